@@ -100,7 +100,6 @@ COMPLEX = {
     "memoryd.llm.openai_chat._of_status",
     "memoryd.offline.backend._facts",
     "memoryd.offline.dreaming.supersede",
-    "memoryd.offline.promotion._offer",
     "memoryd.reading.store._iter_unseen",
     "memoryd.recall.chunks._blocks",
     "memoryd.recall.injection._fit_text",

@@ -144,7 +144,7 @@ class _Night:
         entry = self._by_id[saying.id.partition(".")[0]]
         said = next(one for one in entry.sentences if saying.id == f"{entry.id}.{one.number}")
         kind = promotion.type_of(entry, saying.text, working=self._working)
-        offer = Offer(entry.quote_sentence(said), (saying.id,), kind, promotion.EXPLICIT, (entry.day,))
+        offer = Offer(entry.quote_sentence(said), (saying.id,), kind, promotion.EXPLICIT, entry.day)
         if not self._may_be(offer):
             return False
         self._new.setdefault(offer.text, (offer, "says what is so now"))
@@ -186,11 +186,8 @@ class _Night:
         """Take the most telling of what people say to each other into a part of the room that is left."""
         taken = {entry for offer, _ in self._new.values() for entry in _entries_of(offer)}
         said = [ConversationMessage(one.id, one.speaker, one.by_user, one.text, one.sentences) for one in self._entries]
-        offers = [
-            promotion.offer_told(self._by_id[one.id], salience.rate_statement(one))
-            for one in list_statements(said, unit_words=promotion.LONGEST)
-            if one.id not in taken
-        ]
+        told = [one for one in list_statements(said, unit_words=promotion.LONGEST) if one.id not in taken]
+        offers = [promotion.offer_told(self._by_id[one.id], salience.rate_statement(one)) for one in told]
         new = [one for one in offers if one and normal.normalize(one.text) not in known]
         most = max(_FEWEST_TOLD, (self._bullets - len(self._stays) - len(self._new)) // _NIGHTS_TO_FILL)
         self._take(sorted(new, key=lambda one: one.importance, reverse=True)[:most])
@@ -214,7 +211,7 @@ class _Night:
         stays = self._stays
         room = self._bullets - len(stays) - len(self._new)
         may_go = sorted((one.importance for one in stays if not one.is_protected), reverse=True)
-        for offer in sorted(offers, key=lambda one: (-one.importance, -len(one.days), one.cites)):
+        for offer in sorted(offers, key=lambda one: (-one.importance, one.cites)):
             goes = room <= 0 and may_go and may_go[-1] + _BETTER <= offer.importance
             is_full = len(stays) > self._bullets and offer.importance < promotion.EXPLICIT
             if room <= 0 and (not goes or is_full):
@@ -338,5 +335,4 @@ def _entries_of(offer: Offer) -> tuple[str, ...]:
 
 
 def _explain_offer(offer: Offer) -> str:
-    days = f"{len(offer.days)} days" if len(offer.days) > 1 else offer.days[0]
-    return f"{offer.type}, {'asked for, ' if offer.importance >= promotion.EXPLICIT else ''}said on {days}"
+    return f"{offer.type}, {'asked for, ' if offer.importance >= promotion.EXPLICIT else ''}said on {offer.day}"

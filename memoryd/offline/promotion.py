@@ -1,9 +1,9 @@
 """Promotion: which entries of the daily files say something that lasts, and why.
 
 Signs are explicit: a wish, decision, fact or lesson by its wording (`lasting`), what the user says to be so no longer
-(`replacement`), what a person writes by hand to be so always or never, a statement that the user made on more than
-one day, or the user's own "remember". What a tool or another agent reported, what somebody still has to do, and what an
-agent's own tools wrote into the file as if it were the user's wish, is never offered.
+(`replacement`), what a person writes by hand to be so always or never, or the user's own "remember". What a tool or
+another agent reported, what somebody still has to do, and what an agent's own tools wrote into the file as if it were
+the user's wish, is never offered.
 """
 
 import re
@@ -34,12 +34,9 @@ _ERRAND = re.compile(
 )
 _OF_STANDING = 0.8
 _OF_CHANGE = 0.75
-_OF_REPEATED = 0.7
 _LEAST_RATING = 0.3
-_FOR_A_DAY = 0.05  # more for each further day on which it was said …
-_MOST_FOR_DAYS = 0.1  # … up to this
 _UNNAMED = frozenset({"", "User", "Assistant"})
-_FEWEST_WORDS = 3  # content words below which a statement that was only repeated says too little
+_FEWEST_WORDS = 3  # content words below which a statement says too little
 
 _POLITE = frozenset(map(words.key_of, ("please", "kindly", "bitte", "danke", "merci")))
 
@@ -79,7 +76,7 @@ class Offer(NamedTuple):
     cites: tuple[str, ...]
     type: MemoryType
     importance: float  # 0..1
-    days: tuple[str, ...]  # on which it was said
+    day: str  # on which it was said
 
 
 _Sayings = list[tuple[OfflineEntry, NumberedSentence, "lasting.Cue | None"]]  # by whom, what, and by which cue it lasts
@@ -119,9 +116,7 @@ def is_talk(given: Sequence[OfflineEntry]) -> bool:
 def type_of(entry: OfflineEntry, text: str, *, working: bool) -> MemoryType:
     """Return the type of a text of the entry by its wording; a fact if the wording shows no other type."""
     cue = _cue_of(entry, text, working=working)
-    if cue:
-        return cue.type
-    return MemoryType.FACT
+    return cue.type if cue else MemoryType.FACT
 
 
 def _cue_of(entry: OfflineEntry, text: str, *, working: bool) -> lasting.Cue | None:
@@ -148,11 +143,8 @@ def list_offers(given: Sequence[OfflineEntry], known: AbstractSet[str], *, worki
     found: dict[tuple[str, Key], _Sayings] = defaultdict(list)
     for entry in given:
         for one in () if entry.asked else entry.sentences:
-            is_new = known.isdisjoint(
-                (normal.normalize(entry.tell_words(one.text)), normal.normalize(entry.quote_sentence(one)))
-            )
-            is_doubtful = entry.origin == ASSISTANT and work_texts.is_doubtful(one.text)
-            if is_new and not is_doubtful and len(one.text) <= LONGEST and _is_told(one.text):
+            words_of = {normal.normalize(entry.tell_words(one.text)), normal.normalize(entry.quote_sentence(one))}
+            if known.isdisjoint(words_of) and _is_told(entry, one.text):
                 speaker = entry.speaker if entry.speaker not in _UNNAMED or not entry.by_user else ""
                 found[speaker, key_of(one.text)].append((entry, one, _cue_of(entry, one.text, working=working)))
     made: dict[str, Offer] = {}
@@ -170,36 +162,26 @@ def offer_told(entry: OfflineEntry, rating: float) -> Offer | None:
     if rating < _LEAST_RATING or not entry.by_user or entry.asked or is_asked or len(entry.text) > LONGEST:
         return None
     # Less than any sign gives.
-    return Offer(entry.tell_words(entry.text), (entry.id,), MemoryType.FACT, rating / 2, (entry.day,))
+    return Offer(entry.tell_words(entry.text), (entry.id,), MemoryType.FACT, rating / 2, entry.day)
 
 
-def _is_told(text: str) -> bool:
-    return not is_open(text) and not is_question(text)
+def _is_told(entry: OfflineEntry, text: str) -> bool:
+    is_doubtful = entry.origin == ASSISTANT and work_texts.is_doubtful(text)
+    return not (is_doubtful or is_open(text) or is_question(text)) and len(text) <= LONGEST
 
 
 def _offer(said: _Sayings) -> Offer | None:
     """Return what is offered of sayings of the same, in the words of the user's last."""
     entry, one, _ = next((one for one in reversed(said) if one[0].by_user), said[0])
     text = entry.quote_sentence(one)
-    days = tuple(sorted({entry.day for entry, _, _ in said}))
     cites = tuple(
         dict.fromkeys(f"{held.id}.{other.number}" for held, other, _ in said if held.quote_sentence(other) == text)
     )
-    more = min(_MOST_FOR_DAYS, _FOR_A_DAY * (len(days) - 1))
     cue = max((cue for _, _, cue in said if cue), key=lambda cue: cue.importance, default=None)
     if cue:
-        return Offer(text, cites, cue.type, min(1.0, cue.importance + more), days)
-    if entry.origin == HAND and cues.STANDING.search(one.text.lower()) and _says_enough(one.text):
-        return Offer(text, cites, MemoryType.PREFERENCE, _OF_STANDING + more, days)
+        return Offer(text, cites, cue.type, cue.importance, entry.day)
+    if entry.origin == HAND and cues.STANDING.search(one.text.lower()) and len(key_of(one.text)) >= _FEWEST_WORDS:
+        return Offer(text, cites, MemoryType.PREFERENCE, _OF_STANDING, entry.day)
     if entry.by_user and replacement.find_ended(one.text):
-        return Offer(text, cites, MemoryType.FACT, _OF_CHANGE + more, days)
-    if entry.by_user and len(days) > 1 and _says_enough(one.text):
-        is_standing = steering.is_instruction(one.text) or steering.is_preference(one.text)
-        kind = MemoryType.PREFERENCE if is_standing else MemoryType.FACT
-        return Offer(text, cites, kind, _OF_REPEATED + more - _FOR_A_DAY, days)
+        return Offer(text, cites, MemoryType.FACT, _OF_CHANGE, entry.day)
     return None
-
-
-def _says_enough(text: str) -> bool:
-    told = [key for key in words.list_content_words(text) if key not in words.CHATTER_KEYS]
-    return len(told) >= _FEWEST_WORDS

@@ -31,8 +31,6 @@ WEIGHTS = (
 )
 _LENGTH_COST = 0.55  # exponent between "best first" (0) and "best per word" (1)
 _REPEATED = 0.3  # share of a statement's worth that goes when all its words are already in statements taken
-_MOST_OF_TURN = 90  # words taken from one message at most
-_NO_NAMES = frozenset({"I", "I'm", "I've", "I'd", "I'll"})
 
 
 def choose(candidates: Sequence[Statement], budget: int) -> list[Statement]:
@@ -52,7 +50,7 @@ def choose(candidates: Sequence[Statement], budget: int) -> list[Statement]:
         _, i = heappop(heap)
         one = candidates[i]
         cost = one.cost - (LABEL_WORDS if turns[one.turn] else 0)
-        if cost > budget or turns[one.turn] + cost > _MOST_OF_TURN:
+        if cost > budget:
             continue
         gain = values[i] * (1 - _REPEATED * len(one.told & seen) / len(one.told))
         if heap and -gain > heap[0][0]:
@@ -77,7 +75,7 @@ def _features(statement: Statement) -> tuple[float, ...]:
     low = text.lower()
     length = max(1, statement.cost - LABEL_WORDS)
     own = statement.told | statement.talk
-    names = {name for name in cues.NAME.findall(text) if name not in _NO_NAMES and words.key_of(name) in own}
+    names = {name for name in cues.NAME.findall(text) if words.key_of(name) in own}
     return (
         1.0,
         math.log1p(length),

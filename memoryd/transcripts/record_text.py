@@ -74,6 +74,7 @@ def of_blocks(content: object, typed: Callable[[str], list[RecordText]]) -> list
 
 
 _PAIRED = frozenset({TurnKind.TOOL_CALL, TurnKind.TOOL_RESULT, TurnKind.COMPACTION})
+PRIVATE = "private"  # the word of the tag
 _SPOKEN = frozenset({Origin.USER, Origin.ASSISTANT})
 
 
@@ -90,6 +91,8 @@ def turns_of(said: Iterable[RecordText], envelope: Envelope, usage: int | None =
         if one.kind in _PAIRED or (rest and not rest.isspace()):
             parts.append(one if rest is one.text else one._replace(text=rest))
         parts += [RecordText(Role.SYSTEM, Origin.INJECTED, TurnKind.MESSAGE, part) for part in injected]
+    if len(parts) > 1:
+        parts = _join_private(parts)
     if usage is not None and not parts:
         parts.append(RecordText(Role.ASSISTANT, Origin.ASSISTANT, TurnKind.MESSAGE, ""))
     return [
@@ -99,6 +102,16 @@ def turns_of(said: Iterable[RecordText], envelope: Envelope, usage: int | None =
         )
         for number, (role, spoken, kind, text, call, tool) in enumerate(parts)
     ]  # fmt: skip
+
+
+def _join_private(parts: list[RecordText]) -> list[RecordText]:
+    """Make one text of what the user said if it may be private from one part of the record to another."""
+    own = [at for at, one in enumerate(parts) if one.origin is Origin.USER and one.kind is TurnKind.MESSAGE]
+    if len(own) < 2 or not any(PRIVATE in parts[at].text.lower() for at in own[:-1]):
+        return parts
+    first, *rest = own
+    whole = parts[first]._replace(text="\n".join(parts[at].text for at in own))
+    return [whole if at == first else one for at, one in enumerate(parts) if at not in rest]
 
 
 def turns_with_usage_last(said: Iterable[RecordText], envelope: Envelope, usage: int | None) -> list[Turn]:

@@ -104,28 +104,6 @@ def test_what_an_agents_tools_wrote_vouches_for_no_wish_of_the_user():
     assert not bullets(dreamt(ask(forged)))
 
 
-def test_a_wish_that_comes_again_on_another_day_lasts_and_one_said_once_does_not():
-    once = daily("User: Please write short answers about the schema.")
-    assert not bullets(dreamt(ask(once)))
-    twice = daily(
-        ("User: Please write short answers about the schema.", "2026-11-20"),
-        "User: Write short answers about the schema!",
-    )
-    parsed = dreamt(ask(twice))
-    assert bullets(parsed) == {"User: Write short answers about the schema!": ("d2.1",)}
-    assert "said on 2 days" in parsed.diary
-    reworded = daily(
-        ("User: Please write short answers about the schema.", "2026-11-20"),
-        "User: Please write only short answers about the schema, thanks.",
-    )
-    assert list(bullets(dreamt(ask(reworded)))) == ["User: Please write only short answers about the schema, thanks."]
-    other = daily(
-        ("User: Please write 3 answers about the schema.", "2026-11-20"),
-        "User: Please write 4 answers about the schema.",
-    )
-    assert not bullets(dreamt(ask(other)))
-
-
 def by_hand(text: str, origin: str = "hand") -> list[QuotedPiece]:
     return [QuotedPiece("d1", "daily", origin, "2026-11-21", text)]
 

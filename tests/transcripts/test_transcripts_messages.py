@@ -44,6 +44,15 @@ def test_who_says_what(role: str, speaker: Role, origin: Origin, content: object
     assert turn[2:6] == (speaker, origin, TurnKind.MESSAGE, "hello")
 
 
+def test_what_may_be_private_across_texts_of_a_message_is_one_text() -> None:
+    texts = ["Look at this: <private>", "the salary is 90k", "</private> fine"]
+    content = [{"type": "text", "text": one} for one in texts]
+    (turn,) = read({"role": "user", "content": content}).turns
+    assert (turn.origin, turn.text) == (Origin.USER, "\n".join(texts))
+    content[0]["text"] = "Look at this:"
+    assert len(read({"role": "user", "content": content}).turns) == 3
+
+
 @pytest.mark.parametrize("role", ["tool", "function"])
 def test_tools_answer_their_calls(role: str) -> None:
     call = {"id": "call_1", "type": "function", "function": {"name": "read", "arguments": '{"path": "x"}'}}
