@@ -53,8 +53,9 @@ _VALUE = rb"['\"`*(]{0,2}(?P<value>(?=[^\s\x00]{0,127}[0-9])[^\s'\"`\x00]{6,128}
 _SIGN_LINK = rb"[:=?,]|->|\xe2\x86\x92|\xe2\x80[\x93\x94]|(?<=[ \t])-(?=[ \t])|\xef\xbc\x9a"
 _LED = re.compile(
     rb"(?i)" + _LETTERS + rb"{0,4}(?P<words>(?:[ \t]+" + _LETTERS + rb"{1,24}){0,5}?)(?:[ \t]?\([a-z ]{1,20}\))?"
-    rb"(?P<link>(?:[ \t]*(?:" + _SIGN_LINK + rb")|[ \t]+(?:" + _LINK + rb")(?=[ \t])){0,2})"
-    rb"(?:[ \t]+(?:" + rb"|".join(word.encode() for word in _LATER.split()) + rb"))?(?P<apart>[ \t]*)" + _VALUE
+    rb"(?P<link>(?:[ \t]*(?:" + _SIGN_LINK + rb")|(?:[ \t]|\r?\n[ \t]{0,8})+?(?:" + _LINK + rb")(?=[ \t\r\n])){0,2})"
+    rb"(?:[ \t]+(?:" + rb"|".join(word.encode() for word in _LATER.split()) + rb"))?"
+    rb"(?P<apart>[ \t]*(?:\r?\n[ \t]{0,8})?)" + _VALUE
 )  # fmt: skip
 _PAIR = re.compile(
     rb"(?i)(?:[ \t]+"
@@ -115,6 +116,8 @@ def find_password(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
     value, words = trim(found["value"]), found["words"].lower().split()
     is_short = keyword.rstrip(b" :?-").decode() in _SHORT.split()
     if (is_short and (not found["link"] or name_before(place))) or not (found["link"] or found["apart"]):
+        return
+    if b"\n" in found["apart"] and not found["link"].strip().isalpha():  # a sentence goes on in the next line
         return
     is_sure = found["link"] or not keyword.isascii()
     judged = is_made_up(value) if is_sure else is_odd_password(value, quoted=False)
