@@ -67,18 +67,18 @@ _USER_AND_PASSWORD = _Rule(
 )
 _ARCHIVE = _Rule(b" -P", re.compile(rb"(?<=\s)-P[ \t]{0,4}" + _SECRET))
 _BOUND = _Rule(b" -w", re.compile(rb"(?<=\s)-w[ \t]{1,4}" + _SECRET))
-_STORE = _Rule(
-    b"pass", re.compile(rb"(?<=\s)-(?:src|dest|new)?(?:store|key)pass(?:wd)?[ \t]{1,4}" + _SECRET)
-)  # fmt: skip
+_STORE = _Rule(b"pass", re.compile(rb"(?<=\s)-(?:src|dest|new)?(?:store|key)pass(?:wd)?[ \t]{1,4}" + _SECRET))
+_KEY = _Rule(b"", re.compile(_SECRET), _is_key, matches=True)
 _SHARE = re.compile(rb"[^\s\x00]{1,8}[ \t]{1,4}\\\\[^\s\x00]{1,128}[ \t]{1,4}" + _SECRET)
 _RULES: dict[bytes, _Rule] = {
     **dict.fromkeys((b"keytool", b"jarsigner"), _STORE),
     **dict.fromkeys((b"ldapsearch", b"ldapmodify", b"ldapadd", b"ldapdelete", b"ldappasswd", b"ldapwhoami"), _BOUND),
     **dict.fromkeys((b"smbclient", b"rpcclient"), _USER_AND_PASSWORD),
     b"zip": _ARCHIVE,
-    **dict.fromkeys((b"7z ", b"7za ", b"7zz "), _DATABASE),
-    **dict.fromkeys((b"mongo ", b"mongosh ", b"mongodump ", b"mongorestore "), _LOGIN),
-    **dict.fromkeys((b"sqlcmd ", b"bcp "), _ARCHIVE),
+    **dict.fromkeys((b"7z ", b"7za ", b"7zz ", b"unrar "), _DATABASE),
+    **{name + b" ": _LOGIN for name in b"mongo mongosh mongodump mongorestore cqlsh rabbitmqadmin".split()},
+    **{name + b" ": _ARCHIVE for name in b"sqlcmd bcp isql mosquitto_pub mosquitto_sub ipmitool".split()},
+    b"ssh-keygen": _Rule(b" -N", re.compile(rb"(?<=\s)-N[ \t]{0,4}" + _SECRET), _is_glued),
     b"freerdp": _Rule(b"/p:", re.compile(rb"(?<=\s)/p:" + _SECRET)),
     b"nmcli": _Rule(b"", re.compile(rb"(?<=\s)(?:password|wifi-sec\.psk)[ \t]{1,4}" + _SECRET), _is_glued),
     b"twine": _Rule(b" -", re.compile(rb"(?<=\s)(?:-p|--password)[ \t=]{1,4}" + _SECRET)),
@@ -87,10 +87,10 @@ _RULES: dict[bytes, _Rule] = {
          b"snmp-server community "),
         _Rule(b"", re.compile(_SECRET + rb"(?=[ \t]*(?:[\r\n]|\Z|RO|RW))"), is_made_up, matches=True),
     ),
-    b"authtoken ": _Rule(b"", re.compile(_SECRET), _is_key, matches=True),
+    **dict.fromkeys((b"authtoken ", b"secret_access_key ", b"pypi-token.pypi ", b"github.token "), _KEY),
     b"net use ": _Rule(b"/user", _SHARE, _is_glued, matches=True),
     **dict.fromkeys((b"mysql", b"mysqldump", b"mysqladmin", b"mariadb"), _DATABASE),
-    **{name + b" login": _LOGIN for name in b"docker podman registry skopeo buildah nerdctl az oc".split()},
+    **{name + b" login": _LOGIN for name in b"docker podman registry skopeo buildah nerdctl az oc cf".split()},
     b"sshpass": _Rule(b" -p", re.compile(rb"(?<=\s)-p[ \t]{0,4}" + _SECRET)),
     b"redis-cli": _Rule(b" -", re.compile(rb"(?<=\s)(?:-a|--pass)[ \t]{1,4}" + _SECRET)),
     b"htpasswd": _Rule(
@@ -149,9 +149,8 @@ def _by_rule(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
     end = _end(place, keyword, rule.within, lines=rule.lines)
     if rule.needs and place.buffer.find(rule.needs, place.last, end) < 0:
         return
-    search = rule.pattern.match if rule.matches else rule.pattern.search
-    found = search(place.buffer, place.last, end)
-    if found:
+    first = rule.pattern.match(place.buffer, place.last, end) if rule.matches else None
+    for found in filter(None, [first]) if rule.matches else rule.pattern.finditer(place.buffer, place.last, end):
         yield from _judge_match(found, rule.judge)
 
 
@@ -224,7 +223,7 @@ FINDS: dict[bytes, Find] = {
     **dict.fromkeys(_WHOSE, _find_spoken),
     **dict.fromkeys(_RULES, _by_rule),
     **dict.fromkeys((b"setx ", b"setenv ", b"env ", b"set -gx ", b"set -ux ", b"set -x ", b"set -xg "), _variable),
-    **dict.fromkeys((b"chpasswd", b"password-stdin", b"sudo -s"), _find_piped),
+    **dict.fromkeys((b"chpasswd", b"password-stdin", b"passwd --stdin", b"sudo -s"), _find_piped),
     b"password '": _in_statement,
     b"sig=": _shared_access,
 }
