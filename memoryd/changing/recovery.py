@@ -31,7 +31,7 @@ from memoryd.ledger.memory import Ending
 ALARM = "damage"
 UNKNOWN = "memoryd wrote here before, but its facts and history are gone: put the old state folder back if you have it"
 ERASING = (forgetting.OPERATION, "scrub")  # kinds of runs that take text out
-_SHOWN = timedelta(days=1)  # an alarm at least
+_SHOWN = timedelta(days=1)  # an alarm of damage stays at least so long
 _IDENTITY = "PRAGMA application_id"
 
 

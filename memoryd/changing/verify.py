@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlmodel import Session, col, or_, select
 
-from memoryd.changing.restore import JOURNALS
+from memoryd.changing.restore import ACTS, JOURNALS
 from memoryd.config import Agent, Settings
 from memoryd.database import backups, memories, reads, vault
 from memoryd.database.reads import DatabaseReader
@@ -57,7 +57,7 @@ def list_problems(
                     *_limit_problems(_dailies(reader, agent)),
                     *_limit_problems(iter(check_index(agent))),
                 ]
-        return [*found, *_limit_problems(_cursors(session)), *_copies(settings)]
+        return [*found, *_limit_problems(_cursors(session)), *_copies(settings, reader)]
 
 
 def _problem(what: str, where: str, hint: str) -> Problem:
@@ -75,8 +75,12 @@ def _database(reader: DatabaseReader) -> list[Problem]:
     return [] if rows == ["ok"] else [_problem(str(row), "memoryd.db", "restore a backup") for row in rows[:MOST]]
 
 
-def _copies(settings: Settings) -> Iterator[Problem]:
-    """Look at what the database would be restored from."""
+def _copies(settings: Settings, reader: DatabaseReader) -> Iterator[Problem]:
+    """Look at what the database would be restored from, and whether it is older than that."""
+    entries = Journal(settings.state_dir / ACTS, sealed=True).entries()
+    of, seq = (reader.number(sql) for sql in ("PRAGMA application_id", "SELECT max(seq) FROM changed_row"))
+    if any(one["of"] == of and one["seq"] > seq for one in entries[-1:]):
+        yield _problem("the database is older than its journal", "memoryd.db", "the next memoryd run restores the rest")
     hint = "the daemon makes a new copy"
     for copy in backups.list_copies(settings.state_dir):
         if (why := backups.why_bad(copy)) is not None:
@@ -93,10 +97,9 @@ def _texts(reader: DatabaseReader) -> Iterator[Problem]:
         vault.DAMAGED,
     )
     for turn_id, session_id, seq in rows:
+        where = f"turn {turn_id} ({seq} of session {session_id})"
         hint = "the daemon takes it from its transcript or a backup, as soon as one of them has it"
-        yield _problem(
-            "the text is not what its checksum says", f"turn {turn_id} ({seq} of session {session_id})", hint
-        )
+        yield _problem("the text is not what its checksum says", where, hint)
 
 
 def _chain(reader: DatabaseReader) -> Iterator[Problem]:

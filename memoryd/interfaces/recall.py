@@ -61,9 +61,9 @@ def search_command(
 
         narrowing = Narrowing(tags=frozenset(wanted), **narrowed)
         hits = [asdict(hit) for hit in searching.search(settings, agent, text, narrowing, "search")]
-    is_weak = bool(hits) and max(hit["relevance"] for hit in hits) < _WEAK
-    warning = ["no text holds much of the query; the nearest:"] if is_weak else []
-    lines = [*warning, *(line for hit in hits for line in _lines(hit))]
+    best = max((hit["relevance"] for hit in hits), default=1.0)
+    lines = ["no text holds much of the query; the nearest:"] if best < _WEAK else []
+    lines += [line for hit in hits for line in _lines(hit)]
     call.output.result(hits, "\n".join(lines) or "nothing found")
 
 

@@ -145,7 +145,7 @@ def plan(
 
 
 def _hash_said(text: str) -> str:
-    """Return what texts of the same words have in common; "User:" before them, or nothing, means the same."""
+    """Return a hash of the text that ignores a leading "User:" label."""
     return hash_of(strip_label(text) if label_of(text) == "user" else text)
 
 

@@ -53,7 +53,7 @@ def is_instruction(text: str) -> bool:
 
 
 def is_order(text: str) -> bool:
-    """Return True if a sentence of `text` begins with a bare verb, so that somebody shall do it."""
+    """Return True if a sentence of `text` begins with a bare verb, which makes it an order."""
     return _IMPERATIVE.search(unicodedata.normalize("NFKC", text)) is not None
 
 

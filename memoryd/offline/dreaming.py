@@ -38,9 +38,8 @@ _BETTER = 0.1  # importance by which a new memory must exceed an earlier one tha
 _MOST_LOOKS = 100_000  # pairs of statements of which one may replace the other, looked at in one dream
 _CLOSE = 0.35  # share of its words that a new memory must have in common with those under a heading
 _FEWEST_CLOSE = 2  # … and how many
-_FEWEST_TOLD = 3  # of what people tell each other, that a night may take …
-_NIGHTS_TO_FILL = 9  # … and that part of the room that is left: the talks to come need some too
-_SHOWN = 20  # lines of the diary for each kind of change
+_FEWEST_TOLD = 3  # a night may take at least so many statements of a talk …
+_NIGHTS_TO_FILL = 9  # … or one part in nine of the free room, which leaves some for later talks
 _LONGEST_SHOWN = 100  # characters of a memory in the diary
 _SILENT, _REPORTED = "say nothing new that lasts", "were only reported"
 _NO_ROOM, _UNFIT = "found no room", "would not pass the guards"
@@ -241,18 +240,16 @@ class _Night:
         return [ReplySection(heading, tuple(bullets)) for heading, bullets in found.items() if bullets]
 
     def diary(self) -> str:
-        """Return what was read and added, and why nothing was added of other entries."""
+        """Return the diary's text: what was read and added, and why each other entry was left out."""
         days = sorted({quoted.at[:10] for quoted in self._daily if quoted.at})
         span = " to ".join(dict.fromkeys((days[0], days[-1]))) if days else "no day"
         left = "; ".join(f"{n} {why}" for why, n in self._not_taken().items()) or "none"
         added = [f"Added ({why}): {shorten(text, _LONGEST_SHOWN)}" for text, (_, why) in self._new.items()]
-        more = len(added) - _SHOWN
         lines = [
             f"Read {len(self._daily)} entries ({span}) beside {len(self._core)} memories, by their wording alone.",
             f"Entries left: {left}.",
             *([] if self._looked_enough else ["Too many memories claim the same: not all were looked at."]),
-            *added[:_SHOWN],
-            *([f"… and {more} more."] if more > 0 else []),
+            *added,
         ]
         return "\n".join(lines)
 

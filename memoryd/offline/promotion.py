@@ -109,7 +109,7 @@ def is_working(given: Sequence[OfflineEntry], *, reported: bool) -> bool:
 
 
 def is_talk(given: Sequence[OfflineEntry]) -> bool:
-    """Return True if people speak who have names, or both the user and an assistant."""
+    """Return True if a speaker has a name, or if the user and somebody else speak."""
     return len({one.by_user for one in given}) > 1 or any(one.speaker not in _UNNAMED for one in given)
 
 
@@ -157,11 +157,14 @@ def list_offers(given: Sequence[OfflineEntry], known: AbstractSet[str], *, worki
 
 
 def offer_told(entry: OfflineEntry, rating: float) -> Offer | None:
-    """Return what a person tells, as a whole, by a rating between 0 and 1; None for little, and for what is asked."""
+    """Return an offer of a whole entry, by its rating from 0 to 1.
+
+    None for a low rating, another speaker, a long text, a request or an open task.
+    """
     is_asked = is_open(entry.text) or steering.is_order(entry.text)
     if rating < _LEAST_RATING or not entry.by_user or entry.asked or is_asked or len(entry.text) > LONGEST:
         return None
-    # Less than any sign gives.
+    # Half the rating is below the importance of every explicit sign.
     return Offer(entry.tell_words(entry.text), (entry.id,), MemoryType.FACT, rating / 2, entry.day)
 
 

@@ -1,10 +1,15 @@
 """Write lines about the status for people. It imports little: the command line prints what a daemon collected."""
 
-from collections.abc import Mapping
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from memoryd.counted import count_noun
-from memoryd.jobs.reader import Fitness
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from memoryd.jobs.reader import Fitness
 
 COUNTS = ("true_right", "true_asked", "false_right", "false_asked")  # of `jobs.reader.Fitness`
 

@@ -120,7 +120,7 @@ class Importer:
             return False
         if self._ingest.unreadable.count(one.agent_id) and "reread" not in one.told:
             one.note(reread=True)
-            self._ingest.find()  # an error may pass, and a session that is read later is not part of this import
+            self._ingest.find()  # once more: an error may pass, and what is read later is not of this import
             return True
         self._ingest.flush()
         self._ingest.changed.update(sleeping.end_idle(self._runner.engine, self._runner.settings, self._runner.clock))

@@ -206,7 +206,7 @@ def _add_part(pieces: list[bytes], theme: str, part: bytes) -> None:
 
 
 def drop_parts(data: bytes, names: Collection[str]) -> bytes:
-    """Return a file without the parts of these sessions, and without their names; the last ones take the tags along."""
+    """Return the file without the parts and names of these sessions; if no session remains, its tags are emptied."""
     head, *pieces = _PIECES.split(data)
     kept = [piece for piece in pieces if _name(piece) not in names]
     if kept == pieces:

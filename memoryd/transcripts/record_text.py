@@ -91,8 +91,7 @@ def turns_of(said: Iterable[RecordText], envelope: Envelope, usage: int | None =
         if one.kind in _PAIRED or (rest and not rest.isspace()):
             parts.append(one if rest is one.text else one._replace(text=rest))
         parts += [RecordText(Role.SYSTEM, Origin.INJECTED, TurnKind.MESSAGE, part) for part in injected]
-    if len(parts) > 1:
-        parts = _join_private(parts)
+    parts = _join_private(parts) if len(parts) > 1 else parts
     if usage is not None and not parts:
         parts.append(RecordText(Role.ASSISTANT, Origin.ASSISTANT, TurnKind.MESSAGE, ""))
     return [
@@ -105,7 +104,7 @@ def turns_of(said: Iterable[RecordText], envelope: Envelope, usage: int | None =
 
 
 def _join_private(parts: list[RecordText]) -> list[RecordText]:
-    """Make one text of what the user said if it may be private from one part of the record to another."""
+    """Join the user's texts of one record if a `<private>` part may span several of them."""
     own = [at for at, one in enumerate(parts) if one.origin is Origin.USER and one.kind is TurnKind.MESSAGE]
     if len(own) < 2 or not any(PRIVATE in parts[at].text.lower() for at in own[:-1]):
         return parts

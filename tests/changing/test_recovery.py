@@ -1,5 +1,6 @@
 """What people made comes back after a loss, and what they took out does not."""
 
+import json
 import shutil
 from datetime import UTC, datetime, timedelta
 
@@ -92,6 +93,8 @@ def test_a_database_behind_its_journal_gets_what_it_lost(scratch):
     scratch.json("facts", "add", "Drinks oolong tea.")
     before = facts(scratch)
     (scratch.state / "memoryd.db").write_bytes(old)
+    (problem,) = json.loads(scratch.run("--json", "verify").stdout)["data"]["problems"]
+    assert problem["what"] == "the database is older than its journal"
     scratch.json("run", "--once")
     assert facts(scratch) == before
     assert scratch.json("verify") == {"ok": True, "problems": []}
