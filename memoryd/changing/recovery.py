@@ -108,10 +108,11 @@ class Keeper:
             found.append("all copies of the database were gone")
         for one in found:
             self.log.error("damage", what=one)
-        sql = "SELECT 1 FROM alarm WHERE kind = ? AND cleared_at IS NULL AND since > ?"
-        is_fresh = sqlite.read(engine, query.has_row, sql, ALARM, clock.text(ahead=-_SHOWN))
-        if found or not is_fresh:  # a command may have raised it a moment ago
-            alarms.set_alarm(engine, ALARM, "; ".join(found) or None, clock.text())
+        sql = "SELECT text FROM alarm WHERE kind = ? AND cleared_at IS NULL AND since > ?"
+        fresh = sqlite.read(engine, query.fetch_text, sql, ALARM, clock.text(ahead=-_SHOWN))
+        alarms.set_alarm(engine, ALARM, fresh, clock.text())  # an older one ends, and what is found now is a new one
+        told = dict.fromkeys([*(fresh or "").split("; "), *found])
+        alarms.set_alarm(engine, ALARM, "; ".join(filter(None, told)) or None, clock.text())
         self._copy(engine, clock.now(), settings.retention.backups)
 
     def renew(self, engine: Engine, now: datetime) -> None:

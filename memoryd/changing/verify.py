@@ -15,6 +15,7 @@ from sqlmodel import Session, col, or_, select
 
 from memoryd.changing.restore import ACTS, JOURNALS
 from memoryd.config import Agent, Settings
+from memoryd.counted import count_noun
 from memoryd.database import backups, memories, reads, vault
 from memoryd.database.reads import DatabaseReader
 from memoryd.database.tables import ContentRow, MemoryRow, ProfileSectionRow, TranscriptRow, WatermarkRow
@@ -85,10 +86,9 @@ def _copies(settings: Settings, reader: DatabaseReader) -> Iterator[Problem]:
     for copy in backups.list_copies(settings.state_dir):
         if (why := backups.why_bad(copy)) is not None:
             yield _problem(why, str(copy), hint)
-    for name in JOURNALS:
-        path = settings.state_dir / name
+    for path in (settings.state_dir / name for name in JOURNALS):
         if damaged := Journal(path).count_damaged():
-            yield _problem(f"{damaged} lines are not what was written", str(path), hint)
+            yield _problem(f"damaged: {count_noun(damaged, 'line')}", str(path), hint)
 
 
 def _texts(reader: DatabaseReader) -> Iterator[Problem]:

@@ -409,8 +409,8 @@ def read_compressed(reader: DatabaseReader, session_id: str) -> list[Row]:
     """Read the compressed message list of a session's last sleep."""
     sql = "SELECT plain(CAST(messages AS BLOB), NULL) AS messages FROM session_summary WHERE session_id = ?"
     row = reader.row(sql, session_id)
-    if row is None or row["messages"] == "[]":
-        raise NotFoundError("this session has not slept yet", where=session_id)
+    if row is None or row["messages"] in {"[]", ""}:
+        raise NotFoundError("this session has not slept yet, or its messages are damaged", where=session_id)
     listed: list[Row] = json.loads(row["messages"])
     return listed
 

@@ -275,8 +275,8 @@ def _list_next(settings: Settings, chosen: Sequence[FoundOffer], data: dict[str,
     if settings.discover:
         lines.append(f"later     each new project of {', '.join(settings.discover)} gets an agent")
     restart = ", ".join(data["connected"])
-    label = "then " if data["service"] is None else "ready"
-    return [*lines, f"{label}     restart {restart or 'your agent'} in a project: the new session gets its memory"]
+    ready = "then " if data["service"] is None else "ready"
+    return [*lines, f"{ready}     restart {restart or 'your agent'} in a project: the new session gets its memory"]
 
 
 # --- the way back -----------------------------------------------------------------------------------------------------

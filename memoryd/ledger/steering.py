@@ -49,12 +49,8 @@ _PREFERS = re.compile(
 
 def is_instruction(text: str) -> bool:
     """Return True if `text` reads as an order or a rule for somebody."""
-    return _INSTRUCTS.search(unicodedata.normalize("NFKC", text)) is not None or is_order(text)
-
-
-def is_order(text: str) -> bool:
-    """Return True if a sentence of `text` begins with a bare verb, which makes it an order."""
-    return _IMPERATIVE.search(unicodedata.normalize("NFKC", text)) is not None
+    plain = unicodedata.normalize("NFKC", text)
+    return _INSTRUCTS.search(plain) is not None or _IMPERATIVE.search(plain) is not None
 
 
 def is_preference(text: str) -> bool:

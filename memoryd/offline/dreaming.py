@@ -173,6 +173,7 @@ class _Night:
     def promote(self) -> None:
         """Take the best of the daily entries into the core."""
         stays = self._stays
+        self._may_go = sorted((one.importance for one in stays if not one.is_protected), reverse=True)
         known = {normal.normalize(text) for text in (*(one.text for one in stays), *self._new)} | self._stale
         for memory in stays:
             if not _DATED.search(memory.text):  # saying it again makes it new
@@ -185,9 +186,9 @@ class _Night:
         """Take the most telling of what people say to each other into a part of the room that is left."""
         taken = {entry for offer, _ in self._new.values() for entry in _entries_of(offer)}
         said = [ConversationMessage(one.id, one.speaker, one.by_user, one.text, one.sentences) for one in self._entries]
-        told = [one for one in list_statements(said, unit_words=promotion.LONGEST) if one.id not in taken]
-        offers = [promotion.offer_told(self._by_id[one.id], salience.rate_statement(one)) for one in told]
-        new = [one for one in offers if one and normal.normalize(one.text) not in known]
+        told = [one for one in list_statements(said, unit_words=1_000_000) if one.id not in taken]
+        rated = [(self._by_id[one.id], salience.rate_statement(one)) for one in told]
+        new = [offer for entry, rating in rated if (offer := promotion.offer_told(entry, rating, known))]
         most = max(_FEWEST_TOLD, (self._bullets - len(self._stays) - len(self._new)) // _NIGHTS_TO_FILL)
         self._take(sorted(new, key=lambda one: one.importance, reverse=True)[:most])
 
@@ -209,9 +210,8 @@ class _Night:
     def _take(self, offers: Sequence[Offer]) -> None:
         stays = self._stays
         room = self._bullets - len(stays) - len(self._new)
-        may_go = sorted((one.importance for one in stays if not one.is_protected), reverse=True)
         for offer in sorted(offers, key=lambda one: (-one.importance, one.cites)):
-            goes = room <= 0 and may_go and may_go[-1] + _BETTER <= offer.importance
+            goes = room <= 0 and self._may_go and self._may_go[-1] + _BETTER <= offer.importance
             is_full = len(stays) > self._bullets and offer.importance < promotion.EXPLICIT
             if room <= 0 and (not goes or is_full):
                 self._left |= dict.fromkeys(_entries_of(offer), _NO_ROOM)
@@ -221,7 +221,7 @@ class _Night:
                 self._new[offer.text] = offer, _explain_offer(offer)
                 room -= 1
                 if goes:
-                    may_go.pop()
+                    self._may_go.pop()
 
     # ── the reply ────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -110,7 +110,8 @@ def is_working(given: Sequence[OfflineEntry], *, reported: bool) -> bool:
 
 def is_talk(given: Sequence[OfflineEntry]) -> bool:
     """Return True if a speaker has a name, or if the user and somebody else speak."""
-    return len({one.by_user for one in given}) > 1 or any(one.speaker not in _UNNAMED for one in given)
+    said = [one for one in given if one.origin in {USER, ASSISTANT}]
+    return len({one.by_user for one in said}) > 1 or any(one.speaker not in _UNNAMED for one in said)
 
 
 def type_of(entry: OfflineEntry, text: str, *, working: bool) -> MemoryType:
@@ -156,13 +157,16 @@ def list_offers(given: Sequence[OfflineEntry], known: AbstractSet[str], *, worki
     return list(made.values())
 
 
-def offer_told(entry: OfflineEntry, rating: float) -> Offer | None:
+def offer_told(entry: OfflineEntry, rating: float, known: AbstractSet[str]) -> Offer | None:
     """Return an offer of a whole entry, by its rating from 0 to 1.
 
-    None for a low rating, another speaker, a long text, a request or an open task.
+    None for a low rating, another speaker, a long text, a request or an open task, and for an entry with a question or
+    with a sentence that is in `known`, in the normal form of duplicates.
     """
-    is_asked = is_open(entry.text) or steering.is_order(entry.text)
-    if rating < _LEAST_RATING or not entry.by_user or entry.asked or is_asked or len(entry.text) > LONGEST:
+    said = {normal.normalize(text) for one in entry.sentences for text in (one.text, entry.tell_words(one.text))}
+    is_asked = is_open(entry.text) or steering.is_instruction(entry.text) or any(map(is_question, said))
+    is_unfit = rating < _LEAST_RATING or entry.origin != USER or len(entry.text) > LONGEST
+    if is_unfit or is_asked or entry.asked or not known.isdisjoint(said):
         return None
     # Half the rating is below the importance of every explicit sign.
     return Offer(entry.tell_words(entry.text), (entry.id,), MemoryType.FACT, rating / 2, entry.day)

@@ -398,8 +398,7 @@ def describe(result: dict[str, Any]) -> str:
     """Return the result of an import in one line: numbers and reasons, never content."""
     parts = [f"{count_noun(result['sessions'], 'session')} read"]
     if result["unreadable"]:
-        count = count_noun(result["unreadable"], "transcript")
-        parts.append(f"{count} could not be read: see memoryd status, then run memoryd import again")
+        parts.append(f"{count_noun(result['unreadable'], 'transcript')} could not be read: memoryd status says why")
     if "core" not in result:
         return "; ".join([*parts, "search finds them"])
     written = result["core"] + result["facts"]

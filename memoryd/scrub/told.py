@@ -53,7 +53,7 @@ _VALUE = rb"['\"`*(]{0,2}(?P<value>(?=[^\s\x00]{0,127}[0-9])[^\s'\"`\x00]{6,128}
 _SIGN_LINK = rb"[:=?,]|->|\xe2\x86\x92|\xe2\x80[\x93\x94]|(?<=[ \t])-(?=[ \t])|\xef\xbc\x9a"
 _LED = re.compile(
     rb"(?i)" + _LETTERS + rb"{0,4}(?P<words>(?:[ \t]+" + _LETTERS + rb"{1,24}){0,5}?)(?:[ \t]?\([a-z ]{1,20}\))?"
-    rb"(?P<link>(?:[ \t]*(?:" + _SIGN_LINK + rb")|(?:[ \t]|\r?\n[ \t]{0,8})+?(?:" + _LINK + rb")(?=[ \t\r\n])){0,2})"
+    rb"(?P<link>(?:[ \t]*(?:" + _SIGN_LINK + rb")|(?:[ \t]+|[ \t]*\r?\n[ \t]{0,8})(?:" + _LINK + rb")(?=\s)){0,2})"
     rb"(?:[ \t]+(?:" + rb"|".join(word.encode() for word in _LATER.split()) + rb"))?"
     rb"(?P<apart>[ \t]*(?:\r?\n[ \t]{0,8})?)" + _VALUE
 )  # fmt: skip

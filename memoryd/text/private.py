@@ -12,7 +12,7 @@ _LONGEST = 1 << 16  # bytes of front matter
 _FRONT_MATTER = re.compile(
     rb"(?:\xef\xbb\xbf)?---[ \t]*(?:\r\n?|\n)(.*?)(?:(?<=[\r\n])(?:---|\.\.\.)[ \t]*(?:[\r\n]|\Z)|\Z)", re.DOTALL
 )
-_MARK = re.compile(rb"(?:\A|[\r\n]|[{,][ \t]*)[\"']?private[\"']?[ \t]*:[ \t]*[\"']?([^\r\n\"'#},]*)", re.IGNORECASE)
+_MARK = re.compile(rb"(?:\A|[\r\n]|[{,]\s*)[\"']?private[\"']?[ \t]*:[ \t]*[\"']?([^\r\n\"'#},]*)", re.IGNORECASE)
 _NO = frozenset({b"", b"false", b"no", b"n", b"off", b"0", b"null", b"~"})
 
 

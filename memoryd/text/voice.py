@@ -118,14 +118,16 @@ _SAYS = re.compile(
     r"(?P<who>[\w'’.-]{1,40})[ \t]+(?:(?:has|have|just|also|always|once|hat|a|ha)[ \t]+)?(?:says?|said|wrote|writes?"  # noqa: RUF001
     r"|replied|answered|told[ \t]+(?:me|us)|sagte?|schreibt|schrieb|meinte?|dit|écrit|dice|dijo|escribe|escribió|scrive"
     r"|detto|diz|disse|escreveu|пишет|написал\w?|сказал\w?|говорит)[ \t]*:[ \t]*(?=\S)"
-    r"|(?<![我])(?:说|說|写道|寫道)[：:][ \t]*(?=\S)",  # noqa: RUF001
+    r"|(?<![我])(?:说|說|写道|寫道)[：:][ \t]*(?=\S)"  # noqa: RUF001
+    # A request to work on the text that follows in the line.
+    r"|(?<![^\n])[ \t]*(?:please[ \t]+|bitte[ \t]+)?(?:(?:translate|summari[sz]e|proofread|übersetze?|traduis|résume"
+    r"|rephrase|traduc[ei]|переведи(?:те)?)\b[^:\n]{0,40}:|(?:翻译|翻譯|总结|總結)[^：:\n]{0,12}[：:])[ \t]*(?=\S)",  # noqa: RUF001
     re.IGNORECASE,
 )
 # "Next feedback item: …": what stands behind the label is somebody's whom it does not name.
 _REPEATS = re.compile(
-    r"(?:[\w#.'-]{1,30}[ \t]+){0,3}(?:e-?mail|mail|article|feedback|review|reply|response|newsletter|ticket|quote)"
-    r"(?:[ \t]+[\w#.-]{1,30}){0,2}[ \t]*:[ \t]+\S",
-    re.IGNORECASE,
+    r"(?i)(?:[\w#.'-]{1,30}[ \t]+){0,3}(?:e-?mail|mail|article|feedback|review|reply|response|newsletter|ticket|quote)"
+    r"(?:[ \t]+[\w#.-]{1,30}){0,2}[ \t]*:[ \t]+\S"
 )
 _SELF = frozenset(["i", "we", "ich", "wir", "je", "nous", "yo", "nosotros", "io", "noi", "eu", "nós", "я", "мы"])
 _ABOUT_THIS = re.compile(
@@ -569,15 +571,13 @@ class _MessageLines:
                 is_own = re.match(_OWN_LABELS, line.strip(), re.IGNORECASE) is not None
                 if not is_own and not (begin < len(lines) and _LISTED.match(lines[begin])):
                     return begin, begin
-            if _REPEATS.match(line):
-                return at, at
             if _HEADER.match(line) and at + 1 < len(lines) and _HEADER.match(lines[at + 1]):
                 return at, len(lines)
             if _GREETS.fullmatch(line.strip()) and any(one.strip() for one in lines[:at]):
                 return at, at
             if handed := self._find_handed(at) or self._find_led_in(at):
                 return handed, self._find_blank(handed)
-            if self._is_above_page(at):
+            if _REPEATS.match(line) or self._is_above_page(at):
                 return at, at
         return len(lines), len(lines)
 

@@ -224,16 +224,12 @@ def _is_worded(part: dict[str, Any]) -> bool:
 
 def _texts(value: Any, key: str = "") -> list[str]:
     if isinstance(value, str):
-        return [] if key in _NAMES and key != "name" else [_cut(value)]
+        return [] if key in _NAMES and key != "name" else [value[:_DATA_HEAD] if value.startswith("data:") else value]
     if isinstance(value, Mapping):
         return [text for name, part in value.items() for text in _texts(part, name)]
     if isinstance(value, list):
         return [text for part in value for text in _texts(part)]
     return [] if value is None else [str(value)]
-
-
-def _cut(text: str) -> str:
-    return text[:_DATA_HEAD] if text.startswith("data:") else text
 
 
 def _list_calls(message: Message) -> list[str]:

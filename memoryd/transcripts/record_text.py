@@ -1,5 +1,6 @@
 """What a record says, before it is numbered into turns: the last step every line format shares."""
 
+import re
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
@@ -74,7 +75,7 @@ def of_blocks(content: object, typed: Callable[[str], list[RecordText]]) -> list
 
 
 _PAIRED = frozenset({TurnKind.TOOL_CALL, TurnKind.TOOL_RESULT, TurnKind.COMPACTION})
-PRIVATE = "private"  # the word of the tag
+_PRIVATE = re.compile(r"(?:<|&lt;)\s{0,8}(/?)\s{0,8}private\b", re.IGNORECASE)
 _SPOKEN = frozenset({Origin.USER, Origin.ASSISTANT})
 
 
@@ -106,7 +107,7 @@ def turns_of(said: Iterable[RecordText], envelope: Envelope, usage: int | None =
 def _join_private(parts: list[RecordText]) -> list[RecordText]:
     """Join the user's texts of one record if a `<private>` part may span several of them."""
     own = [at for at, one in enumerate(parts) if one.origin is Origin.USER and one.kind is TurnKind.MESSAGE]
-    if len(own) < 2 or not any(PRIVATE in parts[at].text.lower() for at in own[:-1]):
+    if not any(sum(-1 if tag[1] else 1 for tag in _PRIVATE.finditer(parts[at].text)) > 0 for at in own[:-1]):
         return parts
     first, *rest = own
     whole = parts[first]._replace(text="\n".join(parts[at].text for at in own))

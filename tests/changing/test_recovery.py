@@ -9,7 +9,6 @@ from scratch import STARTED, Scratch, filler, in_process, message, recent, said
 
 from memoryd.changing import recovery
 from memoryd.changing.recovery import ALARM, Keeper
-from memoryd.clock import text_of
 from memoryd.daemon.once import run_once
 from memoryd.database import backups, query, sqlite
 from memoryd.errors import describe
@@ -81,11 +80,14 @@ def test_a_state_folder_that_is_gone_is_told_for_a_day_where_memoryd_has_written
         scratch.json("run", "--once")
         told = scratch.query("SELECT text FROM alarm WHERE kind = ? AND cleared_at IS NULL", ALARM)
         assert told == [(f"demo: {recovery.UNKNOWN}",)]
-    shutil.rmtree(scratch.state / "backups")  # so that it is looked at again
-    scratch.change("UPDATE alarm SET since = ? WHERE kind = ?", text_of(datetime.now(UTC) - timedelta(hours=25)), ALARM)
+    with (scratch.state / "journal.jsonl").open("ab") as file:
+        file.write(b"torn\n")  # what is found later is told beside it
     scratch.json("run", "--once")
-    (told,) = scratch.query("SELECT text FROM alarm WHERE kind = ? AND cleared_at IS NULL", ALARM) or [("",)]
-    assert recovery.UNKNOWN not in told[0]
+    ((told,),) = scratch.query("SELECT text FROM alarm WHERE kind = ? AND cleared_at IS NULL", ALARM)
+    assert told.startswith(f"demo: {recovery.UNKNOWN}; damaged in the journal: 1 line")
+    with in_process(scratch, lambda: datetime.now(UTC) + timedelta(hours=49)) as app:
+        run_once(app)
+    assert scratch.query("SELECT text FROM alarm WHERE kind = ? AND cleared_at IS NULL", ALARM) == []
 
 
 def test_a_database_behind_its_journal_gets_what_it_lost(scratch):

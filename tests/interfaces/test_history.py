@@ -142,7 +142,7 @@ def test_a_transcript_that_fails_once_is_read_again_and_one_that_stays_unreadabl
     monkeypatch.setattr(ranges.OpenFiles, "borrow", borrow)
     (row,) = run_import(config.load(scratch.config), ["demo"], ImportRequest(), lambda: None)
     assert (failing, sorted(slept(scratch))) == ([], sorted(NAMES))
-    assert "4 sessions read; 1 transcript could not be read: see memoryd status" in row["why"]
+    assert "4 sessions read; 1 transcript could not be read: memoryd status says why" in row["why"]
 
 
 def test_without_an_agent_it_says_how_to_get_one(scratch):

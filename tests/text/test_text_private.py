@@ -33,6 +33,7 @@ def test_a_name_that_only_resembles_the_mark_is_none(name: str) -> None:
         b'---\n"private": "yes"\n---\n',
         b"---\nPRIVATE: on\n---\n",
         b"---\n{private: true}\n---\n",
+        b"---\n{\n  private: true\n}\n---\n",
         b'---\n{title: x, "private": yes}\n---\n',
         b"---\nprivate:true\n---\n",
         b"---\nprivate : 1\n---\n",

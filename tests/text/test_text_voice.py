@@ -45,6 +45,10 @@ def voice_of(text: str, part: str) -> set[Voice]:
         "v5.0.0\nBreaking changes\nAlways use curl.",
         "Do we comply?\n\n3.1 Passwords have to be kept in a safe.\n3.2 For all of this work: Always use curl.",
         "My boss wrote: Always use curl.",
+        "Translate to German: Always use curl.",
+        "Please translate into French: Always use curl.",
+        "Übersetze ins Englische: Always use curl.",
+        "翻译:Always use curl.",
         "Eva schrieb: Always use curl.",
         "她说：Always use curl.",  # noqa: RUF001
         'The page has "Please, always use curl." in its head.',

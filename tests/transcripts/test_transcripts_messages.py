@@ -49,7 +49,7 @@ def test_what_may_be_private_across_texts_of_a_message_is_one_text() -> None:
     content = [{"type": "text", "text": one} for one in texts]
     (turn,) = read({"role": "user", "content": content}).turns
     assert (turn.origin, turn.text) == (Origin.USER, "\n".join(texts))
-    content[0]["text"] = "Look at this:"
+    content[0]["text"] = "Look at this: <private>key</private> and the private road"
     assert len(read({"role": "user", "content": content}).turns) == 3
 
 
