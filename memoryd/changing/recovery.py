@@ -31,7 +31,6 @@ from memoryd.ledger.memory import Ending
 ALARM = "damage"
 UNKNOWN = "memoryd wrote here before, but its facts and history are gone: put the old state folder back if you have it"
 ERASING = (forgetting.OPERATION, "scrub")  # kinds of runs that take text out
-_SHOWN = timedelta(days=1)  # an alarm of damage stays at least so long
 _IDENTITY = "PRAGMA application_id"
 
 
@@ -109,7 +108,7 @@ class Keeper:
         for one in found:
             self.log.error("damage", what=one)
         sql = "SELECT text FROM alarm WHERE kind = ? AND cleared_at IS NULL AND since > ?"
-        fresh = sqlite.read(engine, query.fetch_text, sql, ALARM, clock.text(ahead=-_SHOWN))
+        fresh = sqlite.read(engine, query.fetch_text, sql, ALARM, clock.text(ahead=timedelta(days=-1)))
         alarms.set_alarm(engine, ALARM, fresh, clock.text())  # an older one ends, and what is found now is a new one
         told = dict.fromkeys([*(fresh or "").split("; "), *found])
         alarms.set_alarm(engine, ALARM, "; ".join(filter(None, told)) or None, clock.text())

@@ -241,12 +241,10 @@ class _Night:
 
     def diary(self) -> str:
         """Return the diary's text: what was read and added, and why each other entry was left out."""
-        days = sorted({quoted.at[:10] for quoted in self._daily if quoted.at})
-        span = " to ".join(dict.fromkeys((days[0], days[-1]))) if days else "no day"
         left = "; ".join(f"{n} {why}" for why, n in self._not_taken().items()) or "none"
         added = [f"Added ({why}): {shorten(text, _LONGEST_SHOWN)}" for text, (_, why) in self._new.items()]
         lines = [
-            f"Read {len(self._daily)} entries ({span}) beside {len(self._core)} memories, by their wording alone.",
+            f"Read {len(self._daily)} entries beside {len(self._core)} memories, by their wording alone.",
             f"Entries left: {left}.",
             *([] if self._looked_enough else ["Too many memories claim the same: not all were looked at."]),
             *added,

@@ -43,7 +43,11 @@ class Cursors:
 
     def of_file(self, agent_id: str, stat: Stat) -> Cursor | None:
         """Return the cursor of a file by device and inode; only a hint, because inodes are reused."""
-        return self._by_file.get((agent_id, stat.dev, stat.ino))
+        key = agent_id, stat.dev, stat.ino
+        found = self._by_file.get(key)
+        # After a failed transaction a file that went may have taken the place of one that has its inode by now.
+        live = (one for one in self._by_path.values() if not one.is_gone and _file_key(one) == key)
+        return next(live, found) if found is not None and found.is_gone else found
 
     def all(self) -> list[Cursor]:
         """List the cursors, one for each path."""
