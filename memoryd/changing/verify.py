@@ -58,7 +58,7 @@ def list_problems(
                     *_limit_problems(_dailies(reader, agent)),
                     *_limit_problems(iter(check_index(agent))),
                 ]
-        return [*found, *_limit_problems(_cursors(session)), *_copies(settings, reader)]
+        return [*found, *_limit_problems(_cursors(session)), *_copies(settings)]
 
 
 def _problem(what: str, where: str, hint: str) -> Problem:
@@ -76,10 +76,14 @@ def _database(reader: DatabaseReader) -> list[Problem]:
     return [] if rows == ["ok"] else [_problem(str(row), "memoryd.db", "restore a backup") for row in rows[:MOST]]
 
 
-def _copies(settings: Settings, reader: DatabaseReader) -> Iterator[Problem]:
-    """Look at what the database would be restored from, and whether it is older than that."""
+def _copies(settings: Settings) -> Iterator[Problem]:
+    """Look at what the database would be restored from, and whether it is older than that.
+
+    The database is asked after the journal, and anew: a daemon may have written both since the reader began.
+    """
     entries = Journal(settings.state_dir / ACTS, sealed=True).entries()
-    of, seq = (reader.number(sql) for sql in ("PRAGMA application_id", "SELECT max(seq) FROM changed_row"))
+    asked = ("PRAGMA application_id", "SELECT max(seq) FROM changed_row")
+    of, seq = reads.ask(reads.database_path(settings), lambda reader: [reader.number(sql) for sql in asked])
     if any(one["of"] == of and one["seq"] > seq for one in entries[-1:]):
         yield _problem("the database is older than its journal", "memoryd.db", "the next memoryd run restores the rest")
     hint = "the daemon makes a new copy"

@@ -43,8 +43,7 @@ class Cursors:
 
     def of_file(self, agent_id: str, stat: Stat) -> Cursor | None:
         """Return the cursor of a file by device and inode; only a hint, because inodes are reused."""
-        key = agent_id, stat.dev, stat.ino
-        found = self._by_file.get(key)
+        found = self._by_file.get(key := (agent_id, stat.dev, stat.ino))
         # After a failed transaction a file that went may have taken the place of one that has its inode by now.
         live = (one for one in self._by_path.values() if not one.is_gone and _file_key(one) == key)
         return next(live, found) if found is not None and found.is_gone else found
