@@ -110,8 +110,8 @@ class Keeper:
         sql = "SELECT text FROM alarm WHERE kind = ? AND cleared_at IS NULL AND since > ?"
         fresh = sqlite.read(engine, query.fetch_text, sql, ALARM, clock.text(ahead=timedelta(days=-1)))
         alarms.set_alarm(engine, ALARM, fresh, clock.text())  # an older one ends, and what is found now is a new one
-        told = dict.fromkeys([*(fresh or "").split("; "), *found])
-        alarms.set_alarm(engine, ALARM, "; ".join(filter(None, told)) or None, clock.text())
+        told = filter(None, [fresh, *filter(lambda one: one not in str(fresh), found)])
+        alarms.set_alarm(engine, ALARM, "; ".join(told) or None, clock.text())
         self._copy(engine, clock.now(), settings.retention.backups)
 
     def renew(self, engine: Engine, now: datetime) -> None:

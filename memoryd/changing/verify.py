@@ -79,7 +79,7 @@ def _database(reader: DatabaseReader) -> list[Problem]:
 def _copies(settings: Settings) -> Iterator[Problem]:
     """Look at what the database would be restored from, and whether it is older than that.
 
-    The database is asked after the journal, and anew: a daemon may have written both since the reader began.
+    The database is read after the journal, by a reader of its own: a daemon may have written to both meanwhile.
     """
     entries = Journal(settings.state_dir / ACTS, sealed=True).entries()
     asked = ("PRAGMA application_id", "SELECT max(seq) FROM changed_row")

@@ -1,14 +1,9 @@
 """Read how far the import of history is, from the rows that hold one import of one agent each."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import timedelta
 
-if TYPE_CHECKING:
-    from datetime import timedelta
-
-    from memoryd.database.reads import DatabaseReader
+from memoryd.database.reads import DatabaseReader
 
 KIND = "history"  # of the rows in the job table
 READING, WRITING, DREAMING = STEPS = "reading", "writing", "dreaming"

@@ -126,7 +126,7 @@ def _express_column(table: str, name: str, there: set[str]) -> str:
     """Return the expression for what a column says, which may be compressed."""
     if (table, name) not in _PACKED:
         return f'"{name}"'
-    crc = "text_crc" if table == "turn" and "text_crc" in there else "NULL"
+    crc = "text_crc" if "text_crc" in there else "NULL"
     return f'plain(CAST("{name}" AS BLOB), {crc})'
 
 

@@ -1,11 +1,16 @@
 """An endpoint: which model is asked, where, and by when it must have answered."""
 
+from __future__ import annotations
+
 import os
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from memoryd.addresses import AddressError, BaseUrl, parse_base_url
-from memoryd.config import Settings
 from memoryd.llm.failure import Failure, Trouble
+
+if TYPE_CHECKING:
+    from memoryd.config import Settings
 
 OPENAI_URL = "https://api.openai.com/v1"
 FLEET_URL = "fleet:"  # no address: the workers of the fleet know it

@@ -1,17 +1,11 @@
 """Tell by its wording what a text of a working session is: talk of the moment, an offer, a wish, a quotation."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from memoryd.offline import cues, lasting, replacement, words, work_cues
 from memoryd.offline.sentences import is_question, split_sentences
+from memoryd.offline.statements import ConversationMessage
 from memoryd.tiers.session_summary import Section
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from memoryd.offline.statements import ConversationMessage
 
 _LONGEST_ANSWER = 600  # characters of a sentence that answers the one before it
 _FEWEST_TURNED = 3  # content words of what is to be instead

@@ -5,18 +5,24 @@ whole stretch it was decoded from. Stretches are short runs without spaces, exce
 are taken out of a whole text, whose places are then mapped back one by one.
 """
 
+from __future__ import annotations
+
 import binascii
 import html
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
 from functools import cache, partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote_to_bytes
 
-from ahocorasick_rs import BytesAhoCorasick
+from memoryd.scrub.finding import SecretSpan
 
-from memoryd.scrub.finding import JoinedTexts, SecretSpan
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ahocorasick_rs import BytesAhoCorasick
+
+    from memoryd.scrub.finding import JoinedTexts
 
 LENGTH_MAX = 64 * 1024  # of one stretch; a longer one is looked at by its beginning
 _RUN_LEAST = 16
