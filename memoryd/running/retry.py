@@ -18,7 +18,7 @@ class RetryAfter:
 
     delay: timedelta
     refund: bool
-    is_told: bool = False  # it is no fault, or an alarm of its own tells of it
+    is_told: bool = False  # no fault, a first one that may pass, or an alarm of its own tells of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ def decide(error: BaseException, *, attempt: int, attempts: int, jitter: float =
         return BlockRun(LONGEST_DELAY)
     if isinstance(error, ModelError):
         return _about_model(error.failure, delay, attempt >= attempts, jitter)
-    return GiveUp() if attempt >= attempts else RetryAfter(delay, refund=False)
+    return GiveUp() if attempt >= attempts else RetryAfter(delay, refund=False, is_told=attempt == 1)
 
 
 def _about_model(failure: Failure, delay: timedelta, last: bool, jitter: float) -> RetryAfter | GiveUp | BlockRun:  # noqa: FBT001
@@ -58,4 +58,4 @@ def _about_model(failure: Failure, delay: timedelta, last: bool, jitter: float) 
     delay = max(delay, asked_for) * (1 + JITTER_SHARE * jitter)
     if failure.trouble is Trouble.BUSY:
         return RetryAfter(delay, refund=True, is_told=failure.is_told)
-    return GiveUp() if last else RetryAfter(delay, refund=False)
+    return GiveUp() if last else RetryAfter(delay, refund=False, is_told=True)

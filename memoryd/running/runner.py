@@ -480,7 +480,7 @@ class Runner:
         if isinstance(verdict, retry.RetryAfter):
             due = self.clock.text(ahead=verdict.delay)
             waits = runs.put_back(self.engine, run, state="queued", due=due, error=text, refund=verdict.refund)
-            if waits and verdict.refund and not verdict.is_told:
+            if waits and not verdict.is_told:
                 self.set_alarm("waiting", f"{run.kind} run {run.id} waits: {text}", run.agent_id, run.subject)
         elif isinstance(verdict, retry.BlockRun):
             kind = "secret" if isinstance(error, SecretError) else "config"
