@@ -65,6 +65,9 @@ def init(call: Call, answers: InitAnswers) -> None:
         )
     call.output.say(_render_candidates(candidates, machine.home))
     is_all, chosen = _choose(call, candidates, answers, installed)
+    if not (is_all or chosen or (settings and settings.agents)):
+        call.output.say("nothing is written: memoryd init offers the projects again")
+        return
     with_service = _wants_service(answers)
     made = new_agents.write(
         chosen, machine, Clock().text(), discover=installed if is_all else (), memory=answers.memory
@@ -263,8 +266,6 @@ def _start_service(call: Call, settings: Settings) -> str:
 
 
 def _list_next(settings: Settings, chosen: Sequence[FoundOffer], data: dict[str, Any]) -> list[str]:
-    if not (settings.agents or settings.discover):
-        return ["later     no project has memory yet: memoryd init offers them again"]
     sessions, size = sum(one.found.sessions for one in chosen), sum(one.found.size for one in chosen)
     lines = []
     if data["service"] is None:

@@ -225,13 +225,15 @@ def test_a_person_chooses_by_numbers_and_says_no_to_the_service(world, monkeypat
     assert "next      memoryd run" in done.stdout
 
 
-def test_who_takes_no_project_is_not_told_that_memory_is_ready(world, monkeypatch):
+def test_who_takes_no_project_is_asked_no_more_and_nothing_is_written(world, monkeypatch):
     monkeypatch.setattr(init, "_has_terminal", lambda: True)
     monkeypatch.setattr(init.click, "prompt", lambda *_, **__: "none")
-    monkeypatch.setattr(init.click, "confirm", lambda *_, **__: False)
+    monkeypatch.setattr(init.click, "confirm", lambda *_, **__: pytest.fail("asked about the service"))
+    before = sorted(world.home.rglob("*"))
     done = called(["init"])
-    assert "later     no project has memory yet" in done.stdout
+    assert (done.returncode, "nothing is written" in done.stdout) == (0, True), done.stderr
     assert "ready" not in done.stdout
+    assert sorted(world.home.rglob("*")) == before
 
 
 @given(st.sets(st.integers(1, 40), min_size=1))
