@@ -186,9 +186,9 @@ def _weigh_operations(
     if unsaid:
         places = ", ".join(str(place + 1) for place in unsaid if place is not None)
         raise RefusedError(
-            f"{Guard.TAINT}: bullet {places}: only the user can say that, and they did not",
+            f"{Guard.TAINT}: bullet {places}: reads as a rule, or as about a person: only the user can say that",
             "MEMORY.md",
-            "leave it out, or append it: then it is a note in the day's file",
+            "append it: then it is a note of the day; or say how the project is, below a heading such as Project",
         )
 
 
