@@ -201,7 +201,7 @@ def _facts(ask: Ask) -> str:
         for number, sentence in number_sentences(quoted.text) if quoted.origin == Origin.USER else ():
             ended = tuple(name for name, fact in facts.items() if takes_back(sentence, fact))
             removals += [facts_reply.FactRemoval(name, (quoted.id,)) for name in ended]
-            cue = lasting.find_cue(sentence, by_user=True, working=False)
+            cue = lasting.find_cue(sentence, by_user=True, working=False, message=quoted.text)
             text = neutralize(quote_around(quoted.text, (number,))) if cue and cue.type in _CATEGORIES else ""
             if cue and text and not known.says(text):
                 known.add(text)
@@ -317,7 +317,8 @@ def _memories(
     found: dict[str, NewMemory] = {}
     for one in said:
         for number, sentence in one.sentences if one.speaker != REPORTER else ():
-            cue = lasting.find_cue(sentence, by_user=one.by_user, working=working)
+            message = one.text if working else ""  # friends tell each other more of themselves than is to be kept
+            cue = lasting.find_cue(sentence, by_user=one.by_user, working=working, message=message)
             words_of = neutralize(quote_around(raw[one.id], (number,)) if one.by_user else sentence) if cue else ""
             text = words_of if words_of.startswith(f"{one.speaker}:") else f"{one.speaker}: {words_of}"
             if cue and words_of and not known.says(text):

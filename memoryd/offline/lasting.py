@@ -1,7 +1,8 @@
-"""What of a conversation lasts: the few statements that belong into the core file, by explicit cues only.
+"""What of a conversation lasts: the few statements that belong into `MEMORY.md`.
 
-Junk in the core is what users of such systems complain of most, so a statement that merely might matter stays in the
-daily file. Preferences and facts are taken from what the user typed; decisions and learnings also from the assistant.
+Junk there is what users of such systems complain of most, so a statement that merely might matter stays in the daily
+file. Preferences and facts are taken from what the user typed, by an explicit cue or by many signs together
+(`lasting_model`); decisions and learnings also from the assistant, by cues only.
 """
 
 import re
@@ -9,7 +10,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from memoryd.jobs.job import MemoryType
-from memoryd.offline import words
+from memoryd.offline import lasting_model, words
 from memoryd.offline.sentences import is_question
 
 
@@ -178,6 +179,8 @@ CUES = (
         at_work_only=True,
     ),
 )
+# What has no cue, but signs enough.
+_NOTED = Cue(MemoryType.FACT, 0.7, by_user_only=True, at_work_only=False, pattern=re.compile(""))
 # The cues by who speaks and whether work is done.
 _APPLYING = {
     (by_user, working): tuple(
@@ -192,6 +195,7 @@ _PASSING = re.compile(
     r"|\b(?:maybe|perhaps|might|not sure|i guess|i wonder|if|what if|let me|would you|could you|can you|do you)\b",
     re.IGNORECASE,
 )
+_ORDER = 0.9  # importance of what is asked for in so many words
 _LECTURES = 2.5  # times the length of the user's messages
 _SHORTEST = 3  # content words below which a statement says too little to last …
 _SHORTEST_OF_SELF = 2  # … and where the user says what they are, like, want or have decided: "I prefer tea."
@@ -207,20 +211,28 @@ _ELSEWHERE = re.compile(
 _NAMES = re.compile(r"\s[A-Z][\w+#.-]+|\w\d|\d\w|\w_\w")  # what a decision is for: "Let's use Redis."
 
 
-def find_cue(sentence: str, *, by_user: bool, working: bool) -> Cue | None:
-    """Return the cue by which `sentence` lasts, or None for the most of what people say."""
+def find_cue(sentence: str, *, by_user: bool, working: bool, message: str = "") -> Cue | None:
+    """Return the cue by which `sentence` lasts, or None for the most of what people say.
+
+    `message` is all that the user wrote to an agent; with it, a sentence without a cue lasts if enough else shows it.
+    """
     cues = _APPLYING[by_user, working]
     if not cues or len(sentence) > _LONGEST:
         return None
     if is_question(sentence) or sentence.endswith(":") or _ELSEWHERE.search(sentence):
         return None
-    plain = sentence.replace("’", "'")  # noqa: RUF001
-    return next((cue for cue in cues if cue.pattern.search(plain) and _stands(plain, cue)), None)
+    plain, around = (text.replace("’", "'") for text in (sentence, message or sentence))  # noqa: RUF001
+    found = next((cue for cue in cues if cue.pattern.search(plain) and _stands(plain, cue)), None)
+    if found is None:
+        return _NOTED if by_user and message and lasting_model.lasts(plain, around) else None
+    may_pass = by_user and found.type in {MemoryType.PREFERENCE, MemoryType.FACT}
+    is_order = found.importance >= _ORDER
+    return None if may_pass and lasting_model.passes(plain, around, is_order=is_order) else found
 
 
 def _stands(sentence: str, cue: Cue) -> bool:
     told = sum(1 for key in words.list_content_words(sentence) if key not in words.CHATTER_KEYS)
-    if cue.importance >= 0.9:
+    if cue.importance >= _ORDER:
         return told >= _SHORTEST_OF_SELF
     is_plain = cue.by_user_only and (cue.importance >= _OF_SELF or cue.type is MemoryType.DECISION)
     least = _SHORTEST_OF_SELF if is_plain else _SHORTEST

@@ -1,0 +1,80 @@
+"""Tell by its wording whether a user's statement lasts: a logistic model over the signs in `lasting_signs.txt`.
+
+What people want remembered is mostly said in passing, in the middle of a request, and without a word such as
+"remember". No single sign shows it. Many together do: who speaks of themselves or of the project, how often and how
+long something is so, and that nothing points at the text or the work of the moment.
+"""
+
+import re
+from functools import cache
+from importlib import resources
+from typing import NamedTuple
+
+_LISTS = {
+    "month": "january|february|march|april|may|june|july|august|september|october|november|december|januar|februar|"
+    "märz|mai|juni|juli|oktober|dezember|janvier|février|mars|avril|juin|juillet|août|septembre|octobre|novembre|"
+    "décembre|enero|febrero|marzo|abril|mayo|junio|julio|agosto|septiembre|octubre|noviembre|diciembre",
+    "day": "day|morning|evening|night|weekend|monday|tuesday|wednesday|thursday|friday|saturday|sunday",
+    "kin": "wife|husband|spouse|partner|fianc\\w+|boyfriend|girlfriend|son|daughter|kids?|children|child|baby|toddler|"
+    "twins|mother|mum|mom|father|dad|parents?|sister|brother|siblings?|grand\\w+|aunt|uncle|cousin|niece|nephew|"
+    "in-?laws?|dog|cat|puppy|kitten|horse|rabbit|roommate|flatmate|neighbou?r|boss|manager|colleague|therapist|doctor|"
+    "frau|mann|tochter|sohn|kinder|mutter|vater|schwester|bruder|oma|opa|hund|katze|freund(?:in)?|femme|mari|fils|"
+    "fille|enfants?|mère|père|sœur|frère|copine|copain|chien|chat|esposa|marido|mujer|novi[oa]|hij[oa]s?|madre|padre|"
+    "herman[oa]s?|abuel[oa]|perr[oa]|gat[oa]|moglie|figli[oa]?|sorella|fratello|cane|gatto|filh[oa]s?|irm[ãa]o?|mãe|"
+    "pai|cachorro|vrouw|dochter|zoon|hond|kat|жена|муж|сын|дочь|дочк\\w|мама|папа|брат|сестра|кот|кошка|собака",
+}
+_IN_MESSAGE = frozenset({"text", "supposed"})  # looked for in all that the user wrote
+_BIAS, _SHORT = -1.5, -1.6  # of any statement; of one that is short
+_FEW = 5  # words
+_LEAST = 0.3  # log odds: chosen so that of ten messages that pass at most one is kept
+# Who or what it is about: the user, their people, or the project.
+_ABOUT = frozenset({"role", "standing", "ours", "kept", "kin"})
+_SELF = re.compile(
+    r"\b(?:i|i'm|i've|i'd|i'll|my|me|mine|we|we're|we've|our|us|ich|mein\w*|mir|mich|wir|uns\w*|je|j'\w+|mon|ma|mes|moi|"
+    r"nous|notre|nos|on|yo|mi|mis|nuestr\w+|io|mio|mia|noi|eu|meu|minha|nós|ik|mijn|wij|ons|tengo|vivo|prefiero|ho|tenho|"
+    r"bin|hab|habe)\b|\b\w{3,}[aei]mos\b|\b(?:я|мне|меня|мо[йяюи]|моего|моей|мы|нас|нам|наш\w*)\b|[我私僕俺]",
+    re.IGNORECASE,
+)
+_OF_ANOTHER = frozenset({"quoted"})
+_OF_THE_MOMENT = frozenset({"quoted", "text", "part", "supposed"})
+
+
+class Sign(NamedTuple):
+    """A sign that a statement lasts, or passes."""
+
+    weight: float
+    name: str
+    pattern: re.Pattern[str]
+
+
+@cache
+def _read_signs() -> tuple[Sign, ...]:
+    text = resources.files(__package__).joinpath("lasting_signs.txt").read_text(encoding="utf-8")
+    found = []
+    for part in re.split(r"\n{2,}", re.sub(r"\n {5}|^#.*", "", text, flags=re.MULTILINE).strip()):
+        head, *lines = part.splitlines()
+        weight, _, name = head.partition(":")[0].partition(" ")
+        pattern = "|".join(line.strip() for line in lines)
+        for key, words in _LISTS.items():
+            pattern = pattern.replace(f"{{{key}}}", words)
+        found.append(Sign(float(weight), name, re.compile(pattern, re.IGNORECASE)))
+    return tuple(found)
+
+
+def _find_signs(statement: str, message: str) -> list[Sign]:
+    return [one for one in _read_signs() if one.pattern.search(message if one.name in _IN_MESSAGE else statement)]
+
+
+def lasts(statement: str, message: str) -> bool:
+    """Return True if a statement of the user's `message` is likely to matter in later weeks."""
+    found = _find_signs(statement, message)
+    words = len(statement.split()) if " " in statement else len(statement) / 2
+    odds = _BIAS + _SHORT * (words < _FEW) + sum(one.weight for one in found)
+    is_about = _SELF.search(statement) is not None or any(one.name in _ABOUT for one in found)
+    return is_about and odds > _LEAST
+
+
+def passes(statement: str, message: str, *, is_order: bool) -> bool:
+    """Return True if a statement with a cue is another's words or, unless it is an order, of the moment."""
+    signs = _OF_ANOTHER if is_order else _OF_THE_MOMENT
+    return any(one.name in signs for one in _find_signs(statement, message))
