@@ -175,7 +175,7 @@ def _context(inputs: FactsInputs, gathered: _FactsMaterial) -> tuple[tuple[str, 
     )
     profile = "\n".join(f"{name.value}: {entry.text}" for name, entry in inputs.profile.items() if entry.text)
     hints = "\n".join(f"t{seq} {' '.join(found)}" for seq, found in gathered.signals.items())
-    given = (("known facts", known), ("known profile", profile), ("hints", hints))
+    given = (("agent", inputs.program), ("known facts", known), ("known profile", profile), ("hints", hints))
     return tuple((name, text) for name, text in given if text)
 
 

@@ -100,13 +100,14 @@ def _ask_both(ask: job.Ask, inputs: JointInputs) -> job.Ask:
     shown = {one.id for one in ask.material}
     before = tuple(one for one in other.material if one.id not in shown)
     material = (*before, *ask.material)
+    own = (one for one in other.context if one not in ask.context)
     context = (("summary from", ask.material[0].id), ("facts from", other.material[0].id))
     told = (ask.instructions, inputs.instructions, other.instructions)
     return replace(
         ask,
         instructions="\n\n".join(one.strip() for one in told),
         material=material,
-        context=(*ask.context, *(one for one in context if one[1] != material[0].id), *other.context),
+        context=(*ask.context, *(one for one in context if one[1] != material[0].id), *own),
     )
 
 

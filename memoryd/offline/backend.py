@@ -40,6 +40,9 @@ _PASSING = frozenset({Section.STATE, Section.OPEN, Section.FILES})  # a change o
 _LISTED = re.compile(r"^fact_\w+ \[[^\]]*\] ")
 _USER = "User: "
 _UNNAMED = frozenset({"User", "Assistant", REPORTER})  # people who talk among themselves have names
+# Programs with which people talk about their lives. What they say to a coding agent in passing is nearly all about the
+# work, and no sign tells the rest apart. Friends tell each other more of themselves than is to be kept.
+_CHATTING = frozenset({"", "OpenClaw"})
 _DEFAULT_WORDS = 400
 # Of one run, but for what the user wishes or decides: junk in the core is worse than a memory that waits.
 _MOST_MEMORIES = 6
@@ -86,10 +89,12 @@ def _sleep(ask: Ask) -> str:
     spoken = [quoted for quoted in material if not _is_fact(quoted) and quoted not in notes]
     known = KnownTexts(given.get("known", "").splitlines())
     said = _news(_read_messages(spoken, _find_names(spoken)), known)
+    chatting = given.get("agent", "") in _CHATTING
     if "agent" in given or _is_working(material, said):
         said = _news(_read_messages(spoken), known)  # "Fixed:" begins an answer there, and names nobody
         noted = _news(map(_read_note, notes), known)
-        lines, memories = _describe_work(spoken, said, noted, _still_failing(facts, said), limit, known)
+        failing = _still_failing(facts, said)
+        lines, memories = _describe_work(spoken, said, noted, failing, limit, known, chatting=chatting)
     else:
         lines, memories = _describe_talk(spoken, said, limit, known)
     return reply.render(lines, memories, _list_superseded(given.get("summary so far", ""), lines))
@@ -102,7 +107,7 @@ def _describe_talk(
     days = {quoted.id: _day(quoted) for quoted in spoken}
     raw = {quoted.id: quoted.text for quoted in spoken}
     deciding = not any(one.speaker not in _UNNAMED for one in said)
-    memories = _select_important(_memories(said, raw, known, working=deciding), limit // 3)
+    memories = _select_important(_memories(said, raw, known, working=deciding, chatting=deciding), limit // 3)
     limit -= min(limit // 3, sum(prose.count_words(memory.text) + 1 for memory in memories))
     return [line for line in _summary(said, days, limit) if line.text], memories
 
@@ -114,6 +119,8 @@ def _describe_work(
     facts: Sequence[QuotedPiece],
     limit: int,
     known: KnownTexts,
+    *,
+    chatting: bool,
 ) -> tuple[list[reply.SummaryLine], list[NewMemory]]:
     """Return the lines about a working session, by section, and the memories that last."""
     reports = _reports(facts, limit // 3)
@@ -127,7 +134,8 @@ def _describe_work(
     limit -= sum(one.cost for one in told)
     # Of all lines the user's wishes last, and the best ones.
     raw = {quoted.id: quoted.text for quoted in spoken}
-    wishes = _select_important(_memories([one for one in said if one.by_user], raw, known, working=True), limit // 3)
+    own_words = [one for one in said if one.by_user]
+    wishes = _select_important(_memories(own_words, raw, known, working=True, chatting=chatting), limit // 3)
     room = int(limit * _LASTING_SHARE) - sum(prose.count_words(wish.text) + 1 for wish in wishes)
     memories = wishes + _list_lasting(chosen, room, KnownTexts(wish.text for wish in wishes), known)
     return [*(line for line in lines if line.text), *reports], memories
@@ -201,7 +209,8 @@ def _facts(ask: Ask) -> str:
         for number, sentence in number_sentences(quoted.text) if quoted.origin == Origin.USER else ():
             ended = tuple(name for name, fact in facts.items() if takes_back(sentence, fact))
             removals += [facts_reply.FactRemoval(name, (quoted.id,)) for name in ended]
-            cue = lasting.find_cue(sentence, by_user=True, working=False, message=quoted.text)
+            message = quoted.text if given.get("agent", "") in _CHATTING else ""
+            cue = lasting.find_cue(sentence, by_user=True, working=False, message=message)
             text = neutralize(quote_around(quoted.text, (number,))) if cue and cue.type in _CATEGORIES else ""
             if cue and text and not known.says(text):
                 known.add(text)
@@ -311,13 +320,13 @@ def _join_statements(chosen: Sequence[Statement]) -> list[reply.SummaryLine]:
 
 
 def _memories(
-    said: Sequence[ConversationMessage], raw: Mapping[str, str], known: KnownTexts, *, working: bool
+    said: Sequence[ConversationMessage], raw: Mapping[str, str], known: KnownTexts, *, working: bool, chatting: bool
 ) -> list[NewMemory]:
     """Return what lasts: of the user the words around it, copied whole; of the assistant the sentence."""
     found: dict[str, NewMemory] = {}
     for one in said:
         for number, sentence in one.sentences if one.speaker != REPORTER else ():
-            message = one.text if working else ""  # friends tell each other more of themselves than is to be kept
+            message = one.text if chatting else ""
             cue = lasting.find_cue(sentence, by_user=one.by_user, working=working, message=message)
             words_of = neutralize(quote_around(raw[one.id], (number,)) if one.by_user else sentence) if cue else ""
             text = words_of if words_of.startswith(f"{one.speaker}:") else f"{one.speaker}: {words_of}"

@@ -143,13 +143,6 @@ CUES = (
         at_work_only=True,
     ),
     _cue(
-        MemoryType.PREFERENCE,
-        0.8,
-        rf"{_OPENING}we (?:always|never) (?!had|did|saw|went|got|came|knew|made|said|thought|met|found|\w+ed\b)\w",
-        r"^wir \w+ (?:\S+ )?(?:immer|nie|niemals)\b|^(?:nous|on) \S+ (?:toujours|jamais)\b|^(?:siempre|nunca) \w+mos\b",
-        at_work_only=True,
-    ),
-    _cue(
         MemoryType.DECISION,
         0.8,
         rf"{_WHY}.*\b(?:decided (?:to|on|that|against)|we chose|settled on|agreed (?:to|on|that))\b",
@@ -221,13 +214,13 @@ def find_cue(sentence: str, *, by_user: bool, working: bool, message: str = "") 
         return None
     if is_question(sentence) or sentence.endswith(":") or _ELSEWHERE.search(sentence):
         return None
-    plain, around = (text.replace("’", "'") for text in (sentence, message or sentence))  # noqa: RUF001
+    plain = sentence.replace("’", "'")  # noqa: RUF001
     found = next((cue for cue in cues if cue.pattern.search(plain) and _stands(plain, cue)), None)
     if found is None:
-        return _NOTED if by_user and message and lasting_model.lasts(plain, around) else None
+        return _NOTED if by_user and message and lasting_model.lasts(plain, message) else None
     may_pass = by_user and found.type in {MemoryType.PREFERENCE, MemoryType.FACT}
     is_order = found.importance >= _ORDER
-    return None if may_pass and lasting_model.passes(plain, around, is_order=is_order) else found
+    return None if may_pass and lasting_model.passes(plain, is_order=is_order) else found
 
 
 def _stands(sentence: str, cue: Cue) -> bool:

@@ -10,23 +10,10 @@ from functools import cache
 from importlib import resources
 from typing import NamedTuple
 
-_LISTS = {
-    "month": "january|february|march|april|may|june|july|august|september|october|november|december|januar|februar|"
-    "märz|mai|juni|juli|oktober|dezember|janvier|février|mars|avril|juin|juillet|août|septembre|octobre|novembre|"
-    "décembre|enero|febrero|marzo|abril|mayo|junio|julio|agosto|septiembre|octubre|noviembre|diciembre",
-    "day": "day|morning|evening|night|weekend|monday|tuesday|wednesday|thursday|friday|saturday|sunday",
-    "kin": "wife|husband|spouse|partner|fianc\\w+|boyfriend|girlfriend|son|daughter|kids?|children|child|baby|toddler|"
-    "twins|mother|mum|mom|father|dad|parents?|sister|brother|siblings?|grand\\w+|aunt|uncle|cousin|niece|nephew|"
-    "in-?laws?|dog|cat|puppy|kitten|horse|rabbit|roommate|flatmate|neighbou?r|boss|manager|colleague|therapist|doctor|"
-    "frau|mann|tochter|sohn|kinder|mutter|vater|schwester|bruder|oma|opa|hund|katze|freund(?:in)?|femme|mari|fils|"
-    "fille|enfants?|mère|père|sœur|frère|copine|copain|chien|chat|esposa|marido|mujer|novi[oa]|hij[oa]s?|madre|padre|"
-    "herman[oa]s?|abuel[oa]|perr[oa]|gat[oa]|moglie|figli[oa]?|sorella|fratello|cane|gatto|filh[oa]s?|irm[ãa]o?|mãe|"
-    "pai|cachorro|vrouw|dochter|zoon|hond|kat|жена|муж|сын|дочь|дочк\\w|мама|папа|брат|сестра|кот|кошка|собака",
-}
 _IN_MESSAGE = frozenset({"text", "supposed"})  # looked for in all that the user wrote
-_BIAS, _SHORT = -1.5, -1.6  # of any statement; of one that is short
+_BIAS, _SHORT = -1.9, -1.3  # of any statement; of one that is short
 _FEW = 5  # words
-_LEAST = 0.3  # log odds: chosen so that of ten messages that pass at most one is kept
+_LEAST = 0.5  # log odds: chosen so that one in twenty of the messages that pass is kept
 # Who or what it is about: the user, their people, or the project.
 _ABOUT = frozenset({"role", "standing", "ours", "kept", "kin"})
 _SELF = re.compile(
@@ -50,14 +37,15 @@ class Sign(NamedTuple):
 @cache
 def _read_signs() -> tuple[Sign, ...]:
     text = resources.files(__package__).joinpath("lasting_signs.txt").read_text(encoding="utf-8")
-    found = []
+    found, lists = [], {}
     for part in re.split(r"\n{2,}", re.sub(r"\n {5}|^#.*", "", text, flags=re.MULTILINE).strip()):
         head, *lines = part.splitlines()
-        weight, _, name = head.partition(":")[0].partition(" ")
-        pattern = "|".join(line.strip() for line in lines)
-        for key, words in _LISTS.items():
-            pattern = pattern.replace(f"{{{key}}}", words)
-        found.append(Sign(float(weight), name, re.compile(pattern, re.IGNORECASE)))
+        kind, _, name = head.partition(":")[0].partition(" ")
+        pattern = re.sub(r"\{([a-z]+)\}", lambda use: lists[use[1]], "|".join(line.strip() for line in lines))
+        if kind == "list":
+            lists[name] = pattern
+        else:
+            found.append(Sign(float(kind), name, re.compile(pattern, re.IGNORECASE)))
     return tuple(found)
 
 
@@ -74,7 +62,7 @@ def lasts(statement: str, message: str) -> bool:
     return is_about and odds > _LEAST
 
 
-def passes(statement: str, message: str, *, is_order: bool) -> bool:
+def passes(statement: str, *, is_order: bool) -> bool:
     """Return True if a statement with a cue is another's words or, unless it is an order, of the moment."""
     signs = _OF_ANOTHER if is_order else _OF_THE_MOMENT
-    return any(one.name in signs for one in _find_signs(statement, message))
+    return any(one.name in signs for one in _find_signs(statement, statement))

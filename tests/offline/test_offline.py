@@ -27,8 +27,9 @@ def said(*texts: str, first: str = "user") -> tuple[QuotedPiece, ...]:
     )
 
 
-def ask(material: tuple[QuotedPiece, ...], limit: int = 60, known: str = "") -> ParsedSleepReply:
-    question = Ask("sleep", "", material, (("words", str(limit)), ("known", known)))
+def ask(material: tuple[QuotedPiece, ...], limit: int = 60, known: str = "", agent: str = "") -> ParsedSleepReply:
+    program = (("agent", agent),) if agent else ()
+    question = Ask("sleep", "", material, (("words", str(limit)), ("known", known), *program))
     reply = offline.answer(question)
     assert reply == offline.answer(question)
     assert reply.finish_reason == "stop"
@@ -255,19 +256,44 @@ DECIDED = [
 ]
 
 
+# Made up by people who had not seen the signs; none of them was used to choose the weights.
+SAID_IN_PASSING = [
+    ("I'm a beekeeper and only work outdoors from April on. Which phone would you take?", True),
+    ("My daughter Maja is allergic to walnuts. What else can go into the brownies?", True),
+    ("i train for the Berlin marathon in september, can you move my long run to saturday", True),
+    ("Every Tuesday evening I teach a pottery class. Suggest a playlist.", True),
+    ("Ich arbeite als Krankenschwester im Nachtdienst. Wann sollte ich essen?", True),
+    ("Soy diabético desde los diez años. ¿Puedo tomar esto?", True),
+    ("The second paragraph is too long, make it shorter.", False),
+    ("I like this version much better, thanks!", False),
+    ("Imagine I am a vegan pirate who never sleeps. Write my diary.", False),
+    ('Translate: "I am a nurse and I work every night."', False),
+    ("I'm looking at the bill now and it says 40 euros.", False),
+    ("Can I take the early train every day?", False),
+]
+
+
+@pytest.mark.parametrize(("message", "lasts"), SAID_IN_PASSING)
+def test_what_a_user_tells_of_themselves_in_passing_lasts_by_many_signs_together(message, lasts):
+    kept = ask(said(message, "Gladly. Here is what I would do."), 200).memories
+    assert [one.text for one in kept] == ([f"User: {message}"] if lasts else [])
+
+
+def test_no_sign_is_trusted_where_a_coding_agent_works():
+    message, _ = SAID_IN_PASSING[0]
+    assert ask(said(message, "Gladly."), 200, agent="Claude Code").memories == ()
+
+
 @pytest.mark.parametrize(
-    ("sentence", "lasts"),
+    ("words", "lasts"),
     [
-        ("We always pin the base image by digest.", True),
-        ("Wir taggen Releases immer im Format v1.2.3.", True),
-        ("We never saw the base image again.", False),
+        ("I prefer the second wording for the title.", False),
+        ("I prefer short titles for chapters.", True),
+        ('The sign says "never feed the ducks here" in red.', False),
     ],
 )
-def test_the_habits_of_those_who_work_are_rules_and_those_of_friends_are_stories(sentence, lasts):
-    cue = lasting.find_cue(sentence, by_user=True, working=True)
-    assert (cue is not None and cue.type is MemoryType.PREFERENCE) is lasts
-    assert lasting.find_cue(sentence, by_user=True, working=False) is None
-    assert lasting.find_cue(sentence, by_user=False, working=True) is None
+def test_a_cue_about_the_text_at_hand_or_in_quotation_marks_does_not_last(words, lasts):
+    assert (lasting.find_cue(words, by_user=True, working=True) is not None) is lasts
 
 
 @pytest.mark.parametrize("sentence", DECIDED)
