@@ -89,7 +89,7 @@ def facts_add(call: Call, settings: Settings, agent: Agent, text: str, category:
 @click.option("--confidence", type=float, help="From 0 to 1.")
 @of_agent
 def facts_edit(call: Call, settings: Settings, agent: Agent, fact_id: str, **change: Any) -> None:
-    """Change the given fields of a fact, and no other."""
+    """Change only the given fields of a fact."""
     if all(one is None for one in change.values()):
         raise click.UsageError("say what to change: --content, --category or --confidence")
     full = _full_id(call, settings, agent, fact_id)

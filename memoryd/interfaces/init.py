@@ -1,6 +1,6 @@
 """Set memoryd up in one step: `memoryd init` finds agents and projects, and writes configuration, connections, service.
 
-A second run adds what is new. `--remove` takes out all that earlier runs wrote, but no memory.
+A second run adds new agents and projects. `--remove` takes out all that earlier runs wrote, but no memory.
 """
 
 import contextlib

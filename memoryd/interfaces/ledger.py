@@ -56,7 +56,7 @@ def core_journal(call: Call, settings: Settings, agent: Agent) -> None:
 @core.command("limits")
 @of_agent
 def core_limits(call: Call, settings: Settings, agent: Agent) -> None:
-    """Show when the core is refined, and how much of its deletion limit is used."""
+    """Show when MEMORY.md is refined, and how much of its deletion limit is used."""
     from memoryd.requests import lists
 
     told = lists.list_thresholds(settings, agent)

@@ -409,7 +409,7 @@ class MemoryFacts(_OfAgent):
     def update(
         self, fact_id: str, content: str | None = None, category: str | None = None, confidence: float | None = None
     ) -> None:
-        """Change the given fields of a fact, and no other."""
+        """Change only the given fields of a fact."""
         with memory_changes.fact_store(self._settings, self._agent, "facts edit") as store:
             store.update(fact_id, content, category, confidence)
 
