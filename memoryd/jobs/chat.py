@@ -59,7 +59,7 @@ def compress(
 def _find_room(
     given: chat.WholeMessages, turns: Sequence[StoredTurn], tokens: Sequence[int], budget: int
 ) -> tuple[int, int]:
-    """Return the tokens left by the system's messages, and those of the newest other one with all that goes with it."""
+    """Return the tokens left by the system messages, and those of the newest other message with its calls."""
     room = budget - system_tokens(turns, tokens)
     if room < 0:
         raise ValueError(f"budget: the system messages alone take {budget - room} tokens of {budget}")
