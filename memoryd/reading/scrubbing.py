@@ -119,7 +119,7 @@ class Scrubber:
     # --- what comes in --------------------------------------------------------------------------------------------
 
     def scan(self, texts: Sequence[str], progress: Progress = _do_nothing) -> list[ScrubbedText | None]:
-        """Return each text as it may be kept; None for one that could not be scanned. `progress`: between parts.
+        """Return each text in its stored form; None if it could not be scanned. `progress`: between parts.
 
         A clean text of at least `LEAST_KNOWN` characters is not scanned again, because a resumed session repeats the
         session it comes from. `require_clean` always scans.

@@ -55,7 +55,7 @@ class IngestBatch:
     cursors: dict[int, Cursor] = field(default_factory=dict)  # by id(cursor)
     sessions: dict[str, dict[str, Any]] = field(default_factory=dict)  # rows to create, by id
     ended: dict[str, str] = field(default_factory=dict)  # session id → when its file says it ended
-    live: dict[tuple[str, str, str], bool] = field(default_factory=dict)  # agent, session, record → is it said (again)?
+    live: dict[tuple[str, str, str], bool] = field(default_factory=dict)  # (agent, session, record) → is said
     size: int = 0
     rows: dict[int, dict[str, Any]] = field(default_factory=dict)  # rows of the cursors at the time of `freeze`
 
