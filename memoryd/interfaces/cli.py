@@ -427,7 +427,7 @@ def main(arguments: Sequence[str] | None = None, group: click.Group = cli, name:
     code = _main(_globals_first(given), group, name)
     try:
         sys.stdout.flush()
-    except OSError:  # reported already; what is left in the buffer would fail once more at the end of Python
+    except OSError:  # reported already; the rest of the buffer would fail once more at the end of Python
         _discard_output()
         code = code or UNWRITTEN
     sys.exit(code)

@@ -45,7 +45,7 @@ def facts_list(call: Call, settings: Settings, agent: Agent, query: str | None, 
     found = store.all() if query is None else store.search(query, sys.maxsize)
     rows = [as_row(fact) for fact in found if category in {None, fact.category}]
     if query is not None:
-        access.require(settings, agent, "facts list --query")  # which facts hold a word says what they hold
+        access.require(settings, agent, "facts list --query")  # the facts that hold a word show their content
     rows = access.show_rows(settings, agent, "facts list", rows, "content", "category")
     lines = [
         f"{row['id']} [{row['category']} | {row['confidence']:.2f}] {one_line(access.text_of(row['content'], row))}"

@@ -306,7 +306,7 @@ def _files(receipt: dict[str, Any]) -> list[str]:
 
 
 def _text_in(state: str | None) -> str | None:
-    """Return the text of a memory in a state; None where it is not there."""
+    """Return the text of a memory in a state; None if it has none."""
     from memoryd.ledger.memory import from_json
 
     memory = None if state is None else from_json(state)

@@ -45,7 +45,7 @@ def status(call: Call, everything: bool, agent_id: str | None, check: bool) -> i
         told = {} if state_dir is None else daemon_client.ask_data(state_dir, "status")
         error.data = data = shown.of_agent(told, agent_id)
         if data and not call.output.json:
-            with contextlib.suppress(KeyError, TypeError, AttributeError):  # one of another version tells otherwise
+            with contextlib.suppress(KeyError, TypeError, AttributeError):  # another version's answer has another form
                 call.output.result(data, lambda: view.list_parts(data, at_length=at_length))
         raise
     if agent_id is not None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from memoryd.config import Agent, Settings
 
 
-_WEAK = 0.25  # of what was asked, that the best hit must hold
+_WEAK = 0.25  # share of the query that the best hit must hold
 
 
 def _day(_context: click.Context, option: click.Parameter, text: str | None) -> date | None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from memoryd.config import Agent, Settings
 
 SESSION = "MEMORYD_SESSION"
-_SIGNALED = 128  # what a shell adds to the number of the signal that ended a command
+_SIGNALED = 128  # a shell adds this to the number of the signal that ended a command
 
 
 @click.group()

@@ -349,7 +349,7 @@ class Replace:
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """No such bullet any more; what hangs below it stays where it is."""
+    """Remove a bullet; blocks below it stay."""
 
     position: int
 
@@ -430,7 +430,7 @@ class _Draft:
         self.ends: list[tuple[str, bytes]] = []  # a heading, and what is to go to the end of its section
 
     def note(self, edit: Edit) -> None:
-        """Carry out an edit; what is to go to the end of a section is put into `ends` instead."""
+        """Carry out an edit; text for the end of a section is put into `ends` instead."""
         if isinstance(edit, Insert):
             line = escape(edit.text)
             self._put(f"- {line}\n".encode(), line, edit)
