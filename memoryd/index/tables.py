@@ -491,7 +491,7 @@ def _candidate(row: Sequence[Any]) -> Candidate:
 @lru_cache(maxsize=1024)
 def _require_day(day: object) -> None:
     try:
-        date.fromisoformat(day)  # this checks the form
+        date.fromisoformat(day)  # type: ignore[arg-type]  # this checks the form
     except (TypeError, ValueError) as error:
         raise DamagedError("a document cannot be read") from error
 
