@@ -9,7 +9,7 @@ def main() -> None:
     if sys.argv[1:2] == ["hook"]:
         from memoryd.interfaces import hook
 
-        os._exit(hook.main(sys.argv[2:]))  # all is said: nothing that ends later may say otherwise
+        os._exit(hook.main(sys.argv[2:]))  # the answer is complete: nothing that ends later may change the exit code
     if sys.argv[1:] == ["--version"]:
         from memoryd.version import __version__
 

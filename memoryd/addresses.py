@@ -1,8 +1,8 @@
 """Check where a model may be asked: which URLs, and which network addresses behind them.
 
-A configuration, or a name server, that points the daemon at a cloud's metadata service or another link-local address
-would make it hand a key and people's words to whoever answers there. So the URL is checked when it is read, and the
-address a second time when it is connected to, because a name can mean another address by then.
+A configuration, or a name server, may point the daemon at a cloud's metadata service or another link-local address. The
+daemon would then send a key and people's words to that service. So the URL is checked when it is read. The address is
+checked a second time when the connection is made, because a name can mean another address at that time.
 
 Plain http is for this machine and its private networks; everything else needs https.
 """
@@ -83,7 +83,7 @@ def _check_host(url: BaseUrl) -> None:
     if literal is not None:
         check_address(literal, scheme=url.scheme)
     elif _NUMERIC.fullmatch(url.host.rpartition(".")[2]):
-        # What such a host means is decided by each resolver in its own way: 0x7f.1, 2852039166.
+        # Each resolver decides in its own way what such a host means: 0x7f.1, 2852039166.
         raise AddressError("names a host by a number that is not an address", "write the address as four numbers")
 
 

@@ -6,7 +6,7 @@ from memoryd.config import Agent, Settings
 
 
 def folders_of(agent: Agent) -> tuple[Path, ...]:
-    """Return the folders whose sessions belong to the agent: its projects and what shares them; empty: any folder.
+    """Return the folders whose sessions belong to the agent: its projects and shared folders; empty: any folder.
 
     An agent in private mode without projects serves only sessions in its workspace, because its memory is not for all
     sessions of a user.
@@ -24,9 +24,10 @@ def is_within(agent: Agent, cwd: object) -> bool:
 
 
 def choose(settings: Settings, cwd: object) -> Agent | None:
-    """Return the agent for a session in this folder; None if it belongs to none, or to more than one alike.
+    """Return the agent for a session in this folder; None if it belongs to none, or equally to several.
 
-    A project inside another project is its own. An agent without projects takes what is left, if it is the only one.
+    A project inside another project is separate. An agent without projects takes the remaining folders, if it is the
+    only one.
     """
     nearest = max(settings.agents, key=lambda agent: _nearness(agent, cwd), default=None)
     if nearest is not None and _nearness(nearest, cwd) > 0:

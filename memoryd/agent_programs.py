@@ -38,12 +38,12 @@ class AgentProgram(NamedTuple):
 
 
 def make_slug(project: Path) -> str:
-    """Return the name that Claude Code gives to a project's folder of transcripts; it puts a hash behind a cut one."""
+    """Return the name that Claude Code gives to a project's folder of transcripts; a shortened name ends in a hash."""
     return re.sub(r"[^A-Za-z0-9]", "-", str(project))[:200]
 
 
 def escape(path: Path | str) -> str:
-    """Return the glob that a path alone matches."""
+    """Return the glob that matches only this path."""
     return re.sub(r"([*?\[{}])", r"[\1]", str(path))
 
 
@@ -60,7 +60,7 @@ PROGRAMS = {
         AgentProgram(
             "openclaw", ".openclaw", "OPENCLAW_STATE_DIR",
             ("agents/*/agent/openclaw-agent.sqlite", "agents/*/sessions/*.jsonl"),
-            # The first event of a session says its folder.
+            # The first event of a session names its folder.
             rows="SELECT max(CASE WHEN seq = 0 AND json_valid(event_json) THEN json_extract(event_json, '$.cwd') END),"
             " min(e.created_at), max(e.created_at) FROM transcript_events e LEFT JOIN session_windows w"
             " ON w.session_id = e.session_id WHERE coalesce(w.session_key, '') NOT LIKE '%:subagent:%'"
@@ -70,5 +70,5 @@ PROGRAMS = {
         AgentProgram("cline", ".cline/data", None, ("**/*.messages.json",)),
     )
 }  # fmt: skip
-# Aider has no folder of its own: its history lies in each project.
+# Aider has no folder of its own: its history is in each project.
 AIDER_HISTORY = ".aider.chat.history.md"

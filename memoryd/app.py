@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from memoryd.fleet.link import Link
 
 LOCK = "memoryd.lock"
-QUESTIONS_IDLE = timedelta(minutes=10)  # an agent asks now and then; to load the model takes a second
+QUESTIONS_IDLE = timedelta(minutes=10)  # an agent asks now and then, and loading the model takes a second
 
 
 @dataclass(slots=True)
@@ -71,7 +71,7 @@ class App:
     database_inode: int
     keeper: Keeper
     link: Link | None = None  # to a fleet
-    is_borrowing: bool = False  # its child processes are another's
+    is_borrowing: bool = False  # its child processes belong to another app
 
     def __enter__(self) -> Self:
         return self

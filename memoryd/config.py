@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 class SettingsError(ConfigError):
-    """Report everything that is wrong with a configuration, found in one pass."""
+    """Report all faults of a configuration, found in one pass."""
 
     def __init__(self, path: Path, problems: Sequence[ConfigError]) -> None:
         if len(problems) == 1:
@@ -65,7 +65,8 @@ class TranscriptSource:
 class Agent:
     """Configure one agent and its separate memory.
 
-    `workspace` holds the memory. With `memory: state` that is a folder of the state, no longer the configured one.
+    `workspace` holds the memory. With `memory: state` this is a folder in the state folder, no longer the configured
+    one.
     """
 
     id: str = make_required_key(values.agent_id)
@@ -80,8 +81,8 @@ class Agent:
     guide: Path | None = make_key(values.or_null(values.any_path), None)
     privacy: str = make_key(values.one_of("open", "silo"), "open")
     enabled: bool = make_key(values.parse_boolean, default=True)
-    works_in: Path | None = None  # where that is not the workspace
-    held_by: str | None = None  # the other host of a fleet that works on the workspace: it is left alone here
+    works_in: Path | None = None  # if it is not the workspace
+    held_by: str | None = None  # the other host of a fleet that works on the workspace: this host does not touch it
 
     @property
     def folder(self) -> Path:
@@ -241,7 +242,7 @@ _PARTIES = values.make_list_parser(values.one_of("owner", "agent", "fleet"))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessSettings:
-    """Configure who may ask for what: the owner by commands and Python, the agent by its tools and hooks.
+    """Configure who may ask for changes: the owner by commands and Python, the agent by its tools and hooks.
 
     `fleet` are the operators of a fleet, through PostgreSQL.
     """
@@ -271,7 +272,7 @@ class LogSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Hold the whole configuration. Equal settings behave equally, wherever they were read from."""
+    """Hold the whole configuration. Equal settings behave equally, whatever their source."""
 
     state_dir: Path = make_required_key(values.parse_folder, absent="../var")
     timezone: str = make_key(values.zone_name, "local")
@@ -364,7 +365,7 @@ class _ConfigReading:
 
     def _value(self, key: Field[Any], path: str, mark: MarkedValue) -> Any:
         if "section" in key.metadata:
-            # A section whose keys are all commented out is a null in YAML: its defaults are meant.
+            # If all keys of a section are commented out, it is a null in YAML: this means its defaults.
             return key.default if mark.value is None else self.section(key.metadata["section"], path, mark)
         if "list" in key.metadata:
             return self._entries(key.metadata["list"], path, mark)
@@ -417,7 +418,7 @@ def _refuse_twins(reading: _ConfigReading, agents: Sequence[Agent | None]) -> No
 
 
 def _apply_privacy(reading: _ConfigReading, settings: Settings) -> Settings:
-    """Give the agents that name no privacy the default."""
+    """Give agents without a privacy key the default."""
     agents = [
         agent
         if agent is None or f"agents[{number}].privacy" in reading.lines
@@ -435,9 +436,9 @@ def _refuse_open_page(reading: _ConfigReading, settings: Settings) -> None:
 
 
 def _refuse_mistakes(reading: _ConfigReading, settings: Settings) -> None:
-    """Refuse keys of `llm` and `fleet` that lack what they need, or name what may not be."""
+    """Refuse keys of `llm` and `fleet` without a required value, or with a forbidden one."""
     if None in {settings.llm, settings.fleet}:
-        return  # a section that was refused itself
+        return  # a section that was already refused
     agents = [agent for agent in settings.agents or () if agent is not None]
     mistakes = (
         *config_llm.find_mistakes(settings.llm, agents),
@@ -581,7 +582,7 @@ def state_dir_of(path: Path) -> Path | None:
 
 
 def make_default(workspace: Path, state_root: Path) -> Settings:
-    """Return the settings of a workspace without a configuration: one agent, with a folder of its own for its state.
+    """Return the settings of a workspace without a configuration: one agent, with a separate folder for its state.
 
     Raises:
         ConfigError: the workspace is no folder, or the state would be in it.

@@ -1,6 +1,6 @@
-"""Add agents to the text of a configuration file and take them out again; all other bytes stay as they are.
+"""Add agents to the text of a configuration file and remove them again; all other bytes stay the same.
 
-Each thing that is added begins on a line that ends with a mark, by which it is found again:
+Each addition begins on a line that ends with a mark, by which it is found again:
 
     discover: ["claude-code"]  # memoryd init
     agents:
@@ -24,7 +24,7 @@ from memoryd.errors import ConfigError
 _HISTORY = "ingest: {history: flush}  # sessions from before memoryd become memory as well\n"
 HEAD = "# Written by `memoryd init`, and yours to edit: memoryd config default prints every key with its reason.\n"
 MARK = "  # memoryd init"
-_BEGUN = re.compile(rf"state_dir:|agents:|{re.escape(_HISTORY.rstrip())}|\s*$")  # lines of a configuration as it began
+_BEGUN = re.compile(rf"state_dir:|agents:|{re.escape(_HISTORY.rstrip())}|\s*$")  # lines of a new configuration
 _UNWRITTEN = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")  # JSON may hold them as they are, YAML may not
 
 
@@ -51,7 +51,7 @@ def begin(state_dir: Path, discover: Sequence[str]) -> str:
 
 
 def add_agents(text: str, agents: Sequence[NewAgent]) -> str:
-    """Return the text with more agents behind those that are there.
+    """Return the text with more agents after the existing ones.
 
     Raises:
         ConfigError: `agents` is a list in brackets that holds some, or is missing.
@@ -92,7 +92,7 @@ def add_sources(text: str, agent: int, sources: Sequence[NewSource]) -> str:
 
 
 def set_discover(text: str, programs: Sequence[str]) -> str:
-    """Return the text with the programs whose new projects are added; as it is where a person has set the key."""
+    """Return the text with the programs whose new projects are added; unchanged if a person has set the key."""
     lines = text.splitlines(keepends=True)
     found = [number for number, line in enumerate(lines) if line.startswith("discover:")]
     if not found:
@@ -104,7 +104,7 @@ def set_discover(text: str, programs: Sequence[str]) -> str:
 
 
 def remove_added(text: str) -> str | None:
-    """Return the text without all that was added; None where that was the whole file."""
+    """Return the text without all additions; None if they were the whole file."""
     _, node = _find(text, "agents")
     lines = text.splitlines(keepends=True)
     spans = [(number, number) for number, line in enumerate(lines) if line.rstrip().endswith(MARK)]
@@ -136,7 +136,7 @@ def _last_line(node: Node) -> int:
         return _last_line(node.value[-1][1])
     if isinstance(node, SequenceNode) and node.value and not node.flow_style:
         return _last_line(node.value[-1])
-    # A text over several lines ends at the beginning of the line behind it.
+    # A text over several lines ends at the beginning of the next line.
     end: int = node.end_mark.line
     return end - 1 if node.end_mark.column == 0 and end > node.start_mark.line else end
 

@@ -32,7 +32,7 @@ def parse_database(place: values.PathBase, value: object) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetSettings:
-    """Configure the fleet: where it meets, the name of this host, and the limits that workers keep for all hosts."""
+    """Configure the fleet: its database, the name of this host, and the limits that workers keep for all hosts."""
 
     database: str | None = make_key(values.or_null(parse_database), None)
     host: str | None = make_key(values.or_null(values.agent_id), None)
@@ -47,7 +47,7 @@ class FleetSettings:
 
 
 def list_fixed(fleet: FleetSettings) -> tuple[object, ...]:
-    """Return the values that hold from a start to a stop."""
+    """Return the values that cannot change while the daemon runs."""
     return fleet.database, fleet.host, fleet.key_file
 
 

@@ -12,7 +12,7 @@ from memoryd.config_keys import make_key
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LlmSettings:
-    """Configure what answers a job's questions."""
+    """Configure which model answers a job's questions."""
 
     provider: str = make_key(values.one_of("offline", "openai", "fleet"), "offline")
     model: str | None = make_key(values.or_null(values.parse_text), None)

@@ -1,7 +1,7 @@
 """Convert a cron line to the fields of a clock that counts weekdays from Monday, or refuse it with a remedy.
 
-Source of the grammar: crontab(5) of Vixie cron. Weekday 0 and 7 are Sunday. What cron would do differently from the
-clock behind it is refused, never reinterpreted: a line means here what it means in a crontab, or nothing.
+Source of the grammar: crontab(5) of Vixie cron. Weekday 0 and 7 are Sunday. A line that cron would read in another way
+than this clock is refused, never reinterpreted: a line has its crontab meaning here, or none.
 """
 
 import re

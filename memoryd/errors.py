@@ -24,7 +24,7 @@ _HINTS = MappingProxyType({
     errno.EIO: "check the disk and the kernel log",
     errno.EMFILE: "raise the limit on open files: ulimit -n",
 })  # fmt: skip
-# What SQLite says, the same in plain words, and what to do about it.
+# SQLite's messages, the same in plain words, and the remedy.
 _DATABASE = MappingProxyType({
     "disk is full": ("the disk is full", "free some space on the disk of state_dir"),
     "disk I/O error": ("the disk cannot be read or written", "check the disk and the kernel log"),
@@ -39,13 +39,13 @@ class MemorydError(Exception):
 
     Args:
         what: what went wrong, one sentence.
-        where: file, line, key or id it happened at; empty where there is none.
-        hint: what to do about it; empty where nothing can be done.
+        where: the file, line, key or id; empty without one.
+        hint: the remedy; empty if there is none.
     """
 
     code = "failed"
     exit_code = 1
-    data: Mapping[str, Any] = MappingProxyType({})  # what could be told all the same
+    data: Mapping[str, Any] = MappingProxyType({})  # values that the error could still report
 
     def __init__(self, what: str, where: str = "", hint: str = "") -> None:
         super().__init__(what)
@@ -102,23 +102,23 @@ class StateError(MemorydError):
 
 
 class AwayError(StateError):
-    """Report that something a run needs is missing now, such as a workspace on an unmounted disk."""
+    """Report that something that a run needs is missing now, such as a workspace on an unmounted disk."""
 
 
-_PLAIN_WORDS = re.compile(r"[a-z][a-zA-Z /-]{1,60}")  # what SQLite says of a file; what quotes anything has more
+_PLAIN_WORDS = re.compile(r"[a-z][a-zA-Z /-]{1,60}")  # about a file; a quotation has more
 
 
 def describe(error: BaseException) -> str:
     """Describe an error for rows, logs and hints without content: the one place that may use an error's own words.
 
-    Ours and the operating system's are written for that. Another's often quote what they were given: it is told by its
-    type and place.
+    Our messages and those of the operating system are written for that. Messages of other libraries often quote their
+    input: only their type and place are shown.
     """
     if isinstance(error, MemorydError):
         return str(error)
     if isinstance(error, OSError):
         return f"{type(error).__name__}: {error.strerror} ({error.filename or 'no path'})"
-    error = getattr(error, "orig", None) or error  # what SQLAlchemy and the index wrap
+    error = getattr(error, "orig", None) or error  # errors wrapped by SQLAlchemy and the index
     name = type(error).__name__
     if name in {"DatabaseError", "OperationalError"} and _PLAIN_WORDS.fullmatch(str(error)):
         return str(error)
@@ -136,14 +136,14 @@ def is_out_of_files(error: BaseException) -> bool:
 
 
 def hint_at(number: int | None) -> str:
-    """Return what a person can do about an error of the system; empty where nothing is known."""
+    """Return the remedy for an error of the system; empty if none is known."""
     return _HINTS.get(number or 0, "")
 
 
 def is_disk_trouble(error: BaseException) -> bool:
     """Return True if the machine is at fault, not the run: a full or failing disk, no descriptors, no permission.
 
-    Another program's long hold on the database is of this kind, too: it passes.
+    Another program's long lock of the database also counts, because it ends by itself.
     """
     error = _cause_of(error)
     if isinstance(error, OSError) and error.errno in _MACHINE:

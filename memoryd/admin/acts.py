@@ -1,4 +1,4 @@
-"""List the acts: each has a name, the request that carries it out, and what the person must be able to see for it.
+"""List the acts: each has a name, the request that carries it out, and the rights that the person needs.
 
 An act is audited before it is carried out, by the name of the person, with a note if they could not see the content.
 There is no act by which a person consents to access: that is the agent's.
@@ -23,7 +23,7 @@ from memoryd.requests.waiting import failure_of
 
 
 class Order(NamedTuple):
-    """Hold what a person orders: the form, the agent that it is about, and where a result for the page goes."""
+    """Hold a person's order: the form, its agent, and the place of a result for the page."""
 
     view: PersonView
     agent: Agent
@@ -42,7 +42,7 @@ class Act(NamedTuple):
     so.
     """
 
-    do: Callable[[Order], str]  # returns what to tell the person
+    do: Callable[[Order], str]  # returns the message for the person
     sees: tuple[str, ...] | None = None  # parts that the person must see; None: it can be done blind
     is_long: bool = False  # it runs on while the page answers
     is_plain: bool = False  # its errors never hold anything of a memory
@@ -57,7 +57,7 @@ def _pause(order: Order) -> str:
 
 
 def _run_job(order: Order) -> str:
-    """Start a run by hand, or carry it out in a copy and keep for the page what it would write."""
+    """Start a run by hand, or carry out a dry run and keep its result for the page."""
     kind, mode = order.text("kind"), order.text("mode") or None
     if kind not in KINDS:
         raise NotFoundError("there is no such job", hint=", ".join(KINDS))
@@ -192,7 +192,7 @@ def _revoke(order: Order) -> str:
 
 
 def _change_setting(order: Order) -> str:
-    """Show what a change of the configuration would write, or write it and keep the comments of the file."""
+    """Show the effect of a change of the configuration, or write it and keep the comments of the file."""
     settings = order.view.settings
     path, old, new = settings_edit.plan(settings, order.text("key"), order.text("value"))
     lines = difflib.unified_diff(old.splitlines(), new.splitlines(), str(path), str(path), n=2, lineterm="")
@@ -234,7 +234,7 @@ ACTS = {
 
 
 def carry_out(name: str, order: Order) -> str:
-    """Audit an act and carry it out; return what to tell the person.
+    """Audit an act and carry it out; return the message for the person.
 
     Raises:
         MemorydError: it was refused, or it failed.

@@ -45,7 +45,7 @@ def draw_losses(losses: Sequence[tuple[str, float]], limit: float) -> str:
 
 
 def _options() -> dict[str, object]:
-    """Return what all charts have in common: no script, no declaration, colours that both modes can show."""
+    """Return the options of all charts: no script, no declaration, colours that both modes can show."""
     return {
         "style": _STYLE,
         "js": [],

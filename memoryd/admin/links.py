@@ -52,7 +52,7 @@ class BrowserSession:
     csrf: str
     ends: float  # monotonic
     used: float
-    told: list[tuple[str, str]] = field(default_factory=list)  # kind and text, to be shown once
+    told: list[tuple[str, str]] = field(default_factory=list)  # kind and text, to show once
     shown: dict[str, Any] = field(default_factory=dict)  # result of the last act: a preview, a diff
     allowance: Bucket = field(default_factory=lambda: Bucket(120, 20.0))
 

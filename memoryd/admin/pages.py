@@ -56,7 +56,7 @@ class Page(NamedTuple):
 
 
 def show_overview(look: Look) -> dict[str, Any]:
-    """Return whether all is well, the alarms with their remedies, and one row per agent."""
+    """Return the overall state, the alarms with their remedies, and one row per agent."""
     view = look.view
     told = read_status(view)
     spend = lists.count_spent(view.settings)
@@ -67,7 +67,7 @@ def show_overview(look: Look) -> dict[str, Any]:
 
 
 def read_status(view: PersonView, agent_id: str | None = None) -> dict[str, Any]:
-    """Return the status as the person may see it: without names of sessions and reasons where they see no content."""
+    """Return the status for the person: without names of sessions and reasons if they may not see content."""
     told = status.of_agent(lists.read_status(view.settings), agent_id)
     agents = {agent.id: agent for agent in view.settings.agents}
     blind = {agent["id"] for agent in told["agents"] if view.is_blind(agents.get(agent["id"]))}
@@ -251,7 +251,7 @@ def show_access(look: Look) -> dict[str, Any]:
 
 
 def show_settings(look: Look) -> dict[str, Any]:
-    """Return the configuration in effect, each key with its reason, and what may be changed here."""
+    """Return the configuration in effect, each key with its meaning, and the keys that may be changed here."""
     settings = look.view.settings
     return {"keys": settings_edit.list_keys(settings), "source": settings.source,
             "limits": [lists.list_thresholds(settings, agent) for agent in settings.agents],

@@ -392,7 +392,7 @@ class Server:
 
 
 def _measure(view: PersonView, newest: str | None) -> dict[str, Any]:
-    """Return what a live page is told; with `newest`, also the records of the log after that time."""
+    """Return the data of a live page; with `newest`, also the records of the log after that time."""
     with access.act_as(view.person):
         told: dict[str, Any] = {}
         with suppress(MemorydError):
@@ -413,7 +413,7 @@ def _here(look: Look) -> str:
 
 
 def _is_equal(one: str, other: str) -> bool:
-    """Compare two tokens in a time that tells nothing of them."""
+    """Compare two tokens in constant time."""
     return hmac.compare_digest(one.encode(), other.encode())
 
 

@@ -88,7 +88,7 @@ def _show(value: Any) -> str:
 
 
 def _read_reasons() -> dict[str, str]:
-    """Return what the shipped file says beside each key."""
+    """Return the shipped file's comment for each key."""
     reasons: dict[str, str] = {}
     stack: list[tuple[int, str]] = []
     for line in default_text().splitlines():

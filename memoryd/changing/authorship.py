@@ -22,13 +22,13 @@ from memoryd.reading.scrubbing import strings_of
 from memoryd.tiers import core
 from memoryd.transcripts import fields
 
-TOOL = "agent-tool"  # as the audit names it
-NEWEST = 5000  # turns that are looked through; an edit is imported moments after it was made
+TOOL = "agent-tool"  # the name in the audit
+NEWEST = 5000  # turns that are searched; an edit is imported moments after it was made
 _PATHS = ("file_path", "path", "filename", "target_file")
 _TEXTS = ("content", "new_string", "new_str", "file_text", "insert_text")
 _UNDONE = re.compile(r"^(?:The user doesn't want to|<tool_use_error>)", re.IGNORECASE)
 _PATCH = "*** Begin Patch"
-_ESCAPED = re.compile(r"\\[nrt]")  # a line feed, as a command or a cut JSON text writes it
+_ESCAPED = re.compile(r"\\[nrt]")  # a line feed, in the form of a command or a shortened JSON text
 _SIGNS = re.compile(r"[\\\"'`]")  # a shell needs more or fewer of them than the text
 
 _CALLS = (
@@ -48,7 +48,7 @@ _ABOUT_MEMORY = (
     " AND at >= ? AND plain(CAST(text AS BLOB), text_crc) LIKE '%memory%'"
 )
 
-# A format without times says no more than when its session was first and last read.
+# A format without times shows only when its session was first and last read.
 _WORKING = (
     "SELECT 1 FROM session s JOIN turn t ON t.session_id = s.id WHERE s.agent_id = ?"
     " AND s.last_turn_at >= ? AND t.kind = 'tool_call'"
@@ -59,10 +59,10 @@ _WORKING = (
 def own_bullets(
     connection: Connection, agent_id: str, path: Path, texts: Collection[str]
 ) -> dict[str, tuple[Source, ...]]:
-    """Return those of some bullets that the agent's tools wrote since file and ledger agreed."""
+    """Return the bullets that the agent's tools wrote since file and ledger last agreed."""
     since = query.fetch_text(connection, "SELECT agreed_at FROM core_file WHERE agent_id = ?", agent_id)
     found: dict[str, tuple[Source, ...]] = {}
-    if since is None:  # what was there before memoryd came is a person's
+    if since is None:  # a text from before memoryd's first start counts as a person's
         return found
     for session_id, seq, text, folder, result in query.fetch_rows(connection, _CALLS, agent_id, NEWEST, since):
         if result is not None and _UNDONE.match(result):
@@ -73,7 +73,7 @@ def own_bullets(
 
 
 def own_texts(connection: Connection, agent_id: str, since: str, texts: Collection[str]) -> set[str]:
-    """Return those of some texts, in normal form, that a tool call of the agent's holds."""
+    """Return the texts, in normal form, that a tool call of the agent holds."""
     calls = query.run(connection, _ABOUT_MEMORY, agent_id, since)  # one at a time: a busy day has many
     return {text for (call,) in calls for text in _holds(_extract_input(call), texts)}
 
@@ -84,7 +84,7 @@ def was_working(connection: Connection, agent_id: str, since: str, until: str) -
 
 
 def _find_written(call: str, texts: Collection[str], folder: str, path: Path) -> Iterable[str]:
-    """Return those of some bullets that a call writes to the file; none where it names another one."""
+    """Return the bullets that a call writes to the file; none if it names another file."""
     given = fields.shown_arguments(call)
     named = next((given[key] for key in _PATHS if isinstance(given.get(key), str)), None)
     if named is None:
@@ -108,7 +108,7 @@ def _extract_input(call: str) -> str:
 
 
 def _holds(given: str, texts: Collection[str]) -> Iterator[str]:
-    """Yield those of some texts that `given` holds as whole words, however it quotes them."""
+    """Yield the texts that `given` holds as whole words, in any quotation."""
     said = f" {_strip_escapes(_ESCAPED.sub(' ', given))} "
     for text in texts:
         plain = _strip_escapes(text)

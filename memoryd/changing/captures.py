@@ -1,7 +1,7 @@
-"""Keep NOW files of sessions that memoryd only watches, for people who read along: `sessions.capture`.
+"""Keep NOW files of sessions that memoryd reads from transcripts, for people who read along: `sessions.capture`.
 
-Such a file is written from the stored turns, and memoryd never reads it back. So it may be written anew at any time. A
-file that somebody edited is left alone.
+Such a file is written from the stored turns, and memoryd never reads it back. So it can be rewritten at any time.
+memoryd does not touch a file that somebody has edited.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,13 +32,13 @@ _SESSIONS = (
 
 
 class Captures:
-    """Bring the files up to date, again and again; a session of which nothing is new is not read."""
+    """Bring the files up to date repeatedly; a session with no new turns is not read."""
 
     def __init__(self) -> None:
         self._written: dict[str, tuple[object, ...]] = {}
 
     def write_all(self, engine: Engine, settings: Settings, clock: Clock) -> int:
-        """Write the files of all agents that are not as they should be; return how many were written or removed."""
+        """Write the files of all agents that are out of date; return how many were written or removed."""
         if not settings.sessions.capture:
             return 0
         agents = [agent for agent in settings.agents if agent.enabled and agent.workspace.is_dir()]
@@ -72,7 +72,7 @@ class Captures:
 def _list_changes(
     engine: Engine, workspace: Path, row: RowMapping, old: NowSession | None
 ) -> Iterator[tuple[str, bytes | None, bytes | None]]:
-    """Yield what is to be done about the file of a session; nothing where somebody has edited it."""
+    """Yield the changes to the file of a session; none if somebody has edited it."""
     new = _render(engine, row)
     if old is None and row["told"] is None:
         began = moment_of(row["started_at"] or row["last_turn_at"])

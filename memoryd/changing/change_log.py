@@ -1,4 +1,4 @@
-"""Tell people in `consolidation.log` what each run changed: names of files and counts, no content."""
+"""Report in `consolidation.log` what each run changed: names of files and counts, no content."""
 
 import base64
 import hashlib
@@ -53,7 +53,7 @@ def plan_entry(workspace: OpenFolder, run: Run, now: str, intent: Mapping[str, A
 
 
 def _list_changes(intent: Mapping[str, Any]) -> Sequence[str]:
-    """Return how many memories were added, updated and so on, and how many sessions are told."""
+    """Return how many memories were added, updated and so on, and how many sessions are in the files."""
     counts: dict[str, int] = {}
     for operation, *_ in intent["changes"]:
         counts[operation] = counts.get(operation, 0) + 1

@@ -78,7 +78,7 @@ class RunOutcome:
     tokens_in: int = 0
     tokens_out: int = 0
     receipt: dict[str, Any] = field(default_factory=dict)
-    late: Callable[[], dict[str, Any]] = dict  # what of the receipt is known only when the files are written
+    late: Callable[[], dict[str, Any]] = dict  # report values known only after the files are written
     row: Mapping[str, str | None] = field(default_factory=dict)  # further values for the row, see `runs.finish`
 
 
@@ -89,9 +89,9 @@ class CommitResult:
     files: tuple[str, ...] = ()
     memories: int = 0
     run: Run | None = None  # None: there was nothing to settle
-    refused: tuple[dict[str, Any], ...] = ()  # by guards, as the receipt has it
-    put_back: tuple[str, ...] = ()  # ids of protected memories that an edit had taken out of the file
-    changes: tuple[Change, ...] = ()  # of memories, where files were written with them
+    refused: tuple[dict[str, Any], ...] = ()  # refused by guards, in the form of the run report
+    put_back: tuple[str, ...] = ()  # ids of protected memories that an edit had removed from the file
+    changes: tuple[Change, ...] = ()  # changes of memories, if files were written with them
 
 
 Revise = Callable[["Connection", "tuple[OpenFolder, OpenFolder]", "CoreImport"], "Revision"]
@@ -144,13 +144,13 @@ def commit(
 def _intent_of(
     writer: Writer, edits: Sequence[Edit], outcome: RunOutcome, planned: Preview, appends: Sequence[dict[str, Any]]
 ) -> dict[str, Any]:
-    """Return what each intent says of files, rows and the run's end."""
+    """Return what each intent holds about files, rows and the run's end."""
     return {
         "rewrites": planned.rewrites,
         "appends": appends,
         "changes": _change_rows(planned.changes),
         "rows": _rows(writer, edits),
-        # Facts have no file: they are changed when the files are, on the store as it is then.
+        # Facts are in no file. They change when the files change, on the store as it is then.
         "facts": [asdict(edit) for edit in _facts_in(edits)],
         "outcome": _outcome_json(outcome, planned, appends),
     }
@@ -215,7 +215,7 @@ def _make_intent(
     revise: Revise | None,
     foreseen: Preview | None,
 ) -> dict[str, Any]:
-    # Ahead of the transaction, which would hold everybody up while a text is scanned. What only adds names no bullet.
+    # Done before the transaction, because scanning a text would hold up everybody. Additions name no bullet.
     names_some = revise is not None or any(isinstance(edit, Operate) for edit in edits)
     file = restore_put_back(brought)
     bullets = bullets_of(file, writer.redact) if names_some else []
@@ -248,9 +248,9 @@ def _make_intent(
 
 
 def actor_of(edits: Sequence[Edit], run: Run) -> str:
-    """Return the actor for the audit: a run's own decisions are memoryd's, whoever asked for the run.
+    """Return the actor for the audit: memoryd for a run's own decisions, whoever asked for the run.
 
-    A tool writes for whoever called it: the agent, or a person at the command line.
+    A tool writes for its caller: the agent, or a person at the command line.
     """
     callers = {edit.caller for edit in edits if isinstance(edit, Operate)}
     return guard_check.HUMAN if Caller.OWNER in callers else run.actor if Caller.TOOL in callers else ACTOR
@@ -350,7 +350,7 @@ def _apply_rewrite(
 
 
 def _keep_of(place: WorkspaceFolders, rewrite: Mapping[str, Any]) -> durable.Keep | None:
-    """Return what keeps the replaced core file for a while: an editor may have it open still."""
+    """Return a function that keeps the replaced core file for a while: an editor may still have it open."""
     if "cut" in rewrite or rewrite["path"] != CORE_FILE:
         return None
     return lambda version, data: late_edits.keep(version, place.continuum, data, CORE_FILE)
@@ -373,7 +373,7 @@ def _apply_append(writer: Writer, place: WorkspaceFolders, append: Mapping[str, 
         if settling:
             create, offset = append["create"].encode(), append["offset"]
             if offset == 0 and (regular.read(entry) or b"").startswith(create):
-                offset = len(create)  # the file was made by the run itself: the block begins behind its first line
+                offset = len(create)  # the run itself made the file: the block begins after its first line
             appends.fill_hole(entry, block, offset)
             block = appends.missing_part(regular.read(entry) or b"", block, offset)
             if not block:
@@ -390,7 +390,7 @@ def _complete(
 ) -> CommitResult:
     """Write the rows and end the run.
 
-    Once files may have changed, it has happened: whatever its row was made to say meanwhile is overruled by `states`.
+    If files may have changed, the run counts as done: `states` overrules a state that others wrote meanwhile.
     """
     receipt = intent["outcome"]["receipt"]
     if outcome is not None:
@@ -410,7 +410,7 @@ def _complete(
     writer.step("after:rows")
     files = [item["path"] for item in (*intent["rewrites"], *intent["appends"])]
     if files or "replans" in receipt:
-        sqlite.empty_log(writer.engine)  # each plan held whole files, with whatever a person has put there
+        sqlite.empty_log(writer.engine)  # each plan held whole files, with anything that a person has written there
     refused, put_back = tuple(receipt.get("refused", ())), tuple(intent["put_back"])
     changes = (*_changes_of(intent), *done.changes)
     return CommitResult(tuple(files), receipt["memories_added"], run, refused, put_back, changes)
@@ -514,14 +514,14 @@ def open_intents(engine: Engine) -> list[tuple[str, str]]:
 
 
 def settle(writer: Writer, run_id: str) -> CommitResult:
-    """Complete a leftover intent, however far the process that made it had come.
+    """Complete a leftover intent, wherever the process that made it stopped.
 
     Raises:
         OSError: the disk refused again; the intent stays.
         StateError: a memory file cannot be read or written.
     """
     with lock_workspace(writer.workspace) as place:
-        # Read inside the lock: a process on its way out may just have completed it.
+        # Read inside the lock: another process may just have completed it.
         plan = sqlite.read(writer.engine, query.fetch_text, "SELECT plan FROM intent WHERE run_id = ?", run_id)
         if plan is None:
             return CommitResult()
@@ -551,7 +551,7 @@ def _is_written(workspace: OpenFolder, rewrite: Mapping[str, Any]) -> bool:
 
 
 def _clear_leftovers(workspace: OpenFolder, intent: Mapping[str, Any]) -> list[str]:
-    """Delete what a stopped rewrite left; return the files that hold an edit without a place."""
+    """Delete leftovers of a stopped rewrite; return the files that hold an edit without a place."""
     found = [(item["path"], item["before"], item["after"] or digest_of(None)) for item in intent["rewrites"]]
     found += [(item["path"], None, regular.compute_digest(item["create"].encode())) for item in intent["appends"]]
     if log := intent.get("log"):

@@ -1,13 +1,13 @@
 """Import edits of `MEMORY.md` into the memory store, each change audited.
 
-A person's file is the person's word: the first time the ledger sees one, all of its bullets become memories, and
-afterwards every edit is theirs, but for what the agent's own tool is known to have written (`authorship`).
-The one thing that is not taken over is the loss of a protected memory: it is put back into the file by the commit that
-comes next.
+The content of the file counts as the person's words. When the ledger sees a file for the first time, all of its bullets
+become memories. Afterwards every edit counts as the person's, except edits that the agent's own tool is known to have
+made (`authorship`). One edit is not imported: if a protected memory is missing, the next commit puts it back into the
+file.
 
-A file that somebody may be in the middle of saving is not imported: one with git's conflict markers, one that was
-written a moment ago, one that is empty or much shorter than what the ledger knows. A commit goes on without the import
-then, where it can, and the ledger catches up when the file has settled.
+A file that somebody may be about to save is not imported: one with git's conflict markers, one that was written a
+moment ago, and one that is empty or much shorter than the ledger's text. A commit then continues without the import, if
+it can, and the ledger catches up when the file no longer changes.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -35,9 +35,9 @@ from memoryd.text.private import is_private
 from memoryd.tiers import core
 
 CORE_FILE = "MEMORY.md"
-SHORTENED = 0.5  # of the characters the ledger knows: a file with less looks half-saved
+SHORTENED = 0.5  # share of the characters that the ledger holds: a shorter file looks half-saved
 _WAITS = "what memoryd has to write waits"
-OPERATION = "import"  # as the audit names what it does to the file
+OPERATION = "import"  # the name in the audit
 
 
 RESOLVE = "memoryd resolve FILE shows both sides"
@@ -52,7 +52,7 @@ class CoreImport:
     """Hold the file and its imported state."""
 
     data: bytes | None
-    agrees: bool  # whether the ledger says now what the file says, but for `put_back`
+    agrees: bool  # ledger and file agree now, except for `put_back`
     put_back: tuple[PutBack, ...] = ()  # into the file
     changes: tuple[Change, ...] = ()
     before: tuple[Memory, ...] = ()  # the live core before the changes
@@ -66,10 +66,10 @@ def digest_of(data: bytes | None) -> str:
 def bring(writer: Writer, folder: OpenFolder, agent_id: str, *, settled: bool = False) -> CoreImport:
     """Import the file into the memory store. The caller holds the agent's lock.
 
-    `settled`: the caller has watched the file rest, so that it is whole however little it holds.
+    `settled`: the caller knows that the file has not changed for a while, so it is complete, however short it is.
 
     Raises:
-        UnfinishedError: the file is marked private, or holds an unsolved merge or a private part that nothing closes.
+        UnfinishedError: the file is marked private, or holds an unresolved merge or an unclosed private part.
         StateError: it cannot be read.
     """
     data = regular.read(folder / CORE_FILE)
@@ -85,7 +85,7 @@ def bring(writer: Writer, folder: OpenFolder, agent_id: str, *, settled: bool = 
         raise UnfinishedError("is marked private, so it is not read", where, f"take the mark out; {_WAITS}")
     if is_conflicted(data or b""):
         raise UnfinishedError("holds a merge that nobody has solved yet", where, f"{RESOLVE}; {_WAITS}")
-    if core.is_open(data or b""):  # all below it would go as if somebody had deleted it
+    if core.is_open(data or b""):  # all bullets below it would count as deleted
         hint = f"close it, or put the word in backticks; {_WAITS}"
         raise UnfinishedError("holds a <private> that nothing closes", where, hint)
     if not settled and (_is_fresh(folder, writer) or is_shortened(data, live)):
@@ -107,7 +107,7 @@ def take_over(writer: Writer, agent_id: str) -> CoreImport:
 
 
 def _is_fresh(folder: OpenFolder, writer: Writer) -> bool:
-    """Return True if the file was written a moment ago. A time in the future was set by another clock."""
+    """Return True if the file was written a moment ago. A time in the future comes from another clock."""
     entry = folder / CORE_FILE
     age = moment_of(writer.now()).timestamp() - entry.lstat().st_mtime if entry.exists() else -1.0
     return 0 <= age < writer.settle_seconds
@@ -130,9 +130,9 @@ def _is_own(change: Change, own: Mapping[str, tuple[Source, ...]]) -> bool:
 
 
 def _cite_sources(change: Change, own: Mapping[str, tuple[Source, ...]], said_at: str | None) -> Change:
-    """Return a changed text with its sources and its time: for an edit by hand, when memoryd saw it.
+    """Return a changed text with its sources and its time; an edit by hand has the time when memoryd saw it.
 
-    What a file held when it was first imported stays undated, which is older than all that is dated.
+    A text from the first import of a file stays undated, and counts as older than every dated text.
     """
     if not _is_new(change):
         return change

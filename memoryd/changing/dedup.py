@@ -1,8 +1,8 @@
-"""Remove duplicates: of memories with the same bytes one stays. Works by hash; no text reaches a report or a log.
+"""Remove duplicates: of several memories with the same bytes, one stays.
 
-Facts and journal entries are in no file, so they go in batches, each a transaction with its audit; a run that is
-stopped between two has done some of its work, and the next does the rest. Bullets of `MEMORY.md` go by the commit rule,
-the bullet with the row.
+Only hashes are compared, and no text reaches a report or a log. Facts and journal entries are in no file. They are
+removed in batches; each batch is a transaction with its audit. A run that is stopped between two batches has done a
+part, and the next run does the rest. Bullets of `MEMORY.md` are removed by a commit, the bullet together with its row.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,8 +24,8 @@ from memoryd.ledger.operation import Delete
 BATCH = 1000
 _NONE = "no memory says what another says"
 
-# Texts are looked at only where another has the same hash of its normalised form. The one that stays comes first: a
-# protected one before all, else the oldest; of those that came at once, as the bullets of a new file do, the first.
+# Texts are read only if another one has the same hash of its normalised form. The one that stays comes first: a
+# protected one before all others, then the oldest. Of bullets that came at once with a new file, it is the first.
 _CANDIDATES = (
     "SELECT m.content_hash, m.content, m.constitutional, m.id FROM memory m"
     " WHERE m.agent_id = :agent AND m.kind = :kind AND m.deleted_at IS NULL"
@@ -36,7 +36,7 @@ _CANDIDATES = (
 
 
 def list_duplicates(connection: Connection, agent_id: str, kind: MemoryKind) -> Iterator[tuple[str, str]]:
-    """Return the memories of a kind that may be removed, each with the one that stays; all protected ones stay."""
+    """Return the removable memories of a kind, each with the one that stays; all protected ones stay."""
     rows = connection.exec_driver_sql(_CANDIDATES, {"agent": agent_id, "kind": str(kind)})
     for _, (kept, *copies) in groupby(rows, key=itemgetter(0, 1)):
         yield from ((copy.id, kept.id) for copy in copies if not copy.constitutional)

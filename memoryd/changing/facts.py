@@ -36,7 +36,7 @@ class FactImport:
     outcomes: tuple[FactOutcome, ...]
     evicted: tuple[Fact, ...]
     sections: tuple[ProfileSection, ...] = ()
-    offered: int = 0  # sections of the profile that the file has a text for
+    offered: int = 0  # profile sections that have a text in the file
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class FactStore:
             self._write(connection, [operation], {"deleted": 1}, self.clock.text())
 
     def write_section(self, section: ProfileSection, text: str) -> None:
-        """Write a section of the profile by hand; an empty text takes it away."""
+        """Write a section of the profile by hand; an empty text removes it."""
         (clean,) = self.redact([text.strip()])
         now = self.clock.text()
         with self._begin_write() as connection:
@@ -124,10 +124,10 @@ class FactStore:
         return portable.dump(facts, held_profile)
 
     def bring(self, text: str, where: str = "") -> FactImport:
-        """Import a file of either format, all or none. A profile section that has a text stays.
+        """Import a file of either format, all or none. A profile section that already has a text stays.
 
         Raises:
-            MalformedError: the file is not what it should be.
+            MalformedError: the file has another structure.
         """
         brought = portable.load(text, where)
         texts = self.redact([entry.text for entry in brought.profile.values()])
@@ -189,7 +189,7 @@ class FactStore:
 
     @contextmanager
     def _begin_write(self) -> Iterator[Connection]:
-        """Open a write transaction at a moment when no run is between its plan and its rows."""
+        """Begin a write transaction at a moment when no run is between its plan and its rows."""
         with lock_workspace(self.workspace), sqlite.begin_write(self.engine) as connection:
             if runs.agent_has_intent(connection, self.agent_id):
                 raise StateError(

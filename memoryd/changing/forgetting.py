@@ -1,12 +1,12 @@
 """Forget for a person: erase a memory or a session from everything that memoryd wrote.
 
-First everything is gone through that only holds copies: backups, versions that were put aside, the log, other rows.
-Then one commit takes the texts out of the ledger, `MEMORY.md` and the daily files, and the rows they were known from.
-Last, the database file is written anew. Stopped anywhere, it is begun again or goes on: what is still to be looked for
-is known until the commit, and nothing is to be looked for after it.
+First, everything that holds only copies is cleaned: backups, versions that were put aside, the log, other rows. Then
+one commit removes the texts from the ledger, `MEMORY.md` and the daily files, together with the rows that they were
+known from. Last, the database file is rewritten. If it is stopped at any point, the next start repeats or continues it:
+until the commit, the texts to remove are known, and after the commit none is left to look for.
 
-Transcripts are the agents' own: they are not changed, but for those that memoryd recorded itself. Their rows stay
-without a text, so that no record is read twice; what is appended to a transcript later is read as new.
+Transcripts are the agents' own. They are not changed, except those that memoryd recorded itself. Their rows stay
+without a text, so that no record is read twice. Records that are appended to a transcript later are read as new.
 """
 
 import json
@@ -49,11 +49,11 @@ from memoryd.tiers import diary
 from memoryd.tiers.session_summary import parse_points
 
 KIND = "forget"
-_MOST_OF = 0.5  # share of the words of a memory that lines must have for it to be of them
+_MOST_OF = 0.5  # share of a memory's words that removed lines must have, so that the memory counts as derived from them
 _DAILIES = "memory"
 _ALWAYS = "9999-12-31"
-_DAILY = re.compile(r"\d{4}-\d\d-\d\d\.md(?=\Z|[.~-])")  # also of what is kept of one, under a longer name
-# Rows that may say what a memory says; the ledger's own are the commit's.
+_DAILY = re.compile(r"\d{4}-\d\d-\d\d\.md(?=\Z|[.~-])")  # also copies of one, under a longer name
+# Rows that may repeat a memory; the commit handles the ledger's own.
 _COPIES = ("turn", "session_summary", "job_run", "alarm", "grant")
 
 
@@ -75,19 +75,19 @@ class ForgetPlan:
     """Hold the plan of a `forget`."""
 
     target: ForgetTarget
-    sessions: tuple[str, ...]  # whose texts go; none where a memory is forgotten
+    sessions: tuple[str, ...]  # their texts are removed; none if a memory is forgotten
     memories: Mapping[str, Memory]
     verdict: ForgetVerdict
-    cut: TextRemoval  # out of files and other texts
-    replies: tuple[str, ...]  # sessions whose models' replies go
-    states: tuple[str, ...]  # digests of further states that go
+    cut: TextRemoval  # from files and other texts
+    replies: tuple[str, ...]  # sessions whose stored model replies are removed
+    states: tuple[str, ...]  # digests of further states that are removed
     sections: Mapping[
         ProfileSection, tuple[str, tuple[Source, ...]]
-    ]  # of the profile that change, each with its new text
+    ]  # sections of the profile that change, each with its new text
     marks: Mapping[str, int]  # how far the sessions have been read
     transcripts: frozenset[str]  # paths
-    shown: tuple[str, str] | None  # first and last day of dreams that may have been shown a memory that goes
-    told: dict[str, Any] = field(default_factory=dict)  # for the receipt: never a text
+    shown: tuple[str, str] | None  # first and last day of dreams that may have seen a removed memory
+    told: dict[str, Any] = field(default_factory=dict)  # values of the run report; never a text
 
     def check(self) -> None:
         """Raise if the plan touches a protected memory."""
@@ -106,7 +106,7 @@ class ForgetPlan:
 
 @dataclass(frozen=True, slots=True)
 class _AuditedTexts:
-    """Hold what the audit still has of an agent."""
+    """Hold the texts that the audit still has of an agent."""
 
     versions: Mapping[str, set[str]]  # texts of memories, by id
     sections: Mapping[ProfileSection, list[SectionVersion]]
@@ -174,7 +174,7 @@ def _read_audited(connection: Connection, agent_id: str) -> _AuditedTexts:
             sections.setdefault(ProfileSection(name.removeprefix(chain.PROFILE)), []).append(version)
     live = profile.read(connection, agent_id)
     for section, entry in live.items():
-        # Without a kept state, as after a redaction, what is there now is all that is known.
+        # Without a stored state, as after a redaction, only the present text is known.
         if (had := sections.setdefault(section, [])) == [] or had[-1].text != entry.text:
             had.append(SectionVersion(entry.text, profile.read_sources(connection, agent_id, section)))
     there = {section: had for section, had in sections.items() if section in live}
@@ -219,9 +219,9 @@ class _HeldMemories(NamedTuple):
 
 
 def _cut(connection: Connection, agent_id: str, workspace: OpenFolder, held: _HeldMemories) -> TextRemoval:
-    """Return the texts to remove, without those of a memory that stays: it has other sources.
+    """Return the texts to remove, without those of a memory that stays because it has other sources.
 
-    A person did not choose the text of a session word by word, so only whole lines of it are removed.
+    Of a session's text, only whole lines are removed, because a person did not choose it word by word.
     """
     blocks = erasure.read_blocks(connection, agent_id, held.sessions) if held.sessions else ([], [])
     said = held.list_removed_texts()
@@ -240,7 +240,7 @@ def _cut(connection: Connection, agent_id: str, workspace: OpenFolder, held: _He
 
 
 def _list_points(summaries: Iterable[str]) -> list[str]:
-    """Return what summaries say, without the headings of their sections, which every session has."""
+    """Return the points of summaries, without section headings, which every session has."""
     return [point.text for summary in summaries for point in parse_points(summary).points]
 
 
@@ -320,7 +320,7 @@ def _build_report(connection: Connection, agent_id: str, found: ForgetPlan, line
         "sessions": list(found.sessions),
         "memories": dict(sorted(became.items())),
         "protected": list(verdict.protected),
-        # What a person may want to forget as well: it says this among other things, or has the same records.
+        # Memories that a person may want to forget as well: they contain this one, or have the same records.
         "beside": {
             "sessions": list(found.replies),
             "memories": beside,
@@ -336,7 +336,7 @@ def _build_report(connection: Connection, agent_id: str, found: ForgetPlan, line
 
 
 def _is_of(memory: Memory, lines: Mapping[str, str]) -> bool:
-    """Return True if a memory is a dream's wording of a daily file and mostly of lines that the file loses."""
+    """Return True if a memory is a dream's wording of a daily file, and consists mostly of removed lines."""
     lost = [lines[one.transcript] for one in memory.sources if one.transcript in lines]
     return bool(lost) and measure_overlap(memory.content, "\n".join(lost)) >= _MOST_OF
 
@@ -362,7 +362,7 @@ class Forgetter:
 
         Raises:
             NotFoundError: the agent has no such memory or session.
-            RefusedError: what would have to go is protected.
+            RefusedError: a protected memory would have to be removed.
         """
         with open_folder(workspace) as folder, sqlite.begin_read(engine) as connection:
             found = plan(connection, self.agent_id, folder, self.target, self.tz)
@@ -447,18 +447,18 @@ class Copies(FullScan):
 
     ACTOR: ClassVar[str] = HUMAN
     cut: TextRemoval
-    sessions: tuple[str, ...]  # whose texts go in states that were put aside; now the commit does it
-    transcripts: frozenset[str]  # of these sessions; those that memoryd recorded itself lose their texts as well
-    shown: tuple[str, str] | None  # the days of diaries in which a model may have spoken of it; None: none
+    sessions: tuple[str, ...]  # removed from states that were put aside
+    transcripts: frozenset[str]  # of these sessions; memoryd cleans those it recorded
+    shown: tuple[str, str] | None  # days of the diaries in which a model may have mentioned it; None: none
 
     def clean_texts(self, given: Sequence[str], *, in_file: bool = False) -> dict[str, str]:  # noqa: ARG002 - alike
         """Return the texts without the forgotten text."""
         return {text: self.cut.of_text(text) for text in given}
 
     def database(self, engine: Engine) -> None:
-        """Remove the text from everything outside the memory store; in a state that was put aside, from all of it."""
+        """Remove the text from everything outside the memory store; from a state that was put aside, completely."""
         if engine is self.engine:
-            sqlite.write(engine, vault.empty_damaged, LOST)  # it may say what is to go, and must not come back
+            sqlite.write(engine, vault.empty_damaged, LOST)  # it may hold the text, and must not come back
             self.rows_of(engine, () if self.sessions else _COPIES)
             return
         there = texts.list_tables(engine)
@@ -516,5 +516,5 @@ def _note_in(name: str, state: str) -> str:
 def _said_in(name: str, state: str) -> str:
     """Return the text in a state of the audit; empty if it holds none."""
     if name.startswith(ANY_PREFIX):
-        return str(json.loads(state)["content"])  # not `from_json`: it is asked of all that the audit has kept
+        return str(json.loads(state)["content"])  # not `from_json`, because this also reads old states of the audit
     return str(chain.values_of(state)["text"]) if name.startswith(chain.PROFILE) else ""

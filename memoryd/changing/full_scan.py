@@ -1,9 +1,10 @@
 """Scan everything that memoryd has stored, to remove something from it.
 
-Rows, files of workspaces with their backups, the log, the journal, and the states that a restore has put aside. Each
-portion of rows is one transaction and each file one exchange, under the agent's lock, so that it may be stopped at any
-point and run again; a second run finds nothing. A file that somebody edits meanwhile is read again, never overwritten.
-Transcripts and NOW files are the agents' own: they are not changed, but for those that memoryd recorded itself.
+This covers rows, files of workspaces with their backups, the log, the journal, and states that a restore has put aside.
+Each portion of rows is one transaction, and each file is one exchange, under the agent's lock. So the scan may be
+stopped at any point and run again. A second run finds nothing. If somebody edits a file meanwhile, it is read again and
+never overwritten. Transcripts and NOW files are the agents' own: they are not changed, except those that memoryd
+recorded itself.
 """
 
 import codecs
@@ -41,9 +42,9 @@ from memoryd.text.private import is_private
 
 Hold = Callable[[], AbstractContextManager[None]]
 
-AGAIN = 20  # times a file or a row that moves is read again
-# Where a person's text of one file is parted: no secret spans two of these, and what hides the rest of a message must
-# not hide the rest of a file.
+AGAIN = 20  # times that a file or a row is read again if others change it
+# Divides a person's file into parts. No secret spans two parts. In a message, some marks hide all of the rest; in a
+# file, they must not.
 PARTS = re.compile(r"^(?=#{1,6} |[-*+] )", re.MULTILINE)
 _LINES = re.compile(r"(?<=\n)")
 _PROSE = frozenset(
@@ -55,23 +56,23 @@ _PROSE = frozenset(
 class FullScan(ABC):
     """Run one scan over everything."""
 
-    ACTOR: ClassVar[str]  # who the audit says it was
+    ACTOR: ClassVar[str]  # the actor in the audit
     engine: Engine
     state_dir: Path
-    workspaces: dict[str, Path]  # whose rows and files are meant, by agent
+    workspaces: dict[str, Path]  # by agent; their rows and files are scanned
     everybody: bool  # also rows of agents that are not configured
     journal: Journal
-    go_on: Callable[[], None]  # raises where the run is to stop
-    stuck: Callable[[], list[str]]  # carries leftover intents through, and names those that cannot be
+    go_on: Callable[[], None]  # raises if the run is to stop
+    stuck: Callable[[], list[str]]  # completes leftover intents, and names those that cannot be completed
     log: Log
     counts: Counter[str] = field(default_factory=Counter)
-    left: list[str] = field(default_factory=list)  # cannot be looked through: for a person
+    left: list[str] = field(default_factory=list)  # could not be scanned: a person must look at them
 
     @abstractmethod
     def clean_texts(self, given: Sequence[str], *, in_file: bool = False) -> dict[str, str]:
         """Return the new texts, by old text; a text that is missing stays unchanged.
 
-        `in_file`: they are parts of a person's file.
+        `in_file`: the texts are parts of a person's file.
         """
 
     def names(self, given: Iterable[str]) -> dict[str, str | None]:
@@ -80,10 +81,10 @@ class FullScan(ABC):
 
     @abstractmethod
     def database(self, engine: Engine) -> None:
-        """Go through a database: that of the state folder, or one that was put aside."""
+        """Scan a database: that of the state folder, or one that was put aside."""
 
     def was_written(self, connection: Connection, table: str, row: Mapping[str, Any]) -> None:
-        """Do what belongs to the change of a row, given as it was before, in its transaction: a memory is audited."""
+        """Handle the change of a row, given in its old form, in its transaction; a changed memory is audited."""
         if table == "memory" and texts.list_columns(connection, "audit"):
             audit.record_redaction(connection, row["rowid"], at=text_of(utc_now()), actor=self.ACTOR)
 
@@ -123,7 +124,7 @@ class FullScan(ABC):
         for folder in sorted(self.state_dir.glob("memoryd.replaced-*")):
             self._put_aside(folder)
         self.left += [str(path) for path in sorted(self.state_dir.glob("memoryd.db.damaged-*"))]
-        # Of a dry run, backup or restore that is under way: a copy of the database that nobody goes through.
+        # Belongs to a dry run, backup or restore that is running: a copy of the database that is not scanned.
         for prefix in (trial.PREFIX, staging.PREFIX):
             self.left += map(str, locked_folder.remove_left(self.state_dir, prefix))
         self.left += sorted({*stuck, *self.stuck()})
@@ -227,7 +228,7 @@ class FullScan(ABC):
 
     def _workspace(self, workspace: Path) -> None:
         with open_workspace(workspace) as place:
-            # Of one exchange at a time: the scanning of a whole tree would hold up everybody else's commits.
+            # One exchange at a time: scanning a whole tree would hold up everybody else's commits.
             hold = partial(lock_files, place)
             own = place.continuum
             self._folder(place.workspace, CORE_FILE, hold, deep=False)
@@ -242,7 +243,7 @@ class FullScan(ABC):
     def _let_go_of_late(self, place: WorkspaceFolders, hold: Hold) -> bool:
         """Delete replaced versions that hold the text and are kept only for open writers; return True if one was.
 
-        After their file: what was put aside since then is of a cleaned one.
+        Called after their file: versions that are put aside later come from a cleaned file.
         """
         found = False
         for one in late_edits.list_kept(place.continuum):
@@ -274,7 +275,7 @@ class FullScan(ABC):
                 self._file(entry, PARTS, hold)
 
     def _leftover(self, folder: OpenFolder, left: Leftover) -> None:
-        """Scan what a stopped run left beside a file: the old bytes of a cleaned file, or somebody's edit."""
+        """Scan a stopped run's leftovers beside a file: the old bytes of a cleaned file, or somebody's edit."""
         entry = folder / left.target
         then, now = regular.read(left.entry), regular.read(entry)
         if then is None or now is None:
@@ -312,7 +313,7 @@ class FullScan(ABC):
         raise StateError("the file changes faster than it can be read", str(entry), "try again when it rests")
 
     def of_bytes(self, data: bytes, parting: re.Pattern[str]) -> bytes:
-        """Return a file's bytes cleaned; all others stay as they are, whatever their encoding and line ends."""
+        """Return a cleaned text file; other files stay the same, with any encoding and line ends."""
         encoding = _encoding(data)
         if encoding is None:
             return data
@@ -328,7 +329,7 @@ def _encoding(data: bytes) -> str | None:
             return encoding if _is_text(data, encoding) else None
     if b"\0" in data:
         return None
-    return "utf-8" if _is_text(data, "utf-8") else "latin-1"  # whose every byte is a character
+    return "utf-8" if _is_text(data, "utf-8") else "latin-1"  # in which every byte is a character
 
 
 def _is_text(data: bytes, encoding: str) -> bool:

@@ -1,7 +1,7 @@
-"""Run the guard check: read what the guards need inside the transaction that plans a change.
+"""Run the guard check: read the guards' input inside the transaction that plans a change.
 
-Tokens are the rough estimate: the guards compare shares of one sum, and the same ledger must be judged the same with
-and without a tokenizer at hand.
+Tokens are the rough estimate. The guards compare shares of one sum, and must judge the same ledger in the same way with
+and without a tokenizer.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -21,8 +21,8 @@ from memoryd.ledger.guards import Caller, Context, Guard, GuardLimits, Refinemen
 from memoryd.ledger.memory import Memory, MemoryKind
 from memoryd.ledger.operation import Add, Change, Delete, Operation, apply, ids_of
 
-ACTOR = "memoryd"  # who the audit says it was: memoryd itself …
-HUMAN = "human"  # … a person's own hand …
+ACTOR = "memoryd"  # the actor in the audit: memoryd itself …
+HUMAN = "human"  # … a person's own edit …
 AGENT_TOOL = "agent-tool"  # … and a tool that agents use
 
 
@@ -49,16 +49,16 @@ def judge(
     rewrite: Rewrite | None = None,
     begun: RefinementStart | None = None,
 ) -> GuardCheckResult:
-    """Return the changes that the guards accept, still to be written.
+    """Return the changes that the guards accept; they are not written yet.
 
-    `said_anew` are hashes of forgotten texts that the job found said again, besides those their sources show; `seen`
-    the texts by id as they were when the operations were decided; `begun` what a refinement is measured against.
+    `said_anew` are hashes of forgotten texts that the user repeated, as the job found, besides those that the sources
+    show. `seen` are the texts by id at the time of the decision. `begun` is the state before a refinement.
 
     Raises:
-        OperationError: an operation names what is not there, or cannot be done to it.
+        OperationError: an operation names a missing memory, or cannot be applied to it.
     """
     known: dict[str, Memory] = {}
-    if not all(isinstance(operation, Add) for operation in operations):  # what only adds loses nothing of the core
+    if not all(isinstance(operation, Add) for operation in operations):  # additions lose nothing of the core
         known = {memory.id: memory for memory in memories.read_live(connection, agent_id, MemoryKind.CORE)}
     known |= memories.by_ids(connection, agent_id, _list_ids(operations) - known.keys())
     context, graves = context_of(connection, agent_id, known, caller=caller, now=now, limits=limits)
@@ -82,7 +82,7 @@ def _allowance(context: Context, too_much: Refusal) -> str:
     lost, used, base, percent = (too_much.numbers[name] for name in ("lost", "before", "base", "percent"))
     most = int(base * percent / 100)
     behind = guards.fits_behind(context, too_much)
-    # It is told to the minute.
+    # The message shows minutes.
     ends = None if behind is None else moment_of(behind) + erosion.WINDOW + timedelta(minutes=1)
     when = "that is too much at any time" if ends is None else f"with no other loss it fits from {ends:%F %H:%M} UTC on"
     told = f"this takes about {lost:,} tokens, {used:,} of the {most:,} that may go in 30 days are used ({percent:g} %)"
@@ -92,7 +92,7 @@ def _allowance(context: Context, too_much: Refusal) -> str:
 def context_of(
     connection: Connection, agent_id: str, known: Mapping[str, Memory], *, caller: Caller, now: str, limits: GuardLimits
 ) -> tuple[Context, dict[str, str]]:
-    """Return what the guards need, and the hashes of deliberately forgotten texts, each with its last time."""
+    """Return the input of the guards, and the hashes of deliberately forgotten texts, each with its last time."""
     graves = memories.read_tombstones(connection, agent_id)
     context = Context(
         caller=caller,

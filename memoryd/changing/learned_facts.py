@@ -1,7 +1,7 @@
-"""Write the facts and profile sections that a session taught in one transaction, if the guards allow it.
+"""Write the facts and profile sections that were learned from a session in one transaction, if the guards allow it.
 
-The store is read in the transaction that writes it: what others stored meanwhile is seen, and what says the same
-letter by letter stays one fact.
+The transaction that writes the store also reads it. So facts that others stored meanwhile are seen, and texts with the
+same letters stay one fact.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ from memoryd.ledger.profile import ProfileEntry, ProfileSection
 
 @dataclass(frozen=True, slots=True)
 class LearnedResult:
-    """Hold what was written, what the guards refused, and the facts that a full store ended."""
+    """Hold the written and refused facts, and the facts that a full store ended."""
 
     changes: tuple[Change, ...]
     refusals: tuple[Refusal, ...]
@@ -68,7 +68,7 @@ def carry_out(connection: Connection, writer: Writer, run: Run, edit: EditFacts)
 def _drop_refused(
     learned: Sequence[LearnedFact], live: dict[str, Memory], graves: Mapping[str, str]
 ) -> tuple[list[LearnedFact], list[Refusal]]:
-    """Leave out what the guards would refuse, before a full store ends a fact for it."""
+    """Leave out facts that the guards would refuse, before a full store ends another fact for them."""
     wanted: list[LearnedFact] = []
     refusals: list[Refusal] = []
     for one in learned:

@@ -1,6 +1,6 @@
 """Decide runs that ask no model: edits by people and tools, restored bullets, duplicates, rollback.
 
-`decide` says what such a run is to do; the commit does it, as for any other job.
+`decide` returns the task of such a run. The commit carries it out, as for any other job.
 """
 
 from typing import Any
@@ -24,11 +24,11 @@ from memoryd.ledger.memory import PREFIXES, MemoryKind
 from memoryd.ledger.operation import Add, Delete, Operation, Protect, Restore, Unprotect, Update
 from memoryd.ledger.rollback import RollbackPlan
 
-IMPORT = "import"  # what an edit took out of MEMORY.md and must not goes back into it
+IMPORT = "import"  # puts back into MEMORY.md what an edit must not remove
 EDIT = "edit"  # the owner's own operations
 DEDUP = "dedup"
 ROLLBACK = "rollback"
-REFINE = "refine"  # not of these: a model decides
+REFINE = "refine"  # not decided here: a model decides
 _MOST_NAMED = 50
 KINDS = (IMPORT, EDIT, DEDUP, ROLLBACK, *saving.KINDS)
 VERBS: dict[str, type[Protect | Unprotect | Restore | Delete]] = {
@@ -42,12 +42,13 @@ VERBS: dict[str, type[Protect | Unprotect | Restore | Delete]] = {
 def decide(writer: Writer, journal: Journal, run: Run, *, at_once: bool = True) -> SavePlan:
     """Return the decision of such a run.
 
-    `at_once`: what is in no file may be done ahead of the commit, in portions; else all of it is for the commit.
+    `at_once`: changes that concern no file may be made before the commit, in portions. Otherwise all changes are for
+    the commit.
 
     Raises:
         RefusedError: later runs depend on the reverted changes, or there is nothing to write.
-        NotFoundError: there is nothing of that name to take back.
-        AwayError: duplicates are looked for, and `MEMORY.md` was edited a moment ago.
+        NotFoundError: there is nothing of that name to revert.
+        AwayError: the run removes duplicates, and `MEMORY.md` was edited a moment ago.
     """
     if run.kind == DEDUP:
         take_over(writer, run.agent_id)
@@ -57,7 +58,7 @@ def decide(writer: Writer, journal: Journal, run: Run, *, at_once: bool = True) 
     if run.kind in saving.KINDS:
         return saving.decide(writer, run)
     if run.kind == EDIT:
-        text = runs.given_text(writer.engine, run)  # of an edit: no option holds a text
+        text = runs.given_text(writer.engine, run)  # only for an edit; options never hold a text
         operations = tuple(_operation(verb, memory_id, text) for verb, memory_id in run.options.get("operations", ()))
         if not operations:
             return SavePlan(NothingToDo("there is nothing to do"))
@@ -103,11 +104,11 @@ def _rollback(writer: Writer, journal: Journal, run: Run) -> SavePlan:
         return SavePlan(NothingToDo(why, receipt=receipt))
 
     def revise(connection: Connection, folders: tuple[OpenFolder, OpenFolder], brought: CoreImport) -> Any:
-        # Planned anew on what is there now: an edit may just have been imported.
+        # Planned again on the current state, because an edit may just have been imported.
         fresh = time_machine.plan(connection, run.agent_id, target, writer.now())
         fresh.check()
         revision = time_machine.revise(connection, run.agent_id, target, fresh, folders, brought)
-        # Ahead of the rows: a stop in between leaves watermarks that the next start writes into the journal again.
+        # Done before the rows: after a stop in between, the next start writes the watermarks into the journal again.
         for mark in revision.marks:
             seq = 0 if mark.values is None else int(mark.values["seq"])
             restore.retract(connection, journal, run.agent_id, mark.session_id, mark.consumer, seq)

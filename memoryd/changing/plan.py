@@ -1,4 +1,4 @@
-"""Plan a run: what its edits would do to the files, to `MEMORY.md` and to the memory store now. Nothing is written."""
+"""Plan a run: how its edits would change the files, `MEMORY.md` and the memory store now. Nothing is written."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -34,13 +34,13 @@ class OutdatedError(MemorydError):
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """Hold what a commit would do to the core now, and what the guards would refuse."""
+    """Hold how a commit would change the core now, and what the guards would refuse."""
 
     rewrites: tuple[dict[str, Any], ...] = ()
     changes: tuple[Change, ...] = ()
     refusals: tuple[Refusal, ...] = ()
-    passed: tuple[guard_check.GuardCheckResult, ...] = ()  # what became of each list of operations; none of a rewrite
-    # Of what is not carried out: path, bytes before and after, None where there is no file.
+    passed: tuple[guard_check.GuardCheckResult, ...] = ()  # the result of each list of operations; none for a rewrite
+    # Changes that are not made: path, bytes before and after, None without a file.
     files: tuple[tuple[str, bytes | None, bytes | None], ...] = ()
 
     def is_as(self, foreseen: "Preview") -> bool:
@@ -52,7 +52,7 @@ class Preview:
 def _comes_to(
     passed: guard_check.GuardCheckResult,
 ) -> tuple[list[tuple[str | None, str, bool, bool]], list[tuple[str, Sequence[str]]]]:
-    """Return the accepted and refused operations without the values that each plan draws: ids, salts, times."""
+    """Return the accepted and refused operations without values that differ in each plan: ids, salts, times."""
     changes = [
         (None if one.before is None else one.memory_id, one.after.content, one.after.is_live, one.after.constitutional)
         for one in passed.changes
@@ -103,7 +103,7 @@ def plan_core(
         return Preview(others, tuple(changes), refusals, passed)
     lines = [[one.heading or "", one.content] for one in _find_incoming(changes).values()]
     rewrite = encode_rewrite(CORE_FILE, brought.data, new, cut) | {"additions": lines}
-    if revision is None:  # what goes back keeps the number it had
+    if revision is None:  # a restored memory keeps its number
         changes = list(_place_changes(changes, live, new))
     return Preview((rewrite, *others), tuple(changes), refusals, passed)
 
@@ -111,7 +111,7 @@ def plan_core(
 def _check_edits(
     connection: Connection, writer: Writer, run: Run, edits: Sequence[Edit], told: PlanBase
 ) -> tuple[guard_check.GuardCheckResult, ...]:
-    """Return what the guards accept of each list of operations, each judged on the result of those before it."""
+    """Return the accepted changes of each list of operations, each judged on the result of the earlier lists."""
     passed: list[guard_check.GuardCheckResult] = []
     several = bool(told.ahead) or sum(isinstance(edit, AddMemories | Operate) for edit in edits) > 1
     with sqlite.undo_after(connection) if several else nullcontext():
@@ -126,13 +126,13 @@ def _check_edits(
 
 
 def _plan_rewrite(connection: Connection, writer: Writer, run: Run, edit: RewriteCore, brought: CoreImport) -> Preview:
-    """Plan a rewrite on the core it was decided on; for any other core, raise so that it is decided again."""
+    """Plan a rewrite on the core that it was decided on; for any other core, raise, so that the run decides again."""
     if not brought.agrees or digest_of(brought.data) != digest_of(edit.old):
         raise OutdatedError("MEMORY.md was edited meanwhile", str(writer.workspace / CORE_FILE))
     passed = writer.judge(
         connection, run.agent_id, edit.operations, Caller.REWRITE, seen=edit.seen, rewrite=edit.rewrite
     )
-    if passed.refusals:  # all were let through when they were decided
+    if passed.refusals:  # all were accepted when they were decided
         raise OutdatedError("the memory store changed meanwhile", str(writer.workspace / CORE_FILE))
     lines = [[one.after.heading or "", one.after.content] for one in passed.changes if _comes(one)]
     rewrite = encode_rewrite(CORE_FILE, brought.data, edit.new) | {"additions": lines}
@@ -219,7 +219,7 @@ def _place_changes(changes: Sequence[Change], live: Sequence[Standing], new: byt
 
 
 def plan_appends(workspace: OpenFolder, edits: Sequence[Edit]) -> list[dict[str, Any]]:
-    """Return each block to append: its file, its place there, its hash, and the head of a file that is new."""
+    """Return each block to append: its file, its place there, its hash, and the heading of a new file."""
     return [_plan_append(workspace, edit) for edit in edits if isinstance(edit, AppendDaily | AppendDiary)]
 
 
@@ -236,7 +236,7 @@ def plan_writes(workspace: OpenFolder, run: Run, edits: Sequence[Edit]) -> list[
 
 
 def _require_solved(path: str, data: bytes | None) -> None:
-    """Raise if a merge left conflicts in a file: what is written into one of its sides would be lost with it."""
+    """Raise if a merge left conflicts in a file: text written into one of its sides would be lost with that side."""
     if is_conflicted(data or b""):
         raise UnfinishedError("holds a merge that nobody has solved yet", path, RESOLVE)
 

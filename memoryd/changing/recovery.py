@@ -1,9 +1,9 @@
-"""Bring back after damage what people and jobs made: from the newest good copy of the database, and the journal.
+"""Restore after damage the work of people and jobs: from the newest good copy of the database, and the journal.
 
-`journal.jsonl` gets the rows of each write transaction when it is committed, before its caller goes on:
-`{"of": DATABASE, "seq": N, "rows": [[TABLE, KEY, ROW or null], …], "from": N}`. `seq` is the number of the last change
-in it. `from` says which changes the journal no longer has, because every copy has them. So a database that is behind
-the journal, because it was restored or lost its log, gets the rows of all later lines.
+When a write transaction is committed, its rows go into `journal.jsonl` before its caller continues: `{"of": DATABASE,
+"seq": N, "rows": [[TABLE, KEY, ROW or null], …], "from": N}`. `seq` is the number of its last change. `from` says which
+changes the journal no longer has, because every copy has them. So a database that is behind the journal, because it was
+restored or lost its log, gets the rows of all later lines.
 """
 
 import json
@@ -30,7 +30,7 @@ from memoryd.ledger.memory import Ending
 
 ALARM = "damage"
 UNKNOWN = "memoryd wrote here before, but its facts and history are gone: put the old state folder back if you have it"
-ERASING = (forgetting.OPERATION, "scrub")  # kinds of runs that take text out
+ERASING = (forgetting.OPERATION, "scrub")  # kinds of runs that remove text
 _IDENTITY = "PRAGMA application_id"
 
 
@@ -41,15 +41,15 @@ class Keeper:
     state_dir: Path
     log: Log
     journal: Journal = field(init=False)
-    found: list[str] = field(default_factory=list)  # at the start, for the next look
+    found: list[str] = field(default_factory=list)  # found at the start, for the next check
     _seq: int = 0  # the journal has all changes up to this one
-    _is_restored: bool = False  # at this start: the database has only what could be read
+    _is_restored: bool = False  # at this start: the database has only the rows that could be read
 
     def __post_init__(self) -> None:
         self.journal = Journal(self.state_dir / restore.ACTS, sealed=True, is_entry=changes.is_change)
 
     def tell(self, engine: Engine) -> None:
-        """Write what was committed into the journal; what the disk refuses goes there the next time."""
+        """Write committed changes into the journal; if the disk refuses, they follow with the next ones."""
         if sqlite.read(engine, changes.last_seq) <= self._seq:
             return
         try:
@@ -69,7 +69,7 @@ class Keeper:
     # --- after a loss ---------------------------------------------------------------------------------------------
 
     def catch_up(self, engine: Engine, opened: OpenedDatabase) -> "CaughtUp":
-        """Apply to a database that was just opened what the journal has and it has not."""
+        """Apply to a database that was just opened the changes that only the journal has."""
         entries, damaged = self.journal.entries(), self.journal.count_damaged()
         if opened.is_new and entries:
             schema.set_identity(engine, entries[-1]["of"])
@@ -78,7 +78,7 @@ class Keeper:
         seq = 0 if opened.is_new else last
         lines = [one for one in entries if one["of"] == of]
         later = [one for one in lines if one["seq"] > seq]
-        if seq and not lines and not damaged and backups.list_copies(self.state_dir):  # else it had only been begun
+        if seq and not lines and not damaged and backups.list_copies(self.state_dir):  # otherwise it was only begun
             self.found.append("the journal was gone; the database has what it held")
         left_out = _apply_later(engine, later) if later else ""
         self._is_restored = _was_lost(opened, has_journal=bool(entries or damaged))
@@ -89,7 +89,7 @@ class Keeper:
     def keep(self, engine: Engine, settings: Settings, clock: Clock) -> None:
         """Inspect the database and copy it once a local day, or at once if there is no copy or no journal.
 
-        Keeps the newest `retention.backups` copies, and what the journal has beyond the oldest of them.
+        Keeps the newest `retention.backups` copies, and the part of the journal that the oldest of them lacks.
         """
         copies = backups.list_copies(self.state_dir)
         entries = self.journal.entries()
@@ -109,19 +109,19 @@ class Keeper:
             self.log.error("damage", what=one)
         sql = "SELECT text FROM alarm WHERE kind = ? AND cleared_at IS NULL AND since > ?"
         fresh = sqlite.read(engine, query.fetch_text, sql, ALARM, clock.text(ahead=timedelta(days=-1)))
-        alarms.set_alarm(engine, ALARM, fresh, clock.text())  # an older one ends, and what is found now is a new one
+        alarms.set_alarm(engine, ALARM, fresh, clock.text())  # an older alarm ends, and a new finding starts a new one
         told = filter(None, [fresh, *filter(lambda one: one not in str(fresh), found)])
         alarms.set_alarm(engine, ALARM, "; ".join(told) or None, clock.text())
         self._copy(engine, clock.now(), settings.retention.backups)
 
     def renew(self, engine: Engine, now: datetime) -> None:
-        """Replace all copies by a new one, and the journal by what that has not, because text was taken out."""
+        """Replace all copies by a new one, and shorten the journal to match, because text was removed."""
         self._copy(engine, now, 1)
 
     def _inspect(self, engine: Engine) -> list[str]:
         """Compare the database with its checksums, its newest good copy and the journal, and repair the differences.
 
-        Returns what was wrong, in words without content.
+        Returns descriptions of the damage, without content.
         """
         found = _mend_indexes(engine)
         self.tell(engine)
@@ -135,7 +135,8 @@ class Keeper:
         last: int | None = 0
         while last is not None:
             last = sqlite.write(engine, vault.seal_portion, last)
-        # Found by reading everything, which must keep no writer waiting; what is found is looked at again to mend it.
+        # The first search reads everything without holding up a writer. A finding is checked again before it is
+        # repaired.
         with sqlite.begin_read(engine, good) as connection:
             damaged_texts = vault.find_damaged(connection)
             is_same = good is not None and _has_same_schema(connection)
@@ -151,12 +152,12 @@ class Keeper:
         return found
 
     def _mend_rows(self, connection: Connection, keys: Iterable[tuple[str, list[Any]]]) -> list[str]:
-        """Make rows of people and jobs what copy and journal say they are."""
+        """Give rows of people and jobs the values that copy and journal have."""
         of = query.fetch_number(connection, _IDENTITY)
         base = query.fetch_number(connection, "SELECT max(seq) FROM good.changed_row")
         lines = [one for one in self.journal.entries() if one["of"] == of]
         images = changes.fit_tables(connection, changes.list_images(one for one in lines if one["seq"] > base))
-        images += changes.read_since(connection, lines[-1]["seq"] if lines else 0)  # another process is about to tell
+        images += changes.read_since(connection, lines[-1]["seq"] if lines else 0)  # not written yet
         known = {(table, json.dumps(key)): row for table, key, row in images}
         wrong: dict[str, list[Image]] = {}
         for table, key in keys:
@@ -198,9 +199,9 @@ class CaughtUp:
     lines: list[Entry]
     seq: int  # of the database before
     damaged: int  # lines of the journal
-    left_out: str  # counts the rows that only a newer version can hold; empty without any
+    left_out: str  # a count of rows that only a newer version can hold; empty if there are none
     is_lost: bool  # the database was damaged or gone
-    copy: Path | None  # that took its place
+    copy: Path | None  # that replaced it
 
     def __str__(self) -> str:
         """Describe for people the source of the state, and the parts that were not restored."""
@@ -222,7 +223,7 @@ def list_erasing(lines: Iterable[Entry]) -> set[str]:
 
 
 def erase_again(engine: Engine, erasing: Collection[str]) -> None:
-    """Take out of a restored database what was forgotten since it was made, also what is derived from such texts."""
+    """Remove from a restored database texts forgotten since its copy, and everything derived from them."""
     with sqlite.begin_write(engine) as connection:
         erasure.erase_known(connection)
         if erasing:
@@ -238,13 +239,13 @@ def _was_lost(opened: OpenedDatabase, *, has_journal: bool) -> bool:
 
 
 def _apply_later(engine: Engine, lines: Sequence[Entry]) -> str:
-    """Apply lines of the journal; return which of their rows this version cannot hold, empty without any."""
+    """Apply lines of the journal; return a count of rows that this version cannot hold, or an empty text."""
     with sqlite.begin_write(engine) as connection:
         images = changes.list_images(lines)
         left_out = changes.apply(connection, images)
         changes.add_missing_agents(connection)
         changes.set_last(connection, lines[-1]["seq"])
-        # The copy was made while a run wrote its files, which ended since.
+        # The copy was made while a run wrote its files; the run has ended since.
         ended = "SELECT id FROM job_run WHERE finished_at IS NOT NULL"
         query.run(connection, f"DELETE FROM intent WHERE run_id IN ({ended})")  # noqa: S608
     left_out += sum(len(one["rows"]) for one in lines) - len(images)
@@ -252,7 +253,7 @@ def _apply_later(engine: Engine, lines: Sequence[Entry]) -> str:
 
 
 def _is_erased(table: str, _key: list[Any], row: dict[str, Any] | None) -> bool:
-    """Return True for what an older copy has with its text: it must be known for ever that this is gone."""
+    """Return True for a row that an older copy holds with its text; the removal must be kept for ever."""
     if row is None:
         return table == "profile_section"
     return (

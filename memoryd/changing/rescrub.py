@@ -23,7 +23,7 @@ class Rescrub(FullScan):
 
     ACTOR: ClassVar[str] = guard_check.ACTOR
     scrubber: Scrubber
-    renamed: Callable[[], None]  # told at once that ids were changed which somebody may remember
+    renamed: Callable[[], None]  # called at once when ids change that somebody may remember
 
     def run(self) -> dict[str, Any]:
         """Scan everything; return the counts for the run report."""
@@ -35,7 +35,7 @@ class Rescrub(FullScan):
     def clean_texts(self, given: Sequence[str], *, in_file: bool = False) -> dict[str, str]:
         """Redact texts, by text; leave and count those that could not be scanned.
 
-        `<private>` tags are for what is said to an agent: in a person's file they are text like other.
+        `<private>` tags only affect text that is shown to an agent. In a person's file they are ordinary text.
         """
         found = {}
         for text, scrubbed in zip(given, self.scrubber.scan_redacting(given, private=not in_file), strict=True):

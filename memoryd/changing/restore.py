@@ -1,7 +1,8 @@
 """Restore watermarks and forgotten hashes from the side journal after the database was lost.
 
-The journal says which record a consumer had consumed last. Turns that are read again find their watermark there, and
-so do turns that survived while the transaction that moved their watermark did not (a lost `-wal` file).
+The journal holds the last record that each consumer has processed. When turns are read again, they get their watermark
+from the journal. So do turns that survived although the transaction that moved their watermark did not (a lost `-wal`
+file).
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +22,7 @@ MARKS = (
     "SELECT t.agent_id, w.consumer, t.record_id, t.part FROM watermark w"
     " JOIN turn t ON t.session_id = w.session_id AND t.seq = w.seq"
 )
-# The watermark that a mark asks for, as (session, consumer, seq), where it does not stand there yet.
+# The watermark of a mark, as (session, consumer, seq), if it is not set yet.
 _BEHIND = (
     "SELECT t.session_id, ?2, t.seq FROM turn t"
     " LEFT JOIN watermark w ON w.session_id = t.session_id AND w.consumer = ?2"
@@ -34,7 +35,7 @@ _RAISE = (
 
 
 class Restorer:
-    """Read from the side journal which consumer had consumed which records."""
+    """Read from the side journal which consumer has processed which records."""
 
     def __init__(self, entries: Sequence[Mapping[str, Any]], now: str) -> None:
         self.now = now
@@ -65,7 +66,7 @@ def marks_of(entries: Sequence[Mapping[str, Any]]) -> list[Mark]:
 
 
 def forgotten_in(entries: Sequence[Mapping[str, Any]]) -> Forgotten:
-    """Read what was forgotten from the journal; skip damaged lines."""
+    """Read the forgotten hashes from the journal; skip damaged lines."""
     found: Forgotten = {}
     for entry in entries:
         agent, session_id, keys = entry.get("agent"), entry.get("session"), entry.get("forgotten")
@@ -76,14 +77,14 @@ def forgotten_in(entries: Sequence[Mapping[str, Any]]) -> Forgotten:
 
 
 def renew(engine: Engine, journal: Journal) -> None:
-    """Write the journal anew from a database that is sound, because some of its lines are damaged."""
+    """Rewrite the journal from a sound database, because some of its lines are damaged."""
     stored = sorted(map(tuple, sqlite.read(engine, query.fetch_rows, MARKS)))
     journal.rewrite(lambda _: list(map(entry_of, stored)))
     tell_forgotten(engine, journal)
 
 
 def tell_forgotten(engine: Engine, journal: Journal) -> None:
-    """Append to the journal what was forgotten since the last entry."""
+    """Append to the journal the texts that were forgotten since the last entry."""
     told = forgotten_in(journal.entries())
     stored = sqlite.read(engine, erasure.read_forgotten)
     for (agent, session_id), keys in stored.items():
@@ -104,7 +105,7 @@ def retract(connection: Connection, journal: Journal, agent_id: str, session_id:
 
 
 def reconcile(engine: Engine, journal: Journal, now: str) -> None:
-    """Bring journal and watermarks together after a start: each learns what only the other has."""
+    """Bring journal and watermarks together after a start: each gets the entries that only the other has."""
     entries = journal.entries()
     told = set(marks_of(entries))
     if forgotten := forgotten_in(entries):
@@ -119,6 +120,6 @@ def reconcile(engine: Engine, journal: Journal, now: str) -> None:
 
 
 def entry_of(mark: Mark) -> dict[str, Any]:
-    """Write a mark as the journal's entry."""
+    """Return a mark in the form of a journal entry."""
     agent, consumer, record_id, part = mark
     return {"agent": agent, "consumer": consumer, "record_id": record_id, "part": part}

@@ -1,9 +1,9 @@
-"""Decide what agents' tools write: a note for the day's file, a new core memory, a new text for `MEMORY.md`.
+"""Decide what agents' tools write: a note for the daily file, a new core memory, a new text for `MEMORY.md`.
 
-Each is a run, so that it waits its turn, is guarded, audited and can be taken back like any other. What it is to write
-lies where replies of models do, out of sight, and is gone when the run has ended. What an agent's tool writes is the
-assistant's word, unless the user typed it in a session in which the tool may have been called (`jobs/witness`). What a
-person's command line writes is the owner's.
+Each is a run, so it waits its turn, passes the guards, is audited and can be reverted like any other. Its text is
+stored with the replies of models, hidden from people, and is deleted when the run has ended. A text from an agent's
+tool counts as the assistant's words, unless the user typed it in a session in which the tool may have been called
+(`jobs/witness`). A text from a person's command line counts as the owner's.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,13 +36,13 @@ from memoryd.scrub.hidden import find_hidden
 from memoryd.text.neutral import neutral_lines, neutralize
 from memoryd.tiers import core
 
-SAVE = "save"  # a block of the day's file
-UPDATE = "update"  # one bullet more
+SAVE = "save"  # a block of the daily file
+UPDATE = "update"  # one new bullet
 REPLACE = "replace"  # all of MEMORY.md
 KINDS = (SAVE, UPDATE, REPLACE)
 NOTE = "Note"  # the block's heading
-SESSIONS = 3  # that are going on, among which the tool's own is looked for
-TURNS = 2_000  # of each, the last ones
+SESSIONS = 3  # live sessions in which the tool's own session is searched
+TURNS = 2_000  # the last turns of each of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +51,9 @@ class SavePlan:
 
     Attributes:
         step: its edits.
-        revise: what becomes of `MEMORY.md` as a whole.
-        settled: it is whole, however little it holds.
-        texts: what it brings in besides the edits.
+        revise: the change of `MEMORY.md` as a whole.
+        settled: the new text is complete, however short it is.
+        texts: texts that it imports besides the edits.
     """
 
     step: Done | NothingToDo
@@ -66,7 +66,7 @@ def decide(writer: Writer, run: Run) -> SavePlan:
     """Return what a run must write.
 
     Raises:
-        RefusedError: there is nothing in it.
+        RefusedError: there is nothing to write.
     """
     text = runs.given_text(writer.engine, run) or ""
     if run.kind == REPLACE:
@@ -84,7 +84,7 @@ def decide(writer: Writer, run: Run) -> SavePlan:
         return SavePlan(Done((_note(run, clean) if run.kind == SAVE else _make_lasting(clean),)))
     weighed = witness.note(clean) if run.kind == SAVE else witness.memory(clean)
     if not weighed.core:
-        # A session that is forgotten takes with it what may have been written in it.
+        # If a session is forgotten, texts that may have been written in it are forgotten too.
         receipt: dict[str, Any] = {"witnesses": list(witness.sessions)}
         receipt |= {"unsupported": {"why": weighed.why, "lines": weighed.changed}} if weighed.why else {}
         return SavePlan(Done((_note(run, weighed.text),), receipt))
@@ -93,7 +93,7 @@ def decide(writer: Writer, run: Run) -> SavePlan:
 
 
 def _is_last_note(writer: Writer, run: Run, text: str) -> bool:
-    """Return True if the day's file ends with a note of this text, as when a command is given twice."""
+    """Return True if the daily file ends with a note of this text, as when a command is given twice."""
     data = regular.read_in(writer.workspace, f"memory/{run.options['day']}.md") or b""
     last = data.decode(errors="replace").rpartition(f"\n## {NOTE} (")[2]
     return last.partition("\n")[2].strip() == text.strip()
@@ -140,7 +140,7 @@ def _plan_replacement(writer: Writer, run: Run, text: str) -> Revise:
             raise AwayError(
                 "MEMORY.md was edited a moment ago", str(writer.workspace), "it is taken over first; this waits for it"
             )
-        if find_hidden(brought.data or b""):  # who writes the new text never saw it, and it would be gone
+        if find_hidden(brought.data or b""):  # its writer never saw it, and it would be lost
             raise RefusedError("holds a private part, which no new text has", "MEMORY.md", "append, or edit the file")
         live = memories.read_live(connection, agent_id, MemoryKind.CORE)
         taken = memories.TakenIds(connection)
@@ -169,7 +169,7 @@ def _weigh_operations(
     """Yield the operations; those with a new text also carry its author.
 
     Raises:
-        RefusedError: a text is one that an agent's own word cannot bring in, or takes the place of such a one.
+        RefusedError: an agent's own words may not add this text, or replace the old one.
     """
     unsaid: list[int | None] = []
     for one in operations:

@@ -7,14 +7,14 @@ from memoryd.files import regular
 from memoryd.files.open_folder import OpenFolder
 from memoryd.tiers import archive, archive_index, now, recent
 
-_KEPT = r"(?=\Z|[.~-])"  # also of what is kept of one, under a longer name
+_KEPT = r"(?=\Z|[.~-])"  # also copies of one, under a longer name
 _RECENT = re.compile(re.escape(recent.NAME) + _KEPT)
 _INDEX = re.compile(re.escape(archive_index.NAME) + _KEPT)
 _ARCHIVE = re.compile(archive.NAME.pattern + _KEPT)
 
 
 def drop_sessions(name: str, data: bytes, sessions: Collection[str]) -> bytes:
-    """Return such a file, or a copy of one, without these sessions; any other file as it is."""
+    """Return such a file, or a copy of one, without these sessions; return any other file unchanged."""
     header = now.parse(data).header if name.startswith("NOW-") else None
     if header is not None and header.session_id in sessions:
         return b""  # a copy that a rollover made
@@ -22,7 +22,7 @@ def drop_sessions(name: str, data: bytes, sessions: Collection[str]) -> bytes:
     if _RECENT.match(name):
         return recent.drop_entries(data, names)
     if _INDEX.match(name) and data.startswith(archive_index.TITLE.encode()):
-        return archive_index.drop_lines(data) if names else data  # the next rollover writes those that stay
+        return archive_index.drop_lines(data) if names else data  # the next rollover writes the remaining lines
     return archive.drop_parts(data, names) if _ARCHIVE.match(name) else data
 
 

@@ -1,11 +1,11 @@
 """Plan a rollback: of a run, of one change, or of everything after an entry of the audit.
 
-Memories and watermarks get their audited states back, value for value. `MEMORY.md`, where nobody has touched it since,
-gets the bytes back that were backed up; where somebody has, only the bullets concerned are changed. A block that a run
-appended to a daily file is cut out where it still stands as it was written, and put in again by who takes the rollback
-back; a file that the run had made, and that has nothing else in it then, goes. A session's running summary, and when it
-slept, are what they were before. Nothing is taken back where a later run stands on it, and nothing comes back that was
-forgotten meanwhile: no block of a session, nor an old version that holds one.
+Memories and watermarks get their audited states back, value for value. If nobody has touched `MEMORY.md` since, it gets
+its old bytes from the backup. Otherwise only the bullets concerned are changed. A block that a run appended to a daily
+file is removed if it is unchanged; a rollback of the rollback inserts it again. A file that the run created is deleted
+if it holds nothing else. A session's running summary, and the time of its last sleep, return to their earlier values. A
+change stays if a later run depends on it. Forgotten text never comes back: no block of a session, and no old version
+that holds one.
 """
 
 import base64
@@ -61,11 +61,11 @@ class Revision:
     marks: tuple[Mark, ...] = ()
     sections: tuple[tuple[str, dict[str, Any] | None], ...] = ()  # None: there was none
     notes: tuple[tuple[str, str, str | None], ...] = ()  # operation, name, state
-    core: bytes | None = None  # the bytes of `MEMORY.md`; None: it is edited as the changes say
-    core_goes: bool = False  # the file goes, as the runs had made it
+    core: bytes | None = None  # the bytes of `MEMORY.md`; None: it is edited by the changes
+    core_goes: bool = False  # the file is deleted, because the runs created it
     rewrites: tuple[tuple[str, bytes | None, bytes | None], ...] = ()  # of other files: path, before, after
-    undone: tuple[str, ...] = ()  # runs that are taken back, with the summaries they left
-    cut: TextRemoval | None = None  # out of any file that somebody edits meanwhile; old bytes are kept nowhere then
+    undone: tuple[str, ...] = ()  # reverted runs, with the summaries they left
+    cut: TextRemoval | None = None  # removed from any file that is edited meanwhile; old bytes are not kept then
     erasure: dict[str, Any] | None = None  # see `database.erasure.erase`
     actor: str = HUMAN
 
@@ -127,7 +127,8 @@ def revise(
     files = [item for receipt in receipts for item in receipt.get("files", ())]
     forgotten = cut_of((), *erasure.read_blocks(connection, agent_id, ()))
     rewrites = {one[0]: one for one in _dailies(receipts, workspace, continuum, forgotten)}
-    # The reversed summaries leave the files of the last sessions; the next rollover writes the remaining ones.
+    # The reverted summaries are removed from the files of the last sessions; the next rollover writes the remaining
+    # ones.
     told = summaries.list_told(connection, [run_id for run_id, _ in undone])
     rewrites = {one[0]: one for one in list_drops(continuum, told)} | rewrites
     is_made = any(item["path"] == CORE_FILE and "after" in item and item["before"] is None for item in files)
@@ -172,7 +173,7 @@ def _backed_up(
     goal = None if step.after is None else chain.values_of(step.after).get("sha256")
     if brought.put_back or left != digest_of(brought.data):
         return None
-    if goal is None:  # the first the audit knows of: empty where there was no file
+    if goal is None:  # the first state in the audit: empty if there was no file
         items = (item for receipt in receipts for item in receipt.get("files", ()) if item["path"] == CORE_FILE)
         return b"" if not brought.data or next(items, {"before": ""})["before"] is None else None
     if goal == digest_of(None):
@@ -187,7 +188,7 @@ def _read_backup(continuum: OpenFolder, name: str, sha256: str) -> bytes | None:
     with continuum.folder("backup") as backups:
         for run_id in sorted(backups.names(), reverse=True):
             if not stat.S_ISDIR((backups / run_id).lstat().st_mode):
-                continue  # somebody else's
+                continue  # a file of somebody else
             with backups.folder(run_id) as place:
                 kept = (regular.read(place / file) for file in place.names() if file.startswith(name))
                 found = next(
@@ -203,7 +204,7 @@ def _dailies(
 ) -> Iterator[tuple[str, bytes | None, bytes | None]]:
     """Return the daily files without the runs' appended blocks, and with the blocks that they had removed.
 
-    One that they had made, and that has nothing else in it, goes; one that went comes back, without what is forgotten.
+    A file that the runs created is deleted if it holds nothing else. A deleted file comes back, without forgotten text.
     """
     held: dict[str, bytes | None] = {}
     new: dict[str, bytes | None] = {}
@@ -218,7 +219,7 @@ def _dailies(
                 _without_block(data, item) if "appended" in item else _with_cut(data, item, continuum, forgotten)
             )
             if "appended" not in item and item["before"] is None and regular.compute_digest(data) == item["after"]:
-                new[path] = None  # the run has made it
+                new[path] = None  # the run created it
         elif "appended" not in item and item["after"] is None:
             back = _read_original(continuum, item, forgotten)
             new[path] = back if back is None or _has_content(path, back) else None
@@ -250,7 +251,7 @@ def _with_cut(data: bytes, item: Mapping[str, Any], continuum: OpenFolder, forgo
     """Return a file as it was before a rollback removed blocks, with all later appends."""
     read = hashlib.sha256()
     end = 0
-    for piece in re.findall(rb"\n|[^\n]+", data):  # what was appended since begins at a line's end, or behind it
+    for piece in re.findall(rb"\n|[^\n]+", data):  # later text is appended at the end of a line, or after it
         read.update(piece)
         end += len(piece)
         if read.hexdigest() == item["after"]:

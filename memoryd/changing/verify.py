@@ -1,8 +1,9 @@
 """Verify that the audit, the rows, the files and the cursors agree.
 
-Everything is computed again: the chain of hashes, the states it leads to, the rows against those states, the bullets
-of `MEMORY.md` against the live core. Problems are reported by ids and numbers, never by text. The rows are read as
-objects of the declared tables; only the audit, hundreds of thousands of rows, is read as plain SQL.
+Everything is computed again: the chain of hashes, the states that it leads to, the rows compared with those states, and
+the bullets of `MEMORY.md` compared with the live core. Problems are reported by ids and numbers, never by text. The
+rows are read as objects of the declared tables. Only the audit, with hundreds of thousands of rows, is read as plain
+SQL.
 """
 
 import json
@@ -30,9 +31,9 @@ from memoryd.ledger.memory import ANY_PREFIX, Ending, to_json
 from memoryd.tiers import core, daily, diary
 
 _REDACTED = b"[REDACTED:"
-_PLACEHOLDER = "[redacted:"  # as the normalised form of a text has it
+_PLACEHOLDER = "[redacted:"  # its normalised form
 _BATCH = 1_000  # rows that are held as objects at a time
-MOST = 100  # of one sort are told one by one; a hundred say what a million would
+MOST = 100  # problems of one kind that are listed; a hundred say as much as a million
 
 Problem = dict[str, str]
 
@@ -77,9 +78,9 @@ def _database(reader: DatabaseReader) -> list[Problem]:
 
 
 def _copies(settings: Settings) -> Iterator[Problem]:
-    """Look at what the database would be restored from, and whether it is older than that.
+    """Check the sources for a restore of the database, and whether the database is older than they are.
 
-    The database is read after the journal, by a reader of its own: a daemon may have written to both meanwhile.
+    The database is read after the journal, by a separate reader, because a daemon may have written to both meanwhile.
     """
     entries = Journal(settings.state_dir / ACTS, sealed=True).entries()
     asked = ("PRAGMA application_id", "SELECT max(seq) FROM changed_row")
@@ -176,7 +177,7 @@ def _file(reader: DatabaseReader, agent: Agent) -> list[Problem]:
     )
     known = Counter(core.normalize(row[0]) for row in rows)
     left, unknown = known - held, (held - known).total()
-    # A bullet with a secret is a person's; the ledger holds it redacted.
+    # A bullet with a secret was written by a person; the ledger holds it redacted.
     redacted = min(unknown, sum(count for text, count in left.items() if _PLACEHOLDER in text))
     missing, unknown = left.total() - redacted, unknown - redacted
     if not missing and not unknown:
@@ -186,10 +187,10 @@ def _file(reader: DatabaseReader, agent: Agent) -> list[Problem]:
 
 
 def _dailies(reader: DatabaseReader, agent: Agent) -> Iterator[Problem]:
-    """Look for the blocks that runs appended in their files; not for those that were rolled back.
+    """Check that the blocks that runs appended are in their files, except those that were rolled back.
 
-    Earlier bytes of a daily file are nobody's to change but a person's: what they changed is told, since from here it
-    looks the same as damage. A file in which something was redacted is not looked at: that changes blocks, too.
+    Only a person may change earlier bytes of a daily file. Such a change is reported, because it looks the same as
+    damage. A file with a redaction is skipped, because redaction changes blocks, too.
     """
     hint = "if a person edited it, do nothing; else compare the run report and a backup"
     for path, blocks in _read_appended(reader, agent.id).items():
@@ -207,7 +208,7 @@ def _dailies(reader: DatabaseReader, agent: Agent) -> Iterator[Problem]:
 
 
 def _read_appended(reader: DatabaseReader, agent_id: str) -> dict[str, list[tuple[str, dict[str, Any]]]]:
-    """Return what runs appended to each file; without blocks that were rolled back or had something forgotten."""
+    """Return what runs appended to each file, without blocks that were rolled back or lost forgotten text."""
     gone = _taken_back(reader, agent_id)
     found: dict[str, list[tuple[str, dict[str, Any]]]] = {}
     owner: dict[str, str | None] = {}
@@ -224,7 +225,7 @@ def _read_appended(reader: DatabaseReader, agent_id: str) -> dict[str, list[tupl
         for path, blocks in found.items():
             found[path] = [one for one in blocks if owner[one[0]] not in forgotten]
         owner[run_id] = session_id
-        if kind == forgetting.OPERATION:  # it looks through diaries as through any copy, and tells of none
+        if kind == forgetting.OPERATION:  # it looks through diaries as through any copy, and writes none
             found = {path: blocks for path, blocks in found.items() if not path.startswith(f"{diary.FOLDER}/")}
         for item in json.loads(files):
             if kind == forgetting.OPERATION:

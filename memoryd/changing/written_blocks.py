@@ -1,4 +1,4 @@
-"""Find the blocks of a daily file that runs of memoryd wrote, and the sentences that their lines stand on."""
+"""Find the blocks of a daily file that runs of memoryd wrote, and the sentences that support their lines."""
 
 import json
 from collections.abc import Callable
@@ -16,18 +16,19 @@ from memoryd.ledger import audit as chain
 from memoryd.tiers import daily
 
 SLEPT = "coalesce(json_extract(r.options, '$.of'), r.kind) IN ('sleep', 'facts') AND r.session_id IS NOT NULL"
-# By an agent's tool; a person's runs have no witness. What an update may not bring into the core is a note as well.
+# By an agent's tool; a person's runs have no witness. A text that an update may not add to the core becomes a note,
+# too.
 NOTED = f"r.kind IN ('{saving.SAVE}', '{saving.UPDATE}') AND json_extract(r.options, '$.witness') IS NOT NULL"
 _RECEIPT = "SELECT receipt FROM job_run WHERE id = ?"
 
 
 class WrittenBlock(NamedTuple):
-    """Hold a block that memoryd appended, if it is still as it was written, or as memoryd left it."""
+    """Hold a block that memoryd appended, if it is unchanged, or as memoryd itself left it."""
 
     first: int
     end: int
     run_id: str
-    session_id: str | None  # that it is from; None where an agent's memory tool noted it
+    session_id: str | None  # its session; None if an agent's memory tool wrote it
 
 
 def find_written_blocks(
@@ -56,9 +57,10 @@ def find_written_blocks(
 def record_left(
     connection: Connection, agent_id: str, path: str, data: bytes, new: bytes, clean: Callable[[bytes], bytes]
 ) -> None:
-    """Record in the run reports what `clean` leaves of a file's blocks, so that these stay known in `new`.
+    """Record in the run reports what `clean` leaves of a file's blocks, so that these are still recognised in `new`.
 
-    Done before the file is written: stopped between the two, each block is known as it was and as it is to be.
+    This happens before the file is written. After a stop in between, each block is recognised in its old and its new
+    form.
     """
     for block in find_written_blocks(connection, agent_id, path, data, "1"):
         was = data[block.first : block.end]
@@ -88,7 +90,7 @@ def read_sentences(connection: Connection, run_id: str, tz: tzinfo) -> tuple[Sup
     )
     (row,) = query.fetch_mappings(connection, sql, run_id)
     cites = json.loads(row["cites"] or "{}")
-    # A run of facts leaves an exchange that is not over to the next, whose turns begin before its own mark.
+    # A run of facts leaves an unfinished exchange to the next run, so some of its turns are before that run's own mark.
     cited = [int(one.partition(".")[0].removeprefix("t")) for ids in cites.values() for one in ids]
     after = min((row["mark"] or 0, *(seq - 1 for seq in cited)))
     found = turns.stored_turns(connection, row["session_id"], after=after, upto=row["upto"])

@@ -1,7 +1,7 @@
 """Run the daemon's loop: the one place that waits. Hints, timers and finished runs wake it.
 
-Each turn looks at changed transcripts, stores turns, considers the changed sessions, starts due runs, and does
-maintenance. The database is the schedule; the loop holds no plan of its own.
+Each turn reads changed transcripts, stores turns, checks the changed sessions, starts due runs, and does maintenance.
+The database is the schedule, and the loop holds no plan of its own.
 """
 
 import contextlib
@@ -43,37 +43,37 @@ from memoryd.version import __version__
 from memoryd.worker.client import ClosedError
 
 TICK_SECONDS = 5.0
-QUEUE_SECONDS = 1.0  # commands wake the loop by the control socket; this is for those that cannot
+QUEUE_SECONDS = 1.0  # commands wake the loop through the control socket; this is for those that cannot
 CHECK_SECONDS = 300.0
 PRUNE_SECONDS = 3600.0
 DISCOVER_SECONDS = 60.0
 CAPTURE_SECONDS = 5.0
 REFUSED_SECONDS = 3600.0
 POLL_SECONDS = 2.0
-DRAIN_SECONDS = 4.0  # of a stop, for questions that wait for quiet
+DRAIN_SECONDS = 4.0  # of a stop, for questions that wait for a quiet session
 STOP_SECONDS = 8.0  # for runs to end by themselves; then the workers are killed, which ends what waits for them …
 KILLED_SECONDS = 4.0  # … within this
 TROUBLED_SECONDS = 1.0
-SLICE_SECONDS = 0.25  # of reading history, between two looks at what is live
+SLICE_SECONDS = 0.25  # of reading history, between two checks of live sessions
 MAX_THREADS = 64
-PROJECT_SECONDS = 0.4  # between two looks whether a new project has its agent
-MOST_LOOKS = 25  # at a transcript that an announcement waits for: some stay half read
+PROJECT_SECONDS = 0.4  # between two checks whether a new project has its agent
+MOST_LOOKS = 25  # at a transcript that a hook event waits for: some stay half read
 SUSPENDED_SECONDS = 10.0
 COUNT_SECONDS = 20.0  # of reading a backlog; after that, tokens are counted in parallel
 
 
 class Wake:
-    """Wake the loop; unlike an `Event`, also from a signal handler that interrupts the loop's own look at it."""
+    """Wake the loop; unlike an `Event`, this works from a signal handler that interrupts the loop's own check."""
 
     def __init__(self) -> None:
-        self._calls: SimpleQueue[None] = SimpleQueue()  # its `put` is made for that
+        self._calls: SimpleQueue[None] = SimpleQueue()  # its `put` may be called in a signal handler
 
     def set(self) -> None:
-        """Wake who waits, or who waits next."""
+        """Wake the thread that waits, or the next one that waits."""
         self._calls.put(None)
 
     def wait(self, seconds: float) -> None:
-        """Wait until somebody calls, at most so long."""
+        """Wait until somebody calls, at most this long."""
         with contextlib.suppress(Empty):
             self._calls.get(timeout=max(seconds, 0.0))
 
@@ -102,7 +102,7 @@ class Hints:
             self.wake.set()
 
     def all(self) -> None:
-        """Ask for a whole scan."""
+        """Ask for a complete scan."""
         self.rescan = True
         self.wake.set()
 
@@ -121,7 +121,7 @@ class Hints:
 
 
 class _BackgroundTask:
-    """Run one thing at a time beside the loop; report why one failed before the next begins."""
+    """Run one task at a time beside the loop; report the reason of a failure before the next begins."""
 
     def __init__(self, pool: ThreadPoolExecutor, tell: Callable[..., None], failed: str) -> None:
         self._pool = pool
@@ -158,8 +158,8 @@ class Loop:
         self.counting = ThreadPoolExecutor(1, thread_name_prefix="count")
         self.running: set[Future[Run | None]] = set()
         self.counts: dict[str, Future[None]] = {}
-        # What may wait for a disk, a hook or the user's command, which may take a minute, is done beside the loop.
-        self.tasks: list[_BackgroundTask] = []  # those that a stop waits for
+        # Work that may wait for a disk, a hook or the user's command, for up to a minute, is done beside the loop.
+        self.tasks: list[_BackgroundTask] = []  # a stop waits for them
         self.chores = self._add_task(app.log.error, "chore failed")
         self.indexing = self._add_task(app.log.warning, "index not up to date")
         self.embedding = self._add_task(app.log.warning, "not embedded")
@@ -169,16 +169,16 @@ class Loop:
         self.discoverer = Discoverer(app.log.bind(part="discovery"))
         self.linking = self._add_task(app.log.warning, "fleet not updated")
         self.heeding = self._add_task(app.log.warning, "requests of the fleet not carried out")
-        # True while a session with injected text goes on: its hooks need the scanner.
+        # True while a session with injected text is live: its hooks need the scanner.
         self.is_hooked: Callable[[], bool] = lambda: False
-        self.heed: Callable[[], None] | None = None  # carries out what the fleet asks of this host
+        self.heed: Callable[[], None] | None = None  # carries out the fleet's requests to this host
         self.telling = self._add_task(app.log.error, "alarms not reported")
         self.index_is_checked = False
         self.reconsider: dict[str, str] = {}
         self.uncounted: set[str] = set()  # sessions whose tokens are counted once the history has been read
         self.reads_since: float | None = None  # time at which the current backlog was first seen
         self.announced: list[HookEvent] = []
-        # Done at each tick, on a thread of its own.
+        # Done at each tick, on a separate thread.
         self.beside: list[Callable[[], None]] = [partial(rest.empty_logs, app)]
         self.core = CoreWatch(app.runner)
         self.teller = alarming.AlarmHook(app.runner)
@@ -225,7 +225,7 @@ class Loop:
             if not self.stop_asked:
                 raise
         except Exception:
-            self._check_files()  # nothing works without it: what failed first is no defect of memoryd
+            self._check_files()  # nothing works without the files: the first failure is no defect of memoryd
             raise
         finally:
             ended = self._stop()
@@ -234,7 +234,7 @@ class Loop:
         return ended
 
     def look_now(self, session_id: str | None = None) -> None:
-        """Look at the queue at once, and at a session if one is named; from any thread."""
+        """Check the queue at once, and a session if one is named; from any thread."""
         if session_id is not None:
             self.app.ingest.changed.add(session_id)
         self.queue.at = self.imports.at = 0
@@ -255,12 +255,12 @@ class Loop:
 
     def _listen(self) -> None:
         def stop(number: int, _frame: FrameType | None) -> None:
-            self.hurried = self.stop_asked  # asked twice: what is under way is given back to the queue at once
+            self.hurried = self.stop_asked  # asked twice: running work returns to the queue at once
             self.stop_asked = True
             self.interrupted = number == signal.SIGINT
             self.app.ingest.stopping = True
             self.wake.set()
-            # The loop itself may be waiting for a scan; what is not scanned then is read again at the next start.
+            # The loop itself may be waiting for a scan; unscanned turns are read again at the next start.
             killer = threading.Timer(0 if self.hurried else STOP_SECONDS, self.app.scrubber.close)
             killer.daemon = True
             killer.start()
@@ -310,7 +310,7 @@ class Loop:
         self.pool.shutdown(wait=False, cancel_futures=True)
         threads: list[Future[Any]] = [*self.running, *self.counts.values()]
         if self.app.link is not None:
-            self.app.link.asker.close()  # who waits for a reply finds it at the next start
+            self.app.link.asker.close()  # a run that waits for a reply finds it at the next start
         threads += [one.future for one in self.tasks if one.future is not None]
         if not self._wait_until_ended(threads, STOP_SECONDS, unless=lambda: self.hurried):
             self.app.worker.close()
@@ -355,7 +355,7 @@ class Loop:
         self.wake.clear()
         now = self.clock.monotonic()
         if now - self.last_turn > SUSPENDED_SECONDS + TICK_SECONDS:
-            self.hints.rescan = True  # the process was stopped or the machine slept: what was missed is not known
+            self.hints.rescan = True  # the process was stopped or the machine slept: the missed changes are unknown
         if self.reload_asked:
             self.reload_asked = False
             self._reload()
@@ -383,7 +383,7 @@ class Loop:
         self.last_turn = self.clock.monotonic()
 
     def _feed(self) -> None:
-        """Feed the watchdog, after each look at a transcript or session and at the end of a turn."""
+        """Feed the watchdog, after each check of a transcript or session and at the end of a turn."""
         self.readiness.progress(lambda: sqlite.read(self.app.engine, query.has_row, "SELECT 1 FROM daemon"))
 
     def _go_on(self) -> None:
@@ -396,7 +396,7 @@ class Loop:
         if self.stop_asked or not self.readiness.is_heard:
             return
         if not self.disk_is_well:
-            self.readiness.progress(lambda: None)  # a full disk is known and waited for: a new start would not help
+            self.readiness.progress(lambda: None)  # a full disk is known and waited for: a restart would not help
         elif not self.readiness.is_ready:
             self.readiness.ready()
         transcripts = sum(not cursor.is_gone for cursor in self.app.ingest.cursors.all())
@@ -419,14 +419,14 @@ class Loop:
             due.append(now)
         if (ping := self.readiness.next_at()) is not None:
             due.append(ping)
-        # What could not be done is still due; without this floor the loop would spin until the disk is well.
+        # The failed work is still due; without this pause the loop would spin until the disk works.
         return max(0.0 if self.disk_is_well else TROUBLED_SECONDS, min(due) - now)
 
     def read(self, path: str) -> None:
-        """Look at a changed path soon; from any thread."""
+        """Read a changed path soon; from any thread."""
         if path.endswith("/"):
-            self.hints.all()  # a folder came or went: what is in it is for the scan to find
-            self.reads_first |= path == "/"  # a tool asks for all, ahead of a run that it will queue
+            self.hints.all()  # a folder appeared or vanished: the scan finds its content
+            self.reads_first |= path == "/"  # a tool asks for everything, before it queues a run
         elif self.app.ingest.means(path):
             self.hints.add(path)
 
@@ -454,7 +454,7 @@ class Loop:
         if hinted or not ingest.backlog:
             ingest.flush()
         if is_scan or ingest.backlog:
-            ingest.read_waiting(SLICE_SECONDS)  # what is live, runs and requests go before the next slice
+            ingest.read_waiting(SLICE_SECONDS)  # live sessions, runs and requests come before the next slice
         self._note_reading(now)
 
     def _note_reading(self, now: float) -> None:
@@ -462,7 +462,7 @@ class Loop:
         began, self.reads_since = self.reads_since, (self.reads_since or now) if self.app.ingest.backlog else None
         if not self.uncounted or self._reads_history():
             return
-        # After a long read only: the process that counts takes as much memory again.
+        # Only after a long read, because the process that counts takes as much memory again.
         if began is not None and now - began > QUEUE_SECONDS and not self.is_hooked():
             self.app.scrubber.tick(math.inf)
         self.reconsider.update(dict.fromkeys(self.uncounted, ""))
@@ -495,7 +495,7 @@ class Loop:
                 app.log.info("announced", agent=agent_id, what=one.event.value, session=session_id, run=run_id)
 
     def _agent_of(self, event: HookEvent) -> str:
-        """Return the agent of an event; its folder may have become a project since. Empty while none works there."""
+        """Return the agent of an event; its folder may have become a project since. Empty while it has no agent."""
         agent = choose(self.app.settings, event.folder) if self.app.settings.discover and event.folder else None
         return event.agent_id if agent is None else agent.id
 
@@ -509,7 +509,7 @@ class Loop:
 
     def _find_changed_keys(self) -> list[str]:
         ingest = self.app.ingest
-        if ingest.changed:  # history is over before it is considered, so that its tokens are not counted
+        if ingest.changed:  # history has ended before it is considered, so that its tokens are not counted
             ingest.changed.update(sleeping.end_idle(self.app.engine, self.app.settings, self.app.clock))
         ready = ingest.changed - ingest.unread
         ingest.changed -= ready
@@ -518,7 +518,7 @@ class Loop:
         for session_id in [one for one, future in self.counts.items() if future.done()]:
             del self.counts[session_id]
             ready.add(session_id)
-        # Forgotten one by one as they are considered: an error in between costs none its turn.
+        # Removed one by one as they are considered: an error in between costs none of them its turn.
         self.reconsider.update(dict.fromkeys(ready, ""))
         return sorted(ready)
 
@@ -592,7 +592,7 @@ class Loop:
         self._check_files()
         app.ingest.changed.update(sleeping.end_idle(app.engine, app.settings, app.clock))
         app.runner.beat()
-        # In this order: asking whether it is due also moves its time on.
+        # In this order, because asking whether it is due also sets its next time.
         if not self.chores.is_busy and self.prune.is_due(now):
             drop = app.recall.indexer.drop_sessions
             self.chores.start(lambda: self._keep(drop))
@@ -672,7 +672,7 @@ class Loop:
         retention.prune(app.engine, app.settings, app.clock, app.log, drop)
 
     def _look_at_core(self) -> None:
-        with contextlib.ExitStack() as chores:  # what fails does not stop the others
+        with contextlib.ExitStack() as chores:  # a failed task does not stop the others
             for chore in reversed(self.beside):
                 chores.callback(chore)
             if self.core.look():
@@ -681,7 +681,7 @@ class Loop:
     def _run_schedules(self) -> None:
         app = self.app
         due = schedule.list_due(app.settings, app.clock.now())
-        # In a fleet, each agent has its own time within a scheduled time, so look at each tick.
+        # In a fleet, each agent has its own time within a scheduled time, so this is checked at each tick.
         if not self.slots.is_due(self.clock.monotonic()) and due == self.used_slots and app.link is None:
             return
         self.used_slots = []  # stays empty if this fails, so that the next tick tries again
@@ -737,7 +737,7 @@ class Loop:
         except Exception as error:  # noqa: BLE001 - a disk that takes no alarm is what it would be about
             self.app.log.warning("alarm not stored", kind=alarming.DISK, error_type=type(error).__name__)
             if well:
-                return  # else the alarm would stay: it is cleared after the next batch that is stored
+                return  # else the alarm would stay: it is cleared after the next batch is stored
             if self.teller.is_wanted():
                 self.teller.unstored[alarming.DISK] = text
                 self._tell_alarms()

@@ -64,7 +64,7 @@ def run_once(app: App) -> dict[str, Any]:
 
 
 def _tell_end(app: App, teller: alarming.AlarmHook) -> None:
-    """Send what was done to the fleet, and the alarms to the user's command."""
+    """Send the results to the fleet, and the alarms to the user's command."""
     if app.link is not None:
         app.link.tick(app.settings)
     if teller.is_wanted():
@@ -81,7 +81,7 @@ def await_settled(app: App, agent: Agent) -> None:
         data = regular.read_in(agent.workspace, CORE_FILE)
         if data != seen:
             seen, since = data, now
-        is_settled = now - since >= 2 * settle  # two looks, as for one that became much shorter
+        is_settled = now - since >= 2 * settle  # two checks, as for one that became much shorter
         if watch.take(agent, settled=is_settled) or is_settled:
             return
         pause.wait(min(POLL_SECONDS, settle))

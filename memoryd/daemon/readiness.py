@@ -62,7 +62,8 @@ class Readiness:
         """
         now = self._monotonic()
         if not self.is_ready and now >= self._next_extension:
-            # A first scan of years of transcripts outlasts the manager's patience with a start; each bit extends it.
+            # A first scan of years of transcripts takes longer than the manager waits for a start; each report extends
+            # it.
             self._next_extension = now + NOTIFY_SECONDS
             self._tell(f"EXTEND_TIMEOUT_USEC={EXTEND_SECONDS * 1_000_000:.0f}")
         if self._period is not None and now >= self._next_ping:
@@ -78,7 +79,7 @@ class Readiness:
         if self._address is None:
             return
         name = "\0" + self._address[1:] if self._address.startswith("@") else self._address
-        # A manager that is away, or whose queue is full, must not stop what it watches; it will miss the next ping.
+        # A manager that is gone, or whose queue is full, must not stop the daemon; it will miss the next ping.
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as line:
             line.settimeout(0)
             line.sendto("\n".join(lines).encode(), name)

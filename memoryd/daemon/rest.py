@@ -19,14 +19,14 @@ def empty_logs(app: App) -> None:
     is_emptied |= bool(_measure_quiet_log(app, index.path)) and index.empty_log()
     pool = app.engine.pool
     if database is not None and isinstance(pool, QueuePool) and pool.checkedin():
-        app.engine.dispose()  # each idle connection holds pages and the schema of its own
+        app.engine.dispose()  # each idle connection holds its own pages and schema
         is_emptied = True
     if is_emptied:
         heap.give_back()
 
 
 def _measure_quiet_log(app: App, path: Path) -> int | None:
-    """Return the bytes in the log of a database; None where it was written lately."""
+    """Return the bytes in the log of a database; None if it was written recently."""
     try:
         log = path.with_name(f"{path.name}-wal").stat()
     except FileNotFoundError:

@@ -111,7 +111,7 @@ def list_due(settings: Settings, now: datetime) -> list[Due]:
 def delay_of(settings: Settings, gap: timedelta, agent_id: str) -> timedelta:
     """Return how much later than its schedule an agent of a fleet runs: always the same share of `fleet.spread`.
 
-    Never as late as the schedule's next time, after a `gap`, or an agent would miss its turn for ever.
+    The delay never reaches the schedule's next time, after a `gap`, or an agent would miss its turn forever.
     """
     if settings.fleet.database is None:
         return timedelta()

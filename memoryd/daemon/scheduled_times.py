@@ -14,7 +14,7 @@ MOST_MISSED = 400
 LATE = timedelta(minutes=2)
 
 
-UNSCHEDULED = timedelta(days=7)  # between two refinements of a core that is too large, where none is scheduled
+UNSCHEDULED = timedelta(days=7)  # between two refinements of a core that is too large, without a schedule
 _ASKS = {rollover.KIND: rollover.queue, ledger_runs.DEDUP: queueing.queue_dedup, refining.KIND: refinement_due.queue}
 
 
@@ -22,7 +22,7 @@ def queue_ready(app: App, slot: Due, *, is_late: bool = False) -> int:
     """Queue the runs of a scheduled time for the agents whose own time has come; return how many were queued.
 
     Args:
-        app: whose agents they are.
+        app: the app with the agents.
         slot: the scheduled time.
         is_late: all of them are caught up, not only those past their own time.
     """

@@ -59,7 +59,7 @@ class Watcher:
         self._watched: dict[tuple[Path, bool], tuple[ObservedWatch, tuple[int, int]]] = {}
         self._roots: dict[Path, bool] = {}
         self._policy = "auto"
-        self._short = False  # fewer folders are watched than there are, if it was not the moment of counting
+        self._short = False  # fewer folders are watched than exist, unless a folder appeared during the count
         self._complaint = ""
         self._unlisten = on_record("watchdog", "warning", self._on_log)
 
@@ -90,7 +90,7 @@ class Watcher:
             if shortage := self._shortage():
                 self._give_up(shortage)
                 return
-        # A root that was deleted and made anew may have its old inode; its watch is dead all the same.
+        # A root that was deleted and recreated may have its old inode, but its watch is dead.
         dead = {emitter.watch for emitter in observer.emitters if not emitter.is_alive()}
         for root, deep in self._roots.items():
             try:
@@ -106,7 +106,7 @@ class Watcher:
                 self._rescan()
 
     def spare(self) -> None:
-        """Poll from now on, because each watch takes a descriptor and there are no more."""
+        """Poll from now on, because each watch needs a descriptor and there are no more."""
         if self.polling_why is None:
             self._give_up(OUT_OF_FILES)
 
@@ -144,7 +144,7 @@ class Watcher:
         try:
             watch = self._observer.schedule(_Handler(self._hint), str(root), recursive=deep, event_filter=EVENTS)
         except (FileNotFoundError, PermissionError):
-            return True  # it went, or the scan reports it
+            return True  # it disappeared, or the scan reports it
         except OSError as error:
             self._give_up(f"the system refuses file watches: {error.strerror}")
             return False

@@ -1,4 +1,4 @@
-"""Store alarms: conditions that a person must know until they are over."""
+"""Store alarms: conditions that a person must know about until they are over."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -15,22 +15,22 @@ class Alarm(NamedTuple):
 
     id: int
     kind: str
-    agent_id: str  # empty where it is of none
+    agent_id: str  # empty if it belongs to none
     subject: str
     text: str
     since: str
-    told: str | None  # what came of telling the user's command
+    told: str | None  # the result of the user's command
 
 
 def list_open(connection: Connection) -> list[Alarm]:
     """List the open alarms, oldest first."""
-    # The sign: by the index of the open ones.
+    # The sign makes SQLite use the index of the open alarms.
     sql = "SELECT id, kind, agent_id, subject, text, since, told FROM alarm WHERE cleared_at IS NULL ORDER BY +id"
     return [Alarm(*row) for row in query.fetch_rows(connection, sql)]
 
 
 def note_told(connection: Connection, alarm_id: int, told: str) -> None:
-    """Record whether the user's command took an alarm."""
+    """Record the result of the user's command for an alarm."""
     query.run(connection, "UPDATE alarm SET told = ? WHERE id = ?", told, alarm_id)
 
 
@@ -63,7 +63,7 @@ def clear_alarm(connection: Connection, *, kind: str, now: str, agent_id: str = 
 
 def set_alarm(engine: Engine, kind: str, text: str | None, now: str, agent_id: str = "", subject: str = "") -> bool:
     """Keep an alarm open with this text, or closed without one; return True if it was opened. Writes only a change."""
-    # Most look for one to clear, and there is none. What another thread does with one to open is known only inside.
+    # Most calls find no alarm to clear. Another thread's change to one is visible only inside a transaction.
     is_there = f"SELECT 1 FROM alarm {_OPEN}"  # noqa: S608
     if text is None and not sqlite.read(engine, query.has_row, is_there, kind, agent_id, subject):
         return False

@@ -1,7 +1,7 @@
-"""Store the audit as rows: appended in the transaction of the change, linked there, read as a stream.
+"""Store the audit as rows: appended and linked in the transaction of the change, and read as a stream.
 
-What has no row of its own to compare with (a watermark, a file) is audited by `note`, which takes the state before
-from the audit, so that the chain of states has no gap whatever moved the thing meanwhile.
+Some objects have no row to compare with (a watermark, a file). `note` audits them, and takes the state before from the
+audit. So the chain of states has no gap, whatever changed the object meanwhile.
 """
 
 import secrets
@@ -50,9 +50,9 @@ def note(
     actor: str,
     run_id: str | None,
 ) -> None:
-    """Audit an event that is not a memory.
+    """Audit events of objects that are not memories.
 
-    Of each, in order: the operation, what it is named, its state from now on.
+    For each, in order: the operation, the name, and the new state.
     """
     events: list[AuditEvent] = []
     texts: dict[str, str] = {}
@@ -68,9 +68,9 @@ def note(
 
 
 def record_redaction(connection: Connection, rowid: int, *, at: str, actor: str) -> None:
-    """Audit that a memory's text was redacted, and erase the earlier states that held the old text.
+    """Audit that a memory's text was redacted, and erase the earlier states with the old text.
 
-    The new state has another salt: with the old one it could be tried out what the text had been.
+    The new state has a new salt. With the old one, a guess of the old text could be verified.
     """
     row = query.run(connection, "SELECT * FROM memory WHERE rowid = ?", rowid).mappings().one()
     memory = replace(memories.of_row(row), salt=secrets.token_hex(16))
@@ -82,7 +82,7 @@ def record_redaction(connection: Connection, rowid: int, *, at: str, actor: str)
 
 
 def erase_states(connection: Connection, agent_id: str, name: str) -> None:
-    """Erase the kept states of a thing, all but the last."""
+    """Erase the stored states of an object, except the last."""
     sql = (
         'UPDATE content SET text = NULL WHERE sha256 IS NOT ?1 AND sha256 IN (SELECT "before" FROM audit'
         " WHERE agent_id = ?2 AND memory_id = ?3"
@@ -92,13 +92,13 @@ def erase_states(connection: Connection, agent_id: str, name: str) -> None:
 
 
 def erase(connection: Connection, digests: Sequence[str]) -> None:
-    """Erase the kept states of these digests."""
+    """Erase the stored states of these digests."""
     sql = "UPDATE content SET text = NULL WHERE sha256 IN (SELECT value FROM json_each(?))"
     query.run(connection, sql, tuple(digests))
 
 
 def kept_states(connection: Connection, agent_id: str) -> Iterator[tuple[str, str, str]]:
-    """Return the kept states of an agent's audit in order: (name, digest, text)."""
+    """Return the stored states of an agent's audit in order: (name, digest, text)."""
     sql = (
         'SELECT a.memory_id, c.sha256, c.text FROM audit a JOIN content c ON c.sha256 = a."after"'
         " WHERE a.agent_id = ? AND c.text IS NOT NULL ORDER BY a.id"
@@ -112,7 +112,7 @@ def last_of(connection: Connection, agent_id: str) -> int:
 
 
 def last_state(connection: Connection, agent_id: str, name: str) -> str | None:
-    """Return the digest of the last audited state of a thing; None if it has none."""
+    """Return the digest of the last audited state of an object; None if it has none."""
     sql = 'SELECT "after" FROM audit WHERE agent_id = ? AND memory_id = ? ORDER BY id DESC LIMIT 1'
     return query.fetch_text(connection, sql, agent_id, name)
 
@@ -129,10 +129,10 @@ def make_text_reader(connection: Connection) -> Callable[[str], str | None]:
 
 
 def list_drops(connection: Connection, agent_id: str, since: str, *, but: str) -> list[Drop]:
-    """Return the losses of an agent's core after `since`, other than by the actor `but` or by a rollback.
+    """Return the losses of an agent's core after `since`, except by the actor `but` or by a rollback.
 
-    A new text for the whole file counts, whoever gave it: what it leaves out may have been forgotten in it.
-    Of a text that has been redacted since, only an end is known: it counts as what is left of it.
+    A new text for the whole file counts, whoever wrote it, because it may leave memories out by mistake. If a text has
+    been redacted since, only its end is known, and it counts with the text that is left.
     """
     sql = (
         "SELECT a.id, a.at, a.memory_id, b.text, n.text FROM memory m CROSS JOIN audit a"
@@ -154,7 +154,7 @@ def list_drops(connection: Connection, agent_id: str, since: str, *, but: str) -
 
 
 def _state_after(connection: Connection, agent_id: str, memory_id: str, entry_id: int) -> Memory | None:
-    """Return a memory as of an entry of the audit; its last state if that one is gone."""
+    """Return a memory at an entry of the audit; its last state if that one is gone."""
     sql = (
         'SELECT coalesce(b.text, n.text) FROM audit a LEFT JOIN content b ON b.sha256 = a."before"'
         ' LEFT JOIN content n ON n.sha256 = a."after" WHERE a.agent_id = ? AND a.memory_id = ? AND a.id > ?'

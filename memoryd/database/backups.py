@@ -67,7 +67,7 @@ def make(database: Path, now: datetime) -> Path:
 
     Raises:
         StateError: it cannot be copied, or the copy is damaged.
-        OSError: the disk says no.
+        OSError: the disk refuses.
     """
     folder = database.parent / FOLDER
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -76,7 +76,7 @@ def make(database: Path, now: datetime) -> Path:
     try:
         snapshot.copy(database, target)
         snapshot.check(target)
-        if copies := list_copies(database.parent):  # the newest is the last by name, whatever the clock was set to
+        if copies := list_copies(database.parent):  # the newest is the last by name, even if a clock was wrong
             now = max(now, made_at(copies[0]) + timedelta(microseconds=1))
         name = f"memoryd-{now.astimezone(UTC):%Y%m%dT%H%M%S.%f}Z-{_digest(target)}.db"
         target.replace(folder / name)
@@ -87,7 +87,7 @@ def make(database: Path, now: datetime) -> Path:
 
 
 def take(copy: Path, database: Path) -> None:
-    """Put a copy in the place of a database that is not there; it is complete before it has the name."""
+    """Put a copy in the place of a missing database; it gets the name only when it is complete."""
     unfinished = copy.with_name(_UNFINISHED)
     unfinished.unlink(missing_ok=True)
     shutil.copyfile(copy, unfinished)

@@ -1,8 +1,8 @@
-"""Note which rows of what people and jobs made have changed, for the journal beside the database, and read them.
+"""Note which rows of people and jobs have changed, for the journal beside the database, and read them.
 
 Triggers put the table and the primary key of each changed row into `changed_row`, in the transaction of the change, so
-that nothing that writes can pass them by. The row as it is then goes into the journal; after a loss it comes back from
-there. Turns, sessions and cursors are not among these tables: they are read again from the transcripts.
+that no write can bypass them. The present row goes into the journal, from which it is restored after a loss. Turns,
+sessions and cursors are not among these tables, because they are read again from the transcripts.
 """
 
 import json
@@ -15,7 +15,7 @@ from sqlalchemy.exc import IntegrityError
 
 from memoryd.database import query
 
-# Each table with its primary key. In this order they are written: an agent before what is of it.
+# Each table with its primary key, in the order of writing: an agent before its rows.
 JOURNALED: Mapping[str, tuple[str, ...]] = {
     "agent": ("id",),
     "memory": ("id",),
@@ -27,7 +27,7 @@ JOURNALED: Mapping[str, tuple[str, ...]] = {
     "job_mode": ("agent_id", "kind"),
     "job_run": ("id",),
 }
-# A run that waits or works is queued again by what asked for it; its heartbeat is nothing to keep.
+# A waiting or running run is queued again by its cause; its heartbeat need not be stored.
 _ONLY = {"job_run": "(NEW.finished_at IS NOT NULL OR NEW.state = 'proposed')"}
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 Row = dict[str, Any]
@@ -57,7 +57,7 @@ def first_seq(connection: Connection) -> int:
 
 
 def set_last(connection: Connection, seq: int) -> None:
-    """Say that all changes up to this number are in the database, and in the journal."""
+    """Record that all changes up to this number are in the database, and in the journal."""
     query.run(connection, "DELETE FROM changed_row")
     query.run(connection, "INSERT INTO changed_row (seq, name, pk) VALUES (?, '', '[]')", seq)
 
@@ -102,23 +102,23 @@ def _is_image(image: object) -> bool:
 
 
 def _is_value(value: object) -> bool:
-    """Return True for what a column of SQLite takes."""
+    """Return True if a column of SQLite accepts the value."""
     if isinstance(value, str):
         return not _SURROGATE.search(value)
     return -1 << 63 <= value < 1 << 63 if isinstance(value, int) else value is None or isinstance(value, float)
 
 
 def _read_columns(connection: Connection, table: str) -> tuple[set[str], set[str]]:
-    """Return the columns of a table, and those of them that each row must have."""
+    """Return the columns of a table, and those that each row must have."""
     found = query.fetch_rows(connection, f'PRAGMA table_info("{table}")')
     required = {name for _, name, _, is_set, default, key in found if key or (is_set and default is None)}
     return {name for _, name, *_ in found}, required
 
 
 def fit_tables(connection: Connection, images: Iterable[Image]) -> list[Image]:
-    """Return images as their tables can hold them: a newer version may have written other columns.
+    """Return images in the form of their tables, because a newer version may have written other columns.
 
-    Columns that a table does not have are left out, and rows without a value that it requires.
+    Unknown columns are left out, and so are rows without a required value.
     """
     fitting: list[Image] = []
     columns = {name: _read_columns(connection, name) for name in JOURNALED}
@@ -131,9 +131,9 @@ def fit_tables(connection: Connection, images: Iterable[Image]) -> list[Image]:
 
 
 def apply(connection: Connection, images: Sequence[Image]) -> int:
-    """Make rows what these images say; return how many rows the tables of this version cannot hold.
+    """Write the rows of these images; return how many rows the tables of this version cannot hold.
 
-    A replaced row fires no trigger of a deletion, so that a damaged entry of the audit can be mended as well.
+    A replaced row fires no trigger of a deletion, so that a damaged entry of the audit can be repaired as well.
     """
     query.run(connection, "PRAGMA defer_foreign_keys = ON")
     fitting = fit_tables(connection, images)
@@ -150,7 +150,7 @@ def apply(connection: Connection, images: Sequence[Image]) -> int:
             sql = f'INSERT OR REPLACE INTO "{table}" ({names}) VALUES ({marks})'  # noqa: S608
             try:
                 query.run(connection, sql, *row.values())
-            except IntegrityError:  # such as no value where one is required: SQLite undoes that statement alone
+            except IntegrityError:  # such as a missing required value: SQLite undoes only that statement
                 left_out += 1
     return left_out
 
@@ -165,12 +165,12 @@ def add_missing_agents(connection: Connection) -> None:
 
 
 def is_waiting(table: str, row: Row | None) -> bool:
-    """Return True for a run that is not over: neither the journal nor a copy knows it as it is."""
+    """Return True for a run that is not over: neither the journal nor a copy has its present state."""
     return table == "job_run" and row is not None and row["finished_at"] is None and row["state"] != "proposed"
 
 
 def find_differing(connection: Connection, good: str) -> Iterator[tuple[str, list[Any]]]:
-    """Find the rows that are not as in an attached copy of the same schema, by name, whichever side has them."""
+    """Find the rows that differ from an attached copy of the same schema, by name, on either side."""
     for table, keys in JOURNALED.items():
         only = " WHERE " + _ONLY[table].replace("NEW.", "") if table in _ONLY else ""
         named = ", ".join(f'"{name}"' for name in keys)

@@ -1,7 +1,7 @@
 """Erase the texts of turns, summaries, replies and audited states; keep the rows with counts, spans and hashes.
 
-All of it happens in the transaction that ends the memories concerned. Whatever is derived from these rows, such as an
-index of them, is to lose them by the same ids.
+All of it happens in the transaction that ends the memories concerned. Data derived from these rows, such as an index of
+them, must lose them by the same ids.
 """
 
 import json
@@ -84,7 +84,7 @@ def _find_appending_runs(
 ) -> Iterator[tuple[str, set[str], set[str], list[dict[str, Any]]]]:
     """Return the runs that wrote files: their sessions, which of those are given or forgotten, and the files.
 
-    A run of a tool is of the sessions it may have been called in.
+    A run of a tool belongs to the sessions in which the tool may have been called.
     """
     sql = "SELECT memory_id, max(id) FROM audit WHERE agent_id = ? AND operation = ? GROUP BY memory_id"
     forgotten_at = {row[0]: row[1] for row in query.fetch_rows(connection, sql, agent_id, OPERATION)}
@@ -119,10 +119,10 @@ def read_other_summaries(connection: Connection, agent_id: str, sessions: Sequen
 
 
 def erase(connection: Connection, agent_id: str, what: Mapping[str, Any], now: str) -> None:
-    """Erase what an intent names.
+    """Erase everything that an intent names.
 
-    Of `sessions` the texts go, of `replies`, sessions as well, what models replied; of `names`, as the audit has them,
-    all but the last state; `states` are digests of further states that go.
+    These are the texts of `sessions`, and the replies of models in `replies`, which are sessions as well. For `names`,
+    as in the audit, all but the last state is erased. `states` are digests of further states to erase.
     """
     erase_sessions(connection, what["sessions"])
     sql = f"SELECT id FROM job_run WHERE {_OF_SESSIONS} AND state IN {_OPEN}"  # noqa: S608
@@ -130,7 +130,7 @@ def erase(connection: Connection, agent_id: str, what: Mapping[str, Any], now: s
         runs.withdraw(connection, run_id, now, "its session was forgotten")
     erase_replies(connection, [*what["sessions"], *what["replies"]])
     erase_judgements(connection, agent_id)
-    # A step back is not worth looking through, text within text: after it the summary begins anew.
+    # The stored earlier version is not searched text within text: the summary begins from the start.
     sql = "UPDATE session_summary SET earlier = NULL WHERE session_id IN (SELECT id FROM session WHERE agent_id = ?)"
     query.run(connection, sql, agent_id)
     for name in what["names"]:
@@ -151,7 +151,7 @@ def erase_judgements(connection: Connection, agent_id: str) -> None:
 
 
 def _set(connection: Connection, table: str, values: Mapping[str, object], which: str, *given: object) -> bool:
-    """Set columns of rows; False where none of them is there: a database that was put aside may be older."""
+    """Set columns of rows; return False if the table has none of them, because an old database may lack them."""
     there = texts.list_columns(connection, table)
     known = {name: value for name, value in values.items() if name in there}
     if known:
@@ -171,7 +171,7 @@ def erase_sessions(connection: Connection, sessions: Sequence[str]) -> None:
 
 
 def erase_known(connection: Connection) -> None:
-    """Erase what is known as forgotten from the turns of a database that was restored from an older copy."""
+    """Erase forgotten texts from the turns of a database that was restored from an older copy."""
     keys = {(session, key) for (_, session), counted in read_forgotten(connection).items() for key in counted}
     sessions = [session for session, _ in keys]
     _set(connection, "session", {"branch": None}, _IS_SESSION, sessions)
@@ -194,10 +194,10 @@ def turn_was_cut(connection: Connection, rowid: int, old: str) -> None:
 
 
 def _keep_keys(connection: Connection, cuts: Iterable[tuple[RowMapping, str, str]]) -> None:
-    """Keep the keys of forgotten texts of turns, each given with its text before and after.
+    """Store the keys of forgotten texts of turns, each given with its text before and after.
 
-    The lines of a NOW file are known again by nothing else; a record without an id of its own is another one as soon as
-    its bytes are written otherwise.
+    Lines of a NOW file can be recognised only by these keys. A record without its own id becomes another one when its
+    bytes are written differently.
     """
     if not texts.list_columns(connection, "forgotten_text"):
         return
@@ -238,6 +238,6 @@ def copy_forgotten(connection: Connection, told: Forgotten) -> None:
 
 
 def forgotten_of(connection: Connection, session_id: str) -> Counter[str]:
-    """Return how often each text of a session occurred that is forgotten, by its key."""
+    """Return how often each forgotten text of a session occurred, by its key."""
     rows = query.fetch_rows(connection, "SELECT text_key, times FROM forgotten_text WHERE session_id = ?", session_id)
     return Counter({row[0]: row[1] for row in rows})

@@ -15,16 +15,16 @@ class Grant:
 
     id: str
     agent_id: str
-    uid: int  # of the person who asked
+    uid: int  # of the person who asks
     purpose: str
-    seconds: int  # how long it lasts from the consent on
+    seconds: int  # its duration from the consent on
     requested_at: str
     decided_at: str | None = None
     expires_at: str | None = None
     state: str = "requested"  # requested | given | declined | revoked
-    person: str = ""  # the name of who asked; empty in requests of earlier versions
+    person: str = ""  # the name of the person; empty in requests of earlier versions
     scope: str = ""  # kinds of memory and ids of runs, with spaces between; empty: the whole memory
-    reported_at: str | None = None  # when the agent's journal told what was read
+    reported_at: str | None = None  # when the agent's journal reported the reads
 
     def is_active(self, uid: int, now: str, person: str = "") -> bool:
         """Return True if this person may read now; False from the moment it expires."""
@@ -32,11 +32,11 @@ class Grant:
         return self.state == "given" and is_theirs and self.expires_at is not None and now < self.expires_at
 
     def covers(self, parts: Collection[str]) -> bool:
-        """Return True if any of these kinds of memory or runs may be read; no part stands for the whole memory."""
+        """Return True if any of these kinds of memory or runs may be read; no part means the whole memory."""
         return not self.scope or bool(set(self.scope.split()) & set(parts))
 
     def is_over(self, now: str) -> bool:
-        """Return True if it was given and gives no access any more."""
+        """Return True if it was given and no longer allows access."""
         return self.expires_at is not None and (self.state != "given" or self.expires_at <= now)
 
 

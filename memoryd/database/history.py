@@ -1,4 +1,4 @@
-"""Read how far the import of history is, from the rows that hold one import of one agent each."""
+"""Read the progress of an import of history, from the rows that each hold one import of one agent."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -12,7 +12,7 @@ STEP = "coalesce(json_extract(receipt, '$.history.step'), 'reading')"  # of a ro
 
 @dataclass(frozen=True, slots=True)
 class ImportProgress:
-    """Hold how far the open imports are with the step that they are at."""
+    """Hold the progress of the open imports in their present step."""
 
     step: str  # one of STEPS
     done: int  # of transcripts, sessions, or dreams
@@ -27,9 +27,9 @@ class ImportProgress:
 
 
 def read_progress(reader: DatabaseReader, agent_id: str | None = None) -> ImportProgress | None:
-    """Return how far the import of an agent is, or of all agents together; None if none is under way.
+    """Return the progress of an agent's import, or of all imports together; None if none is open.
 
-    Of several, the earliest step counts: the later ones have hardly begun.
+    Of several, the earliest step counts, because the later ones have hardly begun.
     """
     rows = reader.rows(
         f"SELECT {STEP} AS step, coalesce(json_extract(receipt, '$.history.done'), 0) AS done,"  # noqa: S608
@@ -49,13 +49,13 @@ def read_progress(reader: DatabaseReader, agent_id: str | None = None) -> Import
 def count_progress(
     reader: DatabaseReader, agent_id: str, unread: int, idle_end: timedelta, now: str
 ) -> ImportProgress | None:
-    """Return how far history is that is read and written without being asked for; None if all of it is done.
+    """Return the progress of history that is written without a request; None if all of it is done.
 
     Args:
         reader: of the state database.
         agent_id: of the agent.
         unread: its transcripts that wait in the daemon.
-        idle_end: after which a session is over.
+        idle_end: after this time a session counts as ended.
         now: UTC.
     """
     from memoryd.database import reads
@@ -64,7 +64,7 @@ def count_progress(
     if unread > 1:  # a single one is a live one
         known = reads.transcript_counts(reader, agent_id)["transcripts"]
         return ImportProgress(READING, max(0, known - 1), max(0, known - 1) + unread, None)
-    # What failed is retried, or an alarm tells it.
+    # Failed runs are retried, or an alarm reports them.
     waiting = reader.number(
         "SELECT count(*) FROM job_run WHERE agent_id = ? AND kind = 'sleep' AND state IN ('queued', 'running')",
         agent_id,

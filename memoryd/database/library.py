@@ -1,8 +1,8 @@
 """Choose the one SQLite library of the process.
 
-SQLite before 3.51.3 (but for 3.50.7 and 3.44.6) can lose commits when two connections checkpoint a WAL at the same
+SQLite before 3.51.3 (except 3.50.7 and 3.44.6) can lose commits when two connections checkpoint a WAL at the same
 instant (https://sqlite.org/wal.html, "the WAL-reset bug"). Two SQLite libraries in one process drop each other's POSIX
-locks (https://sqlite.org/howtocorrupt.html §2.2.1). So one is chosen here, once, and checked.
+locks (https://sqlite.org/howtocorrupt.html §2.2.1). So this module chooses one library, once, and checks it.
 """
 
 import importlib
@@ -50,7 +50,7 @@ def load_library() -> ModuleType:
 
 
 def other_libraries() -> list[str]:
-    """Name the SQLite bindings loaded beside the chosen one; anything but an empty list is a defect."""
+    """Return the names of the SQLite bindings loaded beside the chosen one; each of them is a defect."""
     chosen = load_library().__name__.split(".")[0]
     return [name for name in ("sqlite3", "pysqlite3", "apsw") if name != chosen and name in sys.modules]
 
@@ -65,12 +65,12 @@ def file_id(path: Path) -> tuple[int, int] | None:
 
 
 def file_uri(path: Path) -> str:
-    """Write the database's path as the URI that SQLite takes."""
+    """Return the database's path as the URI that SQLite takes."""
     return f"file:{quote(str(path))}"
 
 
 def own_uri(path: Path) -> str:
-    """Write the path of a database of memoryd's own as a URI.
+    """Return the path of one of memoryd's own databases as a URI.
 
     Raises:
         StateError: it or a file beside it is a link, a FIFO or a folder. SQLite would wait for a FIFO's other end.
@@ -81,10 +81,10 @@ def own_uri(path: Path) -> str:
 
 
 def connect(path: Path, how: str = "") -> Any:
-    """Open a database of memoryd's own, for any thread; `how` ends its URI. The caller says BEGIN itself.
+    """Open one of memoryd's own databases, for any thread; `how` ends its URI. The caller must execute BEGIN.
 
     Raises:
-        StateError: as `own_uri`.
+        StateError: as for `own_uri`.
     """
     # SQLAlchemy's own URL takes `#`, `?` and `%` of a path for its syntax, and opens another file.
     uri, timeout = own_uri(path) + how, BUSY_TIMEOUT_MS / 1000
@@ -94,7 +94,7 @@ def connect(path: Path, how: str = "") -> Any:
 def empty_log(connection: Any, patience_ms: int) -> bool:
     """Empty the write-ahead log and the cache; return False if it is read or written for longer than the patience.
 
-    Nobody is held up, and nothing fails by it: what is in the log is safe.
+    This holds nobody up and cannot lose anything, because the content of the log is safe.
     """
     connection.execute(f"PRAGMA busy_timeout={patience_ms}")
     try:
@@ -108,17 +108,17 @@ def empty_log(connection: Any, patience_ms: int) -> bool:
 
 
 def as_trouble(error: Exception, what: str, path: Path) -> StateError:
-    """Return the trouble of this machine that SQLite's error comes from, else `what` of the database."""
+    """Return the trouble of this machine behind SQLite's error, or else `what` about the database."""
     return explain_trouble(error, str(path)) or StateError(what, str(path), describe(error))
 
 
 def require_file(path: Path) -> None:
-    """Check that a path is one of a regular file, or free.
+    """Check that a path is one of a regular file, or unused.
 
     Raises:
         StateError: something else is there.
     """
-    with suppress(OSError):  # SQLite says what the disk says
+    with suppress(OSError):  # SQLite reports the disk's error
         if not stat.S_ISREG(path.lstat().st_mode):
             hint = "move it away, and put the file back if there was one"
             raise StateError("is not a regular file", str(path), hint)

@@ -12,37 +12,37 @@ import zlib
 from functools import partial
 from typing import Any
 
-# A damaged value of any other column must not end a query either; what it was is told by `verify`.
+# A damaged value of any other column must not end a query either; `verify` reports it.
 decode_lossily = partial(str, encoding="utf-8", errors="replace")
 
 
-_LONG = 256  # characters from which on a new text is compressed at once: below, it takes more time than it saves room
+_LONG = 256  # a new text of so many characters is compressed at once; below, the time is worth more than the space
 _FAST = 1  # zlib's level, a third faster than the usual one and 5 % larger
 _HASH = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 def pack(text: str) -> bytes:
-    """Return a text as a compressed column holds it."""
+    """Return a text in the form of a compressed column."""
     return zlib.compress(text.encode())
 
 
 def pack_new(text: str) -> str | bytes:
-    """Return a new text as `turn.text` holds it: compressed unless it is short."""
+    """Return a new text in the form of `turn.text`: compressed unless it is short."""
     return zlib.compress(text.encode(), _FAST) if len(text) >= _LONG else text
 
 
 def pack_id(record_id: str) -> str | bytes:
-    """Return the id of a record as `turn.record_key` holds it."""
+    """Return the id of a record in the form of `turn.record_key`."""
     return bytes.fromhex(record_id[7:]) if len(record_id) == 71 and _HASH.fullmatch(record_id) else record_id
 
 
 def compute_crc(text: str | None) -> int | None:
-    """Return the checksum of a text as `turn.text_crc` holds it."""
+    """Return the checksum of a text in the form of `turn.text_crc`."""
     return None if text is None else zlib.crc32(text.encode("utf-8", "replace"))
 
 
 def unpack(stored: bytes | None, crc: int | None) -> str | None:
-    """Return the text of `turn.text`; empty if it is damaged. A row of before there were checksums has none."""
+    """Return the text of `turn.text`; empty if it is damaged. A row from before the checksums has none."""
     if stored is None:
         return None
     for read in (bytes, zlib.decompress):

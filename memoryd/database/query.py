@@ -41,24 +41,24 @@ def has_row(connection: Connection, sql: str, *values: object) -> bool:
 
 
 def fetch_number(connection: Connection, sql: str, *values: object) -> int:
-    """Return the first column of the first row as a number; 0 where there is none."""
+    """Return the first column of the first row as a number; 0 without a row."""
     return int(run(connection, sql, *values).scalar() or 0)
 
 
 def fetch_text(connection: Connection, sql: str, *values: object) -> str | None:
-    """Return the first column of the first row as a text; None where there is none."""
+    """Return the first column of the first row as a text; None without a row."""
     found: str | None = run(connection, sql, *values).scalar()
     return found
 
 
 def fetch_object(connection: Connection, sql: str, *values: object) -> dict[str, Any]:
-    """Return the first column of the first row as the JSON object it holds; an empty one where there is none."""
+    """Return the JSON object in the first column of the first row; an empty one without a row."""
     found: dict[str, Any] = json.loads(fetch_text(connection, sql, *values) or "{}")
     return found
 
 
 def make_upsert(table: str, columns: Sequence[str], *keys: str, kept: Collection[str] = ()) -> str:
-    """Return the statement that writes a row, in the place of the one with its keys, if any: all but what is `kept`."""
+    """Return the statement that inserts a row, or replaces the row with its keys except the columns `kept`."""
     sets = ", ".join(f"{name} = excluded.{name}" for name in columns if name not in {*keys, *kept})
     insert = f'INSERT INTO "{table}" ({", ".join(columns)}) VALUES ({", ".join("?" * len(columns))})'  # noqa: S608
     return f"{insert} ON CONFLICT ({', '.join(keys)}) DO UPDATE SET {sets}"

@@ -1,4 +1,4 @@
-"""Store second readers' results on the calibration set, and what they have answered."""
+"""Store the results of second readers on the calibration set, and their answers."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -10,14 +10,14 @@ from memoryd.jobs.reader import Fitness
 
 
 class CalibrationResult(NamedTuple):
-    """Hold how a model did on the calibration set, and when, UTC."""
+    """Hold a model's result on the calibration set, and its time, UTC."""
 
     fitness: Fitness
     at: str
 
 
 def read_result(connection: Connection, endpoint: str, model: str, version: str) -> CalibrationResult | None:
-    """Return how a model did on this version of prompt and set; None if it was not tested."""
+    """Return a model's result for this version of prompt and set; None if it was not tested."""
     sql = (
         "SELECT true_right, true_asked, false_right, false_asked, tested_at FROM reader"
         " WHERE endpoint = ? AND model = ? AND version = ?"
@@ -27,7 +27,7 @@ def read_result(connection: Connection, endpoint: str, model: str, version: str)
 
 
 def keep_test(connection: Connection, endpoint: str, model: str, version: str, result: CalibrationResult) -> None:
-    """Store how a model did, in place of its earlier tests."""
+    """Store a model's result in place of its earlier tests."""
     query.run(connection, "DELETE FROM reader WHERE endpoint = ? AND model = ?", endpoint, model)
     one = result.fitness
     sql = (

@@ -1,6 +1,6 @@
 """Read for the command line: plain SQL on one read-only connection, with or without a daemon and without its lock.
 
-Without SQLAlchemy, whose import alone costs more than all of these queries.
+It does not use SQLAlchemy, because the import alone costs more than all of these queries.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class DatabaseReader:
         engine = create_engine(
             "sqlite://", creator=lambda: self._connection, module=load_library(), poolclass=StaticPool
         )
-        # The transaction is this reader's, which ends it.
+        # The transaction belongs to this reader, which ends it.
         engine.dialect.do_rollback = lambda dbapi_connection: None  # type: ignore[method-assign] # noqa: ARG005
         with Session(engine, autoflush=False) as session:
             yield session
@@ -128,7 +128,7 @@ class KeptReader:
 
     @contextmanager
     def keep_open(self) -> Iterator[None]:
-        """Keep what is opened meanwhile open until the end."""
+        """Keep everything that is opened meanwhile open until the end."""
         with self._lock:
             self._keeps += 1
         try:
@@ -144,7 +144,7 @@ class KeptReader:
         """Open one read transaction; no other one of this object may be open in the same thread."""
         with self._lock:
             file = file_id(self.path)
-            if self._connection is None or self._file != file:  # another one was put in its place
+            if self._connection is None or self._file != file:  # another file was put in its place
                 self.close()
                 self._connection, self._file = _connect(self.path), file
             try:
@@ -229,13 +229,13 @@ def _get_beginning(
 
 
 def read_claims(reader: DatabaseReader, run_id: str) -> list[Row]:
-    """Read what became of each claim of a run's reply: content, for those who may see it."""
+    """Read the outcome of each claim of a run's reply: content, for people who may see it."""
     row = reader.row("SELECT claims FROM job_run WHERE id = ?", run_id)
     return [] if row is None or row["claims"] is None else list(json.loads(row["claims"]))
 
 
 def read_readers(reader: DatabaseReader) -> dict[tuple[str, str, str], Row]:
-    """Read how second readers did on the calibration set, by server, model and version."""
+    """Read the results of second readers on the calibration set, by server, model and version."""
     rows = reader.rows("SELECT * FROM reader")
     return {(row["endpoint"], row["model"], row["version"]): row for row in rows}
 
@@ -274,7 +274,7 @@ def job_runs(
 def _shown_run(row: Row) -> Row:
     shown = {name: value for name, value in row.items() if name not in _RUN_HIDDEN}
     text = row["refused"]
-    # What a model said is content: who may see it reads the column.
+    # A model's words are content: people who may see it read the column.
     about = None if text is None else {"characters": len(text), "sha256": sha256(text.encode()).hexdigest()}
     return shown | {name: json.loads(row[name]) for name in _RUN_JSON} | {"refused": about}
 
@@ -342,7 +342,7 @@ def read_messages(reader: DatabaseReader, session_id: str, origin: str, after: i
 
 
 def read_length(reader: DatabaseReader, session_id: str) -> tuple[int, int]:
-    """Read up to which turn a session is known, and of how many bytes its turns are stored: a change shows in these."""
+    """Read the last known turn of a session, and the stored bytes of its turns: a change shows in these."""
     row = (
         reader.row("SELECT max(seq) AS last, sum(octet_length(text)) AS n FROM turn WHERE session_id = ?", session_id)
         or {}
@@ -464,7 +464,7 @@ def find_memory(reader: DatabaseReader, agent_id: str, memory_id: str) -> Row:
 
 
 def read_history(reader: DatabaseReader, agent_id: str, memory_id: str) -> list[Row]:
-    """Read what became of a memory, in order: each audited change and the state it left; ids as in `find_memory`."""
+    """Read the history of a memory, in order: each audited change and its resulting state; ids as in `find_memory`."""
     rows = reader.rows(
         "SELECT a.id, a.at, a.actor, a.run_id, a.operation, c.text FROM audit a"
         ' LEFT JOIN content c ON c.sha256 = a."after" WHERE a.agent_id = ? AND a.memory_id = ? ORDER BY a.id',
@@ -481,7 +481,7 @@ def read_history(reader: DatabaseReader, agent_id: str, memory_id: str) -> list[
 def audit_rows(
     reader: DatabaseReader, *, agent_id: str | None = None, run_id: str | None = None, since: str | None = None
 ) -> list[Row]:
-    """Read entries of the audit, in order, each with who asked for it (`by`) and what started its run (`trigger`).
+    """Read entries of the audit, in order, each with the caller (`by`) and the trigger of its run (`trigger`).
 
     Without a run, `trigger` is None: an edit of the file, or a request that is answered at once.
     """
@@ -497,12 +497,12 @@ def audit_rows(
 
 
 def audit_upto(reader: DatabaseReader, audit_id: int, agent_id: str | None) -> tuple[int, str]:
-    """Return an entry of the audit as a moment: the newest entry of an agent by then, and the agent.
+    """Return an entry of the audit as a moment: the newest entry of an agent at that time, and the agent.
 
     Without `agent_id` it is the entry's own agent.
 
     Raises:
-        NotFoundError: there is no such entry, or nothing of the agent's had been changed by then.
+        NotFoundError: there is no such entry, or nothing of the agent's had been changed before it.
     """
     entry = reader.row("SELECT agent_id FROM audit WHERE id = ?", audit_id)
     if entry is None:
@@ -526,7 +526,7 @@ def states_of_run(reader: DatabaseReader, run_id: str) -> list[Row]:
 
 
 def count_votes(reader: DatabaseReader, agent_id: str, memory_ids: Sequence[str]) -> dict[str, int]:
-    """Count what was said of memories by `feedback`: good less bad; those nothing was said of are left out."""
+    """Count the ratings of memories by `feedback`: good minus bad; memories without a rating are left out."""
     rows = reader.rows(
         "SELECT memory_id, sum(CASE operation WHEN 'feedback good' THEN 1 ELSE -1 END) AS votes FROM audit"
         " WHERE agent_id = ? AND memory_id IN (SELECT value FROM json_each(?))"
@@ -537,7 +537,7 @@ def count_votes(reader: DatabaseReader, agent_id: str, memory_ids: Sequence[str]
 
 
 def core_by_hash(reader: DatabaseReader, agent_id: str, hashes: Sequence[str]) -> dict[str, Row]:
-    """Read the live core memories that say one of these, by the hash of what they say."""
+    """Read the live core memories with one of these texts, by the hash of the text."""
     rows = reader.rows(
         "SELECT id, content_hash, importance, tags, origin_at, created_at FROM memory WHERE agent_id = ?"
         " AND kind = 'core' AND deleted_at IS NULL AND content_hash IN (SELECT value FROM json_each(?))",
@@ -595,7 +595,7 @@ def last_runs(reader: DatabaseReader, agent_id: str) -> dict[str, Row]:
 
 
 def count_unsure(reader: DatabaseReader, agent_id: str) -> int:
-    """Count the lines of daily files that the last dream left alone because nobody knows who wrote them."""
+    """Count the lines of daily files that the last dream left alone because their author is unknown."""
     return reader.number(
         "SELECT json_extract(receipt, '$.dream.unsure') FROM job_run WHERE agent_id = ? AND kind = 'dream'"
         " AND json_extract(receipt, '$.dream.unsure') IS NOT NULL ORDER BY finished_at DESC LIMIT 1",
@@ -613,7 +613,7 @@ def list_proposals(reader: DatabaseReader, agent_id: str) -> list[Row]:
 
 
 def held_jobs(reader: DatabaseReader, agent_id: str) -> list[Row]:
-    """Read which kinds of jobs of an agent are held back, to what, since when and why."""
+    """Read which kinds of jobs of an agent are held, to which mode, since when and why."""
     return reader.rows("SELECT kind, mode, since, why FROM job_mode WHERE agent_id = ? ORDER BY kind", agent_id)
 
 
@@ -669,7 +669,7 @@ def passed_over(reader: DatabaseReader, agent_id: str, prefix: str) -> dict[str,
 
 
 def count_history(reader: DatabaseReader, agent_id: str, idle_end: timedelta, now: str) -> tuple[int, int]:
-    """Count an agent's sessions that were over when they were first seen: those not written to memory, and all."""
+    """Count an agent's sessions that had ended when they were first seen: those not written to memory, and all."""
     row = reader.row(
         "SELECT coalesce(sum(s.last_seq > coalesce(w.seq, 0)), 0) AS unwritten, count(*) AS every FROM session s"
         " LEFT JOIN watermark w ON w.session_id = s.id AND w.consumer = 'sleep'"

@@ -1,7 +1,8 @@
 """Change the job table: one row per run, one function for each change of a run's state.
 
-queued → running → succeeded | skipped | failed … ; a running row whose owner died becomes interrupted and runs again;
-a row that failed `attempts` times is dead; one that only a person can help is blocked, and looked at now and then.
+queued → running → succeeded | skipped | failed … ; if the owner of a running row died, the row becomes interrupted and
+runs again; a row that failed `attempts` times is dead; a row that only a person can fix is blocked, and retried now and
+then.
 """
 
 import json
@@ -20,12 +21,12 @@ FINAL = ("succeeded", "skipped", "declined", "failed", "dead", "cancelled")
 REFUSED_CHARACTERS = 65536
 PROPOSED = "proposed"
 STATES = (*OPEN, *FINAL, PROPOSED)
-REJECTED = "rejected"  # with which the `why` of a proposal begins that a person said no to
+REJECTED = "rejected"  # begins the `why` of a proposal that a person rejected
 ACCEPT, REJECT = "accept", "reject"  # kinds of runs that answer a proposal …
-ANSWERS = {ACCEPT: "succeeded", REJECT: "declined"}  # … and what it ends as
-# Which waiting runs may be taken now. A run with an intent is not among them: it is completed, never begun again.
-# One last tried, or else made, at a time that is still to come was timed by a clock since set back, which must hold
-# nothing up; tried since then, it waits between its attempts as any other.
+ANSWERS = {ACCEPT: "succeeded", REJECT: "declined"}  # … and the state in which it ends
+# Waiting runs that may be taken now. A run with an intent is not among them: it is completed, never restarted. A time
+# in the future comes from a clock that was set back since. It must not delay a run. After the next try, the run waits
+# between its attempts as usual.
 _TAKEABLE = (
     "job_run r JOIN agent a ON a.id = r.agent_id"
     " WHERE r.state IN ('queued', 'interrupted')"
@@ -39,7 +40,7 @@ _TAKEABLE = (
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Hold a row of `job_run`, as the runner needs it."""
+    """Hold a row of `job_run` in the form that the runner needs."""
 
     id: str
     kind: str
@@ -57,12 +58,12 @@ class Run:
 
     @property
     def subject(self) -> str:
-        """Return what its alarms are about: the next run that does the same clears them."""
+        """Return the subject of its alarms: the next run that does the same clears them."""
         return self.key or self.kind
 
 
 _FIELDS = tuple(one.name for one in fields(Run))
-# What a new row has unless it is given otherwise.
+# The default values of a new row.
 _NEW: dict[str, Any] = {"options": "{}", "receipt": "{}"}
 _NEW |= dict.fromkeys(("attempt", "fence", "cancel_requested", "tokens_in", "tokens_out"), 0)
 
@@ -112,7 +113,7 @@ def claim_run(engine: Engine, *, owner: str, now: str, agents: Sequence[str], on
         "UPDATE job_run SET state = 'running', owner = ?3, fence = fence + 1, attempt = attempt + 1,"  # noqa: S608
         " started_at = ?1, heartbeat_at = ?1, error = NULL, why = NULL WHERE id = ("
         f" SELECT r.id FROM {_TAKEABLE} AND (?4 IS NULL OR r.id = ?4)"
-        # A sleep's question serves the facts of its session too: of two that are due at once, the sleep goes first.
+        # A sleep's question also serves the facts of its session: if two runs are due at once, the sleep goes first.
         " ORDER BY r.scheduled_for, r.kind = 'facts', r.created_at, r.rowid LIMIT 1) RETURNING *"
     )
     rows = sqlite.write(engine, query.fetch_mappings, sql, now, tuple(agents), owner, only)
@@ -135,9 +136,9 @@ def finish(
 ) -> bool:
     """End a run inside the caller's transaction.
 
-    `values` are why, error, tokens, receipt and `claims` (JSON) for its row; `kept` stays on it, out of sight;
-    `input_hash` is for where no question has set one, `made_from` counts whatever any has set. False where the run is
-    no longer this claim's (a stale fence), or in none of these states.
+    `values` are why, error, tokens, receipt and `claims` (JSON) for its row. `kept` stays on it, hidden from people.
+    `input_hash` is used if no question has set one, `made_from` in any case. Returns False if the run no longer belongs
+    to this claim (a stale fence), or is in none of these states.
     """
     sets = (
         "state = ?, finished_at = ?, why = ?, error = ?, reply = ?, claims = ?,"
@@ -151,12 +152,12 @@ def finish(
 
 
 def note_receipt(connection: Connection, run: Run, receipt: Mapping[str, Any], *, states: Sequence[str]) -> bool:
-    """Keep what is to be on a run's receipt while there is more for it to do; False as of `finish`."""
+    """Store values for a run's report while the run continues; return False as `finish` does."""
     return _change(connection, run, "receipt = ?", _json(receipt), states=states)
 
 
 def read_receipt(connection: Connection, run_id: str) -> dict[str, Any]:
-    """Read what is on a run's receipt."""
+    """Read the report of a run so far."""
     return query.fetch_object(connection, "SELECT receipt FROM job_run WHERE id = ?", run_id)
 
 
@@ -239,9 +240,9 @@ def agent_has_intent(connection: Connection, agent_id: str) -> bool:
 
 
 def cancel(engine: Engine, run_id: str, now: str) -> str | None:
-    """Cancel a waiting run at once, ask a running run to stop; leave one alone that has begun to change files.
+    """Cancel a waiting run at once, or ask a running one to stop; a run that has begun to change files continues.
 
-    Returns the state it had, `committing` where it changes files; None where there is no such run.
+    Returns its state, `committing` if it changes files; None if there is no such run.
     """
     with sqlite.begin_write(engine) as connection:
         state = query.fetch_text(connection, "SELECT state FROM job_run WHERE id = ?", run_id)
@@ -275,7 +276,7 @@ def has_to_end(connection: Connection, run_id: str) -> bool:
 
 def withdraw(connection: Connection, run_id: str, now: str, why: str) -> None:
     """Cancel a run that waits, inside the caller's transaction."""
-    # What it waited for, or was blocked by, is no concern of anybody's now.
+    # The reason for waiting or blocking no longer matters to anybody.
     sql = (
         "UPDATE alarm SET cleared_at = ? WHERE kind IN ('waiting', 'blocked', 'secret') AND cleared_at IS NULL"
         ' AND (agent_id, subject) IN (SELECT agent_id, coalesce("key", kind) FROM job_run WHERE id = ?)'
@@ -292,7 +293,7 @@ def is_cancelled(engine: Engine, run: Run) -> bool:
 
 
 def gave_up_at(connection: Connection, key: str, since: str) -> str | None:
-    """Return when a run with this key failed for good or was cancelled after `since`, so that it need not repeat."""
+    """Return when a run with this key failed for good or was cancelled after `since`; it need not be repeated."""
     sql = "SELECT max(finished_at) FROM job_run WHERE key = ? AND state IN ('dead', 'cancelled') AND finished_at >= ?"
     return query.fetch_text(connection, sql, key, since)
 
@@ -306,7 +307,7 @@ def ask_anew(connection: Connection, run_id: str, options: Mapping[str, Any]) ->
     return query.change_one(connection, sql, _json(options), run_id)
 
 
-WAITS = "waits for the agent's next call"  # why of a refinement between two calls of the agent
+WAITS = "waits for the agent's next call"  # the `why` of a refinement between two calls of the agent
 
 
 def hand_over(connection: Connection, run_id: str, text: str, now: str) -> bool:
@@ -337,9 +338,9 @@ def pin(engine: Engine, run: Run, options: Mapping[str, Any]) -> None:
 
 
 def prune(connection: Connection, before: str) -> int:
-    """Delete runs that ended before then and changed, cost and settled nothing.
+    """Delete runs that ended before a time and changed nothing, cost nothing and decided nothing.
 
-    Refused replies, claims and verdicts as old are forgotten. Returns how many rows are gone.
+    Refused replies, claims and verdicts of the same age are deleted too. Returns how many rows are gone.
     """
     old = "coalesce(refused, claims) IS NOT NULL AND finished_at < ?"
     query.run(connection, f"UPDATE job_run SET refused = NULL, claims = NULL WHERE {old}", before)  # noqa: S608
@@ -353,8 +354,8 @@ def prune(connection: Connection, before: str) -> int:
 
 
 def keep_refused(engine: Engine, run: Run, text: str) -> None:
-    """Keep a reply that was refused, for a person who looks why: the newest one, its first 64 Ki characters."""
-    storable = text[:REFUSED_CHARACTERS].encode("utf-8", "replace").decode()  # a lone surrogate is no text to SQLite
+    """Store a refused reply for a person who looks for the cause: the newest one, its first 64 Ki characters."""
+    storable = text[:REFUSED_CHARACTERS].encode("utf-8", "replace").decode()  # SQLite takes no lone surrogate
     sqlite.write(engine, _change, run, "refused = ?", storable, states=STATES)
 
 
@@ -378,9 +379,9 @@ def put_off(engine: Engine, run_id: str, due: str, *, longest: float) -> None:
 
 
 def was_asked(connection: Connection, kind: str, agent_id: str, key: str, since: str) -> bool:
-    """Return True if a run of a kind is open for an agent, or one with this key came to nothing.
+    """Return True if a run of a kind is open for an agent, or one with this key ended without a result.
 
-    One that failed for good or was cancelled counts if it ended after `since`.
+    A run that failed for good or was cancelled counts if it ended after `since`.
     """
     sql = (
         "SELECT 1 FROM job_run WHERE agent_id = ?1 AND kind = ?2"
@@ -392,7 +393,7 @@ def was_asked(connection: Connection, kind: str, agent_id: str, key: str, since:
 
 
 def make_due(connection: Connection, kind: str, now: str) -> list[str]:
-    """Make the runs of a kind due that wait for their first attempt; return their ids. One that failed waits."""
+    """Make the runs of a kind due that wait for their first attempt; return their ids. A failed run still waits."""
     sql = (
         "UPDATE job_run SET scheduled_for = min(scheduled_for, ?)"
         " WHERE kind = ? AND state = 'queued' AND attempt = 0 AND error IS NULL"
@@ -402,20 +403,20 @@ def make_due(connection: Connection, kind: str, now: str) -> list[str]:
 
 
 def keep_reply(connection: Connection, run: Run, reply: str, input_hash: str | None) -> None:
-    """Store an answer before it is applied, with its question's hash: after a crash nobody asks and pays again.
+    """Store an answer before it is applied, with its question's hash, so that nobody asks and pays again after a crash.
 
-    None for a question that is not what the run is about: the hash stays as it is.
+    The hash is None for a question that is not the run's main one: the stored hash stays.
     """
     _change(connection, run, "reply = ?, input_hash = coalesce(?, input_hash)", reply, input_hash)
 
 
 def give_text(connection: Connection, run_id: str, text: str) -> None:
-    """Keep what a queued run is to write, where no reply is kept: out of sight, and gone when the run has ended."""
+    """Store the text that a queued run will write, hidden like a reply, and deleted when the run has ended."""
     query.run(connection, "UPDATE job_run SET reply = ? WHERE id = ? AND state = 'queued'", text, run_id)
 
 
 def hurry_same(connection: Connection, agent_id: str, kind: str, actor: str, text: str, now: str) -> str | None:
-    """Make the run due now that waits with the same text: whose command was stopped or failed gives it again."""
+    """Make a waiting run with the same text due now: a stopped or failed command is repeated in this way."""
     sql = (
         "UPDATE job_run SET scheduled_for = min(scheduled_for, ?) WHERE agent_id = ? AND kind = ? AND actor = ?"
         " AND reply = ? AND state IN ('queued', 'interrupted') RETURNING id"
@@ -424,7 +425,7 @@ def hurry_same(connection: Connection, agent_id: str, kind: str, actor: str, tex
 
 
 def given_text(engine: Engine, run: Run) -> str | None:
-    """Read what is kept for a run: what it is to write, or the answers it got, in whichever attempt."""
+    """Read the stored texts of a run: its text to write, or its answers from any attempt."""
     return sqlite.read(engine, query.fetch_text, "SELECT reply FROM job_run WHERE id = ?", run.id)
 
 
@@ -439,7 +440,7 @@ def list_unannounced(connection: Connection, limit: int) -> list[tuple[str, str,
 
 
 def note_on_receipt(engine: Engine, run_id: str, key: str, value: str) -> None:
-    """Add what is known only after the commit to a finished run's receipt."""
+    """Add values that are known only after the commit to a finished run's report."""
     sql = "UPDATE job_run SET receipt = json_set(receipt, '$.' || ?, ?) WHERE id = ?"
     sqlite.write(engine, query.run, sql, key, value, run_id)
 
@@ -450,7 +451,7 @@ def slot_is_used(connection: Connection, slot: str) -> bool:
 
 
 def skip(connection: Connection, row: Mapping[str, Any], now: str) -> None:
-    """Insert a run that had nothing to do, with why; with a `slot` it uses that up."""
+    """Insert a run that had nothing to do, with the reason; with a `slot` it uses that slot."""
     times = dict.fromkeys(("created_at", "scheduled_for", "finished_at"), now)
     _insert(connection, {**row, **times, "state": "skipped"})
 
@@ -458,7 +459,7 @@ def skip(connection: Connection, row: Mapping[str, Any], now: str) -> None:
 def note_done(
     connection: Connection, run_id: str, kind: str, agent_id: str, *, actor: str, now: str, receipt: Mapping[str, Any]
 ) -> None:
-    """Record a run that was carried out in this very transaction."""
+    """Record a run that was carried out in this transaction."""
     row = {"id": run_id, "kind": kind, "agent_id": agent_id, "actor": actor, "trigger": "manual", "attempt": 1}
     times = dict.fromkeys(("created_at", "scheduled_for", "started_at", "finished_at"), now)
     _insert(connection, {**row, **times, "state": "succeeded", "receipt": _json(receipt)}, "INSERT")
@@ -488,11 +489,11 @@ class OpenProposal(NamedTuple):
     kind: str
     agent_id: str
     session_id: str | None
-    kept: str | None  # JSON; None where they were erased
+    kept: str | None  # JSON; None if they were erased
 
 
 def list_proposals(connection: Connection, agent_id: str | None = None) -> list[OpenProposal]:
-    """List the proposals of an agent, or of all, that nobody has answered, the oldest first."""
+    """List the open proposals of an agent, or of all, the oldest first."""
     sql = (
         "SELECT id, kind, agent_id, session_id, reply FROM job_run WHERE state = 'proposed'"
         " AND (?1 IS NULL OR agent_id = ?1) ORDER BY finished_at, id"
@@ -506,14 +507,14 @@ def find_proposal(connection: Connection, run_id: str) -> OpenProposal | None:
 
 
 def proposal_of(connection: Connection, agent_id: str, kind: str) -> str | None:
-    """Find the proposal of a kind of an agent that waits for a person's answer; None where none does."""
+    """Find the open proposal of a kind of an agent; None if there is none."""
     return next((one.id for one in list_proposals(connection, agent_id) if one.kind == kind), None)
 
 
 def answer(connection: Connection, run_id: str, *, state: str, by: str, carried_out: bool = False) -> bool:
     """End a proposal as accepted or rejected by another run; return False if it was already answered.
 
-    Where that is `carried_out`, files are changed already: one taken back meanwhile is answered all the same.
+    If the answer is `carried_out`, files are changed already: a proposal that was withdrawn meanwhile is answered too.
     """
     word = "accepted" if state == ANSWERS[ACCEPT] else REJECTED
     sql = (
@@ -524,7 +525,7 @@ def answer(connection: Connection, run_id: str, *, state: str, by: str, carried_
 
 
 def being_answered(connection: Connection, agent_id: str) -> set[str]:
-    """List the proposals of an agent whose answer has begun to change files: it is carried through."""
+    """List the proposals of an agent whose answer has begun to change files, and will be completed."""
     sql = (
         "SELECT json_extract(r.options, '$.run') FROM intent i JOIN job_run r ON r.id = i.run_id"
         " WHERE i.agent_id = ? AND r.kind IN (?, ?)"
@@ -533,18 +534,18 @@ def being_answered(connection: Connection, agent_id: str) -> set[str]:
 
 
 def take_proposal_back(connection: Connection, run_id: str, why: str) -> bool:
-    """End a proposal that nobody can answer any more; its subject may be proposed again."""
+    """End a proposal that nobody can answer any more; the same subject may be proposed again."""
     sql = "UPDATE job_run SET state = 'declined', why = ?, reply = NULL WHERE id = ? AND state = 'proposed'"
     return query.change_one(connection, sql, why, run_id)
 
 
 def answered_by(connection: Connection, run_id: str) -> str | None:
-    """Find the run that answered what this one proposed; None where it proposed nothing, or nobody has answered."""
+    """Find the run that answered this run's proposal; None without a proposal, or without an answer."""
     return query.fetch_text(connection, f"SELECT {_ANSWER} FROM job_run WHERE id = ?", run_id)  # noqa: S608
 
 
 _ANSWER = "coalesce(json_extract(receipt, '$.accepted_by'), json_extract(receipt, '$.rejected_by'))"
-# Of a proposal that was rejected: the rejection was not rolled back, so far as the audit knows of it.
+# For a rejected proposal: the audit knows no rollback of the rejection.
 _STANDS = (
     "(SELECT \"after\" IS NULL FROM audit WHERE agent_id = job_run.agent_id AND memory_id = 'proposal:' || job_run.id"
     " ORDER BY id DESC LIMIT 1) IS NOT 1"
@@ -552,7 +553,7 @@ _STANDS = (
 
 
 def rejected_like(connection: Connection, agent_id: str, kind: str, input_hash: str) -> str | None:
-    """Find the proposal that a person rejected, as the newest that was made from the same input and answered."""
+    """Find the newest answered proposal from the same input, if a person rejected it."""
     sql = (
         f"SELECT iif(json_extract(receipt, '$.rejected_by') IS NULL, NULL, id) FROM job_run WHERE agent_id = ?"  # noqa: S608
         f" AND kind = ? AND input_hash = ? AND {_ANSWER} IS NOT NULL AND {_STANDS}"
@@ -591,13 +592,13 @@ def is_paused(connection: Connection, agent_id: str) -> bool:
     return query.has_row(connection, "SELECT 1 FROM agent WHERE id = ? AND paused = 1", agent_id)
 
 
-_UNASKED = "('skipped', 'cancelled')"  # states of runs that came to nothing
+_UNASKED = "('skipped', 'cancelled')"  # states of runs without a result
 
 
 def last_of_kind(connection: Connection, agent_id: str, kind: str) -> tuple[str, str, str] | None:
-    """Return the state of an agent's newest run of a kind, when it was made, and why it is in that state.
+    """Return the state of an agent's newest run of a kind, when it was created, and why it is in that state.
 
-    None counts that came to nothing, nor one whose proposal was rejected and the rejection rolled back.
+    Runs without a result do not count, and neither does one whose rejection was rolled back.
     """
     sql = (
         "SELECT state, created_at, coalesce(why, '') FROM job_run WHERE agent_id = ? AND kind = ?"  # noqa: S608
@@ -608,7 +609,7 @@ def last_of_kind(connection: Connection, agent_id: str, kind: str) -> tuple[str,
 
 
 def asked_since(connection: Connection, agent_id: str, kind: str, since: str) -> bool:
-    """Return True if a run of a kind was queued since then: for a threshold, or one that came to something."""
+    """Return True if a run of a kind was queued since then, for a threshold, or with a result."""
     sql = (
         "SELECT 1 FROM job_run WHERE agent_id = ? AND kind = ? AND created_at >= ?"  # noqa: S608
         f" AND (\"trigger\" = 'threshold' OR state NOT IN {_UNASKED}) LIMIT 1"

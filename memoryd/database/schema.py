@@ -1,4 +1,4 @@
-"""Open the database: create it, migrate it, refuse one of a newer version, move a damaged one aside."""
+"""Open the database: create it, migrate it, refuse one of a newer version, or move a damaged one aside."""
 
 import os
 import secrets
@@ -20,30 +20,30 @@ from memoryd.ledger.memory import draw_salt
 from memoryd.ledger.operation import Change
 
 _SIDE_FILES = ("", "-wal", "-shm")
-# Primary result codes (https://sqlite.org/rescode.html) that speak of the moment or the machine, not of the file:
-# PERM BUSY LOCKED NOMEM READONLY IOERR FULL CANTOPEN PROTOCOL AUTH. Such a file is not moved from under its user.
+# Primary result codes (https://sqlite.org/rescode.html) that concern the moment or the machine, not the file: PERM BUSY
+# LOCKED NOMEM READONLY IOERR FULL CANTOPEN PROTOCOL AUTH. In these cases, the file is not moved from under its user.
 _NOT_DAMAGE = frozenset({3, 5, 6, 7, 8, 10, 13, 14, 15, 23})
 _READONLY = 8
-_LATER = {"note": None, "lost": None}  # columns that the table of memories gets by later migrations
+_LATER = {"note": None, "lost": None}  # columns that later migrations add to the table of memories
 
 
 def _write_first_entries(connection: Connection) -> None:
-    """Give each memory its salt and the audit entry that says how it began; part of the migration's transaction.
+    """Give each memory its salt and the audit entry of its beginning, in the migration's transaction.
 
-    The entry's time is that of the memory, so that the audit of a day shows what was remembered on it.
+    The entry's time is that of the memory, so that the audit of a day shows the memories of that day.
     """
     for row in query.fetch_mappings(connection, "SELECT * FROM memory ORDER BY agent_id, created_at, id"):
         try:
             memory = replace(memories.of_row({**_LATER, **row}), salt=draw_salt(lambda: secrets.token_hex(4)))
         except (ValueError, StateError):
-            continue  # no memory that any version wrote: it is left alone, and verify names it
+            continue  # no version wrote such a memory: it stays as it is, and verify names it
         change, at = Change("add", memory.id, None, memory), memory.created_at
-        # The table has no later column yet, so that the row is not written as memories are now.
+        # The table does not have the later columns yet, so the row is not written in today's form.
         query.run(connection, "UPDATE memory SET salt = ? WHERE id = ?", memory.salt, memory.id)
         audit.append(connection, *events_of([change], at=at, agent_id=memory.agent_id, actor="memoryd", run_id=None))
 
 
-# What a migration needs besides its SQL, in the same transaction: the audit's hashes cannot be made there.
+# Steps of a migration besides its SQL, in the same transaction: the audit's hashes cannot be computed in SQL.
 _FILLS = {5: _write_first_entries}
 
 
@@ -62,7 +62,7 @@ def read_migrations() -> tuple[Migration, ...]:
 
 
 def read_newest() -> Migration:
-    """Return all of today's schema as one step: what `tables` declares, and what all migrations together come to."""
+    """Return all of today's schema as one step: the declarations in `tables`, equal to the result of all migrations."""
     return Migration(reads.newest_schema(), _statements(resources.files("memoryd.database").joinpath("schema.sql")))
 
 
@@ -107,7 +107,7 @@ def set_identity(engine: Engine, number: int) -> None:
 
 
 def require_ours(path: Path) -> None:
-    """Check that a database from elsewhere holds only what memoryd makes: a foreign trigger would run in its name.
+    """Check that a database from elsewhere holds only memoryd's own objects, because a foreign trigger would run here.
 
     Args:
         path: of a sound database that no process uses, of this version or an older one.
@@ -131,7 +131,7 @@ def require_ours(path: Path) -> None:
 
 
 def _list_objects(connection: Any) -> set[tuple[str, str, str]]:
-    """Return kind, name and text of all objects; of a table or an index, whose text may differ, how its text begins."""
+    """Return kind, name and text of all objects; for a table or an index, whose text may differ, only its beginning."""
     rows = connection.execute("SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'")
     return {
         (
@@ -145,21 +145,22 @@ def _list_objects(connection: Any) -> set[tuple[str, str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class OpenedDatabase:
-    """Hold an open database, where a damaged one was moved, and which copy took its place, if there were any."""
+    """Hold an open database, the new place of a damaged one, and the copy that replaced it, if there were any."""
 
     engine: Engine
     moved_aside: Path | None
     restored: Path | None = None
-    is_new: bool = False  # it was made now, without a copy
+    is_new: bool = False  # it was just created, without a copy
 
 
 def open_database(path: Path, *, now: str, told: Callable[[Engine], None] | None = None) -> OpenedDatabase:
     """Open the state database for reading and writing; the caller holds the lock of the state folder.
 
-    A damaged file is moved aside under a name with the time, never deleted. The newest good copy takes the place of one
-    that is damaged or gone; without any the new one starts empty. The rest comes from the journal and the transcripts.
+    A damaged file is moved aside under a name with the time, never deleted. The newest good copy replaces a database
+    that is damaged or gone. Without a copy, the new database starts empty. The rest comes from the journal and the
+    transcripts.
     """
-    require_file(path)  # a link whose disk is missing is none that a copy may replace
+    require_file(path)  # a link to a missing disk must not be replaced by a copy
     moved = None
     if path.exists() and not _is_sound(path):
         moved = _move_aside(path, now)
@@ -190,10 +191,10 @@ def _is_sound(path: Path) -> bool:
             number = connection.execute("PRAGMA user_version").fetchone()[0]
             tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
     except UnicodeDecodeError:
-        return False  # a damaged name or message is no text any more
+        return False  # a damaged name or message is no longer a text
     except module.DatabaseError as error:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        # Read-only by its header, though the file can be written: that is damage, too.
+        # Read-only by its header, although the file can be written: that is damage, too.
         if code in _NOT_DAMAGE and not (code == _READONLY and os.access(path, os.W_OK)):
             raise as_trouble(error, "the database cannot be opened", path) from error
         return False

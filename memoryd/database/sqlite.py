@@ -25,10 +25,10 @@ def connect(path: Path, told: Callable[[Engine], None] | None = None) -> Engine:
     An engine belongs to the process that made it: in a forked one each transaction raises StateError. `told` is called
     after each write transaction.
     """
-    # A waiting writer asks SQLite now and then, and one of many threads that write all the time may wait for seconds.
+    # A waiting writer asks SQLite now and then. Beside many threads that write all the time, it may wait for seconds.
     turn = {"turn": threading.RLock(), "told": told}
     url = URL.create("sqlite", database=str(path))
-    # The connection used last is used next: in their turn, five of them hold the same pages five times.
+    # The connection used last is used next. If they took turns, five of them would hold the same pages five times.
     engine = create_engine(
         url,
         module=library.load_library(),
@@ -43,7 +43,7 @@ def connect(path: Path, told: Callable[[Engine], None] | None = None) -> Engine:
         dbapi.execute("PRAGMA journal_mode=WAL")
         dbapi.execute("PRAGMA synchronous=FULL")
         dbapi.execute("PRAGMA foreign_keys=ON")
-        dbapi.execute("PRAGMA secure_delete=ON")  # FAST leaves what it would have to write a page for
+        dbapi.execute("PRAGMA secure_delete=ON")  # FAST leaves text if erasing it needs a page write
         dbapi.execute("PRAGMA cache_size=-4096")
         dbapi.execute("PRAGMA journal_size_limit=16777216")
 
@@ -72,7 +72,7 @@ def begin_write(engine: Engine, beside: Path | None = None) -> Iterator[Connecti
     `beside` is another database, which no process writes, to read from under the name `good`.
     """
     turn = engine.get_execution_options()["turn"]
-    has_turn = turn.acquire(timeout=BUSY_TIMEOUT_MS / 1000)  # without it SQLite has the last word, as between processes
+    has_turn = turn.acquire(timeout=BUSY_TIMEOUT_MS / 1000)  # without the lock SQLite decides, as between processes
     try:
         write = engine.connect().execution_options(write=True)
         with write as connection, _attach(connection, beside), connection.begin():
@@ -98,12 +98,12 @@ def _attach(connection: Connection, beside: Path | None) -> Iterator[None]:
 
 
 class _TriedError(Exception):
-    """Raise this to undo a transaction at its end."""
+    """Undo a transaction at its end."""
 
 
 @contextmanager
 def begin_trial(engine: Engine) -> Iterator[Connection]:
-    """Open one write transaction of which nothing stays: what a change would come to is read inside it."""
+    """Open one write transaction that is undone: the effect of a change is read inside it."""
     with suppress(_TriedError), begin_write(engine) as connection:
         yield connection
         raise _TriedError
@@ -127,12 +127,12 @@ def begin_read(engine: Engine, beside: Path | None = None) -> Iterator[Connectio
 
 
 def read(engine: Engine, query: Callable[Concatenate[Connection, P], T], *args: P.args, **named: P.kwargs) -> T:
-    """Return what one function finds in a read transaction of its own; what it returns must not need the connection."""
+    """Return the result of a function in a separate read transaction; the result must not need the connection."""
     with begin_read(engine) as connection:
         return query(connection, *args, **named)
 
 
 def write(engine: Engine, change: Callable[Concatenate[Connection, P], T], *args: P.args, **named: P.kwargs) -> T:
-    """Return what one function says of a change it makes in a write transaction of its own."""
+    """Return the result of a function in a separate write transaction."""
     with begin_write(engine) as connection:
         return change(connection, *args, **named)

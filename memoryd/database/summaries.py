@@ -1,6 +1,6 @@
 """Store the running summary of a session: each sleep replaces it, and a rollback restores the earlier one.
 
-What the row was before its run is kept beside it, one step back: a text more would be a text more to forget.
+The row from before its run is stored beside it, one step back. Each further text would be another one to forget.
 """
 
 import json
@@ -23,7 +23,7 @@ _SESSIONS = (
 
 
 def list_last(connection: Connection, agent_id: str, most: int) -> Sequence[RowMapping]:
-    """List an agent's own last sessions that are over or summed up, newest first, each with its summary."""
+    """List an agent's own last sessions that have ended or have a summary, newest first, each with its summary."""
     sql = (
         f"{_SESSIONS} AND (s.parent_id IS NULL OR s.format = 'now') AND (s.state = 'ended' OR t.summary <> '')"
         " ORDER BY s.last_turn_at DESC, s.id LIMIT ?"
@@ -68,7 +68,7 @@ def keep(connection: Connection, row: Mapping[str, str], run_id: str) -> None:
 def take_back(connection: Connection, runs: Collection[str], by: str, now: str) -> None:
     """Restore the earlier summary and sleep time of each session whose summary is from one of these runs.
 
-    Where that was of one of these runs, too, nothing is known of what came before: then there is no summary, and the
+    If the earlier one is also from one of these runs, nothing before it is known. Then there is no summary, and the
     next sleep begins with the turns.
     """
     sql = (

@@ -23,7 +23,7 @@ from memoryd.database import changes, grants, vault
 from memoryd.ledger import memory as ledger
 from memoryd.ledger.audit import AuditEntry
 
-# An audit that could be changed would prove nothing. Triggers are no part of SQLAlchemy's own language.
+# An audit that could be changed would prove nothing. SQLAlchemy's own language has no triggers.
 TRIGGERS = tuple(
     f"CREATE TRIGGER {name} BEFORE {act} ON audit BEGIN SELECT RAISE(ABORT, 'the audit is append-only'); END"
     for name, act in (("audit_stays", "UPDATE"), ("audit_is_kept", "DELETE"))
@@ -74,8 +74,8 @@ class SessionRow(_Table, table=True):
     counted_tokens: int | None = None
     counted_seq: int = 0
     slept_at: str | None = None
-    facts_look: str | None = None  # what the session was like when it was last looked through for facts
-    branch: str | None = None  # of the repository, as the last record that names one says
+    facts_look: str | None = None  # the state of the session when it was last checked for facts
+    branch: str | None = None  # of the repository, from the last record that names one
 
 
 class TranscriptRow(_Table, table=True):
@@ -111,7 +111,7 @@ class TranscriptRow(_Table, table=True):
     version: str | None = None  # of the program that wrote it last
 
 
-# As the transcript has it, for whoever reads it; it is found by the key, which is shorter.
+# In the form of the transcript, for readers; it is found by the key, which is shorter.
 _RECORD_ID = "CASE typeof(record_key) WHEN 'blob' THEN 'sha256:' || lower(hex(record_key)) ELSE record_key END"
 
 
@@ -130,7 +130,7 @@ class TurnRow(_Table, table=True):
     seq: int
     transcript_id: int
     generation: int
-    record_key: str  # the id of its record; the bytes of one that is a hash
+    record_key: str  # the id of its record; if that is a hash, its bytes
     part: int
     role: str
     origin: str
@@ -158,7 +158,7 @@ class VaultSizeRow(_Table, table=True):
 
     id: int = Field(default=1, primary_key=True)
     turns: int  # with a text
-    bytes: int  # of these texts, as they are stored
+    bytes: int  # of these texts, in their stored form
     compressed: int
 
 
@@ -207,7 +207,7 @@ class SessionSummaryRow(_Table, table=True):
     messages: str
     updated_at: str
     run_id: str | None = None
-    earlier: str | None = None  # what the row was before this run, as JSON; what came before that is not kept
+    earlier: str | None = None  # the row before this run, as JSON; nothing earlier is stored
     told: str | None = None  # the run whose summary the files of the last sessions hold
 
 
@@ -221,7 +221,7 @@ def _column(hint: Any, given: Any = ...) -> tuple[Any, Any]:
 
 
 def _table_of(value: type, name: str, **special: Any) -> Any:
-    """Declare the table of values that have a class of their own, so that their fields are declared once, there."""
+    """Declare the table of values with a separate class, so that their fields are declared only there."""
     columns: dict[str, Any] = {one: _column(hint, special.get(one, ...)) for one, hint in get_type_hints(value).items()}
     return create_model(name, __base__=SQLModel, __module__=__name__, __cls_kwargs__={"table": True}, **columns)
 
@@ -232,7 +232,7 @@ MemoryRow = _table_of(
     "Memory",
     id=Field(primary_key=True),
     agent_id=Field(foreign_key="agent.id"),
-    # The two columns that a migration added to rows that were there.
+    # The two columns that a migration added to existing rows.
     successors=Field(sa_column_kwargs={"server_default": "[]"}),
     salt=Field(sa_column_kwargs={"server_default": ""}),
 )
@@ -245,15 +245,15 @@ Index(
     sqlite_where=MemoryRow.deleted_at.is_(None),
 )
 
-# One change of one thing, linked to the one before it. The triggers refuse every update and delete.
+# One change of one object, linked to the preceding one. The triggers refuse every update and delete.
 AuditRow = _table_of(AuditEntry, "Audit", id=Field(default=None, primary_key=True))
-# No entry has two that follow it: no chain forks.
+# No entry has two successors: no chain forks.
 Index("audit_order", AuditRow.agent_id, AuditRow.prev_hash, unique=True)
 Index("audit_by_agent", AuditRow.agent_id)
 Index("audit_by_memory", AuditRow.agent_id, AuditRow.memory_id, AuditRow.id)
 Index("audit_by_run", AuditRow.run_id, sqlite_where=AuditRow.run_id.is_not(None))
 
-# A person's time-limited permission to see what an agent remembers. A migration added two columns to rows there were.
+# A person's time-limited permission to see an agent's memory. A migration added two columns to existing rows.
 _ADDED = {name: Field(sa_column_kwargs={"server_default": ""}) for name in ("person", "scope")}
 GrantRow = _table_of(
     grants.Grant, "Grant", id=Field(primary_key=True), agent_id=Field(foreign_key="agent.id"), **_ADDED
@@ -262,14 +262,14 @@ Index("grant_by_agent", GrantRow.agent_id, GrantRow.state)
 
 
 class ContentRow(_Table, table=True):
-    """Store the states that the audit's digests are of. An erased one loses its text and keeps its row."""
+    """Store the states of the audit's digests. An erased one loses its text and keeps its row."""
 
     sha256: str = Field(primary_key=True)
     text: str | None = None
 
 
 class CoreFileRow(_Table, table=True):
-    """Store what `MEMORY.md` held when the ledger and the file last agreed."""
+    """Store the content of `MEMORY.md` when the ledger and the file last agreed."""
 
     agent_id: str = Field(primary_key=True, foreign_key="agent.id")
     sha256: str
@@ -285,7 +285,7 @@ class ProfileSectionRow(_Table, table=True):
     updated_at: str
     sources: str  # JSON, as those of a memory
     run_id: str | None = None
-    salt: str  # keeps the digest of an erased state from being guessed
+    salt: str  # prevents guessing of an erased state from its digest
 
 
 class JobRunRow(_Table, table=True):
@@ -301,7 +301,7 @@ class JobRunRow(_Table, table=True):
             unique=True,
             sqlite_where=text("state IN ('queued', 'running', 'interrupted', 'blocked')"),
         ),
-        # … and a slot of the schedule is used once for ever.
+        # … and a slot of the schedule is used only once.
         Index("job_run_slot", "slot", unique=True, sqlite_where=text("slot IS NOT NULL")),
         Index("job_run_one_per_agent", "agent_id", unique=True, sqlite_where=text("state = 'running'")),
     )
@@ -333,11 +333,11 @@ class JobRunRow(_Table, table=True):
     receipt: str = "{}"
     reply: str | None = None
     refused: str | None = None
-    claims: str | None = None  # what became of each claim of the reply (JSON)
+    claims: str | None = None  # the outcome of each claim of the reply (JSON)
 
 
 class ReaderRow(_Table, table=True):
-    """Hold how a model did on the calibration set of the second reader."""
+    """Hold a model's result on the calibration set of the second reader."""
 
     endpoint: str = Field(primary_key=True)
     model: str = Field(primary_key=True)
@@ -350,7 +350,7 @@ class ReaderRow(_Table, table=True):
 
 
 class VerdictRow(_Table, table=True):
-    """Store what a second reader answered, by the hash of the question and the reader: no content."""
+    """Store a second reader's answer, by the hash of the question and the reader, without content."""
 
     agent_id: str = Field(primary_key=True, foreign_key="agent.id")
     key: str = Field(primary_key=True)
@@ -359,7 +359,7 @@ class VerdictRow(_Table, table=True):
 
 
 class SpendRow(_Table, table=True):
-    """Store one call of a model: what was reserved for it, and what it cost once that is known."""
+    """Store one call of a model: its reservation, and its cost once that is known."""
 
     __table_args__ = (Index("spend_by_day", "day"), Index("spend_by_run", "run_id"))
 
@@ -376,7 +376,7 @@ class SpendRow(_Table, table=True):
 
 
 class IntentRow(_Table, table=True):
-    """Store what a run is about to do to files, fsynced before it does it."""
+    """Store the planned file changes of a run, fsynced before they are made."""
 
     run_id: str = Field(primary_key=True)
     agent_id: str
@@ -385,7 +385,7 @@ class IntentRow(_Table, table=True):
 
 
 class AlarmRow(_Table, table=True):
-    """Store something that a person must know; cleared when it is over, never deleted."""
+    """Store a condition that a person must know about; cleared when it is over, never deleted."""
 
     __table_args__ = (
         Index("alarm_open", "kind", "agent_id", "subject", unique=True, sqlite_where=text("cleared_at IS NULL")),
@@ -398,11 +398,11 @@ class AlarmRow(_Table, table=True):
     since: str
     text: str
     cleared_at: str | None = None
-    told: str | None = None  # what came of telling the user's command of it
+    told: str | None = None  # the result of the user's command
 
 
 class JobModeRow(_Table, table=True):
-    """Store a kind of job that is held to less than the configuration lets it do, for one agent."""
+    """Store a kind of job of an agent that is held to less than the configuration allows."""
 
     agent_id: str = Field(primary_key=True, foreign_key="agent.id")
     kind: str = Field(primary_key=True)

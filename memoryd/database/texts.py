@@ -1,7 +1,7 @@
 """List every column that may hold session text, with the kind of its text, and read its rows in portions.
 
-For what looks through all that is stored: a later rule about texts is carried out on the rows as well. The tables may
-be those of an older schema, in a database that was kept; a column that is not there is passed over.
+This serves scans of everything that is stored: a later rule about texts is applied to the rows as well. In a kept
+database, the tables may be those of an older schema; missing columns are skipped.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,10 +23,10 @@ class ColumnKind(StrEnum):
 
     TEXT = "text"
     JSON = "json"  # of texts
-    NAME = "name"  # an id or the like, which tells things apart
+    NAME = "name"  # an id or a similar value that distinguishes things
     NAMES = "names"  # JSON of names, one a line
-    OURS = "ours"  # written by memoryd of its own words, or taken from the configuration
-    SESSION = "session"  # the id of a session, wherever it is referred to
+    OURS = "ours"  # written by memoryd in its own words, or taken from the configuration
+    SESSION = "session"  # the id of a session, in any table
 
 
 def _kinds(**names: str) -> dict[str, ColumnKind]:
@@ -46,7 +46,7 @@ COLUMNS: Mapping[str, Mapping[str, ColumnKind]] = {
     ),
     "turn": _kinds(
         session="session_id", name="record_id tool_call_id tool_name", text="text",
-        ours="agent_id record_key role origin kind at withheld",  # the key is what the id is computed from
+        ours="agent_id record_key role origin kind at withheld",  # the id is computed from the key
     ),
     "forgotten_text": _kinds(session="session_id", ours="text_key agent_id"),
     "bad_span": _kinds(ours="sha256 reason seen_at"),
@@ -74,8 +74,8 @@ COLUMNS: Mapping[str, Mapping[str, ColumnKind]] = {
     "reader": _kinds(ours="endpoint model version tested_at"),
     "verdict": _kinds(ours="agent_id key verdict read_at"),
     "spend": _kinds(ours="run_id agent_id endpoint day at how"),
-    # Of a run whose files are being written: it is carried through first. A plan holds whole files, with whatever a
-    # person has put there; one that cannot be carried through is for a person.
+    # Rows of a run whose files are being written: it is completed first. A plan holds whole files, with anything that a
+    # person has written there; a plan that cannot be completed is for a person.
     "intent": _kinds(ours="run_id agent_id made_at plan"),
     "alarm": _kinds(text="subject text", ours="kind agent_id since cleared_at told"),
     "job_mode": _kinds(ours="agent_id kind mode since why"),
@@ -86,9 +86,9 @@ _LOOKED_AT = frozenset({ColumnKind.TEXT, ColumnKind.JSON, ColumnKind.NAME, Colum
 
 
 def read_portions(engine: Engine, table: str, agent_id: str | None) -> Iterator[list[dict[str, Any]]]:
-    """Read the columns of a table that are to be looked at, each row with its `rowid`, in portions.
+    """Read the columns of a table that must be scanned, each row with its `rowid`, in portions.
 
-    Of an agent's rows only, where the table says whose they are.
+    If the table names the agent of a row, only that agent's rows are read.
     """
     last = -1
     while True:
@@ -108,7 +108,7 @@ def _own(there: set[str]) -> str:
 
 
 def read_rows(engine: Engine, table: str, rowids: Sequence[int]) -> list[dict[str, Any]]:
-    """Read the columns of a table that are to be looked at, of those of these rows that are there."""
+    """Read the columns of a table that must be scanned, for these rows if they still exist."""
     return sqlite.read(engine, _read, table, "rowid IN (SELECT value FROM json_each(?))", (list(rowids),))
 
 
@@ -123,7 +123,7 @@ def _read(connection: Connection, table: str, which: str, values: tuple[Any, ...
 
 
 def _express_column(table: str, name: str, there: set[str]) -> str:
-    """Return the expression for what a column says, which may be compressed."""
+    """Return the expression for the content of a column, which may be compressed."""
     if (table, name) not in _PACKED:
         return f'"{name}"'
     crc = "text_crc" if "text_crc" in there else "NULL"
@@ -136,10 +136,10 @@ def list_columns(connection: Connection, table: str) -> set[str]:
 
 
 def change(connection: Connection, table: str, row: Mapping[str, Any], new: Mapping[str, Any], now: str) -> bool:
-    """Put new values in the place of those of a row; False where others changed it meanwhile: it is left alone."""
+    """Replace values of a row; return False, and change nothing, if others changed it meanwhile."""
     values, there = dict(new), list_columns(connection, table)
     if table == "alarm" and "subject" in new:
-        # Without the secret that told two apart they are one, and only one of them may be open.
+        # Without the secret that distinguished two of them they are one, and only one of them may be open.
         query.run(
             connection,
             "UPDATE alarm SET cleared_at = ? WHERE rowid = ? AND cleared_at IS NULL AND EXISTS (SELECT 1 FROM alarm o"
@@ -150,9 +150,9 @@ def change(connection: Connection, table: str, row: Mapping[str, Any], new: Mapp
             new["subject"],
         )
     if table == "content":
-        values["text"] = None  # a state is what its digest says, or nothing
+        values["text"] = None  # a state must match its digest, or have no text
     if table == "turn" and "text" in new:
-        values["tokens"] = None  # counted anew
+        values["tokens"] = None  # counted again
         values |= {"text_crc": packing.compute_crc(new["text"])} if "text_crc" in there else {}
     if table == "turn" and "record_id" in new and "record_key" in there:
         values["record_key"] = packing.pack_id(values.pop("record_id"))
@@ -200,7 +200,7 @@ def rewrite_file(engine: Engine) -> None:
         busy, *_ = cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         cursor.close()
     except load_library().OperationalError as error:
-        # SQLite's own words: a full disk, a failing one, or others who hold it.
+        # SQLite's own words: a full disk, a failing one, or other users of it.
         hint = "it takes as much room again as the file, and a moment without others"
         raise StateError(f"cannot be rewritten: {describe(error)}", str(engine.url.database), hint) from error
     finally:

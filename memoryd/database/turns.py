@@ -13,20 +13,20 @@ from memoryd.transcripts.turn import StoredTurn
 
 LOOKUP_CHUNK = 400
 LAST = 2**62  # above the number of any turn
-FORGOTTEN = "forgotten"  # why a turn is kept without its text, or a part of it: it never comes back
-RETRACTED = "retracted"  # the agent left the branch of the conversation that it is on; it may come back
+FORGOTTEN = "forgotten"  # why a turn is stored without its text, or a part of it: it never comes back
+RETRACTED = "retracted"  # the agent left its branch of the conversation; it may come back
 _TURN_COLUMNS = (
     "agent_id", "session_id", "seq", "transcript_id", "generation", "record_key", "part", "role", "origin", "kind",
     "text", "at", "usage", "sidechain", "tool_call_id", "tool_name", "first_byte", "last_byte",
     "sha256", "withheld", "text_crc",
 )  # fmt: skip
 INSERT_TURNS = f"INSERT INTO turn ({', '.join(_TURN_COLUMNS)}) VALUES ({', '.join('?' * len(_TURN_COLUMNS))})"  # noqa: S608
-# As it was first, and as it was changed under its id; ?3 is the id with `\x7f` behind it.
+# In its first form, and changed under its id; ?3 is the id followed by `\x7f`.
 _OF_RECORD = "agent_id = ?1 AND (record_key = key_of(?2) OR (record_key > ?2 || '~' AND record_key < ?3))"
 
 
 class KnownTurn(NamedTuple):
-    """Hold where a stored turn was last read, and whether its text is kept."""
+    """Hold the place where a stored turn was last read, and whether its text is stored."""
 
     transcript_id: int
     generation: int
@@ -67,7 +67,7 @@ def tool_of(connection: Connection, session_id: str, call: str) -> str | None:
 
 
 def versions_of(connection: Connection, agent_id: str, record_id: str, part: int) -> list[TurnVersion]:
-    """Read all that is stored of one turn: as it was first, and as it was changed under its id (`id~hash`)."""
+    """Read all stored versions of one turn: its first form, and changed ones under its id (`id~hash`)."""
     sql = (
         "SELECT record_id, plain(CAST(text AS BLOB), text_crc), sha256, transcript_id, generation, withheld"  # noqa: S608
         f" FROM turn WHERE {_OF_RECORD} AND part = ?4 ORDER BY id"
@@ -77,7 +77,7 @@ def versions_of(connection: Connection, agent_id: str, record_id: str, part: int
 
 
 def confirm_spans(connection: Connection, rows: Sequence[tuple[int, int, int, bytes, str, str, int]]) -> None:
-    """Record where turns lie in their rewritten file: first and last byte, generation, hash; then which turn."""
+    """Record the places of turns in their rewritten file: first and last byte, generation, hash; then the turn."""
     sql = (
         "UPDATE turn SET first_byte = ?, last_byte = ?, generation = ?, sha256 = ?"
         " WHERE agent_id = ? AND record_key = key_of(?) AND part = ?"
@@ -100,7 +100,7 @@ def find_withheld(connection: Connection, why: str) -> set[int]:
 
 
 def with_places(connection: Connection, turn_ids: Sequence[int]) -> Sequence[RowMapping]:
-    """Read where turns are in their transcripts."""
+    """Read the places of turns in their transcripts."""
     sql = (
         "SELECT t.id, t.agent_id, t.record_id, t.part, t.kind, t.first_byte, t.last_byte, t.sha256, t.transcript_id,"
         " p.path, p.format, p.session_id FROM turn t JOIN transcript p ON p.id = t.transcript_id"
@@ -110,15 +110,15 @@ def with_places(connection: Connection, turn_ids: Sequence[int]) -> Sequence[Row
 
 
 def set_withheld(connection: Connection, turn_ids: Iterable[int], why: str) -> None:
-    """Record why turns are kept without their text. A damaged one stays so until somebody has it whole."""
+    """Record why turns are stored without their text. A damaged one stays until somebody has it whole."""
     sql = "UPDATE turn SET withheld = ? WHERE id = ? AND withheld IS NOT ?"
     query.change_each(connection, sql, ((why, turn_id, DAMAGED) for turn_id in turn_ids))
 
 
 def retract_record(connection: Connection, agent_id: str, session_id: str, record_id: str) -> int:
-    """Empty the turns of a record that its session has left, all but their marks; return their number.
+    """Empty the turns of a record that its session has left, except their marks; return their number.
 
-    A session that began as a copy of another one may leave what is still said in that.
+    A session that began as a copy of another one may leave text that still holds in that one.
     """
     given = agent_id, record_id, f"{record_id}\x7f", session_id
     own = f"{_OF_RECORD} AND session_id = ?4 AND withheld IS NOT 'forgotten'"
@@ -145,7 +145,7 @@ def give_text(connection: Connection, turn_id: int, seq: int, text: str) -> None
 
 
 def read_consumed(connection: Connection, session_id: str) -> int:
-    """Return the turn up to which a session is consumed, or will be by a run that has fixed its turns."""
+    """Return the last turn of a session that is consumed, or will be by a run that has fixed its turns."""
     return query.fetch_number(
         connection,
         "SELECT max(coalesce((SELECT max(seq) FROM watermark WHERE session_id = ?1), 0), coalesce(("
@@ -198,7 +198,7 @@ def fill_tokens(engine: Engine, counts: Sequence[tuple[int, int]]) -> None:
 
 
 def count_unslept(connection: Connection, session_id: str, *, after: int, upto: int = LAST) -> int:
-    """Count the messages of people and assistants with `after` < seq ≤ `upto`: what a sleep would be about."""
+    """Count the messages of people and assistants with `after` < seq ≤ `upto`: the material of a sleep."""
     sql = (
         "SELECT count(*) FROM turn WHERE session_id = ? AND seq > ? AND seq <= ? AND kind IN ('message', 'choice')"
         " AND text <> '' AND role IN ('user', 'assistant') AND origin IN ('user', 'assistant') AND sidechain = 0"
@@ -219,7 +219,7 @@ def first_unscanned(connection: Connection, session_id: str, *, after: int, upto
 
 
 def added_since(connection: Connection, session_id: str, *, after: int, tokens_per_byte: float) -> int:
-    """Return the tokens by which the main conversation has grown past `after`: counted, else by length."""
+    """Return the tokens by which the main conversation has grown past `after`: counted, or else by length."""
     sql = (
         "SELECT sum(coalesce(tokens, octet_length(plain(CAST(text AS BLOB), text_crc)) * ?)) FROM turn"
         " WHERE session_id = ? AND seq > ? AND sidechain = 0"
@@ -249,7 +249,7 @@ def transcripts_of(connection: Connection, agent_id: str) -> Sequence[RowMapping
 
 
 def forgotten_again(connection: Connection, session_id: str, sha256: bytes, part: int) -> int:
-    """Count the turns of a session that are known from these bytes and whose text is forgotten."""
+    """Count the turns of a session that come from these bytes and whose text is forgotten."""
     sql = "SELECT count(*) FROM turn WHERE session_id = ? AND sha256 = ? AND part = ? AND withheld = ?"
     return query.fetch_number(connection, sql, session_id, sha256, part, FORGOTTEN)
 
@@ -266,7 +266,7 @@ def agent_seen_at(connection: Connection, agent_id: str) -> str:
 
 
 def build_sources(connection: Connection, session_id: str, seqs: Iterable[int]) -> tuple[Source, ...]:
-    """Return turns of a session as sources of a memory, with where their bytes lie."""
+    """Return turns of a session as sources of a memory, with the places of their bytes."""
     sql = (
         "SELECT t.session_id AS session, t.seq, t.record_id, t.part, t.origin, t.at, t.first_byte, t.last_byte,"
         " lower(hex(t.sha256)) AS sha256, p.path AS transcript FROM turn t JOIN transcript p ON p.id = t.transcript_id"

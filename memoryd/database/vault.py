@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from memoryd.database.reads import DatabaseReader
 
 QUIET = timedelta(days=7)  # after this time a session is rarely read
-DAMAGED = "damaged"  # why a text is not to be read: it is not what its checksum says
+DAMAGED = "damaged"  # why a text cannot be read: it does not match its checksum
 IS_DAMAGED = "text <> '' AND plain(CAST(text AS BLOB), text_crc) = ''"
-EXPIRED = "expired"  # why a turn is kept without its text: it is older than `retention.turns`
+EXPIRED = "expired"  # why a turn is stored without its text: it is older than `retention.turns`
 _LEAST = 128  # bytes; a shorter text does not become smaller
 _PORTION = 500  # turns of one transaction
 _OLD = (
@@ -44,7 +44,7 @@ _WITHOUT_TRANSCRIPT = (
     " AND p.fate NOT IN ('deleted', 'still-gone'))"
     " AND EXISTS (SELECT 1 FROM turn t WHERE t.session_id = s.id AND t.text <> '')"
 )
-# What keeps the one row of `vault_size`.
+# Triggers that maintain the one row of `vault_size`.
 SIZES = (
     (
         "INSERT INTO vault_size SELECT 1, count(*), coalesce(sum(octet_length(text)), 0),"
@@ -65,9 +65,9 @@ SIZES = (
 
 
 def pack_portion(connection: Connection, before: str, after: int) -> int | None:
-    """Compress texts of sessions that have been quiet since `before`, from the turn past the id `after` on.
+    """Compress texts of sessions that have been quiet since `before`, starting after the turn with the id `after`.
 
-    Returns the id of the last turn that was looked at; None if there are no more.
+    Returns the id of the last turn that was checked; None if there are no more.
     """
     rows = query.fetch_rows(connection, _OLD, after, _LEAST, before, _PORTION)
     packed = ((pack(row[1]), row[0]) for row in rows if row[1])
@@ -76,9 +76,9 @@ def pack_portion(connection: Connection, before: str, after: int) -> int | None:
 
 
 def seal_portion(connection: Connection, after: int) -> int | None:
-    """Give turns past the id `after` that have no checksum theirs; return as `pack_portion`.
+    """Add missing checksums to turns, starting after the id `after`; return as `pack_portion`.
 
-    A text that cannot be read has none that fits: `mark_damaged` finds it.
+    An unreadable text has no matching checksum: `mark_damaged` finds it.
     """
     ids = query.fetch_column(
         connection, "SELECT id FROM turn WHERE id > ? AND text_crc IS NULL ORDER BY id LIMIT ?", after, _PORTION
@@ -89,7 +89,7 @@ def seal_portion(connection: Connection, after: int) -> int | None:
 
 
 def find_damaged(connection: Connection) -> list[int]:
-    """Find the turns whose text is not what its checksum says; it reads all texts."""
+    """Find the turns whose text does not match its checksum; this reads all texts."""
     return query.fetch_column(connection, f"SELECT id FROM turn WHERE {IS_DAMAGED}")  # noqa: S608
 
 
@@ -100,12 +100,12 @@ def mark_damaged(connection: Connection, ids: Sequence[int]) -> None:
 
 
 def empty_damaged(connection: Connection, why: str) -> None:
-    """Empty the texts that nobody can read any more, because nobody can say what is in them."""
+    """Empty the texts that nobody can read any more, because their content is unknown."""
     query.run(connection, f"UPDATE turn SET text = '', withheld = coalesce(withheld, ?) WHERE {IS_DAMAGED}", why)  # noqa: S608
 
 
 def mend(connection: Connection, good: str, ids: Sequence[int]) -> int:
-    """Take the texts of damaged turns from an attached copy that has them whole; return how many it had."""
+    """Restore the texts of damaged turns from an attached copy that has them whole; return how many it had."""
     sql = (
         f"UPDATE main.turn SET text = g.text, text_crc = g.text_crc, withheld = nullif(main.turn.withheld, ?)"  # noqa: S608
         f" FROM {good}.turn g WHERE main.turn.id IN (SELECT value FROM json_each(?) UNION"
@@ -118,7 +118,7 @@ def mend(connection: Connection, good: str, ids: Sequence[int]) -> int:
 
 
 def find_expired(connection: Connection, before: str) -> dict[str, list[str]]:
-    """Return the sessions with texts that ended before then, by agent; none that a run or an import still works on."""
+    """Return the sessions with texts that ended before then, by agent, except those in use by a run or an import."""
     found: dict[str, list[str]] = {}
     for agent_id, session_id in query.fetch_rows(connection, _EXPIRED, before, history.KIND):
         found.setdefault(agent_id, []).append(session_id)
@@ -143,7 +143,7 @@ def measure(reader: DatabaseReader) -> dict[str, int]:
 
 
 def read_evidence(reader: DatabaseReader, session_id: str) -> dict[str, Any]:
-    """Read what is kept of a session: its transcripts, how many turns have a text, and why others have none."""
+    """Read the stored parts of a session: its transcripts, how many turns have a text, and why others have none."""
     transcripts = reader.rows(
         "SELECT path, fate IN ('deleted', 'still-gone') AS deleted FROM transcript WHERE session_id = ? ORDER BY id",
         session_id,

@@ -1,6 +1,6 @@
 """Append to files with one `O_APPEND` write, so that lines of other writers are never overwritten.
 
-A writer that was stopped may leave part of its block: `missing_part` tells what is still to be written.
+A writer that was stopped may leave part of its block: `missing_part` returns the missing rest.
 """
 
 import os
@@ -32,7 +32,7 @@ def append(entry: FolderEntry, block: bytes, create: bytes | None = None, step: 
 
 
 def sync_file(entry: FolderEntry, step: Step = no_step) -> None:
-    """Make bytes that are in a file already, and its name, survive a power cut."""
+    """Make the bytes of an existing file, and its name, survive a power failure."""
     with as_state_error("cannot be synced", entry):
         with Descriptor(open_regular(entry)) as opened:
             step("before:fsync-append")
@@ -42,9 +42,9 @@ def sync_file(entry: FolderEntry, step: Step = no_step) -> None:
 
 
 def fill_hole(entry: FolderEntry, block: bytes, offset: int) -> None:
-    """Complete an append that a power cut left as a hole: the file had grown, but its last bytes were missing.
+    """Complete an append that a power failure left as a hole: the file had grown, but its last bytes were missing.
 
-    Only NUL bytes are written over, where the block's own bytes belong: nobody else's text is made of them.
+    Only NUL bytes in the place of the block's own bytes are overwritten, because nobody's text consists of them.
     """
     found = (read(entry) or b"")[offset : offset + len(block)]
     there = found.rstrip(b"\0")
@@ -63,7 +63,7 @@ def missing_part(data: bytes, block: bytes, offset: int) -> bytes:
     Empty: it is there. The rest: a torn write ended inside it. All of it: nothing is there, or others wrote in
     between, and a block is never stitched together around other people's lines.
     """
-    # A file shorter than planned was shortened by a person since, and the block may lie anywhere in it.
+    # A file shorter than planned was shortened by a person since, and the block may be anywhere in it.
     if data.find(block, offset if len(data) >= offset else 0) >= 0:
         return b""
     return block.removeprefix(data[offset:])

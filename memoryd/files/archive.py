@@ -35,11 +35,11 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 def write(path: Path, files: Mapping[str, Path], about: Mapping[str, Any]) -> dict[str, Any]:
     """Pack files under plain names into a new archive (0600), completely or not at all.
 
-    The manifest, which is returned, says `about` as well.
+    The returned manifest also holds `about`.
     """
     with as_state_error("cannot be written", path):
         try:
-            os.close(os.open(path, _NEW, 0o600))  # takes the name, so that the rename below replaces nobody's file
+            os.close(os.open(path, _NEW, 0o600))  # reserves the name, so that the rename below replaces nobody's file
         except FileExistsError:
             raise StateError("is there already", str(path), "give another name; backups are not overwritten") from None
         temp = path.with_name(f".memoryd-backup-{secrets.token_hex(8)}.tmp")

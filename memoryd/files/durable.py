@@ -1,8 +1,8 @@
 """Rewrite files completely or not at all, without loss of anyone else's bytes.
 
-A rewrite prepares the new file beside the old one, exchanges the two names in one system call and only then looks at
-what came out: an edit made in the last microsecond is in the swapped-out file, so it is seen, put back, and the
-caller plans anew. What a killed writer leaves, `settle` tells apart by its name and content and clears away.
+A rewrite prepares the new file beside the old one, exchanges the two names in one system call, and then checks the old
+file. If somebody edited it in the last microsecond, the edit is in that file. It is put back, and the caller plans
+again. `settle` recognises the leftovers of a killed writer by name and content, and removes them.
 """
 
 import contextlib
@@ -67,17 +67,17 @@ def replace(
     mode: int | None = None,
     keep: Keep | None = None,
 ) -> FileReplacement:
-    """Make `new` the content of a file, if what is there is what was expected.
+    """Make `new` the content of a file, if its present content is the expected one.
 
-    Mode, owner and extended attributes of the old file are kept. A new one gets those of its folder, whatever the
-    umask, but others may not write it; `mode` sets another mode. On disk when this returns: data, then name.
-    `expected` is the sha256 of the bytes to be replaced, None where the file must not exist yet. `keep` puts the
-    replaced file aside, given where it lies and its bytes; False where it cannot.
+    Mode, owner and extended attributes of the old file are kept. A new file gets those of its folder, whatever the
+    umask, but others may not write it; `mode` sets another mode. On return, data and name are on disk. `expected` is
+    the sha256 of the bytes to replace, None if the file must not exist yet. `keep` puts the replaced file aside, given
+    its place and its bytes; it returns False if it cannot.
 
     Raises:
-        MovedError: the file is another one than expected. It has its own bytes, the new ones are nowhere.
+        MovedError: the file has other content. It keeps its bytes, and the new ones are nowhere.
         StateError: no regular file of one name, disk full, no permission, failed fsync. The old bytes are in place,
-            except after a failed fsync of the folder, when either may survive a power cut.
+            except after a failed fsync of the folder, when either may survive a power failure.
     """
     with as_state_error("cannot be written", entry):
         old = _expected_file(entry, expected)
@@ -99,17 +99,17 @@ def exchange(entry: FolderEntry, old: bytes | None, new: bytes | None, step: Ste
 
 
 def remove(entry: FolderEntry, expected: str, step: Step = no_step) -> None:
-    """Take a file away, if what is there is what was expected.
+    """Remove a file, if its present content is the expected one.
 
     Raises:
-        MovedError: the file is another one than expected; it stays.
+        MovedError: the file has other content; it stays.
         StateError: no regular file of one name, or the folder cannot be changed.
     """
     with as_state_error("cannot be removed", entry):
         found = read(entry)
         if found is None or compute_digest(found) != expected:
             raise _make_moved_error(entry)
-        aside = make_name(entry, "swap")  # as of an exchange: what a stop leaves is looked at before it goes
+        aside = make_name(entry, "swap")  # as in an exchange: the leftover of a stop is checked before it is removed
         step("before:remove")
         entry.rename(aside)
         step("after:remove")
@@ -152,7 +152,7 @@ def _write_temp(entry: FolderEntry, new: bytes, old: _OldFile | None, mode: int 
             _copy_attributes(old, fd)
         else:
             above = os.fstat(entry.folder.fd)
-            if os.geteuid() == 0:  # root serves other users' workspaces: what it makes there is theirs
+            if os.geteuid() == 0:  # root serves other users' workspaces: its new files there belong to them
                 give_to(fd, above)
             os.fchmod(fd, stat.S_IMODE(above.st_mode) & 0o664 | 0o600 if mode is None else mode)
         fill(fd, new, step)
@@ -168,7 +168,7 @@ def _copy_attributes(old: _OldFile, fd: int) -> None:
     give_to(fd, old.status)
     if sys.platform == "linux":
         for name, value in old.xattrs.items():
-            with contextlib.suppress(OSError):  # security.* and system.* may be the kernel's alone
+            with contextlib.suppress(OSError):  # security.* and system.* may belong to the kernel alone
                 os.setxattr(fd, name, value)
     os.fchmod(fd, stat.S_IMODE(old.status.st_mode))
 
@@ -213,13 +213,13 @@ def _swap(temp: FolderEntry, entry: FolderEntry, expected: str, ours: _OwnWrite,
     step("after:swap")
     _verify_swapped(out, entry, expected, ours)
     sync_folder(entry.folder, step)
-    # Looked at twice: a writer that had the old file open has had the time of an fsync to finish its write.
+    # Checked twice: a writer that had the old file open had the time of an fsync to finish its write.
     old = _verify_swapped(out, entry, expected, ours)
     step("before:unlink")
     if keep is None or not keep(out, old):
         _let_go(out, len(old), entry)
     step("after:unlink")
-    sync_folder(entry.folder)  # else a power cut brings the old version back, which would be taken for an edit
+    sync_folder(entry.folder)  # else a power failure brings the old version back, which would look like an edit
 
 
 def _exchange(ready: FolderEntry, entry: FolderEntry) -> FolderEntry:
@@ -227,8 +227,8 @@ def _exchange(ready: FolderEntry, entry: FolderEntry) -> FolderEntry:
     try:
         if _renameat2(ready, entry, _RENAME_EXCHANGE):
             return ready
-        # Without an exchange: a second name holds on to the old file. What remains open is a rename by somebody
-        # else between these two calls.
+        # Without an exchange: a second name keeps the old file. The remaining gap is a rename by somebody else between
+        # these two calls.
         aside = make_name(entry, "swap")
         entry.link(aside)
         ready.rename(entry)
@@ -266,7 +266,7 @@ def _verify_swapped(out: FolderEntry, entry: FolderEntry, expected: str, ours: _
 def _put_back(out: FolderEntry, entry: FolderEntry, ours: _OwnWrite) -> FolderEntry | None:
     """Restore somebody's file, and append to it what others appended to our version meanwhile.
 
-    Returns where our version was kept, if somebody edited it in another way than appending.
+    Returns the place of our version, if somebody edited it in another way than by appending.
     """
     mine = _exchange(out, entry)
     sync_folder(entry.folder)  # takes a moment, in which writers that hold our version open end their lines
@@ -282,8 +282,8 @@ def _put_back(out: FolderEntry, entry: FolderEntry, ours: _OwnWrite) -> FolderEn
 def _let_go(version: FolderEntry, size: int, entry: FolderEntry) -> None:
     """Unlink a replaced version, and append to `entry` what was appended to that version after `size`.
 
-    Read after the unlink, when nobody new can open it: what remains is a writer that opened it before the exchange
-    and has not written yet.
+    The version is read after the unlink, when nobody new can open it. The remaining gap is a writer that opened it
+    before the exchange and has not written yet.
     """
     with Descriptor(open_regular(version)) as opened:
         version.unlink()
@@ -301,11 +301,11 @@ def append_late(entry: FolderEntry, data: bytes) -> None:
 def open_to_append(entry: FolderEntry, create: bytes | None, step: Step = no_step) -> int:
     """Return a descriptor of a regular file, opened with `O_RDWR | O_APPEND`.
 
-    Where there is no file it appears with `create` already in it.
+    If there is no file, it appears with `create` already in it.
 
     Raises:
         FileNotFoundError: there is no file, and `create` is None.
-        StateError: no regular file of one name, or it cannot be made.
+        StateError: no regular file of one name, or it cannot be created.
         OSError: as `os.open`.
     """
     flags = os.O_RDWR | os.O_APPEND
@@ -314,7 +314,7 @@ def open_to_append(entry: FolderEntry, create: bytes | None, step: Step = no_ste
     except FileNotFoundError:
         if create is None:
             raise
-    with contextlib.suppress(MovedError):  # somebody else made it first: then theirs is the file
+    with contextlib.suppress(MovedError):  # another process was first: its file counts
         replace(entry, create, None, step)
     return open_regular(entry, flags)
 
@@ -342,7 +342,7 @@ def _renameat2(source: FolderEntry, target: FolderEntry, flags: int) -> bool:
 
 
 def sync_folder(folder: OpenFolder, step: Step = no_step) -> None:
-    """Make the names in a folder survive a power cut."""
+    """Make the names in a folder survive a power failure."""
     step("before:fsync-folder")
     os.fsync(folder.fd)
     step("after:fsync-folder")
@@ -354,9 +354,9 @@ def sync_folder(folder: OpenFolder, step: Step = no_step) -> None:
 def settle(entry: FolderEntry, before: str | None, after: str) -> list[FolderEntry]:
     """Remove what a stopped `replace(entry, …)` left; no other writer of memoryd may work on the file.
 
-    An edit that the stopped exchange had swapped out gets its place back. Look at the file afresh afterwards: it then
-    holds `before`, `after`, or somebody's edit. Returns files with a second edit that could not be put back because the
-    first has the place: for a person.
+    An edit that the stopped exchange had swapped out gets its place back. Read the file again afterwards: it then holds
+    `before`, `after`, or somebody's edit. Returns files with a second edit that could not be put back because the first
+    has the place; a person must look at them.
     """
     kept: list[FolderEntry] = []
     with as_state_error("cannot be recovered", entry):
@@ -368,7 +368,7 @@ def settle(entry: FolderEntry, before: str | None, after: str) -> list[FolderEnt
 
 
 def _settle_one(left: Leftover, entry: FolderEntry, before: str | None, after: str) -> list[FolderEntry]:
-    # A second name of the file itself is what a stop before the fallback's rename leaves.
+    # A second name of the file itself is the leftover of a stop before the fallback's rename.
     there = entry.exists()
     twin = there and os.path.samestat(left.entry.lstat(), entry.lstat())
     if left.kind == "new" or twin or _digest_now(left.entry) in {before, after}:

@@ -22,7 +22,7 @@ LEAST_ROOM = 64 * 1024  # bytes: less than a transaction may need
 def why_not_writable(folder: Path) -> str | None:
     """Return why nobody can write on the disk of a folder; None if no reason is known.
 
-    Asked of the file system by statvfs(3): a full disk has no room for the row of an alarm that says so.
+    This asks the file system by statvfs(3), because a full disk has no room for the row of an alarm about it.
     """
     try:
         found = os.statvfs(folder)
@@ -36,7 +36,7 @@ def why_not_writable(folder: Path) -> str | None:
 
 
 def make_folder(folder: OpenFolder, name: str) -> OpenFolder:
-    """Open one folder of a workspace, made where it is missing, with the mode of the folder above."""
+    """Open one folder of a workspace, and create it if it is missing, with the mode of the folder above."""
     entry = folder / name
     with as_state_error("cannot be made", entry):
         try:
@@ -65,7 +65,7 @@ def make_private_dir(path: Path) -> Path:
             if not missing.exists():
                 with contextlib.suppress(FileExistsError):
                     missing.mkdir(mode=0o700)
-                with follow_folder(missing.parent) as above:  # else a power cut takes the folder and all that was done
+                with follow_folder(missing.parent) as above:  # else a power failure takes the folder and all work in it
                     sync_folder(above)
         if not path.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
@@ -85,15 +85,16 @@ def make_memory_folders(settings: Settings) -> None:
 def continuum_folder(workspace: OpenFolder) -> OpenFolder:
     """Open the workspace's `.continuum/memory/`, and create it at first use.
 
-    A new one appears with a `.gitignore` of `*` already inside, so that no `git add` can catch it without. One that
-    somebody else made gets the same, unless it has one already or git tracks files in it: that is its owner's choice.
+    A new one appears with a `.gitignore` of `*` already inside, so that no `git add` can catch it before. A folder that
+    somebody else made gets the same file, unless it has one already or git tracks files in it: that is its owner's
+    choice.
     """
     with make_folder(workspace, ".continuum") as outer:
         entry = outer / "memory"
         with as_state_error("cannot be made", entry):
             if not entry.exists():
                 _make_ignored(entry)
-            # Whoever is still making one sees it vanish and takes the one that is there.
+            # A process that is still making one sees it vanish and uses the existing one.
             for left in list_leftovers(outer):
                 if left.target == entry.name and left.kind == "new":
                     with contextlib.suppress(OSError, StateError):
@@ -106,7 +107,7 @@ def continuum_folder(workspace: OpenFolder) -> OpenFolder:
         return made
 
 
-@cache  # asked only while the folder has no `.gitignore`
+@cache  # called only while the folder has no `.gitignore`
 def _is_tracked(workspace: Path) -> bool:
     return ".continuum/memory/" in git_exclude.list_tracked(workspace)
 
@@ -114,13 +115,13 @@ def _is_tracked(workspace: Path) -> bool:
 def _make_ignored(entry: FolderEntry) -> None:
     ready = make_name(entry, "new")
     try:
-        ready.make_folder()  # may vanish at once: the process that is first removes the unfinished folders of others
+        ready.make_folder()  # may vanish at once: the first process removes the unfinished folders of others
         with ready.folder.folder(ready.name) as folder:
             replace(folder / ".gitignore", b"*\n", None)
-        ready.rename(entry)  # fails on a folder with content: then somebody else was first
+        ready.rename(entry)  # fails on a folder with content: then another process was first
     except (OSError, MemorydError):
         if not entry.exists():
-            raise  # else somebody else was first
+            raise  # else another process was first
     finally:
         with contextlib.suppress(OSError, StateError):
             ready.remove_folder()
@@ -137,10 +138,10 @@ def backup(folder: OpenFolder, run_id: str, name: str, data: bytes) -> Path:
         StateError: a part of the path is a link or no folder, or cannot be written.
     """
     for part in (run_id, name):
-        require_plain(part)  # before anything is made
+        require_plain(part)  # before anything is created
     with _private(folder, "backup") as backups, _private(backups, run_id) as place:
         with as_state_error("cannot be cleared", place.path):
-            for left in list_leftovers(place):  # of this run, when it was stopped here
+            for left in list_leftovers(place):  # leftovers of this run, if it was stopped here
                 left.entry.unlink()
         return _keep(place, name, data)
 
@@ -150,7 +151,7 @@ def _private(folder: OpenFolder, name: str) -> OpenFolder:
     with as_state_error("cannot be made", entry):
         with contextlib.suppress(FileExistsError):
             entry.make_folder(private=True)
-        # Synced though it was there: whoever made it may have been stopped before.
+        # Synced although it exists: its writer may have been stopped before.
         sync_folder(folder)
         return folder.folder(name)
 

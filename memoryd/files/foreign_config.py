@@ -1,7 +1,8 @@
 """Read, write and remove another program's configuration file; keep the old content in the state folder.
 
-Only a regular file of one name that belongs to this user is touched. A link is refused, since it leads to a file that
-somebody keeps elsewhere on purpose; so is another user's file, who has to connect their own agent.
+Only a regular file of one name that belongs to this user is changed. A link is refused, because it leads to a file that
+somebody keeps elsewhere on purpose. Another user's file is refused as well, because that user must connect their own
+agent.
 """
 
 import contextlib
@@ -15,7 +16,7 @@ from memoryd.files.open_folder import follow_folder
 from memoryd.files.regular import as_state_error, compute_digest
 from memoryd.files.regular import read as read_regular
 
-KEPT = "connect"  # the folder of the state folder that keeps what was there before
+KEPT = "connect"  # the folder in the state folder that keeps the earlier content
 
 
 def read(path: Path) -> bytes | None:
@@ -35,10 +36,10 @@ def _require_own(status: os.stat_result, path: Path) -> None:
 
 
 def write(path: Path, new: bytes | None, old: bytes | None, keep: Path, stamp: str) -> Path | None:
-    """Make `new` what a file holds, or take it away; returns where its old bytes are kept, None where it had none.
+    """Write `new` to a file, or remove the file; return the place of its old bytes, None without any.
 
     Raises:
-        MovedError: it holds something else by now.
+        MovedError: it holds something else now.
         StateError: as `read`, or it cannot be written.
     """
     read(path)

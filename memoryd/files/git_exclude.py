@@ -1,4 +1,4 @@
-"""Keep memory out of git without a change that others see: lines in the repository's own `.git/info/exclude`."""
+"""Keep memory out of git without a change that others see: with lines in the repository's own `.git/info/exclude`."""
 
 import contextlib
 import os
@@ -17,7 +17,7 @@ _SECONDS = 10
 
 
 def add(workspace: Path, *, even_tracked: bool = False) -> None:
-    """List the memory of a workspace, but what git tracks already; does nothing outside of a git work tree."""
+    """Add the memory of a workspace, except files that git tracks; do nothing outside of a git work tree."""
     found = _find_exclude(workspace)
     if found is None:
         return
@@ -38,21 +38,21 @@ def find_root(workspace: Path) -> str | None:
 
 
 def list_tracked(workspace: Path) -> list[str]:
-    """List the names of memory of which git tracks a file."""
+    """List the names of memory below which git tracks a file."""
     tracked = (_git(workspace, "ls-files", "-z", "--", *NAMES) or "").split("\0")
     return [name for name in NAMES if any(one.startswith(name) for one in tracked)]
 
 
 def list_ignored(workspace: Path) -> list[str]:
     """List the names of memory that git would not offer for a commit."""
-    # A file in it tells more than the folder, which may ignore all that is in it.
+    # A file in it shows more than the folder, which may ignore all of its content.
     asked = [f"{name}RECENT.md" if name.endswith("/") else name for name in NAMES]
     found = (_git(workspace, "check-ignore", "--", *asked) or "").splitlines()
     return [name for name, one in zip(NAMES, asked, strict=True) if one in found]
 
 
 def remove(workspace: Path, *, even_there: bool = False) -> None:
-    """Take the lines out again, but those of memory that is still there: git would offer it for a commit."""
+    """Remove the lines again, except those of memory that still exists, which git would offer for a commit."""
     found = _find_exclude(workspace)
     if found is None:
         return
@@ -68,7 +68,7 @@ def remove(workspace: Path, *, even_there: bool = False) -> None:
 
 
 def find_fault(workspace: Path) -> MemorydError | None:
-    """Return why the file cannot be added to; None if it can, or there is none to add to."""
+    """Return why lines cannot be added to the file; None if they can, or if there is no file to change."""
     found = _find_exclude(workspace)
     try:
         if found is not None:
@@ -84,7 +84,7 @@ def _find_exclude(workspace: Path) -> tuple[Path, str] | None:
     if told is None:
         return None
     path, _, prefix = told.partition("\n")
-    # No line of patterns can hold the end of a line, but a `?` stands for it.
+    # A line of patterns cannot hold the end of a line, but a `?` matches it.
     return workspace / path, re.sub(r"([\\*?\[])", r"\\\1", prefix.removesuffix("\n")).replace("\n", "?")
 
 

@@ -1,8 +1,8 @@
 """Write append-only files of JSON lines in the state folder.
 
-Two lie beside the database: `watermarks.jsonl` says by record id what jobs have consumed and people have forgotten, and
-`journal.jsonl` holds the rows of what people and jobs made. Both are read when the database was lost or damaged, so
-each of their lines is sealed by a checksum. Others are transcripts: of sessions that programs handed over.
+Two are beside the database. `watermarks.jsonl` holds, by record id, what jobs have processed and people have forgotten.
+`journal.jsonl` holds the rows of people and jobs. Both are read when the database was lost or damaged, so each of their
+lines has a checksum. Others are transcripts of sessions that programs passed in.
 """
 
 import fcntl
@@ -61,7 +61,7 @@ class Journal:
             return
         with self._hold(), as_state_error("cannot be written", self.path), follow_folder(self.path.parent) as folder:
             found = make(self._read()[0])
-            for left in list_leftovers(folder):  # whoever was stopped here wrote under this lock
+            for left in list_leftovers(folder):  # a writer that was stopped here wrote under this lock
                 if left.target == self.path.name:
                     left.entry.unlink()
             _put(folder / self.path.name, map(self._line, found))
@@ -72,7 +72,7 @@ class Journal:
         return self._read()[0]
 
     def count_damaged(self) -> int:
-        """Count the lines that are not what was written."""
+        """Count the lines that differ from what was written."""
         return self._read()[1]
 
     def _read(self) -> tuple[list[Entry], int]:
@@ -90,7 +90,7 @@ class Journal:
 
     @contextmanager
     def _hold(self) -> Iterator[int]:
-        """Open the file and lock it; open it again where another process has put a new one in its place."""
+        """Open the file and lock it; open it again if another process has replaced it."""
         with self._lock:
             while True:
                 with Descriptor(os.open(self.path, _FLAGS, 0o600)) as one:
@@ -114,7 +114,7 @@ def _checksum(plain: Mapping[str, Any]) -> int:
 
 
 def _parse(data: bytes) -> tuple[list[Entry], int]:
-    """Return the entries, and how many lines are damaged. Lines of an earlier version, the first, have no checksum."""
+    """Return the entries, and the number of damaged lines. Lines of the first version have no checksum."""
     found: list[Entry] = []
     damaged = 0
     is_old = True

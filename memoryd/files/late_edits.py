@@ -1,7 +1,7 @@
-"""Keep replaced versions of files for a while, where a program that has them open may still write to them.
+"""Keep replaced versions of files for a while, because a program that has them open may still write to them.
 
-They are kept for a while under a hidden name that says what they held, so that what comes late is found. Such a name is
-`.late-SHA256-SIZE-RANDOM-NAME`: of the bytes known so far, and of the file they were.
+They have a hidden name that shows their content, so that late writes are found. The name is
+`.late-SHA256-SIZE-RANDOM-NAME`: of the bytes known so far, and of the original file.
 """
 
 import errno
@@ -23,9 +23,9 @@ class KeptVersion(NamedTuple):
     """Hold a version that was replaced."""
 
     entry: FolderEntry
-    digest: str  # sha256 of what is known of it
+    digest: str  # sha256 of its known bytes
     size: int
-    name: str  # it had
+    name: str  # its old name
 
 
 def keep(version: FolderEntry, folder: OpenFolder, data: bytes, name: str) -> bool:
@@ -40,7 +40,7 @@ def keep(version: FolderEntry, folder: OpenFolder, data: bytes, name: str) -> bo
             return False
         raise
     with Descriptor(regular.open_regular(folder / hidden)) as opened:
-        os.fchmod(opened.fd, 0o600)  # nobody new is to open it
+        os.fchmod(opened.fd, 0o600)  # nobody new may open it
     return True
 
 
@@ -71,8 +71,8 @@ def list_kept(folder: OpenFolder) -> list[KeptVersion]:
 def settle(one: KeptVersion, target: FolderEntry, *, is_over: bool) -> FolderEntry | None:
     """Check a version once more, and append what was appended to it to the file that replaced it.
 
-    Where nobody will write to it any more, `is_over`, it is gone afterwards. Returns where it was put if somebody has
-    written to it in another way than appending; for a person.
+    If nobody will write to it any more, `is_over`, it is deleted afterwards. If somebody has written to it in another
+    way than by appending, the place where it was put is returned; a person must look at it.
     """
     data = regular.read(one.entry)
     if data is None:
@@ -82,7 +82,7 @@ def settle(one: KeptVersion, target: FolderEntry, *, is_over: bool) -> FolderEnt
         one.entry.rename(conflict)
         return conflict
     late = data[one.size :]
-    # Stopped between the two, it is found there at the next look.
+    # After a stop between the two steps, the next check finds it there.
     if late and not (regular.read(target) or b"").endswith(late):
         durable.append_late(target, late)
     if is_over:

@@ -1,6 +1,6 @@
 """Create a private folder that is locked while in use and removed afterwards.
 
-One that a killed process has left, which nobody holds, is removed by the next who looks.
+If a killed process has left one that nobody holds, the next process that looks removes it.
 """
 
 import fcntl
@@ -34,13 +34,13 @@ def remove_left(parent: Path, prefix: str) -> list[Path]:
             fd = _open_locked(folder)
         except FileNotFoundError:
             continue
-        except OSError:  # no folder: somebody else's
+        except OSError:  # no folder: it belongs to somebody else
             stay.append(folder)
             continue
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(folder)
-        except FileNotFoundError:  # its own process was quicker
+        except FileNotFoundError:  # its own process was faster
             pass
         except OSError:
             stay.append(folder)
@@ -53,7 +53,7 @@ def _make_folder(parent: Path, prefix: str) -> tuple[Path, int]:
     """Create a folder, and return it with a descriptor that locks it."""
     while True:
         folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
-        with suppress(FileNotFoundError):  # taken for a left one, before it was locked
+        with suppress(FileNotFoundError):  # another process took it for a leftover, before it was locked
             fd = _open_locked(folder)
             fcntl.flock(fd, fcntl.LOCK_EX)
             if folder.is_dir():

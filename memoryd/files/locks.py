@@ -1,6 +1,7 @@
 """Lock files with `flock`, so that a lock ends with its holder; the file stays and holds the holder's pid.
 
-The kernel frees it however the process ends, so it never goes stale; the pid is for people and decides nothing.
+The kernel frees the lock however the process ends, so it never goes stale. The pid is only for people and decides
+nothing.
 """
 
 import contextlib
@@ -17,7 +18,7 @@ from memoryd.errors import LockedError, StateError
 from memoryd.files.open_folder import Descriptor, FolderEntry, give_to
 
 _POLL_SECONDS = 0.01
-# `holder` takes the lock for an instant to see whether it is free; an acquirer outlasts that.
+# `holder` takes the lock for an instant to check whether it is free; an acquirer waits longer than that.
 _GRACE = timedelta(milliseconds=50)
 
 
@@ -64,9 +65,9 @@ class Lock:
                 raise self._make_locked_error()
             time.sleep(_POLL_SECONDS)
         self._fd = fd
-        with contextlib.suppress(OSError):  # a full disk has no room for what is for people only
+        with contextlib.suppress(OSError):  # a full disk has no room for the pid, which is only for people
             said = f"{os.getpid()}\n".encode()
-            if os.pread(fd, 32, 0) != said:  # to empty a file may take as long as a transaction
+            if os.pread(fd, 32, 0) != said:  # emptying a file may take as long as a transaction
                 os.ftruncate(fd, 0)
                 os.pwrite(fd, said, 0)
 
@@ -95,7 +96,7 @@ class Lock:
             raise self._unusable(error) from error
         kept = False
         try:
-            if self._folder is not None and os.geteuid() == 0:  # or a user could not lock a workspace that root serves
+            if self._folder is not None and os.geteuid() == 0:  # else a user could not lock it
                 give_to(fd, os.fstat(self._folder))
             kept = self._flock(fd, fcntl.LOCK_EX) and self._still_named(fd)
         except OSError as error:
@@ -108,7 +109,7 @@ class Lock:
     def _open(self, flags: int) -> int:
         fd = os.open(self._name, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600, dir_fd=self._folder)
         status = os.fstat(fd)
-        # The pid is written into it: by a second name that would be another file's end.
+        # The pid is written into it; under a second name it would damage another file.
         if stat.S_ISREG(status.st_mode) and status.st_nlink <= 1:
             return fd
         os.close(fd)
@@ -126,7 +127,7 @@ class Lock:
         return True
 
     def _still_named(self, fd: int) -> bool:
-        # Deleted and made anew between open and flock: a lock on the old inode would exclude nobody.
+        # Deleted and recreated between open and flock: a lock on the old inode would exclude nobody.
         with contextlib.suppress(FileNotFoundError):
             there = os.stat(self._name, dir_fd=self._folder, follow_symlinks=False)
             return os.path.samestat(os.fstat(fd), there)

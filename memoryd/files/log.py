@@ -156,7 +156,7 @@ class _Terminal(logging.StreamHandler[Any]):
 
 @contextmanager
 def at_rest(entry: FolderEntry) -> Iterator[None]:
-    """Block other writers of a log while its file is exchanged: their lines go to the new file."""
+    """Block other writers of a log while its file is exchanged, so that their lines go to the new file."""
     with as_state_error("cannot be opened", entry):
         file = entry.open(os.O_RDONLY | os.O_NONBLOCK)
     with Descriptor(file):
@@ -249,8 +249,8 @@ class _Silent:
 def get_logger(name: str = "memoryd", **values: object) -> Log:
     """Return structlog's logger of this name, whose records all carry these values.
 
-    Use `debug` for whoever looks for a fault, `info` for what happens as it should, `warning` where memoryd goes on by
-    itself, `error` where a person has to act; `exc_info=True` adds the exception being handled.
+    Use `debug` for details that help to find a fault, `info` for normal events, `warning` if memoryd continues by
+    itself, `error` if a person must act. `exc_info=True` adds the exception being handled.
     """
     if "structlog" not in sys.modules:
         return _Silent()  # type: ignore[return-value] # it has the methods that are used
@@ -269,7 +269,7 @@ def get_logger(name: str = "memoryd", **values: object) -> Log:
 
 @contextmanager
 def bind_values(**values: object) -> Iterator[None]:
-    """Let all records of this thread carry these values meanwhile, such as `agent` and `run`, whoever logs them."""
+    """Add these values, such as `agent` and `run`, to all records of this thread meanwhile."""
     if "structlog" not in sys.modules:
         yield
         return
@@ -289,14 +289,14 @@ def configure(
 ) -> ExitStack:
     """Open the log of a state folder, for this process and the libraries in it.
 
-    `terminal` gets readable lines when it is a terminal or the journal; with `text` always. The end of the context that
-    is returned closes the log and puts the standard library's logging back as it was.
+    `terminal` gets readable lines when it is a terminal or the journal; with `text` always. The end of the returned
+    context closes the log and restores the standard library's logging.
     """
     from structlog.contextvars import merge_contextvars
     from structlog.stdlib import ProcessorFormatter
 
     path = log_path(state_dir)
-    with suppress(MemorydError):  # what cannot be made here is counted as lost lines below
+    with suppress(MemorydError):  # a failure here counts as lost lines below
         make_private_dir(state_dir)
         make_private_dir(path.parent)
     handlers: list[tuple[logging.Handler, Any]] = [(_LogFile(path, max_bytes), _json)]
@@ -306,7 +306,7 @@ def configure(
     opened = ExitStack()
     opened.callback(root.setLevel, root.level)
     opened.callback(own.setLevel, own.level)
-    root.setLevel(logging.WARNING)  # of the libraries; one with a level of its own is held to this one as well
+    root.setLevel(logging.WARNING)  # of the libraries; one with a level of its own is limited to this level as well
     own.setLevel(LEVELS[level])
     for handler, render in handlers:
         handler.addFilter(_is_ours_or_warning)
@@ -337,7 +337,7 @@ class _Listener(logging.Handler):
 
 
 def on_record(name: str, level: str, callback: Callable[[str], None]) -> Callable[[], None]:
-    """Call back with the message of each record a library logs, at `level` or above, whatever the log's own level is.
+    """Call back with the message of each record that a library logs at `level` or above, at any level of the log.
 
     Some libraries tell a fault in no other way: watchdog only logs that the kernel's queue overflowed. Returns what
     ends it.

@@ -1,7 +1,7 @@
 """Append lines to the log file, for the log itself and for a process that cannot afford the log's libraries.
 
-Several processes append to the file and rotate it, so each line opens it again: the standard library's handlers keep
-it open and would go on writing into a file that was rotated, exchanged or removed.
+Several processes append to the file and rotate it, so each line opens it again. The standard library's handlers keep it
+open, and would continue to write into a file that was rotated, exchanged or removed.
 """
 
 import fcntl
@@ -26,7 +26,7 @@ def append_line(path: str | os.PathLike[str], line: bytes, max_bytes: int = MAX_
     while True:
         file = os.open(path, _FLAGS, 0o600)
         try:
-            fcntl.flock(file, fcntl.LOCK_EX)  # one writer rotates or mends it at a time, see also `log.at_rest`
+            fcntl.flock(file, fcntl.LOCK_EX)  # only one writer rotates or repairs it at a time, see also `log.at_rest`
             status = os.fstat(file)
             if not stat.S_ISREG(status.st_mode):
                 raise OSError(None, "not a regular file")
@@ -34,7 +34,7 @@ def append_line(path: str | os.PathLike[str], line: bytes, max_bytes: int = MAX_
                 continue
             os.fchmod(file, 0o600)
             if status.st_size and os.pread(file, 1, status.st_size - 1) != b"\n":
-                os.write(file, b"\n")  # a line was torn by a crash or a full disk: the next one starts clean
+                os.write(file, b"\n")  # a crash or a full disk broke a line: the next one starts clean
             if os.write(file, line) < len(line):
                 raise OSError(None, "the disk is full")
             return
@@ -43,11 +43,11 @@ def append_line(path: str | os.PathLike[str], line: bytes, max_bytes: int = MAX_
 
 
 def append(state_dir: str, level: str, logger: str, event: str, **values: str | float | None) -> None:
-    """Append a record to the log of a state folder. Never raises; what cannot be logged is not."""
+    """Append a record to the log of a state folder. Never raises; a record that cannot be logged is lost."""
     now = time.time()
     at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now % 1 * 1e6):06}Z"
     cut = {name: one[:_LONGEST] if isinstance(one, str) else one for name, one in values.items()}
-    # As ASCII: whatever a name holds, it stays on its line and means nothing to a terminal.
+    # As ASCII, so that any name stays on its line and has no effect on a terminal.
     line = json.dumps({"at": at, "level": level, "logger": logger, "event": event, **cut})
     with suppress(OSError):
         append_line(os.path.join(state_dir, "log", "memoryd.jsonl"), f"{line}\n".encode())  # noqa: PTH118 - slow to load

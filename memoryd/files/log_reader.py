@@ -1,6 +1,6 @@
-"""Read the log back: what was logged so far, or each record as it comes, over rotation and truncation.
+"""Read the log: the records so far, or each new record, across rotation and truncation.
 
-A line that is no record is skipped and counted; the count comes as a record of its own, so that damage is seen.
+A line that is no record is skipped and counted. The count is a separate record, so that damage is seen.
 """
 
 import os
@@ -18,7 +18,7 @@ from memoryd.files.log_line import KEPT_FILES
 from memoryd.files.open_folder import Descriptor
 
 _CHUNK = 1 << 18
-_FOLLOW_FROM = 1 << 16  # a person who follows wants what comes, and enough of what came to know where they are
+_FOLLOW_FROM = 1 << 16  # bytes; a person who follows the log also wants some earlier records for context
 _MAX_LINE = 1 << 20
 
 
@@ -80,7 +80,7 @@ def _record(line: bytes) -> dict[str, Any] | None:
 
 
 def read(path: Path, wanted: LogFilter) -> Iterator[dict[str, Any]]:
-    """Return the records, oldest first, those of rotated files included; none where there is no log."""
+    """Return the records, oldest first, with those of rotated files; none if there is no log."""
     lines = _RecordLines(wanted)
     with ExitStack() as opened:
         # All are opened before any is read, so that a rotation meanwhile neither hides nor repeats a file.
@@ -96,7 +96,7 @@ def read(path: Path, wanted: LogFilter) -> Iterator[dict[str, Any]]:
 def follow(path: Path, wanted: LogFilter, wait: Callable[[], bool]) -> Iterator[dict[str, Any]]:
     """Return the last records and then each new one, as `tail -F` does.
 
-    A file that is renamed twice between two looks is not read. `wait` is called when there is nothing new; it returns
+    A file that is renamed twice between two checks is not read. `wait` is called when there is nothing new; it returns
     False to end.
     """
     lines = _RecordLines(wanted)
@@ -127,7 +127,7 @@ def _skip_to_last(file: Descriptor, size: int) -> None:
 
 
 def _is_current(file: Descriptor, path: Path) -> bool:
-    """Return True if a file is still the one at the path, and no shorter than what was read of it."""
+    """Return True if a file is still the one at the path, and not shorter than the part that was read."""
     with suppress(OSError):
         status = path.stat()
         return os.path.samestat(os.fstat(file.fd), status) and status.st_size >= os.lseek(file.fd, 0, os.SEEK_CUR)

@@ -3,12 +3,12 @@
 import re
 from pathlib import Path
 
-# File systems shared with other machines: they deliver no events of what those write, …
+# File systems shared with other machines: they report no events of those machines' writes, …
 REMOTE = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "drvfs", "afs", "ceph", "glusterfs", "vboxsf", "sshfs"}
 )
-# … and of these the ones on which a WAL database is lost for certain, since its index is memory that all who have it
-# open must share (https://sqlite.org/wal.html). The others of them serve a single machine, whose locks they pass on.
+# … and among them those on which a WAL database is certainly lost, because its index is memory that all users must
+# share (https://sqlite.org/wal.html). The others serve a single machine, and pass its locks on.
 _NO_WAL = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "glusterfs", "sshfs"})
 _MOUNT = re.compile(r"^\S+ \S+ \S+ \S+ (?P<point>\S+) .* - (?P<type>\S+) ")
 

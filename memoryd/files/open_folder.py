@@ -1,13 +1,13 @@
 """Hold folders open, and reach their files through the open folder, never by a path.
 
-A path is looked up anew by every call that is given one, so whoever may write a folder on the way can send the second
-call elsewhere than the first. What lies in a workspace, where agents and people write too, is therefore reached in one
-way: `open_folder` goes down to it one name at a time and follows no link, and from there on every file is opened,
-made, renamed and removed relative to the descriptor of its folder. A folder that is moved away meanwhile stays the
-folder that was opened; a link in its place leads nobody anywhere.
+Each call that gets a path looks it up again. So a process that may write a folder on the way can send the second call
+to another place than the first. Agents and people write in a workspace, too, so its files are reached in one way.
+`open_folder` goes down one name at a time and follows no link. From there, every file is opened, created, renamed and
+removed relative to the descriptor of its folder. If a folder is moved away meanwhile, the opened folder stays the same.
+A link in its place has no effect.
 
-The configuration resolves the links that lead to a workspace once, when it is read. A link found on the way later was
-put there since; it is refused, and reading the configuration again accepts it.
+The configuration resolves the links that lead to a workspace once, when it is read. A link that is found on the way
+later was put there since. It is refused, and reading the configuration again accepts it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import NamedTuple, Self
 from memoryd.errors import StateError
 
 _FOLDER = os.O_DIRECTORY | os.O_CLOEXEC
-# Linux can pass through a folder that may be entered but not listed; elsewhere it has to be readable.
+# Linux can open a folder that may be entered but not listed; elsewhere it must be readable.
 _PASS = getattr(os, "O_PATH", os.O_RDONLY) | _FOLDER | os.O_NOFOLLOW
 
 
@@ -54,7 +54,7 @@ class OpenFolder(Descriptor):
 
     @property
     def path(self) -> Path:
-        """Return the path by which it was reached, for people."""
+        """Return the path by which it was opened, for people."""
         return Path(self._text)
 
     def __str__(self) -> str:
@@ -90,7 +90,7 @@ class FolderEntry(NamedTuple):
 
     @property
     def path(self) -> Path:
-        """Return the path by which it was reached, for people."""
+        """Return the path by which it was opened, for people."""
         return self.folder.path / self.name
 
     def __str__(self) -> str:
@@ -119,7 +119,7 @@ class FolderEntry(NamedTuple):
     def make_folder(self, *, private: bool = False) -> None:
         """Create a folder with the owner of the parent folder, and its mode unless it is to be private (0700).
 
-        Others may not write into it, even where they may write into the parent folder.
+        Others may not write into it, even if they may write into the parent folder.
         """
         os.mkdir(self.name, 0o700, dir_fd=self.folder.fd)
         above = os.fstat(self.folder.fd)
@@ -163,12 +163,12 @@ def give_to(fd: int, owner: os.stat_result) -> None:
     """Give an open file or folder the owner and group of another, if this process may."""
     made = os.fstat(fd)
     if (made.st_uid, made.st_gid) != (owner.st_uid, owner.st_gid):
-        with contextlib.suppress(PermissionError):  # only root may give files away
+        with contextlib.suppress(PermissionError):  # only root may change the owner
             os.fchown(fd, owner.st_uid, owner.st_gid)
 
 
 def open_folder(path: Path) -> OpenFolder:
-    """Open a folder of other people from the root of the file system, without following any link.
+    """Open another user's folder from the root of the file system, without following any link.
 
     Raises:
         FileNotFoundError: a part of the path is missing.

@@ -1,7 +1,7 @@
 """Read byte ranges of files that other programs append to, rename and delete.
 
-A transcript that was read once is kept open for a while, under its device and inode: so it can be read to its end
-after it was renamed or deleted, and no new file can take its inode number meanwhile.
+A transcript that was read is kept open for a while, under its device and inode. So it can be read to its end after it
+was renamed or deleted, and no new file can take its inode number meanwhile.
 """
 
 import hashlib
@@ -40,7 +40,7 @@ def _stat(result: os.stat_result) -> Stat:
 
 
 def _clamp_time(time_ns: int) -> int:
-    """Limit a file's time, because anybody may set any time; once here for all who store or show it."""
+    """Limit a file's time here, for all who store or show it, because anybody may set any time."""
     return max(-_TIME_MAX, min(time_ns, _TIME_MAX))
 
 
@@ -112,7 +112,7 @@ class OpenFiles:
 
     def __init__(self, capacity: int = 64) -> None:
         self.capacity = capacity
-        self.is_short = False  # the system gave no more descriptors: fewer files are kept open since
+        self.is_short = False  # the system gave no more descriptors: from then on fewer files are kept open
         self._open: OrderedDict[tuple[int, int], Handle] = OrderedDict()
         self._lent: dict[tuple[int, int], int] = {}
         self._mutex = threading.Lock()
@@ -177,7 +177,7 @@ class OpenFiles:
         self._close_unlent(0)
 
     def _add(self, handle: Handle) -> Handle:
-        # The name may have come to mean a file that is open already, between the look and the opening.
+        # Between the check and the opening, the name may have become that of a file that is already open.
         known = self._open.setdefault((handle.dev, handle.ino), handle)
         if known is not handle:
             handle.close()

@@ -1,4 +1,4 @@
-"""Read whole files of a workspace, where a name may belong to anything that people and programs put there."""
+"""Read whole files of a workspace, in which a name may belong to anything that people and programs put there."""
 
 import contextlib
 import errno
@@ -72,12 +72,12 @@ def read_in(workspace: Path, relative: str) -> bytes | None:
 def open_regular(entry: FolderEntry, flags: int = os.O_RDONLY, *, shared: bool = False) -> int:
     """Return a descriptor of a regular file. Never follows a link or waits for the other end of a FIFO.
 
-    A second name, elsewhere, may be one that its owner never meant to be read or written by way of a workspace. Such a
-    file passes only where it may be `shared`.
+    A second name elsewhere may belong to a file that its owner never meant to be reached through a workspace. Such a
+    file is accepted only if it may be `shared`.
 
     Raises:
         StateError: it is no regular file, or has a second name that memoryd did not give it.
-        OSError: as `os.open`, FileNotFoundError among them.
+        OSError: as `os.open`, including FileNotFoundError.
     """
     try:
         fd = entry.open(flags | os.O_NONBLOCK)

@@ -85,7 +85,7 @@ def _as_met(root: Path, folder: Path) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class FoundFiles:
-    """Hold the result of a walk: matching files, and what it could not follow or enter, with the reasons."""
+    """Hold the result of a walk: matching files, and paths that it could not follow or enter, with the reasons."""
 
     paths: tuple[str, ...]
     refused: tuple[tuple[str, str], ...]
@@ -135,7 +135,7 @@ def _entries(wanted: Pattern, refused: list[tuple[str, str]]) -> Iterator[os.Dir
 
 
 def count_folders(root: Path) -> int:
-    """Count a folder and all below it, as a recursive watch covers them: no links, and none that may not be read."""
+    """Count a folder and all below it, as a recursive watch covers them: no links, and no unreadable folders."""
     count = 0
     stack = [str(root)]
     while stack:

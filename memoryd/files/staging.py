@@ -1,4 +1,4 @@
-"""Exchange files through a folder beside them: new files are complete in it, and the old ones are kept in another."""
+"""Exchange files through a folder beside them; it holds complete new files and keeps the old ones."""
 
 import os
 from collections.abc import Sequence

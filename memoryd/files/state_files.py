@@ -23,11 +23,11 @@ KINDS = ("database", "index", "log", "copies", "other")
 _DATABASE = re.compile(r"memoryd\.db(-wal|-shm|-journal)?")
 _INDEX = re.compile(r"index\.db(-wal|-shm|-journal)?")
 _COPY = re.compile(r"memoryd\.(?:db\.damaged|replaced)-(\d{8}T\d{6})\S*")
-_BLOCK = 512  # bytes; what st_blocks counts in, see stat(2)
+_BLOCK = 512  # bytes; the unit of st_blocks, see stat(2)
 
 
 def disk_use(folder: Path) -> int:
-    """Add up the bytes that the files below a folder take on its disk; what vanishes meanwhile takes none."""
+    """Return the disk space of the files below a folder; a file that vanishes meanwhile takes none."""
     return sum(_size(path) for path in folder.rglob("*"))
 
 
@@ -40,13 +40,13 @@ def measure_uses(state_dir: Path) -> dict[str, int]:
 
 
 def old_logs(state_dir: Path, before: datetime) -> list[Path]:
-    """List the rotated log files whose last line was written before then."""
+    """List the rotated log files whose last line is older than a time."""
     found = (name_rotated(log_path(state_dir), number) for number in range(1, KEPT_FILES))
     return [path for path in found if _get_mtime(path) < before.timestamp()]
 
 
 def old_copies(state_dir: Path, before: datetime) -> list[Path]:
-    """List the kept databases, with their parts, that were put aside before then, as their names say."""
+    """List the kept databases, with their parts, that were put aside before a time, by their names."""
     found = ((path, _COPY.fullmatch(path.name)) for path in _entries(state_dir))
     return sorted(path for path, name in found if name and _stamp(name[1]) < before)
 
@@ -96,4 +96,4 @@ def _stamp(text: str) -> datetime:
     try:
         return datetime.strptime(text, "%Y%m%dT%H%M%S").replace(tzinfo=UTC)
     except ValueError:
-        return datetime.max.replace(tzinfo=UTC)  # a name somebody else gave: not ours to delete
+        return datetime.max.replace(tzinfo=UTC)  # somebody else gave this name: it must not be deleted

@@ -1,4 +1,4 @@
-"""Keep a token of memoryd's own in a file, created at first use; a secret one only its user can read."""
+"""Keep one of memoryd's own tokens in a file, created at first use; only its user can read a secret one."""
 
 import secrets
 import stat
@@ -25,7 +25,7 @@ def read_or_make(path: Path, *, is_secret: bool = True) -> str:
         entry = folder / path.name
         if not entry.exists():
             token = secrets.token_urlsafe(_BYTES)
-            with suppress(durable.MovedError):  # another process was faster: its token holds
+            with suppress(durable.MovedError):  # another process was faster: its token counts
                 durable.replace(entry, f"{token}\n".encode(), None, mode=0o600 if is_secret else 0o644)
         if is_secret and stat.S_IMODE(entry.lstat().st_mode) & 0o077:
             raise StateError("others can read the token", str(path), _HINT)

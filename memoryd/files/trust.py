@@ -1,8 +1,8 @@
-"""Find who else could write a file or folder that memoryd or its agents obey, or a transcript that memoryd believes.
+"""Find out who else could write a file or folder that memoryd or its agents obey, or a transcript that it believes.
 
-The configuration names commands to run and folders to write; a workspace holds what agents take for their own memory.
-Whoever may write either commands the one or the other. So both must belong to this user or to root, and only their
-owner may write them. Access by a group counts as nobody's where the group is its owner's private one, as many systems
+The configuration names commands to run and folders to write. A workspace holds text that agents take for their own
+memory. A person who may write one of them controls memoryd or the agents. So both must belong to this user or to root,
+and only their owner may write them. A group counts as nobody if it is its owner's private group, which many systems
 give each user: nobody else is in it.
 """
 
@@ -36,7 +36,7 @@ def is_owner(workspace: Path) -> bool:
 def list_violations(settings: Settings) -> list[ConfigError]:
     """Check the configuration file, its folder and the workspaces of all enabled agents."""
     source = settings.source.resolve()
-    # As root any owner's workspaces are served, but commands are taken from root alone.
+    # root serves any owner's workspaces, but takes commands from root alone
     commands = settings.hooks.on_summary or settings.hooks.on_alarm
     strangers = os.geteuid() == 0 and commands is None
     found = [_violation(source, stranger=strangers), _violation(source.parent, stranger=strangers, shared=True)]
@@ -54,9 +54,9 @@ def require_source(path: Path, root: Path, workspace: Path, owners: Collection[i
 
     Args:
         path: of the file.
-        root: the folder of its pattern; it and what lies between are looked at.
-        workspace: of the agent; its owner's files are taken.
-        owners: numbers of other users whose files are taken as well.
+        root: the folder of its pattern; it and the folders between are checked.
+        workspace: of the agent; its owner's files are accepted.
+        owners: numbers of other users whose files are accepted as well.
 
     Raises:
         StateError: it is another user's, or others can write its folder.
@@ -79,7 +79,7 @@ def require_source(path: Path, root: Path, workspace: Path, owners: Collection[i
 def _violation(path: Path, *, stranger: bool, shared: bool = False) -> ConfigError | None:
     """Return the fault of one path.
 
-    `shared`: a folder will do in which anybody may make files, but only their owners rename or remove them.
+    `shared`: a folder is accepted in which anybody may create files, but only their owners rename or remove them.
     """
     try:
         status = path.stat()

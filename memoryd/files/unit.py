@@ -12,7 +12,7 @@ class PlacedFile(NamedTuple):
     """Hold the result of writing or removing."""
 
     changed: bool
-    backup: Path | None  # where the file lies that was there before
+    backup: Path | None  # the place of the earlier file
 
 
 def place_file(path: Path, data: bytes, now: str) -> PlacedFile:

@@ -1,15 +1,17 @@
 """Decide who may see the memory of an agent in private mode.
 
-Of an `open` agent its owner may, the user the workspace belongs to. Of a `silo` agent nobody may but under a grant: a
-person asks for it with a purpose and for a time, the agent consents in a file of its workspace, each read is audited.
+The memory of an `open` agent is visible to its owner, the user to whom the workspace belongs. The memory of a `silo`
+agent is visible to nobody without a grant: a person asks for it with a purpose and a duration, the agent consents in a
+file of its workspace, and each read is audited.
 
-The consent file, `.continuum/memory/CONSENT.md`, gets a line for each request; the agent answers in its brackets:
+The consent file, `.continuum/memory/CONSENT.md`, gets a line for each request. The agent answers in its brackets:
 
     - [ ] grant_0a1b2c3d: a person (uid 1000) asks to read this memory for 30m: look for a wrong address
 
-`[x]` consents, and the time begins when memoryd sees it; `[-]` declines, and revokes what was given. A request that is
-a day old is answered no more. The brackets say what the agent wants; they are no defence against whoever may write the
-workspace, and so may read its files without memoryd. The agent's tool answers the same way, without the file.
+`[x]` consents, and the duration begins when memoryd sees it. `[-]` declines, or revokes an earlier consent. A request
+that is a day old can no longer be answered. The brackets express the agent's wish. They do not protect against a person
+who may write the workspace, because that person can also read its files without memoryd. The agent's tool answers in
+the same way, without the file.
 """
 
 import re
@@ -36,7 +38,7 @@ PATH = f".continuum/memory/{CONSENT_FILE}"
 LONGEST = timedelta(hours=24)
 ANSWERED_WITHIN = timedelta(hours=24)
 _TITLE = "# Consent\n\nAnswer in the brackets: [x] lets the person read what you remember, [-] does not.\n\n"
-PARTS = ("core", "fact", "profile", "journal", "runs", "session", "settings")  # what a request may be limited to
+PARTS = ("core", "fact", "profile", "journal", "runs", "session", "settings")  # for the limits of a request
 _RUN = re.compile(r"run-\d{8}T\d{6}-[0-9a-f]{6}")
 _LINE = re.compile(r"^- \[([xX-])\] (grant_[0-9a-f]{8})\b", re.MULTILINE)
 
@@ -51,10 +53,10 @@ class AgentGrants:
     uid: int  # of the person at the command line, or of the process that serves the page
     redact: Callable[[str], str]
     person: str = ""  # the name of who asks
-    owns: bool = True  # it is the owner of the workspace if the user of this process is
+    owns: bool = True  # if the user of this process owns the workspace, it is the owner
 
     def ask(self, purpose: str, span: timedelta, scope: Sequence[str] = ()) -> Grant:
-        """Ask the agent for a grant: of the whole memory, or of kinds of memory and runs."""
+        """Ask the agent for a grant: for the whole memory, or for kinds of memory and runs."""
         clean = neutralize(self.redact(purpose))
         if not clean:
             raise RefusedError("the purpose is empty", hint='say what for: --purpose "…"')
@@ -79,7 +81,7 @@ class AgentGrants:
 
     @property
     def actor(self) -> str:
-        """Name who asks, as the audit does: a person at the page by name."""
+        """Return the person's name in the audit: on the admin page the login name."""
         return f"admin:{self.person}" if self.person else "human"
 
     def all(self) -> list[Grant]:
@@ -88,7 +90,7 @@ class AgentGrants:
         data = (regular.read_in(self.agent.workspace, PATH) or b"") if found else b""
         answers = {match[2]: match[1].lower() for match in _LINE.finditer(data.decode("utf-8", "replace"))}
         if any(self._state(grant, answers) != grant.state for grant in found):
-            # A tick in the file is the act of whoever wrote the file, who may be a person.
+            # A tick in the file counts as an act of the file's owner, who may be a person.
             writer = (self.agent.workspace / PATH).stat().st_uid
             found = sqlite.write(self.engine, self._take, answers, f"file:uid {writer}")
         return found
@@ -114,7 +116,7 @@ class AgentGrants:
         return next(one for one in answered if one.id == grant_id)
 
     def find_active(self, parts: Collection[str] = ()) -> Grant | None:
-        """Return the grant by which the person may read these parts now."""
+        """Return the grant that allows the person to read these parts now."""
         now = self.clock.text()
         mine = (grant for grant in self.all() if grant.is_active(self.uid, now, self.person))
         return next((grant for grant in mine if grant.covers(parts)), None)
@@ -130,7 +132,7 @@ class AgentGrants:
         return True
 
     def _take(self, connection: Connection, answers: dict[str, str], actor: str) -> list[Grant]:
-        """Take the agent's answers; return the grants in their new state."""
+        """Read the agent's answers; return the grants in their new state."""
         now = self.clock.text()
         for grant in grants.of_agent(connection, self.agent.id):
             state = self._state(grant, answers)
@@ -156,5 +158,5 @@ def describe_request(grant: Grant) -> str:
     who = f"{grant.person}, a person" if grant.person else "a person"
     what = f"these parts of this memory ({grant.scope})" if grant.scope else "this memory"
     told = duration_text(timedelta(seconds=grant.seconds))
-    known = f" (uid {grant.uid})" if grant.uid >= 0 else ""  # who comes from another machine has none here
+    known = f" (uid {grant.uid})" if grant.uid >= 0 else ""  # unknown for a person on another machine
     return f"{who}{known} asks to read {what} for {told}: {grant.purpose}"

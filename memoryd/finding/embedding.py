@@ -1,8 +1,8 @@
 """Embed texts and questions with a small model in child processes, without delay for word search.
 
-Texts are embedded in the background, once they are in the index, and once for each text: a document's vector goes with
-it and is made anew where the model is another one. A question waits for its vector only so long; without one, search
-goes by words. What the model cannot take is passed over: words find it as before.
+Texts are embedded in the background when they are in the index, each text once. A vector is deleted with its document,
+and rebuilt for another model. A question waits only a limited time for its vector. Without a vector, search goes by
+words. A text that the model cannot process is skipped; words still find it.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,14 +22,14 @@ from memoryd.index.database import RebuiltError
 from memoryd.worker.client import ClosedError, LostError, Worker
 from memoryd.worker.embedder import CHARACTERS, list_missing
 
-PATIENCE = timedelta(milliseconds=300)  # of a question that somebody waits for: twenty times what the model takes
+PATIENCE = timedelta(milliseconds=300)  # for a question that somebody waits for: twenty times the usual duration
 BATCH = 16
 _REST_SECONDS = 300.0  # for a model that failed
-_HARMLESS = "memory"  # if the child dies of this as well, it is no text's fault
+_HARMLESS = "memory"  # if the child dies on this as well, no text is at fault
 
 
 def is_wanted(settings: Settings) -> bool:
-    """Return True if search may go by meaning: it is on, and the optional packages are installed."""
+    """Return True if search by meaning is on, and its optional packages are installed."""
     return settings.search.embeddings == "auto" and not list_missing()
 
 
@@ -38,7 +38,7 @@ class Embedder:
     """Embed questions and texts."""
 
     model: str  # its name, with its version
-    questions: Worker  # a process of its own, so that none waits for a text
+    questions: Worker  # a separate process, so that no question waits for a text
     texts: Worker
     monotonic: Callable[[], float]
     log: Log
@@ -49,7 +49,8 @@ class Embedder:
     def ask(self, text: str, patience: timedelta = PATIENCE) -> Callable[[], Meaning]:
         """Start to embed a question; return a handle that waits for the answer.
 
-        That tells in time or says why not. The model goes on loading, for the next question.
+        The handle returns the answer in time, or the reason why there is none. The model continues to load, for the
+        next question.
         """
         if self.monotonic() < self._rests_until:
             return partial(Meaning, why="the model failed a moment ago")
@@ -77,7 +78,7 @@ class Embedder:
                 if not self._fill_some(indexer, agent):
                     return
             except RebuiltError:
-                return  # its texts come first
+                return  # its texts have priority
 
     def _fill_some(self, indexer: Indexer, agent: Agent) -> bool:
         """Embed one portion; return True if there may be more."""

@@ -1,9 +1,9 @@
 """Read excerpts: lines of a file of the workspace, turns of a session, or a fact, in their current state.
 
-Only memory can be named: `MEMORY.md`, and Markdown below `memory/` and `.continuum/memory/`. A workspace is often a
-project, with keys and settings beside its memory. No link is followed: the way down is opened one name at a time, and
-only a regular file of one name is read. What is called `*.private` is never read, nor are old versions in `backup/`
-or proposals.
+Only memory can be read: `MEMORY.md`, and Markdown below `memory/` and `.continuum/memory/`. A workspace is often a
+project, with keys and settings beside its memory. No link is followed: folders are opened one name at a time, and only
+a regular file without a second name is read. Files called `*.private`, old versions in `backup/` and proposals are
+never read.
 """
 
 import re
@@ -23,13 +23,13 @@ from memoryd.text.private import is_private
 from memoryd.tiers import core, proposal
 from memoryd.tiers.lines import lines_of
 
-Redact = Callable[[Sequence[str]], list[str]]  # gives texts without their secrets
+Redact = Callable[[Sequence[str]], list[str]]  # returns texts without their secrets
 LONGEST_PATH = 1024
 _HINT = "name a memory file: MEMORY.md, memory/2026-03-04.md or another that memory search names, or an id of one"
 _MEMORY = re.compile(r"(core|fact)_[0-9a-f]+")
-_PLACE = re.compile(r"((?:session:|fact:|(?!session:|fact:))[^:]+):(\d{1,9})(?:-(\d{1,9}))?")  # as a hit is printed
+_PLACE = re.compile(r"((?:session:|fact:|(?!session:|fact:))[^:]+):(\d{1,9})(?:-(\d{1,9}))?")  # as hits print it
 _FOLDERS = (PurePosixPath("memory"), PurePosixPath(".continuum/memory"))
-_UNTOLD = frozenset({"backup", PurePosixPath(proposal.FOLDER).name})  # old versions, and what nobody has agreed to
+_UNTOLD = frozenset({"backup", PurePosixPath(proposal.FOLDER).name})  # old versions, and proposals without an answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,8 @@ class Excerpt:
     """Hold part of a text."""
 
     path: str  # in the workspace; `session:ID` or `fact:ID`
-    first_line: int  # from 1; of a session the number of the turn
-    last_line: int  # one less than the first where there is none
+    first_line: int  # from 1; for a session the number of the turn
+    last_line: int  # one less than the first if there is no line
     total_lines: int
     text: str
 
@@ -63,14 +63,14 @@ class LineRange:
 def get(agent: Agent, path: str, span: LineRange, *, database: Path, redact: Redact) -> Excerpt:
     """Read part of an agent's memory. The caller checks whether it may be shown.
 
-    A path begins at the workspace, or is what a hit calls a session, a fact, or the memory that it is; of a core memory
-    those lines of `MEMORY.md` are read that it takes. It may end as in the list of hits: `memory/2026-03-04.md:3-7`.
+    A path begins at the workspace, or is the name of a session, a fact or a memory in a hit. For a core memory, its own
+    lines in `MEMORY.md` are read. A path may end as in the list of hits: `memory/2026-03-04.md:3-7`.
 
     Raises:
         RefusedError: the path is not a memory file, or is private.
         NotFoundError: there is no such file or id, or it ends before the span.
         StateError: it is not a regular file with one name, or cannot be read.
-        ConfigError: the span cannot be meant.
+        ConfigError: the span is invalid.
     """
     span.check()
     if span == LineRange() and (place := _PLACE.fullmatch(path)):
@@ -100,7 +100,7 @@ def _lines(path: str, lines: Sequence[bytes], first: int, last: int, redact: Red
 
 
 def read_shown(agent: Agent, relative: str) -> bytes | None:
-    """Return a memory file with blanks instead of what is hidden in it; None if there is none.
+    """Return a memory file with blanks in place of its hidden parts; None if there is no file.
 
     Raises:
         RefusedError: the file is marked private.
@@ -151,7 +151,7 @@ def _of_session(agent_id: str, session_id: str, span: LineRange, database: Path)
         _require(f"{SESSION}:{session_id}", span, total)
         last = span.get_last(total)
         turns = reads.read_turns(reader, row["id"], after=span.first - 1, upto=last)
-    # Behind its first line a turn is indented: none of its own words can pass for the next turn.
+    # After its first line a turn is indented, so that none of its own words can imitate the next turn.
     texts = (turn["text"].replace("\n", "\n    ") for turn in turns)
     text = "".join(f"[{turn['seq']}] {turn['role']}: {said}\n" for turn, said in zip(turns, texts, strict=True))
     return Excerpt(f"{SESSION}:{row['id']}", span.first, last, total, text)

@@ -1,8 +1,8 @@
 """Keep the index up to date: files by stat and text, turns by their row, facts by the audit.
 
-Each step asks first whether anything has changed, which costs next to nothing, and takes in what did. It may be killed
-anywhere and run by several processes at once: what was taken in and how far that is stands in one transaction, and what
-is read for it is read inside.
+Each step first checks whether anything has changed, which costs almost nothing, and then adds the changes. It may be
+killed at any point, and several processes may run it at once: the changes and the new position are written in one
+transaction, and their sources are read inside it.
 """
 
 import os
@@ -36,16 +36,16 @@ FILES = (CORE, DAILY, RECENT, ARCHIVE)
 TIERS = (*FILES, FACT, SESSION)
 CORE_FILE = "MEMORY.md"
 BATCH = 20_000  # turns of one transaction …
-BATCH_BYTES = 4_000_000  # … unless they are long, as they are stored: that of a long text is compressed
-MUCH = 1_000_000  # bytes in one transaction from which on the index is being filled
-SEGMENTS = 8  # places in the index that questions may have to look into
+BATCH_BYTES = 4_000_000  # … or fewer if they are long; a compressed text counts with its stored size
+MUCH = 1_000_000  # bytes in one transaction from which on the index counts as being filled
+SEGMENTS = 8  # segments of the index that a question may have to search
 AGAIN = 3
-_UNSETTLED_NS = 2_000_000_000  # a file changed this shortly ago may change again within one tick of its clock
+_UNSETTLED_NS = 2_000_000_000  # a file changed this recently may change again within one tick of its clock
 _UNSETTLED = "unsettled "
 _DAY = re.compile(r"(?:MEMORY-)?(\d{4}-\d\d-\d\d)")
 _FRONT_TAGS = re.compile(r"^tags:[ \t]*\[([^\]\n]*)\]|^tags:[ \t]*\n((?:[ \t]*-[ \t]+.*\n)*)", re.MULTILINE)
 _TURN = "seq, role, origin, kind, plain(CAST(text AS BLOB), text_crc), at, sidechain"
-# What an agent looked for in this memory is nothing that is known.
+# An agent's searches in this memory are no knowledge.
 _LOOK = "kind = 'tool_call' AND (tool_name LIKE '%memory_search' OR tool_name LIKE '%memory_get')"
 _TALK = (
     "kind IN ('message', 'choice', 'summary') AND role IN ('user', 'assistant')"
@@ -69,9 +69,9 @@ class Indexer:
     """Keep the index of a state folder up to date."""
 
     index: Index
-    database: KeptReader  # need not be there
-    zone: tzinfo  # in which turns have their day
-    redact: Callable[[Sequence[str]], list[str]]  # gives texts of files without their secrets
+    database: KeptReader  # it may be missing
+    zone: tzinfo  # the time zone for the day of a turn
+    redact: Callable[[Sequence[str]], list[str]]  # returns texts of files without their secrets
     log: Log
 
     def close(self) -> None:
@@ -80,9 +80,9 @@ class Indexer:
         self.database.close()
 
     def refresh(self, agent: Agent, go_on: Callable[[], bool] = lambda: True) -> None:
-        """Take in an agent's changes; if there are none, this costs a few reads.
+        """Add an agent's changes to the index; if there are none, this costs a few reads.
 
-        Where `go_on`, asked between portions, says no, the rest is for the next time.
+        `go_on` is called between portions. If it returns False, the rest waits for the next call.
         """
         for attempt in range(AGAIN):
             try:
@@ -151,7 +151,7 @@ class Indexer:
                     tables.remove_source(number, there[path].id)
 
     def _file(self, agent_id: str, path: str, entry: FolderEntry, tier: str, known: IndexSource | None) -> None:
-        """Index the current state of one file; texts that are already in stay."""
+        """Index the current state of one file; texts that are already in the index stay."""
         file = self._read(path, entry, tier, known)
         for _ in range(AGAIN):
             if file is None:
@@ -163,11 +163,11 @@ class Indexer:
             fresh = list({key: chunk.text for chunk, key in file.parts if key not in keys}.items())
             try:
                 shown = dict(zip((key for key, _ in fresh), self.redact([text for _, text in fresh]), strict=True))
-            except StateError as error:  # what cannot be scanned is not kept; it is tried again with the next search
+            except StateError as error:  # cannot be scanned: left out, and tried again with the next search
                 self.log.warning("file not indexed", agent=agent_id, path=path, why=str(error))
                 return
             with self.index.begin_write() as tables:
-                # What was read before `forget` has erased the index must not come in behind it.
+                # Text that was read before `forget` erased the index must not be added after it.
                 is_same = _is_as(entry, file.stamp)
                 if is_same and self._put(tables, tables.number(agent_id), file, shown):
                     return
@@ -176,7 +176,7 @@ class Indexer:
 
     def _read(self, path: str, entry: FolderEntry, tier: str, known: IndexSource | None) -> _File | None:
         try:
-            # Before its bytes: what is written in between is seen the next time.
+            # Taken before its bytes, so that later writes are seen next time.
             stamp = _stamp(entry.lstat(), settles=True)
             data = mask_hidden(regular.read(entry) or b"")
         except FileNotFoundError:
@@ -378,7 +378,7 @@ def _open_below(folder: OpenFolder, opened: ExitStack, *names: str) -> OpenFolde
     for name in names:
         try:
             folder = opened.enter_context(folder.folder(name))
-        except (FileNotFoundError, StateError):  # a link leads out of the workspace: what it leads to is not ours
+        except (FileNotFoundError, StateError):  # a link leads out of the workspace: its target does not belong to us
             return None
     return folder
 
@@ -396,7 +396,7 @@ def _with_stamps(
 
 
 def _stamp(found: os.stat_result, *, settles: bool) -> str:
-    """Return what tells two states of a file apart, from its entry in the folder."""
+    """Return values of its entry in the folder that distinguish two states of a file."""
     mode, links = found.st_mode, found.st_nlink
     stamp = f"{found.st_dev} {found.st_ino} {mode} {links} {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns}"
     age = utc_now().timestamp() * 1e9 - max(found.st_ctime_ns, found.st_mtime_ns)
@@ -412,7 +412,7 @@ def _is_as(entry: FolderEntry, stamp: str) -> bool:
 
 
 def _about(name: str) -> tuple[str | None, str]:
-    """Return the day that a file is of, if its name says one, and the words of its name."""
+    """Return the day in a file's name, if there is one, and the words of its name."""
     match = _DAY.match(name)
     try:
         day = date.fromisoformat(match[1]) if match else None
@@ -422,7 +422,7 @@ def _about(name: str) -> tuple[str | None, str]:
 
 
 def _key(chunk: Chunk, about: str) -> bytes:
-    """Return the key under which two chunks are the same document, whatever their place."""
+    """Return the key under which two chunks are the same document, wherever they are."""
     return documents.digest_of("\0".join((chunk.text, about, *chunk.heading)))
 
 
@@ -453,7 +453,7 @@ def _mark(reader: DatabaseReader, turn_id: int) -> str:
 
 
 def _read_waiting(reader: DatabaseReader, agent_id: str, progress: Progress) -> list[_TurnRow]:
-    """Return the turns that waited for their text and now have it, or never will; and those that have lost it since."""
+    """Return the turns whose missing text has arrived, or never will; and those that have lost it since."""
     rows = reader.stream(
         "SELECT id, session_id, seq, withheld, octet_length(text) FROM turn"
         " WHERE id IN (SELECT value FROM json_each(?1))"

@@ -14,9 +14,9 @@ from memoryd.recall.words import is_stop_word
 from memoryd.text.sentences import split
 from memoryd.transcripts.turn import Origin
 
-_BESIDE = 0.5  # of a word that stands beside a text counts as held
-_TYPED = 20_000  # characters of a message that nobody has typed
-PASTED = "user (pasted)"  # whose words a passage is that a person handed on, at least in part
+_BESIDE = 0.5  # a word beside a text counts as this share of a word in it
+_TYPED = 20_000  # characters; nobody types a longer message
+PASTED = "user (pasted)"  # the author of a passage that a person has pasted, at least in part
 
 
 class Passages:
@@ -24,14 +24,14 @@ class Passages:
 
     def __init__(self, sources: SourceTexts, weights: Mapping[str, float], question: str) -> None:
         self.sources = sources
-        self.near: dict[int, float] = {}  # by id: how near the meaning of a text is
+        self.near: dict[int, float] = {}  # by id: the similarity of a text's meaning
         self._weights = weights
         self._wanted = answers.list_wanted(question)
-        self.asked = answers.find_asked(question)  # whose words
+        self.asked = answers.find_asked(question)  # whose words the question asks for
         self._found: dict[int, Passage] = {}
 
     def get(self, candidate: Candidate) -> Passage:
-        """Return the best passage of a candidate; an empty one where its text is gone."""
+        """Return the best passage of a candidate; an empty one if its text is gone."""
         if candidate.id not in self._found:
             by_user = candidate.voice is Speaker.PERSON
             rate = partial(answers.weigh_form, wanted=self._wanted, by_user=by_user)
@@ -60,14 +60,14 @@ class Passages:
         return origin if shown in " ".join(own.split()) else PASTED
 
     def weigh(self, candidate: Candidate) -> float:
-        """Return what the score of a candidate is multiplied by for what its text says of the question, and how."""
+        """Return the factor for a candidate's score that depends on its text and the question, and the reason."""
         if self.sources.text(candidate) is None:
             return 1.0
         passage = self.get(candidate)
         return (1 + passage.worth) * min(1.0, passage.form) * self.weigh_kind(candidate)
 
     def weigh_kind(self, candidate: Candidate) -> float:
-        """Return the same for what the text is, whatever was asked."""
+        """Return the factor that depends on the kind of the text only, and the reason."""
         if self.sources.text(candidate) is None:
             return 1.0
         if candidate.tier == SESSION:
@@ -76,9 +76,9 @@ class Passages:
         return 1.0 if candidate.tier == FACT else answers.weigh_section(self.sources.heading(candidate))
 
     def measure_relevance(self, candidate: Candidate, matched: Collection[str]) -> float:
-        """Return how much of what was asked a candidate holds, from 0 to 1, or how near its meaning is.
+        """Return the share of the question that a candidate holds, from 0 to 1, or the similarity of its meaning.
 
-        Each word counts for what it tells; `matched` are those that stand in the text or beside it.
+        Each word counts by its weight; `matched` are the words in the text or beside it.
         """
         weights = {word: weight for word, weight in self._weights.items() if not is_stop_word(word)}
         own = self.get(candidate).held

@@ -1,7 +1,7 @@
 """Search an agent's memory; each hit is in the current state of its file or row.
 
-The index only says where to look. What it names is read again before it is shown: a text that has changed or gone since
-is taken in anew, and the question is asked once more.
+The index only says where to look. The text is read again before it is shown. If it has changed or gone since, the index
+is updated and the question is asked once more.
 """
 
 import json
@@ -33,9 +33,9 @@ from memoryd.tiers import core
 
 LIMIT = 10
 MOST = 200  # hits that one search may give
-_DEPTH = 2  # candidates read for each hit that is wanted, since their texts change their order …
+_DEPTH = 2  # candidates that are read for each wanted hit, because their texts change their order …
 LEAST = 40  # … but at least so many …
-_TAGGED = 200  # … and for tags, which are looked for in the texts
+_TAGGED = 200  # … and for tags, which are searched in the texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +43,15 @@ class Narrowing:
     """Hold the limits of a search: tier, tags, days, number of hits."""
 
     tier: str | None = None  # one of `TIERS`
-    tags: frozenset[str] = frozenset()  # all of which a hit must have: of a memory, of front matter, `#so` in its text
-    after: date | None = None  # not older; what has no day is left out
+    tags: frozenset[str] = frozenset()  # a hit has all: of a memory, of front matter, or `#so` in its text
+    after: date | None = None  # not older; a text without a day is left out
     before: date | None = None  # not younger
     limit: int = LIMIT
     beside: Mapping[str, frozenset[str]] = field(default_factory=dict)  # tags of sessions by path, from NOW files
 
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> Self:
-        """Return the limits that the control socket takes, all of `tier`, `tags`, `after`, `before` and `limit`."""
+        """Return the limits from the control socket: all of `tier`, `tags`, `after`, `before` and `limit`."""
         after, before = (given[name] and date.fromisoformat(given[name]) for name in ("after", "before"))
         return cls(given["tier"], frozenset(given["tags"]), after, before, given["limit"])
 
@@ -68,25 +68,25 @@ class Hit:
     """Hold one search result."""
 
     path: str  # in the workspace; `session:ID` or `fact:ID`
-    first_line: int  # of a session the number of the turn
+    first_line: int  # for a session the number of the turn
     last_line: int
     snippet: str  # on one line
     score: float  # only comparable within one search
     tier: str
-    why: str  # which words stand where, and what else raised its score
-    id: str | None = None  # of a memory: what `feedback` takes
+    why: str  # which words are in the text, and what else raised its score
+    id: str | None = None  # of a memory, for `feedback`
     day: str | None = None  # YYYY-MM-DD
     said_by: str | None = None  # whose words it shows: user, user (pasted), assistant, tool, system, subagent
-    relevance: float = 0.0  # 0..1: how much of what was asked it holds, or how near its meaning is
+    relevance: float = 0.0  # 0..1: the share of the question that it holds, or the similarity of its meaning
 
 
 class Meaning(NamedTuple):
     """Hold the embedding of a question, or why there is none."""
 
     vector: bytes | None = None
-    model: str = ""  # with its version: only vectors of the same can be compared
-    why: str = ""  # there is none
-    is_late: bool = False  # it may be known a little later
+    model: str = ""  # with its version: only vectors of the same model can be compared
+    why: str = ""  # why there is none
+    is_late: bool = False  # it may arrive a little later
 
 
 class _SearchResult(NamedTuple):
@@ -102,18 +102,18 @@ class Recall:
 
     indexer: Indexer
     now: Callable[[], datetime]
-    meaning: Callable[[str], Callable[[], Meaning]] | None = None  # asked ahead; None: search goes by words
+    meaning: Callable[[str], Callable[[], Meaning]] | None = None  # started ahead; None: search by words only
 
     def search(
         self, agent: Agent, text: str, narrowing: Narrowing | None = None, go_on: Callable[[], bool] = lambda: True
     ) -> list[Hit]:
         """Return the results, most relevant first. The caller checks whether they may be shown.
 
-        A text is words, `"phrases"`, `prefix*`, names of things. Where `go_on` says no while the index takes in what is
-        new, the rest of that is not found yet.
+        The question is words, `"phrases"`, `prefix*` and names. If `go_on` returns False while the index is updated,
+        the newest texts may be missing from the results.
 
         Raises:
-            ConfigError: the narrowing cannot be meant.
+            ConfigError: the narrowing is invalid.
             StateError: the index or the database cannot be used.
         """
         narrowing = narrowing or Narrowing()
@@ -143,7 +143,7 @@ class Recall:
         return found.hits
 
     def _ask_meaning(self, agent_id: str, text: str) -> Callable[[], Meaning]:
-        """Embed a question if that helps: without vectors to compare with, ask no model."""
+        """Embed a question if that helps: if there are no vectors to compare with, ask no model."""
         if self.meaning is None:
             return Meaning
         with self.indexer.index.begin_read() as tables:
@@ -233,7 +233,7 @@ def _read_known(
     return found
 
 
-@lru_cache(maxsize=4096)  # most of a core is the same before and after a dream
+@lru_cache(maxsize=4096)  # most of a core stays the same in a dream
 def said_hash(text: str) -> str | None:
     """Return the hash of a chunk's bullet in the memory store; None if it has none."""
     bullets = core.parse(text.encode(errors="replace")).bullets

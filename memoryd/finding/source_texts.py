@@ -80,7 +80,7 @@ class SourceTexts:
             try:
                 self._files[path] = lines_of(mask_hidden(regular.read_in(self._agent.workspace, path) or b""))
             except MemorydError:
-                self._files[path] = []  # it cannot be read any more: nothing of it is shown
+                self._files[path] = []  # it cannot be read any more, so nothing of it is shown
         return self._files[path]
 
 

@@ -43,7 +43,7 @@ _TAKE = (
 
 @dataclass(frozen=True, slots=True)
 class ModelCall:
-    """Hold what one call of a model may cost, and whose it is."""
+    """Hold the possible cost of one call of a model, and its agent."""
 
     agent: str
     model: str

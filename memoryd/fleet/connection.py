@@ -93,7 +93,7 @@ class Database:
 
 
 def connect_options(host: str, *, is_lazy: bool = False) -> dict[str, Any]:
-    """Return what every connection is opened with."""
+    """Return the options of every connection."""
     limits = f"-c statement_timeout={STATEMENT_SECONDS}s -c idle_in_transaction_session_timeout={STATEMENT_SECONDS}s"
     limits += " -c synchronous_commit=off" if is_lazy else ""
     return {

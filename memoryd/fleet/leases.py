@@ -14,7 +14,7 @@ from memoryd.files.token_file import read_or_make
 from memoryd.fleet.connection import Database
 
 FILE = ".workspace-id"
-_NO_NAME = re.compile(r"[^a-z0-9_-]")  # whoever may write the database may write anything for a name
+_NO_NAME = re.compile(r"[^a-z0-9_-]")  # a person who may write the database may write anything as a name
 HELD_SECONDS = 90.0
 RENEW_SECONDS = 20.0
 _TAKE = (

@@ -52,7 +52,7 @@ class Link:
         self.asker = FleetAsker(self.database, self.seal, clock.monotonic)
         self.mirror = Mirror(engine, self.database, clock)
         self.held: dict[str, str] = {}  # agents whose workspace another host holds, with its name
-        self.is_changed = False  # `held` is not what the settings in force say
+        self.is_changed = False  # `held` differs from the settings in force
         self._state = settings.state_dir / STATE
         self._lock = threading.Lock()
         self._is_open = self._is_registered = self._has_leases = False

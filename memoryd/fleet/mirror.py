@@ -24,7 +24,7 @@ COLUMNS = (
     "tokens_in", "tokens_out",
 )  # fmt: skip
 BATCH = 500
-WHOLE_SECONDS = 3600.0  # between two comparisons of all rows, which find what was deleted
+WHOLE_SECONDS = 3600.0  # between two comparisons of all rows, which find deleted ones
 _NAMES = ", ".join(f'"{name}"' for name in COLUMNS)
 _MOVING = json.dumps([*runs.OPEN, runs.PROPOSED])
 _ALL = f"SELECT rowid AS place, {_NAMES} FROM job_run WHERE coalesce(finished_at, '9') >= ?"  # noqa: S608

@@ -7,7 +7,7 @@ from typing import Any
 from memoryd.jobs.job import Ask, ModelExchange, ModelTool, QuotedPiece, Reply, ToolCall
 from memoryd.llm.failure import Failure, Trouble
 
-# What a live session waits for goes first; what runs at night comes last.
+# Questions that a live session waits for go first; those of nightly jobs come last.
 PRIORITIES: Mapping[str, int] = {"sleep": 30, "joint": 30, "verify": 20, "facts": 10}
 
 

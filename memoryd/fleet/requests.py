@@ -20,7 +20,7 @@ HOLDS = timedelta(days=1)  # far more than clocks differ
 
 @dataclass(frozen=True, slots=True)
 class HostRequest:
-    """Hold what somebody asks a host to do."""
+    """Hold a request to a host."""
 
     id: str
     action: str

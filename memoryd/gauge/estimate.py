@@ -1,4 +1,4 @@
-"""The rough count of tokens, where no tokenizer is worth its start: the same everywhere, at any time."""
+"""Estimate tokens roughly, if a tokenizer is not worth its start: with the same result everywhere, at any time."""
 
 CHARACTERS_PER_TOKEN = 4
 

@@ -1,4 +1,4 @@
-"""How full a session's context window is, from what is kept of the session."""
+"""Compute how full a session's context window is, from the stored values of the session."""
 
 import json
 from dataclasses import dataclass
@@ -8,26 +8,26 @@ from memoryd.gauge import live, window
 
 
 class Columns(Protocol):
-    """A row that gives its columns by name."""
+    """Declare a row that gives its columns by name."""
 
     def __getitem__(self, name: str, /) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """A session's live context against its window."""
+    """Hold a session's live context and its window."""
 
     live: live.Live
     window: window.Window
 
     @property
     def ratio(self) -> float:
-        """Live tokens as a share of the window."""
+        """Return the live tokens as a share of the window."""
         return self.live.tokens / self.window.tokens
 
 
 def fill_of(session: Columns, configured: int | None) -> Fill:
-    """Tell how full a session is.
+    """Return how full a session is.
 
     The session is its columns `gauge`, `counted_tokens`, `counted_seq`, `last_seq` and `model`.
     """

@@ -1,12 +1,13 @@
-"""How full a session's context is: a fold over its turns in file order, kept per session as a plain value.
+"""Measure how full a session's context is, by folding over its turns in file order; one plain value per session.
 
-An agent that writes the size of its context beside its answers is believed: that is the exact figure, as of its last
-response. A later line of the same response repeats it and does not count again. What came after, beginning with the
-response's own text, is estimated from its length, at the rate this session's own figures show. A compaction voids the
-figure; until the next response what came since is estimated, on top of what the session held before its first word
-(system prompt and tools), which its first figure showed.
+An agent that records the size of its context with its answers gives the exact figure, as of its last response. A later
+line of the same response repeats the figure and does not count again. Later text, beginning with the response's own, is
+estimated from its length, at the rate that this session's own figures show. A compaction makes the figure invalid.
+Until the next response, later text is estimated and added to the size of the session before its first word (system
+prompt and tools), which its first figure showed.
 
-The tail is measured in UTF-8 bytes: tokenizers work on bytes, and one rate then fits English, code and Chinese alike.
+The later text is measured in UTF-8 bytes: tokenizers work on bytes, and one rate then fits English, code and Chinese
+alike.
 """
 
 from math import ceil
@@ -14,13 +15,13 @@ from typing import Literal, NamedTuple
 
 from memoryd.transcripts.turn import Turn, TurnKind
 
-# The usual rule of thumb, worth as much as this many bytes of the session's own evidence.
+# The usual rule of thumb counts as much as so many bytes of the session's own evidence.
 _TOKENS_PER_BYTE = 0.25
 _PRIOR_BYTES = 2000
-# Prose in one script is near 1/4, dense code and hex near 1/2; what lies outside was no text (images, cut results).
+# Prose in one script is near 1/4, dense code and hex near 1/2; values outside are no text (images, shortened results).
 _RATE_MIN = 0.125
 _RATE_MAX = 0.75
-# A first figure beyond this holds history that was read elsewhere: the session was resumed or forked.
+# A larger first figure includes history from elsewhere: the session was resumed or forked.
 _OVERHEAD_MAX = 40_000
 _RECENT_MAX = 8
 _SYNTHETIC = "<synthetic>"
@@ -29,28 +30,28 @@ _SYNTHETIC = "<synthetic>"
 class Gauge(NamedTuple):
     """What is known of a session's context after a turn. Numbers and strings only, so that it is stored as it is."""
 
-    context: int = 0  # tokens the agent wrote since the last compaction; 0: none
-    record_id: str = ""  # of the turn that wrote them
-    after_compaction: int = 0  # 1: they are what a compaction said it left, not a response's usage
-    tail_chars: int = 0  # main-chain text since then
+    context: int = 0  # tokens that the agent recorded since the last compaction; 0: none
+    record_id: str = ""  # of the turn with this figure
+    after_compaction: int = 0  # 1: the figure of a compaction, not a response's usage
+    tail_chars: int = 0  # text of the main chain since then
     tail_bytes: int = 0
-    responses: str = ""  # message ids counted lately, the newest first, one a line
+    responses: str = ""  # message ids counted recently, the newest first, one a line
     calibration_tokens: int = 0  # growth from one usage to the next
     calibration_bytes: int = 0  # text between the two
     overhead: int = 0  # tokens before the first word: system prompt and tools
-    usages: int = 0  # how many responses wrote their usage
+    usages: int = 0  # number of responses that recorded their usage
     peak: int = 0  # largest usage ever
     model: str = ""  # of the last response
     compactions: int = 0
     since_seq: int = 1  # the first turn after the last compaction
-    window: int = 0  # tokens of the context window, as the agent itself wrote last; 0: it does not
+    window: int = 0  # tokens of the context window, as the agent itself last recorded; 0: unknown
 
 
 class Live(NamedTuple):
-    """The size of the context now."""
+    """Hold the present size of the context."""
 
     tokens: int
-    exactness: Literal["exact", "estimated"]  # exact: a response's usage, if with an estimated tail
+    exactness: Literal["exact", "estimated"]  # exact: a response's usage, even with an estimated rest
     record_id: str | None  # the record that set the number
     how: Literal["usage", "tiktoken", "characters"]
 
@@ -58,7 +59,7 @@ class Live(NamedTuple):
 def advance(gauge: Gauge, turn: Turn, seq: int) -> Gauge:
     """Return the gauge after one more turn, the next one in file order.
 
-    Side chains and what the agent program says in the model's name do not count.
+    Side chains, and the agent program's text in the model's name, do not count.
     """
     if turn.sidechain or turn.model == _SYNTHETIC:
         return gauge
@@ -71,9 +72,9 @@ def advance(gauge: Gauge, turn: Turn, seq: int) -> Gauge:
 
 
 def with_text(gauge: Gauge, turn: Turn) -> Gauge:
-    """Return the gauge with the text of a turn added to what came since its figure."""
+    """Return the gauge with the text of a turn added after its figure."""
     if turn.sidechain or turn.model == _SYNTHETIC or (turn.kind is TurnKind.SUMMARY and gauge.after_compaction):
-        return gauge  # the figure the compaction gave includes its summary
+        return gauge  # the figure of the compaction includes its summary
     text = turn.text
     if not text:
         return gauge
@@ -85,7 +86,7 @@ def with_text(gauge: Gauge, turn: Turn) -> Gauge:
 def estimate_live(gauge: Gauge, counted: int | None = None) -> Live:
     """Return the size of the context.
 
-    `counted` is what a tokenizer counts in all main-chain turns from `since_seq` on, where the agent wrote no usage.
+    `counted` is a tokenizer's count of all main-chain turns from `since_seq` on, if the agent recorded no usage.
     """
     if gauge.context:
         tokens = gauge.context + ceil(gauge.tail_bytes * tokens_per_byte(gauge))
@@ -97,7 +98,7 @@ def estimate_live(gauge: Gauge, counted: int | None = None) -> Live:
 
 
 def tokens_per_byte(gauge: Gauge) -> float:
-    """Return the rate of the session's own text, within what text can have; 1/4 while it has shown nothing."""
+    """Return the rate of the session's own text, within possible values; 1/4 without evidence."""
     tokens = gauge.calibration_tokens + _TOKENS_PER_BYTE * _PRIOR_BYTES
     return min(max(tokens / (gauge.calibration_bytes + _PRIOR_BYTES), _RATE_MIN), _RATE_MAX)
 
@@ -108,7 +109,7 @@ def _remember(responses: str, message_id: str | None) -> str:
 
 
 def _add_usage(gauge: Gauge, turn: Turn, usage: int) -> Gauge:
-    """Return a response wrote its usage: the new figure, and what its growth says about the rate."""
+    """Return the gauge after a response that recorded its usage: the new figure, and the rate from its growth."""
     growth = usage - gauge.context
     calibrates = gauge.context and not gauge.after_compaction and growth > 0 and gauge.tail_bytes > 0
     overhead = gauge.overhead

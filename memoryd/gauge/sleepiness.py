@@ -1,7 +1,7 @@
-"""Whether a session should sleep now.
+"""Decide whether a session should sleep now.
 
-memoryd cannot shrink a foreign agent's context: after a sleep the gauge stays high until the agent compacts. So a
-session that has slept is disarmed until a compaction follows, or until much has been added past what it slept on.
+memoryd cannot shrink another program's context: after a sleep the usage stays high until the agent compacts. So a
+session that has slept does not sleep again until a compaction follows, or until much has been added since.
 """
 
 from datetime import datetime
@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 from memoryd.config import SleepSettings
 
-# 0.55 of 100 is a hair above 55 in binary; a bound written as a decimal is meant as one.
+# 0.55 of 100 is slightly above 55 in binary; a bound written as a decimal is meant as one.
 _ROUNDING = 1e-6
 
 
 class Situation(NamedTuple):
-    """What the session looks like."""
+    """Hold the state of the session."""
 
     tokens: int  # live context
     window: int  # tokens
@@ -28,7 +28,7 @@ class Situation(NamedTuple):
 
 
 class Reason(StrEnum):
-    """Why a session sleeps or stays awake."""
+    """Name why a session sleeps or stays awake."""
 
     FULL = "the context has reached the threshold"
     BELOW = "the context is below the threshold"
@@ -38,7 +38,7 @@ class Reason(StrEnum):
 
 
 def decide_sleep(policy: SleepSettings, situation: Situation, now: datetime) -> Reason:
-    """Tell whether a session sleeps, which `FULL` says, or why it stays awake. All bounds are inclusive."""
+    """Return `FULL` if a session sleeps, or why it stays awake. All bounds are inclusive."""
     if not is_full(policy, situation.tokens, situation.window):
         return Reason.BELOW
     if situation.messages < policy.min_messages:
@@ -50,7 +50,7 @@ def decide_sleep(policy: SleepSettings, situation: Situation, now: datetime) -> 
 
 
 def is_full(policy: SleepSettings, tokens: int, window: int) -> bool:
-    """Return True if so many tokens of a window reach the threshold."""
+    """Return True if these tokens of a window reach the threshold."""
     return tokens >= _share(policy.threshold, window)
 
 
@@ -59,7 +59,7 @@ def _share(part: float, window: int) -> int:
 
 
 def _is_cooling(policy: SleepSettings, situation: Situation, now: datetime) -> bool:
-    """Return a sleep that seems to lie in the future was timed by a clock since set back, and holds nothing up."""
+    """Return True during the cooldown; the time of a sleep in the future is wrong, and does not count."""
     if situation.slept_at is None:
         return False
     elapsed = now - situation.slept_at

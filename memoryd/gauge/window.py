@@ -1,4 +1,4 @@
-"""How large a session's context window is. Most transcripts do not say; the model's name does not always."""
+"""Choose the size of a session's context window. Most transcripts do not name it, and not every model's name does."""
 
 import re
 from typing import Literal, NamedTuple
@@ -7,14 +7,14 @@ DEFAULT = 200_000
 
 
 class Window(NamedTuple):
-    """The size of a context window and where it is known from."""
+    """Hold the size of a context window and its source."""
 
     tokens: int
     how: Literal["config", "agent", "model", "learned", "default"]
 
 
-# By the vendors' model pages and API references; the first match counts. A name may have the vendor's name before it,
-# behind a slash or a dot. Models whose window the vendor varied under one name are left to the default.
+# From the vendors' model pages and API references; the first match counts. The vendor's name may come before the
+# model's name, with a slash or a dot. Models that had several windows under one name use the default.
 _MODELS: tuple[tuple[re.Pattern[str], int], ...] = tuple(
     (re.compile(rf"(?:^|[/.:]){pattern}"), tokens)
     for pattern, tokens in (
@@ -35,15 +35,15 @@ _MODELS: tuple[tuple[re.Pattern[str], int], ...] = tuple(
         (r"gemini-(?:1\.5-flash|2\.0-flash|2\.5)", 1_048_576),
     )
 )
-# What a window turns out to be when usage has exceeded the one assumed.
+# The real window if usage has exceeded the assumed one.
 _LADDER = (200_000, 1_000_000, 2_097_152)
 
 
 def choose_window(configured: int | None, model: str | None, peak: int, said: int = 0) -> Window:
     """Return the context window of a session.
 
-    What is configured always wins; a window that the `peak` of the session does not fit in was not the window; `said`
-    is what the agent itself wrote.
+    A configured window always wins. A window that is smaller than the `peak` of the session is wrong. `said` is the
+    agent's own figure.
     """
     if configured is not None:
         return Window(configured, "config")

@@ -1,8 +1,8 @@
-"""`index.db`: what search looks into. It holds nothing that is not elsewhere, so where it is damaged it is made anew.
+"""Open the index `index.db`, which search uses. All of its content is also elsewhere, so a damaged index is rebuilt.
 
-One FTS5 table for each agent, so that no question of one can touch another's rows, nor be ranked by another's words.
-The tables keep no text (https://sqlite.org/fts5.html, §4.4.2), only where each word stands; what is shown is read from
-the file or row it came from. Beside it lie the vectors of what texts mean, where a model makes them.
+There is one FTS5 table for each agent, so that a question of one agent cannot touch another's rows, or be ranked by
+another's words. The tables keep no text (https://sqlite.org/fts5.html, §4.4.2), only the positions of words. The shown
+text is read from its file or row. If a model makes them, the vectors of meanings are in the same file.
 """
 
 import os
@@ -26,23 +26,23 @@ from memoryd.recall.ranking import Candidate
 
 NAME = "index.db"
 SIDES = ("", "-wal", "-shm", "-journal")
-VERSION = 7  # of the tables and of what is put into them: another version is rebuilt
+VERSION = 7  # of the tables and of their content: an index of another version is rebuilt
 _LOCK = "index.lock"
 _PATIENCE = timedelta(seconds=30)
 _LOG_PATIENCE_MS = 200
-_SMALL = 8 << 20  # bytes that are looked through whenever it is opened; a larger one the daemon looks through
-# What a sound database may answer: BUSY, LOCKED, NOMEM, READONLY, INTERRUPT, IOERR, FULL, CANTOPEN, NOLFS, AUTH.
+_SMALL = 8 << 20  # bytes; a smaller file is checked at each opening, a larger one by the daemon
+# Errors that a sound database may report: BUSY, LOCKED, NOMEM, READONLY, INTERRUPT, IOERR, FULL, CANTOPEN, NOLFS, AUTH.
 _NO_DAMAGE = frozenset({5, 6, 7, 8, 9, 10, 13, 14, 22, 23})
 
 
 class RebuiltError(MemorydError):
-    """The index was damaged and is empty now: fill it, and ask again."""
+    """Report that the index was damaged and is empty now: fill it, and ask again."""
 
     code = "rebuilt"
 
 
 class Index:
-    """The index of a state folder. Safe to use from several threads, and beside other processes."""
+    """Hold the index of a state folder. Safe to use from several threads, and beside other processes."""
 
     def __init__(self, state_dir: Path, log: Log) -> None:
         """Open nothing yet."""
@@ -71,11 +71,11 @@ class Index:
     def erase(self, agent_id: str | None) -> None:
         """Remove all rows of an agent beyond recovery: rewrite the file, and empty its log.
 
-        What is still to be found comes back with the next refresh.
+        Texts that may still be found come back with the next refresh.
         """
         if not self.path.exists():
             return
-        with suppress(RebuiltError), self._lock:  # made anew it holds nothing of anybody
+        with suppress(RebuiltError), self._lock:  # a rebuilt index holds no rows
             with self.begin_write() as tables:
                 for one in tables.agents() if agent_id is None else [agent_id]:
                     tables.drop(one)
@@ -84,11 +84,11 @@ class Index:
                 self._connection.execute(f"PRAGMA busy_timeout={_LOG_PATIENCE_MS}")
                 busy, *_ = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
                 self._connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
-            if busy:  # others read it: with its file the log goes as well
+            if busy:  # others read it: removing the file also removes the log
                 self._wipe("others read what was to be erased")
 
     def close(self) -> None:
-        """Let go of the file; it is opened again when it is needed."""
+        """Close the file; it is opened again when it is needed."""
         with self._lock:
             connection, self._connection, self._file = self._connection, None, None
             self._vectors, self._counts = Vectors(), Counts()
@@ -117,7 +117,7 @@ class Index:
     def _transaction(self, how: str) -> Iterator[Tables]:
         with self._lock:
             self._open()
-            if self._connection.in_transaction:  # SQLite's own error would pass for damage
+            if self._connection.in_transaction:  # SQLite's own error would look like damage
                 raise RuntimeError("one transaction of the index within another")
             with self._damage():
                 self._connection.execute(f"BEGIN {how}")
@@ -141,7 +141,7 @@ class Index:
             raise RebuiltError("the index was damaged and is rebuilt", str(self.path)) from error
 
     def _translate_error(self, error: Exception) -> MemorydError:
-        """Return what an error of SQLite comes to: damage, which is mended here, or another obstacle."""
+        """Classify an error of SQLite: damage, which is repaired here, or another obstacle."""
         if not _is_damage(error):
             hint = "it is tried again; memoryd doctor looks at the disk"
             return StateError(f"the index cannot be used: {describe(error)}", str(self.path), hint)
@@ -151,7 +151,7 @@ class Index:
     def _open(self) -> None:
         if self._connection is not None and self._file == file_id(self.path):
             return
-        self.close()  # another process has made it anew
+        self.close()  # another process has rebuilt it
         make_private_dir(self.path.parent)
         with Lock(self.path.parent / _LOCK, _PATIENCE):
             why = self._try_open()

@@ -1,9 +1,9 @@
-"""Which documents of one agent match a question, and how well: BM25 by FTS5, of as many matches as there is time for.
+"""Find the documents of one agent that match a question, and their BM25 scores, for as many matches as time allows.
 
-FTS5 ranks all matches of a question, and for that counts those of each of its words: words that stand in very many
-documents cost more than they tell. Where there are such, documents are ranked by the rare words alone. Of the common
-ones it is only looked where they stand as well, which costs a fraction of that, and documents are added that hold two
-of them. `bench/recall_histories.py` compares that with a ranking of all that matches.
+FTS5 ranks all matches of a question, and for that it counts the matches of each word. Words in very many documents cost
+more than they tell. If there are such words, documents are ranked by the rare words alone. For the common words, it is
+only checked whether these documents hold them, which costs a fraction of that. Documents with two common words are
+added. `bench/recall_histories.py` compares this with a ranking of all matches.
 """
 
 import json
@@ -17,28 +17,28 @@ from memoryd.recall.documents import COLUMNS, WEIGHTS
 from memoryd.recall.query import Query, Term, TermKind, build_expression
 from memoryd.recall.ranking import SESSION
 
-FEW = 2000  # documents that are ranked in a moment, whatever is asked
-BUDGET = 15_000  # matches that one question may have ranked, at about a microsecond each …
-FILTERED_BUDGET = 80_000  # … and where most of them are passed over by a filter
+FEW = 2000  # documents that are ranked in a moment, for any question
+BUDGET = 15_000  # matches that one question may rank, at about a microsecond each …
+FILTERED_BUDGET = 80_000  # … and if a filter excludes most of them
 _SHARE = 25  # … but at least one in so many of all documents
 _KEPT = 1500  # best matches of the rare words that are ranked by the common words too
-_PAIRED = 3  # common words, the rarest of them, of which documents are added that hold two
-_REACH = 2  # times the budget: how many of a word are counted, and up to which it may be one of them
+_PAIRED = 3  # the rarest common words; documents with two of them are added
+_REACH = 2  # times the budget: the limit of counting, and the largest count of such a word
 _HARDLY = 50  # one in so many documents more or less
 _REMEMBERED = 10_000  # counts
-COMMON = 0.2  # of all documents: what more than that hold, FTS5 takes for less than it is worth …
-_LEAST_IDF = 1e-6  # … or for this, as its source has it
+COMMON = 0.2  # of all documents: FTS5 underrates words in more documents than this …
+_LEAST_IDF = 1e-6  # … or takes this value, as in its source
 _LEAST_WORTH = 0.1  # of a term that is everywhere
-_ITSELF = "- near :"  # in all columns but that of the neighbours
-_K1 = 1.2  # of BM25, as FTS5 has it
-# What BM25 makes of a word beside a text, as a share of what it makes of it in one of usual length.
+_ITSELF = "- near :"  # in all columns except that of the neighbours
+_K1 = 1.2  # of BM25, as in FTS5
+# The BM25 score of a word beside a text, as a share of its score in a text of usual length.
 _BESIDE = WEIGHTS["near"] * (_K1 + 1) / (WEIGHTS["near"] + _K1)
 _SCORE = f"bm25(words_{{n}}, {', '.join(str(WEIGHTS[name]) for name in COLUMNS)})"
 
 
 @dataclass(frozen=True, slots=True)
 class SearchFilter:
-    """What a search is narrowed to; days are YYYY-MM-DD, both inclusive."""
+    """Hold the limits of a search; days are YYYY-MM-DD, both inclusive."""
 
     tier: str | None = None
     after: str | None = None
@@ -50,40 +50,40 @@ class SearchFilter:
 
 
 class _All(NamedTuple):
-    """The documents there are: how many, and the ids of the first and the last."""
+    """Hold the number of documents, and the ids of the first and the last one."""
 
     size: int
     first: int
     last: int
 
     def extrapolate(self, count: int, last: int) -> int:
-        """Estimate how many there are of what there are `count` of up to the id `last`."""
+        """Estimate the total from the number `count` of documents up to the id `last`."""
         return min(self.size, count * (self.last - self.first + 1) // max(1, last - self.first + 1))
 
 
 class _CountedTerm(NamedTuple):
-    """A term, and how many documents hold it; about how many, where these are very many."""
+    """Hold a term with the number of its documents, which is an estimate if they are very many."""
 
     term: Term
     holding: int
 
     def worth(self, documents: int) -> float:
-        """Return what BM25 should add to the score of a document of usual length that holds it once."""
+        """Return the score that BM25 should give for one occurrence in a document of usual length."""
         return math.log1p((max(0, documents - self.holding) + 0.5) / (self.holding + 0.5))
 
     def read_idf(self, documents: int) -> float:
-        """Return the same as FTS5 has it: below 0 for what stands in more than half of them."""
+        """Return the same as in FTS5: below 0 for a term in more than half of the documents."""
         return math.log((max(0, documents - self.holding) + 0.5) / (self.holding + 0.5))
 
 
 class Counts:
-    """How many documents held the commonest terms a moment ago: good enough while there are hardly more or fewer."""
+    """Remember recent counts of the commonest terms, which hold while the number of documents hardly changes."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[int, str], tuple[int, int]] = {}  # by agent and term: how many, of how many documents
+        self._known: dict[tuple[int, str], tuple[int, int]] = {}  # (agent, term) → count, all documents
 
     def get(self, number: int, match: str, size: int) -> int | None:
-        """Return the count of a term of an agent with so many documents; None where it is to be counted."""
+        """Return the count of a term of an agent with so many documents; None if it must be counted."""
         holding, before = self._known.get((number, match), (0, 0))
         return holding if abs(size - before) * _HARDLY <= before else None
 
@@ -95,21 +95,21 @@ class Counts:
 
 
 class Matches:
-    """What matches questions in one transaction, among the documents of one agent."""
+    """Find the matches of questions in one transaction, among the documents of one agent."""
 
     def __init__(self, rows: Callable[..., list[Any]], number: int, counts: Counts) -> None:
-        """Look in the tables of a number, by what asks the database."""
+        """Use the tables of a number, through a function that asks the database."""
         self._rows = rows
         self._number = number
         self._counts = counts
         self._words = f"words_{number}"
-        self._counted: dict[str, int] = {}  # what was asked, and how many documents hold it
-        self._few: set[str] = set()  # what was asked of which few documents hold, as FTS5 reads it
+        self._counted: dict[str, int] = {}  # a term in FTS5's form, and the number of its documents
+        self._few: set[str] = set()  # terms with few documents, in FTS5's form
 
     def rank(self, query: Query, where: SearchFilter, limit: int) -> list[tuple[int, float]]:
         """Return the ids and scores of the documents that match best, the best first; a higher score is better.
 
-        Of words that are nearly everywhere only the newest documents are ranked, and files and facts, which are few.
+        For words that are nearly everywhere, only the newest documents are ranked, and files and facts, which are few.
         """
         every = self._all()
         if every.size <= FEW:
@@ -118,9 +118,9 @@ class Matches:
         rare, common = self._split_terms(query.terms, budget, every)
         if not common:
             return self._rank_any(rare, where, limit) if rare else []
-        # More than are wanted: common words can lift what the rare ones rank low.
+        # More than wanted, because common words can raise a document that the rare ones rank low.
         scores = dict(self._rank_any(rare, where, max(limit, _KEPT))) if rare else {}
-        if not scores:  # or none that the filter lets through
+        if not scores:  # or none that passes the filter
             rare = ()
             common, scores = self._rank_newest(common, where, limit, budget)
         for one, (anywhere, own) in self._find_common(rare, common, scores.keys(), where, budget).items():
@@ -137,9 +137,9 @@ class Matches:
     def _rank_few(
         self, terms: tuple[Term, ...], where: SearchFilter, limit: int, every: _All
     ) -> list[tuple[int, float]]:
-        """Return the best of few documents, with a term that most of them hold counted for what it tells.
+        """Return the best of few documents; a term that most of them hold counts by its real weight.
 
-        In one project most documents hold what it is about, and FTS5 would take that for nothing.
+        In one project most documents hold its subject, and FTS5 would give that no weight.
         """
         counted = [self._count_term(term, BUDGET, every) for term in terms]
         common = [one for one in counted if one.holding > COMMON * every.size]
@@ -158,9 +158,9 @@ class Matches:
         where: SearchFilter,
         budget: int,
     ) -> dict[_CountedTerm, tuple[set[int], set[int]]]:
-        """Return in which documents common terms stand anywhere, and in which in the text itself.
+        """Return the documents that hold common terms anywhere, and those that hold them in the text itself.
 
-        Only of those that were found by the rare terms and those that hold two common ones, which are added.
+        Only documents found by the rare terms count, and those with two common terms, which are added.
         """
         there = {one: (set[int](), set[int]()) for one in common}
         for one, other, ids in self._pairs(common, where, budget):
@@ -169,7 +169,7 @@ class Matches:
                 there[term][0].update(ids)
                 there[term][1].update(own)
         if not rare:
-            for ids in there[common[0]]:  # by it alone they were found, and ranked
+            for ids in there[common[0]]:  # they were found and ranked by this term alone
                 ids.difference_update(found)
             return there
         for one in common:
@@ -179,14 +179,15 @@ class Matches:
         return there
 
     def weigh_terms(self, terms: Sequence[Term]) -> dict[str, float]:
-        """Return how much each term tells, by its text: the rarer the more, but never nothing."""
+        """Return the weight of each term, by its text: rare terms weigh more, and none weighs nothing."""
         every = self._all()
         counted = [self._count_term(term, BUDGET, every) for term in terms]
         return {one.term.text: one.worth(every.size) + _LEAST_WORTH for one in counted}
 
     def find_holding(self, terms: Sequence[Term], ids: Sequence[int]) -> set[int]:
         """Return which of these documents hold all of the terms."""
-        # To look for one document costs what it does to pass over a thousand; a prefix, what it does to find all words.
+        # Looking for one document costs as much as skipping a thousand; a prefix costs as much as finding all its
+        # words.
         is_passed = any(term.match in self._few or term.kind is TermKind.PREFIX for term in terms)
         rowid = "+rowid" if is_passed else "rowid"
         rows = self._rows(
@@ -237,7 +238,7 @@ class Matches:
     def _pairs(
         self, common: Sequence[_CountedTerm], where: SearchFilter, budget: int
     ) -> Iterator[tuple[_CountedTerm, _CountedTerm, set[int]]]:
-        """Two terms at a time, with the documents that hold both, where these are not too many; no more in all."""
+        """Return pairs of terms, with the documents that hold both, if these are not too many in all."""
         left = budget
         for one, other in combinations(_pick_pair(common), 2):
             ids = self._ids(f"{one.term.match} AND {other.term.match}", where, left + 1)
@@ -263,11 +264,11 @@ class Matches:
     ) -> list[tuple[int, float]]:
         """Return the best of the documents that hold any of the terms.
 
-        Those `written_down` are files and facts.
+        `written_down` means files and facts.
         """
         sql, values = self._build_filter(f"{_SCORE.format(n=self._number)} AS score", where)
         if written_down:
-            # By +, so that it is passed over what matches: to look for each costs more.
+            # The + makes SQLite filter the matches, because looking for each document costs more.
             sql += (
                 " AND +w.rowid IN (SELECT e.id FROM source f JOIN document e ON e.source = f.id"
                 " WHERE f.agent = :number AND f.tier <> :session ORDER BY e.id DESC LIMIT :most)"
@@ -296,5 +297,5 @@ class Matches:
 
 
 def _pick_pair(common: Sequence[_CountedTerm]) -> list[_CountedTerm]:
-    """Return the rarest of the common terms, where these are not too common."""
+    """Return the rarest of the common terms, if these are not too common."""
     return [one for one in common[:_PAIRED] if one.holding <= _REACH * BUDGET]

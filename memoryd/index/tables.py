@@ -1,4 +1,4 @@
-"""The tables of the index inside one transaction: agents, the sources they are found in, documents and their words."""
+"""Hold the tables of the index inside one transaction: agents, their sources, documents and their words."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -37,29 +37,29 @@ _WORDS = (
     "CREATE VIRTUAL TABLE words_{n} USING fts5({columns}, content='', contentless_delete=1,"
     " tokenize='porter unicode61 remove_diacritics 2')"
 )
-# Never one id twice, so that who keeps vectors in memory never takes one document's for another's.
+# An id is never used twice, so that vectors in memory never belong to another document.
 _VECTORS = (
     "CREATE TABLE vectors_{n} (id INTEGER PRIMARY KEY AUTOINCREMENT, document INTEGER NOT NULL UNIQUE,"
     " vector BLOB NOT NULL)"
 )
-_HASH_BYTES = 12 << 20  # of words kept in memory until they are written: larger ones are merged less often
+_HASH_BYTES = 12 << 20  # of words kept in memory until they are written: larger tables are merged less often
 _SEGMENTS = 4  # of one size, from which on they are merged little by little …
 _FILLING_SEGMENTS = 16  # … and while much comes in, of which a fifth of the time would go into merging
 _MERGED_PAGES = 250  # of 4 KiB, at one go where nobody waits for it: some 20 ms
-_MOST_SEGMENTS = 128  # of one size, before they are merged at one go, which would hold up one small change
+_MOST_SEGMENTS = 128  # of one size, before all are merged at once, which would hold up one small change
 _PLACE = "s.path, s.tier, d.first_line, d.last_line, d.piece, d.digest, d.day, d.shown, s.tags, d.voice"
 _SPEAKERS = dict(enumerate(Speaker))
-_WIDTH = 200  # documents that are weighed by whose words they are
+_WIDTH = 200  # documents that are weighed by their author
 _PORTION = 4096  # vectors read at once
 
 
 class DamagedError(MemorydError):
-    """The index holds what was never put into it."""
+    """Report that the index holds data that was never put into it."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexSource:
-    """A file, a session or a fact, as it was when it was taken in."""
+    """Hold a file, a session or a fact in its indexed state."""
 
     id: int
     path: str
@@ -69,7 +69,7 @@ class IndexSource:
 
 @dataclass(frozen=True, slots=True)
 class IndexedDocument:
-    """A document as the index holds it."""
+    """Hold a document in the form of the index."""
 
     id: int
     first_line: int
@@ -79,16 +79,16 @@ class IndexedDocument:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far an agent's turns and facts have been taken in."""
+    """Hold how many of an agent's turns and facts are indexed."""
 
-    turn_id: int = 0  # the last row that was looked at
-    turn_mark: str = ""  # what that was, so that another database is noticed
+    turn_id: int = 0  # the last row that was read
+    turn_mark: str = ""  # the content of that row, so that another database is noticed
     audit_mark: str = ""  # the last hash of its audit when its facts were read
     waiting: tuple[int, ...] = ()  # rows that had no text yet
 
 
 class FaultError(Exception):
-    """SQLite's own error, as no error of another database that is read at the same time."""
+    """Wrap SQLite's error, to distinguish it from an error of another database that is read at the same time."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(describe(error))
@@ -96,7 +96,7 @@ class FaultError(Exception):
 
 
 class Vector(NamedTuple):
-    """What a document means, as it is stored."""
+    """Hold the stored meaning of a document."""
 
     id: int
     source: int
@@ -106,15 +106,15 @@ class Vector(NamedTuple):
 
 
 class Coverage(NamedTuple):
-    """Of how many texts of an agent it is known what they mean."""
+    """Hold how many texts of an agent have a vector."""
 
     done: int
     wanted: int
-    model: str  # that made them, with its version
+    model: str  # that made the vectors, with its version
 
 
 class Tables:
-    """The index in one transaction."""
+    """Hold the index in one transaction."""
 
     def __init__(self, connection: Any, counts: Counts | None = None) -> None:
         self._connection = connection
@@ -129,7 +129,7 @@ class Tables:
             return list(self._connection.execute(sql, given).fetchall())
 
     def _rows_of(self, sql: str, ids: Iterable[int]) -> list[Any]:
-        """Return all rows of a query that ends in front of a list of ids."""
+        """Return all rows of a query that ends before a list of ids."""
         return self._rows(f"{sql} (SELECT value FROM json_each(?))", json.dumps(list(ids)))  # noqa: S608
 
     def _number(self, sql: str, *values: object) -> int:
@@ -146,7 +146,7 @@ class Tables:
     # --- agents ---------------------------------------------------------------------------------------------------
 
     def number(self, agent_id: str) -> int:
-        """Return the number of an agent's tables, which are made where there are none."""
+        """Return the number of an agent's tables; create them if they are missing."""
         found = self.find_number(agent_id)
         if found is not None:
             return found
@@ -164,14 +164,14 @@ class Tables:
         return number
 
     def expect(self, number: int, *, much: bool) -> None:
-        """Say whether much text comes next: then merging waits, and goes on little by little with later changes."""
+        """Announce whether much text follows: then merging waits, and continues in small steps with later changes."""
         most = _FILLING_SEGMENTS if much else _SEGMENTS
         rows = self._rows(f"SELECT v FROM words_{number}_config WHERE k = 'automerge'")  # noqa: S608
         if (rows[0][0] if rows else _SEGMENTS) != most:
             self._change(f"INSERT INTO words_{number} (words_{number}, rank) VALUES ('automerge', ?)", most)  # noqa: S608
 
     def segments(self, number: int) -> int:
-        """Count the places in which the words of an agent's texts lie; each question looks into all of them."""
+        """Count the segments with the words of an agent's texts; each question searches all of them."""
         rows = self._rows(
             f"WITH RECURSIVE found (id) AS (SELECT min(segid) FROM words_{number}_idx UNION ALL"  # noqa: S608
             f" SELECT (SELECT min(segid) FROM words_{number}_idx WHERE segid > id) FROM found WHERE id)"
@@ -180,19 +180,19 @@ class Tables:
         return int(rows[0][0])
 
     def merge(self, number: int) -> bool:
-        """Put some of these places together; whether there is more to do (https://sqlite.org/fts5.html, §6.7)."""
+        """Merge some of these segments; return True if there is more to do (https://sqlite.org/fts5.html, §6.7)."""
         before = self._connection.total_changes
         self._change(f"INSERT INTO words_{number} (words_{number}, rank) VALUES ('merge', ?)", _MERGED_PAGES)  # noqa: S608
         changes: int = self._connection.total_changes - before
         return changes > 1
 
     def find_number(self, agent_id: str) -> int | None:
-        """Return the number of an agent's tables; None where there are none."""
+        """Return the number of an agent's tables; None if there are none."""
         rows = self._rows("SELECT number FROM agent WHERE id = ?", agent_id)
         return int(rows[0][0]) if rows else None
 
     def progress(self, agent_id: str) -> Progress:
-        """Return how far an agent has been taken in."""
+        """Return how much of an agent is indexed."""
         rows = self._rows("SELECT turn_id, turn_mark, audit_mark, waiting FROM agent WHERE id = ?", agent_id)
         if not rows:
             return Progress()
@@ -206,14 +206,14 @@ class Tables:
         return found
 
     def set_progress(self, agent_id: str, progress: Progress) -> None:
-        """Record how far an agent has been taken in."""
+        """Record how much of an agent is indexed."""
         self._change(
             "UPDATE agent SET turn_id = ?, turn_mark = ?, audit_mark = ?, waiting = ? WHERE id = ?",
             progress.turn_id, progress.turn_mark, progress.audit_mark, json.dumps(progress.waiting), agent_id,
         )  # fmt: skip
 
     def drop(self, agent_id: str) -> None:
-        """Take an agent out, with all of its tables."""
+        """Remove an agent, with all of its tables."""
         number = self.find_number(agent_id)
         if number is None:
             return
@@ -224,7 +224,7 @@ class Tables:
         self._change("DELETE FROM agent WHERE number = ?", number)
 
     def agents(self) -> list[str]:
-        """Return the ids of the agents that are in it."""
+        """Return the ids of the indexed agents."""
         return [str(row[0]) for row in self._rows("SELECT id FROM agent ORDER BY id")]
 
     # --- sources and documents ------------------------------------------------------------------------------------
@@ -239,9 +239,10 @@ class Tables:
         return {row[1]: IndexSource(*row) for row in rows}
 
     def put_source(self, number: int, path: str, tier: str, stamp: str, tags: Iterable[str] = ()) -> int:
-        """Record a source as it is now; its id.
+        """Record the present state of a source; return its id.
 
-        Not as one upsert: a statement that might have to be undone by itself has FTS5 write all that it holds.
+        This is not an upsert: before a statement that may have to be undone by itself, FTS5 writes everything that it
+        holds.
         """
         values = (tier, stamp, json.dumps(sorted(tags)))
         rows = self._rows("SELECT id, tier, stamp, tags FROM source WHERE agent = ? AND path = ?", number, path)
@@ -253,7 +254,7 @@ class Tables:
         return int(rows[0][0])
 
     def remove_source(self, number: int, source_id: int) -> None:
-        """Take a source out, with its documents."""
+        """Remove a source, with its documents."""
         self.remove(number, [one.id for one in self.list_held(source_id)])
         self._change("DELETE FROM source WHERE id = ?", source_id)
 
@@ -267,7 +268,7 @@ class Tables:
         return [IndexedDocument(*row) for row in rows]
 
     def put(self, number: int, source_id: int, documents: Sequence[tuple[IndexDocument, bytes, str | None]]) -> None:
-        """Take documents in, each with its key and, where it is not as in its source, what is shown of it."""
+        """Add documents, each with its key and, if it differs from its source, its shown text."""
         first = self._number("SELECT coalesce(max(id), 0) + 1 FROM document")
         # As a bytearray and without None: of any other value the library first asks whether it wants to be another one.
         rows = [
@@ -292,11 +293,11 @@ class Tables:
         self._change("UPDATE agent SET live = live + ? WHERE number = ?", len(documents), number)
 
     def move(self, places: Iterable[tuple[int, int, int]]) -> None:
-        """Record on which lines documents stand now: first, last, id."""
+        """Record the present lines of documents: first, last, id."""
         self._change_many("UPDATE document SET first_line = ?, last_line = ? WHERE id = ?", list(places))
 
     def remove(self, number: int, ids: Iterable[int]) -> None:
-        """Take documents out, with what they mean; a text that comes back in the same transaction has that again."""
+        """Remove documents with their vectors; a text that comes back in the same transaction gets its vector again."""
         values = [(one,) for one in ids]
         self._loose |= {
             (number, digest, piece): vector
@@ -313,14 +314,14 @@ class Tables:
         self._change(sql, len(values), number)
 
     def is_worn(self, agent_id: str) -> bool:
-        """Return whether so much was removed that ranking suffers: FTS5 counts what it no longer finds."""
+        """Return True if so much was removed that ranking suffers, because FTS5 still counts it."""
         rows = self._rows("SELECT removed > ? AND removed > live FROM agent WHERE id = ?", FEW, agent_id)
         return bool(rows and rows[0][0])
 
     # --- vectors --------------------------------------------------------------------------------------------------
 
     def set_model(self, agent_id: str, model: str) -> None:
-        """Say which model's vectors are wanted; those of another one go, and all are to be made anew."""
+        """Set the model whose vectors are wanted; those of another model are deleted, and all must be made again."""
         number = self.number(agent_id)
         if self._rows("SELECT 1 FROM agent WHERE number = ? AND model = ?", number, model):
             return
@@ -331,11 +332,11 @@ class Tables:
         self._change("UPDATE agent SET model = ? WHERE number = ?", model, number)
 
     def model(self, number: int) -> str:
-        """Return the model whose vectors an agent's documents have."""
+        """Return the model of the vectors of an agent's documents."""
         return str(self._rows("SELECT model FROM agent WHERE number = ?", number)[0][0])
 
     def list_lacking_vectors(self, number: int, limit: int) -> list[Candidate]:
-        """Documents of which a vector is to be made, the newest first."""
+        """Return documents without a vector, the newest first."""
         rows = self._rows(
             f"SELECT d.id, 0.0, {_PLACE} FROM document d INDEXED BY document_lacks CROSS JOIN source s"  # noqa: S608
             " ON s.id = d.source WHERE d.lacks AND s.agent = ? ORDER BY d.id DESC LIMIT ?",
@@ -344,9 +345,9 @@ class Tables:
         return [_candidate(row) for row in rows]
 
     def put_vectors(self, number: int, vectors: Iterable[tuple[int, bytes, bytes | None]]) -> None:
-        """Store what documents mean: of each its id, the digest of the text that was read, and the vector.
+        """Store the vectors of documents: for each its id, the digest of the text that was read, and the vector.
 
-        A document that is of another text by now is left as it is. Where there is no vector, none is asked for again.
+        A document whose text has changed is left as it is. Without a vector, none is asked for again.
         """
         for identity, digest, vector in vectors:
             if not self._rows("SELECT 1 FROM document WHERE id = ? AND digest = ? AND lacks", identity, digest):
@@ -357,11 +358,11 @@ class Tables:
             self._change("UPDATE document SET lacks = 0 WHERE id = ?", identity)
 
     def newest_vector(self, number: int) -> int:
-        """Return the id of the vector that was stored last; 0 where there is none."""
+        """Return the id of the vector that was stored last; 0 without one."""
         return self._number(f"SELECT coalesce(max(id), 0) FROM vectors_{number}")  # noqa: S608
 
     def vectors(self, number: int, since: int = 0) -> Iterator[list[Vector]]:
-        """Yield the vectors of all sources that have one newer than `since`, by their lines, in portions."""
+        """Yield the vectors of all sources with one newer than `since`, by their lines, in portions."""
         sql = (
             f"SELECT v.id, d.source, s.tier, d.day, v.vector FROM document d JOIN vectors_{number} v"  # noqa: S608
             " ON v.document = d.id JOIN source s ON s.id = d.source WHERE s.agent = ?"
@@ -382,7 +383,7 @@ class Tables:
                 yield portion
 
     def read_candidates(self, number: int, scores: Mapping[int, float]) -> list[Candidate]:
-        """Return the documents of these vectors, by id, with their scores; those that are gone are left out."""
+        """Return the documents of these vectors, by id, with their scores; deleted ones are left out."""
         rows = self._rows_of(
             f"SELECT d.id, v.id, {_PLACE} FROM vectors_{number} v JOIN document d ON d.id = v.document"  # noqa: S608
             " JOIN source s ON s.id = d.source WHERE v.id IN",
@@ -392,7 +393,7 @@ class Tables:
         return sorted(found, key=lambda one: (-one.score, one.id))
 
     def coverage(self, agent_id: str) -> Coverage:
-        """Return of how many of the texts that may have one an agent has a vector."""
+        """Return how many of an agent's texts have a vector, and how many could have one."""
         rows = self._rows(
             "SELECT count(*) FILTER (WHERE d.lacks = 0), count(d.lacks), a.model FROM agent a"
             " JOIN source s ON s.agent = a.number JOIN document d ON d.source = s.id WHERE a.id = ?",
@@ -408,7 +409,7 @@ class Tables:
     ) -> list[Candidate]:
         """Return the documents that match best, the best first; those with the quoted phrases before all others.
 
-        `weigh` gives what the score of a document is multiplied by for whose words it is.
+        `weigh` returns the factor of a document's score for its author.
         """
         scores = dict(self.matches(number).rank(query, where, max(_WIDTH, limit)))
         phrases = query.phrases
@@ -426,7 +427,7 @@ class Tables:
         return [found[one] for one in best if one in found]
 
     def match_terms(self, number: int, terms: Sequence[Term], ids: Sequence[int]) -> dict[int, set[str]]:
-        """Return which of the terms each of these documents holds, wherever."""
+        """Return the terms that each of these documents holds, in any column."""
         found: dict[int, set[str]] = {one: set() for one in ids}
         for term in terms if ids else ():
             for one in self.matches(number).find_holding((term,), ids):
@@ -434,7 +435,7 @@ class Tables:
         return found
 
     def matches(self, number: int) -> Matches:
-        """Return what tells how well an agent's documents match, the same one in all of the transaction."""
+        """Return the object that rates the matches of an agent's documents, the same one in the whole transaction."""
         if number not in self._matching:
             self._matching[number] = Matches(self._rows, number, self._counts)
         return self._matching[number]
@@ -449,7 +450,7 @@ class Tables:
         return {str(tier): int(count) for tier, count in rows}
 
     def require_sound(self) -> None:
-        """Look through all pages, and through the words of each agent."""
+        """Check all pages, and the words of each agent."""
         rows = [row[0] for row in self._rows("PRAGMA integrity_check(1)")]
         if rows != ["ok"]:
             raise DamagedError(str(rows[0]))
@@ -490,7 +491,7 @@ def _candidate(row: Sequence[Any]) -> Candidate:
 @lru_cache(maxsize=1024)
 def _require_day(day: object) -> None:
     try:
-        date.fromisoformat(day)  # type: ignore[arg-type]  # that is what is asked
+        date.fromisoformat(day)  # type: ignore[arg-type]  # this checks the form
     except (TypeError, ValueError) as error:
         raise DamagedError("a document cannot be read") from error
 

@@ -1,8 +1,8 @@
-"""Vectors in memory: which documents mean what is nearest to a question.
+"""Hold vectors in memory, and find the documents whose meaning is nearest to a question.
 
-A document's vector is the direction of what it says: whole numbers from -127 to 127, of which only the ratios count.
-A turn's is leant towards those of the turns beside it, which say what it is an answer to. All are looked through: first
-by the signs alone, by their Hamming distance, then the best of them by their cosine, as Yamada, Asai and Hajishirzi do
+A document's vector is a direction in integers from -127 to 127, of which only the ratios count. The vector of a turn
+leans towards those of its neighbours, which give its context. A search compares all vectors: first only the signs, by
+their Hamming distance, then the best ones by their cosine, as Yamada, Asai and Hajishirzi do
 (https://arxiv.org/abs/2106.00882).
 """
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from memoryd.index.matches import SearchFilter
     from memoryd.index.tables import Tables, Vector
 
-LEAN = 0.8  # of what it says itself is what its neighbours do, in all; what is found hardly changes from 0.3 to 1.2
-LEAST = 0.2  # of a cosine: below that two texts have nothing to do with each other
-_CLOSER = 1000  # at least that are compared by their cosine
+LEAN = 0.8  # weight of all neighbours relative to the text itself; results hardly change from 0.3 to 1.2
+LEAST = 0.2  # of a cosine: below this, two texts have nothing in common
+_CLOSER = 1000  # at least so many are compared by their cosine
 _BLOCK = 4096
-_ROOM = 8  # of what is held, the part that is kept free for more
+_ROOM = 8  # the part of the arrays that is kept free for more
 _WORD = 64  # dimensions whose signs are one number
 _NOTHING = 1e-9  # in a divisor that may be 0
 _ARRAYS = ("_ids", "_sources", "_tier", "_days", "_vectors")
 
 
 class Vectors:
-    """What is held of the vectors of agents; follows the tables by the ids of their rows."""
+    """Hold the vectors of agents; follow the tables by the ids of their rows."""
 
     def __init__(self) -> None:
         self._held: dict[int, _AgentVectors] = {}
@@ -40,7 +40,7 @@ class Vectors:
     def find_nearest(
         self, tables: Tables, number: int, vector: bytes, where: SearchFilter, limit: int
     ) -> dict[int, float]:
-        """Return the cosine of the vectors nearest to one, by their ids; none that is not near at all."""
+        """Return the cosine of the vectors nearest to one, by their ids, if they are near at all."""
         newest = tables.newest_vector(number)
         held = self._held.get(number)
         if held is None or held.newest > newest or held.size != len(vector):
@@ -51,7 +51,7 @@ class Vectors:
 
 
 class _AgentVectors:
-    """The vectors of one agent, in arrays with room at their end; what is out of date stays in them, without an id."""
+    """Hold the vectors of one agent, in arrays with free room at the end; outdated ones stay in them, without an id."""
 
     def __init__(self, size: int) -> None:
         import numpy as np
@@ -59,18 +59,18 @@ class _AgentVectors:
         self.newest = 0
         self.size = size
         self._count = 0
-        self._tiers: dict[str, int] = {}  # by name, the number that stands for it
-        self._ids = np.empty(0, np.int64)  # 0 where it is out of date
+        self._tiers: dict[str, int] = {}  # by name, the number of a tier
+        self._ids = np.empty(0, np.int64)  # 0 for an outdated one
         self._sources = np.empty(0, np.int64)
         self._tier = np.empty(0, np.int8)
-        self._days = np.empty(0, np.int32)  # as date.toordinal, 0 where it has none
+        self._days = np.empty(0, np.int32)  # as date.toordinal, 0 without a day
         self._vectors = np.empty((0, size), np.int8)
         self._signs = [np.empty(0, np.uint64) for _ in range(size // _WORD)]
 
     # --- as the tables have it --------------------------------------------------------------------------------------
 
     def follow(self, tables: Tables, number: int, newest: int) -> None:
-        """Read the sources that have vectors newer than those that are held, all of them anew."""
+        """Read all vectors of the sources that have newer ones than those held."""
         import numpy as np
 
         before = self._count
@@ -137,7 +137,7 @@ class _AgentVectors:
         else:
             places = np.flatnonzero(allowed)
         chosen = self._vectors[places].astype(np.float32)
-        # Not by BLAS, whose threads keep a core busy for a while after each product.
+        # BLAS is not used, because its threads keep a core busy for a while after each product.
         cosine = np.einsum("ij,j->i", chosen, asked)
         cosine /= np.sqrt(np.einsum("ij,ij->i", chosen, chosen) * np.einsum("i,i->", asked, asked)) + _NOTHING
         best = np.argsort(-cosine, kind="stable")[:limit]
@@ -156,14 +156,14 @@ class _AgentVectors:
 
 
 def _signs(vectors: NDArray[Any]) -> NDArray[np.uint64]:
-    """Return a bit for each dimension, whether it is above zero: a row of each vector's first 64, then the next …"""
+    """Return a bit for each dimension, set if it is above zero: a row of each vector's first 64, then the next …"""
     import numpy as np
 
     return np.packbits(vectors > 0, axis=1).view(np.uint64).T
 
 
 def _lean(vectors: NDArray[np.int8], groups: NDArray[np.int64]) -> None:
-    """Lean each vector towards those beside it in its group, in place; in blocks, since as fractions they are large."""
+    """Lean each vector towards its neighbours in its group, in place; in blocks, because fractions need much memory."""
     import numpy as np
 
     count = len(vectors)

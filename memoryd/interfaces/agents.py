@@ -54,7 +54,7 @@ def _describe_nothing(agent: Agent) -> str:
 def connect(call: Call, /, tool: str, project: bool, agent_id: str | None, **how: bool) -> None:  # noqa: FBT001
     """Connect an agent: claude-code, codex, gemini, opencode, openclaw, pi or aider. Shows the changes first.
 
-    The connection serves all agents of the configuration: the folder of a session chooses the agent.
+    The connection serves all agents of the configuration. The folder of a session decides which agent it belongs to.
     """
     import os
 
@@ -86,8 +86,8 @@ def hook(arguments: tuple[str, ...]) -> int:
 
 
 @click.command()
-@click.option("--yes", "-y", "is_yes", is_flag=True, help="Take everything that is found, and do not ask.")
-@click.option("--project", "projects", multiple=True, metavar="DIR", help="Take only this project; can be repeated.")
+@click.option("--yes", "-y", "is_yes", is_flag=True, help="Use all agents and projects that are found, without asking.")
+@click.option("--project", "projects", multiple=True, metavar="DIR", help="Use only this project; can be repeated.")
 @click.option(
     "--memory", type=click.Choice(["workspace", "state"]), default="workspace", show_default=True,
     help="Keep the memory in each project, or in the state folder.",
@@ -96,10 +96,10 @@ def hook(arguments: tuple[str, ...]) -> int:
 @click.option("--remove", is_flag=True, help="Remove configuration, connections and service; your memory stays.")
 @click.pass_obj
 def init(call: Call, /, *, remove: bool, **answers: Any) -> None:
-    """Find the agents on this machine, and give each project its memory. A second run adds what is new.
+    """Find the agents on this machine, and give each project its memory. A second run adds new agents and projects.
 
-    Shows the projects first and asks which to take. Then writes the configuration, connects the agents, and starts the
-    daemon. Until you agree, it reads only the first records of each session, to find its folder.
+    Shows the projects first and asks which ones to use. Then writes the configuration, connects the agents, and starts
+    the daemon. Until you agree, it reads only the first records of each session, to find its folder.
     """
     from memoryd.interfaces import init as setup
 

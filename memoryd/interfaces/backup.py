@@ -60,7 +60,7 @@ def restore(settings: Settings, path: Path) -> dict[str, Any]:
         )
         erased = list_erasing(one for one in lines if one["seq"] > seq)
         kept = exchange_files(folder, state, NAMES, SIDES, f"memoryd.replaced-{stamp}")
-    if erased:  # what was taken out since the backup goes again, before anybody looks
+    if erased:  # text that was erased since the backup is removed again, before anybody reads it
         with open_app(settings) as app:
             for run_id in sqlite.read(app.engine, query.fetch_column, _SCRUBS, rescrub.KIND):
                 app.runner.run_next(only=run_id)

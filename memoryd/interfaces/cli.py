@@ -105,7 +105,7 @@ def run(call: Call, once: bool, wait: timedelta | None) -> None:  # noqa: FBT001
 @click.option("--keep", type=click.Path(path_type=Path), metavar="DIR", help="The folder for the scratch workspace.")
 @passed
 def demo(call: Call, keep: Path | None) -> None:
-    """Replay a sample session under a live daemon and show the memory it leaves."""
+    """Replay a sample session under a live daemon and show the resulting memory."""
     from memoryd.interfaces import demo as show
 
     show.run(call.output, keep)
@@ -141,14 +141,14 @@ def job() -> None:
 @click.option(
     "--force",
     is_flag=True,
-    help="Also process ended sessions (sleep); run even if nothing is new (dream), the core is small (refine) or the"
+    help="Also process ended sessions (sleep); run even if nothing is new (dream), MEMORY.md is small (refine) or the"
     " same input was rejected (dream, refine, dedup).",
 )
 @click.option(
     "--lookback-days", type=click.IntRange(1, 3650), metavar="N", help="Read the last N days, today included (dream)."
 )
 @click.option("--mode", type=click.Choice(["normal", "dedup", "strict"]), help="Limit the changes (refine).")
-@click.option("--dry-run", is_flag=True, help="Show what the job would ask or write, from what was read so far.")
+@click.option("--dry-run", is_flag=True, help="Show what the job would ask or write, based on the turns read so far.")
 @passed
 def job_run(call: Call, /, kind: str, agent_id: str | None, dry_run: bool, **how: Any) -> None:  # noqa: FBT001
     """Run a job now and wait for it, for the agent of the current folder or for all.
@@ -387,7 +387,7 @@ def config_show(call: Call) -> None:
 @config.command("default")
 @passed
 def config_default(call: Call) -> None:
-    """Print a configuration file with every key, its default and its reason."""
+    """Print a configuration file with every key, its default and its meaning."""
     from memoryd.interfaces.cli_config import render_default
 
     text = render_default(user_folder("state"))
@@ -427,7 +427,7 @@ def main(arguments: Sequence[str] | None = None, group: click.Group = cli, name:
     code = _main(_globals_first(given), group, name)
     try:
         sys.stdout.flush()
-    except OSError:  # reported already; what is left in the buffer would fail once more at the end of Python
+    except OSError:  # reported already; the rest of the buffer would fail once more at the end of Python
         _discard_output()
         code = code or UNWRITTEN
     sys.exit(code)

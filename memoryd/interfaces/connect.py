@@ -124,7 +124,7 @@ class ConnectableTool:
 
     edits: Callable[[ConnectTarget], Sequence[Edit]]
     next: Sequence[str]  # for all of them
-    served: Sequence[str] = ()  # for its MCP server; empty where it has none
+    served: Sequence[str] = ()  # for its MCP server; empty without one
     in_project: bool = True  # whether it has a configuration of a project
     shared: Sequence[str] = ()  # for an MCP server that a project's own file names
     loads: bool = False  # whether its own file has the memory loaded, with no hook that asks whose session it is

@@ -327,7 +327,7 @@ def _model(settings: Settings, _now: datetime) -> Iterator[Check]:
     if settings.llm.provider == FLEET:
         yield Check("model", OK, "llm.provider is fleet: the fleet's workers have the model and its key")
         return
-    from memoryd.llm.probe import probe  # the client's library is dear to import
+    from memoryd.llm.probe import probe  # the client's library is expensive to import
 
     # What to do about each answer of llm.probe.Answer, by its name.
     hints = json.loads(resources.files("memoryd.interfaces").joinpath("model_hints.json").read_text("utf-8"))

@@ -32,10 +32,10 @@ _WITHHELD = {
 @agent_option
 @passed
 def blame(call: Call, target: str, agent_id: str | None) -> None:
-    """Show the turns that a line of memory came from, and each change since.
+    """Show the turns that a line of memory came from, and each later change.
 
-    Takes a line as `search` prints it (MEMORY.md:12, memory/2026-03-04.md:7, RECENT.md:9) or the id of a memory. The
-    path of a file in another folder chooses the agent.
+    Takes a line as `search` prints it (MEMORY.md:12, memory/2026-03-04.md:7, RECENT.md:9) or the id of a memory. If the
+    file is in another folder, the agent is that of the folder.
     """
     from memoryd.requests import blame as tracing
 

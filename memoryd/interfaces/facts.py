@@ -45,7 +45,7 @@ def facts_list(call: Call, settings: Settings, agent: Agent, query: str | None, 
     found = store.all() if query is None else store.search(query, sys.maxsize)
     rows = [as_row(fact) for fact in found if category in {None, fact.category}]
     if query is not None:
-        access.require(settings, agent, "facts list --query")  # which facts hold a word says what they hold
+        access.require(settings, agent, "facts list --query")  # the facts that hold a word show their content
     rows = access.show_rows(settings, agent, "facts list", rows, "content", "category")
     lines = [
         f"{row['id']} [{row['category']} | {row['confidence']:.2f}] {one_line(access.text_of(row['content'], row))}"
@@ -89,7 +89,7 @@ def facts_add(call: Call, settings: Settings, agent: Agent, text: str, category:
 @click.option("--confidence", type=float, help="From 0 to 1.")
 @of_agent
 def facts_edit(call: Call, settings: Settings, agent: Agent, fact_id: str, **change: Any) -> None:
-    """Change the given fields of a fact, and no other."""
+    """Change only the given fields of a fact."""
     if all(one is None for one in change.values()):
         raise click.UsageError("say what to change: --content, --category or --confidence")
     full = _full_id(call, settings, agent, fact_id)

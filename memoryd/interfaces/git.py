@@ -17,13 +17,13 @@ FAILED = 1
 
 @click.group("git")
 def git() -> None:
-    """Let git see an agent's memory files, or keep them out."""
+    """Let git see an agent's memory files, or hide them from git."""
 
 
 @git.command("track")
 @of_agent
 def track(call: Call, settings: Settings, agent: Agent) -> None:
-    """Let git see the memory files; refuses while one holds a secret or is private. Commits nothing."""
+    """Let git see the memory files, unless one of them holds a secret or is private. Commits nothing."""
     from memoryd.requests import git as requests
 
     with call.output.busy("looking for secrets"):
@@ -34,7 +34,7 @@ def track(call: Call, settings: Settings, agent: Agent) -> None:
 @git.command("untrack")
 @of_agent
 def untrack(call: Call, settings: Settings, agent: Agent) -> None:
-    """Keep the memory files out of git again."""
+    """Hide the memory files from git again."""
     from memoryd.requests import git as requests
 
     told = requests.untrack(settings, agent)

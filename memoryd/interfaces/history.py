@@ -43,7 +43,7 @@ def import_command(
     """Import the history of your agents: read old sessions, the newest first, and write them to memory.
 
     Each session goes to the daily file of its own date. At the end, a dream merges these files into MEMORY.md. Live
-    sessions go first. You may stop it at any time: the daemon continues, or you run the command again.
+    sessions have priority. You may stop the import at any time: the daemon continues it, or you run the command again.
     """
     from memoryd.requests import history, waiting
 

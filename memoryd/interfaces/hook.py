@@ -43,12 +43,12 @@ START, PROMPT, COMPACT, END = EVENTS = ("session-start", "prompt", "pre-compact"
 class Dialect(NamedTuple):
     """Describe the form of the answer that a tool expects."""
 
-    names: dict[str, str] | None  # what it calls the events that take context, in JSON; None: plain text
+    names: dict[str, str] | None  # the tool's names for events that take context, in JSON; None: plain text
     units: int | None = None  # UTF-16 code units of context that it takes whole
     files: bool = True  # False: it loads the memory files itself
-    nothing: str = ""  # what stands for no answer
-    keeps: bool = True  # False: what is told of a prompt is gone with the next one
-    tag: str = ""  # of what hooks told at the start, where a prompt may begin with that
+    nothing: str = ""  # the form of an empty answer
+    keeps: bool = True  # False: text injected with a prompt is gone at the next one
+    tag: str = ""  # of text that hooks injected at the start, if a prompt may begin with it
 
 
 # Claude Code: code.claude.com/docs/en/hooks. Codex reads the same shape (codex-rs/hooks/src/engine/output_parser.rs),
@@ -92,7 +92,7 @@ def main(arguments: Sequence[str]) -> int:
     state_dir, nothing = "", ""
     told = {"tool": "", "what": ""}
     try:
-        # First of all, so that whatever fails then can be told where it is looked for.
+        # First of all, so that a later failure can be logged in the right place.
         state_dir = os.path.dirname(_option(arguments, "--socket", ""))  # noqa: PTH120
         nothing = DIALECTS[arguments[0]].nothing if arguments and arguments[0] in DIALECTS else ""
         with _in_time():
@@ -191,7 +191,7 @@ def _answer(hook: Hook, payload: dict[str, Any]) -> str:
 
 def _text(payload: dict[str, Any], name: str) -> str | None:
     value = payload.get(name)
-    # JavaScript leaves half a character where it cuts a text, which no database takes.
+    # JavaScript leaves half a character where it cuts a text; no database accepts it.
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) else None
 
 

@@ -38,14 +38,14 @@ from memoryd.running.hook_events import HookEvent, HookEventKind, session_of
 from memoryd.scrub.policy import Policy
 from memoryd.worker.client import Worker
 
-PROMPT_TOKENS = 500  # of what is told beside a prompt
+PROMPT_TOKENS = 500  # of the text that is added to a prompt
 PROMPT_HITS = 3
-_LOOKED_AT = 10  # hits of which these are chosen
+_LOOKED_AT = 10  # hits from which these are chosen
 # Whose words are told unasked; not what tools put out, which is text from outside. None: what is in files and facts.
 _UNASKED = frozenset({None, "user", "assistant", "subagent"})
-_INDEX_SECONDS = 0.5  # for what the index has not taken in yet; an agent waits
+_INDEX_SECONDS = 0.5  # for texts that are not indexed yet; an agent waits
 _PLAIN_ID = re.compile(r"[0-9a-fA-F-]{32,36}|ses_[0-9A-Za-z]{10,40}")  # as agents make them up: no secret, and short
-_SESSIONS = 200  # of which it is remembered what they were told
+_SESSIONS = 200  # sessions whose injected texts are remembered
 _PROJECTS = 4  # of an agent, the last ones, for whose sessions the text is prepared
 _LOOK_SECONDS = 60.0  # between two preparations if nothing was written: the day may have changed
 _AT_ONCE = 5.0  # seconds within which the same start comes from two hooks, a user's and a project's
@@ -62,7 +62,7 @@ class _InjectionRequest(NamedTuple):
 class _LastInjection(NamedTuple):
     text: str
     at: float  # monotonic, seconds
-    source: str | None = None  # of a start that nothing was told behind
+    source: str | None = None  # of a start after which nothing was injected
 
 
 class HookAnswerer:
@@ -160,7 +160,7 @@ class HookAnswerer:
         return contexts.list_new_parts(contexts.parts_of(about), self._known_to(agent, request))[:PROMPT_HITS]
 
     def _suggest(self, agent: Agent, request: Mapping[str, Any]) -> list[Part]:
-        """Return what a session is told once: that a limit is near, and who asks to read the memory."""
+        """Return the text that a session gets once: that a limit is near, and who asks to read the memory."""
         own = self._own(agent, request)
         row = None if own is None else sqlite.read(self._app.engine, turns.session_row, own)
         settings = self._app.settings
@@ -177,7 +177,7 @@ class HookAnswerer:
         return [*self._ask_for(agent, own), *([Part("memoryd", text[0].upper() + text[1:])] if new else [])]
 
     def _ask_for(self, agent: Agent, own: str | None) -> list[Part]:
-        """Return the requests to read the memory that a session was not told of yet."""
+        """Return the requests to read the memory that a session has not got yet."""
         notices = {(own or agent.id, name): line for name, line in access.list_notices(self._app.settings, agent)}
         new = {key: line for key, line in notices.items() if key not in self._suggested}
         self._suggested.update(dict.fromkeys(new))
@@ -362,7 +362,7 @@ class HookAnswerer:
 
 def _read_request(agent: Agent, request: Mapping[str, Any], own: str | None) -> _InjectionRequest:
     units, folder = request.get("units"), request.get("cwd")
-    # Whose project it is, nobody knows without a folder: then it gets what is of no project alone.
+    # Without a folder, the project is unknown: the session gets only texts that belong to no project.
     root = projects.find_root(folder, agent) if isinstance(folder, str) and folder else projects.OTHER
     files = bool(request.get("files", True))
     return _InjectionRequest(agent.id, files, units if isinstance(units, int) else None, Asker(own, root))

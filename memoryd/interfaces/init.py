@@ -1,6 +1,6 @@
 """Set memoryd up in one step: `memoryd init` finds agents and projects, and writes configuration, connections, service.
 
-A second run adds what is new. `--remove` takes out all that earlier runs wrote, but no memory.
+A second run adds new agents and projects. `--remove` takes out all that earlier runs wrote, but no memory.
 """
 
 import contextlib
@@ -38,7 +38,7 @@ _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 
 
 class InitAnswers(NamedTuple):
-    """Hold what a person passed instead of answering questions."""
+    """Hold a person's answers from the command line."""
 
     is_yes: bool
     projects: Sequence[str]  # empty: ask, or all
@@ -113,7 +113,7 @@ def _list_installed(machine: Machine) -> list[str]:
 def _choose(
     call: Call, candidates: Sequence[FoundOffer], answers: InitAnswers, installed: Sequence[str]
 ) -> tuple[bool, list[FoundOffer]]:
-    """Return whether all is taken, what comes later too, and which of the candidates."""
+    """Return whether all candidates are accepted, whether later ones are too, and which are accepted now."""
     fresh = [one for one in candidates if one.is_new]
     if answers.projects:
         return False, _choose_named(candidates, answers.projects, installed)
@@ -133,7 +133,7 @@ def _choose(
 def _choose_named(
     candidates: Sequence[FoundOffer], projects: Sequence[str], installed: Sequence[str]
 ) -> list[FoundOffer]:
-    """Return what is new in projects that were named; one without a session may get them from any program."""
+    """Return the new parts of the named projects; a project without a session may get them from any program."""
     folders = {discovery.find_project_folder(Path(path), Path.home()) for path in projects}
     chosen = [one for one in candidates if one.is_new and one.found.folder in folders]
     now = datetime.now(UTC)
@@ -147,7 +147,7 @@ def _choose_named(
 
 
 def _parse_numbers(text: str, most: int) -> list[int]:
-    """Return the numbers that an answer names, from 1 to `most`; ValueError if it is none."""
+    """Return the numbers that an answer names, from 1 to `most`; ValueError for any other answer."""
     words = re.split(r"[\s,]+", text.strip())
     if words == ["all"]:
         return list(range(1, most + 1))
@@ -238,7 +238,7 @@ def _list_places(name: str, settings: Settings, machine: Machine) -> list[connec
 
 
 def _start_service(call: Call, settings: Settings) -> str:
-    """Install and start the service, or a process where there is no service manager; return what runs."""
+    """Install and start the service, or a process without a service manager; return the name of what runs."""
     if pid := daemon_client.ask_data(settings.state_dir, "ping").get("pid"):
         os.kill(pid, signal.SIGHUP)
         call.output.say(f"reloaded  the running daemon (pid {pid})")

@@ -1,4 +1,4 @@
-"""Edits of a tool's files. In JSON all that is not memoryd's keeps its value, its order and the file's indentation.
+"""Edit a tool's JSON files. Everything that is not memoryd's keeps its value, its order and the file's indentation.
 
 The list of MCP servers of Claude Code, Gemini CLI, OpenCode and OpenClaw:
 
@@ -35,7 +35,7 @@ from memoryd.interfaces.mcp_server import NAME, McpServer
 OPENCODE = "mcp"
 OPENCLAW = "mcp.servers"
 _PATIENCE = {OPENCODE: {"timeout": 30_000}, OPENCLAW: {"connectionTimeoutMs": 30_000}}  # milliseconds
-_DEEPEST = 200  # what no settings are; the interpreter's own end is not far behind
+_DEEPEST = 200  # no settings are so deep; the interpreter's own limit is not much higher
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _TOO_DEEP = "is nested more deeply than any settings are"
 _INDENT = re.compile(r"^([ \t]+)\S", re.MULTILINE)
@@ -100,13 +100,13 @@ class JsonEdit(Edit):
 
     @abstractmethod
     def take_from(self, document: dict[str, Any]) -> bool:
-        """Remove memoryd's part and what is then empty; return False if it was not there."""
+        """Remove memoryd's part and containers that are then empty; return False if it was not there."""
 
     def put(self, old: bytes | None) -> bytes:
         document = self.read(old)
         before = json.dumps(document)
         with self.expect_shape():
-            self.take_from(json.loads(before))  # what it could not be taken from again, it is not put into
+            self.take_from(json.loads(before))  # a part that could not be removed again is not added
             self.put_into(document)
         return old if old is not None and json.dumps(document) == before else _write_document(document, old)
 
@@ -199,8 +199,8 @@ def _drop_empty(document: dict[str, Any], keys: Sequence[str]) -> None:
 class JsonServers(JsonEdit):
     """One entry of the list of MCP servers."""
 
-    key: str  # what the list is called, with dots where it lies in others
-    server: McpServer  # what the entry starts
+    key: str  # the name of the list, with dots if it is inside others
+    server: McpServer  # the server that the entry starts
 
     def put_into(self, document: dict[str, Any]) -> None:
         servers = self._servers(document)

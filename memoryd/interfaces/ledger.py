@@ -56,7 +56,7 @@ def core_journal(call: Call, settings: Settings, agent: Agent) -> None:
 @core.command("limits")
 @of_agent
 def core_limits(call: Call, settings: Settings, agent: Agent) -> None:
-    """Show when the core is refined, and how much of its deletion limit is used."""
+    """Show when MEMORY.md is refined, and how much of its deletion limit is used."""
     from memoryd.requests import lists
 
     told = lists.list_thresholds(settings, agent)
@@ -306,7 +306,7 @@ def _files(receipt: dict[str, Any]) -> list[str]:
 
 
 def _text_in(state: str | None) -> str | None:
-    """Return the text of a memory in a state; None where it is not there."""
+    """Return the text of a memory in a state; None if it has none."""
     from memoryd.ledger.memory import from_json
 
     memory = None if state is None else from_json(state)

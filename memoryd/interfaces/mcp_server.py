@@ -60,7 +60,7 @@ def words_of(entry: object) -> list[str]:
 
 
 def _parse_config(words: Sequence[str]) -> Path | None:
-    """Return the configuration that a command line of `memoryd mcp` names; None if it is none."""
+    """Return the configuration in a command line of `memoryd mcp`; None for any other command."""
     if "mcp" not in words or not any(Path(word).name == NAME for word in words):
         return None
     return next((Path(value) for name, value in pairwise(words) if name == "--config"), None)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from memoryd.interfaces.service import Service
 
 _launchd = click.option("--launchd", is_flag=True, default=sys.platform == "darwin", help="Use launchd (macOS).")
-_system = click.option("--system", is_flag=True, help="Use a service of the machine, not of your session.")
+_system = click.option("--system", is_flag=True, help="Use a service for the whole machine, not for your user.")
 
 
 _check = click.option("--check", is_flag=True, help="Exit with 1 if there is an alarm, or the daemon is stopped.")
@@ -25,9 +25,9 @@ _check = click.option("--check", is_flag=True, help="Exit with 1 if there is an 
 
 @click.command()
 @click.option(
-    "--all", "everything", is_flag=True, help="Show all about each agent, with all sessions, not the newest 20."
+    "--all", "everything", is_flag=True, help="Show all details of each agent, and all sessions, not only 20."
 )
-@click.option("--agent", "agent_id", metavar="ID", help="Show all about this agent, and no alarms of other agents.")
+@click.option("--agent", "agent_id", metavar="ID", help="Show all details of this agent, but no alarms of others.")
 @_check
 @click.pass_obj
 def status(call: Call, everything: bool, agent_id: str | None, check: bool) -> int:  # noqa: FBT001
@@ -45,7 +45,7 @@ def status(call: Call, everything: bool, agent_id: str | None, check: bool) -> i
         told = {} if state_dir is None else daemon_client.ask_data(state_dir, "status")
         error.data = data = shown.of_agent(told, agent_id)
         if data and not call.output.json:
-            with contextlib.suppress(KeyError, TypeError, AttributeError):  # one of another version tells otherwise
+            with contextlib.suppress(KeyError, TypeError, AttributeError):  # another version's answer has another form
                 call.output.result(data, lambda: view.list_parts(data, at_length=at_length))
         raise
     if agent_id is not None:

@@ -104,7 +104,7 @@ def one_line(value: object) -> str:
 
 def render(parts: Sequence[Any]) -> str:
     """Return lines and tables as text: on a terminal coloured (unless NO_COLOR is set) and fitted to its width."""
-    from rich.console import Console  # dear to import: only where something is printed
+    from rich.console import Console  # expensive to import: only for printing
 
     is_terminal = sys.stdout.isatty()
     console = Console(

@@ -68,7 +68,7 @@ class Memory:
     """
 
     def __init__(self, workspace: str | os.PathLike[str], config_file: str | os.PathLike[str] | None = None) -> None:
-        """Find the agent in the configuration; where none names this folder, use the defaults for it.
+        """Find the agent in the configuration; if none names this folder, use the default settings.
 
         The state of a folder without a configuration is in the user's state folder (`platformdirs.user_state_dir`). A
         configuration that names the folder later has a `state_dir` of its own.
@@ -366,7 +366,7 @@ class MemorySessions(_OfAgent):
         return sessions.start(self._settings, self._agent, tags=tags, tasks=tasks, project=project, private=private)
 
     def append(self, role: str, text: str, **more: str) -> dict[str, Any]:
-        """Append what the `user`, the `agent` or a `tool` said; `more` is its `tool`, `summary` or `session_id`."""
+        """Append a message of the `user`, the `agent` or a `tool`; `more` is its `tool`, `summary` or `session_id`."""
         return sessions.append(self._settings, self._agent, role, text, **more)
 
     def end(self, session_id: str | None = None, *, consolidate: bool = False) -> dict[str, Any]:
@@ -409,7 +409,7 @@ class MemoryFacts(_OfAgent):
     def update(
         self, fact_id: str, content: str | None = None, category: str | None = None, confidence: float | None = None
     ) -> None:
-        """Change the given fields of a fact, and no other."""
+        """Change only the given fields of a fact."""
         with memory_changes.fact_store(self._settings, self._agent, "facts edit") as store:
             store.update(fact_id, content, category, confidence)
 
@@ -457,7 +457,7 @@ class MemoryCore(_OfAgent):
         return reads.ask(database, reads.core_memories, self._agent.id) if database.exists() else []
 
     def list_ended(self) -> Sequence[dict[str, Any]]:
-        """Return the core memories that have ended, the last first, each with what it became."""
+        """Return the core memories that have ended, the last first, each with its outcome."""
         return self._list_memories("python: core ended", kind="core", ended=True)
 
     def journal(self) -> Sequence[dict[str, Any]]:

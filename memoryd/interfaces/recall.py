@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from memoryd.config import Agent, Settings
 
 
-_WEAK = 0.25  # of what was asked, that the best hit must hold
+_WEAK = 0.25  # share of the query that the best hit must hold
 
 
 def _day(_context: click.Context, option: click.Parameter, text: str | None) -> date | None:
@@ -119,7 +119,7 @@ def save_command(call: Call, settings: Settings, agent: Agent, text: str) -> Non
     "--replace",
     type=text_file,
     metavar="FILE",
-    help="Replace MEMORY.md by FILE (- is standard input). Memories that FILE leaves out end, if the guards allow it.",
+    help="Replace MEMORY.md with FILE (- is standard input). Memories that FILE lacks end, if the guards allow it.",
 )
 def update_command(call: Call, settings: Settings, agent: Agent, append: str | None, replace: Path | None) -> None:
     """Change MEMORY.md through the guards; `memoryd rollback RUN` restores the old text."""

@@ -23,7 +23,7 @@ from memoryd.errors import ConfigError, StateError
 from memoryd.files import unit
 from memoryd.files.folders import make_private_dir
 
-PATIENCE = "30s"  # longer than a daemon that is told to stop may take
+PATIENCE = "30s"  # longer than a stopping daemon may take
 LINGER = "it ends when you log out and starts when you log in; loginctl enable-linger keeps it running"
 LABEL = "dev.memoryd.daemon"
 SYSTEM_FOLDER = Path("/etc/systemd/system")

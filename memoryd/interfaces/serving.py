@@ -115,7 +115,7 @@ def _inject(app: App, request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _get_open_agent(app: App, request: Mapping[str, Any]) -> Agent:
-    """Return the agent that a request names if all of its memory is open to whoever asks here."""
+    """Return the agent that a request names if all of its memory is open to the caller here."""
     _require_same(app, request)
     agent = app.settings.get_agent(request["agent"])
     if agent.privacy != "open" or not is_owner(agent.workspace):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from memoryd.config import Agent, Settings
 
 SESSION = "MEMORYD_SESSION"
-_SIGNALED = 128  # what a shell adds to the number of the signal that ended a command
+_SIGNALED = 128  # a shell adds this to the number of the signal that ended a command
 
 
 @click.group()
@@ -112,7 +112,8 @@ def _run_inside(settings: Settings, agent: Agent, session_id: str, command: tupl
 def session_append(call: Call, settings: Settings, agent: Agent, role: str, text: str, **given: Any) -> None:
     """Append a message of the user or the agent, or output of a tool, to the current session; - is standard input.
 
-    Start a session if none is open. The text /exit of the user ends it, /exit --consolidate also writes it to memory.
+    Start a session if none is open. The user's text /exit ends the session; /exit --consolidate also writes it to
+    memory.
     """
     from memoryd.requests import sessions
 

@@ -26,7 +26,7 @@ _WHY = 120  # characters of why a run ended so; `job show` has all of it
 _MIB = 1024 * 1024
 _ALARM, _WAITS, _WELL, _OFF = "bold red", "yellow", "green", "dim"
 _NEEDS = (_ALARM, _WAITS, _WELL, _OFF)  # the order of the table
-_DISK = ("database", "index", "log", "copies", "other")  # the kinds of `files.state_files`, which is dear to import
+_DISK = ("database", "index", "log", "copies", "other")  # the kinds of `files.state_files`, which is slow to import
 _GOOD = frozenset({"succeeded", "skipped"})
 _COLUMNS = ("agent", "state", "context", "last turn", "core", "last run")
 
@@ -72,7 +72,7 @@ def _answer(data: Mapping[str, Any], when: _Tell) -> Text:
 
 
 def _overview(data: Mapping[str, Any]) -> str:
-    """Return what is said of all agents together: the import of their history, spend and disk."""
+    """Return the lines about all agents together: the import of their history, spend and disk."""
     left, spend = sum(agent.get("left_as_history", 0) for agent in data["agents"]), data["spend"]
     imports = ((agent["id"], agent["import"]) for agent in data["agents"] if agent.get("import"))
     parts = [f"import of {name} {ImportProgress(**found)}" for name, found in imports][:1]

@@ -29,14 +29,14 @@ MARK = "  # memoryd"
 _READ = re.compile(r"^read[ \t]*:[ \t]*(.*)$", re.MULTILINE)
 _ITEM = re.compile(r"([ \t]*)- \S")
 _KEY = "mcp_servers"
-_PATIENCE = {"startup_timeout_sec": 30}  # three times what it is else: a busy machine takes ten to start Python
+_PATIENCE = {"startup_timeout_sec": 30}  # three times the default: a busy machine takes ten seconds to start Python
 
 
 @dataclass(frozen=True, slots=True)
 class AiderConf(Edit):
     """One entry of the list `read`."""
 
-    memory: Path  # what is to be read
+    memory: Path  # the file to read
 
     def put(self, old: bytes | None) -> bytes:
         text = self.text(old)
@@ -78,7 +78,7 @@ class AiderConf(Edit):
 class TomlServers(Edit):
     """Add or remove one table of the list."""
 
-    server: McpServer  # what the table starts
+    server: McpServer  # the server that the table starts
 
     def put(self, old: bytes | None) -> bytes:
         text = self.text(old)

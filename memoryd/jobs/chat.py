@@ -1,4 +1,4 @@
-"""Compression of a chat API's list of messages: the strategies of `compress`, on whole messages."""
+"""Compress a chat API's list of messages: the strategies of `compress`, applied to whole messages."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -7,9 +7,10 @@ from memoryd.jobs.compress import PROGRESSIVE, CountTokens, check_strategy, choo
 from memoryd.transcripts import chat
 from memoryd.transcripts.turn import Origin, Role, StoredTurn, TurnKind
 
-# What frames a message, at most: cookbook.openai.com/examples/how_to_count_tokens_with_tiktoken_for_chat_completions
+# The most tokens of a message's frame:
+# cookbook.openai.com/examples/how_to_count_tokens_with_tiktoken_for_chat_completions
 MESSAGE_TOKENS = 4
-PICTURE_TOKENS = 1105  # of the largest image, in the words of OpenAI's guide to vision; other media are taken for one
+PICTURE_TOKENS = 1105  # of the largest image, by OpenAI's guide to vision; other media count the same
 
 
 def compress(
@@ -21,14 +22,15 @@ def compress(
     count_tokens: CountTokens,
     summarize: Callable[[list[dict[str, Any]]], str] = lambda _: "",
 ) -> list[dict[str, Any]]:
-    """Return the messages that stand for a list within `budget_tokens`, in their order, as a chat API takes them.
+    """Return the messages that replace a list within `budget_tokens`, in their order, in the form of a chat API.
 
-    System messages stay, and so does the newest other one; a call and its results stay or go together; results without
-    their call go. The summary, where there is room for it, comes first, as a message of the system's. `summarize` makes
-    one of the messages that `progressive-summary` leaves out, if none is given.
+    System messages stay, and so does the newest other message. A call and its results stay or go together. Results
+    without their call go. If there is room, the summary comes first, as a system message. If no summary is given,
+    `summarize` makes one of the messages that `progressive-summary` leaves out.
 
     Raises:
-        ValueError: the messages, the budget, which must fit the system's and the newest, or the strategy is none.
+        ValueError: the messages or the strategy are invalid, or the budget does not fit the system messages and the
+            newest one.
     """
     if isinstance(budget_tokens, bool) or not isinstance(budget_tokens, int) or budget_tokens <= 0:
         raise ValueError("budget: expected a whole number of tokens above 0")
@@ -57,7 +59,7 @@ def compress(
 def _find_room(
     given: chat.WholeMessages, turns: Sequence[StoredTurn], tokens: Sequence[int], budget: int
 ) -> tuple[int, int]:
-    """Return the tokens left by the system's messages, and those of the newest other one with all that goes with it."""
+    """Return the tokens left by the system messages, and those of the newest other message with its calls."""
     room = budget - system_tokens(turns, tokens)
     if room < 0:
         raise ValueError(f"budget: the system messages alone take {budget - room} tokens of {budget}")
@@ -71,7 +73,7 @@ def _find_room(
 
 
 def _turn(given: chat.WholeMessages, place: int) -> StoredTurn:
-    """Return a message as the turn that the strategies choose from."""
+    """Return a message as a turn, from which the strategies choose."""
     message, group = given.messages[place], given.group[place]
     role = chat.role_of(message)
     is_call = group in given.calls

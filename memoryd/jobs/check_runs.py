@@ -1,4 +1,4 @@
-"""Check runs: which commands run tests or a linter, and what their output says came of it."""
+"""Recognise commands that run tests or a linter, and read the result from their output."""
 
 import re
 
@@ -10,7 +10,7 @@ _TESTERS_LIST = """
 pytest py.test unittest tox nox jest vitest mocha ava jasmine rspec phpunit ctest nextest gotestsum bats trial behave
 """
 _TESTERS = frozenset(_TESTERS_LIST.split())
-# A script or target that runs tests or a linter, behind what runs scripts.
+# A script or target that runs tests or a linter, after the name of its runner.
 _RUNS_SCRIPTS_LIST = """
 npm pnpm yarn bun make just mise task rake gradle gradlew mvn mvnw dotnet mix cargo go swift deno node playwright
 cypress composer sbt lein zig hatch nx turbo
@@ -28,7 +28,7 @@ _QUIET_LINTERS = frozenset(["eslint", "tsc", "vue-tsc", "flake8", "stylelint", "
 _NO_RUN = re.compile(
     r"--(?:collect-only|co|markers|fixtures|help|version|list\w*|init|showConfig|print-config|dry-run)$|-(?:h|V|list)$"
 )
-_LINT_ONLY = frozenset(["check", "lint", "ci"])  # of ruff, biome and ty, whose other commands look at nothing
+_LINT_ONLY = frozenset(["check", "lint", "ci"])  # of ruff, biome and ty; their other commands check nothing
 
 # Each gives some of the counts, by name; the last match in an output counts, for cargo the sum of all.
 _COUNT_LINES = (
@@ -79,7 +79,7 @@ _FOUND = re.compile(
     r"(?:[^\n]{0,30}?(?P<left>\d+) remaining)?(?:, (?P<warnings>\d+) warnings?\b)?|^(?P<issues>\d+) issues?[:.]",
     re.MULTILINE,
 )
-# The lines by which these tell, where several linters print into one output.
+# The lines by which linters show their result, if several of them print into one output.
 _OWN_LINES = {
     "ruff": re.compile(r"^(?:All checks passed!|Found \d+ errors?(?! in \d+ file)\b.*)$", re.MULTILINE),
     "mypy": re.compile(r"^(?:Success: no issues found|Found \d+ errors? in \d+ file).*$", re.MULTILINE),
@@ -87,7 +87,7 @@ _OWN_LINES = {
 }
 _NOTHING = re.compile(r"(?!)")
 _PLACE = re.compile(r"^\S+?(?::\d+(?::\d+)?:|\(\d+,\d+\):)[ \t](?!note:)", re.MULTILINE)
-# Before what a command printed, Codex tells of the run; Claude Code stands in for an empty output.
+# Codex writes a report about the run before the output; Claude Code replaces an empty output.
 _HEAD = re.compile(
     r"(?:Chunk ID|Wall time|Exit code:|Script \w+|Process exited)[^\0]{0,400}?^Output:(?:\n|\Z)", re.MULTILINE
 )
@@ -110,17 +110,17 @@ _NOT_RUN = re.compile(
 
 
 def has_failed(output: str) -> bool:
-    """Return True if the agent program says of a run that it failed."""
+    """Return True if the agent program says that a run failed."""
     return _FAILED.search(output) is not None
 
 
 def has_passed(output: str) -> bool:
-    """Return True if the agent program says of a run that it did not fail."""
+    """Return True if the agent program says that a run did not fail."""
     return _PASSED.search(output) is not None
 
 
 def strip_head(output: str) -> str:
-    """Return what a run printed, without what the agent program says of the run."""
+    """Return the output of a run, without the agent program's report about the run."""
     head = _HEAD.match(output)
     return output[head.end() :] if head else output
 
@@ -131,7 +131,7 @@ def is_empty(output: str) -> bool:
 
 
 def show_command(step: Step) -> str:
-    """Return a command as a fact shows it: on one line, without where its output goes, cut where it is long."""
+    """Return a command as a fact shows it: on one line, without redirections, shortened if it is long."""
     text = re.sub(r"[ \t]*(?:\d*|&)>{1,2}&?[ \t]*\S*", "", step.text).replace("`", "'")
     line = " ".join(text.split())
     return shorten(line, _LONGEST_SHOWN)
@@ -159,13 +159,13 @@ def is_lint_run(step: Step) -> bool:
 
 
 def _has_script(step: Step, pattern: re.Pattern[str]) -> bool:
-    """Return True if what a runner of scripts is told to run is named so; options before it do not count."""
+    """Return True if the script that a runner is told to run has such a name; options before the name do not count."""
     named = _script_of(step)
     return bool(named) and pattern.fullmatch(named[-1].rpartition("/")[2]) is not None
 
 
 def _script_of(step: Step) -> tuple[str, ...]:
-    """Return the words that tell a runner of scripts what to run: `run`, if given, and the name."""
+    """Return the words that name the script: `run`, if given, and the name."""
     if step.name not in _RUNS_SCRIPTS:
         return ()
     named = tuple(word for word in step.words[1:] if not word.startswith("-") or word == "--test")
@@ -173,12 +173,12 @@ def _script_of(step: Step) -> tuple[str, ...]:
 
 
 def name_linter(step: Step) -> str:
-    """Return what a linter is called: `ruff`, `npm run lint`."""
+    """Return the name of a linter: `ruff`, `npm run lint`."""
     return " ".join((step.name, *_script_of(step))).replace("`", "'")
 
 
 def has_run(output: str) -> bool:
-    """Return True if nothing in the output says that the command could not run at all."""
+    """Return True if the output does not say that the command could not run at all."""
     return _NOT_RUN.search(output) is None
 
 
@@ -231,9 +231,9 @@ def _read_go(text: str) -> str | None:
 
 
 def read_lint(step: Step, output: str, *, is_alone: bool) -> str | None:
-    """Return what the output of a linter says: `clean`, `3 errors`; None if it shows no result.
+    """Return the result of a linter from its output: `clean`, `3 errors`; None if it shows no result.
 
-    Where nothing was printed at all, a linter that only speaks of errors has found none.
+    If the output is empty, a linter that prints only errors has found none.
     """
     text = strip_head(output)
     if not is_alone and step.name not in _RUNS_SCRIPTS:

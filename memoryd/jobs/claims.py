@@ -1,4 +1,4 @@
-"""Claims: the statements that a job wants to write, and what became of each when it was judged."""
+"""Describe claims, the statements that a job wants to write, and their outcome after the judging."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ LONGEST_CLAIM = 1_200  # characters; a longer text is a dump, not a memory
 
 
 class ClaimStep(StrEnum):
-    """The step that decided about a claim."""
+    """Name the step that decided about a claim."""
 
     LANE = "lane"
     QUOTE = "quote"
@@ -26,14 +26,14 @@ class ClaimStep(StrEnum):
 
 
 class ClaimOutcome(StrEnum):
-    """What became of a claim."""
+    """Name the outcome of a claim."""
 
     KEPT = "kept"
-    QUOTED = "quoted"  # the words that it cites are stored in its place
+    QUOTED = "quoted"  # the words that it cites are stored instead of it
     REFUSED = "refused"
 
 
-# Reasons, from a closed list: they go back to the author of a claim, so none holds a word of the material.
+# Reasons, from a closed list. They go back to the author of a claim, so none holds a word of the material.
 NOTHING_CITED = "it cites nothing that was shown"
 NO_WORD = "it shares no word with the sentences that it cites"
 MISSING = "a name, number, date or quotation in it does not occur in the material"
@@ -59,14 +59,14 @@ REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class Old:
-    """A memory that a claim would change.
+    """Hold a memory that a claim would change.
 
     Attributes:
         id: "m3".
-        text: of it.
-        kind: its class; None where nobody has labelled it.
-        said_at: when it was said, UTC; empty for what is undated, which is older than all that is dated.
-        guessed: nobody says that the claim changes it: the reader is asked, because both are about the same.
+        text: of the memory.
+        kind: its class; None if nobody has labelled it.
+        said_at: when it was said, UTC; empty for an undated memory, which counts as oldest.
+        guessed: nobody says that the claim changes it; the reader is asked, because both are about the same subject.
     """
 
     id: str
@@ -78,20 +78,20 @@ class Old:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One statement that a job wants to write.
+    """Hold one statement that a job wants to write.
 
     Attributes:
         id: of it in its reply.
-        text: as the author words it.
+        text: in the author's words.
         cites: ids of pieces and sentences.
         core: it is meant for the core, or for the facts.
-        verbatim_only: it may stand in the user's own words alone.
-        user_only: it says something of the user, so only the user's word counts.
-        kind: the class it has by its place in the reply; None where the reader says it.
+        verbatim_only: it may be stored only in the user's own words.
+        user_only: it is about the user, so only the user's words count.
+        kind: its class, from its place in the reply; None if the reader decides.
         olds: the memories that it rewrites.
         ends: the memories that its reply declares superseded by it, or that it may contradict.
         repaired: its author has reworded it.
-        origin: what the job makes of it; nothing here looks at that.
+        origin: a value of the job, which is not used here.
     """
 
     id: str
@@ -109,23 +109,23 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class JudgedClaim:
-    """What became of a claim.
+    """Hold a claim with its outcome.
 
     Attributes:
         claim: the claim.
         outcome: kept, quoted or refused.
-        text: as it may be written; empty where it is refused.
-        core: it may go into the core; else only into the daily file.
-        cited: the sentences it stands on.
+        text: the text to write; empty if the claim is refused.
+        core: it may go into the core; otherwise only into the daily file.
+        cited: the sentences that support it.
         lane: the lowest among these.
         why: from a closed list.
-        step: that decided.
+        step: the step that decided.
         token: the token that the material lacks, for people who may see content.
         kind: the class of the memory.
-        changes: ids of the memories that it may change, with what of each is lost by that.
+        changes: ids of the memories that it may change, each with its lost details.
         lost: facts of those memories that the reader names as lost.
-        newer: the reader says that it gives a newer value of what it replaces.
-        ends_why: why a memory that it was to supersede stays.
+        newer: the reader says that it gives a newer value of the replaced memory.
+        ends_why: the reason why a memory that it was to supersede stays.
     """
 
     claim: Claim
@@ -160,17 +160,17 @@ class JudgedClaim:
 
     @property
     def is_quoted(self) -> bool:
-        """Return whether its text is the words that it cites."""
+        """Return True if its text consists of the words that it cites."""
         return self.step is ClaimStep.QUOTE or self.outcome is ClaimOutcome.QUOTED
 
     @property
     def user_words(self) -> str:
-        """Return the user's words among what a refused claim cites, copied whole; empty where there are none."""
+        """Return the user's words among the citations of a refused claim, copied whole; empty if there are none."""
         own = [one for one in self.cited if any(line.lane is Lane.USER for line in one.evidence)]
         return " … ".join(dict.fromkeys(text for one in own if (text := one.quotation())))
 
     def row(self) -> dict[str, Any]:
-        """Return it as a run report shows it to people who may see content."""
+        """Return it in the form of a run report, for people who may see content."""
         why = f"{self.why}: {self.token}" if self.token else self.why
         return {
             "claim": self.claim.text,
@@ -183,33 +183,33 @@ class JudgedClaim:
 
 
 class Cues(Protocol):
-    """Decides by wording what a second reader would decide, where there is none."""
+    """Decide by wording what a second reader would decide, if there is no reader."""
 
     def stands(self, text: str) -> bool:
-        """Return whether a person's words are meant to hold in later sessions."""
+        """Return True if a person's words should hold in later sessions."""
 
     def kind(self, text: str, heading: str = "") -> MemoryClass:
-        """Return the class of a statement; a rule where that is in doubt."""
+        """Return the class of a statement; a rule in case of doubt."""
 
     def kind_below(self, heading: str) -> MemoryClass | None:
-        """Return the class of what stands below a heading; None where the heading does not say."""
+        """Return the class of the bullets below a heading; None if the heading does not name one."""
 
 
 def has_new_evidence(cited: Sequence[Citation]) -> bool:
-    """Return whether something is cited besides memories."""
+    """Return True if a claim cites anything besides memories."""
     return any(not one.piece.id.startswith("m") for one in cited)
 
 
 def is_newer(cited: Sequence[Citation], old: Old) -> bool:
-    """Return whether something that is cited was said after a memory; undated ones are older than all."""
+    """Return True if a citation was said after a memory; undated memories count as oldest."""
     others = [one for one in cited if one.piece.id != old.id]
-    # Another memory beside an entry makes that entry no newer.
+    # A citation of another memory does not make that entry newer.
     entries = [one for one in others if not one.piece.id.startswith("m")]
     return any(one.said_at > old.said_at for one in entries or others)
 
 
 def note_of(judged: JudgedClaim, folder: str | None = None) -> str | None:
-    """Return what makes a quotation understandable by itself: the question it answers, the project, the day."""
+    """Return the context that makes a quotation understandable: the question that it answers, the project, the day."""
     cited = [one for one in judged.cited if not one.answer()]
     pieces = (piece for one in cited for piece in (one.piece, *(behind for behind, _ in one.piece.behind)))
     asked = next((piece.asked for piece in pieces if piece.asked), "")
@@ -220,7 +220,7 @@ def note_of(judged: JudgedClaim, folder: str | None = None) -> str | None:
 
 
 def count_claims(judged: Sequence[JudgedClaim]) -> dict[str, int]:
-    """Return how many claims ended how, by outcome and step, for a run report: no content."""
+    """Return the number of claims by outcome and step, for a run report, without content."""
     found = Counter(
         f"{one.outcome}" if one.outcome is not ClaimOutcome.REFUSED else f"refused by {one.step}" for one in judged
     )
@@ -229,13 +229,13 @@ def count_claims(judged: Sequence[JudgedClaim]) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class Judges:
-    """What a job is given to have its claims judged.
+    """Hold what a job needs to have its claims judged.
 
     Attributes:
-        cues: decide where no reader does.
+        cues: decide if no reader does.
         verify: the instructions of the second reader.
         repair: the instructions of the question that sends refused claims back.
-        known: gives the reader's answer to a question of an earlier run by its key.
+        known: returns the reader's answer to a question of an earlier run by its key.
     """
 
     cues: Cues

@@ -1,13 +1,13 @@
-"""Compression: which whole turns of a session stay when its context must fit a budget.
+"""Choose the turns of a session that stay when its context must fit a budget; turns are never cut.
 
-Four strategies over the same rules. Always: order kept, system messages never dropped, a tool call and its results
-never parted, the newest `keep_recent` messages first to stay, nothing over the budget unless the system messages
-alone are, and the running summary, where there is one and room for it, first.
+Four strategies follow the same rules. The order is kept. System messages always stay. A tool call and its results stay
+or go together. The newest `keep_recent` messages are the first to stay. The result exceeds the budget only if the
+system messages alone do. The running summary comes first, if there is one and it fits.
 
 - `sliding-window`: the newest turns, as far back as they fit without a gap.
-- `progressive-summary`: only the newest messages; all before them is the summary's.
-- `importance-based`: beside the newest messages, what weighs most for its length, wherever it stands.
-- `hybrid`: half of what is left after the newest messages by importance, the rest as a window.
+- `progressive-summary`: only the newest messages; the summary replaces all earlier ones.
+- `importance-based`: besides the newest messages, those with the most weight for their length, wherever they are.
+- `hybrid`: half of the room left by the newest messages by importance, the rest as a window.
 """
 
 import re
@@ -27,12 +27,12 @@ _WEIGHTY = re.compile(
     r"\b(?:must|never|always|remember|decided?|because|error|failed|fixed|cause|prefer|deadline|important|todo)\b|`[^`]+`|\d",
     re.IGNORECASE,
 )
-_SUMMARY_SHARE = 0.5  # of the room left by the system messages, the summary may take at most this much
+_SUMMARY_SHARE = 0.5  # the largest share for the summary of the room that the system messages leave
 
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Turns that stay or go together, by their positions."""
+    """Hold turns that stay or go together, by their positions."""
 
     members: tuple[int, ...]
     tokens: int
@@ -47,10 +47,10 @@ def compress(
     summary: str | None,
     count_tokens: CountTokens,
 ) -> tuple[CompressedMessage, ...]:
-    """Return the messages that stand for `turns` within `budget_tokens`.
+    """Return the messages that replace `turns` within `budget_tokens`.
 
-    When the system messages alone are over the budget they are all that is returned, and nothing of them is dropped:
-    `count_excess` tells by how much. Raises ValueError for a strategy that is none of `STRATEGIES`.
+    If the system messages alone exceed the budget, only they are returned, and all of them: `count_excess` returns by
+    how much. Raises ValueError for a strategy that is not in `STRATEGIES`.
     """
     check_strategy(strategy)
     shown = [turn for turn in turns if turn.text and not turn.sidechain and turn.kind is not TurnKind.COMPACTION]
@@ -63,7 +63,7 @@ def compress(
 
 
 def check_strategy(strategy: str) -> None:
-    """Let only a strategy of `STRATEGIES` pass; ValueError for any other."""
+    """Raise ValueError for a strategy that is not in `STRATEGIES`."""
     if strategy not in STRATEGIES:
         raise ValueError(f"unknown strategy {strategy!r}; one of {', '.join(STRATEGIES)}")
 
@@ -76,7 +76,7 @@ def system_tokens(turns: Sequence[StoredTurn], tokens: Sequence[int]) -> int:
 def choose_staying(
     turns: Sequence[StoredTurn], tokens: Sequence[int], room: int, strategy: str, keep_recent: int
 ) -> set[int]:
-    """Return the positions of the turns that stay: the system messages, and what of the others fits `room` tokens."""
+    """Return the positions of the turns that stay: the system messages, and the others that fit `room` tokens."""
     kept = {i for i, turn in enumerate(turns) if _is_system(turn)}
     return kept | _choose_groups(_groups(turns, tokens), room, strategy, _choose_newest(turns, keep_recent))
 
@@ -89,7 +89,7 @@ def count_excess(messages: Sequence[CompressedMessage], budget_tokens: int) -> i
 def squeeze(lines: Sequence[str], limit: int, measure: CountTokens) -> list[str]:
     """Return lines that fit `limit` together: a third of it from the start, the rest from the end.
 
-    The start of a session says what it is for, its end where it stands.
+    The start of a session states its purpose, and the end its present state.
     """
     sizes = measure(lines) if lines else []
     if sum(sizes) <= limit:
@@ -107,7 +107,7 @@ def _is_system(turn: StoredTurn) -> bool:
 def summary_head(
     summary: str | None, room: int, count_tokens: CountTokens
 ) -> tuple[tuple[CompressedMessage, ...], int]:
-    """Return the running summary as the message it begins with, none where there is no room, and its tokens."""
+    """Return the running summary as the first message, or none if it does not fit, and its tokens."""
     lines = [line for line in (summary or "").splitlines() if line.strip()]
     limit = int(room * _SUMMARY_SHARE)
     while lines and limit > 0:

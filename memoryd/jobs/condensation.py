@@ -1,8 +1,8 @@
-"""Condensation: whether a text may stand for the memories that it is made of, and what is lost by that.
+"""Decide whether a new text may replace the memories that it was made from, and what is lost.
 
-The token floor and a second reader decide. Without a reader, only the text of one of them may, word for word. What
-counts as lost is what the text no longer says: exact tokens that it lacks, what its author leaves out on purpose, and
-what the reader names; not how much shorter it is.
+The token floor and a second reader decide. Without a reader, only the exact text of one of the memories may replace
+them. Lost are details that the text no longer says: exact tokens that it lacks, details that its author leaves out on
+purpose, and details that the reader names. A shorter text alone is no loss.
 """
 
 import json
@@ -33,7 +33,7 @@ _ROOM = 800  # characters of a batch for the evidence of its decoy
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A text that is to stand for memories.
+    """Hold a new text that is to replace memories.
 
     Attributes:
         text: in its neutral form.
@@ -48,15 +48,15 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class CondensationResult:
-    """What became of a draft.
+    """Hold the verdict on a draft.
 
     Attributes:
         draft: the draft.
-        why: it is refused, from a closed list; empty where it is accepted.
-        step: that decided.
+        why: the reason for a refusal, from a closed list; empty if it is accepted.
+        step: the step that decided.
         token: the exact token that it adds or lacks.
-        gone: by the id of a memory, the details that are lost with it.
-        lost: the same in tokens; None where a reader has not said what is lost: it is measured.
+        gone: by the id of a memory, its lost details.
+        lost: the same in tokens; None if no reader has said what is lost, so that it must be measured.
     """
 
     draft: Draft
@@ -67,7 +67,7 @@ class CondensationResult:
     lost: Mapping[str, int] | None = None
 
     def row(self) -> dict[str, Any]:
-        """Return it as a run report shows it to people who may see content."""
+        """Return it in the form of a run report, for people who may see content."""
         return {
             "claim": self.draft.text,
             "cites": [part.id for part in self.draft.parts],
@@ -101,7 +101,7 @@ def read(
 
 
 def list_questions(draft: Draft, answers: Mapping[str, ReaderAnswer | None]) -> list[Question]:
-    """Return what the reader is still to be asked about a draft: its support, then the classes of what loses something.
+    """Return the open questions about a draft: first its support, then the classes of memories that lose something.
 
     Args:
         draft: the draft.
@@ -121,7 +121,7 @@ def list_questions(draft: Draft, answers: Mapping[str, ReaderAnswer | None]) -> 
 
 
 def judge_draft(draft: Draft, answers: Mapping[str, ReaderAnswer | None], cues: Cues) -> CondensationResult:
-    """Return whether a text may stand for memories, and what is lost by that.
+    """Return whether a text may replace memories, and what is lost.
 
     Args:
         draft: the text and the memories.
@@ -144,7 +144,7 @@ def judge_draft(draft: Draft, answers: Mapping[str, ReaderAnswer | None], cues: 
         )
     named = _list_named(draft, answers)
     losing = _list_losing(draft, answers)
-    # A rewording of one memory keeps all it says about a person; a merge of several may keep only the pattern.
+    # A rewording of one memory keeps everything it says about a person; a merge of several may keep only the pattern.
     whole = frozenset({MemoryClass.RULE, *([MemoryClass.PERSON] if len(draft.parts) < 2 else [])})
     for part in draft.parts:
         if part.id in losing and _class_of(part, answers, cues) in whole:
@@ -162,12 +162,12 @@ def _forms(draft: Draft) -> set[str]:
 
 
 def _is_same(draft: Draft) -> bool:
-    """Return whether all memories say the text, letter by letter."""
+    """Return True if all memories have this text, letter by letter."""
     return _forms(draft) == {normal.normalize(draft.text)}
 
 
 def _fault(draft: Draft) -> CondensationResult | None:
-    """Return the draft as refused where it is no memory, adds an exact token, or lacks one of a single memory."""
+    """Return the draft as refused if it is no memory, adds an exact token, or lacks one of a single memory."""
     text = draft.text
     if normal.normalize(text) in _forms(draft):
         return None
@@ -178,7 +178,7 @@ def _fault(draft: Draft) -> CondensationResult | None:
     if added:
         return CondensationResult(draft, reasons.MISSING, ClaimStep.FLOOR, added[0].text)
     if len(draft.parts) < 2:
-        # The day of an episode may go, and counts as lost.
+        # The day of an episode may be missing, and then counts as lost.
         lacking = [one for one in _list_lacking(draft.parts[0], draft) if one.kind is not TokenKind.DATE]
         if lacking:
             return CondensationResult(draft, reasons.LOSES, ClaimStep.FLOOR, lacking[0].text)
@@ -198,7 +198,7 @@ def _day(memory: Memory) -> date:
 
 
 def _supports(draft: Draft) -> list[tuple[Question, tuple[Memory, ...]]]:
-    """Return whether the text is a fair summary, asked of as many memories at once as one batch holds."""
+    """Return whether the text is a fair summary; as many memories as fit are asked about in one batch."""
     most = reader.MOST_CHARACTERS - _ROOM - 2 * len(draft.text)
     sizes = [
         len(json.dumps([part.content] * 2, ensure_ascii=False)) + len(json.dumps(_line("m99", part).at)) + 70
@@ -217,7 +217,7 @@ def _line(name: str, memory: Memory) -> CitableSentence:
 
 
 def _list_named(draft: Draft, answers: Mapping[str, ReaderAnswer | None]) -> dict[str, tuple[str, ...]]:
-    """Return the details that the author leaves out or the reader names as lost, by the memory that likely has it."""
+    """Return details that the author leaves out or the reader names as lost, by their probable memory."""
     found: dict[str, list[str]] = {}
 
     def add(details: Iterable[str], parts: Sequence[Memory]) -> None:
@@ -228,7 +228,7 @@ def _list_named(draft: Draft, answers: Mapping[str, ReaderAnswer | None]) -> dic
             if not any(
                 said <= list_stems(one) if said else normal.normalize(detail) == normal.normalize(one) for one in held
             ):
-                # The author and the reader often name the same loss, one in more words.
+                # The author and the reader often name the same loss, one of them in more words.
                 held[:] = [one for one in held if not said or not list_stems(one) <= said]
                 held.append(detail)
 
@@ -242,8 +242,8 @@ def _list_named(draft: Draft, answers: Mapping[str, ReaderAnswer | None]) -> dic
 def _list_losing(draft: Draft, answers: Mapping[str, ReaderAnswer | None]) -> frozenset[str]:
     """Return the ids of the memories that lose more than exact tokens, such as the day of an episode.
 
-    Of a single memory every loss counts. What the reader names is lost even where its words stand elsewhere in the
-    text; what only the author lists is, where the text lacks its words.
+    For a single memory every loss counts. A detail that the reader names is lost even if its words occur elsewhere in
+    the text. A detail that only the author lists is lost if the text lacks its words.
     """
     named = _list_named(draft, answers)
     if len(draft.parts) < 2:
@@ -273,6 +273,6 @@ def _class_of(part: Memory, answers: Mapping[str, ReaderAnswer | None], cues: Cu
 
 
 def _list_gone(part: Memory, draft: Draft, named: tuple[str, ...]) -> tuple[str, ...]:
-    """Return what is lost with a memory: what was named, and the exact tokens that no named detail holds."""
+    """Return the losses of a memory: the named details, and exact tokens that no named detail holds."""
     said = " ".join(named).casefold()
     return (*named, *(token.text for token in _list_lacking(part, draft) if token.text.casefold() not in said))

@@ -1,8 +1,9 @@
-"""Consolidation: the bullets of a dream's reply as claims, and what became of these as operations by id.
+"""Turn the bullets of a dream's reply into claims, and the judged claims into operations by id.
 
-A bullet that repeats an earlier memory keeps it. Any other is a claim (`judging`): one that cites memories rewrites
-them, one that cites only daily entries is new. A memory that the reply declares superseded ends where an accepted
-bullet gives a newer value of the same thing. What nothing speaks of is kept or archived (`accounting`).
+A bullet that repeats an earlier memory keeps it. Any other bullet is a claim (`judging`). A claim that cites memories
+rewrites them. A claim that cites only daily entries is new. If the reply declares a memory superseded, it ends if an
+accepted bullet gives a newer value of the same thing. A memory that the reply does not mention is kept or archived
+(`accounting`).
 """
 
 import re
@@ -24,9 +25,9 @@ from memoryd.text.content import is_label, label_of, measure_overlap, strip_labe
 from memoryd.text.neutral import neutralize
 from memoryd.tiers.core import normalize
 
-_FOUND = 0.6  # share of its content words that a bullet without a citation must have in common with what it is about
+_FOUND = 0.6  # a bullet without a citation shares this part of its content words with its source
 _MOST_FOUND = 3
-_ALIKE = 0.5  # share of their words that a bullet and a memory have in common, both ways, to be about the same
+_ALIKE = 0.5  # a bullet and a memory about the same subject share this part of their words, both ways
 _MOST_ALIKE = 2
 _PLACES = {
     MemoryClass.RULE: HEADINGS[MemoryType.PREFERENCE],
@@ -44,12 +45,12 @@ copilot aider ассистент помощник агент бот 助手 助�
 """
 _ASSISTANTS = frozenset(_ASSISTANTS_LIST.split())
 _HAND = "hand"
-_OFTEN = 3  # entries with a name before them from which on it may be the owner's
+_OFTEN = 3  # with so many entries, a name before the text may be the owner's
 
 
 @dataclass(frozen=True, slots=True)
 class ReplyRow:
-    """One bullet of the reply: the earlier memory that it keeps, or the claim that it makes."""
+    """Hold one bullet of the reply: the earlier memory that it keeps, or the claim that it makes."""
 
     heading: str
     kept: EarlierMemory | None = None
@@ -57,13 +58,13 @@ class ReplyRow:
 
     @property
     def cites(self) -> set[str]:
-        """Return the ids, as shown, of the memories and entries that it is about."""
+        """Return the shown ids of the memories and entries that it is about."""
         cited = {one.partition(".")[0] for one in self.claim.cites} if self.claim is not None else set()
         return cited | ({self.kept.id} if self.kept is not None else set())
 
     @property
     def text(self) -> str:
-        """Return what it says."""
+        """Return its text."""
         return self.kept.memory.content if self.kept is not None else self.claim.text if self.claim is not None else ""
 
     def end_memories(self, ends: Sequence[Old]) -> "ReplyRow":
@@ -76,15 +77,15 @@ class ReplyRow:
 
 @dataclass(frozen=True, slots=True)
 class DreamPlan:
-    """A reply as claims that are to be judged.
+    """Hold a reply as claims for the judging.
 
     Attributes:
         rows: its bullets, in order.
-        archived: memories that it lets go.
-        superseded: memories that it declares superseded by something that no bullet speaks of.
-        mentioned: ids of the memories it speaks of.
-        bullets: how many it has, those that repeat another among them.
-        dated: ids, as shown, of memories that are to be marked with the day they were said.
+        archived: memories that it archives.
+        superseded: memories that it declares superseded without a bullet about the same thing.
+        mentioned: ids of the memories that it mentions.
+        bullets: their number, with those that repeat another.
+        dated: shown ids of memories that get the day they were said.
     """
 
     rows: tuple[ReplyRow, ...]
@@ -96,12 +97,12 @@ class DreamPlan:
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """Return what is to be judged, in order."""
+        """Return the claims for the judging, in order."""
         return tuple(row.claim for row in self.rows if row.claim is not None)
 
 
 def material_of(inputs: DreamInputs) -> list[Piece]:
-    """Return what a dream is shown as pieces."""
+    """Return the material of a dream as pieces."""
     owner = _owner(inputs.entries)
     pieces = [
         piece_of_text(one.id, one.memory.content, one.lane, "memory", (one.local_at or "")[:10], one.said_at)
@@ -123,7 +124,7 @@ def _owner(entries: Sequence[DailyEntry]) -> str:
 
 
 def _split_speaker(entry: DailyEntry, owner: str) -> tuple[str, Lane]:
-    """Return the words of an entry and their lane; a name before them, but for the owner's, lowers it."""
+    """Return the words of an entry and their lane; a name before them lowers the lane, unless it is the owner's."""
     lane = min(lane_of_source(entry.origin), read_label(entry.text))
     text = strip_label(entry.text)
     named = _NAMED.match(text) if entry.origin == _HAND and text == entry.text else None
@@ -131,14 +132,14 @@ def _split_speaker(entry: DailyEntry, owner: str) -> tuple[str, Lane]:
         return text, lane
     name = named[1].casefold()
     if name == owner:
-        return text, lane  # whole: what looks like a name may be a part of what is said
+        return text, lane  # whole, because the apparent name may be a part of the text
     return (text[named.end() :], min(lane, Lane.ASSISTANT)) if name in _ASSISTANTS else (text, min(lane, Lane.OUTSIDE))
 
 
 def plan(
     parsed: ParsedDreamReply, earlier: Sequence[EarlierMemory], entries: Sequence[DailyEntry], *, offline: bool = False
 ) -> DreamPlan:
-    """Return a reply as claims about what was shown; only the offline backend may have memories dated."""
+    """Return a reply as claims about the shown material; only the offline backend may date memories."""
     planned = _Planner(parsed, earlier, entries).plan(is_read=not offline)
     dated = tuple(one.id for one in parsed.declared if one.how is LetGo.DATED) if offline else ()
     return replace(planned, dated=dated)
@@ -161,7 +162,7 @@ class _Planner:
             self._by_hash[one.memory.content_hash].append(one)
         self._taken: set[str] = set()  # ids of memories that a bullet keeps or rewrites …
         self._rewritten: set[str] = set()  # … and of those that one rewrites or declares superseded
-        self._ends: dict[str, list[Old]] = defaultdict(list)  # bullet → what it supersedes
+        self._ends: dict[str, list[Old]] = defaultdict(list)  # bullet → the memories that it supersedes
         self._mentioned: set[str] = set()
 
     def plan(self, *, is_read: bool) -> DreamPlan:
@@ -176,7 +177,7 @@ class _Planner:
                 rows += self._rows(f"b{number}", heading, bullet, twin)
         supersedes, left = self._read_declarations(rows)
         rows = [row.end_memories(supersedes.get(_name_of(row), ())) for row in rows]
-        if is_read:  # whether two memories contradict each other, a reader says
+        if is_read:  # a reader says whether two memories contradict each other
             rows = [row.end_memories(self._find_contradicted(row)) for row in rows]
         archived = tuple(one for one in self._parsed.declared if one.how is LetGo.ARCHIVED and self._is_free(one))
         self._mentioned |= {self._earlier[one.id].memory.id for one in (*archived, *left)}
@@ -204,7 +205,7 @@ class _Planner:
             yield ReplyRow(heading, twin, merged if others else None)
             return
         if hash_of(bullet.text) in self._by_hash:
-            return  # it is kept once already
+            return  # it is already kept
         olds = [one for one in named if self._may_rewrite(one)]
         yield ReplyRow(heading, claim=Claim(name, bullet.text, cites, olds=self._olds(olds)))
 
@@ -217,7 +218,7 @@ class _Planner:
         return tuple(map(_describe_old, found))
 
     def _match_memories(self, text: str) -> tuple[str, ...]:
-        """Return what a bullet without a citation is about, by its words."""
+        """Return the memories and entries with the words of a bullet without a citation."""
         pool = [(one.id, one.memory.content) for one in self._earlier.values()]
         pool += [(one.id, one.text) for one in self._entries.values()]
         shares = sorted(((measure_overlap(text, said), name) for name, said in pool), key=lambda one: -one[0])
@@ -229,7 +230,7 @@ class _Planner:
         return one.id in self._earlier and one.id not in self._taken
 
     def _read_declarations(self, rows: Sequence[ReplyRow]) -> tuple[dict[str, list[Old]], list[Declaration]]:
-        """Return what each bullet supersedes, by its claim, and declarations that no bullet stands for."""
+        """Return the memories that each bullet supersedes, by its claim, and declarations without a bullet."""
         found: dict[str, list[Old]] = defaultdict(list)
         left: list[Declaration] = []
         for one in self._parsed.declared:
@@ -247,7 +248,7 @@ class _Planner:
         return found, left
 
     def _find_contradicted(self, row: ReplyRow) -> list[Old]:
-        """Return the older memories about the same as a bullet; the reader says whether it contradicts them."""
+        """Return the older memories with the subject of a bullet; the reader says whether it contradicts them."""
         cites, text = row.cites, row.text
         said_at = row.kept.said_at if row.kept is not None else max(map(self._said_at, cites), default="")
         ended = {old.id for old in (row.claim.ends if row.claim is not None else ())}
@@ -288,21 +289,21 @@ def consolidate(
     kind_of: Callable[[str], MemoryClass | None],
     over: Mapping[str, Lane],
 ) -> "DreamConsolidation":
-    """Return what a judged reply comes to.
+    """Return the operations of a judged reply.
 
     Args:
         planned: the reply.
         judged: its claims.
         inputs: of the dream.
-        kind_of: gives the class that a reader has labelled a text with; None where none has.
-        over: who says that the matter of a memory is over, by its id as shown, where the reader agrees.
+        kind_of: returns the class with which a reader has labelled a text; None without a label.
+        over: the entries that end a memory, by its shown id, if the reader agrees.
     """
     work = DreamConsolidation(inputs, planned)
     by_id = {one.claim.id: one for one in judged}
     guessed = {old.id for one in judged for old in one.claim.ends if old.guessed and old.id in one.changes}
     for row in planned.rows:
         if row.kept is not None and row.kept.id in guessed:
-            continue  # it stands in the reply beside what contradicts it
+            continue  # the reply has it beside the bullet that contradicts it
         work.row(row, by_id.get(row.claim.id) if row.claim is not None else None)
     for one in planned.archived:
         work.archive(one.id, kind_of, over.get(one.id, Lane.ASSISTANT))
@@ -314,15 +315,15 @@ def consolidate(
 
 
 class DreamConsolidation:
-    """What a reply comes to.
+    """Hold the operations of a reply.
 
     Attributes:
-        operations: in order; those with a fault among them.
-        faults: of operations, by `id()`: why each is refused.
-        places: (heading, memory id) of each bullet that is to stand, in the reply's order; None for the heading that a
+        operations: in order, with the faulty ones.
+        faults: of operations, by `id()`: the reason for each refusal.
+        places: (heading, memory id) of each bullet of the new core, in the reply's order; None for the heading that a
             memory has.
-        mentioned: ids of the earlier memories it speaks of.
-        additions: ids of new memories that stand on daily entries.
+        mentioned: ids of the earlier memories that it mentions.
+        additions: ids of new memories that cite daily entries.
         counts: bullets, duplicates.
     """
 
@@ -333,7 +334,7 @@ class DreamConsolidation:
         self.mentioned = set(planned.mentioned)
         self.additions: set[str] = set()
         self.counts = Counter({"bullets": planned.bullets})
-        # What of the memories that were shown is still there.
+        # The shown memories that still exist.
         self._earlier = {one.id: one for one in inputs.earlier if one.memory.id in inputs.context.memories}
         self._entries = {one.id: one for one in inputs.entries}
         self._inputs, self._cues = inputs, inputs.judges.cues
@@ -343,15 +344,15 @@ class DreamConsolidation:
         self._there = {_hash_said(one.memory.content) for one in self._earlier.values()}
 
     def check(self, operation: Operation) -> RefusedOperation | None:
-        """Return what is wrong with an operation, as a guard says it."""
+        """Return the fault of an operation, in the form of a guard."""
         return self.faults.get(id(operation))
 
     def id_of(self, name: str) -> str:
-        """Return the ledger's id of a memory that was shown."""
+        """Return the ledger's id of a shown memory."""
         return self._earlier[name].memory.id if name in self._earlier else name
 
     def row(self, row: ReplyRow, judged: JudgedClaim | None) -> None:
-        """Take in one bullet."""
+        """Add one bullet."""
         heading = self._heading(row.heading)
         if row.kept is not None and row.kept.id in self._earlier:
             self._claimed.add(row.kept.id)
@@ -367,11 +368,11 @@ class DreamConsolidation:
         self._write(heading, judged)
 
     def _heading(self, heading: str) -> str:
-        """Return a heading of the reply as the file may have it; empty where each memory stays below its own."""
+        """Return a heading of the reply in its allowed form; empty if each memory stays below its own heading."""
         if not heading or normalize(heading) in self._headings or is_theme(heading):
             return heading
         if normalize(heading) not in self._no_themes:
-            self._no_themes.add(normalize(heading))  # refused once is enough
+            self._no_themes.add(normalize(heading))  # one refusal is enough
             self.refuse(Add(MemoryKind.CORE, "", heading=heading), Guard.TAINT, NO_THEME)
         return ""
 
@@ -379,7 +380,7 @@ class DreamConsolidation:
         named = [self._earlier[one.piece.id] for one in judged.cited if one.piece.id in self._earlier]
         protected = [one for one in named if one.memory.constitutional]
         if protected:
-            self.operations.append(Update(protected[0].memory.id, content=judged.text))  # the guard says no
+            self.operations.append(Update(protected[0].memory.id, content=judged.text))  # the guard refuses it
             return
         held = [self._earlier[one] for one in judged.changes if self._is_free(one) and not self._ends(judged, one)]
         if not held and _hash_said(judged.text) in self._there:
@@ -393,7 +394,7 @@ class DreamConsolidation:
         self._replace(judged, new)
 
     def _operate(self, judged: JudgedClaim, held: Sequence[EarlierMemory], named: Sequence[EarlierMemory]) -> str:
-        """Reword, replace or merge the memories that a claim rewrites, or add one; return the id of what says it.
+        """Reword, replace or merge the memories that a claim rewrites, or add one; return the resulting id.
 
         A memory that a newer value replaces ends, so that it can be told and restored.
         """
@@ -429,7 +430,7 @@ class DreamConsolidation:
         return new
 
     def _replace(self, judged: JudgedClaim, new: str, *, is_kept: bool = False) -> None:
-        """End what an accepted claim takes the place of: by a newer value, or by saying the same."""
+        """End the memories that an accepted claim replaces: by a newer value, or by saying the same."""
         if is_kept and judged.outcome is not ClaimOutcome.REFUSED:
             for name in judged.changes:
                 if self._is_free(name) and not self._ends(judged, name):
@@ -438,7 +439,7 @@ class DreamConsolidation:
             if old.id in judged.changes and self._is_free(old.id):
                 self._end(old.id, Ending.SUPERSEDED, new)
             elif old.id in self._earlier and not old.guessed:
-                # Without a successor: the guards would refuse that with it.
+                # Without a successor, because the guards would refuse both together.
                 self.refuse(Delete(self.id_of(old.id), Ending.SUPERSEDED), _guard(judged), judged.ends_why or NOWHERE)
 
     def _ends(self, judged: JudgedClaim, name: str) -> bool:
@@ -451,7 +452,7 @@ class DreamConsolidation:
         return [self._entries[one.piece.id] for one in judged.cited if one.piece.id in self._entries]
 
     def _choose_heading(self, heading: str, judged: JudgedClaim) -> str:
-        """Return the heading for a claim: what the assistant says stands under none of rules and persons."""
+        """Return the heading for a claim; the assistant's claims go under no heading of rules or persons."""
         kind = judged.kind or self._cues.kind(judged.text, heading)
         wants = heading or _PLACES[kind]
         is_personal = self._cues.kind_below(wants) in {MemoryClass.RULE, MemoryClass.PERSON}
@@ -463,7 +464,7 @@ class DreamConsolidation:
         self.places.append((None if not heading and own else heading, memory_id))
 
     def archive(self, name: str, kind_of: Callable[[str], MemoryClass | None], lane: Lane) -> None:
-        """Let a memory go that the reply archives, if those whose words end it may change one of its class."""
+        """Archive a memory as the reply says, if the words that end it may change a memory of its class."""
         if not self._is_free(name):
             return
         memory = self._earlier[name].memory
@@ -475,7 +476,7 @@ class DreamConsolidation:
             self._end(name, Ending.ARCHIVED)
 
     def date(self, name: str) -> None:
-        """Mark a memory with the day it was said, once: something newer gives another value."""
+        """Add to a memory the day it was said, once, because something newer gives another value."""
         one = self._earlier.get(name)
         changed = {memory_id for operation in self.operations for memory_id in ids_of(operation)}
         if one is None or one.memory.constitutional or one.memory.id in changed:

@@ -1,7 +1,7 @@
 """Find corrections: points of earlier sleeps of a session that a later sleep ends.
 
-Such a point leaves the session's summary. The day's file, which is only appended to, gets a line `Corrected: …` before
-the line that says what holds now.
+Such a point is removed from the session's summary. The daily file is only appended to. It gets a line `Corrected: …`
+before the line that holds now.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,7 +28,7 @@ class CorrectingLines(NamedTuple):
         return [point for point in earlier if point not in gone]
 
     def for_day(self) -> Iterator[SummaryLine]:
-        """Yield the lines, before each what it corrects, in the section where that was."""
+        """Yield the lines, each after the points that it corrects, in the section of these points."""
         for line in self.lines:
             gone = [point for point, by in self.corrected if by is line]
             for point in gone:
@@ -45,7 +45,7 @@ def find_corrected(
 ) -> CorrectingLines:
     """Return the lines with the points that they correct, among those that a reply calls superseded.
 
-    A point ends only if a line cites the same piece; the user's own point ends only by the user's words.
+    A point ends only if a line cites the same piece. The user's own point ends only through the user's words.
     """
     by_id = {f"s{number}": point for number, point in enumerate(earlier, 1)}
     found = {}
@@ -64,7 +64,7 @@ def find_corrected(
 
 
 def collect_known(lines: Iterable[str]) -> KnownTexts:
-    """Return what lines say, whoever says it; what is corrected there may be said again."""
+    """Return the content of lines, whoever said it; a corrected point may be said again."""
     held = [line.removeprefix("- ") for line in lines]
     gone = KnownTexts(line.removeprefix(CORRECTED) for line in held if line.startswith(CORRECTED))
     return KnownTexts(said for line in held if not gone.says(said := strip_label(line)))

@@ -1,9 +1,9 @@
-"""Dream: the core and the days since the last dream become a core that lost nothing and invented nothing.
+"""Dream: build a new core from the old one and the days since the last dream; lose nothing and invent nothing.
 
-The reply is read (`dream_reply`), its bullets are judged as claims (`judging`) and become operations by id
-(`consolidation`), and all guards of the ledger decide about them. What passes is laid out as the reply has it
-(`arrangement`). If too much would be lost, only what the reply adds is kept. The same inputs and the same replies give
-the same edits, but for the ids of new memories.
+`dream_reply` reads the reply. Its bullets are judged as claims (`judging`) and become operations by id
+(`consolidation`). All guards of the ledger decide about them. `tiers.arrangement` places the accepted
+ones in the file, in the order of the reply. If too much would be lost, only the additions of the reply are kept. The
+same inputs and the same replies give the same edits, except for the ids of new memories.
 """
 
 from collections import Counter, defaultdict
@@ -38,31 +38,31 @@ JOB = "dream"
 _FORM = "[MEMORY]\n- The database is Postgres 16 on the host Marvin. [m2, d4.1]"
 _LONGEST_CLAIM = 300  # characters of a claim in the diary
 _LONGEST_DIARY = 8_000  # characters of the model's own words
-_MOST_TOLD = 40  # refusals, and ends, that a diary tells one by one …
+_MOST_TOLD = 40  # refusals, and ended memories, that a diary lists one by one …
 _MOST_IDS = 10  # … with so many ids each …
-_MOST_ROWS = 200  # … and a receipt
+_MOST_ROWS = 200  # … and a run report
 _TOO_MUCH = "too much of the core would be lost within 30 days"
 _SPARE = 200  # bullets that a reply may have besides two for each piece of the material
 _DEFAULT_IMPORTANCE = 0.5
-_ENDS = frozenset(str(one).capitalize() for one in Ending)  # what begins a diary's lines about an end …
-_MEASURED = ("Bullets over dream.max_bullets",)  # … and those about the core as a whole
-_BY_HAND = 0.9  # importance of what a person has written into the file
+_ENDS = frozenset(str(one).capitalize() for one in Ending)  # the beginnings of a diary's lines about ended memories …
+_MEASURED = ("Bullets over dream.max_bullets",)  # … and of those about the core as a whole
+_BY_HAND = 0.9  # importance of a bullet that a person has written into the file
 
 
 @dataclass(frozen=True, slots=True)
 class _CoreDecision:
-    """What becomes of the core."""
+    """Hold the decision about the core."""
 
     operations: tuple[Operation, ...]
     rewrite: Rewrite
     refusals: tuple[Refusal, ...]
-    after: Mapping[str, Memory]  # every memory that is live then
+    after: Mapping[str, Memory]  # every memory that is live afterwards
     places: Sequence[tuple[str | None, str]]
-    over: int = 0  # bullets more than there are to be
+    over: int = 0  # bullets above the limit
 
 
 def decide(inputs: DreamInputs) -> job.Steps:
-    """Return what a dream comes to."""
+    """Return the decision of a dream, after its questions."""
     if not inputs.entries:
         return job.NothingToDo("no daily file has content", receipt=_receipt(inputs))
     answer: job.Reply = yield _question(inputs)
@@ -104,7 +104,7 @@ def _question(inputs: DreamInputs) -> job.Ask:
 
 
 def _headings(earlier: Sequence[EarlierMemory]) -> list[str]:
-    """Return which memories stand below each heading, those in a row as one range: "m1-m9 People"."""
+    """Return the memories below each heading; a row of them is one range: "m1-m9 People"."""
     runs = [(heading or "", list(held)) for heading, held in groupby(earlier, key=lambda one: one.memory.heading)]
     ends = [(held[0].id, held[-1].id, heading) for heading, held in runs if heading]
     return [f"{first}-{last} {heading}" if first != last else f"{first} {heading}" for first, last, heading in ends]
@@ -118,7 +118,7 @@ def _parse_repair(answer: job.Reply) -> list[Claim]:
 
 
 def _end(inputs: DreamInputs, pieces: Pieces, declared: Declaration) -> tuple[tuple[Question, Question], Lane] | None:
-    """Return the question whether the newer entries that the reply names end a memory, and the lane of the entries."""
+    """Return the question whether newer entries that the reply names end a memory, and the lane of the entries."""
     memory = next(one for one in inputs.earlier if one.id == declared.id)
     found, _ = pieces.find_cited([one for one in declared.by if one.startswith("d")], memory.memory.content)
     cited = [one for one in found if one.said_at > memory.said_at]
@@ -135,7 +135,7 @@ def _finish(
     judging: Judging,
     ended: Mapping[str, Lane],
 ) -> job.Done | job.RejectedReply:
-    # What may not enter the core stays in the daily file that it is from: nothing of it is written.
+    # A line that may not enter the core stays in its daily file: the dream writes nothing of it.
     found = tuple(one if one.core else replace(one, outcome=ClaimOutcome.REFUSED) for one in judging.results)
     meant = consolidate(planned, found, inputs, judging.kind_of, ended)
     if parsed.sections and not meant.places and meant.faults:
@@ -168,7 +168,7 @@ def _receipt(inputs: DreamInputs, **more: Any) -> dict[str, Any]:
 
 @dataclass
 class _Dream:
-    """One reply on its way to the core."""
+    """Turn one reply into a decision about the core."""
 
     inputs: DreamInputs
     parsed: dream_reply.ParsedDreamReply
@@ -196,7 +196,7 @@ class _Dream:
     def _decide_whole(self, spared: Collection[str] = ()) -> _CoreDecision:
         """Decide on the whole reply, without the operations that touch the memories in `spared`.
 
-        Where that would lose too much, the memories it would lose something of are spared.
+        If this would lose too much, memories that would lose something are spared.
         """
         shown = [one.memory.id for one in self.inputs.earlier if one.memory.id in self.core_before]
         protected = {one for one in shown if self.core_before[one].constitutional}
@@ -216,7 +216,7 @@ class _Dream:
         return _CoreDecision(accepted, rewrite, judged.refusals, self._apply(accepted), self.meant.places, over)
 
     def _additions(self, refusals: Sequence[Refusal]) -> _CoreDecision:
-        """Decide on only what the reply adds, below what there is."""
+        """Decide only on the additions of the reply, below the present core."""
         rewrite = Rewrite([*self.core_before], set())
         added = [one for one in self.meant.operations if isinstance(one, Add) and one.id in self.meant.additions]
         accepted = self._judge(added, rewrite).accepted
@@ -277,7 +277,7 @@ class _Dream:
         return gone, over - len(gone)
 
     def _refused_all(self, decided: _CoreDecision) -> RefusedRun | None:
-        """Return why nothing of the reply may be done; None if it may be done."""
+        """Return why the whole reply is refused; None if it is not."""
         made_up = [one for one in decided.refusals if one.guard is Guard.GROUNDING]
         if not (self.inputs.refuses_ungrounded and made_up):
             return None
@@ -330,7 +330,7 @@ class _Dream:
         return [one for one in self.inputs.entries if one.origin == UNKNOWN_ORIGIN]
 
     def _not_kept(self) -> Iterator[str]:
-        """Yield each claim that is still refused, with its reason; what only outside text says is not repeated."""
+        """Yield each claim that is still refused, with its reason; text only from outside is not repeated."""
         for one in self.claims:
             if one.claim.core and not one.core and one.outcome is ClaimOutcome.REFUSED:
                 text = neutralize(one.claim.text) if one.lane > Lane.OUTSIDE else "(from outside)"
@@ -391,7 +391,7 @@ class _Dream:
         return Slot(position, None if is_same else memory.content, takes)
 
     def _sections(self, decided: _CoreDecision) -> list[tuple[str, list[str]]]:
-        """Return each heading with the ids below it: as the reply has them, all others where they were."""
+        """Return each heading with the ids below it: in the order of the reply, all others in their old places."""
         after = decided.after
         found: dict[str, tuple[str, list[str]]] = {}
         home: dict[str, str] = {}
@@ -402,7 +402,7 @@ class _Dream:
                 home[memory_id] = core.normalize(name)
                 found.setdefault(home[memory_id], (name, []))[1].append(memory_id)
         stays: dict[tuple[str, str | None], list[str]] = defaultdict(list)
-        above: dict[str, str] = {}  # heading → the memory below it that the reply has a place for, passed last
+        above: dict[str, str] = {}  # heading → the last memory below it that has a place in the reply
         for memory_id, old in self.core_before.items():
             key = core.normalize(old.heading or "")
             if home.get(memory_id) == key:
@@ -444,13 +444,13 @@ class _Dream:
 def as_passed(
     step: job.Done, before: Mapping[str, Memory], changes: Sequence[Change], refusals: Sequence[Refusal]
 ) -> job.Done:
-    """Return a decided dream whose diary and run report say what the guards let through on another core.
+    """Return a decided dream; its diary and run report list only the changes that the guards accept on another core.
 
     Args:
-        step: what was decided.
-        before: the live core that it is carried out on.
-        changes: what passes.
-        refusals: what does not.
+        step: the decision.
+        before: the live core on which it is carried out.
+        changes: the accepted changes.
+        refusals: the refused ones.
     """
     core_changes = [one for one in changes if one.after.kind is MemoryKind.CORE]
     ends = Counter({str(Disposition.KEPT): len(before)})
@@ -469,7 +469,7 @@ def as_passed(
         "refusals": dict(sorted(refused.items())),
         "after": len(before) + len(new) - len(ended),
     }
-    told.pop("over_max_bullets", None)  # of the core that it was decided on
+    told.pop("over_max_bullets", None)  # of the core that the decision was made on
 
     def retell_diary(body: str) -> str:
         head, gap, prose = body.partition("\n\n")
@@ -514,7 +514,7 @@ def _list_first(lines: list[str]) -> list[str]:
 
 
 def _weight(memory: Memory) -> tuple[float, str, str]:
-    """Return the key that sorts memories by importance, then by age; the least one goes first."""
+    """Return the sort key of a memory: by importance, then by age; the least important comes first."""
     by_hand = not memory.sources
     importance = memory.importance if memory.importance is not None else _BY_HAND if by_hand else _DEFAULT_IMPORTANCE
     return importance, memory.origin_at or memory.created_at, memory.id

@@ -12,45 +12,45 @@ from memoryd.ledger.guards import Context
 from memoryd.ledger.lane import Lane, lane_of_memory
 from memoryd.ledger.memory import Memory, Source
 
-UNSURE = "unsure"  # tag of a memory of which nobody knows who wrote it
-UNKNOWN_ORIGIN = "unknown"  # of an entry of which nobody knows who wrote it
+UNSURE = "unsure"  # tag of a memory whose author is unknown
+UNKNOWN_ORIGIN = "unknown"  # of an entry whose author is unknown
 
 
 @dataclass(frozen=True, slots=True)
 class EarlierMemory:
-    """A live core memory as it was shown to the model."""
+    """Hold a live core memory as it was shown to the model."""
 
     id: str  # "m3"
     memory: Memory
     said_on: date  # local day
-    local_at: str | None = None  # YYYY-MM-DDTHH:MM; None for what is undated
+    local_at: str | None = None  # YYYY-MM-DDTHH:MM; None if it has no date
 
     @property
     def said_at(self) -> str:
-        """Return when it was said, UTC; empty for what came with the first import of a file, older than all else."""
+        """Return when it was said, UTC; empty if it came with the first import of a file, which counts as oldest."""
         return self.memory.origin_at or ""
 
     @property
     def lane(self) -> Lane:
-        """Return whose word it is; a memory reworded without its label keeps its lane by its tag."""
+        """Return whose words it is; the tag keeps the lane of a memory that was reworded without its label."""
         return Lane.UNKNOWN if UNSURE in self.memory.tags else lane_of_memory(self.memory)
 
 
 @dataclass(frozen=True, slots=True)
 class DailyEntry:
-    """One entry of a daily file as it was shown to the model.
+    """Hold one entry of a daily file as it was shown to the model.
 
     Attributes:
         id: "d7".
-        text: on however many lines, without its bullet mark.
-        origin: user, assistant, report; hand: the owner's, in the file they keep; agent: its own tools wrote it there;
-            unknown: nobody knows who did.
+        text: one or more lines, without the bullet mark.
+        origin: user, assistant, report; hand: a person wrote it into the file; agent: the agent's own tools wrote it
+            there; unknown: the author is unknown.
         day: of the file.
-        clock: HH:MM of its block; None in one that somebody else wrote.
-        at: both as a moment, UTC, ISO 8601 with `Z`; without a clock the end of the day.
-        session: the session it was written of; None for what was written by hand.
+        clock: HH:MM of its block; None in a block that somebody else wrote.
+        at: day and clock as a moment, UTC, ISO 8601 with `Z`; without a clock the end of the day.
+        session: the session of its block; None for an entry written by hand.
         path: of the file.
-        at_work: it is of a session in which an assistant worked, so that its block has sections.
+        at_work: an assistant worked in its session, so that its block has sections.
     """
 
     id: str
@@ -66,28 +66,28 @@ class DailyEntry:
 
 @dataclass(frozen=True, slots=True)
 class DreamInputs:
-    """A frozen snapshot of all that one dream depends on.
+    """Hold a frozen snapshot of everything that one dream depends on.
 
     Attributes:
         earlier: the live core as it was shown to the model, in the order of the file.
-        entries: what the daily files say, in order of time.
+        entries: the entries of the daily files, in order of time.
         today: the local day.
         clock: HH:MM.
-        max_bullets: that the core is to have.
-        unmentioned: what becomes of what the reply does not speak of.
-        refuses_ungrounded: one bullet that does not stand in what it cites refuses all of them.
-        context: what the guards go by, the live core and all that was forgotten with it.
-        forgotten: hashes of what was forgotten, each with when.
+        max_bullets: the most bullets of the core.
+        unmentioned: what happens to a memory that the reply does not mention.
+        refuses_ungrounded: one bullet without support in its sources refuses the whole reply.
+        context: the input of the guards: the live core, and all forgotten memories.
+        forgotten: hashes of forgotten texts, each with its time.
         file: `MEMORY.md`.
-        places: where the memories stand among its bullets.
+        places: the places of the memories among its bullets.
         now: UTC, ISO 8601 with `Z`.
         new_id: draws a free id of a core memory.
         new_hex: draws eight random hex digits.
-        taken: ids that are given.
-        sources_of: says on which records an entry stands.
-        judges: of the claims of the reply.
-        behind_of: gives the sentences of a session that an entry paraphrases, each with its turn.
-        told: what else the receipt says.
+        taken: ids that are already used.
+        sources_of: returns the records that support an entry.
+        judges: judge the claims of the reply.
+        behind_of: returns the sentences of a session that an entry paraphrases, each with its turn.
+        told: further values of the run report.
         instructions: the text of dream.md.
     """
 

@@ -29,7 +29,7 @@ from memoryd.text.fences import open_after
 
 @dataclass(frozen=True, slots=True)
 class ReplyBullet:
-    """One memory as it is to be, on one line, with the ids of the material it stands on."""
+    """Hold one memory of the new core, on one line, with the ids of the material that supports it."""
 
     text: str
     cites: tuple[str, ...] = ()  # "m3", "d7", "d7.2"
@@ -37,18 +37,18 @@ class ReplyBullet:
 
 @dataclass(frozen=True, slots=True)
 class ReplySection:
-    """The bullets under one heading; an empty heading is the part above the first."""
+    """Hold the bullets under one heading; an empty heading is the part above the first."""
 
     heading: str
     bullets: tuple[ReplyBullet, ...]
 
 
 class LetGo(StrEnum):
-    """How an earlier memory is let go in so many words."""
+    """Declare how an earlier memory ends."""
 
     ARCHIVED = "archived"
     SUPERSEDED = "superseded"
-    DATED = "dated"  # it stays, with the day it was said; only of the offline backend
+    DATED = "dated"  # it stays, and gets the day it was said; only from the offline backend
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,19 +57,19 @@ class Declaration:
 
     id: str  # "m3"
     how: LetGo
-    by: tuple[str, ...] = ()  # what says it now
+    by: tuple[str, ...] = ()  # the entries that replace it
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedDreamReply:
-    """A reply in its parts."""
+    """Hold a reply in its parts."""
 
     sections: tuple[ReplySection, ...] = ()
     diary: str = ""
     declared: tuple[Declaration, ...] = ()
-    unreadable: int = 0  # lines of the memory in no known form, left out
-    keeps_rest: bool = False  # it says, in whole or in part, that all may stay: what it does not speak of stays
+    unreadable: int = 0  # lines of the memory in an unknown form, left out
+    keeps_rest: bool = False  # it says that all, or the rest, may stay: memories that it does not mention stay
 
 
 NOTHING = "[NOTHING]"
@@ -77,11 +77,11 @@ _LONGEST = 8_000_000  # characters; no memory file is longer
 _MARK = re.compile(r"^[\s#>*_]*\[\s*(MEMORY|DREAM|NOTHING)\s*\][\s:*_]*$", re.IGNORECASE)
 _HEADING = re.compile(r"^\s{0,3}#{1,6}\s+(?P<text>.*)$")
 _HEADING_END = "# \t\u00a0\u3000"
-_LONGEST_BULLET = 4_000  # characters from which on no line is added to one: it is no memory any more
+_LONGEST_BULLET = 4_000  # characters; a bullet of this length gets no further line, because it is no memory any more
 _BULLET = re.compile(r"^\s*(?:[-*•+]|\d{1,4}[.)])\s+(?P<text>\S.*)$")
 _ID = r"[md]\d{1,9}(?:\.\d{1,4})?"
 _IDS = rf"{_ID}(?:\s*[,;]\s*{_ID})*"
-# Read backwards, from the end of a text, so that no other beginning is tried.
+# Read backwards from the end of a text, so that no other beginning is tried.
 _ID_BACKWARDS = r"(?:\d{1,4}\.)?+\d{1,9}[md]"
 _IDS_BACKWARDS = rf"{_ID_BACKWARDS}(?:\s*+[,;]\s*+{_ID_BACKWARDS})*+"
 _CITED = re.compile(rf"[\s.]*+\**+\]\s*+(?P<ids>{_IDS_BACKWARDS})\s*+\[\**+\s*+", re.IGNORECASE)
@@ -129,7 +129,7 @@ def render(
 def merge(replies: Sequence[Reply]) -> Reply | RejectedReply:
     """Return the reply to a question that was asked in parts: their sections, diaries and declarations in order.
 
-    Where one says that all it was asked about may stay, nothing ends for not being spoken of.
+    If one part says that everything it was asked about may stay, no memory ends only because it is not mentioned.
     """
     return merge_replies(replies, parse, _join_replies)
 
@@ -138,7 +138,7 @@ def _join_replies(parts: Sequence[ParsedDreamReply]) -> str:
     bullets: dict[str, list[ReplyBullet]] = {}
     for section in (section for part in parts for section in part.sections):
         bullets.setdefault(section.heading, []).extend(section.bullets)
-    headings = sorted(bullets, key=bool)  # what has none comes first, the others as they came
+    headings = sorted(bullets, key=bool)  # bullets without a heading come first, the others in their order
     sections = [ReplySection(heading, tuple(bullets[heading])) for heading in headings]
     diary = "\n\n".join(part.diary for part in parts if part.diary)
     declared = [one for part in parts for one in part.declared]
@@ -149,7 +149,7 @@ def _join_replies(parts: Sequence[ParsedDreamReply]) -> str:
 
 
 def _parts(lines: list[str]) -> dict[str, list[str]]:
-    """Return the lines of each section; of a repeated one, as in an echo of the question, the last that has text."""
+    """Return the lines of each section; if one is repeated, as in an echo of the question, the last one with text."""
     found: dict[str, list[list[str]]] = {}
     for line, is_code in _with_code(lines):
         mark = None if is_code else _MARK.match(line)
@@ -168,11 +168,12 @@ def _says(lines: Sequence[str]) -> bool:
 def _with_code(lines: Sequence[str]) -> Iterator[tuple[str, bool]]:
     """Yield each line, and True if it is code inside a bullet: a section mark in code does not count.
 
-    A fence counts only behind a bullet of the memory, and only where another ends it: models put them around anything.
+    A fence counts only after a bullet of the memory, and only if another fence ends it, because models put them around
+    anything.
     """
     until = -1
     section, in_bullet = "", False
-    unclosed: set[tuple[str, bool]] = set()  # fences that nothing ends, as was seen from one further up
+    unclosed: set[tuple[str, bool]] = set()  # fences without an end, found while an earlier line was read
     for at, line in enumerate(lines):
         if at <= until:
             yield line, True
@@ -192,7 +193,7 @@ def _with_code(lines: Sequence[str]) -> Iterator[tuple[str, bool]]:
 
 
 def _fence(line: str) -> str:
-    """Return the fence that a line opens, however far it is indented; empty if it opens none."""
+    """Return the fence that a line opens, at any indentation; empty if it opens none."""
     return open_after("", line.strip())
 
 
@@ -240,7 +241,7 @@ def _memory(lines: list[str]) -> tuple[list[ReplySection], int]:
         elif bullets and len(bullets[-1]) > _LONGEST_BULLET:
             unreadable += 1
         elif bullets and (is_code or line[:1].isspace() or not (after_blank or _CITED.match(bullets[-1][::-1]))):
-            cited = _CITED.match(bullets[-1][::-1])  # what goes on behind the ids is still the bullet's
+            cited = _CITED.match(bullets[-1][::-1])  # text after the ids still belongs to the bullet
             end = len(bullets[-1]) - (0 if cited is None else cited.end())
             bullets[-1] = f"{bullets[-1][:end]} {line.strip()}{bullets[-1][end:]}"
         else:

@@ -1,4 +1,4 @@
-"""Duplicates: whether a text was said before, word by word in the same order."""
+"""Recognise duplicates: texts that were said before, word by word in the same order."""
 
 from collections.abc import Iterable
 
@@ -6,7 +6,7 @@ from memoryd.text import normal
 
 
 class KnownTexts:
-    """Texts said before; `says` reports whether another text equals one of them in normal form."""
+    """Remember texts; `says` reports whether another text equals one of them in normal form."""
 
     def __init__(self, texts: Iterable[str] = ()) -> None:
         self._forms = set(map(normal.normalize, texts))

@@ -1,9 +1,10 @@
-"""Evidence: what of a session's turns may be remembered, by role and origin, and in what form.
+"""Choose the parts of a session's turns that may be remembered, by role and origin, and their form.
 
-What the user typed comes first and whole; what the assistant said comes as said. Tool output is data from outside: of
-it only short facts pass (the files an edit changed, the last error of a command, how the work stands), marked as a
-report, as is the last word of a subagent. What the agent wrote down for itself passes as its own word where nothing
-else says it. Injected text, text of unknown origin and the agent program's own words never pass.
+The user's typed words come first and whole. The assistant's words come as they were said. Tool output is data from
+outside: only short facts of it are taken (the files that an edit changed, the last error of a command, the state of the
+work), marked as a report. The last message of a subagent is marked in the same way. The agent's own notes count as its
+words if nothing else says the same. Injected text, text of unknown origin and the agent program's own words are never
+taken.
 """
 
 import re
@@ -23,24 +24,24 @@ from memoryd.text.sentences import split
 from memoryd.text.voice import keep_own_words
 from memoryd.transcripts.turn import SPOKEN, Origin, Role, StoredTurn, TurnKind
 
-REPORT = "report"  # the origin, in the material, of what only a tool or a subagent says
-NOTE = "note"  # … and of what the assistant wrote down for itself, see `own_notes`
-# Years: an unset clock says the first; at the ends of the calendar a time has no other time zones.
+REPORT = "report"  # the origin, in the material, of text that only a tool or a subagent says
+NOTE = "note"  # … and of the assistant's own notes, see `own_notes`
+# Years: an unset clock shows the first one; at the ends of the calendar, a time has no other time zones.
 _EARLIEST, _LATEST = 1970, 9000
 _FORGED = re.compile(rf"^({CHANGED}|{FAILED}|{STATE})", re.MULTILINE | re.IGNORECASE)
 LONGEST_TEXT = 12_000  # characters of one message shown to the model; the middle of a longer one is left out
-_LONGEST_OWN = 60_000  # the same for what the user typed in a longer message, without what is pasted there
-_LONGEST_READ = 400_000  # characters of a message in which that is looked for; the rest is left out
+_LONGEST_OWN = 60_000  # the same for the typed words of a longer message, without its pasted parts
+_LONGEST_READ = 400_000  # characters of a message that are searched for typed words; the rest is left out
 
 
 @dataclass(frozen=True, slots=True)
 class SleepEvidence:
-    """What may be asked about, and what was set aside."""
+    """Hold the material for the questions, and counts of the rest."""
 
     material: tuple[QuotedPiece, ...] = ()
     pieces: tuple[Piece, ...] = ()  # the same, with their sentences
-    said_words: int = 0  # by people and the assistant, code set aside
-    counts: dict[str, int] = field(default_factory=dict)  # what was taken and what set aside, by origin
+    said_words: int = 0  # by people and the assistant, without code
+    counts: dict[str, int] = field(default_factory=dict)  # turns used and left out, by origin
 
 
 def gather(
@@ -62,10 +63,10 @@ def gather(
     material: list[QuotedPiece] = []
     pieces: list[Piece] = []
     words = 0
-    before: StoredTurn | None = None  # what the assistant said last
+    before: StoredTurn | None = None  # the assistant's last message
     spoken = _list_spoken(turns)
     for turn in turns:
-        # A line of a subagent must not read as a fact that memoryd found itself.
+        # A subagent's line must not look like a fact that memoryd found itself.
         report = _FORGED.sub(r"- \1", _shorten(turn.text)) if turn.seq in last_of_subagents else reports.fact(turn)
         quoted = (
             quote(turn, tz) if turn.seq in spoken else (_quote(turn, report, tz, origin=REPORT) if report else None)
@@ -83,7 +84,7 @@ def gather(
 
 
 def piece_of(quoted: QuotedPiece, turn: StoredTurn, before: StoredTurn | None) -> Piece:
-    """Return a turn as it is shown with its sentences; what only a tool reports is from outside."""
+    """Return a turn in its shown form with its sentences; text that only a tool reports is from outside."""
     if quoted.origin == REPORT:
         found = piece_of_text(quoted.id, quoted.text, Lane.OUTSIDE, "tool", quoted.at or "", turn.at or "")
         return replace(found, seq=turn.seq)
@@ -96,7 +97,7 @@ def piece_of(quoted: QuotedPiece, turn: StoredTurn, before: StoredTurn | None) -
 
 
 def parse_moment(at: str | None) -> datetime | None:
-    """Return the time a record gives as an aware datetime, or None where it gives none that can be a time of a talk."""
+    """Return a record's time as an aware datetime, or None if it cannot be the time of a message."""
     try:
         parsed = datetime.fromisoformat(at) if at else None
     except ValueError:
@@ -107,18 +108,18 @@ def parse_moment(at: str | None) -> datetime | None:
 
 
 def map_days(material: Sequence[QuotedPiece], today: date) -> dict[str, date]:
-    """Return the local day of each piece, by its id; what has no time counts as said today."""
+    """Return the local day of each piece, by its id; a piece without a time counts as said today."""
     return {one.id: date.fromisoformat(one.at[:10]) if one.at else today for one in material}
 
 
 def is_said(turn: StoredTurn) -> bool:
-    """Say whether `turn` is something the user or the assistant said in the main conversation."""
+    """Return True if the user or the assistant said `turn` in the main conversation."""
     spoken = turn.role in {Role.USER, Role.ASSISTANT} and turn.origin in {Origin.USER, Origin.ASSISTANT}
     return spoken and turn.kind in SPOKEN and not turn.sidechain and bool(turn.text.strip())
 
 
 def _list_spoken(turns: Sequence[StoredTurn]) -> set[int]:
-    """Return the numbers of the messages, and of a recap at the end: an earlier recap is outdated."""
+    """Return the numbers of the messages, and of a recap at the end, because earlier recaps are outdated."""
     said = {turn.seq for turn in turns if is_said(turn)}
     return said | {turn.seq for turn in turns if is_recap(turn) and turn.seq > max(said, default=0)}
 
@@ -141,14 +142,14 @@ def _shorten(text: str, longest: int = LONGEST_TEXT) -> str:
 
 
 def _shorten_said(turn: StoredTurn) -> str:
-    """Return a text; of a long one of the user without what is not their own: its mark must not fall away alone."""
+    """Return a text; from the user's long text, drop pasted parts whole, so that none of them loses only its mark."""
     if len(turn.text) <= LONGEST_TEXT or turn.origin is not Origin.USER:
         return _shorten(turn.text)
     return _shorten(keep_own_words(turn.text[:_LONGEST_READ]).strip(), _LONGEST_OWN)
 
 
 def _last_words(turns: Sequence[StoredTurn]) -> set[int]:
-    """Return the seqs of the last text of each stretch of subagent turns: its report, as far as there is one."""
+    """Return the seqs of the last text of each stretch of subagent turns, which is its report, if there is one."""
     last: set[int] = set()
     held: int | None = None
     for turn in turns:

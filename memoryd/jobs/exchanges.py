@@ -1,4 +1,4 @@
-"""Exchanges: a user turn and all that answers it, up to the final reply."""
+"""Split a session into exchanges: a user turn and everything that answers it, up to the final reply."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,16 +11,16 @@ _SCHEDULED = "[SCHEDULED]"
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One exchange. Side chains and what the agent program says belong to the exchange they fall into."""
+    """Hold one exchange. Side chains and the agent program's messages belong to the exchange around them."""
 
-    asked: tuple[StoredTurn, ...]  # what the user typed; more than one message where none was answered in between
-    answered: tuple[StoredTurn, ...]  # what the assistant said to it
-    last_seq: int  # of all its turns, tool traffic among them
-    complete: bool  # its last word is the assistant's, and no tool call is still open
+    asked: tuple[StoredTurn, ...]  # what the user typed; several messages if none was answered in between
+    answered: tuple[StoredTurn, ...]  # the assistant's answers to it
+    last_seq: int  # of all its turns, with tool traffic
+    complete: bool  # the assistant has the last word, and no tool call is open
 
 
 def split_exchanges(turns: Sequence[StoredTurn]) -> list[Exchange]:
-    """Return the exchanges of `turns`, in order. What comes before the first user turn is none of them."""
+    """Return the exchanges of `turns`, in order. Turns before the first user turn belong to none."""
     groups: list[list[StoredTurn]] = []
     for turn in turns:
         typed = _is_typed(turn)
@@ -33,7 +33,7 @@ def split_exchanges(turns: Sequence[StoredTurn]) -> list[Exchange]:
 
 
 def _is_typed(turn: StoredTurn) -> bool:
-    # What is answered in a dialog belongs to what was asked for before: the tool waits for it.
+    # An answer in a dialog belongs to the request before it, because the tool waits for it.
     return is_said(turn) and turn.origin is Origin.USER and turn.tool_call_id is None
 
 
@@ -43,10 +43,10 @@ def is_scheduled(text: str) -> bool:
 
 
 def set_aside_scheduled(turns: Sequence[StoredTurn], earlier: Sequence[StoredTurn] = ()) -> tuple[StoredTurn, ...]:
-    """Return the turns, those that a scheduler sent and all that answers these as injected: they are no evidence.
+    """Return the turns; scheduled ones and all answers to them become injected text, which is no evidence.
 
     Args:
-        turns: in order; what they consume and count stays the same.
+        turns: in order; their numbers and token counts stay the same.
         earlier: the turns of the session before them, in which such an exchange may begin.
     """
     scheduled, found = False, []

@@ -1,10 +1,10 @@
-"""Facts: what the user says about themselves in an exchange becomes facts, and few sentences of the profile.
+"""Facts: turn the user's statements about themselves into facts, and a few of them into sentences of the profile.
 
-Only the user's own words make a fact: what the assistant said is shown for context and vouches for nothing about the
-user. Each item of a reply is a claim (`judging`). Preferences, goals, habits and corrections are the user's words,
-copied whole; another fact may keep the model's wording where a second reader supports it. Words that are not meant to
-last, and those behind a refused claim, go to the day's file, so that no requirement is lost. A known fact ends only
-where the user's words end it.
+Only the user's own words make a fact. The assistant's words are shown for context and prove nothing about the user.
+Each item of a reply is a claim (`judging`). Preferences, goals, habits and corrections are the user's words, copied
+whole. Another fact may keep the model's wording if a second reader supports it. Words that are not meant to last, and
+the words behind a refused claim, go to the daily file, so that no requirement is lost. A known fact ends only if the
+user's words end it.
 """
 
 from collections import Counter
@@ -39,39 +39,39 @@ from memoryd.text.sentences import list_texts
 from memoryd.transcripts.turn import Origin, StoredTurn
 
 CONSUMER = "facts"
-REASON = "Session Notes"  # the heading of a block in the day's file
-MOST_KNOWN = 80  # facts shown to the model: those that share words with the exchange first, then the surest
+REASON = "Session Notes"  # the heading of a block in the daily file
+MOST_KNOWN = 80  # facts shown to the model: first those that share words with the exchange, then the most certain
 LONGEST_FACT = 300  # characters; longer words of the user are a memory of the core
-_HALF = 0.5  # of the content words of a fact that a correction ends, with nothing in its place
+_HALF = 0.5  # of the content words of a fact that a correction ends without a replacement
 _QUOTED = frozenset({Category.PREFERENCE, Category.GOAL, Category.CORRECTION, Category.BEHAVIOR})
 _TYPES = {
     Category.KNOWLEDGE: job.MemoryType.FACT,
     Category.CONTEXT: job.MemoryType.FACT,
     Category.GOAL: job.MemoryType.FACT,
 }
-_MADE_UP = frozenset({Judgement.FLOOR, Judgement.QUOTE})  # steps that refuse what stands in nothing that was shown
+_MADE_UP = frozenset({Judgement.FLOOR, Judgement.QUOTE})  # steps that refuse text without support in the material
 _SAID_NO = frozenset({*reasons.REASONS.values(), reasons.OLDER, reasons.LOSES})
 _FORM = '{"new": [{"content": "Lives in Oslo.", "category": "context", "confidence": 0.9, "cites": ["t3.2"]}]}'
 
 
 @dataclass(frozen=True, slots=True)
 class FactsInputs:
-    """A frozen snapshot of all that one extraction depends on."""
+    """Hold a frozen snapshot of everything that one extraction depends on."""
 
     agent_id: str
     session_id: str
     turns: tuple[StoredTurn, ...]  # past the watermark, whole
-    earlier: tuple[StoredTurn, ...]  # of the session, before these: where a word occurs first, and what was asked last
+    earlier: tuple[StoredTurn, ...]  # earlier turns: for a word's first use and the last question
     folder: str | None  # the session's working folder
-    program: str | None  # whose session it is, as people call it; None where its transcript does not tell
-    known: tuple[Fact, ...]  # the live facts, the surest first
+    program: str | None  # the agent program of the session; None if its transcript does not name it
+    known: tuple[Fact, ...]  # the live facts, the most certain first
     said_at: Mapping[str, str]  # when each of them was said, or edited by hand; by its id, UTC
     profile: Mapping[ProfileSection, ProfileEntry]
     tombstones: Mapping[str, str]  # hash of each forgotten text (`hash_of`), and when it was forgotten
     core: tuple[str, ...]  # bullets of the core file
-    daily: str  # the daily files of the days covered, as far as they exist
+    daily: str  # the daily files of these days, if they exist
     min_confidence: float
-    drain: bool  # the session is over, or memoryd ends: an exchange that is not complete counts as well
+    drain: bool  # the session has ended, or memoryd ends: an incomplete exchange counts as well
     tz: tzinfo
     now: datetime  # aware
     instructions: str  # the text of facts.md
@@ -80,7 +80,7 @@ class FactsInputs:
 
 @dataclass(frozen=True, slots=True)
 class _FactsMaterial:
-    """What is asked about."""
+    """Hold the material of the question."""
 
     material: tuple[job.QuotedPiece, ...]
     pieces: Pieces
@@ -91,22 +91,22 @@ class _FactsMaterial:
 
 @dataclass(slots=True)
 class _KeptClaims:
-    """What of a reply is kept, while its claims are gone through."""
+    """Collect the accepted parts of a reply, claim by claim."""
 
-    known: KnownTexts  # texts of facts, those that are learned now among them
-    written: KnownTexts  # lines of the day's files and of the core
-    dropped: Counter[str]  # also what was left out ahead of the judging
-    obeyed: set[str] = field(default_factory=set)  # words of the user that took back what goes
+    known: KnownTexts  # texts of facts, with those that are learned now
+    written: KnownTexts  # lines of the daily files and of the core
+    dropped: Counter[str]  # also items that were left out before the judging
+    obeyed: set[str] = field(default_factory=set)  # the user's words that ended a fact
     learned: list[job.LearnedFact] = field(default_factory=list)
     forgotten: list[str] = field(default_factory=list)
     memories: list[job.NewMemory] = field(default_factory=list)
     sections: dict[ProfileSection, list[JudgedClaim]] = field(default_factory=dict)
-    lines: list[tuple[JudgedClaim, str]] = field(default_factory=list)  # for the day's file, with the claim each is of
+    lines: list[tuple[JudgedClaim, str]] = field(default_factory=list)  # for the daily file, with their claims
     rows: list[Mapping[str, Any]] = field(default_factory=list)
 
 
 def decide(inputs: FactsInputs) -> job.Steps:
-    """Return what an extraction comes to."""
+    """Return the edits of an extraction."""
     if not inputs.turns:
         return job.NothingToDo("no turns past the watermark")
     found = split_exchanges(inputs.turns)
@@ -148,7 +148,7 @@ def _gather_material(inputs: FactsInputs, ready: Sequence[Exchange], last: int) 
             if by_user and (found := signals.find_signals(text)):
                 hints[turn.seq] = found
             before = None if by_user else turn
-    # An answer makes no sense without its question, which may have been asked in the exchange before.
+    # An answer makes no sense without its question, which may be in the exchange before.
     if pieces and asking is not None and asking.seq < pieces[0][1].seq and pieces[0][1].asked:
         pieces.insert(0, _show_turn(inputs, asking, None))
     receipt: dict[str, object] = {
@@ -162,7 +162,7 @@ def _gather_material(inputs: FactsInputs, ready: Sequence[Exchange], last: int) 
 
 
 def _show_turn(inputs: FactsInputs, turn: StoredTurn, before: StoredTurn | None) -> tuple[job.QuotedPiece, Piece]:
-    """Return a turn as material and as a piece; one without a time counts as said now, since it is read soon after."""
+    """Return a turn as material and as a piece; one without a time counts as said now."""
     quoted = evidence.quote(turn, inputs.tz)
     at = turn.at or inputs.now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return quoted, evidence.piece_of(quoted, turn._replace(at=at), before)
@@ -200,7 +200,7 @@ def _begin_judging(
     today = inputs.now.astimezone(inputs.tz).date()
     days = evidence.map_days(gathered.material, today)
     made = context_of(gathered.pieces, days, inputs.judges, offline=offline, foreign=foreign.find_outside)
-    # A fact was shown, so that a claim may name it; no claim can cite it.
+    # A fact was shown, so that a claim may name it, but no claim can cite it.
     named = {fact.id: Material(fact.content, today) for fact in inputs.known}
     found = [
         *_new_claims(inputs, gathered, parsed.offered, dropped, offline=offline),
@@ -238,7 +238,7 @@ def _new_claims(
             continue
         olds = tuple(_describe_old(inputs, fact) for fact in ends)
         claim = Claim(f"f{len(found) + 1}", one.content, one.cites, user_only=True, ends=olds, origin=one)
-        # Words that are the user's own are asked about like a quotation: they may be a question or a task.
+        # The user's own words need the same question as a quotation: they may be a question or a task.
         verbatim = one.category in _QUOTED or is_verbatim(neutralize(one.content), cited)
         found.append(replace(claim, verbatim_only=verbatim, kind=_class_of(one.category)))
     return found
@@ -257,14 +257,14 @@ def _section_claims(inputs: FactsInputs, sections: Sequence[RewrittenSection]) -
 
 
 def _removal_claims(inputs: FactsInputs, parsed: facts_reply.ParsedFactsReply) -> list[Claim]:
-    """Return each removal as the claim that a fact is no longer so."""
+    """Return each removal as the claim that a fact no longer holds."""
     by_id = {fact.id: fact for fact in inputs.known}
     found: list[Claim] = []
     for one in {one.id: one for one in parsed.removals if one.id in by_id}.values():
-        # Nothing of a rule is lost with it: all of it is to go.
+        # This loses nothing of a rule, because all of it is to go.
         old = replace(_describe_old(inputs, by_id[one.id]), kind=MemoryClass.PERSON)
         claim = Claim(f"r{len(found) + 1}", f"This is no longer so: {old.text}", one.cites, user_only=True, olds=(old,))
-        found.append(replace(claim, kind=old.kind, repaired=True, origin=one))  # its wording is not its author's
+        found.append(replace(claim, kind=old.kind, repaired=True, origin=one))  # its wording is not the author's
     return found
 
 
@@ -277,7 +277,7 @@ def _class_of(category: str) -> MemoryClass:
 
 
 def _said_of(inputs: FactsInputs, section: ProfileSection) -> set[str]:
-    """Return what a section may repeat, in normal form: its own sentences and the facts."""
+    """Return the texts that a section may repeat, in normal form: its own sentences and the facts."""
     before = list_texts(inputs.profile[section].text) if section in inputs.profile else []
     return {normal.normalize(one) for one in (*before, *(fact.content for fact in inputs.known))}
 
@@ -341,7 +341,7 @@ def _keep_claims(
                 _grow(judged, kept)
             case _:
                 _forget(inputs, judged, kept)
-    # Last, when all is known that says the same.
+    # Last, because all texts that say the same are known now.
     for judged, row in zip(found, kept.rows, strict=True):
         _note(foreign, judged, str(row["verdict"]), kept)
     return kept
@@ -356,7 +356,7 @@ def _learn(inputs: FactsInputs, gathered: _FactsMaterial, judged: JudgedClaim, k
     offered, text, sources = judged.claim.origin, judged.text, judged.seqs
     replaces = _find_replaced(inputs, judged)
     forgotten_at = forgetting.forgotten_since(text, inputs.tombstones)
-    # Only what the user says after it was forgotten may come back.
+    # Only words that the user said after it was forgotten may come back.
     anew = forgotten_at is not None and any(line.said_at > forgotten_at for line in judged.lines)
     if (kept.known.says(text) and not replaces) or (len(text) > LONGEST_FACT and kept.written.says(text)):
         kept.dropped["duplicate"] += 1
@@ -377,7 +377,7 @@ def _learn(inputs: FactsInputs, gathered: _FactsMaterial, judged: JudgedClaim, k
 
 
 def _find_replaced(inputs: FactsInputs, judged: JudgedClaim) -> tuple[str, ...]:
-    """Return the ids of the facts that a new one ends: by the reader's word, or without that by cue."""
+    """Return the ids of the facts that a new one ends: by the reader's answer, or without it by cue."""
     by_id = {fact.id: fact for fact in inputs.known}
     by_cue = [
         old.id
@@ -390,7 +390,7 @@ def _find_replaced(inputs: FactsInputs, judged: JudgedClaim) -> tuple[str, ...]:
 
 
 def _forget(inputs: FactsInputs, judged: JudgedClaim, kept: _KeptClaims) -> None:
-    """End a known fact where the user took it back."""
+    """End a known fact that the user took back."""
     removal: FactRemoval = judged.claim.origin
     fact = next(one for one in inputs.known if one.id == removal.id)
     goes = removal.id in judged.changes
@@ -416,7 +416,7 @@ def _grow(judged: JudgedClaim, kept: _KeptClaims) -> None:
 
 
 def _note(foreign: Foreign, judged: JudgedClaim, verdict: str, kept: _KeptClaims) -> None:
-    """Keep the user's words for the day's file where a claim that cites them is refused, or not meant to last."""
+    """Keep the user's words for the daily file if a claim that cites them is refused, or is not meant to last."""
     is_refused = verdict == ClaimOutcome.REFUSED
     if not is_refused and (judged.core or isinstance(judged.claim.origin, FactRemoval)):
         return
@@ -434,7 +434,7 @@ def _note(foreign: Foreign, judged: JudgedClaim, verdict: str, kept: _KeptClaims
 
 
 def _gives_way(fact: Fact, cited: Sequence[Citation], share: float) -> bool:
-    """Return True if the wording of the cited user's words ends a fact.
+    """Return True if the cited words of the user end a fact, by their wording.
 
     The words retract the fact, state it in another order, or are a correction that shares content words with it: at
     least one word, and at least `share` of the fact's words.
@@ -449,12 +449,12 @@ def _gives_way(fact: Fact, cited: Sequence[Citation], share: float) -> bool:
 
 
 def _list_orders(cited: Sequence[Citation]) -> list[list[str]]:
-    """Return the words of each of the user's sentences among what is cited, in their order."""
+    """Return the words of each cited sentence of the user, in their order."""
     return [_units(line.text) for one in cited for line in one.lines if line.lane is Lane.USER]
 
 
 def _is_reordered(rule: list[str], orders: Sequence[list[str]]) -> bool:
-    """Return whether the user now says a rule in another order: "tabs over spaces" after "spaces over tabs"."""
+    """Return True if the user now states a rule in another order: "tabs over spaces" after "spaces over tabs"."""
     return any(len(rule) > 1 and one != rule and sorted(one) == sorted(rule) for one in orders)
 
 
@@ -470,7 +470,7 @@ def _units(text: str) -> list[str]:
 def _sections(inputs: FactsInputs, kept: _KeptClaims) -> list[job.LearnedSection]:
     """Return the sections with their new sentences.
 
-    What a section said stays, but for those on what passes, where a sentence that the model leaves out may go.
+    Old sentences stay. Only in sections about temporary things may a sentence go that the model leaves out.
     """
     found = []
     for section, judged in kept.sections.items():
@@ -486,7 +486,7 @@ def _sections(inputs: FactsInputs, kept: _KeptClaims) -> list[job.LearnedSection
 
 
 def _blocks(inputs: FactsInputs, lines: Sequence[tuple[JudgedClaim, str]]) -> list[job.AppendDaily]:
-    """Return the blocks for the daily files, each of the day on which its lines were said."""
+    """Return the blocks for the daily files, each for the day on which its lines were said."""
     by_day: dict[date, list[tuple[str, str]]] = {}
     for judged, text in lines:
         at = max((line.at for line in judged.lines), default="")

@@ -23,7 +23,7 @@ from memoryd.ledger.category import Category
 from memoryd.ledger.profile import ProfileSection
 from memoryd.text.json_values import find_values
 
-DEFAULT_CONFIDENCE = 0.5  # of a fact that comes without one that can be read
+DEFAULT_CONFIDENCE = 0.5  # of a fact without a readable confidence
 _CONFIDENCES = {"very high": 0.95, "high": 0.9, "medium": 0.7, "low": 0.4, "very low": 0.2}
 _NUMBER = re.compile(r"(\d{1,3}(?:[.,]\d{1,9})?|[.,]\d{1,9})(\s*%)?")
 _KEYS = {"new": list, "facts": list, "remove": list, "profile": dict}
@@ -36,7 +36,7 @@ _ID = re.compile(r"fact_[0-9a-f]{8}")
 
 @dataclass(frozen=True, slots=True)
 class OfferedFact:
-    """A new fact as the model offers it."""
+    """Hold a new fact as the model offers it."""
 
     content: str
     category: str
@@ -47,7 +47,7 @@ class OfferedFact:
 
 @dataclass(frozen=True, slots=True)
 class FactRemoval:
-    """A known fact that the model would remove."""
+    """Hold a known fact that the model would remove."""
 
     id: str
     cites: tuple[str, ...]  # "t3", or a sentence of it: "t3.2"
@@ -55,7 +55,7 @@ class FactRemoval:
 
 @dataclass(frozen=True, slots=True)
 class RewrittenSection:
-    """A section of the profile as the model would have it."""
+    """Hold a section of the profile as the model rewrites it."""
 
     section: ProfileSection
     text: str
@@ -64,7 +64,7 @@ class RewrittenSection:
 
 @dataclass(frozen=True, slots=True)
 class ParsedFactsReply:
-    """A reply in its parts."""
+    """Hold a reply in its parts."""
 
     offered: tuple[OfferedFact, ...] = ()
     removals: tuple[FactRemoval, ...] = ()
@@ -158,7 +158,7 @@ def _parse_fact(value: Any) -> OfferedFact | None:
 
 
 def _text(value: Any) -> str:
-    """Return a text, or the joined texts of a list of blocks; empty where there is none."""
+    """Return a text, or the joined texts of a list of blocks; empty for any other value."""
     if isinstance(value, dict):
         value = value.get("text")
     if isinstance(value, list):
@@ -167,7 +167,7 @@ def _text(value: Any) -> str:
 
 
 def _confidence(value: Any) -> float:
-    """Return a confidence within 0..1; a number above 1 is a percentage. What cannot be read is the default."""
+    """Return a confidence within 0..1; a number above 1 is a percentage. An unreadable value gives the default."""
     is_percentage = False
     if isinstance(value, str):
         word = value.strip().lower()

@@ -1,4 +1,4 @@
-"""Follow the git state: how a session leaves its repository, as its calls of git and `gh` and their output show it."""
+"""Follow the git state: branch, commits and pull request as a session leaves them, by its calls of git and `gh`."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -41,7 +41,7 @@ _PUSHED = re.compile(
     r"^ *[ +*] (?:[0-9a-f]{7,40}\.{2,3}(?P<hash>[0-9a-f]{7,40})|\[new branch\]) +(?P<own>\S+) +-> +\S+", re.MULTILINE
 )
 _ADDRESS = r"https://[\w.-]{1,80}(?:/[\w.~-]{1,40}){2,5}/(?:pull|pulls|merge_requests)/\d{1,9}"
-# A line that is nothing else: what is shown beside it is anybody's text.
+# A line with nothing else: text beside it can come from anybody.
 _PULL_REQUEST = re.compile(rf"^(?:url:[ \t]*|\{{\"url\":\")?({_ADDRESS})(?:\"\}})?[ \t]*$", re.MULTILINE)
 _NAMES_ONE = re.compile(r"#?\d+$|https?://|(?:-R|--repo)")
 _MERGED = re.compile(r"^\W*(?:Merged|Squashed and merged|Rebased and merged) pull request", re.MULTILINE)
@@ -77,7 +77,7 @@ class GitCall(NamedTuple):
 
 
 class GitState:
-    """Follows branch, commits, pushes and the pull request."""
+    """Follow branch, commits, pushes and the pull request."""
 
     def __init__(self, files: UncommittedFiles) -> None:
         """Begin with nothing known."""
@@ -93,7 +93,7 @@ class GitState:
         }  # fmt: skip
 
     def run(self, calls: Sequence[GitCall]) -> None:
-        """Take the commands of git of one call."""
+        """Read the git commands of one call."""
         for call in calls:
             command = call.step.words[1]
             if command in self._read:
@@ -105,7 +105,7 @@ class GitState:
             self._say(calls[0].seq, BRANCH, f"`{branches[-1]}`")
 
     def read_pull_request(self, seq: int, step: Step, text: str) -> None:
-        """Take a command of `gh` or `glab`."""
+        """Read a command of `gh` or `glab`."""
         command = step.words[2] if step.words[1:2] in {("pr",), ("mr",)} and len(step.words) > 2 else ""
         found = _PULL_REQUEST.findall(text)
         is_own = command == "create" or not any(map(_NAMES_ONE.match, step.words[3:]))
@@ -178,7 +178,7 @@ class GitState:
             self._move(call)
 
     def _move(self, call: GitCall) -> None:
-        """Read what moved the branch to another commit; if its output does not show which, name the command."""
+        """Read how the branch moved to another commit; if the output does not show it, name the command."""
         if found := list(_COMMITTED.finditer(call.text)):
             self._say(call.seq, COMMIT, _show_commit(found[-1]))
         elif COMMIT in self.told and not call.failed and not _UNCHANGED.search(call.text):
@@ -190,7 +190,7 @@ class GitState:
 
 
 def _list_branches(call: GitCall) -> list[re.Match[str]]:
-    """Return where the output of a call names the branch it is on."""
+    """Return the branch that the output of a call names."""
     command = call.step.words[1]
     if command in {"status", "stash", "branch"} and not call.alone:
         return []
@@ -200,7 +200,7 @@ def _list_branches(call: GitCall) -> list[re.Match[str]]:
 
 
 def _new_branches(call: GitCall) -> list[str]:
-    """Return the branches that a command has created without printing them."""
+    """Return the branches that a command created without printing them."""
     if call.step.words[1] not in {"checkout", "switch"} or call.failed or _UNCHANGED.search(call.text):
         return []
     return [word for before, word in pairwise(call.arguments) if before in _NEW_BRANCH]
@@ -213,6 +213,6 @@ def _show_commit(found: re.Match[str]) -> str:
 
 
 def _first_message(given: Sequence[str]) -> str:
-    """Return the first line of a commit's message, if its command holds it; else an empty text."""
+    """Return the first line of a commit's message, if its command holds it; otherwise an empty text."""
     messages = (word for before, word in pairwise(given) if _MESSAGE.fullmatch(before))
     return next((word.strip().partition("\n")[0] for word in messages if not word.startswith("$(")), "")

@@ -1,8 +1,7 @@
-"""A job is a generator: `decide(inputs)` yields questions, gets their replies, and returns what is to be done.
+"""Define a job as a generator: `decide(inputs)` yields questions, gets their replies, and returns edits.
 
-Who carries its steps out (`drive`) answers each `Ask` with a `Reply`. A refinement yields changes as well (`refine`).
-
-No job knows which model answers, and none touches a file, a database or a clock.
+The caller that carries out its steps (`drive`) answers each `Ask` with a `Reply`. A refinement also yields changes
+(`refine`). No job knows which model answers, and none touches a file, a database or a clock.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class QuotedPiece:
-    """One piece of material shown to the model as data, with the id its reply cites."""
+    """Hold one piece of material that a model sees as data, with the id that its reply cites."""
 
     id: str  # "t12"
     role: str
@@ -35,7 +34,7 @@ class QuotedPiece:
 
 @dataclass(frozen=True, slots=True)
 class ModelTool:
-    """What a model may call instead of answering."""
+    """Describe a tool that a model may call instead of answering."""
 
     name: str
     description: str
@@ -44,27 +43,28 @@ class ModelTool:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A call as the model made it; nothing of it is checked."""
+    """Hold a call as the model made it; nothing of it is checked."""
 
     id: str
     name: str
-    arguments: str  # meant to be a JSON object
+    arguments: str  # should be a JSON object
 
 
 @dataclass(frozen=True, slots=True)
 class ModelExchange:
-    """What a model said before in the same conversation, and what it was told."""
+    """Hold an earlier answer of the model in the same conversation, and the results that it got."""
 
     text: str
     calls: tuple[ToolCall, ...]
-    results: tuple[str, ...]  # one for each call; one for all it said where it called nothing
+    results: tuple[str, ...]  # one for each call; a single one if it called nothing
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A question to the model.
+    """Hold a question to the model.
 
-    It has either material, or its whole user message in `text`: such a question is sent as it is, and never divided.
+    It has either material, or its whole user message in `text`. A question with `text` is sent as it is, and never
+    divided.
     """
 
     job: str  # "sleep"
@@ -72,7 +72,7 @@ class Ask:
     material: tuple[QuotedPiece, ...]
     context: tuple[tuple[str, str], ...] = ()  # (name, text): the running summary, known memories …
     tools: tuple[ModelTool, ...] = ()
-    earlier: tuple[ModelExchange, ...] = ()  # the conversation so far; such a question cannot be asked in parts
+    earlier: tuple[ModelExchange, ...] = ()  # the conversation so far; with it, the question cannot be divided
     text: str = ""  # the user message, verbatim; then the instructions are the system message, verbatim
     about: object = field(default=None, compare=False, repr=False)  # the batch of a second reader's question
 
@@ -82,7 +82,7 @@ OFFLINE = "offline"  # the backend that only quotes
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back: plain text in the job's grammar."""
+    """Hold a reply: plain text in the job's grammar."""
 
     text: str
     finish_reason: str  # stop | length | refusal | error
@@ -90,13 +90,13 @@ class Reply:
     model: str | None = None
     tokens_in: int = 0
     tokens_out: int = 0
-    instead: str | None = None  # why this backend answered and not the configured one; without content
+    instead: str | None = None  # why another backend than the configured one answered; without content
     calls: tuple[ToolCall, ...] = ()
-    in_text: bool = False  # its server has no way of its own to call tools: what it calls stands in the text
+    in_text: bool = False  # its server has no tool calls, so the calls are in the text
 
     @property
     def counts(self) -> dict[str, object]:
-        """Return whose it is and what it cost, for a run report."""
+        """Return its backend and its cost, for a run report."""
         return {
             "backend": self.backend,
             "model": self.model,
@@ -106,7 +106,7 @@ class Reply:
 
 
 class MemoryType(StrEnum):
-    """Types of what sleep keeps."""
+    """Name the types of memories that a sleep keeps."""
 
     FACT = "fact"
     PREFERENCE = "preference"
@@ -115,7 +115,7 @@ class MemoryType(StrEnum):
     LEARNING = "learning"
 
 
-# The heading of `MEMORY.md` under which a new memory of each type goes.
+# The heading of `MEMORY.md` for a new memory of each type.
 HEADINGS = {
     MemoryType.PREFERENCE: "Preferences",
     MemoryType.DECISION: "Decisions",
@@ -127,14 +127,14 @@ HEADINGS = {
 
 @dataclass(frozen=True, slots=True)
 class NewMemory:
-    """A memory to add: text with the turns it stands on."""
+    """Hold a memory to add: its text, with the turns that support it."""
 
     type: MemoryType
     importance: float  # 0..1
     text: str
     sources: tuple[int, ...]  # seq of the turns of the session
-    cites: tuple[str, ...] = ()  # the sentences, as the reply cites them: "t15.2"
-    note: str | None = None  # what a quotation answers, where and when it was said
+    cites: tuple[str, ...] = ()  # the sentences, in the form of the reply: "t15.2"
+    note: str | None = None  # the question that a quotation answers, where and when it was said
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ class AppendDiary:
 
 @dataclass(frozen=True, slots=True)
 class AddMemories:
-    """Add bullets to `MEMORY.md` and rows to the ledger. Ones already there are left alone."""
+    """Add bullets to `MEMORY.md` and rows to the ledger. Those that already exist stay the same."""
 
     memories: tuple[NewMemory, ...]
 
@@ -168,38 +168,38 @@ class AddMemories:
 class Operate:
     """Change the memory store and `MEMORY.md` by operations, if the guards allow it.
 
-    `seen` holds the texts, by id, on which the decision was made: a memory that somebody has changed since stays as it
-    is.
+    `seen` holds the texts, by id, on which the decision was made. If somebody has changed a memory since, it stays as
+    it is.
     """
 
     operations: tuple[Operation, ...]
     caller: Caller
     seen: Mapping[str, str] = field(default_factory=dict)
-    begun: RefinementStart | None = None  # of a refinement: what it is measured against
+    begun: RefinementStart | None = None  # the state before a refinement, with which it is compared
 
 
 @dataclass(frozen=True, slots=True)
 class RewriteCore:
-    """Make the core another: the ledger by operations that the guards let through, `MEMORY.md` with these very bytes.
+    """Rewrite the core: the ledger by operations that the guards accept, and `MEMORY.md` with exactly these bytes.
 
-    It holds for the file and the ledger that it was decided on, and for no other.
+    The edit is valid only for the file and the ledger that it was decided on.
     """
 
     operations: tuple[Operation, ...]
-    rewrite: Rewrite  # the memories it was made from, and those it mentions
-    seen: Mapping[str, str]  # texts by id of the memories it was decided on
+    rewrite: Rewrite  # the memories that it was made from, and those that it mentions
+    seen: Mapping[str, str]  # texts by id of the memories at the time of the decision
     old: bytes  # of the file
     new: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class CompressedMessage:
-    """One message of a compressed session."""
+    """Hold one message of a compressed session."""
 
     role: str
     text: str
     tokens: int
-    seqs: tuple[int, ...]  # the turns it stands for; empty for the running summary
+    seqs: tuple[int, ...]  # the turns that it replaces; empty for the running summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,11 +213,11 @@ class KeepSummary:
 
 @dataclass(frozen=True, slots=True)
 class WriteFile:
-    """Make a memory file another; it holds for the bytes that it was decided on, and for no other."""
+    """Replace a memory file; the edit is valid only for the bytes that it was decided on."""
 
     path: str  # in the workspace
     old: bytes | None
-    new: bytes | None  # None: the file goes
+    new: bytes | None  # None: the file is deleted
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +230,7 @@ class NoteTold:
 
 @dataclass(frozen=True, slots=True)
 class MoveWatermark:
-    """This consumer has consumed the session up to and including `seq`."""
+    """Record that this consumer has processed the session up to and including `seq`."""
 
     session_id: str
     consumer: str
@@ -239,20 +239,20 @@ class MoveWatermark:
 
 @dataclass(frozen=True, slots=True)
 class LearnedFact:
-    """A fact about the user that a session gave, with the turns it stands on."""
+    """Hold a fact about the user that was learned from a session, with the turns that support it."""
 
     content: str
     category: str
     confidence: float  # 0..1
     sources: tuple[int, ...]  # seq of the user's turns
     replaces: tuple[str, ...] = ()  # ids of facts that it supersedes
-    said_anew: bool = False  # it was forgotten once, and the user has said it since
-    note: str | None = None  # what a quotation answers, where and when it was said
+    said_anew: bool = False  # it was forgotten once, and the user has repeated it since
+    note: str | None = None  # the question that a quotation answers, where and when it was said
 
 
 @dataclass(frozen=True, slots=True)
 class LearnedSection:
-    """The new text of one section of the profile, with the turns its new sentences stand on."""
+    """Hold the new text of one section of the profile, with the turns that support its new sentences."""
 
     section: str  # "work" …
     text: str
@@ -261,16 +261,16 @@ class LearnedSection:
 
 @dataclass(frozen=True, slots=True)
 class EditFacts:
-    """Change the fact store and the profile: facts that are there already stay as they are."""
+    """Change the fact store and the profile; facts that already exist stay the same."""
 
     session_id: str
     learned: tuple[LearnedFact, ...]
-    forgotten: tuple[str, ...] = ()  # ids of facts that the user took back, with nothing in their place
+    forgotten: tuple[str, ...] = ()  # ids of facts that the user took back without a replacement
     sections: tuple[LearnedSection, ...] = ()
 
 
 def edit_of_facts(row: Mapping[str, Any]) -> EditFacts:
-    """Return the edit that `dataclasses.asdict` made a row of, also one that went through JSON."""
+    """Return the edit from a row that `dataclasses.asdict` made, also after JSON."""
     learned = [
         LearnedFact(**one | {name: tuple(one[name]) for name in ("sources", "replaces")}) for one in row["learned"]
     ]
@@ -299,10 +299,10 @@ class Done:
     edits: tuple[Edit, ...]
     receipt: dict[str, Any] = field(default_factory=dict)  # counts and names only, never content
     why: str | None = None
-    declined: bool = False  # the guards let nothing of it through
-    summary: str | None = None  # what the model says it did, for the agent's journal alone
-    claims: tuple[Mapping[str, Any], ...] = ()  # what became of each claim of the reply, with its text
-    made_from: str | None = None  # a digest of its input, where no question tells one input from another
+    declined: bool = False  # the guards refuse all of it
+    summary: str | None = None  # the model's own account, only for the agent's journal
+    claims: tuple[Mapping[str, Any], ...] = ()  # the outcome of each claim of the reply, with its text
+    made_from: str | None = None  # a digest of its input, if no question distinguishes the inputs
     anew: Callable[[Any], Done | RejectedReply] | None = field(
         default=None, compare=False, repr=False
     )  # on other inputs
@@ -310,31 +310,31 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class NothingToDo:
-    """Nothing worth a change; the reason is shown on the run's row. The watermark may still move."""
+    """End the job without a change; the reason is shown on the run's row. The watermark may still move."""
 
     why: str
     edits: tuple[Edit, ...] = ()
     receipt: dict[str, Any] = field(default_factory=dict)
-    claims: tuple[Mapping[str, Any], ...] = ()  # as of `Done`
+    claims: tuple[Mapping[str, Any], ...] = ()  # as in `Done`
 
 
 @dataclass(frozen=True, slots=True)
 class RejectedReply:
-    """The reply cannot be used; nothing changes."""
+    """Report that the reply cannot be used; nothing changes."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class EnterPhase:
-    """A new phase begins; the runner notes its start."""
+    """Begin a new phase; the runner notes its start."""
 
     phase: str
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeResult:
-    """What became of a refinement's change: what was changed, what was refused, and the live core as it is now."""
+    """Hold the result of a refinement's change: the changes, the refusals, and the present live core."""
 
     changes: tuple[Change, ...]
     refusals: tuple[Refusal, ...]
@@ -342,7 +342,7 @@ class ChangeResult:
 
 
 End = Done | NothingToDo | RejectedReply
-Steps = Generator[Ask | EnterPhase, Any, End]  # it gets the `Reply` to an `Ask`
+Steps = Generator[Ask | EnterPhase, Any, End]  # gets the `Reply` to an `Ask`
 T = TypeVar("T")
 
 
@@ -351,7 +351,7 @@ def drive(
     answer: Callable[[Ask], Reply],
     enter: Callable[[str], None] = lambda _phase: None,
 ) -> T:
-    """Carry out the steps of a job, whose questions `answer` answers, and return what they come to."""
+    """Carry out the steps of a job, whose questions `answer` answers, and return its end."""
     try:
         step = next(steps)
         while True:
@@ -365,7 +365,7 @@ def drive(
 
 
 def first_of(steps: Generator[Ask | EnterPhase, Any, T]) -> Ask | T:
-    """Return the first question of a job, or its end where it has none."""
+    """Return the first question of a job, or its end if it asks none."""
     try:
         while not isinstance(step := next(steps), Ask):
             pass

@@ -1,4 +1,4 @@
-"""Joint: one question that serves a sleep and the facts of the same turns, so that a conversation goes out once.
+"""Ask one question for a sleep and for the facts of the same turns, so that a conversation is sent only once.
 
 The model adds a part to the reply of a sleep, with the JSON object of the facts:
 
@@ -9,8 +9,8 @@ The model adds a part to the reply of a sleep, with the JSON object of the facts
     [FACTS]
     {"new": […]}
 
-Each job reads its own part and judges it as it does alone; the edits of both are applied together. Where the part is
-missing or of no use, the sleep ends as it does alone: the facts' watermark stays, and their own job asks.
+Each job reads its own part and judges it as it does alone. The edits of both are applied together. If the part is
+missing or unusable, the sleep ends as it does alone: the facts' watermark stays, and their own job asks.
 """
 
 import re
@@ -24,12 +24,12 @@ from memoryd.jobs.sleep import SleepInputs
 from memoryd.text.fences import strip_fence
 
 _MARK = re.compile(r"^[\s#>*_]*\[\s*(?:(FACTS)|SUMMARY|MEMORIES|NOTHING)\s*\][\s:*_]*(?P<rest>\{.*)?$", re.IGNORECASE)
-_OWN = frozenset({"cites", "reply"})  # keys of the run report of facts that the sleep's report has
+_OWN = frozenset({"cites", "reply"})  # keys that both run reports have
 
 
 @dataclass(frozen=True, slots=True)
 class JointInputs:
-    """Hold the frozen inputs of a sleep, and of the facts of its turns where one question can serve both."""
+    """Hold the frozen inputs of a sleep, and of the facts of its turns if one question can serve both."""
 
     sleep: SleepInputs
     facts: FactsInputs | None = None
@@ -61,7 +61,7 @@ def decide(inputs: JointInputs) -> job.Steps:
 
 
 def merge(answers: Sequence[job.Reply]) -> job.Reply | job.RejectedReply:
-    """Return the reply to a question that was asked in parts; without facts where they are missing in one of them."""
+    """Return the reply to a question that was asked in parts; without facts if they are missing in a part."""
     parts = [split_reply(one) for one in answers]
     slept = replies.merge([one for one, _ in parts])
     told = [said for _, said in parts if said is not None]
@@ -72,7 +72,7 @@ def merge(answers: Sequence[job.Reply]) -> job.Reply | job.RejectedReply:
 
 
 def split_reply(answer: job.Reply) -> tuple[job.Reply, job.Reply | None]:
-    """Return the part of a reply that is the sleep's, and that of the facts; None where it has none."""
+    """Return the sleep's part of a reply, and that of the facts; None if it has none."""
     lines = strip_fence(answer.text.replace("\r\n", "\n").replace("\r", "\n").strip()).split("\n")
     of_sleep: list[str] = []
     of_facts: list[str] = []
@@ -93,7 +93,7 @@ def split_reply(answer: job.Reply) -> tuple[job.Reply, job.Reply | None]:
 
 
 def _ask_both(ask: job.Ask, inputs: JointInputs) -> job.Ask:
-    """Return the question of a sleep with that of the facts, where the two are about the same texts."""
+    """Return the question of a sleep together with that of the facts, if both are about the same texts."""
     other = None if inputs.facts is None else job.first_of(facts.decide(inputs.facts))
     if not isinstance(other, job.Ask) or not _is_shared(ask.material, other.material):
         return ask
@@ -112,7 +112,7 @@ def _ask_both(ask: job.Ask, inputs: JointInputs) -> job.Ask:
 
 
 def _is_shared(material: Sequence[job.QuotedPiece], other: Sequence[job.QuotedPiece]) -> bool:
-    """Return whether most of what the facts are asked about is shown to the sleep, in the same words."""
+    """Return True if the sleep shows most of the facts' material, in the same words."""
     shown = {one.id: one.text for one in material}
     shared = [one for one in other if one.id in shown]
     added = sum(len(one.text) for one in other) - sum(len(one.text) for one in shared)
@@ -120,14 +120,14 @@ def _is_shared(material: Sequence[job.QuotedPiece], other: Sequence[job.QuotedPi
 
 
 def _with_news(inputs: FactsInputs, slept: job.Done | job.NothingToDo) -> FactsInputs:
-    """Return the inputs of the facts with what the sleep writes as known."""
+    """Return the inputs of the facts, with the texts that the sleep writes as known."""
     blocks = [edit.body for edit in slept.edits if isinstance(edit, job.AppendDaily)]
     added = [one.text for edit in slept.edits if isinstance(edit, job.AddMemories) for one in edit.memories]
     return replace(inputs, daily="\n".join([inputs.daily, *blocks]), core=(*inputs.core, *added))
 
 
 def _learn(inputs: FactsInputs, said: job.Reply) -> job.Steps:
-    """Carry the job of the facts out with an answer that is there already."""
+    """Carry out the job of the facts with an answer that already exists."""
     steps = facts.decide(inputs)
     try:
         step = next(steps)
@@ -141,7 +141,7 @@ def _learn(inputs: FactsInputs, said: job.Reply) -> job.Steps:
 
 
 def _join_ends(slept: job.Done | job.NothingToDo, learned: job.Done | job.NothingToDo) -> job.End:
-    """Return the end of both jobs as one."""
+    """Return the ends of both jobs as one."""
     told = {name: value for name, value in learned.receipt.items() if name not in _OWN}
     receipt = {**slept.receipt, facts.CONSUMER: told}
     cites = {**learned.receipt.get("cites", {}), **slept.receipt.get("cites", {})}

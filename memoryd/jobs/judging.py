@@ -1,12 +1,13 @@
-"""Judging: which claims of a reply are true to what was said, decided before anything is changed.
+"""Judge which claims of a reply are true to the sources, before anything is changed.
 
 Each claim takes the same steps (DESIGN §7). Its *lane* is the lowest among the sentences that it cites. A new claim for
-the core that stands on the user alone is *quoted*: the user's words are copied whole. Every other wording must pass the
-*token floor*, and for the core a *second reader*, who sees nothing but the claim and the original sentences. Refused
-claims go back to their author once (`repair`). Without a fit reader only quotations and duplicates reach the core.
+the core with only the user's words as sources is *quoted*: these words are copied whole. Every other wording must pass
+the *token floor*. For the core it must also pass a *second reader*, who sees only the claim and the original sentences.
+Refused claims go back to their author once (`repair`). Without a fit reader, only quotations and duplicates reach the
+core.
 
-A `JudgingContext` *weighs*: it takes the steps that need no reader, and gives the questions for one. A `Judging` is a
-value: `asked` is the same with the reader's answers, and `judged` what became of each claim then.
+A `JudgingContext` *weighs*: it takes the steps that need no reader, and returns the questions for one. A `Judging` is a
+value: `asked` is the same with the reader's answers, and `judged` is then the outcome of each claim.
 """
 
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
@@ -30,9 +31,9 @@ from memoryd.text.sentences import split
 
 _MOST_SPARE = 40  # lines of the material from which a decoy may get its evidence
 _MENDABLE = frozenset({ClaimStep.FLOOR, ClaimStep.READER, ClaimStep.QUOTE})
-_LATER = 6  # pieces behind a quotation among which the next two of the user are shown to the reader
+_LATER = 6  # pieces after a quotation; the reader sees the user's next two among them
 _MOST_LATER = 2
-_ALIKE = 0.3  # share of the words of an entry that another must have to be about the same
+_ALIKE = 0.3  # an entry about the same subject shares this part of the words
 _MOST_AROUND = 1_500  # characters of the sentences around a quotation
 _MOST_QUOTED = 4_000  # characters of the user's words in one memory
 _USER = "user"  # the label of the user's words
@@ -40,15 +41,15 @@ _USER = "user"  # the label of the user's words
 
 @dataclass(frozen=True, slots=True)
 class WeighedClaim:
-    """A claim that no step without a reader refuses, or one that is refused; with what the reader is asked about it.
+    """Hold a claim after the steps that need no reader, with the questions for a reader.
 
     Attributes:
-        judged: as far as it is judged.
+        judged: the verdict so far.
         scope: whether a quotation is meant to last.
-        support: whether the claim is true to its evidence, and to what it rewrites.
-        kind: what kind of memory it is.
-        kinds: the same of the memories that it would change, by their text.
-        ends: whether it gives a newer value of each memory that it is to supersede, by the id of that.
+        support: whether the claim is true to its evidence, and to the memory that it rewrites.
+        kind: the class of the memory.
+        kinds: the classes of the memories that it would change, by their text.
+        ends: whether it gives a newer value of each memory that it is to supersede, by the id of the memory.
     """
 
     judged: JudgedClaim
@@ -60,25 +61,25 @@ class WeighedClaim:
 
     @property
     def questions(self) -> tuple[Question, ...]:
-        """Return what the reader is asked about its truth."""
+        """Return the questions about its truth."""
         return (*(one for one in (self.scope, self.support) if one is not None), *self.ends.values())
 
     @property
     def labels(self) -> tuple[Question, ...]:
-        """Return what the reader is asked about classes."""
+        """Return the questions about classes."""
         return (*(one for one in (self.kind,) if one is not None), *self.kinds.values())
 
 
 @dataclass(frozen=True, slots=True)
 class JudgingContext:
-    """What the claims of one reply are judged with.
+    """Hold what is needed to judge the claims of one reply.
 
     Attributes:
         pieces: the material shown.
         materials: the same, by id, for the token floor.
         judges: of the job.
-        offline: the reply is the offline backend's, which quotes and words nothing itself.
-        foreign: gives the tokens of a text that only outside text names.
+        offline: the reply is the offline backend's, which only quotes.
+        foreign: returns the tokens of a text that only outside text names.
     """
 
     pieces: Pieces
@@ -88,7 +89,7 @@ class JudgingContext:
     foreign: Callable[[str], Sequence[str]]
 
     def weigh(self, claim: Claim) -> WeighedClaim:
-        """Return a claim as these steps leave it."""
+        """Return a claim after the steps without a reader."""
         text = neutralize(claim.text)
         if not any(map(str.isalnum, text)) or len(text) > reasons.LONGEST_CLAIM or MARK in text:
             return _refuse_claim(claim, (), reasons.EMPTY, ClaimStep.FLOOR)
@@ -98,12 +99,12 @@ class JudgingContext:
         if not cited:
             if not strange:
                 return _refuse_claim(claim, (), reasons.NOTHING_CITED, ClaimStep.LANE)
-            # A claim in another language shares no word with its source: whose words those are is still known.
+            # A claim in another language shares no word with its source, but its author is still known.
             return _refuse_claim(claim, self._whole(strange), reasons.NO_WORD, ClaimStep.QUOTE)
         lane = min(one.lane for one in cited)
         is_new = not claim.olds and not any(one.piece.id.startswith("m") for one in cited)
         if claim.core and lane is Lane.ASSISTANT and is_new and self._is_for_user(claim):
-            # What the user answered or corrected: their part of it has to say it alone.
+            # A part that the user answered or corrected must be supported by the user's words alone.
             cited = tuple(one for one in cited if is_of_user([one])) or cited
             lane = min(one.lane for one in cited)
         fault = self._lane_fault(claim, cited, lane)
@@ -129,7 +130,7 @@ class JudgingContext:
         return tuple(line.id for line in lines if normal.normalize_quotation(line.text) == wanted)[:1]
 
     def _is_for_user(self, claim: Claim) -> bool:
-        """Return whether the assistant cannot say what a claim says."""
+        """Return True if a claim says something that the assistant may not say."""
         return claim.user_only or (claim.kind is not None and not may_change(Lane.ASSISTANT, claim.kind))
 
     def _lane_fault(self, claim: Claim, cited: tuple[Citation, ...], lane: Lane) -> WeighedClaim | None:
@@ -148,22 +149,22 @@ class JudgingContext:
     # ── quotation ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def quote(self, claim: Claim, text: str, cited: tuple[Citation, ...]) -> WeighedClaim:
-        """Put the user's words in the place of a claim; whether they are to last is the reader's to say."""
+        """Replace a claim by the user's words; the reader decides whether they are to last."""
         words = neutralize(" … ".join(dict.fromkeys(whole for one in cited if (whole := one.quotation()))))
         if self.foreign(words):
             return _refuse_claim(claim, cited, reasons.FOREIGN, ClaimStep.LANE, Lane.USER)
         same = normal.normalize_quotation(strip_label(text)) == normal.normalize_quotation(strip_label(words))
-        if self.offline:  # its label says whose words these are
+        if self.offline:  # its label shows the author
             words = text if same else text.removesuffix(strip_label(text)) + words
         outcome = ClaimOutcome.KEPT if same else ClaimOutcome.QUOTED
-        is_core = len(words) <= _MOST_QUOTED  # more is whole in the day's file, never cut in the core
+        is_core = len(words) <= _MOST_QUOTED  # longer texts stay in the daily file
         judged = JudgedClaim(claim, outcome, words, is_core, cited, Lane.USER, step=ClaimStep.QUOTE, kind=claim.kind)
         return WeighedClaim(
             judged, scope=Question(Subject.SCOPE, words, self._around(cited)), ends=self._ends(words, cited, claim)
         )
 
     def _around(self, cited: Sequence[Citation]) -> tuple[CitableSentence, ...]:
-        """Return the sentences of a quotation with the turns around them, so that what is taken back later is seen."""
+        """Return the sentences of a quotation with the turns around them, which may take it back."""
         lines: dict[str, CitableSentence] = {}
         size = 0
         own = [line for one in cited for line in one.evidence]
@@ -177,9 +178,9 @@ class JudgingContext:
         return tuple(sorted(lines.values(), key=lambda line: order.get(line.id.partition(".")[0], len(order))))
 
     def _near(self, piece: Piece) -> list[Piece]:
-        """Return the piece, the one before it, and the next turns of the user, which may take back what was said.
+        """Return the piece, the one before it, and the user's next turns, which may take its statement back.
 
-        The entries of a daily file are no talk: of those only what is about the same is near.
+        The entries of a daily file are no conversation: only entries about the same subject count as near.
         """
         before, behind = self.pieces.list_around(piece)
         if not piece.seq:
@@ -191,7 +192,7 @@ class JudgingContext:
     # ── wordings of the author's own ─────────────────────────────────────────────────────────────────────────────
 
     def _weigh_wording(self, claim: Claim, text: str, cited: tuple[Citation, ...]) -> WeighedClaim:
-        """Judge a wording of the author's own by its tokens; for the core a reader is asked as well."""
+        """Judge an author's own wording by its tokens; for the core, a reader is asked as well."""
         verbatim = is_verbatim(text, cited)
         whole = {cite for cite in claim.cites if "." not in cite}
         completed, lacking = (cited, "") if verbatim else self._complete_citation(text, cited, whole)
@@ -204,18 +205,18 @@ class JudgingContext:
             return fault
         said = strip_label(text)
         if lane is not Lane.USER and label_of(text) == _USER:
-            text = said  # no label makes it the user's word
+            text = said  # no label makes it the user's words
         judged = JudgedClaim(
             claim, ClaimOutcome.KEPT, text, claim.core, completed, lane, step=ClaimStep.FLOOR, kind=claim.kind
         )
         if not claim.core:
             return WeighedClaim(judged)
-        # The sleep that wrote an entry of a daily file had nobody check its wording.
+        # Nobody checked the wording when the sleep wrote the entry into a daily file.
         is_checked = verbatim and (self.offline or is_verbatim(text, cited, original=True))
         asks_support = claim.olds or not is_checked
         replaced = tuple(old.text for old in claim.olds)
         is_brought = has_new_evidence(completed)
-        # The user's newer word may change any memory, so its class matters only where there is none.
+        # The user's newer words may change any memory, so its class matters only without them.
         is_open = any(not is_newer(completed, old) for old in claim.olds) if is_brought else len(claim.olds) == 1
         is_derived = not (is_brought or claim.olds)
         return WeighedClaim(
@@ -233,7 +234,7 @@ class JudgingContext:
     def _complete_citation(
         self, text: str, cited: tuple[Citation, ...], whole: Collection[str]
     ) -> tuple[tuple[Citation, ...], str]:
-        """Return the citation with the pieces that alone have a token it lacks, and a token that no piece has."""
+        """Return the citation with the pieces that alone have a missing token, and a token that no piece has."""
         materials = self.materials
         cited = _with_neighbours(text, cited, whole)
         more: list[str] = []
@@ -257,9 +258,9 @@ def context_of(
     foreign: Callable[[str], Sequence[str]] = lambda _text: (),
     about: str = "",
 ) -> JudgingContext:
-    """Return what claims about these pieces are judged with.
+    """Return the context for judging claims about these pieces.
 
-    `days` are the local days on which each was said, by id; `about` names the project, which a claim may do as well.
+    `days` are the local days on which each was said, by id. `about` names the project, which a claim may name as well.
     """
     shown = {
         name: Material("\n".join((piece.text, piece.asked, about, *(line.text for line in piece.evidence))), days[name])
@@ -269,23 +270,23 @@ def context_of(
 
 
 def class_question(text: str) -> Question:
-    """Return the question what kind of memory a text is; the same for the same text, so that it is asked once."""
+    """Return the question about the class of a text; it is the same for the same text, so that it is asked once."""
     return Question(Subject.CLASS, text, (CitableSentence("m1.1", text, Lane.USER, "memory"),))
 
 
 def end_questions(cited: Sequence[Citation], memory: str) -> tuple[Question, Question]:
-    """Return what decides whether what is cited ends a memory: is it a newer state of it, and is it meant to last."""
+    """Return the questions whether cited words end a memory: are they a newer state of it, and meant to last?"""
     lines = tuple(dict.fromkeys(line for one in cited for line in one.evidence))
     said = " ".join(line.text for line in lines)
     return Question(Subject.SUPPORT, said, lines, (memory,)), Question(Subject.SCOPE, said, lines)
 
 
 def _with_neighbours(text: str, cited: Sequence[Citation], whole: Collection[str]) -> tuple[Citation, ...]:
-    """Return a citation with the sentences of the same pieces that have words of the claim which it lacks.
+    """Return a citation with sentences of the same pieces that hold words which the claim has and the citation lacks.
 
-    Of a short piece that is cited as a `whole`, all sentences are added: the next one may hold a condition. An item
-    comes with what introduces its list, which may name the subject, or say that it is only proposed. A sentence of a
-    lower lane is never added: its words are not what the claim stands on.
+    If a short piece is cited as a `whole`, all its sentences are added, because the next one may hold a condition. A
+    list item comes with the sentence that introduces the list, which may name the subject, or say that the item is only
+    proposed. A sentence of a lower lane is never added, because it does not support the claim.
     """
     lane = min(one.lane for one in cited)
     lacking = list_stems(strip_label(text)) - list_stems("\n".join(line.text for one in cited for line in one.lines))
@@ -316,7 +317,7 @@ def _evidence(cited: Sequence[Citation], replaced: Sequence[str] = ()) -> tuple[
 
 
 def _neutralize_said(text: str) -> str:
-    """Return a line that stays neutral where its labels are left out: nothing stands hidden behind one."""
+    """Return a line that stays neutral without its labels, so that nothing is hidden after a label."""
     while (clean := text.removesuffix(said := strip_label(text)) + neutralize(said)) != text:
         text = clean
     return text
@@ -330,15 +331,15 @@ def _refuse_claim(
 
 @dataclass(frozen=True, slots=True)
 class Judging:
-    """The claims of a reply on their way through the steps.
+    """Hold the claims of a reply on their way through the steps.
 
     Attributes:
-        context: what they are judged with.
-        claims: those that are judged.
-        others: what the reader is asked besides, such as the class of a memory.
-        inquiry: what the reader has answered.
-        done: what became of claims that are judged already.
-        weighed: the claims, once they are weighed; each takes long, and the reader's answers change nothing of it.
+        context: for the judging.
+        claims: the claims.
+        others: further questions for the reader, such as the class of a memory.
+        inquiry: the reader's answers.
+        done: the outcome of claims that are already judged.
+        weighed: the weighed claims; weighing takes long, and does not depend on the reader's answers.
     """
 
     context: JudgingContext
@@ -363,31 +364,31 @@ class Judging:
 
     @property
     def results(self) -> tuple[JudgedClaim, ...]:
-        """Return what became of each claim."""
+        """Return the outcome of each claim."""
         return (*self.done, *map(self._settle_claim, self._weigh_claims()))
 
     def _weigh_claims(self) -> tuple[WeighedClaim, ...]:
         return tuple(map(self.context.weigh, self.claims)) if self.weighed is None else self.weighed
 
     def is_ended(self, newer: Question, scope: Question) -> bool:
-        """Return whether the reader finds that words end a memory: a newer state of all of it that is meant to last."""
+        """Return True if the reader finds that words end a memory: a newer state of all of it that is meant to last."""
         answer, lasts = self._answer(newer), self._answer(scope)
         is_newer = answer is not None and answer.verdict == reader.NEWER and not answer.lost
         return is_newer and lasts is not None and lasts.verdict == STANDING
 
     def kind_of(self, text: str) -> MemoryClass | None:
-        """Return the class with which the reader labels the text of a memory; None where it has not."""
+        """Return the class with which the reader labels the text of a memory; None without a label."""
         return self._kind(class_question(text))
 
     def _questions(self, answers: Mapping[str, ReaderAnswer | None]) -> list[Question]:
-        """Return what is to be asked: whether claims are true, then the classes of true ones and of their memories."""
+        """Return the open questions: whether claims are true, then the classes of true ones and of their memories."""
         weighed = self._weigh_claims()
         classes = [one for one in self.others if one.subject is Subject.CLASS]
         asked = [one for one in self.others if one.subject is not Subject.CLASS]
         asked += (question for one in weighed for question in one.questions)
         if opened := {one.key for one in asked} - answers.keys():
             labels = (one for held in weighed for one in held.labels)
-            free = -len(opened) % (reader.MOST_CLAIMS - 1)  # places that the last batch has besides its decoy
+            free = -len(opened) % (reader.MOST_CLAIMS - 1)  # places in the last batch besides its decoy
             return [*asked, *[one for one in dict.fromkeys((*classes, *labels)) if one.key not in answers][:free]]
         true = [one for one in weighed if _is_true(one, answers)]
         asked += (*classes, *(question for one in true for question in _labels(one, answers)))
@@ -395,7 +396,7 @@ class Judging:
             return asked
         for one in true:
             label = answers[one.kind.key] if one.kind is not None else None
-            # An order stays one whatever the reader calls it, as in `_apply_support`.
+            # An order stays an order, whatever the reader calls it, as in `_apply_support`.
             is_order = steering.is_instruction(strip_label(one.judged.text))
             is_open = label is not None and label.verdict in {MemoryClass.PROJECT, MemoryClass.LESSON} and not is_order
             if one.support is not None and not is_open and (own := self._own_words(one)):
@@ -403,7 +404,7 @@ class Judging:
         return asked
 
     def _own_words(self, weighed: WeighedClaim) -> WeighedClaim | None:
-        """Return the user's words among what a new claim cites, where it cites somebody else as well."""
+        """Return the user's words among the citations of a new claim, if it cites somebody else as well."""
         claim, cited = weighed.judged.claim, weighed.judged.cited
         own = tuple(one for one in cited if is_of_user([one]))
         is_mixed = claim.core and not claim.olds and 0 < len(own) < len(cited)
@@ -412,13 +413,13 @@ class Judging:
     # ── repair ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def fixable(self) -> tuple[JudgedClaim, ...]:
-        """Return the refused claims that their author may word anew: those meant for the core, once."""
+        """Return the refused claims that their author may reword once: those meant for the core."""
         if self.context.offline or self.inquiry.unread:
             return ()
         return tuple(filter(_is_fixable, self.results))
 
     def replace_claims(self, claims: Sequence[Claim]) -> "Judging":
-        """Return the judging of the claims that came back; all others stay as they were judged."""
+        """Return the judging of the reworded claims; all others keep their verdict."""
         back = {one.id for one in claims}
         done = tuple(one for one in self.results if one.claim.id not in back)
         return replace(self, claims=tuple(replace(one, repaired=True) for one in claims), done=done, weighed=None)
@@ -458,8 +459,8 @@ class Judging:
                 why = f"{reasons.NOT_STANDING}: {scope.verdict}"
                 return replace(judged, core=False, why=why, step=ClaimStep.READER)
             return judged
-        # What the offline backend offers, it has chosen by cues already.
-        # Of a quotation of several turns each must stand: one cue does not make a memory of all that is cited with it.
+        # The offline backend has already chosen its offers by cues.
+        # Each turn of a quotation must have a cue: one cue does not make a memory of all cited turns.
         stands = self.context.offline or all(cues.stands(one.quotation()) for one in judged.cited)
         return judged if stands else replace(judged, core=False, why=reasons.NOT_STANDING)
 
@@ -485,17 +486,18 @@ class Judging:
         is_part = not is_brought and any(one.piece.id not in replaced for one in judged.cited)
         if found is MemoryClass.RULE and is_part and weighed.support is not None and not _is_merge(judged):
             return replace(_refuse(judged, reasons.NOT_USER), step=ClaimStep.LANE)  # a part of a rule, in other words
-        # The author's own label of a claim that is not the user's counts only together with what the text is.
+        # The author's own label for a claim that is not the user's counts only together with the kind of the text.
         is_fit = all(may_change(judged.lane, kind) for kind in (found, judged.kind or found))
         if not is_fit and (is_brought or not changes):
             return replace(judged, core=False, why=reasons.NOT_USER, step=ClaimStep.LANE)
         return replace(judged, changes=tuple(changes), kind=judged.kind or found)
 
     def _may_not_change(self, judged: JudgedClaim, old: Old, weighed: WeighedClaim) -> str:
-        """Return why a claim may not change a memory; empty where it may.
+        """Return why a claim may not change a memory; empty if it may.
 
-        A text made of memories alone brings no new word, but may not make the user's what is less than that. A rule
-        changes by newer words of the user, or in a merge that loses nothing. What is older may add to others, no more.
+        A text made of memories alone adds no new statement, but it may not lower the user's words to another lane. A
+        rule changes only by newer words of the user, or in a merge that loses nothing. An older statement may add to
+        other memories, but not change them.
         """
         kind = self._class_of(old, weighed)
         is_rule = kind is MemoryClass.RULE
@@ -520,7 +522,7 @@ class Judging:
         return old.kind or self._kind(asked) or self.context.judges.cues.kind(old.text)
 
     def _judge_unread(self, judged: JudgedClaim) -> JudgedClaim:
-        """Return what may stand of a claim that no reader has read: duplicates, and the user's own words."""
+        """Return the acceptable part of a claim that no reader has read: duplicates, and the user's own words."""
         claim = judged.claim
         same = [
             normal.normalize(strip_label(old.text)) == normal.normalize(strip_label(judged.text)) for old in claim.olds
@@ -534,7 +536,7 @@ class Judging:
         return _refuse(judged, reasons.NOT_READ)
 
     def _decide_ends(self, judged: JudgedClaim, weighed: WeighedClaim) -> JudgedClaim:
-        """Decide which memories that its reply declares superseded a claim ends: those it gives a newer value of."""
+        """Decide which memories, of those declared superseded, a claim ends: those that get a newer value."""
         ended, why = [], ""
         for old in judged.claim.ends:
             answer = self._answer(weighed.ends[old.id])
@@ -556,13 +558,13 @@ class Judging:
 
 
 def _is_true(weighed: WeighedClaim, answers: Mapping[str, ReaderAnswer | None]) -> bool:
-    """Return whether the reader supports a claim, or need not be asked that."""
+    """Return True if the reader supports a claim, or need not be asked about its truth."""
     answer = answers[weighed.support.key] if weighed.support is not None else None
     return weighed.support is None or (answer is not None and answer.verdict in POSITIVE)
 
 
 def _labels(weighed: WeighedClaim, answers: Mapping[str, ReaderAnswer | None]) -> Iterator[Question]:
-    """Yield what class a true claim and its memories have; one of which something is lost may be a rule."""
+    """Yield the questions about the class of a true claim and its memories; one that loses something may be a rule."""
     yield from weighed.labels
     answer = answers[weighed.support.key] if weighed.support is not None else None
     if answer is not None and answer.lost:
@@ -570,9 +572,9 @@ def _labels(weighed: WeighedClaim, answers: Mapping[str, ReaderAnswer | None]) -
 
 
 def _is_elsewhere(old: Old, judged: JudgedClaim) -> bool:
-    """Return True if neither a claim nor what it cites besides a memory has a word of that memory.
+    """Return True if neither a claim nor its citations besides a memory have a word of that memory.
 
-    What the user said newly may have none: "We use Postgres now." replaces "The database is MySQL."
+    New words of the user may have none: "We use Postgres now." replaces "The database is MySQL."
     """
     new = [line.text for one in judged.cited if not one.piece.id.startswith("m") for line in one.evidence]
     if judged.lane is Lane.USER and measure_overlap(judged.text, "\n".join(new)):
@@ -582,7 +584,7 @@ def _is_elsewhere(old: Old, judged: JudgedClaim) -> bool:
 
 
 def _is_merge(judged: JudgedClaim) -> bool:
-    """Return whether a claim makes one of several memories, or is the whole text of another that stays."""
+    """Return True if a claim merges several memories, or is the whole text of another one that stays."""
     olds = {old.id for old in judged.claim.olds}
     others = (one.piece for one in judged.cited if one.piece.id not in olds)
     return len(olds) > 1 or any(normal.normalize(one.text) == normal.normalize(judged.text) for one in others)

@@ -1,8 +1,9 @@
-"""Find own notes: what an agent wrote down for itself, as its own word: compaction summaries and memory files.
+"""Find an agent's own notes: compaction summaries and memory files, which count as its own words.
 
-A note is evidence only of what is missing: what the turns of its session say already, or an outside text said first, is
-left out of it. A compaction summary is read where the transcript does not hold what it is of, such as in a session that
-goes on from another; a memory file wherever the agent decided something without saying so.
+A note is evidence only of statements that are missing elsewhere: statements that the turns of its session already make,
+or that an outside text made first, are left out. A compaction summary is read only if the transcript does not hold the
+summarized turns, such as in a session that continues another one. A memory file is always read, because an agent may
+decide something without saying so.
 """
 
 import re
@@ -20,7 +21,7 @@ from memoryd.text.sentences import SentenceKind, split
 from memoryd.transcripts.fields import mappings, shown_arguments
 from memoryd.transcripts.turn import SPOKEN, Origin, Role, StoredTurn, TurnKind
 
-# What the program puts around a summary in the agent's name.
+# The text that the program puts around a summary in the agent's name.
 _FRAME = re.compile(
     r"^(?:This session is being continued from|The (?:conversation is summarized|summary) below|Another language model"
     r"|Please continue the (?:conversation|session|task)|Continue (?:the conversation )?(?:from|with the last)"
@@ -32,18 +33,18 @@ _SPEAKERS = frozenset({Origin.USER, Origin.ASSISTANT})
 _HEARD = _SPEAKERS | {Origin.INJECTED}  # a summary repeats what was injected
 _ITEM = r"(?:[-*•]|\d{1,3}[.)])\s+"
 _MARK = re.compile(rf"^{_ITEM}")
-# A title above a sentence, and the mark of the next item behind it.
+# A title above a sentence, and the mark of the next list item.
 _TITLE = re.compile(rf"^(?:{_ITEM})?[^\n]{{1,60}}:[ \t]*\n\s*|\n\s*(?:\w|\d{{1,2}})[.)]$")
 _QUOTED = re.compile(rf"^(?:{_ITEM})?[\"“„«‘']")  # noqa: RUF001
 _NAMES = re.compile(r"`[^`]*`|\*\*[^*]*\*\*")
 _LEFT_OUT = frozenset({SentenceKind.CODE, SentenceKind.HEADING, SentenceKind.QUOTE})
-_SAID = 0.75  # share of a sentence's words that one turn has which says it already
-_FEWEST_OWN = 3  # words beside names in code or bold
-_FEWEST = 4  # words of a sentence below which it says nothing that could be missing
+_SAID = 0.75  # a turn that has this share of a sentence's words already says it
+_FEWEST_OWN = 3  # words besides names in code or bold
+_FEWEST = 4  # a sentence with fewer words says nothing that could be missing
 
 
 def find_notes(turns: Sequence[StoredTurn], earlier: Sequence[StoredTurn] = ()) -> dict[int, str]:
-    """Return what notes add to what is said otherwise, by the number of the turn, a sentence to a paragraph.
+    """Return the additional statements of notes, by the number of the turn, one sentence to a paragraph.
 
     Args:
         turns: those whose notes are read.
@@ -54,7 +55,7 @@ def find_notes(turns: Sequence[StoredTurn], earlier: Sequence[StoredTurn] = ()) 
     found |= {turn.seq: turn.text for turn in turns if _is_summary(turn) and not session.covers(turn)}
     known: list[frozenset[str]] = []
     told: dict[int, str] = {}
-    for seq in sorted(found, reverse=True):  # of two notes that say the same, the later one is of the newer state
+    for seq in sorted(found, reverse=True):  # of two notes that say the same, the later one is more current
         kept = []
         for text in _list_sentences(found[seq]):
             stems = list_stems(text)
@@ -68,13 +69,13 @@ def find_notes(turns: Sequence[StoredTurn], earlier: Sequence[StoredTurn] = ()) 
 
 
 class _SessionTalk:
-    """Hold the messages of a session beside its notes."""
+    """Hold the messages of a session, apart from its notes."""
 
     def __init__(self, turns: Sequence[StoredTurn]) -> None:
         self._turns = turns
 
     def covers(self, summary: StoredTurn) -> bool:
-        """Return True if the transcript holds what a summary is of: more is said before it than in it."""
+        """Return True if the transcript holds the summarized turns: more is said before the summary than in it."""
         words = 0
         for turn in self._turns:
             if turn.seq >= summary.seq:
@@ -86,7 +87,7 @@ class _SessionTalk:
         return words >= prose.count_words(without_fences(summary.text))
 
     def says(self, text: str, stems: frozenset[str]) -> bool:
-        """Return True if a turn says a text nearly, or an outside text says it first, or names alone what it names."""
+        """Return True if a turn says nearly the same, or an outside text says it, or alone names its names, first."""
         return any(_is_within(stems, said) for said in self._messages) or bool(self._foreign.find_outside(text))
 
     @cached_property
@@ -101,7 +102,7 @@ class _SessionTalk:
 
 
 def is_recap(turn: StoredTurn) -> bool:
-    """Return True for the recap that an agent shows to a person who comes back; its role tells it from a summary."""
+    """Return True for the recap that an agent shows to a returning person; a summary has another role."""
     return turn.kind is TurnKind.SUMMARY and turn.role is Role.ASSISTANT and not turn.sidechain
 
 
@@ -111,7 +112,7 @@ def _is_summary(turn: StoredTurn) -> bool:
 
 
 def _list_sentences(text: str) -> Iterator[str]:
-    """Yield the sentences of a note that the agent words itself: no code, no quotation, no frame of the program."""
+    """Yield the sentences of a note in the agent's own words: no code, no quotation, no frame of the program."""
     for one in split(text):
         bare = _TITLE.sub("", one.text.strip())
         words = _NAMES.sub(" ", bare).split()
@@ -129,7 +130,7 @@ def _is_within(stems: frozenset[str], said: frozenset[str]) -> bool:
 
 
 _TOOLS = "claude|codex|gemini|qwen|pi|opencode|cursor|windsurf|cline|roo|copilot|kiro|factory|serena"
-# memoryd's own `MEMORY.md` and daily files lie in no folder of a tool: their edits are imported where they are made.
+# memoryd's own `MEMORY.md` and daily files are in no folder of a tool: their edits are imported elsewhere.
 _MEMORY_FILE = re.compile(
     r"(?:^|[/\\])(?:(?:CLAUDE|AGENTS|GEMINI|QWEN)(?:\.local|\.override)?\.md"
     rf"|\.(?:{_TOOLS})[/\\](?:.*[/\\])?(?:memor(?:y|ies)[/\\].*\.md|MEMORY\.md))$"
@@ -152,23 +153,23 @@ _COMMANDS = ("command", "cmd", "script", "input", "patch")
 
 
 class _FileChange(NamedTuple):
-    """Describe the change that a call makes in a memory file."""
+    """Describe how a call changes a memory file."""
 
     path: str
     added: str
     taken: frozenset[str] = frozenset()  # lines
-    is_whole: bool = False  # it replaces all that was in the file
+    is_whole: bool = False  # it replaces the whole content of the file
 
 
 class _LaterChanges:
-    """Follow what later calls do to a file; the calls are read from the last to the first."""
+    """Follow the later changes of a file; calls are read from the last to the first."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set()
-        self._whole: set[str] | None = None  # the lines of the file, where a call rewrites it
+        self._whole: set[str] | None = None  # the lines of the file, if a call rewrites it
 
     def take(self, change: _FileChange) -> str:
-        """Return the lines that a call adds and that stay, and go on to the calls before it."""
+        """Return the lines that a call adds and that stay, and go back to the earlier calls."""
         lines = {line.strip() for line in change.added.splitlines()}
         stay = lines - change.taken - self._taken
         if self._whole is not None:
@@ -199,7 +200,7 @@ def _is_own_call(turn: StoredTurn) -> bool:
 
 
 def _list_changes(turn: StoredTurn) -> Iterator[_FileChange]:
-    """Yield what a call changes in memory files."""
+    """Yield the changes that a call makes to memory files."""
     given = shown_arguments(turn.text)
     if turn.tool_name == _FACT:
         yield _FileChange("GEMINI.md", _first(given, ("fact",)))
@@ -217,7 +218,7 @@ def _list_changes(turn: StoredTurn) -> Iterator[_FileChange]:
 
 
 def _first(given: Mapping[str, Any], keys: Sequence[str]) -> str:
-    """Return the first of these values that is a text; empty where none is."""
+    """Return the first of these values that is a text; empty if none is."""
     return next((value for key in keys if isinstance(value := given.get(key), str)), "")
 
 

@@ -1,4 +1,4 @@
-"""Dividing a question whose material is more than a model can be asked at once, and putting its replies together."""
+"""Divide a question whose material is too long for a model, and join its replies."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -17,12 +17,12 @@ _WHY = {
 TOO_LONG = "the reply is longer than any answer can be"
 
 PIECE_OVERHEAD = 20  # tokens of the frame of one piece: its key, escapes, the numbers of its sentences
-_SHORTEST = 200  # characters; a piece is cut no further
+_SHORTEST = 200  # characters; a shorter piece is not cut
 _FEWEST_WORDS = 20
 
 
 def measure(ask: Ask, count_tokens: CountTokens) -> int:
-    """Return the tokens of `ask` as it is sent."""
+    """Return the tokens of `ask` in its sent form."""
     texts = [ask.instructions, ask.text, *(text for _, text in ask.context), *(piece.text for piece in ask.material)]
     texts += [part for tool in ask.tools for part in (tool.description, tool.parameters)]
     texts += [part for one in ask.earlier for part in (one.text, *one.results)]
@@ -36,10 +36,11 @@ def is_divisible(ask: Ask) -> bool:
 
 
 def divide(ask: Ask, room: int, count_tokens: CountTokens) -> tuple[Ask, ...]:
-    """Return `ask` as questions of at most `room` tokens each, their material in order and none of it left out.
+    """Return `ask` as questions of at most `room` tokens each; all material is kept, in order.
 
-    A piece that is too large by itself is cut, and each cut keeps its id. A question stays larger than `room` only
-    where what all parts share is, or a piece cannot be cut any further. Each part may have its share of the words.
+    A piece that is too large alone is cut, and each part keeps its id. A question stays larger than `room` only if the
+    common part of all questions is larger, or if a piece cannot be cut any further. Each part may use its share of the
+    words.
     """
     shared = measure(replace(ask, material=()), count_tokens)
     left = max(1, room - shared)
@@ -71,7 +72,7 @@ def group_items(items: Sequence[T], sizes: Sequence[int], room: int) -> list[lis
 
 
 def find_unusable(reply: Reply, most: float = inf) -> RejectedReply | None:
-    """Return why nothing of a reply can be read, as of one above `most` characters; None where that is to be tried."""
+    """Return why a reply cannot be read, such as one above `most` characters; None if it should be parsed."""
     if reply.finish_reason != "stop":
         return RejectedReply(_WHY.get(reply.finish_reason, "the reply did not end as it should"))
     if not reply.text.strip():
@@ -84,12 +85,12 @@ def merge_replies(
 ) -> Reply | RejectedReply:
     """Return the reply to a question that was asked in parts.
 
-    One part that cannot be used makes the whole unusable: what it was asked about would be passed over.
+    If one part is unusable, the whole is unusable, because its material would be skipped.
 
     Args:
         replies: of the parts, in order.
         parse: reads one.
-        join: gives the text that says what several say.
+        join: returns the text that says the same as several.
     """
     parts: list[T] = []
     for reply in replies:
@@ -112,7 +113,7 @@ def _cut(piece: QuotedPiece, room: int, count_tokens: CountTokens) -> list[Quote
 
 
 def _gap(text: str) -> int:
-    """Return a place near the middle where a line or a word ends."""
+    """Return a place near the middle at the end of a line or a word."""
     middle, quarter = len(text) // 2, len(text) // 4
     for mark in ("\n", " "):
         place = text.rfind(mark, middle - quarter, middle + quarter)

@@ -1,7 +1,7 @@
-"""Pieces: the numbered material of a question, and its sentences, which a claim cites.
+"""Number the material of a question as pieces with sentences, which a claim cites.
 
-A piece is a turn of a session (`t15`), an entry of a daily file (`d4`) or a memory (`m3`); `t15.2` is its second
-sentence. An entry that only paraphrases turns carries their own sentences with it: what is judged and quoted are those.
+A piece is a turn of a session (`t15`), an entry of a daily file (`d4`) or a memory (`m3`). `t15.2` is its second
+sentence. An entry that only paraphrases turns carries the original sentences with it, and these are judged and quoted.
 """
 
 import re
@@ -27,15 +27,15 @@ SPEAKERS = {Lane.USER: "user", Lane.ASSISTANT: "assistant"}
 
 @dataclass(frozen=True, slots=True)
 class CitableSentence:
-    """One sentence that can be cited.
+    """Hold one sentence that can be cited.
 
     Attributes:
         id: "t15.2".
         text: as written.
-        lane: whose word it is.
+        lane: the author.
         speaker: user, assistant, tool or memory.
-        at: when it was said, as the material shows it; empty where nobody knows.
-        said_at: the same in UTC, ISO 8601, by which what is newer is told; empty for what is undated.
+        at: when it was said, as the material shows it; empty if unknown.
+        said_at: the same in UTC, ISO 8601, to compare times; empty if undated.
     """
 
     id: str
@@ -48,16 +48,16 @@ class CitableSentence:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One piece of the material.
+    """Hold one piece of the material.
 
     Attributes:
         id: "t15".
         text: whole.
         lines: its sentences, in order.
-        behind: of an entry that paraphrases turns, the sentences it stands on, each with the piece it is from.
-        asked: the question of the assistant that the piece answers; empty where there is none.
-        options: what the assistant offered with that question, by letter or number.
-        seq: of a turn, its number in its session.
+        behind: for an entry that paraphrases turns, the original sentences, each with its piece.
+        asked: the question of the assistant that the piece answers; empty without one.
+        options: the assistant's offers with that question, by letter or number.
+        seq: for a turn, its number in its session.
     """
 
     id: str
@@ -71,13 +71,13 @@ class Piece:
 
     @property
     def evidence(self) -> tuple[CitableSentence, ...]:
-        """Return what a second reader is shown of all of it: the original sentences where there are any."""
+        """Return the text that a second reader sees for the whole piece: the original sentences, if there are any."""
         found = (piece.lines[number - 1] for piece, numbers in self.behind for number in numbers)
         return tuple(replace(line, id=f"{self.id}.{n}") for n, line in enumerate(found, 1)) or self.lines
 
     @property
     def lane(self) -> Lane:
-        """Return the lowest lane among its sentences, and among those it stands on."""
+        """Return the lowest lane among its sentences, and among the original ones."""
         lanes = [line.lane for line in self.lines]
         lanes += [line.lane for line in self.evidence]
         return min(lanes, default=Lane.NONE)
@@ -85,7 +85,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """The sentences of one piece that a claim cites, by number from 1."""
+    """Hold the sentences of one piece that a claim cites, by number from 1."""
 
     piece: Piece
     numbers: tuple[int, ...]
@@ -97,26 +97,26 @@ class Citation:
 
     @property
     def evidence(self) -> tuple[CitableSentence, ...]:
-        """Return what a second reader is shown of it."""
+        """Return the text that a second reader sees for it."""
         return self.piece.evidence if self.piece.behind else self.lines
 
     @property
     def lane(self) -> Lane:
-        """Return the lowest lane among the sentences cited and those behind them."""
+        """Return the lowest lane among the cited sentences and the original ones."""
         return min((*(line.lane for line in self.lines), *(line.lane for line in self.evidence)), default=Lane.NONE)
 
     @property
     def said_at(self) -> str:
-        """Return when the newest of it was said; of turns without a time, when the entry was written."""
+        """Return when the newest of it was said; for turns without a time, when the entry was written."""
         said = max((line.said_at for line in self.evidence), default="")
         return said or max((line.said_at for line in self.lines), default="")
 
     def quotation(self) -> str:
-        """Return the words of the user around what is cited, copied whole, or as the answer to what was asked.
+        """Return the user's words around the citation, copied whole, or as the answer to a question.
 
         Sentences that are not the user's own are left out.
         """
-        # What was masked in a daily file stays so: the turn behind it may hold what only a page named.
+        # Masked text of a daily file stays masked, because the original turn may hold a name that only a page gave.
         if self.piece.behind and ONLY_A_PAGE not in self.piece.text:
             return " … ".join(
                 dict.fromkeys(Citation(piece, numbers).quotation() for piece, numbers in self.piece.behind)
@@ -142,7 +142,7 @@ class Citation:
 
 @dataclass(slots=True)
 class Pieces:
-    """The material of one question, by id."""
+    """Hold the material of one question, by id."""
 
     by_id: dict[str, Piece] = field(default_factory=dict)
 
@@ -152,10 +152,10 @@ class Pieces:
         return cls({piece.id: piece for piece in pieces})
 
     def find_cited(self, cites: Sequence[str], text: str) -> tuple[list[Citation], list[str]]:
-        """Return what a claim cites, and the citations of pieces that share no word with it.
+        """Return the citations of a claim, and the citations of pieces that share no word with it.
 
-        A piece that is cited without a sentence means those of its sentences that share most words with the claim.
-        Citations of what was never shown are passed over.
+        If a piece is cited without a sentence, its sentences with most words of the claim count. Citations of unknown
+        ids are skipped.
         """
         numbers: dict[str, set[int]] = {}
         whole: list[str] = []
@@ -179,7 +179,7 @@ class Pieces:
         return [Citation(self.by_id[one], tuple(sorted(held))) for one, held in numbers.items()], strange
 
     def list_around(self, piece: Piece) -> tuple[list[Piece], list[Piece]]:
-        """Return the pieces before one and those behind it, in order; none for a piece that is not among them."""
+        """Return the pieces before and after one, in order; none for an unknown piece."""
         order = list(self.by_id.values())
         at = list(self.by_id).index(piece.id) if piece.id in self.by_id else None
         return ([], []) if at is None else (order[:at], order[at + 1 :])
@@ -188,7 +188,7 @@ class Pieces:
 def _find_nearest(piece: Piece, text: str) -> set[int]:
     said = normal.normalize_quotation(strip_label(text))
     if same := {number for number, line in enumerate(piece.lines, 1) if normal.normalize_quotation(line.text) == said}:
-        return same  # also of what has no word of content
+        return same  # also for texts without content words
     if len(piece.lines) == 1 or piece.is_choice:
         shares = [max(measure_overlap(text, piece.text), measure_overlap(piece.text, text), _score_match(piece, text))]
         is_bare = bool(piece.asked) and prose.count_words(piece.text) <= _BARE_WORDS
@@ -209,9 +209,9 @@ def piece_of_turn(turn: StoredTurn, text: str, at: str, before: StoredTurn | Non
 
     Args:
         turn: the turn.
-        text: of it, as it is shown.
+        text: its shown text.
         at: its local time, as it is shown; may be empty.
-        before: the assistant's turn that it follows, if one does.
+        before: the assistant's turn that it follows, if there is one.
         name: its id; `t` and its number by default.
     """
     name = name or f"t{turn.seq}"
@@ -228,7 +228,7 @@ def piece_of_turn(turn: StoredTurn, text: str, at: str, before: StoredTurn | Non
 
 
 def piece_of_text(name: str, text: str, lane: Lane, speaker: str, at: str = "", said_at: str = "") -> Piece:
-    """Return a text whose sentences are all of one lane as a piece."""
+    """Return a text as a piece; all its sentences have the same lane."""
     parts = split(text)
     lines = tuple(
         CitableSentence(f"{name}.{number}", part.text, lane, speaker, at, said_at)
@@ -238,7 +238,7 @@ def piece_of_text(name: str, text: str, lane: Lane, speaker: str, at: str = "", 
 
 
 def _question(text: str) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """Return the last question that a text asks, and what it offers by letter or number."""
+    """Return the last question of a text, and its offers by letter or number."""
     parts = split(text)
     asked = next((part.text for part in reversed(parts) if _ASKS.search(part.text)), "")
     if not asked:
@@ -253,15 +253,15 @@ def _question(text: str) -> tuple[str, tuple[tuple[str, str], ...]]:
 
 
 def is_of_user(cited: Sequence[Citation]) -> bool:
-    """Return whether all that is cited are the user's words, and none of it is a memory."""
+    """Return True if all cited words are the user's, and none are from a memory."""
     return all(one.lane is Lane.USER and not one.piece.id.startswith("m") for one in cited)
 
 
 def is_verbatim(text: str, cited: Sequence[Citation], *, original: bool = False) -> bool:
-    """Return whether a text repeats whole sentences that it cites.
+    """Return True if a text repeats whole sentences that it cites.
 
     Case, white space, list marks, emphasis and the mark that ends a sentence do not count. With `original`, an entry
-    that paraphrases turns does not count either: the sentences behind it do.
+    that paraphrases turns does not count either, but its original sentences do.
     """
     wanted = normal.normalize_quotation(strip_label(text))
     for one in cited:

@@ -1,8 +1,8 @@
-"""The second reader: questions about claims and their evidence, in small batches with a decoy, and what it answers.
+"""Ask the second reader about claims and their evidence, in small batches with a decoy, and read its answers.
 
-The reader sees claims and cited sentences only (CONTRACT §7), so nothing of the author's prompt can mislead it. A batch
-whose decoy it supports, a claim with the evidence of another one, counts as not read. What it answers can only refuse a
-claim or let it pass: it writes no text, and raises no lane.
+The reader sees only claims and cited sentences (CONTRACT §7), so nothing in the author's prompt can mislead it. The
+decoy is a claim with the evidence of another one. If the reader supports it, the batch counts as not read. The answers
+can only refuse a claim or accept it: the reader writes no text, and raises no lane.
 """
 
 import hashlib
@@ -20,18 +20,18 @@ from memoryd.text.content import measure_overlap
 from memoryd.text.json_values import find_values
 
 JOB = "verify"
-UNREAD = "unread"  # the backend of a reply that stands for no reader at all
-BATCHES = 4  # version of the way batches are put together: a reader is tested again when it changes
-MOST_CLAIMS = 8  # of one batch, its decoy among them
+UNREAD = "unread"  # the backend of a reply when there is no reader
+BATCHES = 4  # version of the way batches are built: a reader is tested again when it changes
+MOST_CLAIMS = 8  # of one batch, with its decoy
 MOST_CHARACTERS = 6_000  # of the questions of one batch
-SAME = "(the claim)"  # stands for the claim itself as evidence of its class; never where truth is asked
-# What no claim is about: evidence of a decoy where the material has nothing else.
+SAME = "(the claim)"  # replaces the claim itself as evidence of its class; never used for truth
+# A subject that no claim has: evidence of a decoy if the material has nothing else.
 _ELSEWHERE = CitableSentence("x1", "The ferry to Hvar leaves at a quarter past six.", Lane.USER, "memory")
-FIT = 0.9  # share of the calibration set, true and false claims apart, that a fit reader gets right
+FIT = 0.9  # share of the calibration set, of true and of false claims, that a fit reader judges correctly
 
 
 class Subject(StrEnum):
-    """What is asked about a claim."""
+    """Name the subject of a question about a claim."""
 
     SUPPORT = "support"
     SCOPE = "scope"
@@ -50,7 +50,7 @@ _VERDICTS = {
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked about one claim."""
+    """Hold one question about a claim."""
 
     subject: Subject
     claim: str
@@ -64,7 +64,7 @@ class Question:
         return hashlib.sha256(json.dumps([self.subject, self.claim, self.replaces, shown]).encode()).hexdigest()
 
     def describe(self, name: str) -> dict[str, Any]:
-        """Return it as the reader gets it."""
+        """Return it in the form that the reader gets."""
         return {
             "id": name,
             "ask": str(self.subject),
@@ -77,19 +77,19 @@ class Question:
         }
 
     def _show_text(self, line: CitableSentence) -> str:
-        """Return a text; where its class is asked it is the claim itself, which is not shown twice."""
+        """Return a text; in a question about its class it is the claim itself, which is not shown twice."""
         return SAME if self.subject is Subject.CLASS else line.text
 
     def _show_time(self, line: CitableSentence) -> dict[str, str]:
-        """Return when a sentence was said, where that may decide: what is newer, or which day "Monday" is."""
+        """Return when a sentence was said, if that may decide which one is newer, or which day "Monday" is."""
         is_dated = self.replaces or any(map(str.isdigit, self.claim))
         return {"at": line.at[:10]} if line.at and is_dated else {}
 
 
 def _join_sentences(lines: Sequence[CitableSentence]) -> list[CitableSentence]:
-    """Return what stands around a quotation, each turn in one text, under the id of its first sentence shown.
+    """Return the context of a quotation, each turn in one text, under the id of its first sentence shown.
 
-    Of an entry of a daily file the sentences are those behind it, which may come from anywhere.
+    For an entry of a daily file these are the original sentences, which may come from anywhere.
     """
     turns = groupby(lines, lambda line: line.id.partition(".")[0] if line.id.startswith("t") else line.id)
     return [replace(held[0], text=" ".join(one.text for one in held)) for held in (tuple(group) for _, group in turns)]
@@ -97,7 +97,7 @@ def _join_sentences(lines: Sequence[CitableSentence]) -> list[CitableSentence]:
 
 @dataclass(frozen=True, slots=True)
 class ReaderAnswer:
-    """What the reader says to one question; `lost` are facts of what would be replaced that the claim lacks."""
+    """Hold the reader's answer to one question; `lost` are facts of the replaced text that the claim lacks."""
 
     verdict: str
     lost: tuple[str, ...] = ()
@@ -105,7 +105,7 @@ class ReaderAnswer:
 
 @dataclass(frozen=True, slots=True)
 class QuestionBatch:
-    """Questions that are asked at once; one of them, `decoy`, has a claim with the evidence of another."""
+    """Hold questions that are asked together; one of them, `decoy`, has a claim with the evidence of another."""
 
     questions: tuple[tuple[str, Question], ...]
     decoy: str = ""
@@ -114,7 +114,7 @@ class QuestionBatch:
         """Return the question to the model."""
         items = ",\n".join(_compact(one.describe(name)) for name, one in self.questions)
         items = items.replace("```", "\\u0060\\u0060\\u0060")  # no text closes the fence
-        # A paragraph on what no question has is left out.
+        # A paragraph about a subject that no question has is left out.
         asked = {str(one.subject) for _, one in self.questions}
         asked |= {"replaces" for _, one in self.questions if one.replaces}
         absent = {*map(str, Subject), "replaces"} - asked
@@ -124,7 +124,7 @@ class QuestionBatch:
 
 @dataclass(frozen=True, slots=True)
 class BatchReading:
-    """What became of a batch: answers by the key of their question, and the questions without a valid one."""
+    """Hold the result of a batch: answers by the key of their question, and the questions without a valid answer."""
 
     answers: dict[str, ReaderAnswer] = field(default_factory=dict)
     missing: tuple[Question, ...] = ()
@@ -154,7 +154,7 @@ def _fits(batch: QuestionBatch) -> bool:
 
 
 def _with_decoy(questions: Sequence[Question], others: Sequence[CitableSentence]) -> QuestionBatch:
-    """Return a batch with one more question, at a place that its text decides."""
+    """Return a batch with the decoy added, at a place that depends on its text."""
     decoy = _decoy(questions, others)
     at = int(decoy.key, 16) % (len(questions) + 1)
     order = [*questions[:at], decoy, *questions[at:]]
@@ -162,7 +162,7 @@ def _with_decoy(questions: Sequence[Question], others: Sequence[CitableSentence]
 
 
 def _decoy(questions: Sequence[Question], others: Sequence[CitableSentence]) -> Question:
-    """Return the claim and the evidence of two questions that have least in common, the shortest of these."""
+    """Return the claim and the evidence of two questions with the least in common, the shortest of these."""
     pairs = [
         (
             measure_overlap(one.claim, _join_lines(other.evidence))
@@ -172,7 +172,7 @@ def _decoy(questions: Sequence[Question], others: Sequence[CitableSentence]) -> 
         )
         for one in questions
         for other in questions
-        if one.claim != other.claim  # a claim may be asked about with several pieces of evidence, and be true to each
+        if one.claim != other.claim  # a claim may be true to several pieces of evidence
         and not {line.text for line in one.evidence} & {line.text for line in other.evidence}
     ]
     pairs += [
@@ -196,7 +196,7 @@ def _join_lines(lines: Iterable[CitableSentence]) -> str:
 
 
 def read(batch: QuestionBatch, reply: Reply) -> BatchReading:
-    """Return what a reply says to a batch; never raises. Where the decoy is supported, nothing of it counts."""
+    """Return the answers in a reply to a batch; never raises. If the decoy is supported, no answer counts."""
     if reply.finish_reason != "stop":
         return BatchReading(missing=tuple(one for name, one in batch.questions if name != batch.decoy))
     given: dict[str, ReaderAnswer] = {}
@@ -208,7 +208,7 @@ def read(batch: QuestionBatch, reply: Reply) -> BatchReading:
             continue
         answer = _answer(value, asked[name])
         if answer is None or given.get(name, answer) != answer:
-            refused.add(name)  # a reader that contradicts itself says nothing
+            refused.add(name)  # a reader that contradicts itself gives no answer
         else:
             given[name] = answer
     valid = {name: one for name, one in given.items() if name not in refused}
@@ -246,10 +246,10 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class Inquiry:
-    """What a reader has said.
+    """Hold the reader's answers.
 
     Attributes:
-        answers: by the key of the question; None where there is no valid one, although it was asked twice.
+        answers: by the key of the question; None without a valid answer after two tries.
         unread: there is no fit reader.
     """
 
@@ -264,14 +264,14 @@ def inquire(
     instructions: str,
     before: Mapping[str, ReaderAnswer | None] | None = None,
 ) -> Generator[Ask, Reply | None, Inquiry]:
-    """Ask a reader in batches until nothing is open; what a reply leaves out is asked once more.
+    """Ask a reader in batches until nothing is open; missing answers are asked for once more.
 
     Args:
-        questions: gives all that is to be asked, as far as the answers so far tell.
-        known: gives the reader's answer of an earlier run to a question by its key.
+        questions: returns the questions that are known from the answers so far.
+        known: returns the reader's answer of an earlier run to a question by its key.
         spare: lines of the material, from which a decoy may get its evidence.
         instructions: of the reader.
-        before: answers that it has given already.
+        before: earlier answers.
     """
     answers = dict(before or {})
     missed: set[str] = set()
@@ -280,7 +280,7 @@ def inquire(
         # A batch of one subject needs only the paragraph on that.
         order = sorted(opened.values(), key=lambda one: [*Subject].index(one.subject))
         waiting = [] if found else list(make_batches(order, spare))
-        # Where there is neither, each is too long for a batch.
+        # If there is neither, each question is too long for a batch.
         answers |= found if found or waiting else dict.fromkeys(opened)
         while waiting:
             batch = waiting.pop(0)
@@ -301,7 +301,7 @@ def inquire(
 
 @dataclass(frozen=True, slots=True)
 class Fitness:
-    """How a reader did on the calibration set: claims right of claims asked, true and false ones apart."""
+    """Hold a reader's result on the calibration set: correct and asked claims, true and false ones apart."""
 
     true_right: int
     true_asked: int
@@ -310,15 +310,15 @@ class Fitness:
 
     @property
     def is_fit(self) -> bool:
-        """Return whether it is fit to read."""
+        """Return True if it is fit to read."""
         pairs = ((self.true_right, self.true_asked), (self.false_right, self.false_asked))
         return all(asked and right >= FIT * asked for right, asked in pairs)
 
 
 def calibration_batches(items: Sequence[dict[str, Any]]) -> list[tuple[QuestionBatch, dict[str, bool]]]:
-    """Return the calibration set in batches, each with whether the claim of each of its ids is true.
+    """Return the calibration set in batches, each with the truth of the claims by id.
 
-    The set holds false claims enough, so its batches need no decoy.
+    The set holds enough false claims, so its batches need no decoy.
     """
     found: list[tuple[QuestionBatch, dict[str, bool]]] = []
     held: list[tuple[str, Question]] = []
@@ -341,7 +341,7 @@ def calibration_batches(items: Sequence[dict[str, Any]]) -> list[tuple[QuestionB
 
 
 def measure_fitness(replies: Iterable[tuple[QuestionBatch, dict[str, bool], Reply]]) -> Fitness:
-    """Return how a reader did; a question without a valid answer counts as answered wrong."""
+    """Return a reader's result; a question without a valid answer counts as answered wrong."""
     counts = {(truth, right): 0 for truth in (True, False) for right in (True, False)}
     for batch, truth, reply in replies:
         answers = read(batch, reply).answers

@@ -1,8 +1,8 @@
 """Refine: an agent condenses its own core by calling tools, in one conversation for each batch of the ledger.
 
-First it is asked whether it wants to. Then a second reader is asked about the new texts of an answer's calls, all at
-once, and the calls are carried out one after the other, each through the ledger's guards at once; what came of them
-goes back. If something ends the conversation early, the caller decides whether the changes so far stay.
+First the agent is asked for its consent. For each of its answers, a second reader is asked about the new texts of all
+calls at once. Then the calls are carried out one after the other, each through the ledger's guards, and their results
+go back to the agent. If something ends the conversation early, the caller decides whether the changes so far stay.
 """
 
 import re
@@ -25,7 +25,7 @@ JOB = "refine"
 CONSENT = "consent"
 AGENT_DECLINED = "the agent declined"
 UNCLEAR = "the answer was unclear"  # it counts as declined
-MOST_SILENT = 2  # answers in a row that call nothing
+MOST_SILENT = 2  # answers in a row without a call
 _PIECE = 60  # tokens of the lines around one memory
 _USABLE = frozenset({"stop", "length"})
 _NUDGE = '{"error": "nothing was called", "allowed": "call a tool; complete_refinement ends the refinement"}'
@@ -34,41 +34,39 @@ _NO_ROOM = "the ledger does not fit into the model's context"
 
 @dataclass(frozen=True, slots=True)
 class RefineInputs:
-    """A frozen snapshot of all that one refinement depends on."""
+    """Hold a frozen snapshot of everything that one refinement depends on."""
 
     core: tuple[Memory, ...]  # live, in the order of the file
     session: RefinementSession
     target: int  # tokens
-    eroded: int  # tokens of the core that runs have let go within the window already
+    eroded: int  # tokens of the core that runs have already dropped within the window
     erosion_percent: float
-    consent: bool  # it is asked for
+    consent: bool  # consent is required
     force: bool  # also below the target
-    guide: str  # the agent's own words on how it refines; may be empty
+    guide: str  # the agent's own description of how it wants to refine; may be empty
     judges: Judges  # of new texts
-    room: int  # tokens of the ledger that one conversation is shown
+    room: int  # tokens of the ledger that one conversation shows
     instructions: str
     consent_instructions: str
 
 
 class Apply(NamedTuple):
-    """Change the ledger now, guards permitting: only a refinement edits as it goes."""
+    """Change the ledger now, if the guards allow it: only a refinement edits while it runs."""
 
     operate: Operate
     session: RefinementSession  # the refinement so far …
-    tool: str  # … and the tool whose call this is
+    tool: str  # … and the tool of this call
 
 
 T = TypeVar("T")
-Steps = Generator[
-    Ask | SearchCall | Apply, Any, T
-]  # it gets a `Reply`, or None where there is none; ids; an `ChangeResult`
+Steps = Generator[Ask | SearchCall | Apply, Any, T]  # gets a `Reply`, or None without one; ids; a `ChangeResult`
 
 
 class Talk:
-    """A refinement under way.
+    """Hold a running refinement.
 
     Attributes:
-        session: how far it has come. Who carries out the steps may end it, and goes on with none then.
+        session: its progress. The caller that carries out the steps may end it, and then takes no further step.
         core: the live core, by id.
     """
 
@@ -78,9 +76,9 @@ class Talk:
         self._judges = judges
 
     def refine(self, inputs: RefineInputs) -> Steps[str | None]:
-        """Yield what is to be asked, looked for and changed, and take the answers, until the refinement has ended.
+        """Yield questions, searches and changes, and take their results, until the refinement has ended.
 
-        Return why the agent has declined it; None where it has not.
+        Returns why the agent has declined it; None if it has not.
         """
         if inputs.consent:
             instructions = _instructions(inputs, inputs.consent_instructions)
@@ -125,17 +123,17 @@ class Talk:
             )
             reply: Reply | None = yield Ask(JOB, instructions, material, context, tools=tools, earlier=earlier)
             if reply is None:
-                # Each time is a step, so that a context which is too small for anything comes to an end.
+                # Each attempt is a step, so that a context that is too small for anything ends it.
                 is_least = len(shown) < 2 and not earlier
                 self.session = self.session.end(_NO_ROOM) if is_least else self.session.step()
                 return
             known = [self.core[one].content for one in shown if one in self.core]
-            # Where a server has calls of its own, JSON in prose is talk about a call.
+            # If the server supports tool calls, JSON in prose only talks about a call.
             calls = reply.calls or (refinement_tools.calls_in(reply.text, known) if reply.in_text else ())
             if calls:
                 silent = 0
                 results = yield from self.take(calls)
-                # What was called in text is not said twice when the conversation is told.
+                # A call in the text is not repeated when the conversation is sent.
                 earlier = (*earlier, ModelExchange(reply.text if reply.calls else "", calls, results))
                 continue
             silent += 1
@@ -174,7 +172,7 @@ def make_batches(core: Sequence[Memory], room: int) -> tuple[tuple[str, ...], ..
 
 
 def explain_nothing(inputs: RefineInputs) -> str | None:
-    """Return why there is nothing to refine; None where there is something."""
+    """Return why there is nothing to refine; None if there is something."""
     free = [memory for memory in inputs.core if not memory.constitutional]
     tokens = inputs.session.tokens
     if not free:
@@ -206,7 +204,7 @@ def _numbers(inputs: RefineInputs) -> tuple[tuple[str, str], ...]:
 # ── consent: whether an agent that was asked for one word says yes ────────────────────────────────────────────────────
 
 
-# Not among them is what begins other sentences as well, such as "si" (if), "ya" (already) and "da" (since).
+# Not among them are words that also begin other sentences, such as "si" (if), "ya" (already) and "da" (since).
 _YES = frozenset(
     """
     yes y yeah yep yup aye true agreed ja jawohl joo jah jā oui sí sì sim да так ano áno tak taip igen evet kyllä
@@ -228,7 +226,7 @@ _WORD = re.compile(r"[\W_]*([^\W_](?:[^\W_]|[\u0300-\u036f\u0900-\u0963\u0e30-\u
 
 
 def read_consent(text: str) -> bool | None:
-    """Return whether the first word of an answer is a yes; None where it is neither yes nor no.
+    """Return True if the first word of an answer is a yes, False for a no; None if it is neither.
 
     Marks of Markdown and JSON, and a label such as "Answer:", may be before that word.
     """

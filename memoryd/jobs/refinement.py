@@ -1,7 +1,7 @@
-"""A refinement as far as it has come: what it started from, what was called, what was done, and how it ended.
+"""Hold the progress of a refinement: its start, its calls, its changes, and its end.
 
-A value; each call makes another one. The same for a model that is asked and for an agent that calls the tools itself.
-What the receipt shows of it are tools, ids, token counts and verdicts, never a text.
+It is a value, and each call makes a new one. It works in the same way for a model that is asked and for an agent that
+calls the tools itself. The run report shows tools, ids, token counts and verdicts, never a text.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from memoryd.ledger.memory import Memory
 from memoryd.ledger.operation import Merge, Update
 from memoryd.text.neutral import neutralize
 
-MOST_REPEATS = 3  # calls in a row that are the same to the letter end it: nothing new would come of a fourth
-MOST_TOLD = 300  # calls that the receipt shows one by one
+MOST_REPEATS = 3  # identical calls in a row, after which it ends: another one would have no other result
+MOST_TOLD = 300  # calls that the run report lists one by one
 MOST_FOUND = 20
 COMPLETED = "completed"
 CANCELLED = "cancelled by hand"
@@ -42,24 +42,24 @@ _SAY = "say only what these memories say, of all of them; merge fewer at once"
 
 @dataclass(frozen=True, slots=True)
 class RefinementSession:
-    """One refinement.
+    """Hold one refinement.
 
     Attributes:
         mode: `normal`, `dedup` or `strict`.
         tokens: of the live core when it began.
         ids: of the core memories that were live then.
         floor: tokens of these that must be left.
-        most_mutations: operations it may take …
+        most_mutations: the most operations …
         most_steps: … and calls.
         mutations: operations done.
-        steps: calls made, and answers that called nothing.
+        steps: calls made, and answers without a call.
         last: the digest of the last call, and how often it came in a row.
-        timeline: of each call its tool, ids, tokens before and after, verdict.
-        untold: calls beyond those the timeline has.
-        ended: how it ended: `completed`, `breaker`, or what cut it short; None while it goes on.
-        why: of the breaker, the guard and its numbers.
+        timeline: for each call its tool, ids, tokens before and after, verdict.
+        untold: calls that do not fit into the timeline.
+        ended: how it ended: `completed`, `breaker`, or what interrupted it; None while it runs.
+        why: for the breaker, the guard and its numbers.
         summary: the model's own; it goes into the journal, not into the run report.
-        claims: what became of each new text, with the text; not in the run report either.
+        claims: the verdict on each new text, with the text; not in the run report either.
     """
 
     mode: str
@@ -79,7 +79,7 @@ class RefinementSession:
     claims: tuple[Mapping[str, Any], ...] = ()
 
     def drafts(self, calls: Sequence[ToolCall], core: Mapping[str, Memory]) -> tuple[Draft, ...]:
-        """Return the new texts of calls, about which a second reader is to be asked before they are carried out."""
+        """Return the new texts of calls, about which a second reader is asked before they are carried out."""
         if self.ended is not None or self.mutations >= self.most_mutations:
             return ()
         asked = (refinement_tools.read(call, core, self.mode) for call in calls[: self.most_steps])
@@ -88,13 +88,13 @@ class RefinementSession:
     def call(
         self, call: ToolCall, core: Mapping[str, Memory], answers: Mapping[str, ReaderAnswer | None], cues: Cues
     ) -> tuple[RefinementSession, SearchCall | RefinementChange | str]:
-        """Take a call: what it comes to, a look or a cut that is to be done, or the text to answer it with.
+        """Take a call; return its result, a search or a change to carry out, or the text of the answer.
 
         Args:
             call: as it was made.
             core: the live core now, by id.
-            answers: what a second reader says about the texts of calls, by the key of the question.
-            cues: decide about a class where no reader does.
+            answers: of a second reader about the texts of calls, by the key of the question.
+            cues: decide about a class if no reader does.
         """
         if self.ended is not None:
             return self.note_call(call.name, "late"), _render_answer(error=_LATE)
@@ -129,7 +129,7 @@ class RefinementSession:
     def take_condensation(
         self, name: str, cut: RefinementChange, found: CondensationResult
     ) -> tuple[RefinementSession, RefinementChange | str]:
-        """Take what became of a new text: the cut with what is lost by it, or the text to answer with."""
+        """Take the verdict on a new text; return the change with its losses, or the text of the answer."""
         told = replace(self, claims=(*self.claims, found.row())[-MOST_TOLD:])
         if found.why:
             token = f": {neutralize(found.token)}" if found.token else ""
@@ -148,15 +148,15 @@ class RefinementSession:
         return counted.end("out of steps") if counted.steps > self.most_steps else counted
 
     def end(self, how: str) -> RefinementSession:
-        """End it, where it has not ended before."""
+        """End it, if it has not ended yet."""
         return self if self.ended is not None else replace(self, ended=how)
 
     def end_by_guard(self, guard: str, why: str) -> RefinementSession:
-        """End it by a guard that was violated."""
+        """End it because a guard refused a change."""
         return replace(self, ended=BREAKER, why=f"{guard}: {why}")
 
     def operate(self, cut: RefinementChange, core: Mapping[str, Memory]) -> Operate:
-        """Return a cut as an edit of the ledger, which holds only while its memories are as in `core`."""
+        """Return a change as an edit of the ledger, which is valid only while its memories are as in `core`."""
         seen = {one: core[one].content for one in cut.ids}
         return Operate(
             (cut.operation,), Caller.REFINEMENT, seen, RefinementStart(self.tokens, self.ids, self.mutations)
@@ -198,20 +198,20 @@ class RefinementSession:
         return moved, text
 
     def bar_text(self, cut: RefinementChange, why: str) -> RefinementSession:
-        """Take it that a guard refuses the text that was accepted last."""
+        """Record that a guard refuses the text that was accepted last."""
         if cut.draft is None or not self.claims:
             return self
         row = {**self.claims[-1], "verdict": str(ClaimOutcome.REFUSED), "why": why, "step": str(ClaimStep.GUARD)}
         return replace(self, claims=(*self.claims[:-1], row))
 
     def take_search(self, name: str, core: Mapping[str, Memory], found: Sequence[str]) -> tuple[RefinementSession, str]:
-        """Take what a search found, the best first, and the text to answer with."""
+        """Take the results of a search, the best first, and the text of the answer."""
         return self.note_call(name, "done"), _render_answer(**show_found(core, [one for one in found if one in core]))
 
     def note_call(
         self, name: str, verdict: str, ids: Sequence[str] = (), tokens: Sequence[int] = ()
     ) -> RefinementSession:
-        """Put a call on the timeline, with the tokens of what it is about before and after it, where those changed."""
+        """Add a call to the timeline, with the tokens of its memories before and after, if those changed."""
         if len(self.timeline) >= MOST_TOLD:
             return replace(self, untold=self.untold + 1)
         tool = name if name in refinement_tools.TOOLS else "unknown"
@@ -228,7 +228,7 @@ class RefinementSession:
 
 
 def show_found(core: Mapping[str, Memory], hits: Sequence[str]) -> dict[str, Any]:
-    """Return the answer to a search: how many memories were found, the best of them, and whether some are not shown."""
+    """Return the answer to a search: the number of memories found, the best of them, and whether some are not shown."""
     shown: dict[str, Any] = {"found": len(hits), "memories": [ledger_line(core[one]) for one in hits[:MOST_FOUND]]}
     if len(hits) > MOST_FOUND:
         shown["note"] = f"only the best {MOST_FOUND} are shown; use more words, or days"
@@ -242,7 +242,7 @@ def rejudge_timeline(
 
     Args:
         timeline: of a refinement, or of its run report.
-        refused: of each change it tells as done, in order, what refuses it.
+        refused: the guard that refuses it, for each change that was done, in order.
     """
     verdicts = iter(refused)
     told = []
@@ -320,7 +320,7 @@ def first_said(memory: Memory) -> str:
 
 
 def _count_lost(cut: RefinementChange) -> int | None:
-    """Return the tokens that count as lost by a cut; None where they are measured."""
+    """Return the tokens that a change counts as lost; None if they must be measured."""
     lost = cut.operation.lost if isinstance(cut.operation, Merge | Update) else None
     return lost if lost is None or isinstance(lost, int) else sum(lost.values())
 

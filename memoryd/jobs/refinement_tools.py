@@ -1,8 +1,8 @@
-"""The knife: the tools by which an agent refines its own core, and what each call asks of the ledger.
+"""Refinement tools: an agent refines its own core with them; each call becomes a request to the ledger.
 
-A call is read with patience for the form models give it, and checked against the core as it is now; what cannot be
-done comes back as a `Misuse`, which says what is allowed. The ledger's guards come behind it. Whether a new text may
-stand for the memories it replaces is judged apart (`condensation`).
+The reader of a call accepts the usual deviations of models from its form, and checks the call against the present core.
+An impossible call comes back as a `Misuse`, which says what is allowed. After that, the ledger's guards decide. Whether
+a new text may replace memories is judged separately (`condensation`).
 """
 
 import json
@@ -31,7 +31,7 @@ CUTS = frozenset({CONSOLIDATE, UPDATE, DELETE, PROTECT})
 NORMAL, DEDUP, STRICT = "normal", "dedup", "strict"
 STRICT_FLOOR = 0.9  # of the core's tokens that a strict refinement leaves …
 STRICT_MUTATIONS = 10  # … and operations it may take
-_LONGER = 1.5  # times what it was: clearer words may be a little longer, once
+_LONGER = 1.5  # times the old length: clearer words may be a little longer, once
 _LONGEST_SUMMARY = 2_000  # characters
 _LONGEST_DETAIL = 200
 _MOST_DETAILS = 100
@@ -88,7 +88,7 @@ def list_tools(mode: str) -> tuple[ModelTool, ...]:
 
 @dataclass(frozen=True, slots=True)
 class SearchCall:
-    """A search; the days are inclusive."""
+    """Hold a search; the days are inclusive."""
 
     query: str
     after: str | None = None
@@ -97,7 +97,7 @@ class SearchCall:
 
 @dataclass(frozen=True, slots=True)
 class RefinementChange:
-    """A change: the operation, the ids it is about, and the text it brings in, which is still to be judged."""
+    """Hold a change: the operation, the ids of its memories, and its new text, which must still be judged."""
 
     operation: Operation
     ids: tuple[str, ...]
@@ -106,19 +106,19 @@ class RefinementChange:
 
 @dataclass(frozen=True, slots=True)
 class CompleteCall:
-    """The end, as the model sums it up."""
+    """Hold the end of a refinement with the model's summary."""
 
     summary: str
 
 
 @dataclass(frozen=True, slots=True)
 class Misuse:
-    """Why a call is not carried out.
+    """Hold the reason why a call is not carried out.
 
     Attributes:
-        why: for the model; it may repeat what the model wrote.
-        allowed: what it can do instead.
-        verdict: for run reports, without any content: `error`, or the guard's name.
+        why: for the model; it may repeat the model's words.
+        allowed: what the model can do instead.
+        verdict: for run reports, without content: `error`, or the guard's name.
         ids: memories of the agent that it named.
     """
 
@@ -134,7 +134,7 @@ class Misuse:
 def read(
     call: ToolCall, core: Mapping[str, Memory], mode: str
 ) -> SearchCall | RefinementChange | CompleteCall | Misuse:
-    """Return what a call asks for.
+    """Return the request of a call.
 
     Args:
         call: as the model made it.
@@ -159,7 +159,7 @@ def read(
 
 def _arguments(text: str) -> dict[str, Any] | None:
     given = _parse_json(text) if text.strip() else {}
-    if isinstance(given, str):  # twice encoded, as some servers do
+    if isinstance(given, str):  # encoded twice, as some servers do
         given = _parse_json(given)
     return given if isinstance(given, dict) else None
 
@@ -210,7 +210,7 @@ def _consolidate(given: Mapping[str, Any], core: Mapping[str, Memory]) -> Refine
 
 
 def _details(given: object) -> tuple[str, ...]:
-    """Return the details that a call names; a text is one, or a list that came as text."""
+    """Return the details that a call names; a text is a single detail, or a list in text form."""
     if isinstance(given, str):
         listed = _parse_json(given)
         given = listed if listed and isinstance(listed, list) else [given]
@@ -245,7 +245,7 @@ def _update(memory: Memory, content: object) -> RefinementChange | Misuse:
     text = neutralize(content)
     if hash_of(text) == memory.content_hash:
         return Misuse("the memory says that already", "change it, or leave it", ids=(memory.id,))
-    # What a reader has accepted in place of other words grows no more, else a little each night becomes much.
+    # A text that a reader has accepted as a replacement must not grow again, or it would grow a little each night.
     most = 1 if memory.lost is not None or memory.derived_from else _LONGER
     if estimate(text) > most * estimate(memory.content):
         return Misuse("the new text is longer than it may be", "say it shorter", ids=(memory.id,))
@@ -253,7 +253,7 @@ def _update(memory: Memory, content: object) -> RefinementChange | Misuse:
 
 
 def _ids(given: object) -> tuple[str, ...] | None:
-    """Return the ids, each once, also of a list that came as text; None if there are no readable ids."""
+    """Return the ids, each once, also from a list in text form; None if there are no readable ids."""
     if isinstance(given, str):
         listed = _parse_json(given)
         given = listed if isinstance(listed, list) else [part.strip() for part in given.split(",")]
@@ -285,7 +285,7 @@ def _show_text(text: str) -> str:
 
 # --- calls in text ----------------------------------------------------------------------------------------------------
 
-# What may stand on a line beside a call: the mark of a list or of code, and the tags that some models put around it.
+# Marks that may be on a line beside a call: of a list or of code, and the tags that some models add.
 _BEFORE = re.compile(r"\s*(?:[-*>]\s+|\d+[.)]\s+)?(?:`{1,3}(?:json)?\s*)?(?:<\|?\w+\|?>\s*)?")
 _BEHIND = re.compile(r"\s*(?:<[|/]{0,2}\w+\|?>\s*)?`{0,3}[,;.]?\s*")
 _NAMES = ("tool", "name", "function", "action")
@@ -293,11 +293,11 @@ _ARGUMENTS = ("arguments", "args", "parameters", "input")
 
 
 def calls_in(text: str, shown: Iterable[str]) -> tuple[ToolCall, ...]:
-    """Return the calls that a model wrote into its text: JSON objects, each on lines of its own.
+    """Return the calls that a model wrote into its text: JSON objects, each on its own lines.
 
     Args:
-        text: what it said.
-        shown: the memories it was shown: what it repeats of them is no call, whatever it looks like.
+        text: the model's text.
+        shown: the memories that it was shown: a repetition of them is no call, in any form.
     """
     known = [value for one in shown for value, _, _ in find_values(one)]
     found: list[ToolCall] = []

@@ -1,4 +1,4 @@
-"""Repair: refused claims go back to their author once, in a question of their own, with reasons from a closed list."""
+"""Send refused claims back to their author once, in a separate question, with reasons from a closed list."""
 
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import replace
@@ -13,7 +13,7 @@ REPAIR = "repair"  # the job name of such a question
 
 
 def judge(judging: Judging, form: str, read: Callable[[Reply], Iterable[Claim]]) -> Generator[Ask, Reply, Judging]:
-    """Ask what is to be asked about claims, refused ones of their author; return their judging with all answers.
+    """Ask all questions about claims, and send refused ones to their author; return the judging with all answers.
 
     Args:
         judging: of the claims.
@@ -29,7 +29,7 @@ def judge(judging: Judging, form: str, read: Callable[[Reply], Iterable[Claim]])
 
 def _question(refused: Sequence[JudgedClaim], instructions: str, form: str) -> Ask:
     shown: dict[str, QuotedPiece] = {}
-    sources: dict[str, str] = {}  # by entry, the original sentences: the reader judges by these
+    sources: dict[str, str] = {}  # by entry, the original sentences, by which the reader judges
     lines = []
     for one in refused:
         cites = ", ".join(line.id for line in one.lines) or "nothing"
@@ -45,7 +45,7 @@ def _question(refused: Sequence[JudgedClaim], instructions: str, form: str) -> A
 
 
 def pair_claims(refused: Sequence[JudgedClaim], claims: Iterable[Claim]) -> list[Claim]:
-    """Return the claims that came back, each with the purpose of the refused one whose citations it shares."""
+    """Return the reworded claims, each with the purpose of the refused one whose citations it shares."""
     left = list(refused)
     found = []
     for claim in claims:

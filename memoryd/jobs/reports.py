@@ -1,7 +1,7 @@
-"""Reports: the short facts that pass from tool traffic into memory.
+"""Extract short facts from tool traffic for memory.
 
-They are the files an edit changed, how a command failed and how the work stands. Nothing else of a tool's output
-passes: it is text from outside, and most of it is noise by the next day.
+These are the files that an edit changed, the error of a failed command, and the state of the work. Nothing else of a
+tool's output is taken: it is text from outside, and most of it is useless the next day.
 """
 
 import re
@@ -18,13 +18,13 @@ from memoryd.transcripts.fields import CUT_MARK
 from memoryd.transcripts.turn import Origin, StoredTurn, TurnKind
 
 CHANGED = "changed "  # begins a fact that names files, each between backticks
-FAILED = "failed "  # begins a fact that quotes an error, the command before it between backticks where it is known
-MENDED = " (a later run passed)"  # ends one whose command or test has passed since
+FAILED = "failed "  # begins a fact that quotes an error, after the command between backticks if it is known
+MENDED = " (a later run passed)"  # ends a fact whose command or test has passed since
 
 _LONGEST = 220  # characters of a path or an error line
 _LONGEST_COMMAND = 120
 _MOST_ERRORS = 12
-_TAIL = 20_000  # characters from the end of an output in which its error is looked for
+_TAIL = 20_000  # characters from the end of an output that are searched for its error
 _EDITS = re.compile(
     r"(?:^|_|-)(?:multi|notebook)?(?:edit|write|replace|create|patch)(?:$|_|-|file)"
     r"|apply_?patch|str_replace|(?:Edit|Write)$",
@@ -34,7 +34,7 @@ _SHELL = re.compile(r"bash|shell|exec|terminal|command|run", re.IGNORECASE)
 _PATH_KEYS = ("file_path", "notebook_path", "path", "filename", "target_file")
 _PATCHED = re.compile(r"\*\*\* (?:Add|Update|Delete) File: ([^\n\\\"]+)")
 _PATCH = "*** Begin Patch"
-# A patch that a shell or a script is given.
+# A patch in the input of a shell or a script.
 _PATCHES = re.compile(rf"{re.escape(_PATCH)}(?:\\+n|\s)+\*\*\* (?:Add|Update|Delete) File: ")
 _CUT_PATH = re.compile(rf'"(?:{"|".join(_PATH_KEYS)})"\s*:\s*"([^"\\\n]{{1,400}})"')
 _ERROR = re.compile(
@@ -43,7 +43,7 @@ _ERROR = re.compile(
     r"|: (?:command not found|No such file or directory|Permission denied)\b"
     r"|\b[45]\d\d (?:Forbidden|Unauthorized|Internal Server Error)\b|\berror TS\d+"
 )
-_DIGITS = re.compile(r"\d+")  # a failure that comes again with other timings is the same failure
+_DIGITS = re.compile(r"\d+")  # a failure with other timings is the same failure
 _PASSES = re.compile(
     r"\b[1-9]\d* (?:tests? )?(?:passed|passing)\b|\b[1-9]\d* (?:tests?|examples?),[^\n]{0,80}\b0 (?:failures|failed)\b"
     r"|\bSuccessfully rebased and updated\b"
@@ -55,7 +55,7 @@ _FAILS = re.compile(
     r"|^Traceback \(|\*\*\* [^\n]{0,200}\bError [1-9]|\bbuild fail|\bno tests ran\b|^Killed\b|\bcore dumped\b",
     re.IGNORECASE | re.MULTILINE,
 )
-# How agents say that a command has not come to its end: then nothing is known of it.
+# Texts by which agents say that a command has not ended: its result is unknown.
 _GOES_ON = re.compile(
     r"\b(?:timed out|running in (?:the )?background|running with session ID|interrupted by|aborted by)\b", re.IGNORECASE
 )
@@ -78,7 +78,7 @@ _SHOWN_BRANCH = re.compile(r"[^:\[]+")  # not a hash or a mark that replaces a s
 
 
 class Reports:
-    """One pass over a session's turns; each changed file and each error is told once."""
+    """Read a session's turns once; each changed file and each error is reported once."""
 
     def __init__(
         self,
@@ -87,9 +87,9 @@ class Reports:
         earlier: Sequence[StoredTurn] = (),
         branch: str | None = None,
     ) -> None:
-        """Prepare for `turns`, which follow upon `earlier`; paths inside `folder` are given relative to it.
+        """Prepare for `turns`, which follow `earlier`; paths inside `folder` are given relative to it.
 
-        `branch` is the branch that the session's records name last.
+        `branch` is the last branch in the session's records.
         """
         main = [turn for turn in (*earlier, *turns) if not turn.sidechain]
         calls = {turn.tool_call_id: turn for turn in main if turn.kind is TurnKind.TOOL_CALL and turn.tool_call_id}
@@ -101,8 +101,8 @@ class Reports:
         self._scripts = {call: command for call, turn in calls.items() if (command := extract_command(turn.text))}
         self._ran = {call: _show_script(script) for call, script in self._scripts.items()}
         self._commands = {call: self._ran.get(call) or " ".join(turn.text.split()) for call, turn in calls.items()}
-        self._passed: dict[tuple[str, str], int] = {}  # the last turn that tells of a run of this that it passed
-        self._runners: set[str] = set()  # of whose tests all passed once
+        self._passed: dict[tuple[str, str], int] = {}  # the last turn that shows that a run of this passed
+        self._runners: set[str] = set()  # all tests of these passed once
         results = [turn for turn in main if turn.kind is TurnKind.TOOL_RESULT]
         self._marks_failures = any(has_failed(turn.text) for turn in results)
         for turn in results:
@@ -115,7 +115,7 @@ class Reports:
         self._state = self._follow(results, calls, earlier[-1].seq if earlier else 0)
 
     def fact(self, turn: StoredTurn) -> str | None:
-        """Return the facts that `turn` adds, one on each line, or None for most turns.
+        """Return the new facts of `turn`, one on each line, or None for most turns.
 
         Each begins with `CHANGED`, `FAILED` or `STATE`, in this order.
         """
@@ -131,7 +131,7 @@ class Reports:
     def _follow(
         self, results: Sequence[StoredTurn], calls: Mapping[str, StoredTurn], since: int
     ) -> dict[int, list[str]]:
-        """Return the facts of how the work stands, by turn: what is new after turn `since`."""
+        """Return the facts about the state of the work, by turn: the new ones after turn `since`."""
         edits = (_paths(call.text) for call in calls.values() if _is_edit(call))
         work = WorkState(self._folder, [path for paths in edits for path in paths], self._asked)
         before: dict[str, tuple[int, str]] = {}
@@ -159,7 +159,7 @@ class Reports:
             facts.setdefault(last, []).append(f"{label}`{self._branch}`")
 
     def _pass_on(self, work: WorkState, call: StoredTurn, result: StoredTurn) -> None:
-        """Show a call with its result to those who follow the work."""
+        """Pass a call with its result to the objects that follow the work."""
         tool = call.tool_name or ""
         if _is_edit(call):
             if not has_failed(result.text):
@@ -194,9 +194,9 @@ class Reports:
         return FAILED + told + mend
 
     def _find_error(self, turn: StoredTurn) -> str | None:
-        """Return the error of a run: of one that only shows something its own, not one in what it shows."""
+        """Return the error of a run; if the run only shows text, an error in that text does not count."""
         if _is_patch(self._scripts.get(turn.tool_call_id or "") or self._command_of(turn)):
-            return None  # the agent tries such an edit again
+            return None  # the agent repeats such an edit
         steps = list_steps(self._scripts.get(turn.tool_call_id or "", ""))
         if is_only_printing(steps):
             own = [line for line in turn.text[-_TAIL:].splitlines() if is_own_error(line, steps)]
@@ -205,7 +205,7 @@ class Reports:
         return None if is_known and shows_every_failure(steps) else _error(turn.text)
 
     def _passes_later(self, turn: StoredTurn, error: str) -> bool:
-        """Return True if what a turn tells to have failed ran again and passed: the command, test or file, or all."""
+        """Return True if the failure in a turn passed later: its command, its test or file, or all tests."""
         command = self._command_of(turn)
         named = f"{command} {error}"
         keys = [(_COMMAND, command)] if command or _is_of_test(error) else []
@@ -227,12 +227,12 @@ class Reports:
 
 
 def _find_passed(command: str, output: str) -> Iterator[tuple[str, str]]:
-    """Yield what a run shows to pass: its command if nothing failed; its tests, its files or all if tests passed."""
+    """Yield what a run shows as passed: its command if nothing failed; its tests, its files or all if tests passed."""
     tail = output[-_TAIL:]
     if not tail.strip() or _FAILS.search(tail) or _GOES_ON.search(tail) or _error(tail) is not None:
         return
     passes = _PASSES.search(tail) is not None
-    if command or passes:  # of a command that the transcript does not tell, a clean output may be of any other
+    if command or passes:  # a clean output of an unknown command may be of any other
         yield _COMMAND, command
     if not passes:
         return
@@ -250,7 +250,7 @@ def _is_of_test(error: str) -> bool:
 
 def _is_edit(call: StoredTurn) -> bool:
     tool = call.tool_name or ""
-    # What only quotes a patch applies none; the name is behind the patch where a script is cut.
+    # A quoted patch is not applied; the name is after the patch if a script is shortened.
     is_applied = any(one in call.text for one in ("apply_patch", "applypatch", CUT_MARK))
     patches = is_applied and _SHELL.search(tool) and _PATCHES.search(call.text)
     return not keeps_tasks(tool) and bool(_EDITS.search(tool) or patches)
@@ -265,19 +265,19 @@ def _is_patch(script: str) -> bool:
 
 
 def _as_written(name: str) -> str:
-    """Return a name as one neutral line; unlike of a sentence, its first signs belong to it."""
+    """Return a name as one neutral line; unlike in a sentence, its first signs belong to it."""
     return neutralize(f"`{name}")[1:].strip()
 
 
 def _paths(text: str) -> list[str]:
-    """Return the files a tool call names, also where its input was cut and is no JSON any more."""
+    """Return the files that a tool call names, even if its input is shortened and no longer valid JSON."""
     given = read_input(text)
     named = [value for key in _PATH_KEYS if isinstance(value := given.get(key), str)] if given else []
     return [*(named or _CUT_PATH.findall(text)[:1]), *_PATCHED.findall(text)]
 
 
 def _error(text: str) -> str | None:
-    """Return the last line of `text` that names an error and says more than that there was one."""
+    """Return the last line of `text` that names an error, except a line that only says that there was one."""
     for line in reversed(text[-_TAIL:].splitlines()):
         if len(line) <= 2 * _LONGEST and len(line.split()) > 2 and _ERROR.search(line):
             return neutralize(line)[:_LONGEST].strip() or None
@@ -297,7 +297,7 @@ _GIT_LIST = """
 diff log show blame grep status ls-files ls-tree cat-file branch reflog remote rev-parse rev-list shortlog describe
 whatchanged
 """
-# Of programs that do other things as well, what only shows: their first words that are no options.
+# For programs that also do other things, the calls that only show text: their first words that are no options.
 _SHOWS = {
     "git": frozenset(_GIT_LIST.split()),
     "gh": frozenset(["pr", "issue", "run", "api", "repo", "search", "release"]),
@@ -315,7 +315,7 @@ _MASKS = frozenset(["|", "|&", ";", "||", "&", "\n"])
 
 
 def is_only_printing(steps: Sequence[Step]) -> bool:
-    """Return True if all that a script does is to show something."""
+    """Return True if a script only shows text."""
     told = [step for step in steps if step.name not in _QUIET]
     return bool(told) and all(map(_prints, told))
 
@@ -328,9 +328,9 @@ def _prints(step: Step) -> bool:
 
 
 def is_own_error(line: str, steps: Sequence[Step]) -> bool:
-    """Return True if one of the commands says in `line` that something kept it from its work.
+    """Return True if `line` says, for one of the commands, that something prevented its work.
 
-    That a name is not there or an option not known is no failure: agents find their way by trying.
+    A missing name or an unknown option is no failure, because agents find their way by trying.
     """
     bare = line.lstrip()
     names = {step.name for step in steps}

@@ -1,7 +1,7 @@
-"""Split what a tool call lets a shell run into simple commands, each with the folder in which it runs.
+"""Split the script of a tool call into simple commands, each with the folder in which it runs.
 
-It reads what agents write, not all of a shell's grammar: what stands in loops, functions and substitutions is read as
-if it stood alone, and of a call that runs several scripts nothing is read.
+The module reads what agents write, not the whole grammar of a shell: commands in loops, functions and substitutions are
+read as if they were alone, and a call that runs several scripts is not read.
 """
 
 import posixpath
@@ -31,7 +31,7 @@ _KEYWORDS = frozenset(
     ["if", "then", "else", "elif", "do", "while", "until", "!", "{", "}", "exec", "command", "builtin"]
 )
 _SHELLS = frozenset(["bash", "sh", "zsh", "dash"])
-# What runs the command behind it, by its first words, with the options of it that have a value.
+# Programs that run the command after them, by their first words, with their options that have a value.
 _WRAPPERS = {
     (name, *rest): frozenset(values.split())
     for (name, *rest), values in (
@@ -49,10 +49,10 @@ _PYTHON = re.compile(r"(?:python|py)[\d.]*")
 class Step(NamedTuple):
     """Hold one simple command of a script."""
 
-    words: tuple[str, ...]  # without assignments and without what only runs it, such as `npx` or `uv run`
+    words: tuple[str, ...]  # without assignments and runners, such as `npx` or `uv run`
     text: str  # as written
-    folder: str  # in which it runs: absolute, or relative to where the script begins; empty for there
-    joined: str = ""  # what joins it to the one before: `&&`, `||`, `;`, `|` and so on
+    folder: str  # in which it runs: absolute, or relative to the start folder of the script; empty for that folder
+    joined: str = ""  # the operator before it: `&&`, `||`, `;`, `|` and so on
     is_written: bool = False  # its output goes into a file, or nowhere
 
     @property
@@ -62,7 +62,7 @@ class Step(NamedTuple):
 
 
 def extract_command(call: str) -> str:
-    """Return the script of a call as written, also where its input was cut; empty if it has none or several."""
+    """Return the script of a call as written, even if its input is shortened; empty if it has none or several."""
     given = read_input(call)
     found = next((given[key] for key in COMMAND_KEYS if key in given), None)
     if isinstance(found, list):  # `bash -lc SCRIPT`, one word each
@@ -76,7 +76,7 @@ def extract_command(call: str) -> str:
 
 
 def extract_folder(call: str) -> str:
-    """Return the folder that a call itself names to run in; empty where it names none."""
+    """Return the folder that a call names as its working folder; empty if it names none."""
     given = read_input(call)
     found = next((value for key in _FOLDER_KEYS if isinstance(value := given.get(key), str)), None)
     cut = None if given else _CUT_FOLDER.search(call)
@@ -84,7 +84,7 @@ def extract_folder(call: str) -> str:
 
 
 def read_input(call: str) -> dict[str, object]:
-    """Return the arguments of a call that are a whole JSON object; empty for any other."""
+    """Return the arguments of a call that are a complete JSON object; empty for any other."""
     start = call.find("{")
     try:
         value = orjson.loads(call[start:]) if start >= 0 else None
@@ -94,7 +94,7 @@ def read_input(call: str) -> dict[str, object]:
 
 
 def list_steps(script: str, folder: str = "") -> list[Step]:
-    """Return the simple commands of a script that begins in `folder`, in order."""
+    """Return the simple commands of a script that starts in `folder`, in order."""
     steps: list[Step] = []
     for tokens, text, joined, is_written in _split(_HEREDOC.sub(r" \3\n", script)):
         words = _unwrap(tokens)
@@ -114,13 +114,13 @@ def list_steps(script: str, folder: str = "") -> list[Step]:
 
 
 def join_folder(folder: str, path: str) -> str:
-    """Return where `path` leads from `folder`."""
+    """Return the folder to which `path` leads from `folder`."""
     joined = posixpath.normpath(posixpath.join(folder, path))
     return "" if joined == "." else joined
 
 
 def _split(script: str) -> Iterator[tuple[list[str], str, str, bool]]:
-    """Yield the words of each simple command, its text, what joins it to the one before, whether a file takes it."""
+    """Yield the words of each simple command, its text, the operator before it, and whether a file takes its output."""
     words: list[str] = []
     joined, start, end, into = "", 0, 0, ""
     is_written = False
@@ -142,7 +142,7 @@ def _split(script: str) -> Iterator[tuple[list[str], str, str, bool]]:
                 words.append(_QUOTED.sub(_unquote, found["word"]))
             into, end = "", found.end()
         elif found["open"]:
-            break  # a quotation that nothing closes, as where the call was cut: what follows is not known
+            break  # an unclosed quotation, as in a shortened call: the rest is unknown
     if words:
         yield words, script[start:end], joined, is_written
 
@@ -152,7 +152,7 @@ def _unquote(found: re.Match[str]) -> str:
 
 
 def _unwrap(tokens: list[str]) -> list[str]:
-    """Return a command without keywords, assignments and what only runs it."""
+    """Return a command without keywords, assignments and runners."""
     words = list(tokens)
     while words:
         words[0] = posixpath.basename(words[0]) or words[0]

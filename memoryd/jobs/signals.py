@@ -1,7 +1,7 @@
-"""Signals: what a user's message is beside its content, told by its wording in the commonest languages.
+"""Read signals from the wording of a user's message, in the commonest languages.
 
-A correction says that something known or just said is wrong; reinforcement that something is to stay as it is. Both are
-hints on where a new fact may be. An acknowledgement only keeps the talk going, and an upload only hands over a file.
+A correction says that a known or recent statement is wrong. Reinforcement says that something should stay as it is.
+Both are hints of a new fact. An acknowledgement only keeps the conversation going, and an upload only sends a file.
 """
 
 import re
@@ -79,7 +79,7 @@ _REINFORCES = re.compile(
 _LETTER = r"(?:[^.!?;\n。]|\.(?=\S)|(?<=\b(?:St|Dr|Mr|Ms|Co))\.)"
 _GAP = rf"{_LETTER}{{1,60}}?"
 _POLITE = r"(?:,? ?(?:bitte|s'il (?:te|vous) plaît|por favor|per favore|alsjeblieft|alstublieft|пожалуйста),?)?,?"
-# An order to forget: it stands at the beginning of a clause, or behind words that ask.
+# An order to forget: at the beginning of a clause, or after words of request.
 _FORGET = re.compile(
     r"(?:(?:^|[.!?;:,—\n])\s*|\b(?:please|kindly|just|you (?:can|may|should|must)|(?:can|could|would|will) you|"
     r"(?<!n't )(?<!not )(?:want|like|need|asked) you to|ok(?:ay)?|now|also)\s+)(?:(?:please|kindly|just|also|now)\s+)*"
@@ -102,7 +102,7 @@ _FORGET = re.compile(
     r"|(?:것|거|사실|말)[을은는]?\s*잊어\s*(?:줘|주세요|버려)",
     re.IGNORECASE,
 )
-# Something that was so has ended. "not … any more coffee" is an amount, "nicht mehr als" a comparison.
+# Something that was true has ended. "not … any more coffee" is an amount, "nicht mehr als" a comparison.
 _ENDED = re.compile(
     rf"\b(?:not|never|cannot|\w+n't)\b{_GAP}\b(?:any ?more|any longer)\b"
     r"(?=\s*(?:[.,;:!—]|$|(?:and|but|because|since|so|now)\b))|\bno longer\b|\bnot any ?more\b|\b(?:nicht|kein\w{0,2}|"
@@ -151,14 +151,14 @@ _MOVED = re.compile(
     r"이제)(?:은|는)?\s[^.!?\n]{1,20}(?:이지|에 있고|에 살고),?\s[^.!?\n]{1,15}아니",
     re.IGNORECASE,
 )
-# What stands before it in its sentence makes it a condition, a report or a wish.
+# Before it in its sentence, these words make a condition, a report or a wish.
 _SUPPOSED = re.compile(
     r"\b(?:if|when(?:ever)?|unless|until|once|in case|so that|as soon as|make sure|wenn|falls|sobald|damit|si|quand|"
     r"lorsque|cuando|se|quando|als|zodra|если|когда|чтобы)\b|如果|要是|もし|なら|면\b",
     re.IGNORECASE,
 )
 _END = re.compile(r"[.!?;。\n]")
-# Words of a retraction that no statement which it takes back has.
+# Words of a retraction that do not occur in the retracted statement.
 _ENDING_LIST = """
 forget delete remove erase memory anymore longer died dead passed away never now sadly last week month year vergiss
 vergessen bitte mehr jetzt gestorben verstorben tot leider oublie oubliez plus maintenant mort morte décédé décédée
@@ -169,7 +169,7 @@ _ENDING = frozenset(map(find_stem, map(fold, _ENDING_LIST.split())))
 
 
 class Signal(StrEnum):
-    """What a message hints at."""
+    """Name the hint of a message."""
 
     CORRECTION = "correction"
     REINFORCEMENT = "reinforcement"
@@ -181,7 +181,7 @@ def without_uploads(text: str) -> str:
 
 
 def says_nothing(text: str) -> bool:
-    """Return True if `text`, uploads taken out, only hands over a file or acknowledges what was said."""
+    """Return True if `text`, without uploads, only sends a file or acknowledges a statement."""
     bare = without_uploads(text)
     if not bare or _HANDED.match(bare):
         return True
@@ -190,13 +190,13 @@ def says_nothing(text: str) -> bool:
 
 
 def after_assent(text: str) -> str | None:
-    """Return what follows an acknowledgement that begins `text`, "Ann." of "OK, Ann."; None where none does."""
+    """Return the text after an acknowledgement that begins `text`, "Ann." of "OK, Ann."; None without one."""
     first, *rest = _PARTS.split(text, maxsplit=1)
     return "".join(rest) if _SIGNS.sub(" ", fold(first)).strip() in _ACKS else None
 
 
 def find_signals(text: str) -> tuple[Signal, ...]:
-    """Return what `text`, a message of the user, hints at."""
+    """Return the hints in `text`, a message of the user."""
     bare = without_uploads(text)
     found = (
         Signal.CORRECTION if _CORRECTS.search(bare) or is_retraction(bare) else None,
@@ -206,19 +206,19 @@ def find_signals(text: str) -> tuple[Signal, ...]:
 
 
 def is_retraction(text: str) -> bool:
-    """Return True if `text`, a message of the user, plainly takes back or ends something that was so.
+    """Return True if `text`, a message of the user, plainly takes back a statement or ends a state.
 
-    Such are "please forget that I …", "I don't work at … anymore", "my dog died" and "in Bruges now, not in Ghent". A
-    question or a condition ends nothing.
+    Examples are "please forget that I …", "I don't work at … anymore", "my dog died" and "in Bruges now, not in Ghent".
+    A question or a condition ends nothing.
     """
     lines = map(normalize, without_uploads(text).splitlines())
     return any(_FORGET.search(line) is not None or _tells_an_end(line) for line in lines)
 
 
 def takes_back(text: str, known: str) -> bool:
-    """Return whether a sentence of `text` plainly takes back or ends what `known`, a statement, says.
+    """Return True if a sentence of `text` plainly takes back or ends the statement `known`.
 
-    It must have half of the content words of the statement, or no content word of its own besides those.
+    The sentence must have half of the content words of the statement, or no content word of its own besides them.
     """
     held = list_stems(known)
     for sentence in list_texts(without_uploads(text)):
@@ -235,7 +235,7 @@ def _tells_an_end(line: str) -> bool:
 
 
 def _is_supposed(text: str, start: int, end: int) -> bool:
-    """Return True if the sentence around a stretch is a question, or says "if" or its like ahead of it."""
+    """Return True if the sentence around a passage is a question, or has "if" or a similar word before it."""
     head = _END.split(text[:start])[-1]
     mark = _END.search(text, end)
     return bool(_SUPPOSED.search(head)) or (mark is not None and mark[0] == "?")

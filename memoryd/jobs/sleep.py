@@ -1,9 +1,9 @@
-"""Sleep: the turns that leave an agent's context become lines of its daily file and, few, of its core.
+"""Sleep: turns that leave an agent's context become lines of its daily file and a few memories of its core.
 
-Four phases. *Process* takes what may be evidence (`evidence`). *Summarize* asks the model, has the claims of its reply
-judged (`judging`), with further questions where a second reader is needed, and compresses the session (`compress`).
-*Consolidate* drops what is known already. *Save* says what to write. The same inputs and the same replies give the same
-edits, byte for byte.
+There are four phases. *Process* chooses the evidence (`evidence`). *Summarize* asks the model, has the claims of its
+reply judged (`judging`), with further questions if a second reader is needed, and compresses the session (`compress`).
+*Consolidate* drops statements that are known already. *Save* returns the edits. The same inputs and the same replies
+give the same edits, byte for byte.
 """
 
 import math
@@ -47,21 +47,21 @@ from memoryd.tiers.session_summary import (
 from memoryd.transcripts.turn import StoredTurn
 
 CONSUMER = "sleep"
-CORE_IMPORTANCE = 0.7  # a memory from this on is meant for the core; the rest stays in the daily file
-# The types that may go into the core, and the class that each has; of a fact the second reader says it.
+CORE_IMPORTANCE = 0.7  # from this importance on, a memory is meant for the core; the rest stays in the daily file
+# The types that may go into the core, each with its class; for a fact the second reader decides the class.
 CORE_CLASSES = {
     job.MemoryType.PREFERENCE: MemoryClass.RULE,
     job.MemoryType.DECISION: MemoryClass.PROJECT,
     job.MemoryType.LEARNING: MemoryClass.LESSON,
     job.MemoryType.FACT: None,
 }
-# An address that only a tool names, but of a known form, and read from the answer of the very command.
+# An address that only a tool names, but in a known form, and from the output of the command itself.
 _PULL_REQUEST = re.compile(
     rf"{STATE}Pull request: https://((?:github\.com|gitlab\.com|bitbucket\.org)(?:/[\w.-]{{1,40}}){{2,5}}"
     r"/(?:pull|merge_requests)/\d{1,9})(?: \(merged\))?"
 )
-REPORTS = frozenset({"report", "changed", "failed"})  # labels of what nobody in the session said
-# Where a memory that is no line of the summary stands in the daily file.
+REPORTS = frozenset({"report", "changed", "failed"})  # labels of lines that nobody in the session said
+# The place in the daily file for a memory that is no line of the summary.
 _SECTIONS = {
     job.MemoryType.PREFERENCE: Section.DECIDED,
     job.MemoryType.DECISION: Section.DECIDED,
@@ -69,28 +69,28 @@ _SECTIONS = {
     job.MemoryType.FACT: Section.FOUND,
     job.MemoryType.EVENT: Section.STATE,
 }
-# Of a session's lines by extraction so much is kept with it, in characters, beside those of these sections.
+# Characters of a session's lines that are stored with it by extraction, besides those of these sections.
 _KEPT_SHARE, _FEWEST_KEPT, _MOST_KEPT = 0.4, 2_000, 4_000
 _FREE = frozenset({Section.STATE, Section.FILES})
-# Points of each section that are kept with the session, for the next sleep and for `RECENT.md`.
+# Points of each section that are stored with the session, for the next sleep and for `RECENT.md`.
 _MOST_POINTS = {
     Section.ASKED: 12, Section.DECIDED: 24, Section.FOUND: 18, Section.STATE: 8,
     Section.OPEN: 8, Section.FAILED: 6, Section.FILES: 4,
 }  # fmt: skip
-_TALK_POINTS = 4  # times as many of a talk, which has no other sections than what each of the two said
-# Reasons that refuse a claim which nothing in the material supports.
+_TALK_POINTS = 4  # factor for a conversation, which has no sections except one for each speaker
+# Reasons that refuse a claim without support in the material.
 _MADE_UP = frozenset({reasons.EMPTY, reasons.NOTHING_CITED, reasons.NO_WORD, reasons.MISSING})
 _FORM = "[MEMORIES]\n- preference 0.90 [t12.1] Always run the tests before a commit."
 
-DAILY_SHARE = 0.25  # of the words said by people and assistant, the daily block may take this much, headings included
+DAILY_SHARE = 0.25  # the largest share of the spoken words for the daily block, with its headings
 HEADING_WORDS = 12  # title, heading and first line of a daily block
-DENSE_WORDS = 600  # up to which a session of work may have twice the share
-FLOOR_WORDS = 80  # a short session may be dense: it is kept nearly as it was said, speakers and all
-FLOOR_OF_WORK = 240  # its lines must hold what was decided, and how it was left
-CEILING_WORDS = 1400  # of a day: a huge session is still read by a person the next morning …
-LENGTH_TOLERANCE = 1.05  # no backend counts words to the last
+DENSE_WORDS = 600  # up to so many words, a working session may have twice the share
+FLOOR_WORDS = 80  # a short session may be dense: almost all of it is kept, with its speakers
+FLOOR_OF_WORK = 240  # the lines must hold its decisions and its final state
+CEILING_WORDS = 1400  # of a day, so that a person can read even a huge session the next morning …
+LENGTH_TOLERANCE = 1.05  # no backend counts words exactly
 CEILING_TOKENS = 3000  # … and by an agent within its start-up budget
-RUNNING_SHARE = 0.25  # of the compressed session's budget, the running summary may take this much
+RUNNING_SHARE = 0.25  # largest share of the compressed session's budget for the running summary
 RUNNING_TOKENS = 1500
 
 
@@ -106,26 +106,26 @@ class SleepInputs:
     live: tuple[StoredTurn, ...]  # still in the agent's context: what the strategies compress
     previous_summary: str | None
     core: tuple[str, ...]  # bullets of the core file
-    daily: str  # the daily files of the days covered, as far as they exist
+    daily: str  # the daily files of these days, if they exist
     window: int  # tokens
     budget: float  # fraction of the window that the compressed session may take
     keep_recent: int
     strategy: str
     tz: tzinfo
     count_tokens: compress.CountTokens
-    now: datetime  # aware; used only where no covered turn has a time
+    now: datetime  # aware; used only if no turn has a time
     instructions: str  # the text of sleep.md
     judges: Judges
     daily_share: float = DAILY_SHARE
-    program: str | None = None  # whose session it is, as people call it; None where its transcript does not tell
-    branch: str | None = None  # that the session's records name last
-    earlier: tuple[StoredTurn, ...] = ()  # of the session, before those covered: where a word first occurs
-    unscanned: int = 0  # turns among them whose text could not be scanned for secrets, and is empty for now
+    program: str | None = None  # the agent program of the session; None if its transcript does not name it
+    branch: str | None = None  # the last branch in the session's records
+    earlier: tuple[StoredTurn, ...] = ()  # the turns of the session before these: for the first use of a word
+    unscanned: int = 0  # turns among them that could not be scanned for secrets; their text is empty for now
 
 
 @dataclass(frozen=True, slots=True)
 class _SleepResult:
-    """The claims that may be written, with the session compressed."""
+    """Hold the accepted claims, with the compressed session."""
 
     lines: tuple[reply.SummaryLine, ...]
     memories: tuple[job.NewMemory, ...]
@@ -136,7 +136,7 @@ class _SleepResult:
 
 
 def decide(inputs: SleepInputs) -> job.Steps:
-    """Return what a sleep comes to, phase by phase."""
+    """Return the edits of a sleep, phase by phase."""
     if not inputs.turns:
         return job.NothingToDo("no turns past the watermark")
     yield job.EnterPhase("process")
@@ -168,9 +168,9 @@ def decide(inputs: SleepInputs) -> job.Steps:
 
 
 def word_limit(said_words: int, share: float, days: int = 1, *, is_work: bool = False) -> int:
-    """Return how many words the daily blocks of a session may hold in which `said_words` were said on `days` days.
+    """Return the most words for the daily blocks of a session with `said_words` spoken words on `days` days.
 
-    Where an agent worked and little was said, that may be twice the share: it tells of much that nobody sees said.
+    If an agent worked and little was said, this may be twice the share, because the session did more than was said.
     """
     dense = min(DENSE_WORDS, int(2 * share * said_words)) if is_work else 0
     floor = FLOOR_OF_WORK if is_work else FLOOR_WORDS
@@ -184,7 +184,7 @@ def _limit(inputs: SleepInputs, gathered: SleepEvidence) -> int:
 
 
 def _days(inputs: SleepInputs) -> int:
-    """Return on how many local days something was said: each has a block of its own, for a reader of its own."""
+    """Return the number of local days on which something was said; each day has its own block and its own readers."""
     moments = _moments(inputs)
     return len({moments[turn.seq].date() for turn in inputs.turns if evidence.is_said(turn)}) or 1
 
@@ -215,7 +215,7 @@ def _question(inputs: SleepInputs, gathered: SleepEvidence) -> job.Ask:
 def _begin_judging(
     inputs: SleepInputs, gathered: SleepEvidence, parsed: reply.ParsedSleepReply, answer: job.Reply, foreign: Foreign
 ) -> Judging:
-    # A note holds nothing from outside; that its own words come from the note makes them no echo.
+    # A note holds nothing from outside, and its own words are no echo of it.
     notes = {quoted.id for quoted in gathered.material if quoted.origin == NOTE}
     made = context_of(
         Pieces.collect(one if one.id in notes else _without_echoes(one, foreign) for one in gathered.pieces),
@@ -237,7 +237,7 @@ def _list_addresses(gathered: SleepEvidence) -> list[str]:
 
 
 def _without_echoes(piece: Piece, foreign: Foreign) -> Piece:
-    """Return a piece in which what the assistant only repeats from outside is from outside."""
+    """Return a piece in which sentences that the assistant only repeats from outside count as outside."""
     lines = (
         replace(line, lane=Lane.OUTSIDE) if line.lane is Lane.ASSISTANT and foreign.echoes(line.text) else line
         for line in piece.lines
@@ -246,9 +246,9 @@ def _without_echoes(piece: Piece, foreign: Foreign) -> Piece:
 
 
 def _claim(name: str, told: reply.SummaryLine | job.NewMemory, notes: Collection[str]) -> Claim:
-    """Return a line of the reply as a claim; of the memories only the weighty ones are meant for the core.
+    """Return a line of the reply as a claim; only important memories are meant for the core.
 
-    What only notes say comes to the core by way of the daily file, where a dream finds it.
+    If only notes make a statement, it comes to the core later, when a dream finds it in the daily file.
     """
     cites = told.cites or tuple(f"t{seq}" for seq in told.sources)
     said = tuple(cite for cite in cites if cite.partition(".")[0] not in notes)
@@ -291,13 +291,13 @@ def _build_result(
 
 
 def _list_lines(judged: Sequence[JudgedClaim], foreign: Foreign) -> tuple[reply.SummaryLine, ...]:
-    """Return the lines for the day: those of the summary, and what the memories say beside them.
+    """Return the lines for the day: those of the summary, and further statements of the memories.
 
     A line with the text of a memory that the reader refused is left out.
     """
     judged = _without_false(judged)
     told = [one for one in judged if not isinstance(one.claim.origin, job.NewMemory)]
-    # In a talk nobody asks, decides or finds out: a line there says who said it instead.
+    # In a conversation nobody asks, decides or finds out: a line there names its speaker instead.
     in_sections = any(_section_of(one.claim.origin) for one in told)
     found = [(one, line) for one in judged if (line := _line(one, foreign, in_sections=in_sections))]
     cited = {cite for one, _ in found if one in told for cite in one.claim.cites}
@@ -318,13 +318,13 @@ def _is_false_memory(judged: JudgedClaim) -> bool:
 
 
 def _require_last_request(lines: Sequence[reply.SummaryLine]) -> tuple[reply.SummaryLine, ...]:
-    """Return the lines with the last request, from which the next session goes on, as one that nothing pushes out."""
+    """Return the lines with the last request, with which the next session continues; no other line may replace it."""
     last = max((at for at, line in enumerate(lines) if line.section is Section.ASKED), default=None)
     return tuple(replace(line, required=True) if at == last else line for at, line in enumerate(lines))
 
 
 def _memory(inputs: SleepInputs, judged: JudgedClaim) -> job.NewMemory | None:
-    """Return what a claim brings into the core; None where that is nothing."""
+    """Return the memory that a claim adds to the core; None if it adds none."""
     memory = judged.claim.origin
     if judged.outcome is ClaimOutcome.REFUSED or not judged.core or not isinstance(memory, job.NewMemory):
         return None
@@ -333,9 +333,9 @@ def _memory(inputs: SleepInputs, judged: JudgedClaim) -> job.NewMemory | None:
 
 
 def _line(judged: JudgedClaim, foreign: Foreign, *, in_sections: bool) -> reply.SummaryLine | None:
-    """Return what a claim brings into the daily file; None where that is nothing.
+    """Return the line that a claim adds to the daily file; None if it adds none.
 
-    Of a refused claim that was meant for the core the user's own words stay, so that no requirement is lost.
+    If a claim for the core is refused, the user's own words stay, so that no requirement is lost.
     """
     seqs, ids = judged.seqs, judged.ids
     section = _section_of(judged.claim.origin) if in_sections else None
@@ -343,7 +343,7 @@ def _line(judged: JudgedClaim, foreign: Foreign, *, in_sections: bool) -> reply.
         words = neutralize(judged.user_words) if judged.claim.core else ""
         return reply.SummaryLine(seqs, f"{BY_USER}{words}", ids, required=True, section=section) if words else None
     is_said = all(line.lane >= Lane.ASSISTANT for line in judged.lines)
-    text = judged.text if is_said else split_question(judged.text)[0]  # a question may be a page's
+    text = judged.text if is_said else split_question(judged.text)[0]  # a question may come from a page
     if judged.is_quoted and label_of(text) != "user":
         text = f"{BY_USER}{text}"
     is_of_tool = all(
@@ -360,10 +360,10 @@ def _section_of(origin: object) -> Section | None:
 
 
 def _without_speaker(text: str, section: Section | None, *, is_of_tool: bool = False) -> str:
-    """Return a line without the label of who says it, where its section tells that.
+    """Return a line without the label of its speaker, if its section shows the speaker.
 
-    The user asks, and the agent does all else. A change or a failure that memoryd itself reads from a tool's result
-    needs no label; what a page or a subagent says keeps its own.
+    Only the user asks, and the agent does everything else. A change or a failure that memoryd itself reads from a
+    tool's result needs no label. Lines of a page or a subagent keep their own label.
     """
     if section is None:
         return text
@@ -372,9 +372,9 @@ def _without_speaker(text: str, section: Section | None, *, is_of_tool: bool = F
 
 
 def _by_speaker(text: str, judged: JudgedClaim) -> str:
-    """Return a daily line with the label of who says it: whoever said the sentence that is nearest to it.
+    """Return a daily line with the label of its speaker: the one whose cited sentence is most similar.
 
-    A line that cites the user besides something else is the user's only if their sentences have most of its words. The
+    A line that cites the user and others is the user's only if the user's sentences have most of its words. The
     question that an answer quotes in brackets is another speaker's, so it does not count.
     """
     label, said = label_of(text), strip_label(text)
@@ -383,7 +383,7 @@ def _by_speaker(text: str, judged: JudgedClaim) -> str:
     nearest = max(judged.lines, key=lambda line: (shares[line], -line.lane))
     theirs = max((share for line, share in shares.items() if line.lane is Lane.USER), default=0.0)
     if question and label_of(judged.claim.text) == "user" and theirs > 0 and theirs >= shares[nearest]:
-        return f"User: {said}"  # the judging took the label away, since the question is cited as well
+        return f"User: {said}"  # the judging removed the label, because the question is cited as well
     if label == "user" and theirs > 0 and 2 * theirs >= shares[nearest]:
         return text
     if nearest.lane < Lane.ASSISTANT:
@@ -392,19 +392,19 @@ def _by_speaker(text: str, judged: JudgedClaim) -> str:
 
 
 def _share_words(text: str, line: str) -> float:
-    """Return the share, 0..1, of the words of `text` that `line` has; 1 for the same text, whatever its words are."""
+    """Return the share, 0..1, of the words of `text` that `line` has; 1 for equal texts, even without words."""
     same = normal.normalize_quotation(text) == normal.normalize_quotation(line)
     return 1.0 if same else measure_overlap(text, line)
 
 
 def _write_summary(inputs: SleepInputs, told: CorrectingLines, answer: job.Reply) -> str:
-    """Return the session's summary as text: what the earlier sleeps kept, brought up to date."""
+    """Return the session's summary as text: the text of the earlier sleeps, updated."""
     in_sections = any(line.section for line in told.lines)
-    # The offline backend gives the most important lines of work first; the others go no further than the day.
+    # The offline backend gives the most important lines of work first; the others stay in the daily file.
     is_offline = in_sections and answer.backend == job.OFFLINE
     share = int(_KEPT_SHARE * sum(len(line.text) for line in told.lines))
     room = max(_FEWEST_KEPT, min(_MOST_KEPT, share)) if is_offline else math.inf
-    # Its open points are those of the end; a model says itself which earlier ones are over.
+    # Its open points are those at the end; a model says itself which earlier ones are done.
     is_over = is_offline and any(line.section is Section.OPEN for line in told.lines)
     earlier = [
         point for point in told.keep_others(_list_earlier(inputs)) if not is_over or point.section is not Section.OPEN
@@ -422,7 +422,7 @@ def _write_summary(inputs: SleepInputs, told: CorrectingLines, answer: job.Reply
 
 
 def _is_whole(point: SummaryPoint) -> bool:
-    """Return False for a point with a hole, which stays in the daily file: the next session has no use for it."""
+    """Return False for a point with replaced tokens, which stays in the daily file: it is of no use later."""
     return ONLY_A_PAGE not in point.text or point.section is Section.ASKED
 
 
@@ -431,7 +431,7 @@ def _merge_earlier(
 ) -> tuple[SummaryPoint, ...]:
     """Return the points of a session without repetitions; the new ones have at most `room` characters.
 
-    What is asked last is kept in any case, and is the last, though it was asked before.
+    The last request is always kept, and comes last, even if it was made before.
     """
     found = list(later)
     last = [point for point in found if point.section is Section.ASKED][-1:]
@@ -497,7 +497,7 @@ def _consolidate(
 
 
 def _news(inputs: SleepInputs, told: _SleepResult, core: KnownTexts, dropped: Counter[str]) -> list[reply.SummaryLine]:
-    """Return the lines for the daily file: those that neither the day nor the core says already."""
+    """Return the lines for the daily file that neither the day nor the core has already."""
     known = collect_known([*inputs.daily.splitlines(), *(inputs.previous_summary or "").splitlines()])
     lines = []
     for one in told.lines:
@@ -574,7 +574,7 @@ def _body(lines: Sequence[reply.SummaryLine]) -> str:
 def block_of(
     day: date, reason: str, body: str, clocks: tuple[str, str], program: str | None, session_id: str
 ) -> job.AppendDaily:
-    """Return what a session says on a day as a block for the day's file; `clocks` say when it begins and ends."""
+    """Return a session's lines of a day as a block for the daily file; `clocks` are its first and last time."""
     if program is not None:
         attribution = daily.attribute_block(program, *clocks, neutralize(session_id))
         body = f"{attribution}\n" + ("\n" if body.startswith("#") else "") + body
@@ -582,7 +582,7 @@ def block_of(
 
 
 def _moments(inputs: SleepInputs) -> dict[int, datetime]:
-    """Return the local time of each covered turn; one without a time takes that of the turn before it."""
+    """Return the local time of each turn; a turn without a time takes that of the turn before it."""
     known = [evidence.parse_moment(turn.at) for turn in inputs.turns]
     held = next((at for at in known if at), inputs.now)
     moments = {}

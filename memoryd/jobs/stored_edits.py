@@ -1,7 +1,6 @@
-"""What a job has decided, as JSON and back: for edits that wait until a person has answered.
+"""Store a job's decision as JSON and load it again: for edits that wait until a person has answered.
 
-Each value of ours carries the name of its type; only types that edits are made of are known, so that what was stored
-can become nothing else.
+Each value carries the name of its type. Only the types of edits are known, so that stored text can become nothing else.
 """
 
 import dataclasses
@@ -19,7 +18,7 @@ from memoryd.ledger import accounting, guards, memory, operation
 _TYPE = "$"
 _VALUE = "value"
 _DATE, _TEXT, _BYTES, _MAPPING, _SET = "date", "text", "bytes", "mapping", "set"
-# What is stored keeps the names of its first version.
+# Stored edits keep the names of the first version.
 _STORED_TYPES = {"Caller": "Door", "MemoryKind": "Kind", "RefinementStart": "Begun"}
 _STORED_FIELDS = {"caller": "door"}
 _CURRENT_FIELDS = {stored: current for current, stored in _STORED_FIELDS.items()}
@@ -37,10 +36,10 @@ def dump(edits: Sequence[Edit]) -> list[Any]:
 
 
 def load(plain: Sequence[Any]) -> tuple[Edit, ...]:
-    """Return the edits that `dump` was given.
+    """Return the edits that were given to `dump`.
 
     Raises:
-        ValueError: it is none of its results.
+        ValueError: the value does not come from `dump`.
     """
     try:
         return tuple(_parse_value(one) for one in plain)
@@ -64,7 +63,7 @@ def _dump_value(value: Any) -> Any:
             for field in dataclasses.fields(value)
         }
     if isinstance(value, bytes):
-        # As characters, so that who looks through what is stored finds what it says.
+        # As characters, so that a person who searches the stored text can read it.
         try:
             return {_TYPE: _TEXT, _VALUE: value.decode()}
         except UnicodeDecodeError:

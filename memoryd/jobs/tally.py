@@ -1,4 +1,4 @@
-"""The tally of a refinement: what its audit says was done, beside what its model says it did."""
+"""Count a refinement: the changes in its audit, and beside them the claims of its model."""
 
 import re
 from collections import Counter
@@ -13,7 +13,7 @@ from memoryd.text.neutral import neutralize
 
 
 class Audited(NamedTuple):
-    """One entry of the audit: the states are canonical JSON; None where there was none, or its text is erased."""
+    """Hold one entry of the audit: the states are canonical JSON; None without one, or if its text is erased."""
 
     operation: str
     before: str | None
@@ -22,27 +22,27 @@ class Audited(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RefinementTally:
-    """What was done. Tokens are the rough estimate; `saved` is how much smaller the core is by it.
+    """Hold the counts of a refinement. Tokens are the rough estimate; `saved` is the reduction of the core.
 
-    `details` are the numbers in the texts that were changed: a summary that names one of them counts nothing.
+    `details` are the numbers in the changed texts: a summary that names one of them does not give a count.
     """
 
     merged: int = 0  # memories that were consolidated …
-    into: int = 0  # … into so many
+    into: int = 0  # … into this number
     updated: int = 0
     deleted: int = 0
     protected: int = 0
-    duplicates: int = 0  # ended ahead of it, without looking at what they say
+    duplicates: int = 0  # ended before it, without reading their texts
     saved: int = 0
     details: frozenset[int] = field(default=frozenset(), compare=False, repr=False)
 
     @property
     def changes(self) -> int:
-        """Return how many memories the refinement itself has changed."""
+        """Return the number of memories that the refinement itself has changed."""
         return self.merged + self.updated + self.deleted + self.protected
 
     def row(self) -> dict[str, int]:
-        """Return the counts as run reports show them."""
+        """Return the counts in the form of a run report."""
         return {one.name: getattr(self, one.name) for one in fields(self) if one.compare}
 
     def describe(self) -> str:
@@ -76,7 +76,7 @@ def count_entries(entries: Iterable[Audited]) -> RefinementTally:
 
 
 def of_changes(changes: Iterable[Change]) -> RefinementTally:
-    """Count changes that no audit tells of yet."""
+    """Count changes that are not in the audit yet."""
     return count_entries(
         Audited(one.operation, None if one.before is None else to_json(one.before), to_json(one.after))
         for one in changes
@@ -94,16 +94,16 @@ def _name(operation: str, *, is_new: bool, ended_as: Ending | None) -> str | Non
 # --- what the model says ----------------------------------------------------------------------------------------------
 
 _COUNTED = re.compile(r"(?<![\w.,-])(\d{1,3}(?:,\d{3})+|\d+)(?![\w-]|[.,]\d)")
-_NEAR = 12  # a share of a number: what is said roughly may be off by a twelfth
+_NEAR = 12  # a share of a number: a rough statement may be off by a twelfth
 _SAID = ' It said: "'
 
 
 def is_miscounted(summary: str, done: RefinementTally, others: Iterable[int] = ()) -> bool:
-    """Return True if a summary gives a number that was not counted, and that is no detail of what was changed.
+    """Return True if a summary gives a number that was not counted, and that is no detail of a changed text.
 
     Args:
         summary: as the model wrote it.
-        done: what was counted.
+        done: the counts.
         others: further true numbers, such as the core's tokens before and after.
     """
     true = [*done.row().values(), *others]
@@ -116,14 +116,14 @@ def _numbers(text: str) -> set[int]:
 
 
 def write_entry(day: str, done: RefinementTally, tokens: tuple[int, int], how: str | None, summary: str | None) -> str:
-    """Return the entry of the journal: what was counted, and beside it what the model says.
+    """Return the entry of the journal: the counts, and beside them the model's own words.
 
     Args:
         day: local, YYYY-MM-DD.
-        done: what was counted.
+        done: the counts.
         tokens: of the core before and after.
-        how: how it ended, where that is worth telling.
-        summary: the model's own; None where it gave none.
+        how: how it ended, if that matters.
+        summary: the model's own; None without one.
     """
     text = f"Refinement of {day}: {done.describe()}."
     text += f" {_capital(how)}." if how else ""
@@ -138,5 +138,5 @@ def _capital(text: str) -> str:
 
 
 def strip_model_words(entry: str) -> str:
-    """Return a journal entry as it is injected: without the model's words, which could give the agent orders."""
+    """Return a journal entry for injection: without the model's words, which could give the agent orders."""
     return entry.partition(_SAID)[0]

@@ -1,4 +1,4 @@
-"""Read the task list that an agent writes down, by the tools that agents have for it."""
+"""Read the task list of an agent from the calls of its task tools."""
 
 import re
 from typing import Any
@@ -17,19 +17,19 @@ _LONGEST = 90
 
 
 def keeps_tasks(tool: str) -> bool:
-    """Return True if the tool of this name keeps the list."""
+    """Return True if the tool of this name maintains the list."""
     return tool.casefold() in _WHOLE | _BY_TASK
 
 
 class TaskList:
-    """Follows the list from call to call."""
+    """Follow the list from call to call."""
 
     def __init__(self) -> None:
         """Begin with an empty list."""
         self._tasks: dict[str, tuple[str, str]] = {}  # by id: the text and the status
 
     def take(self, tool: str, call: str, result: str) -> bool:
-        """Take a call, and return whether it was one that keeps the list."""
+        """Read a call, and return whether it changed the list."""
         name = tool.casefold()
         if name in _WHOLE:
             return self._replace(call)
@@ -44,7 +44,7 @@ class TaskList:
         return True
 
     def render(self) -> str:
-        """Return the list as one line: `5 of 7 done; open: X; Y`; empty where there is none."""
+        """Return the list as one line: `5 of 7 done; open: X; Y`; empty without a list."""
         left = [(text, status) for text, status in self._tasks.values() if status not in _DROPPED and text]
         waiting = [text for text, status in left if status not in _DONE]
         if not left:
@@ -60,7 +60,7 @@ class TaskList:
             (items for key in ("todos", "plan") if (items := mappings(given.get(key)))), []
         )
         if call.rstrip().endswith("characters left out]"):
-            found = []  # a part of the list must not pass for all of it
+            found = []  # a part of the list must not look like the whole
         self._tasks = {str(at): (_text_of(one), str(one.get("status"))) for at, one in enumerate(found)}
         return True
 

@@ -1,4 +1,4 @@
-"""Find uncommitted files: edits of a session's tools that no commit holds yet, in the folders where it works."""
+"""Find uncommitted files: edits of a session's tools that no commit holds yet, in its folders."""
 
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatch
@@ -12,7 +12,7 @@ class WorkFolder:
     def __init__(self, folder: str, edited: Iterable[str]) -> None:
         """Prepare for a session in `folder` whose tools edited the files `edited`.
 
-        Where all of these lie elsewhere, as in another work tree, that is where the session works.
+        If all of them are elsewhere, such as in another work tree, the session works there.
         """
         self._folder = folder
         self._others: set[str] = set()
@@ -42,7 +42,7 @@ class WorkFolder:
         bare, place = join_folder("", word), self.locate(folder, word)
         if not bare or not place or path == place or path.startswith(f"{place}/") or fnmatch(path, place):
             return True
-        return f"/{path}".endswith(f"/{bare}") or f"/{bare}/" in f"/{path}"  # the folder it runs in may be unknown
+        return f"/{path}".endswith(f"/{bare}") or f"/{bare}/" in f"/{path}"  # the folder of the command may be unknown
 
 
 class UncommittedFiles:
@@ -56,27 +56,27 @@ class UncommittedFiles:
         self._order: dict[str, None] = {}
 
     def edit(self, path: str) -> None:
-        """Take note of an edit; what was added of the file before is older."""
+        """Record an edit; an earlier `git add` of the file no longer covers it."""
         self._edited.add(path)
         self._order.setdefault(path)
 
     def add(self, folder: str, given: Sequence[str], *, everything: bool) -> None:
-        """Take note that files are to be in the next commit."""
+        """Record files that will be in the next commit."""
         found = {path for path in self._edited if everything or self._work.names(path, folder, given)}
         self._added |= found
         self._edited -= found
 
     def commit(self, folder: str, given: Sequence[str], *, everything: bool) -> None:
-        """Take note of a commit, of what was added and of what it names itself."""
+        """Record a commit of the added files and of the files that it names."""
         self.add(folder, given, everything=everything)
         self._added.clear()
 
     def drop(self, folder: str, given: Sequence[str], *, everything: bool = False) -> None:
-        """Take note that files were removed, or their edits thrown away."""
+        """Record that files were removed, or their edits discarded."""
         self._keep({path for path in self._all() if not (everything or self._work.names(path, folder, given))})
 
     def keep_shown(self, shown: Iterable[str]) -> None:
-        """Keep of the files those that `git status` shows; a new folder stands for all in it."""
+        """Keep only the files that `git status` shows; a new folder includes all its files."""
         names = list(shown)
         self._keep({path for path in self._all() if any(_is_shown(path, name) for name in names)})
 
@@ -94,5 +94,5 @@ class UncommittedFiles:
 
 
 def _is_shown(path: str, name: str) -> bool:
-    """Return True if `git status` means a file by a name; the paths of either may begin at another folder."""
+    """Return True if `git status` means a file by a name; their paths may begin at different folders."""
     return f"/{path}".endswith(f"/{name}") or f"/{name}/" in f"/{path}" or f"/{name}".endswith(f"/{path}")

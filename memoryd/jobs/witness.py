@@ -1,13 +1,13 @@
-"""Where in a session a text comes from: the turns behind what a tool wants kept, and behind a line of a daily file.
+"""Find the source of a text in a session: the turns of a text that a tool saves, and of a line of a daily file.
 
-Both stand on the sentences that they repeat, else on the turn that has most of their words.
+Their sources are the sentences that they repeat, or the turn that has most of their words.
 
-What an agent's own tool wants kept is the assistant's, unless it repeats whole sentences that the user typed there:
-then they are the user's. A label before a text changes nothing. What the assistant says may tell how a project is or
-what was learned; a rule, or something about a person, is a note of the day, and so is what holds a word that only
-outside text brought up. What reads out a page or a tool's result is a report of it.
+A text from an agent's own tool counts as the assistant's, unless it repeats whole sentences that the user typed in that
+session: then it counts as the user's. A label before the text changes nothing. The assistant's words may state a fact
+of the project or a lesson. A rule, or a statement about a person, becomes a note of the day, and so does a text with a
+token that only outside text has. A text that repeats a page or a tool's result is a report of it.
 
-Of a line of a daily file the sleep that wrote it records which sentences it cites; earlier versions recorded nothing.
+For a line of a daily file, the sleep that wrote it records the cited sentences. Earlier versions recorded nothing.
 """
 
 import hashlib
@@ -27,14 +27,14 @@ from memoryd.text.content import label_of, measure_overlap, strip_label
 from memoryd.text.sentences import list_texts, quote_around, split
 from memoryd.transcripts.turn import StoredTurn
 
-_REPORT = "Report: "  # the label of what only a tool or a page says
-_LEAST = 0.5  # share of a text's words that a turn has which it is taken to stand on
+_REPORT = "Report: "  # the label of text that comes only from a tool or a page
+_LEAST = 0.5  # a turn with this share of a text's words counts as its source
 
 Behind = tuple[tuple["Piece", tuple[int, ...]], ...]
 
 
 def _nearest(text: str, pieces: Iterable[Piece]) -> Piece | None:
-    """Return the piece that has most of a text's words, the first of equals; None where none has many."""
+    """Return the piece with most of a text's words, the first of equals; None if none has many."""
     shares = ((measure_overlap(text, piece.text), piece) for piece in pieces)
     share, piece = max(shares, key=lambda one: one[0], default=(0.0, None))
     return piece if share >= _LEAST else None
@@ -42,16 +42,16 @@ def _nearest(text: str, pieces: Iterable[Piece]) -> Piece | None:
 
 @dataclass(frozen=True, slots=True)
 class WeighedText:
-    """What may be kept of a text, and where.
+    """Hold the acceptable form of a text, and its place.
 
     Attributes:
-        text: as it may be written.
-        core: it may go into `MEMORY.md`; else only into the day's file.
+        text: the text to write.
+        core: it may go into `MEMORY.md`; otherwise only into the daily file.
         is_own: the user typed it.
-        session: the id of the session that holds it; None where none does.
-        seqs: the turns there that it stands on.
-        why: it is not kept as it was given, without any of its words.
-        changed: how many of its lines are not.
+        session: the id of the session that holds it; None without one.
+        seqs: the turns there that support it.
+        why: the reason why it is not stored in the given form, without its words.
+        changed: the number of its lines that are not.
     """
 
     text: str
@@ -68,7 +68,7 @@ _Place = tuple[str, tuple[int, ...]]  # a session, and turns of it
 
 @dataclass
 class CandidateSession:
-    """A session that may be the one the tool was called in."""
+    """Hold a session in which the tool may have been called."""
 
     id: str
     turns: Sequence[StoredTurn]
@@ -80,21 +80,21 @@ class CandidateSession:
 
     @cached_property
     def pieces(self) -> tuple[Piece, ...]:
-        """Return what the user and the assistant said, the latest first."""
+        """Return the messages of the user and the assistant, the latest first."""
         return tuple(piece_of_turn(turn, turn.text, "") for turn in reversed(self.turns) if is_said(turn))
 
 
 class Witness:
-    """Weighs texts against sessions."""
+    """Weigh texts against sessions."""
 
     def __init__(self, heard: Sequence[CandidateSession], cues: Cues) -> None:
-        """Prepare; the likeliest session comes first."""
+        """Prepare; the most probable session comes first."""
         self._heard = heard
         self._cues = cues
         self.sessions = tuple(one.id for one in heard)
 
     def memory(self, text: str, heading: str = "") -> WeighedText:
-        """Weigh what would last, under a heading of `MEMORY.md`."""
+        """Weigh a lasting text, under a heading of `MEMORY.md`."""
         own = self._own(text, whole=steering.is_instruction(text) or steering.is_preference(text))
         if own is not None:
             return WeighedText(text, True, True, *own)  # noqa: FBT003 - see the class
@@ -112,7 +112,7 @@ class Witness:
         return WeighedText(text, core=True, session=session, seqs=(piece.seq,))
 
     def note(self, text: str) -> WeighedText:
-        """Weigh a note for the day's file, line by line."""
+        """Weigh a note for the daily file, line by line."""
         lines: list[str] = []
         why: dict[str, int] = {}
         for line in text.splitlines():
@@ -134,9 +134,9 @@ class Witness:
         return WeighedText("\n".join(lines), why="; ".join(why), changed=sum(why.values()))
 
     def _own(self, text: str, *, whole: bool = False) -> _Place | None:
-        """Return the turn in which the user typed a text: whole sentences, in this order, with what introduces them.
+        """Return the turn in which the user typed a text: whole sentences, in this order, with their introduction.
 
-        Of an order, the sentences around it must be there as well, for they may take it back (`whole`).
+        For an order, the sentences around it must be in the text as well, because they may take it back (`whole`).
         """
         wanted = [normal.normalize_quotation(one) for one in list_texts(text)]
         for heard in self._heard:
@@ -146,11 +146,11 @@ class Witness:
         return None
 
     def _echoes(self, text: str) -> bool:
-        """Return whether a text reads out what a page or a tool's result says, in any of the sessions."""
+        """Return True if a text repeats what a page or a tool's result says, in any of the sessions."""
         return any(heard.foreign.echoes(strip_label(text)) for heard in self._heard)
 
     def _remove_foreign(self, text: str) -> str:
-        """Return a text without the foreign tokens of all sessions, because it may stem from any of them."""
+        """Return a text without the foreign tokens of all sessions, because it may come from any of them."""
         for heard in self._heard:
             text = heard.foreign.remove_tokens(text)
         return text
@@ -190,12 +190,12 @@ def _strip_labels(text: str) -> str:
 
 
 def digest_of(line: str) -> str:
-    """Return the hash by which a line of a daily file is found in the report of the run that wrote it."""
+    """Return the hash of a line of a daily file in the report of the run that wrote it."""
     return hashlib.sha256(" ".join(line.split()).removeprefix("- ").encode()).hexdigest()[:16]
 
 
 class SupportingSentences:
-    """The sentences that the lines of one run's blocks may stand on."""
+    """Hold the sentences that may support the lines of one run's blocks."""
 
     def __init__(
         self,
@@ -208,17 +208,17 @@ class SupportingSentences:
         """Prepare.
 
         Args:
-            turns: those the block was written of.
+            turns: the turns that the block was written from.
             folder: the session's working folder.
             tz: the local zone.
-            cites: what each line cites, by its digest, as the report of the run has it.
+            cites: the citations of each line, by its digest, from the report of the run.
             earlier: the turns of the session before those.
         """
         self._pieces = Pieces.collect(gather(turns, folder, tz, earlier).pieces)
         self._cites = cites
 
     def find_support(self, line: str) -> Behind:
-        """Return the sentences that a line stands on, each with its turn; none where nothing is near it."""
+        """Return the sentences that support a line, each with its turn; none if nothing is similar to it."""
         recorded = self._cites.get(digest_of(line), ())
         if recorded:
             found, _ = self._pieces.find_cited(recorded, line)
@@ -231,7 +231,7 @@ class SupportingSentences:
         return tuple((one.piece, one.numbers) for one in found)
 
     def seqs(self, line: str) -> tuple[int, ...]:
-        """Return the numbers of the turns that a line stands on, in order."""
+        """Return the numbers of the turns that support a line, in order."""
         return tuple(sorted(piece.seq for piece, _ in self.find_support(line)))
 
     def _find_repeated(self, said: str) -> Behind:

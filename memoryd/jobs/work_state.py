@@ -1,8 +1,8 @@
-"""Work state: how a session leaves the work, as its commands and their output show it.
+"""Read the state in which a session leaves the work, from its commands and their output.
 
-Branch, last commit, what is pushed and what is not, the pull request, the last results of tests and linters, and the
-agent's list of tasks. Only what the agent itself ran in the main conversation counts, and only in the folder in which
-the session works.
+This is the branch, the last commit, pushed and unpushed commits, the pull request, the last results of tests and
+linters, and the agent's task list. Only commands that the agent itself ran in the main conversation count, and only in
+the folder in which the session works.
 """
 
 import re
@@ -15,16 +15,16 @@ from memoryd.jobs.task_list import TaskList
 from memoryd.jobs.uncommitted import UncommittedFiles, WorkFolder
 
 _TAIL = 20_000  # characters from the end of an output that are read …
-_LONGEST_LINE = 400  # … of each line so many: what counts stands at its beginning, and patterns stay fast
-STATE = "state "  # begins a fact of how the work stands: `KEY: text`; of several with one key the last is so
+_LONGEST_LINE = 400  # … and of each line: the result is at its beginning, and patterns stay fast
+STATE = "state "  # begins a fact about the state of the work: `KEY: text`; of several with one key, the last is current
 NOTHING = "nothing"  # the text of a fact that ends an earlier sleep's fact with its key
 
 _MOST_NAMED = 8
 _MOST_COMMITS = 3
 _MOST_LINTERS = 4
-# Requests after which a list of tasks, all of them done or not, says nothing: the agent kept it for an earlier one.
+# After these requests, a task list says nothing, done or not: the agent kept it for an earlier request.
 _MOST_ASKED_SINCE_DONE, _MOST_ASKED = 3, 6
-# What prints nothing, or nothing that could be taken for another command's output.
+# Commands that print nothing, or nothing that looks like another command's output.
 _SILENT = frozenset(["export", "set", "source", ".", "true", "sleep", "mkdir", "touch", "rm", "mv", "cp", "head"])
 _FILTERS = frozenset(["tail", "grep"])
 _PROSE = re.compile(r"\.(?:md|mdx|rst|txt|adoc)$", re.IGNORECASE)
@@ -33,16 +33,16 @@ _RETURNED = "Shell cwd was reset to"
 
 
 class WorkState:
-    """Follows a session's tool traffic, one call with its result after the other."""
+    """Follow a session's tool traffic, each call with its result."""
 
     def __init__(self, folder: str, edited: Iterable[str], asked: Sequence[int] = ()) -> None:
         """Prepare for a session in `folder` whose tools edited the files `edited`.
 
-        `asked` are the turns in which the person asks for something.
+        `asked` are the turns with requests of the person.
         """
         self._work = WorkFolder(folder, edited)
         self._asked = asked
-        self._place = ""  # where the shell of the agent stands, if it keeps its place from call to call
+        self._place = ""  # the folder of the agent's shell, if it keeps its folder from call to call
         self._files = UncommittedFiles(self._work)
         self._git = GitState(self._files)
         self._tests: tuple[int, str] | None = None
@@ -52,7 +52,7 @@ class WorkState:
         self._edited = self._edited_code = 0  # the turns of the last edits
 
     def edit(self, seq: int, paths: Iterable[str], call: str) -> None:
-        """Take note of an edit by a tool."""
+        """Record an edit by a tool."""
         for path in paths:
             place = self._work.locate(extract_folder(call), path)
             self._files.edit(place)
@@ -60,13 +60,13 @@ class WorkState:
             self._edited_code = self._edited_code if _PROSE.search(place) else seq
 
     def plan(self, seq: int, tool: str, call: str, result: str) -> None:
-        """Take note of a call by which the agent keeps its list of tasks."""
+        """Record a call that changes the agent's task list."""
         if self._tasks.take(tool, call, result):
             text = self._tasks.render()
             self._planned = (seq, text) if text else None
 
     def run(self, seq: int, call: str, output: str) -> None:
-        """Take note of what a call let a shell run, and of the end of what it printed."""
+        """Record the script of a call, and the end of its output."""
         output = "\n".join(line.rstrip()[:_LONGEST_LINE] for line in output[-_TAIL:].splitlines())
         script, own = extract_command(call), extract_folder(call)
         steps = list_steps(script, own or self._place)
@@ -111,7 +111,7 @@ class WorkState:
                 self._lints[check_runs.name_linter(step)] = (seq, found)
 
     def tell(self) -> dict[str, tuple[int, str]]:
-        """Return what is so now: by key, the turn from which it is known, and the text."""
+        """Return the present state: by key, the turn that shows it, and the text."""
         told = dict(self._git.told)
         if self._tests:
             told["Tests"] = self._with_age(*self._tests)
@@ -131,7 +131,7 @@ class WorkState:
         return asked > (_MOST_ASKED if "; open: " in text else _MOST_ASKED_SINCE_DONE)
 
     def _tell_lints(self) -> tuple[int, str]:
-        """Return the last results, without those that are older than the last edits where there are newer ones."""
+        """Return the last results, without those before the last edits if there are newer ones."""
         newest = max(seq for seq, _ in self._lints.values())
         fresh = [one for one in self._lints.items() if one[1][0] > min(newest - 1, self._edited_code)]
         last = sorted(fresh, key=lambda one: one[1][0])[-_MOST_LINTERS:]
@@ -144,7 +144,7 @@ class WorkState:
 def list_changes(
     before: dict[str, tuple[int, str]], now: dict[str, tuple[int, str]], since: int, last: int
 ) -> list[tuple[int, str]]:
-    """Return the facts that are new against `before`, each with its turn; `last` for those known up to turn `since`."""
+    """Return the facts that are new since `before`, each with its turn; `last` are those known up to turn `since`."""
     changed = [(key, seq, text) for key, (seq, text) in now.items() if before.get(key, (0, ""))[1] != text]
     gone = [(key, last, NOTHING) for key in before if key not in now]
     return [(seq if seq > since else last, f"{STATE}{key}: {text}") for key, seq, text in (*changed, *gone)]

@@ -1,4 +1,4 @@
-"""Accounting: what became of each earlier memory in a rewrite, so that none is lost because nothing mentions it."""
+"""Account for each earlier memory in a rewrite, so that none is lost because the rewrite does not mention it."""
 
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -16,7 +16,7 @@ _ENDS = {
 
 
 class Unmentioned(StrEnum):
-    """What happens to an earlier memory that a rewrite does not speak of (`guards.accounting`)."""
+    """Name what happens to an earlier memory that a rewrite does not mention (`guards.accounting`)."""
 
     KEEP = "keep"
     ARCHIVE = "archive"
@@ -24,11 +24,11 @@ class Unmentioned(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """A rewrite of the core.
+    """Describe a rewrite of the core.
 
     Attributes:
         earlier: ids of the live core memories it was made from.
-        mentioned: ids of those the rewrite speaks of, in whatever way.
+        mentioned: ids of those that the rewrite mentions, in any way.
         unmentioned: what happens to the others.
     """
 
@@ -38,7 +38,7 @@ class Rewrite:
 
 
 def list_archivals(rewrite: Rewrite, operations: Sequence[Operation]) -> list[Operation]:
-    """Return the operations that archive what the rewrite does not mention; none if such memories are kept."""
+    """Return the operations that archive memories without a mention; none if such memories are kept."""
     if rewrite.unmentioned is Unmentioned.KEEP:
         return []
     spoken = {memory_id for operation in operations for memory_id, _ in _claims(operation)}
@@ -60,8 +60,9 @@ def find_dispositions(rewrite: Rewrite, operations: Sequence[Operation]) -> dict
 def list_unaccounted(rewrite: Rewrite, operations: Sequence[Operation]) -> list[str]:
     """Return the ids of earlier memories that do not end in exactly one disposition, in order.
 
-    Those are: ended in a way that is none (deleted, evicted …); reworded, merged or ended by more than one operation;
-    not mentioned, and yet changed where such are kept, or left alone where such are archived.
+    These are memories that ended without a disposition (deleted, evicted …), and memories that more than one operation
+    reworded, merged or ended. They are also unmentioned memories that changed although such are kept, or that stayed
+    although such are archived.
     """
     claims = [claim for operation in operations for claim in _claims(operation)]
     counts = Counter(memory_id for memory_id, _ in claims)

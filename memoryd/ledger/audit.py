@@ -1,10 +1,10 @@
-"""The audit: what changed, before and after, as a chain of hashes for each agent.
+"""Audit changes: the state before and after each change, in a chain of hashes for each agent.
 
-An entry holds digests only; the states they are of lie elsewhere and may be erased without breaking the chain. The
-hash of an entry covers the hash of the one before it, so that no entry can be changed, dropped, put in or moved
-without the next one telling (the linked time-stamps of Haber and Stornetta, 1991).
+An entry holds only digests. The states themselves are stored elsewhere and may be erased without breaking the chain.
+The hash of an entry covers the hash of the preceding entry. So an entry cannot be changed, dropped, inserted or moved
+without a mismatch in the next one (the linked time-stamps of Haber and Stornetta, 1991).
 
-What is changed is named by `memory_id`: a memory by its id, anything else by one of the prefixes below.
+`memory_id` names the changed object: a memory by its id, anything else by one of the prefixes below.
 """
 
 import hashlib
@@ -17,19 +17,19 @@ from typing import NamedTuple
 from memoryd.ledger.memory import dump_canonical, to_json
 from memoryd.ledger.operation import Change
 
-# How names begin of what is no memory.
+# Prefixes for names of objects that are not memories.
 WATERMARK = "watermark:"  # SESSION:CONSUMER
 FILE = "file:"  # its path in the workspace
-PROFILE = "profile:"  # a section of it
-ACCESS = "access:"  # a request that was refused: KIND:REQUEST
+PROFILE = "profile:"  # one of its sections
+ACCESS = "access:"  # a refused request: KIND:REQUEST
 GRANT = "grant:"  # a person's permission to read, by its id
-SESSION = "session:"  # that was forgotten
-PROPOSAL = "proposal:"  # of a run, that was rejected
-RUN = "run:"  # that was rolled back
+SESSION = "session:"  # a forgotten session
+PROPOSAL = "proposal:"  # a rejected proposal, by its run
+RUN = "run:"  # a run that was rolled back
 
 
 class AuditEvent(NamedTuple):
-    """A change to be audited. `before` and `after` are digests of states; None where there is no such state."""
+    """Hold a change for the audit. `before` and `after` are digests of states; None if there is no state."""
 
     at: str  # UTC, ISO 8601 with Z
     agent_id: str
@@ -42,7 +42,7 @@ class AuditEvent(NamedTuple):
 
 
 class AuditEntry(NamedTuple):
-    """One row of the audit. A NamedTuple, since checking reads hundreds of thousands."""
+    """Hold one row of the audit. It is a NamedTuple, because a check reads hundreds of thousands of them."""
 
     id: int
     at: str
@@ -58,14 +58,14 @@ class AuditEntry(NamedTuple):
 
 
 class ErasedState(Enum):
-    """A state whose text is gone."""
+    """Mark a state whose text is gone."""
 
     ERASED = "erased"
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """An entry that cannot be what was written."""
+    """Report an entry that differs from what was written."""
 
     entry_id: int
     memory_id: str
@@ -74,11 +74,11 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class ReplayedAudit:
-    """Where the audit ends.
+    """Hold the end of the audit.
 
     Attributes:
-        states: by `memory_id`, the last state; None where it is gone again, `ErasedState` where its text is erased.
-        altered: digests whose kept text is not what was digested.
+        states: by `memory_id`, the last state; None if the object is gone, `ErasedState` if its text is erased.
+        altered: digests whose stored text does not match.
     """
 
     states: dict[str, str | ErasedState | None] = field(default_factory=dict)
@@ -86,7 +86,7 @@ class ReplayedAudit:
 
 
 def make_genesis(agent_id: str) -> str:
-    """Return the hash that stands before the first entry of an agent."""
+    """Return the hash before the first entry of an agent."""
     return compute_digest(f"memoryd audit of {agent_id}")
 
 
@@ -122,8 +122,8 @@ def link_events(events: Iterable[AuditEvent], *, last_hash: str | None, first_id
 
     Args:
         events: in order, all of one agent.
-        last_hash: of the agent's last entry; None where it has none.
-        first_id: id of the first new entry; the ids of one agent's entries only ever grow.
+        last_hash: of the agent's last entry; None without one.
+        first_id: id of the first new entry; the ids of one agent's entries only grow.
     """
     previous = last_hash
     for number, event in enumerate(events, first_id):
@@ -137,10 +137,10 @@ def _hash(prev_hash: str, event: Sequence[str | None]) -> str:
 
 
 def check(entries: Iterable[AuditEntry]) -> Iterator[Problem]:
-    """Yield what is wrong with the chain; the first problem is at the first bad entry.
+    """Yield the faults of the chain; the first one is at the first bad entry.
 
-    Each entry whose own hash is wrong is named, each that does not follow from the one before it, and each whose
-    `before` is not what the same memory was left as. An end that was cut off cannot be seen here; it shows where the
+    A fault is reported for each entry with a wrong hash, for each that does not follow from the preceding one, and for
+    each whose `before` is not the last state of the same memory. A missing end cannot be seen here. It shows when the
     replayed states are compared with the live rows.
 
     Args:
@@ -166,7 +166,7 @@ def replay(entries: Iterable[AuditEntry], texts: Callable[[str], str | None]) ->
 
     Args:
         entries: of one agent, by id.
-        texts: gives the state of a digest; None where it is erased. Asked once for each last state.
+        texts: returns the state of a digest; None if it is erased. Called once for each last state.
     """
     lasts = {entry.memory_id: entry.after for entry in entries}
     states: dict[str, str | ErasedState | None] = {}
@@ -180,7 +180,7 @@ def replay(entries: Iterable[AuditEntry], texts: Callable[[str], str | None]) ->
 
 
 def dump_state(**values: str | int | None) -> str:
-    """Return the canonical state of a thing that is not a memory: a watermark, a file, a run."""
+    """Return the canonical state of an object that is not a memory: a watermark, a file, a run."""
     return dump_canonical(values)
 
 

@@ -1,6 +1,6 @@
-"""Calendar dates in the many ways people write them, and what year, month and day they name.
+"""Find calendar dates in the many forms that people write, with their year, month and day.
 
-A date may leave its year or day open. One that can be read in two ways (3/4/2025) has both readings.
+A date may lack its year or day. A date with two meanings (3/4/2025) has both readings.
 """
 
 import re
@@ -44,11 +44,11 @@ _DATE = re.compile(
 )
 _YEAR = re.compile(r"(?<![\d.,/:-])(?:19|20)\d\d(?![\d/:-]|[.,]\d)")
 _NEAR = 80  # characters
-_NEAR_DAYS = 200  # a date said without its year is the one nearest to the day it was said
+_NEAR_DAYS = 200  # a date without a year means the nearest one to the day on which it was said
 
 
 class Day(NamedTuple):
-    """A date as far as it is named."""
+    """Hold the given parts of a date."""
 
     year: int | None
     month: int | None
@@ -56,7 +56,7 @@ class Day(NamedTuple):
 
 
 class WrittenDate(NamedTuple):
-    """A date found in a text."""
+    """Hold a date found in a text."""
 
     start: int
     end: int
@@ -64,7 +64,7 @@ class WrittenDate(NamedTuple):
 
 
 def find(text: str) -> Iterator[WrittenDate]:
-    """Yield the calendar dates of `text` in order; what no calendar has is left out."""
+    """Yield the calendar dates of `text` in order; impossible dates are left out."""
     for match in _DATE.finditer(text) if any(map(str.isdigit, text)) else ():  # no form is without a digit
         readings = tuple(day for day in _readings(match) if _exists(day))
         if readings:
@@ -72,9 +72,9 @@ def find(text: str) -> Iterator[WrittenDate]:
 
 
 def find_days(text: str, said_on: date) -> set[Day]:
-    """Return the days that `text`, said on `said_on`, names, relative dates among them, and that day itself.
+    """Return the days that `text`, said on `said_on`, names, with relative dates, and that day itself.
 
-    A date without a year is also that of the nearest such day, and of each year that the text names near it.
+    A date without a year also means the nearest such day, and the day in each year that the text names near it.
     """
     days = {Day(said_on.year, said_on.month, said_on.day)}
     for written in find(text):
@@ -90,7 +90,7 @@ def find_days(text: str, said_on: date) -> set[Day]:
 
 
 def is_among(readings: Sequence[Day], held: set[Day]) -> bool:
-    """Return True if one of `held` names all that one of `readings` names."""
+    """Return True if one of `held` gives everything that one of `readings` gives."""
     return any(
         all(one is None or one == other for one, other in zip(reading, day, strict=True))
         for reading in readings

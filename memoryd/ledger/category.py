@@ -1,4 +1,4 @@
-"""Name the categories of facts: a module of its own, because the command line lists them and imports little."""
+"""Name the categories of facts, in a separate module, because the command line lists them and imports little."""
 
 from enum import StrEnum
 

@@ -1,4 +1,4 @@
-"""Relative dates ("yesterday", "last week") and the days they mean, seen from the day they were said."""
+"""Find relative dates ("yesterday", "last week"), and the days that they mean on the day when they were said."""
 
 import re
 from datetime import date, timedelta
@@ -27,7 +27,7 @@ _RELATIVE = re.compile(
     rf"|\b(?P<n>\d{{1,3}}|{'|'.join(_NUMBERS)})\s+(?P<ago>day|week|month|year)s?\s+ago\b",
     re.IGNORECASE,
 )
-# "Today" for "as things are now": what stands before it, and what stands behind it at the beginning of a sentence.
+# "Today" in the sense of "nowadays": the words before it, and the words after it at the beginning of a sentence.
 _AS_NOW_BEFORE = re.compile(
     r"\b(?:as of|than|even|like|as it (?:is|stands)|(?:it|this|that|which) (?:already |only )?works"
     r"|(?:exists?|behaves?|supports?|supported|available|possible|implemented)(?: \w+)?"
@@ -47,9 +47,9 @@ _AS_NOW_OWNS = re.compile(
     r"|standards?|defaults?|world|logic|schema|limits?|tools?|technology|parser|code ?base|architecture)\b",
     re.IGNORECASE,
 )
-# What every relative date holds; most texts hold none of it and are done after this cheaper look.
+# Every relative date holds one of these; most texts hold none, and this check is cheap.
 _HINT = re.compile(rf"ago|last|next|past|{_LATIN}|{_WIDE}", re.IGNORECASE)
-_LONGEST_AGO = {"day": 60, "week": 8, "month": 24, "year": 120}  # beyond this "ago" is a rough figure, not a date
+_LONGEST_AGO = {"day": 60, "week": 8, "month": 24, "year": 120}  # beyond this, "ago" gives a rough number, not a date
 
 
 class RelativeDate(NamedTuple):
@@ -60,7 +60,7 @@ class RelativeDate(NamedTuple):
 
 
 def find(text: str, said_on: date) -> list[RelativeDate]:
-    """Return the relative dates of `text` with what they mean when said on `said_on`; rough ones are left out."""
+    """Return the relative dates of `text`, with their meaning on `said_on`; rough ones are left out."""
     found = []
     for match in _RELATIVE.finditer(text) if _HINT.search(text) else ():
         iso = None if _is_as_now(match) else _resolve_match(match, said_on)
@@ -82,7 +82,7 @@ def annotate(text: str, said_on: date) -> str:
 
 
 def _is_as_now(match: re.Match[str]) -> bool:
-    """Return True for a "today" that means "as things are now" and no day."""
+    """Return True for a "today" that means "nowadays" and no day."""
     if (match["day"] or "").lower() != "today":
         return False
     text, start, end = match.string, match.start(), match.end()

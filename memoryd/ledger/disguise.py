@@ -1,7 +1,7 @@
-"""Disguise: a text with what hides a name from a program, and shows it to a reader, undone.
+"""Undo disguises: replace characters that hide a name from a program while a reader still sees it.
 
-Escapes, percent-encoding, HTML entities and punycode are decoded, accents and look-alike letters replaced by plain
-ones, and "[.]", "(at)" and " dot " by their signs. The result is for comparing, never for showing.
+Escapes, percent-encoding, HTML entities and punycode are decoded. Accents and look-alike letters become plain letters,
+and "[.]", "(at)" and " dot " become their signs. The result is for comparing, never for showing.
 """
 
 import html
@@ -30,7 +30,7 @@ _SIGNS_OF_ASCII = bytes(range(48)) + bytes(range(58, 97)) + bytes(range(123, 128
 
 
 def fold(text: str) -> str:
-    """Return `text` folded, with its disguises undone but for letters spelt out, in time linear in its length."""
+    """Return `text` folded, with its disguises undone, except letters spelt out, in time linear in its length."""
     text = _lower_text(text)
     text = _HIDDEN.sub(
         _show_escape, text if text.isascii() else _WIDE.sub(lambda found: _narrow_letter(found[0]), text)
@@ -44,7 +44,7 @@ def squeeze(text: str) -> str:
 
 
 def fold_with_places(text: str) -> tuple[str, list[int]]:
-    """Return a short text folded, letters spelt out joined, with the place in `text` of each sign and of the end."""
+    """Return a short text folded, spelt-out letters joined, with the place in `text` of each sign and the end."""
     lower, parts, at, last = _lower_text(text), [], list[int](), 0
     for found in _EACH.finditer(lower):
         shown = "." if found[0][0] == " " else _show_escape(found) if found[0].isascii() else _narrow_letter(found[0])

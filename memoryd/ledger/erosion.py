@@ -1,10 +1,10 @@
-"""Erosion: how many tokens of the core are lost, by an end, by a merge, or by one rewording after another.
+"""Measure erosion: tokens of the core that are lost by an end, a merge, or one rewording after another.
 
-If a second reader accepted a merge or a rewording, only what it named as lost counts (`Memory.lost`). Else the loss is
-measured clause by clause against the successors of the memory. A clause is lost whole if one of its numbers or names is
-lost, or more than a quarter of its words: else memories that differ in little more would count as alike. Of other
-clauses the missing words count. Words without content do not count, and neither does a clause that another memory has
-word for word: it counts when that memory is lost too. A number or a name that a newer one replaces is not lost.
+If a second reader accepted a merge or a rewording, only the details that it named as lost count (`Memory.lost`).
+Otherwise each clause is compared with the successors of the memory. A clause is lost as a whole if it lost a number, a
+name, or more than a quarter of its words. Without this rule, memories that differ in little more would count as alike.
+Of other clauses, only the missing words count. Words without content do not count. A clause that another memory has
+word for word counts only when that memory is lost too. A number or a name that a newer one replaces is not lost.
 """
 
 import math
@@ -21,30 +21,30 @@ from memoryd.ledger.operation import Change
 from memoryd.text.wording import CLAUSE, STOP, find_stem, fold, list_units, normalize
 
 WINDOW = timedelta(days=30)
-_HELD = Fraction(3, 4)  # share of a clause's words that is still the clause in other words
-_SHARED = 2  # words of a text that a memory besides those that stand for it must have to be about the same
-_NAME = re.compile(r"(?<=[\w,;)] )[^\W\d_a-z][\w'-]*")  # written large, and not at the beginning of a sentence
-# Undone, or a person's own act.
+_HELD = Fraction(3, 4)  # a clause with this share of its words counts as the same clause in other words
+_SHARED = 2  # another memory about the same subject shares so many words
+_NAME = re.compile(r"(?<=[\w,;)] )[^\W\d_a-z][\w'-]*")  # capitalised, and not at the beginning of a sentence
+# Reverted, or a person's own act.
 _NO_LOSS = frozenset({Ending.UNDONE, Ending.ERASED})
 
 
 class Drop(NamedTuple):
-    """A text of the core that was ended or reworded, but not by a person."""
+    """Hold a text of the core that was ended or reworded, but not by a person."""
 
     at: str  # UTC, ISO 8601
     said: str
     successors: tuple[str, ...] = ()  # the texts of its successors
     is_superseded: bool = False  # they have other values for its numbers and names
-    counted: int | None = None  # tokens that count as lost, where a second reader has said what is; else measured
+    counted: int | None = None  # tokens that a second reader counts as lost; None: they are measured
 
 
 def find_drop(at: str, before: Memory, after: Memory, successors: Iterable[Memory]) -> Drop | None:
-    """Return what a change let go; None if the core says the same, or if nothing is lost.
+    """Return the loss of a change; None if the core says the same, or if nothing is lost.
 
     Args:
         at: when, UTC, ISO 8601.
-        before: the memory as it was.
-        after: as it is then.
+        before: the memory before the change.
+        after: the memory after it.
         successors: its successors at that time, see `list_successors`.
     """
     if not before.is_live or before.kind is not MemoryKind.CORE or after.ended_as in _NO_LOSS:
@@ -52,7 +52,7 @@ def find_drop(at: str, before: Memory, after: Memory, successors: Iterable[Memor
     if after.is_live and after.content_hash == before.content_hash:
         return None
     texts = tuple(one.content for one in successors)
-    if after.lost is not None and texts:  # what nothing stands for is lost whole
+    if after.lost is not None and texts:  # without a successor, the whole text is lost
         return Drop(at, before.content, texts, counted=after.lost)
     is_superseded = after.ended_as is Ending.SUPERSEDED and bool(texts)
     is_mended = after.is_live and _changes_values(before.content, after.content)
@@ -71,11 +71,11 @@ def _exact(text: str) -> frozenset[str]:
 
 
 def list_successors(memory_id: str, state: Callable[[str], Memory | None]) -> list[Memory]:
-    """Return the live core memories that stand for one: itself, or its last successors.
+    """Return the live core memories that replace one: itself, or its last successors.
 
     Args:
         memory_id: of the memory.
-        state: gives a memory's state; None where it is unknown.
+        state: returns a memory's state; None if it is unknown.
     """
     found: list[Memory] = []
     passed: set[str] = set()
@@ -91,11 +91,11 @@ def list_successors(memory_id: str, state: Callable[[str], Memory | None]) -> li
 
 
 def drops_of(changes: Sequence[Change], after: Mapping[str, Memory], at: str) -> list[tuple[str, Drop]]:
-    """Return what changes let go, in order, each with the id of the memory.
+    """Return the losses of changes, in order, each with the id of the memory.
 
     Args:
         changes: one after the other.
-        after: the memories behind all of them, by id: what the changes speak of, and the successors of that.
+        after: the memories after all of them, by id: the changed ones, and their successors.
         at: when, UTC, ISO 8601.
     """
     states = dict(after)
@@ -143,7 +143,7 @@ def count_lost(drops: Sequence[Drop], live: Iterable[str], count_tokens: Callabl
 
 
 class _Clause(NamedTuple):
-    words: frozenset[str]  # stems, but what is exact as it is
+    words: frozenset[str]  # stems; exact words unchanged
     exact: frozenset[str]  # numbers and names
 
     def count_missing(self, held: frozenset[str]) -> int:
@@ -158,7 +158,7 @@ class _Clause(NamedTuple):
 
 
 class _Others:
-    """What was dropped, in order, and the live core behind it, by their words."""
+    """Index the dropped texts, in order, and the live core after them, by their words."""
 
     def __init__(self, dropped: Iterable[str], live: Iterable[str]) -> None:
         self._forms = [_forms(text) for text in (*dropped, *live)]
@@ -168,7 +168,7 @@ class _Others:
                 self._by_form[form].append(at)
 
     def hold(self, clause: _Clause, asked: frozenset[str], behind: int) -> bool:
-        """Return True if a text after `behind` has all words of a clause and is about the same as what was dropped."""
+        """Return True if a text after `behind` has all words of a clause and the subject of the dropped text."""
         rarest = min((self._by_form.get(word, ()) for word in clause.words), key=len, default=())
         least = min(_SHARED, len(asked))
         later = (self._forms[at] for at in rarest if at > behind)

@@ -1,7 +1,7 @@
-"""Facts: short statements about the user, each with a category and a confidence, and the operations on their store.
+"""Handle facts: short statements about the user, each with a category and a confidence.
 
 A store is a value made from the live `fact` rows of one agent. Nothing here changes it: each method returns ledger
-operations, and what to report to the caller.
+operations, and the outcome for the caller.
 """
 
 import math
@@ -15,60 +15,60 @@ from memoryd.ledger.operation import Add, Delete, Either, Operation, Update
 from memoryd.text.neutral import neutralize
 from memoryd.tiers.core import normalize
 
-LONGEST_SHOWN = 300  # characters of one fact that an agent is given, so that a long one leaves room for the others
-MANUAL = "manual"  # the source of a fact that stands on no session
-_SOURCE_TAG = "source:"  # keeps the source of an imported fact; its `origin_at` is then when it was created there
+LONGEST_SHOWN = 300  # characters of one fact that an agent gets, so that a long one leaves room for the others
+MANUAL = "manual"  # the source of a fact without a session
+_SOURCE_TAG = "source:"  # keeps the source of an imported fact; its `origin_at` is then the time of its creation there
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A fact as people and programs see it."""
+    """Hold a fact in the form for people and programs."""
 
     id: str
     content: str
     category: str
     confidence: float  # 0..1
     created_at: str  # UTC, ISO 8601 with Z; never changes
-    source: str  # id of the session it was said in, `MANUAL`, or what an imported fact names
+    source: str  # id of its session, `MANUAL`, or the source that an imported fact names
 
 
 @dataclass(frozen=True, slots=True)
 class NewFact:
-    """A fact to create."""
+    """Hold a fact to create."""
 
     content: str
     category: str = Category.CONTEXT
     confidence: float = 1.0
     cites: tuple[Source, ...] = ()
-    source: str | None = None  # only of an imported one
-    created_at: str | None = None  # only of an imported one
-    id: str | None = None  # wanted by an imported one; another is drawn where it is taken or no id of a fact
-    note: str | None = None  # what a quotation answers, where and when it was said
+    source: str | None = None  # only for an imported fact
+    created_at: str | None = None  # only for an imported fact
+    id: str | None = None  # of an imported fact; if it is taken or has another form, a new one is drawn
+    note: str | None = None  # the question that a quotation answers, where and when it was said
 
 
 @dataclass(frozen=True, slots=True)
 class FactLimits:
-    """The configured limits (`facts.*`)."""
+    """Hold the configured limits (`facts.*`)."""
 
-    min_confidence: float = 0.5  # a fact of exactly this is stored
+    min_confidence: float = 0.5  # a fact with exactly this confidence is stored
     max_facts: int = 500
 
 
 @dataclass(frozen=True, slots=True)
 class FactOutcome:
-    """What became of one fact of a batch."""
+    """Hold the outcome of one fact of a batch."""
 
-    fact: Fact | None  # the stored one, or the one that says the same already; None: not stored
+    fact: Fact | None  # the stored fact, or an earlier one with the same text; None: not stored
     created: bool
     why: str | None = None  # "duplicate" | "below min_confidence"
 
 
 @dataclass(frozen=True, slots=True)
 class FactBatch:
-    """What a batch does, in order."""
+    """Hold the effects of a batch, in order."""
 
     operations: tuple[Operation, ...]
-    outcomes: tuple[FactOutcome, ...]  # one for each fact asked for
+    outcomes: tuple[FactOutcome, ...]  # one for each given fact
     evicted: tuple[Fact, ...] = ()  # facts that a full store ended
 
 
@@ -82,15 +82,15 @@ def fact_of(memory: Memory) -> Fact:
 
 
 class Store:
-    """The live facts of one agent."""
+    """Hold the live facts of one agent."""
 
     def __init__(self, facts: Iterable[Fact] = ()) -> None:
-        """Take the facts, oldest first where their times are the same."""
+        """Take the facts, the oldest first if their times are equal."""
         self._facts = {fact.id: fact for fact in facts}
         self._ids = {normalize(fact.content): fact.id for fact in reversed(self._facts.values())}
 
     def all(self) -> list[Fact]:
-        """Return the facts, the surest first, then the oldest."""
+        """Return the facts, the most certain first, then the oldest."""
         return sorted(self._facts.values(), key=lambda fact: (-fact.confidence, fact.created_at, fact.id))
 
     def get(self, fact_id: str) -> Fact:
@@ -102,12 +102,12 @@ class Store:
         return self._facts[fact_id]
 
     def find_same(self, content: str) -> Fact | None:
-        """Return the fact that says the same letter by letter: NFC, spaces folded, casefolded."""
+        """Return the fact with the same letters: NFC, spaces folded, casefolded."""
         found = self._ids.get(normalize(content))
         return self._facts[found] if found is not None else None
 
     def search(self, query: str, limit: int = 20) -> list[Fact]:
-        """Return the facts that hold any word of `query`, in content or category: most words first, then the surest."""
+        """Return the facts with any word of `query` in content or category: most words first, then the most certain."""
         words = list(dict.fromkeys(normalize(query).split()))
         said = ((f"{normalize(fact.content)} {fact.category}", fact) for fact in self.all())
         scored = ((sum(word in text for word in words), fact) for text, fact in said)
@@ -155,11 +155,11 @@ class Store:
     def update(
         self, fact_id: str, content: str | None = None, category: str | None = None, confidence: float | None = None
     ) -> tuple[Update | None, Fact]:
-        """Return the operation that changes only what is given, None where nothing would change, and the fact after it.
+        """Return the operation that changes only the given fields, or None without a change, and the fact after it.
 
         Raises:
             KeyError: there is no such fact.
-            ValueError: a value is no good, or another fact says the new content already.
+            ValueError: a value is invalid, or another fact already has the new content.
         """
         before = self.get(fact_id)
         after = replace(
@@ -185,7 +185,7 @@ class Store:
 
 
 class _Growing(Store):
-    """A store while a batch goes in."""
+    """Hold a store while a batch is added."""
 
     def __init__(self, store: Store, max_facts: int, protected: Container[str]) -> None:
         super().__init__(store.all())
@@ -224,7 +224,7 @@ class _Growing(Store):
         return fact
 
     def _evict(self) -> bool:
-        """End the least sure fact; say whether there was one that may go."""
+        """End the least certain fact; return whether one could end."""
         if not self._least:
             return False
         fact = self._facts.pop(self._least.pop(0)[-1])
@@ -239,17 +239,17 @@ class _Growing(Store):
 
 
 def render_line(fact: Fact) -> str:
-    """Return a fact as an agent is given it, on one line that cannot close its block; a long one is cut at a word."""
+    """Return a fact for an agent, on one line that cannot close its block; a long one is cut at a word."""
     text = neutralize(fact.content)
     if len(text) > LONGEST_SHOWN:
         head, _, _ = text[:LONGEST_SHOWN].rpartition(" ")
-        # A script without spaces, or one long word, is cut where the room ends.
+        # A text without spaces is cut at the limit.
         text = f"{head if len(head) > LONGEST_SHOWN // 2 else text[: LONGEST_SHOWN - 1]}…"
     return f"- [{fact.category} | {fact.confidence:.2f}] {text}"
 
 
 def check_fact(new: NewFact) -> NewFact:
-    """Return the fact trimmed; raises ValueError for a value that is no good."""
+    """Return the fact trimmed; raise ValueError for an invalid value."""
     return replace(
         new, content=_content(new.content), category=_category(new.category), confidence=_confidence(new.confidence)
     )

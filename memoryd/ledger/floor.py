@@ -1,7 +1,7 @@
-"""The token floor: names, numbers, dates and other exact tokens of a claim must occur in the material shown.
+"""Check the token floor: names, numbers, dates and other exact tokens of a claim must occur in the material.
 
-It stops mangling, not lying: a lie reuses the tokens of its source. Compared are forms in which case, plural, `#`,
-quote marks, the format of numbers and dates, the Unicode form and compounds do not count.
+The check stops altered values, not false statements, because a false statement reuses the tokens of its source. Case,
+plural, `#`, quotation marks, the format of numbers and dates, the Unicode form and compounds do not count.
 """
 
 import re
@@ -18,7 +18,7 @@ from memoryd.text.wording import STOP, expand, find_stem, fold, normalize
 
 
 class TokenKind(StrEnum):
-    """What a token of a claim is."""
+    """Name the kinds of tokens."""
 
     QUOTE = "quotation"
     URL = "address"
@@ -30,7 +30,7 @@ class TokenKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One exact token, as the claim writes it."""
+    """Hold one exact token, as the claim writes it."""
 
     kind: TokenKind
     text: str
@@ -48,12 +48,12 @@ _NUMBER = re.compile(r"(?<![\w.,])\d+(?:[.,:'’\u202f\u00a0 ]\d+)*(?!\w)|\d+(?:
 _NAME = re.compile(r"(?<![^\W_])[^\W\d_][\w'’-]*")  # noqa: RUF001
 _ENDS = ".!?,;:…。！？`*'\"’”»)"  # noqa: RUF001
 _AFTER_END = re.compile(r"[.!?:;…。！？(\[\"“„«'‘–—|•-]\s*$")  # noqa: RUF001
-_BEFORE = 16  # characters before a word among which the end of a sentence is looked for
+_BEFORE = 16  # characters before a word that are searched for the end of a sentence
 _SEPARATORS = re.compile(r"[.,:'’\u202f\u00a0 ]")  # noqa: RUF001
 _GROUPED = re.compile(r"\d{1,3}(?:[.,'’\u202f\u00a0 ]\d{3})+")  # noqa: RUF001
 _ORDINAL = re.compile(r"(\d+)(?:st|nd|rd|th|er|º|ª)", re.IGNORECASE)
 _MEASURE = re.compile(r"(\d+(?:[.,]\d+)*)([^\W\d_]+)")
-# Tags too: where one could be taken for a program's, it is written with other brackets.
+# Also for tags: one that looks like a program's is written with other brackets.
 _QUOTES = str.maketrans(dict.fromkeys("\"'“”„«»‘’‚`´<>‹›", None))  # noqa: RUF001
 _GERMAN = re.compile(
     r"\b(?:der|die|das|den|dem|des|und|nicht|ein|eine[mnrs]?|mit|für|ist|sind|wird|im|am|vom|zum|zur|auf"
@@ -61,7 +61,7 @@ _GERMAN = re.compile(
 )
 _NOT_ONLY_GERMAN = frozenset({"am", "die", "des", "den", "im", "das"})
 _FEWEST_GERMAN = 2  # such words that make a text German
-HELD = 0.6  # share of the content words of a text that what says it has
+HELD = 0.6  # a text that says the same has this share of the content words
 _PART = 4  # letters of a word whose ending may differ
 _FORTNIGHT = 14  # days
 # English, German, French, Spanish, Italian, Portuguese, Dutch, Russian, Chinese, Japanese, Korean.
@@ -100,11 +100,11 @@ _NUMBER_WORDS = {word: line.split()[0] for line in _NUMBER_LISTS.strip().splitli
 _FRAME_LIST = (
     "user users assistant agent i the report nutzer nutzerin benutzer utilisateur usuario usuaria пользователь"
 )
-_FRAME = frozenset(_FRAME_LIST.split())  # who a line is about, which no source says
+_FRAME = frozenset(_FRAME_LIST.split())  # words that say who a line is about, which no source has
 
 
 def find_tokens(text: str, *, loosely: bool = False) -> list[Token]:
-    """Return the exact tokens of `text`, each stretch of it once, in the order of their kinds."""
+    """Return the exact tokens of `text`, each passage once, in the order of their kinds."""
     rest = normalize(strip_label(text))
     found: list[Token] = []
 
@@ -134,7 +134,7 @@ def _is_beside(text: str, one: re.Match[str], other: re.Match[str] | None) -> bo
 
 
 def _names(text: str) -> Iterator[re.Match[str]]:
-    """Yield the words written large within a sentence."""
+    """Yield the capitalised words within a sentence."""
     for match in _NAME.finditer(text):
         before = text[max(0, match.start() - _BEFORE) : match.start()]
         begins = not before.strip() or _AFTER_END.search(before) is not None
@@ -143,18 +143,18 @@ def _names(text: str) -> Iterator[re.Match[str]]:
 
 
 def writes_nouns_large(text: str) -> bool:
-    """Return whether a text is in German, which writes all nouns as other languages write names."""
+    """Return True if a text is in German, which capitalises all nouns, as other languages capitalise names."""
     return len(_GERMAN.findall(text)) >= _FEWEST_GERMAN
 
 
 class Material:
-    """One piece of the material shown, prepared for asking which tokens occur in it."""
+    """Hold one piece of the material, prepared for the search of tokens."""
 
     def __init__(self, text: str, said_on: date) -> None:
         self._text, self._said_on = text, said_on
 
     def has(self, token: Token) -> bool:
-        """Return True if `token` occurs here, be it in another form."""
+        """Return True if `token` occurs here, also in another form."""
         return self._has_form(token) or token in self._tokens
 
     def _has_form(self, token: Token) -> bool:
@@ -180,7 +180,7 @@ class Material:
                 return self._occurs(token.text)
 
     def _has_half(self, clock: str) -> bool:
-        """Return whether half past an hour is said in words: "half past six", "halb sieben"."""
+        """Return True if half past an hour is said in words: "half past six", "halb sieben"."""
         found = re.fullmatch(r"([01]?\d|2[0-4])[:.]30", clock)
         if found is None:
             return False
@@ -190,7 +190,7 @@ class Material:
         return str(hour) in past or str(hour % _NOON + 1) in to
 
     def _is_meant(self, day: calendar.Day) -> bool:
-        """Return whether a day is what a weekday said here means: a Monday within two weeks, of "next Monday"."""
+        """Return True if a weekday said here means a day: a Monday within two weeks, for "next Monday"."""
         try:
             meant = date(day.year or self._said_on.year, day.month or 0, day.day or 0)
         except ValueError:
@@ -199,7 +199,7 @@ class Material:
         return is_near and _WEEKDAYS[meant.weekday()].search(self._folded_text) is not None
 
     def _has_forms(self, quoted: str) -> bool:
-        """Return whether a quoted name occurs with other endings, which languages with cases give it."""
+        """Return True if a quoted name occurs with other endings, as languages with cases write it."""
         words = quoted.split()
         if not 0 < len(words) <= _LONGEST_NAME or not all(_NAME.fullmatch(one) and one[0].isupper() for one in words):
             return False
@@ -211,7 +211,7 @@ class Material:
 
     @cached_property
     def writes_nouns_large(self) -> bool:
-        """Return whether this is in German; words that other languages have too do not count."""
+        """Return True if this is in German; words that other languages share do not count."""
         return len(set(_GERMAN.findall(self._text)) - _NOT_ONLY_GERMAN) >= _FEWEST_GERMAN
 
     @cached_property
@@ -246,7 +246,7 @@ class Material:
         return calendar.find_days(normalize(self._text), self._said_on)
 
     def _occurs(self, text: str) -> bool:
-        """Return whether a text occurs as whole words: `a.py` in `src/a.py`, not in `a.pyc` nor `ba.py`."""
+        """Return True if a text occurs as whole words: `a.py` in `src/a.py`, not in `a.pyc` nor `ba.py`."""
         wanted = " ".join(_strip_token(text).split()).strip(_ENDS)
         start = self._folded_text.find(wanted) if wanted else -1
         while start >= 0:
@@ -263,7 +263,7 @@ class Material:
         return self._occurs(bare) or self._occurs(f"v{bare}")
 
     def _has_value(self, text: str) -> bool:
-        """Return whether a number occurs in another form: "1850" of "1.850", "16 GB" of "16GB", "12" of "12th"."""
+        """Return True if a number occurs in another form: "1850" of "1.850", "16 GB" of "16GB", "12" of "12th"."""
         if ordinal := _ORDINAL.fullmatch(text):
             return ordinal[1] in self._numbers
         if measure := _MEASURE.fullmatch(text):
@@ -274,7 +274,7 @@ class Material:
         return is_number and self._occurs(text.replace(".", ","))
 
     def _has_parts(self, text: str) -> bool:
-        """Return whether all words of a compound occur: "CNC-Fräse" of "die CNC, eine Fräse", "KISS/DRY"."""
+        """Return True if all words of a compound occur: "CNC-Fräse" of "die CNC, eine Fräse", "KISS/DRY"."""
         if not re.fullmatch(r"[^\W_]+(?:[-/][^\W_]+)+", text):
             return False
         parts = re.split(r"[-/]", text)
@@ -309,7 +309,7 @@ def _is_wide(char: str) -> bool:
 
 
 def _readings(written: str) -> set[str]:
-    """Return the values that a written number may have: 1.850 is 1850 and 1.85, 16:00 is 16."""
+    """Return the possible values of a written number: 1.850 is 1850 and 1.85, 16:00 is 16."""
     digits = _SEPARATORS.sub("", written)
     parts = _SEPARATORS.split(written)
     found = {written.replace(",", "."), _trim_number(written.replace(",", "."))}
@@ -321,7 +321,7 @@ def _readings(written: str) -> set[str]:
 
 
 def _list_spoken_hours(clock: str) -> set[str]:
-    """Return the hour that a clock shows in the afternoon as people say it: 6 of "18:00"."""
+    """Return the hour of an afternoon time as people say it: 6 of "18:00"."""
     found = re.fullmatch(r"(1[3-9]|2[0-3])[:.]00", clock)
     return {str(int(found[1]) - _NOON)} if found else set()
 
@@ -335,7 +335,7 @@ def _trim_number(number: str) -> str:
 def list_missing(text: str, materials: Sequence[Material]) -> list[Token]:
     """Return the tokens of `text` that none of the materials has, in order.
 
-    In German, which writes all nouns large, only what stands beside another large word is taken for a name.
+    In German, which capitalises all nouns, only a word beside another capitalised word counts as a name.
     """
     loosely = writes_nouns_large(text) or any(one.writes_nouns_large for one in materials)
     return [
@@ -346,7 +346,7 @@ def list_missing(text: str, materials: Sequence[Material]) -> list[Token]:
 
 
 def is_said(text: str, sources: Sequence[tuple[str, date]]) -> bool:
-    """Return whether sources, each with its local day, still say `text`: its exact tokens and most of its words."""
+    """Return True if sources, each with its local day, still say `text`: its exact tokens and most of its words."""
     if not sources or list_missing(text, [Material(*source) for source in sources]):
         return False
     return measure_overlap(text, "\n".join(said for said, _ in sources)) >= HELD

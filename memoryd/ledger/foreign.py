@@ -27,7 +27,7 @@ _TEXTS = re.compile(
     r"\$\(cat <<.*?\n\s*\)|<<-?\s*\\*['\"]?(\w+)\b.*?\n\s*\1\b|\$?'[^']*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL
 )
 _PARTS = re.compile(r"&&|\|\||[;|\n]")
-# Calls that print no text of other people. Any other program in the same call could print one.
+# Calls that print no text of other people. Any other program in the same call could print some.
 _PLAIN = re.compile(
     r"(?:(?:cd|rm|mkdir|sleep|true)\b|(?:head|tail|sort)(?:\s+-\w+)*(?:\s+\d?>\S+)*$|git(?:\s+-C\s+\S+)?\s+(?:remote|push"
     r"|fetch|pull|clone|add|commit|status|branch|checkout|switch|rev-parse|submodule|log\s+--oneline)\b"
@@ -44,12 +44,12 @@ _CREATES = re.compile(r"\"(?:command|cmd)\"\s*:\s*\"(?:cd [\w./~-]+ && )?gh pr c
 
 
 def find_remotes(call: str, output: str) -> set[str]:
-    """Return the remotes, as `host/account/name`, in the output of `call`; none where that may hold others' texts."""
+    """Return the remotes, as `host/account/name`, in the output of `call`; none if it may hold others' texts."""
     given = _REMOTES_COMMAND.search(call) if "git " in call or "gh " in call else None
     if given is not None:
         bare = _TEXTS.sub(" ", given[1].replace("\\n", "\n").replace('\\"', '"'))
         is_plain = _TASK.search(bare) is not None and all(_PLAIN.match(part.strip()) for part in _PARTS.split(bare))
-    else:  # it may have been cut: then only an output that is a single line tells whose it is
+    else:  # it may have been shortened: then only an output of a single line shows whose it is
         is_plain = "\n" not in output.strip() and _CREATES.search(call) is not None
     found = _SHOWN.findall(output.strip()) if is_plain else []
     return {_place(next(filter(None, one))) for one in found}
@@ -60,15 +60,15 @@ def _place(remote: str) -> str:
     return place.replace(":", "/", 1).removesuffix(".git").lower()
 
 
-ONLY_A_PAGE = "(named only by a page)"  # in the place of such a token
+ONLY_A_PAGE = "(named only by a page)"  # replaces such a token
 _REPLACED = re.compile(re.escape(ONLY_A_PAGE))
-# The code or link around a token, the rest of its word, a pipe to a shell: they make no sense without the token.
+# The code or link around a token, the rest of its word, a pipe to a shell: without the token they make no sense.
 _FRAME = re.compile(r"(`{1,3})(?!`)[^`\n]{1,600}\1|!?\[[^\]\n]{0,300}\]\([^)\n]{0,600}\)|<[^<>\s]{1,600}>")
 _SIGN = r"A-Za-z0-9_\u00c0-\u024f\u0400-\u052f@%&#=+~^$/\\"
 _AHEAD = re.compile(rf"[{_SIGN}:.?-]*+$")
 _BEHIND = re.compile(rf"(?:[{_SIGN}:.?-]*[{_SIGN}])?(?:\s*\|\s*(?:sudo\s+)?\w*sh\b)?")
 _JOINED = re.compile(r"[\s,;&|+·-]*(?:and|und|et|y|e|и|和|と)?[\s,;&|+·-]*")  # between two of them
-# Paths of the assistant's calls are the work at hand, but for what was fetched.
+# Paths in the assistant's calls belong to the work, except fetched files.
 _PATHS = re.compile(
     r"(?<![\w:/.@-])(?:\.{0,2}|~|[A-Za-z]:)[/\\][\w@.-]+(?:[/\\]+[\w@.-]+)*|\"(?:file_)?path\"\s*:\s*\"([^\"\n]+)"
 )
@@ -100,7 +100,7 @@ _TOOLS = (
     "|gh|git|go|gpg|helm|kill|kubectl|make|mv|nc|node|npm|npx|openssl|perl|pip3?|pipx|pnpm|poetry|powershell|python3?"
     "|rm|rsync|ruby|scp|sh|snap|ssh|ssh-copy-id|sudo|systemctl|tee|terraform|twine|uv|uvx|wget|yarn|zsh"
 )
-# Of those that build, test or look, only an argument that is no flag and no file of the project says more.
+# For programs that build, test or look, only an argument that is no flag and no file of the project is a name.
 _BUILDING = re.compile(r"bun|cargo|deno|git|go|make|node|npm|pip3?|pnpm|poetry|python3?|ruby|uv|yarn")
 _OWN_ARGUMENT = re.compile(
     r"-.*|\.{1,3}|\.venv|\./[\w./-]*|[\w-]+(?:/[\w.-]+)+|v?\d[\d.]*\+?|.*\{\{?.*"
@@ -124,7 +124,7 @@ _COMPOUND = re.compile(
     r"[a-z]+-(?:to|of|and|in|on|by|for|the|or|up|date)(?:-[a-z]+)*|[a-z]+-(?:only|run|level|\w+ed|\w+ing|\w+[ai]ble|\w*time)"
     r"|(?:per|post|pre|non|re|multi|sub|self|auto|cross|single|command|user|high|low|full|real|well|built)-[a-z]+"
 )
-# What shows that an outside text asks for a name: a verb of using ahead of it, a noun beside it, a line of a manifest.
+# Signs that an outside text asks for a name: a verb of use before it, a noun beside it, a line of a manifest.
 _VERBS = fold(
     r"instal\w*|npm i|add|get|dlx|npx|uvx|tap|pull|requires?|needs?|depends? on|use|run|execute|launch|load"
     r"|enable|switch to|verwende\w*|benutze\w*|nutze\w*|utilise\w*|ajoute\w*|ejecut\w*|agreg\w*|usa|использ\w*|добав\w*"
@@ -143,7 +143,7 @@ _ASKED = re.compile(
     r"|[\"']?\s*[=:]\s*[\"'][~^=v]*\d"
 )
 _IN_CODE = re.compile(r"::|\(|\.\w")
-# A plain word is a name only where it is the whole object of such a verb.
+# A plain word is a name only if it is the whole object of such a verb.
 _NAMED = re.compile(
     r"(?:install(?:iere|er|ez|a)?|instala|depends? on|require|npm i)[ \t]+"
     r"(?:-\S+[ \t]+(?:(?!-)[^\s:/]*[:/]\S*[ \t]+)?){0,4}(?:the[ \t]+)?"
@@ -173,18 +173,18 @@ def _is_wide(text: str) -> bool:
 class _Candidate(NamedTuple):
     start: int
     end: int
-    keys: tuple[str, ...]  # as written, the most particular first
+    keys: tuple[str, ...]  # as written, the most specific first
     kind: str  # address, account, command, dotted, word or plain
 
 
 class Foreign:
-    """Knows which tokens of one session are foreign."""
+    """Know which tokens of one session are foreign."""
 
     def __init__(self, turns: Sequence[StoredTurn], folder: str | None = None, addresses: Iterable[str] = ()) -> None:
         """Take one session's turns, in order; they are read when a text has a candidate.
 
-        What is called like the `folder` in which the session works is its own, and so are these `addresses`, given
-        as `host/account/name`.
+        Names of the `folder` in which the session works are its own, and so are these `addresses`, given as
+        `host/account/name`.
         """
         self._stored = turns
         name = squeeze(fold(PurePosixPath(folder).name)) if folder else ""
@@ -198,14 +198,14 @@ class Foreign:
         return tuple(dict.fromkeys(text[start:end] for start, end in self._spans(text)))
 
     def find_outside(self, text: str) -> tuple[str, ...]:
-        """Return the foreign tokens that `text` holds; the whole text where it only repeats outside text."""
+        """Return the foreign tokens of `text`; the whole text if it only repeats outside text."""
         return self.find_tokens(text) or ((text,) if self.echoes(text) else ())
 
     def echoes(self, text: str) -> bool:
         """Return True if `text` has a clause that occurs word for word in outside text, and that nobody typed.
 
-        The assistant may read an order out, and so make it seem its own, or offer it to be chosen. Fewer than three
-        words, such as a path or a name, are no clause.
+        The assistant may read an order aloud and so seem to give it, or offer it as a choice. Fewer than three words,
+        such as a path or a name, are no clause.
         """
         parts = [part for part in (text, *_CLAUSE.split(text)) if len(part.split()) >= _CLAUSE_WORDS or _is_wide(part)]
         return any(self._is_echo(squeeze(fold(part))) for part in parts)
@@ -220,14 +220,14 @@ class Foreign:
         return not self._turns[place][1] and not any(key in said for said in self._own_words)
 
     def remove_tokens(self, text: str) -> str:
-        """Return `text` with a mark in the place of each foreign token, and of the code or link around it."""
+        """Return `text` with a mark in place of each foreign token, and of the code or link around it."""
         while spans := self._spans(text):
             for start, end in reversed(_widen_spans(text, spans)):
                 text = text[:start] + ONLY_A_PAGE + text[end:]
         return text
 
     def _spans(self, text: str) -> list[tuple[int, int]]:
-        """Return where `text` holds foreign tokens, in order, none within another; what was replaced holds none."""
+        """Return the places of foreign tokens in `text`, in order, without overlaps; a replaced token has none."""
         found: list[tuple[int, int]] = []
         start = 0
         for mark in (*_REPLACED.finditer(text), None):
@@ -251,7 +251,7 @@ class Foreign:
         return is_outside and not any(_is_within(one.keys[0], own) for own in self._remotes)
 
     def _first_outside(self, name: str, key: str, kind: str) -> bool:
-        """Return True if a name first occurs outside; a word, in a place that asks for it."""
+        """Return True if a name first occurs outside; for a word, in a place that asks for it."""
         flat, starts = self._flat_text
         at = flat.find(key) if key else -1
         while at >= 0:
@@ -291,7 +291,7 @@ class Foreign:
         return {squeeze(fold(part)) for part in parts}
 
     def _is_typed(self, name: str, key: str) -> bool:
-        """Return True if the person typed a name, or a call of the assistant works on what is called so."""
+        """Return True if the person typed a name, or a call of the assistant works on a file of this name."""
         for place, turn in enumerate(self._stored):
             if _is_of(turn, Origin.USER) and key in squeeze(self._turns[place][0]):
                 if place not in self._own:
@@ -313,7 +313,7 @@ class Foreign:
 
 
 def _occurrences(text: str, name: str, key: str, *, spaced: bool) -> Iterator[tuple[int, int]]:
-    """Yield where a folded text has a name: as written, or else with other signs among its letters."""
+    """Yield the places of a name in a folded text: as written, or with other signs among its letters."""
     at = text.find(name)
     if at < 0:
         for found in re.finditer(_SEP.join(key), text):
@@ -334,7 +334,7 @@ def _is_of(turn: StoredTurn, origin: Origin) -> bool:
 
 
 def _counts(text: str, start: int, end: int, kind: str) -> bool:
-    """Return True if a place in an outside text brings a name up as what its kind says."""
+    """Return True if a place in an outside text uses a name in the way of its kind."""
     before, after = text[max(0, start - 60) : start], text[end : end + 40]
     if kind == "dotted":
         return _DOTTED.search(before) is not None
@@ -346,7 +346,7 @@ def _counts(text: str, start: int, end: int, kind: str) -> bool:
 
 
 def _candidates(text: str) -> Iterator[_Candidate]:
-    """Yield what a folded text may name."""
+    """Yield the possible names in a folded text."""
     last = 0
     for found in _ADDRESS.finditer(text):
         whole, name = found[0].rstrip(_TRAILING), found[found.lastgroup or 0].rstrip(_TRAILING)
@@ -383,7 +383,7 @@ def _words(text: str, start: int, end: int) -> Iterator[_Candidate]:
 
 
 def _places(address: str) -> Iterator[str]:
-    """Yield an address, its host and the domain of that."""
+    """Yield an address, its host and the host's domain."""
     address = address.removeprefix("www.").rstrip("/")
     yield address
     host = re.split(r"[/:?#]", address.rpartition("@")[2], maxsplit=1)[0]
@@ -403,7 +403,7 @@ def _is_within(name: str, remote: str) -> bool:
 
 
 def _widen_spans(text: str, spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the spans with what makes no sense without them; those that touch become one."""
+    """Return the spans, widened to text that makes no sense without them; spans that touch become one."""
     frames = [one.span() for one in _FRAME.finditer(text)]
     wide: list[tuple[int, int]] = []
     for first, last in spans:

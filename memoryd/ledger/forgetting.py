@@ -1,8 +1,8 @@
-"""Forgetting: which memories lose their text when one of them, or a session, is to be forgotten, and which stay.
+"""Decide which memories lose their text when one of them, or a session, is forgotten, and which stay.
 
-Forgetting a memory also erases those that became it, and those that say exactly the same. A memory that was derived
-from it, or learned from the session, stays if its other sources say it. Else it is erased too, and the memories that
-were merged into it are restored. Ended memories are treated like live ones, because their text is still stored.
+Forgetting a memory also erases its successors, and memories with the same text. A memory that was derived from it, or
+learned from the session, stays if its other sources support it. Otherwise it is erased too, and the memories that were
+merged into it are restored. Ended memories are treated like live ones, because their text is still stored.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ from memoryd.text.content import LABELS, list_stems, measure_overlap, strip_labe
 from memoryd.text.sentences import list_texts
 from memoryd.tiers.core import normalize
 
-OPERATION = "forget"  # as the audit names it
+OPERATION = "forget"  # the name in the audit
 
 NAMED = "it was named"
 BECAME = "it became what was named"
@@ -34,20 +34,20 @@ _SAYS = tuple(f"{label}: " for label in LABELS.split("|"))
 _ENDS = (".", "!", "?", ";", "…", "。")
 _AROUND = f"{''.join(_ENDS)}:,*_`\"'“”„«»‘’ "  # noqa: RUF001
 
-# Tells whether these records, or these texts of other memories, say a text.
+# Returns True if these records, or these texts of other memories, say a text.
 Grounded = Callable[[str, "Sequence[Source]", Sequence[str]], bool]
 Memories = Mapping[str, Memory]  # all of one agent, by id
 
 
 @dataclass(frozen=True, slots=True)
 class ForgetVerdict:
-    """What becomes of memories, and why, by id.
+    """Hold the outcome for memories, with reasons, by id.
 
     Attributes:
-        erased: their texts go.
-        kept: the memory as it is from now on, without what it no longer stands on.
+        erased: their texts are erased.
+        kept: the memory in its new form, without lost sources.
         restored: live again.
-        protected: which would have to go and must not; where there are any, nothing may be done.
+        protected: memories that would have to be erased but must not; if there are any, nothing may be done.
     """
 
     erased: dict[str, str] = field(default_factory=dict)
@@ -59,13 +59,13 @@ class ForgetVerdict:
 def of_memory(
     memories: Memories, memory_id: str, versions: Mapping[str, Collection[str]], grounded: Grounded
 ) -> ForgetVerdict:
-    """Return what becomes of all memories when one is forgotten.
+    """Return the outcome for all memories when one is forgotten.
 
     Args:
         memories: all of the agent, by id, live and ended.
-        memory_id: which; one of them.
-        versions: texts that memories had before, by id.
-        grounded: returns True if the remaining sources of a text say it.
+        memory_id: one of them.
+        versions: earlier texts of memories, by id.
+        grounded: returns True if the remaining sources of a text support it.
     """
     gone = {memory_id: NAMED}
     while more := {
@@ -80,7 +80,7 @@ def of_memory(
 
 
 def of_sessions(memories: Memories, sessions: Collection[str], grounded: Grounded) -> ForgetVerdict:
-    """Return what becomes of all memories when sessions are forgotten; see `of_memory`."""
+    """Return the outcome for all memories when sessions are forgotten; see `of_memory`."""
     return _verdict(memories, {}, sessions, grounded)
 
 
@@ -106,7 +106,7 @@ def _find_touched(memories: Memories, gone: Mapping[str, str], sessions: Collect
 def _find_falling(
     memories: Memories, gone: Mapping[str, str], sessions: Collection[str], grounded: Grounded
 ) -> dict[str, str]:
-    """Return memories whose remaining sources do not say them; first only those without any source left."""
+    """Return memories that their remaining sources do not support; first only those without any source."""
     ungrounded = {}
     alone = {}
     for one in _find_touched(memories, gone, sessions):
@@ -120,12 +120,12 @@ def _find_falling(
 
 
 def _strip_sources(memories: Memories, memory: Memory, gone: Mapping[str, str], sessions: Collection[str]) -> Memory:
-    """Return the memory without sources of the sessions, and without those it had only from memories that go."""
+    """Return the memory without sources of the sessions, and without sources only from erased memories."""
     parents = [one for one in memory.derived_from if one in memories and one not in gone]
     held = {source for one in parents for source in memories[one].sources}
     lost = {source for one in memory.derived_from if one in gone for source in memories[one].sources} - held
     sources = tuple(one for one in memory.sources if one.session not in sessions and one not in lost)
-    return replace(memory, sources=sources, derived_from=tuple(parents), note=None)  # it may be of what it lost
+    return replace(memory, sources=sources, derived_from=tuple(parents), note=None)  # the note may come from lost text
 
 
 def _restore_superseded(memories: Memories, gone: Mapping[str, str]) -> Iterator[Memory]:
@@ -137,12 +137,12 @@ def _restore_superseded(memories: Memories, gone: Mapping[str, str]) -> Iterator
 
 
 def without_notes(memories: Memories, verdict: ForgetVerdict, says: Callable[[str], bool]) -> ForgetVerdict:
-    """Return the verdict, with the memories that stay and whose note says what goes: they lose the note.
+    """Return the verdict; memories that stay lose their note if it says the forgotten text.
 
     Args:
-        memories: as of the verdict.
+        memories: as for the verdict.
         verdict: without these.
-        says: whether a text says what is forgotten.
+        says: returns True if a text says the forgotten one.
     """
     others = (one for one in memories.values() if one.id not in verdict.erased.keys() | verdict.restored.keys())
     noted = {one.id: replace(one, note=None) for one in others if one.note and says(one.note)}
@@ -151,7 +151,7 @@ def without_notes(memories: Memories, verdict: ForgetVerdict, says: Callable[[st
 
 
 def why_kept(was: Memory, left: Memory) -> str:
-    """Return why a memory stays that loses something."""
+    """Return why a memory stays although it loses something."""
     return NOTED if (was.sources, was.derived_from) == (left.sources, left.derived_from) else GROUNDED
 
 
@@ -159,7 +159,7 @@ def changes_of(memories: Memories, verdict: ForgetVerdict, now: str, salt: Calla
     """Return the verdict as changes of the ledger.
 
     Args:
-        memories: as of the verdict.
+        memories: as for the verdict.
         verdict: without protected ones.
         now: UTC, ISO 8601 with `Z`.
         salt: draws a new salt for each: the earlier states of all of them are erased.
@@ -172,19 +172,19 @@ def changes_of(memories: Memories, verdict: ForgetVerdict, now: str, salt: Calla
 
 
 class SectionVersion(NamedTuple):
-    """A text that a section of the profile had, and the records that were cited for it."""
+    """Hold an earlier text of a section of the profile, and its cited records."""
 
     text: str
     sources: Sequence[Source]
 
 
 def section_left(versions: Sequence[SectionVersion], sessions: Collection[str], grounded: Grounded) -> str:
-    """Return what is left of a section: sentences that came without these sessions, or that other records say.
+    """Return the rest of a section: sentences that do not come from these sessions, or that other records support.
 
     Args:
-        versions: oldest first; the last is what the section says now.
-        sessions: that are forgotten.
-        grounded: as of `of_memory`.
+        versions: oldest first; the last one is the present text.
+        sessions: the forgotten ones.
+        grounded: as for `of_memory`.
     """
     if not any(source.session in sessions for version in versions for source in version.sources):
         return versions[-1].text
@@ -227,11 +227,11 @@ def forgotten_since(text: str, forgotten: Mapping[str, str]) -> str | None:
 
 
 def buried_since(text: str, buried: Mapping[str, str]) -> str | None:
-    """Return when a text was last forgotten that holds all words of this one, in any order; None if none does.
+    """Return when a text with all words of this one, in any order, was last forgotten; None if never.
 
     Args:
-        text: that is to come in.
-        buried: texts that were forgotten on purpose and are known still, each with when that was last.
+        text: the new text.
+        buried: deliberately forgotten texts that are still known, each with its last time.
     """
     words = list_stems(text)
     near = (one for one in buried if len(words & list_stems(one)) * 2 >= len(words))
@@ -256,8 +256,8 @@ def said_anew(operations: Sequence[Operation], forgotten: Mapping[str, str]) -> 
     """Return hashes of forgotten texts for which operations cite a person's record from after the forgetting.
 
     Args:
-        operations: which cite records.
-        forgotten: hashes of what was forgotten on purpose, each with when that was last.
+        operations: with their cited records.
+        forgotten: hashes of deliberately forgotten texts, each with its last time.
     """
     found = set()
     for operation in operations:

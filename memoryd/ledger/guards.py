@@ -1,11 +1,11 @@
-"""Guards: checks that may refuse operations before they are applied, the same for every source of operations.
+"""Guard operations: checks that may refuse them before they are applied, the same for every source of operations.
 
 Some guards refuse one operation and those that depend on it: constitutional, erasure, tombstone, and the checks that a
 caller adds. Others refuse the whole run: retention, erosion, cap, accounting. Each comparison and its limit:
 
 - retention: refused when tokens left < floor * tokens at the start; exactly the floor is allowed.
 - erosion: refused when tokens lost > percent of (tokens live now + tokens lost before); exactly the percent is allowed.
-  What is lost by an end, a merge or a rewording, and for how long it counts: `erosion`.
+  `erosion` says which losses count, and for how long.
 - cap: refused when operations > max; exactly max are allowed.
 
 Only the constitutional guard refuses an edit of a person (`OWNER`, `FILE`).
@@ -43,16 +43,16 @@ from memoryd.tiers.core import normalize
 
 
 class Caller(StrEnum):
-    """The source of operations."""
+    """Name the sources of operations."""
 
     OWNER = "owner"  # a command of the person who owns the workspace
-    FILE = "file"  # an edit of the file by whoever, imported
+    FILE = "file"  # an imported edit of the file, by anybody
     TOOL = "tool"  # an agent's tool: save, update, replace
     EXTRACTION = "extraction"  # sleep and facts
     REWRITE = "rewrite"  # dream
     REFINEMENT = "refinement"
     DEDUP = "dedup"
-    JOURNAL = "journal"  # what memoryd tells the agent of what was done to its memory
+    JOURNAL = "journal"  # memoryd's reports to the agent about changes of its memory
 
 
 _OWN_HAND = frozenset({Caller.OWNER, Caller.FILE})
@@ -61,7 +61,7 @@ _BOUNDED = frozenset(Caller) - _OWN_HAND - {Caller.DEDUP}
 
 
 class Guard(StrEnum):
-    """The names of the guards, as run reports and logs show them."""
+    """Name the guards, as run reports and logs show them."""
 
     CONSTITUTIONAL = "constitutional"
     RETENTION = "retention"
@@ -72,12 +72,12 @@ class Guard(StrEnum):
     TAINT = "taint"
     TOMBSTONE = "tombstone"
     ERASURE = "erasure"
-    EDITED = "edited"  # since the decision was made
+    EDITED = "edited"  # edited since the decision
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a guard says no. Holds no text of a memory."""
+    """Hold the reason of a guard. It holds no text of a memory."""
 
     guard: Guard
     memory_ids: tuple[str, ...]
@@ -87,22 +87,22 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class RefusedOperation(Refusal):
-    """One operation is left out; the others are done."""
+    """Report that one operation is left out; the others are carried out."""
 
     operation: Operation = field(kw_only=True)
 
 
-OperationCheck = Callable[[Operation], RefusedOperation | None]  # None: it has nothing against it
+OperationCheck = Callable[[Operation], RefusedOperation | None]  # None: no objection
 
 
 @dataclass(frozen=True, slots=True)
 class RefusedRun(Refusal):
-    """Nothing of the list is done."""
+    """Report that no operation of the list is carried out."""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedOperations:
-    """What is left of the operations, in order, and what was refused."""
+    """Hold the accepted operations, in order, and the refusals."""
 
     accepted: tuple[Operation, ...]
     refusals: tuple[RefusedOperation | RefusedRun, ...] = ()
@@ -110,7 +110,7 @@ class JudgedOperations:
 
 @dataclass(frozen=True, slots=True)
 class GuardLimits:
-    """The configured limits (`guards.*`, `refine.max_mutations`)."""
+    """Hold the configured limits (`guards.*`, `refine.max_mutations`)."""
 
     retention_floor: float = 0.5  # share of the core's tokens, 0..1
     erosion_percent: float = 25  # of the core's tokens, 0..100
@@ -119,9 +119,9 @@ class GuardLimits:
 
 @dataclass(frozen=True, slots=True)
 class RefinementStart:
-    """A refinement as the guards see it.
+    """Hold the start of a refinement for the guards.
 
-    Memories that other sources add after it began, such as a promoted journal entry, do not count as left.
+    Memories that other sources add after it began, such as a promoted journal entry, do not count as remaining.
     """
 
     tokens: int  # of the live core when it began
@@ -131,24 +131,24 @@ class RefinementStart:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """All that the guards go by.
+    """Hold the input of the guards.
 
     Attributes:
-        door: the source of the operations.
-        agent_id: whose ledger it is.
-        memories: by id, as they are now: every live one, and the ended ones that operations name; where operations only
-            add, nothing can be lost and the live ones may be left out.
+        caller: the source of the operations.
+        agent_id: the agent of the ledger.
+        memories: by id, in their present state: all live ones, and the ended ones that operations name. If operations
+            only add memories, nothing can be lost, and the live ones may be left out.
         count_tokens: tokens of a text.
         limits: the configured ones.
-        begun: the refinement they are part of; None if the core is measured as it is now.
-        drops: what the core lost within the window of erosion before these operations, in order.
-        tombstones: hashes of the texts that were forgotten on purpose.
-        buried: texts that were forgotten on purpose and are still known, each with its time. A rewrite may not add
-            what one of them says in other words.
-        said_anew: hashes of texts that a person has said since.
+        begun: the refinement that they belong to; None if the present core is measured.
+        drops: the losses of the core within the time window before these operations, in order.
+        tombstones: hashes of the deliberately forgotten texts.
+        buried: deliberately forgotten texts that are still known, each with its time. A rewrite may not add one of
+            them in other words.
+        said_anew: hashes of texts that a person has repeated since.
         protected_by_agent: ids of memories that are constitutional because a refinement made them so.
-        rewrite: what a rewrite mentions; None if this is no rewrite.
-        seen: texts by id, as they were when the operations were decided; other memories may have changed.
+        rewrite: the memories that a rewrite mentions; None if this is no rewrite.
+        seen: texts by id at the time of the decision; memories may have changed since.
     """
 
     caller: Caller
@@ -176,7 +176,7 @@ def _core_texts(memories: Iterable[Memory]) -> list[str]:
 
 
 def describe_refusals(refusals: Sequence[Refusal]) -> list[dict[str, Any]]:
-    """Return refusals as run reports show them: guard, ids and numbers, never a text."""
+    """Return refusals in the form of run reports: guard, ids and numbers, never a text."""
     return [
         {"guard": str(one.guard), "memories": list(one.memory_ids), "why": one.why, "numbers": dict(one.numbers)}
         for one in refusals
@@ -184,7 +184,7 @@ def describe_refusals(refusals: Sequence[Refusal]) -> list[dict[str, Any]]:
 
 
 def judge(context: Context, operations: Sequence[Operation], checks: Sequence[OperationCheck] = ()) -> JudgedOperations:
-    """Return the operations that the guards accept, and why they refuse the others.
+    """Return the operations that the guards accept, and the reasons for refusing the others.
 
     Args:
         context: the state that the guards check against.
@@ -247,7 +247,7 @@ def _is_place(update: Update) -> bool:
 
 
 def _protection(context: Context, operation: Operation, _barred: Collection[str]) -> _Why:
-    """Refuse a change of protection, but for the owner's; a refinement may protect, and undo its own protection."""
+    """Refuse a change of protection, except by the owner; a refinement may protect, and undo its own protection."""
     if not isinstance(operation, Protect | Unprotect) or context.caller is Caller.OWNER:
         return None
     if context.caller is Caller.REFINEMENT and (
@@ -276,7 +276,7 @@ def _has_moved(context: Context, memory_id: str) -> bool:
 
 
 def _tombstone(context: Context, operation: Operation, _barred: Collection[str]) -> _Why:
-    """Refuse what was forgotten on purpose, unless a person brings it back or says it again."""
+    """Refuse a deliberately forgotten text, unless a person brings it back or repeats it."""
     if context.caller in _OWN_HAND:
         return None
     if isinstance(operation, Restore):
@@ -293,7 +293,7 @@ def _tombstone(context: Context, operation: Operation, _barred: Collection[str])
 
 
 def _heading(context: Context, operation: Operation, _barred: Collection[str]) -> _Why:
-    """Refuse a new heading of a rewrite that is more than a theme."""
+    """Refuse a new heading of a rewrite that is not a short theme."""
     if context.caller is not Caller.REWRITE or not isinstance(operation, Add | Update | Merge) or not operation.heading:
         return None
     name = normalize(operation.heading)
@@ -310,7 +310,7 @@ def _is_forgotten(context: Context, operation: Operation, text: str) -> bool:
 
 
 def _drop_dependent(accepted: Sequence[Operation], refusals: Sequence[RefusedOperation]) -> list[RefusedOperation]:
-    """Refuse what depends on refused operations: it names a memory they add, or replaces one they end."""
+    """Refuse operations that depend on refused ones: they use an added memory, or replace an ended one."""
     refused = [(one, one.operation) for one in refusals]
     unmade = {op.id: one for one, op in refused if isinstance(op, Add | Merge) and op.id is not None}
     spared = {new: one for one, op in refused if isinstance(op, Delete) for new in op.successors}
@@ -359,7 +359,7 @@ def _retention(context: Context, after: Mapping[str, Memory]) -> Iterable[Refuse
 
 
 def _find_descendants(context: Context, after: Mapping[str, Memory]) -> Iterable[Memory]:
-    """Return the memories that were there when the refinement began, and what was derived from them."""
+    """Return the memories that existed when the refinement began, and their descendants."""
     if context.begun is None:
         return after.values()
     start = context.begun.ids
@@ -368,14 +368,14 @@ def _find_descendants(context: Context, after: Mapping[str, Memory]) -> Iterable
 
 @dataclass(frozen=True, slots=True)
 class Erosion:
-    """What a list of operations does to the budget of what may be lost within 30 days; all in tokens.
+    """Hold the effect of operations on the budget for losses within 30 days; all in tokens.
 
     Attributes:
         before: lost before them.
         after: lost with them.
-        base: what the core would have without any loss.
-        budget: what may be lost of that.
-        drops: what they let go, each with the id of the memory.
+        base: the size of the core without any loss.
+        budget: the part of it that may be lost.
+        drops: their losses, each with the id of the memory.
     """
 
     before: int
@@ -386,10 +386,10 @@ class Erosion:
 
 
 def erode(context: Context, changes: Sequence[Change]) -> Erosion:
-    """Return what changes would lose of the core.
+    """Return the losses of the core through changes.
 
     Args:
-        context: what the guards go by, with all of the live core.
+        context: the input of the guards, with all of the live core.
         changes: in order.
     """
     after = _apply_changes(context, changes)
@@ -402,14 +402,14 @@ def erode(context: Context, changes: Sequence[Change]) -> Erosion:
 
 
 def fits_behind(context: Context, refused: Refusal) -> str | None:
-    """Return the time of the earlier loss that must leave the 30 days until the guard lets the refused changes pass.
+    """Return the time of the earlier loss that must leave the 30 days before the guard accepts the refused changes.
 
     Args:
-        context: what the guards went by.
+        context: the input of the guards.
         refused: by erosion.
 
     Returns:
-        UTC, ISO 8601; None where it is too much at any time.
+        UTC, ISO 8601; None if it is too much at any time.
     """
     live = _core_texts(context.memories.values())
     tokens = core_tokens(context.memories.values(), context.count_tokens)
@@ -451,5 +451,5 @@ def _list_gone(context: Context, after: Mapping[str, Memory]) -> tuple[str, ...]
 
 
 def _exact(number: float) -> Fraction:
-    # As written in the configuration: 0.1 * 30 is not 3 in binary.
+    # In the written form of the configuration: 0.1 * 30 is not 3 in binary.
     return Fraction(str(number))

@@ -1,7 +1,7 @@
-"""Lanes and classes: whose word a sentence is, and which kind of memory that word may change.
+"""Define lanes and classes: the author of a sentence, and the kinds of memories that the author may change.
 
-The lane of a sentence comes from the record's envelope, never from what the sentence says of itself (write-time origin
-binding: arXiv 2606.24322). A claim has the lowest lane among the sentences that it cites.
+The lane of a sentence comes from the fields of its record, never from the sentence itself (write-time origin binding:
+arXiv 2606.24322). A claim has the lowest lane among the sentences that it cites.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,49 +15,49 @@ from memoryd.transcripts.turn import Origin, TurnKind
 
 
 class Lane(IntEnum):
-    """Whose word a sentence is, from the lowest to the highest."""
+    """Name whose words a sentence is, from the lowest to the highest."""
 
     NONE = 0  # injected by a hook or by memoryd: no evidence
-    UNKNOWN = 1  # nobody knows who wrote it
+    UNKNOWN = 1  # the author is unknown
     OUTSIDE = 2  # tools, pages, pasted or quoted text, other people and agents
     ASSISTANT = 3
     USER = 4  # typed by the user, chosen in a dialog, or written by the file's owner
 
 
 class MemoryClass(StrEnum):
-    """What kind of statement a memory is."""
+    """Name the kinds of statements in memory."""
 
     RULE = "rule"  # an order, a preference or a promise
-    PERSON = "person"  # about the user or somebody else
-    PROJECT = "project"  # how things are: hosts, versions, state, and decisions on them
+    PERSON = "person"  # about the user or another person
+    PROJECT = "project"  # facts about the project: hosts, versions, state, and decisions about them
     LESSON = "lesson"
 
 
 _ORIGINS = {Origin.USER: Lane.USER, Origin.ASSISTANT: Lane.ASSISTANT, Origin.INJECTED: Lane.NONE}
-# As the sources of a memory name them; a line of a daily file that its owner wrote is `hand`.
+# As in the sources of a memory; a line of a daily file that its owner wrote is `hand`.
 _SOURCES = {"user": Lane.USER, "hand": Lane.USER, "assistant": Lane.ASSISTANT, "agent": Lane.ASSISTANT}
 _SOURCES |= {"unknown": Lane.UNKNOWN, "injected": Lane.NONE}
-# How earlier versions name a line of a daily file, which its owner or the agent's tools may have written.
+# The name in earlier versions for a line of a daily file by its owner or by the agent's tools.
 _SOURCES |= {"daily": Lane.ASSISTANT}
-# A label may lower the lane of a line, and never raises it.
+# A label may lower the lane of a line, but never raise it.
 _LABELS = {"assistant": Lane.ASSISTANT, "agent": Lane.ASSISTANT}
 _LABELS |= dict.fromkeys(("report", "changed", "failed"), Lane.OUTSIDE)
-FROM_ASSISTANT = "from-assistant"  # tag of a memory that stands on the assistant's word
+FROM_ASSISTANT = "from-assistant"  # tag of a memory that the assistant's words support
 _OPEN = frozenset({MemoryClass.PROJECT, MemoryClass.LESSON})
 
 
 def lane_of_turn(origin: Origin) -> Lane:
-    """Return the lane of what a turn of this origin says."""
+    """Return the lane of a turn with this origin."""
     return _ORIGINS.get(origin, Lane.OUTSIDE)
 
 
 def lane_of_source(origin: str) -> Lane:
-    """Return the lane of an origin as the sources of memories and the entries of daily files name it."""
+    """Return the lane of an origin in the sources of memories and the entries of daily files."""
     return _SOURCES.get(origin, Lane.OUTSIDE)
 
 
 def lane_of_memory(memory: Memory) -> Lane:
-    """Return the lane of a memory: the lowest of its sources, the owner's where it has none.
+    """Return the lane of a memory: the lowest of its sources, or the owner's without a source.
 
     A tag or a label may lower it.
     """
@@ -74,9 +74,10 @@ def read_label(text: str) -> Lane:
 def lanes_of_text(
     text: str, sentences: Sequence[Sentence], lane: Lane, kind: TurnKind = TurnKind.MESSAGE
 ) -> list[Lane]:
-    """Return the lane of each sentence of a text that came in a record of `lane`.
+    """Return the lane of each sentence of a text from a record of `lane`.
 
-    What a person pasted or quotes is outside, what may be pasted is unknown. A choice in a dialog is the user's whole.
+    Text that a person pasted or quotes is outside; text that may be pasted is unknown. A choice in a dialog is
+    completely the user's.
     """
     if lane is not Lane.USER or kind is TurnKind.CHOICE:
         return [lane] * len(sentences)
@@ -85,7 +86,7 @@ def lanes_of_text(
 
 
 def _get_voice_lane(sentence: Sentence, spans: Iterable[VoiceSpan]) -> Lane:
-    """Return the lane of a sentence by whose voice most of it is; a word in quotation marks does not change it."""
+    """Return the lane of a sentence by the voice of its larger part; a word in quotation marks does not change it."""
     shares = dict.fromkeys(Voice, 0)
     for one in spans:
         shares[one.voice] += max(0, min(one.end, sentence.end) - max(one.start, sentence.start))
@@ -95,8 +96,8 @@ def _get_voice_lane(sentence: Sentence, spans: Iterable[VoiceSpan]) -> Lane:
 
 
 def may_change(lane: Lane, kind: MemoryClass) -> bool:
-    """Return whether a claim of this lane may create or change a memory of this class.
+    """Return True if a claim of this lane may create or change a memory of this class.
 
-    Rules and statements about persons are the user's alone; finished work also changes what is known of the project.
+    Only the user may change rules and statements about persons. Finished work also changes facts about the project.
     """
     return lane is Lane.USER or (lane is Lane.ASSISTANT and kind in _OPEN)

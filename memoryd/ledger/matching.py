@@ -1,9 +1,9 @@
-"""Matching: which bullet of a file that somebody edited is which memory, and what the edit was.
+"""Match the bullets of an edited file with memories, and find out how each was edited.
 
-First come equal texts, wherever they stand now; then similar ones, where similarity is that of rapidfuzz's `ratio`
-(normalised Indel distance) with a little more for the same heading and the same neighbours; then parts: a bullet whose
-words all stood in one old text is a split off it, an old text whose words all stand in one new bullet was joined to it.
-What is left over was deleted, or is new.
+First, equal texts are matched, wherever they are now. Then similar texts are matched, by rapidfuzz's `ratio`
+(normalised Indel distance) with a small bonus for the same heading and the same neighbours. Then parts are matched. If
+all words of a bullet were in one old text, the bullet was split off it. If all words of an old text are in one new
+bullet, it was joined to it. The rest was deleted, or is new.
 """
 
 import re
@@ -19,12 +19,12 @@ from memoryd.ledger.projection import Standing, assign_places
 from memoryd.tiers import core
 from memoryd.tiers.core import Bullet
 
-SIMILAR = 60.0  # of 100: a text changed by less than that is the same memory in other words …
-SIMILAR_IN_PLACE = 40.0  # … and where it stands between the same neighbours, alone
+SIMILAR = 60.0  # of 100: a text with this similarity is the same memory in other words …
+SIMILAR_IN_PLACE = 40.0  # … or with this one, if it is alone between the same neighbours
 _NEIGHBOURS = 10.0
 _HEADING = 5.0
-_TRIED = 16  # most similar bullets looked at for each memory
-_PART = 0.8  # share of its words a part has in common with the whole
+_TRIED = 16  # most similar bullets that are tried for each memory
+_PART = 0.8  # a part shares this part of its words with the whole
 _PART_WORDS = 2  # fewer words do not show the source
 
 _WORD = re.compile(r"[^\W_]+")
@@ -33,7 +33,7 @@ _UNSPACED = re.compile("[\u0e00-\u0fff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
 
 @dataclass(frozen=True, slots=True)
 class PutBack:
-    """A protected memory that the edit took out or changed, and that goes back into the file."""
+    """Hold a protected memory that the edit removed or changed, and that goes back into the file."""
 
     memory_id: str
     was: str  # missing | changed
@@ -42,11 +42,11 @@ class PutBack:
 
 @dataclass(frozen=True, slots=True)
 class FileImport:
-    """What an outside edit of the file was.
+    """Describe an outside edit of the file.
 
     Attributes:
-        operations: that bring the ledger to what the file holds.
-        put_back: edits of that file, to be done besides.
+        operations: that bring the ledger to the state of the file.
+        put_back: further edits of the file itself.
     """
 
     operations: tuple[Operation, ...]
@@ -54,15 +54,15 @@ class FileImport:
 
 
 def match(old: Sequence[Memory], new: Sequence[Bullet], new_id: Callable[[], str]) -> FileImport:
-    """Return what somebody did to the file, as operations.
+    """Return the changes that somebody made to the file, as operations.
 
-    A memory keeps its id when it is moved or reworded. Of a split one the part most like it keeps the id, the others
-    are new and derive from it; of joined ones the first keeps it. A protected memory is not changed: where the file
-    lacks it or has it in other words, `put_back` says how the file gets it back.
+    A memory keeps its id when it is moved or reworded. If it was split, the most similar part keeps the id, and the
+    others are new and derive from it. If memories were joined, the first keeps its id. A protected memory is not
+    changed: if the file lacks it or has other words, `put_back` says how the file gets it back.
 
     Args:
         old: the live core memories, in file order.
-        new: the bullets of the file as it is now.
+        new: the present bullets of the file.
         new_id: draws a free id of a core memory.
     """
     pairing = _Pairing(old, new)
@@ -101,7 +101,7 @@ class _Pairing:
         self.joined_to: dict[int, int] = {}  # old → the new one it is a part of
 
     def pair(self, old: int, new: int) -> None:
-        """Note that a memory is a bullet."""
+        """Note that a bullet is this memory."""
         self.new_of[old] = new
         self.old_of[new] = old
 
@@ -204,7 +204,7 @@ def _words(text: str) -> frozenset[str]:
 
 
 def _whole_of(part: frozenset[str], wholes: dict[int, frozenset[str]]) -> int | None:
-    """Return the index of the whole that has most words of a part, the first of equals; None if none has nearly all."""
+    """Return the index of the whole with most words of a part, the first of equals; None if none has nearly all."""
     if len(part) < _PART_WORDS:
         return None
     shares = {index: len(part & whole) / len(part) for index, whole in wholes.items() if len(whole) > len(part)}

@@ -1,7 +1,7 @@
-"""A memory: one row of the ledger, with its identity, text, origin and flags. It ends, but it never goes away.
+"""Define a memory: one row of the ledger, with its identity, text, origin and flags. It ends, but is never removed.
 
-The canonical JSON of a memory is what the audit digests: keys sorted, no spaces, characters as they are. It holds a
-random `salt`, so that from the digest of a text that was erased the text cannot be guessed.
+The audit digests the canonical JSON of a memory: keys sorted, no spaces, characters not escaped. It holds a random
+`salt`, so that nobody can guess an erased text from its digest.
 """
 
 import hashlib
@@ -14,15 +14,15 @@ from typing import Any
 from memoryd.errors import StateError
 from memoryd.tiers.core import normalize
 
-_DRAWS = 1_000  # a source of ids that gives that many taken ones in a row is broken, not unlucky
+_DRAWS = 1_000  # a source that draws so many taken ids in a row is broken, not unlucky
 
 
 class MemoryKind(StrEnum):
-    """What a memory is to its agent."""
+    """Name the kinds of memories."""
 
     FACT = "fact"  # about the user, category and confidence beside it
     CORE = "core"  # a bullet of MEMORY.md
-    JOURNAL = "journal"  # a trace of what was done; no part of the core
+    JOURNAL = "journal"  # a report of changes; no part of the core
 
 
 PREFIXES = {MemoryKind.FACT: "fact_", MemoryKind.CORE: "core_", MemoryKind.JOURNAL: "jrnl_"}
@@ -30,16 +30,16 @@ ANY_PREFIX = tuple(PREFIXES.values())
 
 
 class Ending(StrEnum):
-    """How a memory ended. Only what was forgotten on purpose may not come back by itself (`TOMBSTONES`)."""
+    """Name how a memory ended. Only forgotten texts may not come back by themselves (`TOMBSTONES`)."""
 
-    DELETED = "deleted"  # by a person, a tool or a refinement that meant it
+    DELETED = "deleted"  # deliberately, by a person, a tool or a refinement
     ARCHIVED = "archived"
     SUPERSEDED = "superseded"
     MERGED = "merged"
     EVICTED = "evicted"  # ended because the store was full
     REPLACED = "replaced"  # left out of a text that replaced the whole file
     UNDONE = "undone"  # added by a run that was rolled back
-    ERASED = "erased"  # the text is gone as well, everywhere
+    ERASED = "erased"  # the text is gone everywhere, too
 
 
 TOMBSTONES = frozenset({Ending.DELETED, Ending.ERASED})
@@ -47,7 +47,7 @@ TOMBSTONES = frozenset({Ending.DELETED, Ending.ERASED})
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One record a memory stands on, and where its bytes lie."""
+    """Hold one record that supports a memory, and the place of its bytes."""
 
     session: str
     transcript: str
@@ -63,13 +63,13 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """One memory. Times are UTC, ISO 8601 with `Z`; confidence and importance lie in 0..1."""
+    """Hold one memory. Times are UTC, ISO 8601 with `Z`; confidence and importance are in 0..1."""
 
     id: str
     agent_id: str
     kind: MemoryKind
     content: str
-    content_hash: str  # `hash_of(content)`; what is left of an erased text
+    content_hash: str  # `hash_of(content)`; it remains of an erased text
     created_at: str
     updated_at: str
     salt: str  # 32 random hex digits
@@ -78,15 +78,15 @@ class Memory:
     importance: float | None = None
     tags: tuple[str, ...] = ()
     constitutional: bool = False
-    origin_at: str | None = None  # when it was said first
+    origin_at: str | None = None  # when it was first said
     deleted_at: str | None = None
     derived_from: tuple[str, ...] = ()
     sources: tuple[Source, ...] = ()
     heading: str | None = None
-    position: int | None = None  # larger is further down the file; only the order means something
+    position: int | None = None  # larger is further down the file; only the order has a meaning
     ended_as: Ending | None = None
-    successors: tuple[str, ...] = ()  # ids of what says it now
-    note: str | None = None  # what a quotation answers, where and when it was said; no part of the text
+    successors: tuple[str, ...] = ()  # ids of the memories that replace it
+    note: str | None = None  # the question that a quotation answers, where and when it was said; no part of the text
     lost: int | None = None  # tokens that count as lost by its end, or by its last rewording; None: they are measured
 
     @property
@@ -98,11 +98,11 @@ _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=
 _LISTS = frozenset({"tags", "derived_from", "successors"})
 _FIELDS = frozenset(field.name for field in fields(Memory))
 _OF_SOURCE = tuple(field.name for field in fields(Source))[:-2]  # all but the two that may be missing
-_LATER = ("note", "lost")  # fields that states of earlier versions do not have: left out where they say nothing
+_LATER = ("note", "lost")  # fields that states of earlier versions lack: left out if they are empty
 
 
 def hash_of(content: str) -> str:
-    """Return the hex sha256 of the normalised text: equal for texts that say the same letter by letter."""
+    """Return the hex sha256 of the normalised text: equal for texts with the same letters."""
     return hashlib.sha256(normalize(content).encode()).hexdigest()
 
 
@@ -142,9 +142,9 @@ def reword(memory: Memory, content: str) -> Memory:
 
 
 def erase(memory: Memory, now: str, salt: str) -> Memory:
-    """Return what is left of an erased memory: identity, dates, and the hash that keeps it forgotten.
+    """Return the rest of an erased memory: identity, dates, and the hash that keeps it forgotten.
 
-    The salt is another one: with the old it could be tried out whether an old digest is that of a guessed text.
+    It gets a new salt. With the old one, a guessed text could be compared with an old digest.
     """
     return replace(
         memory,
@@ -170,7 +170,7 @@ def dump_canonical(value: Any) -> str:
 
 
 def to_json(memory: Memory) -> str:
-    """Return the canonical state of a memory, as the audit digests and stores it."""
+    """Return the canonical state of a memory, in the form that the audit digests and stores."""
     # Not dataclasses.asdict, which copies deeply and takes four times as long.
     values = {name: getattr(memory, name) for name in _FIELDS}
     for name in _LATER:
@@ -226,5 +226,5 @@ def sources_from_json(text: str) -> tuple[Source, ...]:
 
 
 def sources_to_json(sources: Iterable[Source]) -> str:
-    """Return sources as the `sources` column of the memory table holds them."""
+    """Return sources in the form of the `sources` column of the memory table."""
     return dump_canonical([asdict(source) for source in sources])

@@ -1,6 +1,6 @@
-"""Operations: the only ways a ledger changes, each by memory id, and what they do to it.
+"""Define operations: the only ways in which a ledger changes, each by memory id, and their effects.
 
-Nothing is ever removed: an ended memory keeps its row, when and how it ended, and what says it now.
+Nothing is ever removed: an ended memory keeps its row, with the time and the kind of its end, and its successors.
 """
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ from memoryd.ledger.memory import (
 
 
 class Disposition(StrEnum):
-    """What became of an earlier memory in a rewrite: exactly one of these."""
+    """Name the outcome of an earlier memory in a rewrite: exactly one of these."""
 
     KEPT = "kept"
     REWORDED = "reworded"
@@ -35,9 +35,9 @@ class Disposition(StrEnum):
 
 
 class OperationError(MemorydError):
-    """An operation that cannot be done to this ledger; nothing of its list was done.
+    """Report an operation that cannot be applied to this ledger; nothing of its list was applied.
 
-    `memory_ids` are those it fails for.
+    `memory_ids` are those that it fails for.
     """
 
     code = "operation"
@@ -49,7 +49,7 @@ class OperationError(MemorydError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Values:
-    """What an operation may give a memory besides its text; None leaves it as it is, or as it is by default."""
+    """Hold the values besides the text that an operation may set; None leaves a value as it is."""
 
     cites: tuple[Source, ...] = ()
     category: str | None = None
@@ -61,7 +61,7 @@ class _Values:
     note: str | None = None
 
     def list_given(self) -> dict[str, Any]:
-        """Return what is given, by name, as it is stored."""
+        """Return the given values, by name, in their stored form."""
         values = {name: getattr(self, name) for name in _PLAIN if getattr(self, name) is not None}
         values |= {name: _storable(value) for name, value in values.items() if isinstance(value, str)}
         return values if self.tags is None else values | {"tags": unite_groups(map(_storable, self.tags))}
@@ -72,39 +72,39 @@ _PLAIN = ("category", "confidence", "importance", "heading", "position", "note")
 
 @dataclass(frozen=True, slots=True)
 class Add(_Values):
-    """A new memory. With `id` given ahead, other operations of the list can name it."""
+    """Add a memory. If `id` is given, other operations of the list can name it."""
 
     kind: MemoryKind
     content: str
     _: KW_ONLY
     tags: tuple[str, ...] | None = ()
-    origin_at: str | None = None  # default: the latest time of what it cites
+    origin_at: str | None = None  # default: the latest time of its citations
     derived_from: tuple[str, ...] = ()
     id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Update(_Values):
-    """Other values for a live memory; None leaves a value as it is, what is cited is added to its sources.
+    """Change the values of a live memory; None leaves a value as it is, and citations are added to its sources.
 
-    The note of a text goes with the text: another one has the note given, or none. `lost` are the tokens that count as
-    lost by another text, where a second reader has said what is lost; else they are measured.
+    The note belongs to the text: a new text has the given note, or none. `lost` are the tokens that a second reader
+    counts as lost by the new text; without a reader they are measured.
     """
 
     id: str
     content: str | None = None
     _: KW_ONLY
-    derived_from: tuple[str, ...] = ()  # added to what it derives from
+    derived_from: tuple[str, ...] = ()  # added to the memories that it derives from
     origin_at: str | None = None  # when the new text was said
     lost: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Merge(_Values):
-    """One new memory for two or more of one kind; values not given are taken from them.
+    """Merge two or more memories of one kind into a new one; values not given are taken from them.
 
-    `lost` holds, by id, the tokens that count as lost by the end of a memory, where a second reader has said what is
-    lost; that of any other memory is measured.
+    `lost` holds, by id, the tokens that a second reader counts as lost by the end of a memory. Those of any other
+    memory are measured.
     """
 
     ids: tuple[str, ...]
@@ -116,7 +116,7 @@ class Merge(_Values):
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """The end of a memory. What supersedes it must be named; erasing also ends the text, of an ended memory too."""
+    """End a memory. Its successors must be named; erasing also removes the text, also of an ended memory."""
 
     id: str
     ended_as: Ending = Ending.DELETED
@@ -125,7 +125,7 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Protect:
-    """Make a memory constitutional: no job, tool or file edit changes it any more."""
+    """Make a memory constitutional: from now on no job, tool or file edit changes it."""
 
     id: str
 
@@ -149,7 +149,7 @@ Operation = Add | Update | Merge | Delete | Protect | Unprotect | Restore
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One memory before and after an operation; the new state is what the row holds from now on."""
+    """Hold one memory before and after an operation; the row holds the new state."""
 
     operation: str  # add | update | merge | delete | protect | unprotect | restore
     memory_id: str
@@ -165,12 +165,12 @@ def ids_of(operation: Operation) -> tuple[str, ...]:
 
 
 def text_of(operation: Operation) -> str | None:
-    """Return the text that an operation brings in; None if it brings none."""
+    """Return the text that an operation adds; None if it adds none."""
     return operation.content if isinstance(operation, Add | Update | Merge) else None
 
 
 def texts_of(operation: Operation) -> tuple[str, ...]:
-    """Return all texts that an operation brings in, its note among them."""
+    """Return all texts that an operation adds, with its note."""
     if not isinstance(operation, Add | Update | Merge):
         return ()
     return tuple(text for text in (operation.content, operation.note) if text is not None)
@@ -193,11 +193,11 @@ def apply(
         agent_id: whose ledger it is.
         now: UTC, ISO 8601 with `Z`.
         new_hex: draws eight random hex digits.
-        taken: ids besides those of `memories` that are given already.
+        taken: further ids that are already used.
 
     Raises:
-        OperationError: an operation cannot be done: it names an id that is unknown, ended (or, to be restored, is
-            not), another agent's, less than two to merge, a text that is blank, a successor that is not there.
+        OperationError: an operation cannot be applied: an id is unknown, ended (or, for a restore, live) or another
+            agent's, a merge has fewer than two, a text is blank, or a successor does not exist.
     """
     ledger = _Ledger(dict(memories), agent_id, now, new_hex, taken)
     changes = [change for operation in operations for change in ledger.changes(operation)]
@@ -208,7 +208,7 @@ def apply(
 
 @dataclass(frozen=True, slots=True)
 class _Ledger:
-    """The ledger between two operations of one list."""
+    """Hold the ledger between two operations of one list."""
 
     memories: dict[str, Memory]
     agent_id: str
@@ -361,7 +361,7 @@ class _Ledger:
 
 @dataclass(frozen=True, slots=True)
 class Either:
-    """What is in one of two."""
+    """Represent a state that may be in either of two places."""
 
     one: Container[str]
     other: Container[str]

@@ -43,21 +43,21 @@ _MOST = 100_000  # facts of one file
 
 
 class MalformedError(MemorydError):
-    """The file is not what it should be; nothing of it was taken."""
+    """Report that the file has another structure; nothing of it was imported."""
 
     code = "malformed"
 
 
 @dataclass(frozen=True, slots=True)
 class FactFile:
-    """What a file holds."""
+    """Hold the content of a file."""
 
     facts: tuple[NewFact, ...]
     profile: dict[ProfileSection, ProfileEntry]
 
 
 def dump(facts: Iterable[Fact], profile: Mapping[ProfileSection, ProfileEntry]) -> str:
-    """Return the facts and the profile in memoryd's own shape; `load` gives them back."""
+    """Return the facts and the profile in memoryd's own format; `load` reads it."""
     sections = {section.value: _entry(profile[section]) for section in ProfileSection if section in profile}
     return _text({"format": FORMAT, "version": _VERSION, "profile": sections, "facts": [_fact(one) for one in facts]})
 
@@ -73,14 +73,14 @@ def dump_deerflow(facts: Iterable[Fact], profile: Mapping[ProfileSection, Profil
 
 
 def load(text: str, where: str = "") -> FactFile:
-    """Return what a file of either shape holds; a bare list of facts is taken as well.
+    """Return the content of a file in either format; a bare list of facts is accepted as well.
 
     Args:
         text: of the file.
         where: its name, for the error.
 
     Raises:
-        MalformedError: it is no JSON, no such shape, or anything in it is not what it should be.
+        MalformedError: it is no JSON, has no such format, or holds an invalid value.
     """
     try:
         value = json.loads(text.removeprefix("\ufeff"), parse_constant=_no_constant)
@@ -140,7 +140,7 @@ def _parse_fact(value: Any, at: str) -> NewFact:
 
 
 def _time(value: Any, at: str) -> str | None:
-    """Return a time as UTC with Z; one without a zone is taken as UTC. None where there is none."""
+    """Return a time as UTC with Z; a time without a zone counts as UTC. None without a time."""
     if value is None or value == "":
         return None
     try:

@@ -1,4 +1,4 @@
-"""The profile: six short sections of prose on who the user is and what is going on, kept beside the facts."""
+"""Hold the profile: six short sections of prose about the user and the user's present situation, beside the facts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from memoryd.text.neutral import neutralize
 
 
 class ProfileSection(StrEnum):
-    """The sections, in the order in which they are rendered."""
+    """Name the sections, in the order in which they are rendered."""
 
     WORK = "work"
     PERSONAL = "personal"
@@ -18,9 +18,9 @@ class ProfileSection(StrEnum):
     BACKGROUND = "background"
 
 
-# What passes on its own; the others tell of what stays true.
+# Sections about temporary things; the others are about lasting ones.
 PASSING = frozenset({ProfileSection.TOP_OF_MIND, ProfileSection.RECENT})
-LONGEST = 1000  # characters of a section; beyond, its oldest sentences go
+LONGEST = 1000  # characters of a section; if it is longer, its oldest sentences are dropped
 
 _TITLES = {
     "User Context:": (
@@ -38,14 +38,14 @@ _TITLES = {
 
 @dataclass(frozen=True, slots=True)
 class ProfileEntry:
-    """The text of one section."""
+    """Hold the text of one section."""
 
     text: str
     updated_at: str  # UTC, ISO 8601 with Z
 
 
 def render(profile: Mapping[ProfileSection, ProfileEntry]) -> list[str]:
-    """Return the lines of the profile as an agent is given it: titles and sections without text are left out.
+    """Return the lines of the profile for an agent; titles and sections without text are left out.
 
     Each text is one line that cannot close the block around it or forge a heading, list or tag.
     """

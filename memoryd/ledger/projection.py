@@ -1,4 +1,4 @@
-"""Projection: changes of the ledger as edits of `MEMORY.md`, so that no other part of the file moves."""
+"""Turn changes of the ledger into edits of `MEMORY.md`, so that no other part of the file moves."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,7 @@ from memoryd.tiers import core
 
 
 class StandingMemory(NamedTuple):
-    """A live core memory as far as its place in the file goes."""
+    """Hold a live core memory with the values that decide its place in the file."""
 
     id: str
     content: str
@@ -53,7 +53,7 @@ def edits_of(order: Sequence[Standing], changes: Iterable[Change]) -> list[core.
 
 
 def _find_place(order: Sequence[Standing], last: dict[str, Memory], memory: Memory) -> int | None:
-    """Return the place of the bullet before which a memory goes, the next one that stays; None for the end."""
+    """Return the place of the next bullet that stays, before which a memory goes; None for the end."""
     if memory.position is None:
         return None
     for place, other in enumerate(order):
@@ -74,7 +74,7 @@ def assign_places(numbers: Sequence[int | None]) -> list[int]:
     """Return strictly growing numbers for memories in file order; as many as possible keep their number.
 
     Args:
-        numbers: what each has now, None for a new one.
+        numbers: the present number of each, None for a new one.
     """
     kept = _find_longest(numbers)
     found: list[int | None] = [None] * len(numbers)

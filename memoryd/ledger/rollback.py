@@ -1,11 +1,13 @@
-"""Rolling back: the states to restore, and the changes that prevent it.
+"""Plan a rollback: the states to restore, and the changes that prevent it.
 
-A plan looks at each thing a run changed (memories, watermarks, files) at three times: before the run, after it, now.
-Where now is as after, it goes back to as before. Where a later run changed a memory, both cannot be had: that is a
-conflict, and nothing is rolled back. A memory that the run added does not vanish; it ends as `undone`.
+A plan compares each object that a run changed (memories, watermarks, files) at three times: before the run, after it,
+and now. If the present state is the state after the run, the object returns to the state before it. If a later run
+changed a memory, both changes cannot hold: this is a conflict, and nothing is rolled back. A memory that the run added
+does not vanish; it ends as `undone`.
 
-A rollback is a run of its own, audited like any other; the fact itself is the state of `run:ID`, and goes back when the
-rollback is rolled back. What was forgotten since stays forgotten, whatever is taken back.
+A rollback is a separate run, audited like any other. The rollback itself is recorded as the state of `run:ID`, which
+returns to its old value when the rollback is rolled back. Text that was forgotten since stays forgotten in any
+rollback.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -15,19 +17,19 @@ from memoryd.errors import NotFoundError, RefusedError
 from memoryd.ledger import audit, forgetting
 from memoryd.ledger.memory import Ending, from_json, to_json
 
-OPERATION = "rollback"  # as the audit names it
+OPERATION = "rollback"  # the name in the audit
 
 _TELLS_MORE = "run memoryd job show to see it without its text"
 _MOVING = (audit.WATERMARK, audit.FILE)
-# An access that was used, a refusal and a forgotten session cannot be undone.
+# A used access, a refusal and a forgotten session cannot be undone.
 _STAYS = (audit.ACCESS, audit.GRANT, audit.SESSION)
 _NO_MEMORY = (*_MOVING, *_STAYS, audit.RUN, audit.PROPOSAL, audit.PROFILE)
-StateTexts = Callable[[str], str | None]  # gives the state of a digest; None where it is erased
+StateTexts = Callable[[str], str | None]  # returns the state of a digest; None if it is erased
 
 
 @dataclass(frozen=True, slots=True)
 class RollbackStep:
-    """One thing back to another state. States are canonical JSON; None where there is no such thing."""
+    """Return one object to another state. States are canonical JSON; None if there is no such object."""
 
     memory_id: str
     before: str | None
@@ -36,12 +38,12 @@ class RollbackStep:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """A memory that cannot go back.
+    """Report a memory that cannot return to its old state.
 
     Attributes:
-        memory_id: which.
-        why: `changed` by later runs, `needed` by later runs as what says an ended memory now, or its text is `erased`.
-        later: (audit id, run id) of the entries in the way.
+        memory_id: of the memory.
+        why: `changed` by later runs, `needed` by later runs as the successor of an ended memory, or `erased`.
+        later: (audit id, run id) of the entries that prevent it.
     """
 
     memory_id: str
@@ -51,14 +53,15 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class RollbackPlan:
-    """What a rollback does.
+    """Hold the effects of a rollback.
 
     Attributes:
-        steps: in the order to be done and audited; none where it is done already.
-        conflicts: where there is one, nothing may be done.
-        stayed: watermarks and files that later runs moved on: the watermark stays, so that nothing is consumed
-            twice; of the file only what belongs to the memories of the steps goes back. Behind an entry of the audit
-            also what was forgotten since.
+        steps: in the order of execution and audit; none if it is already done.
+        conflicts: if there is one, nothing may be done.
+        stayed: watermarks and files that later runs changed. Such a watermark stays, so that nothing is processed
+            twice.
+            In such a file, only the bullets of the steps are reverted. For a rollback to an entry, it also names
+            text that was forgotten since.
         already: the run was rolled back before.
     """
 
@@ -68,7 +71,7 @@ class RollbackPlan:
     already: bool = False
 
     def check(self) -> None:
-        """Let only a plan without conflicts pass.
+        """Raise an error for a plan with conflicts.
 
         Raises:
             RefusedError: names each memory in conflict and the later runs.
@@ -83,13 +86,13 @@ class RollbackPlan:
 
 @dataclass(slots=True)
 class _Trace:
-    """What entries did to one thing. Digests; the run's own entries and others'."""
+    """Hold the effect of entries on one object, as digests: the run's own entries and others'."""
 
-    before: str | None  # ahead of the first entry that is to be undone
-    after: str | None  # behind the last of those
+    before: str | None  # before the first entry to revert
+    after: str | None  # after the last of those
     now: str | None
-    between: list[tuple[int, str | None]] = field(default_factory=list)  # others', among the run's own
-    later: list[tuple[int, str | None]] = field(default_factory=list)  # others', behind them
+    between: list[tuple[int, str | None]] = field(default_factory=list)  # others', between the run's own
+    later: list[tuple[int, str | None]] = field(default_factory=list)  # others', after them
 
 
 def later_ones(later: Iterable[tuple[int, str | None]]) -> str:
@@ -105,15 +108,15 @@ def plan(
     now: str,
     only: Collection[int] | None = None,
 ) -> RollbackPlan:
-    """Return how to undo all that one run did, or some of it.
+    """Return how to undo all changes of one run, or some of them.
 
     Args:
         entries: all of the run's agent, by id.
-        texts: gives the state of a digest; None where it is erased.
+        texts: returns the state of a digest; None if it is erased.
         run_id: the run; it may itself be a rollback.
         now: UTC, ISO 8601 with `Z`.
-        only: numbers of the entries that are to be taken back; all by default. The run does not count as rolled back
-            then, and what it did later counts as later.
+        only: numbers of the entries to revert; all by default. With it, the run does not count as rolled back, and its
+            later changes count as later.
 
     Raises:
         NotFoundError: the run changed nothing that was audited.
@@ -146,9 +149,9 @@ def operation_of(
 
     Args:
         entries: all of the run's agent, by id.
-        texts: gives the state of a digest; None where it is erased.
+        texts: returns the state of a digest; None if it is erased.
         run_id: the run.
-        memory_id: the memory, or what was made of it.
+        memory_id: the memory, or the result of its merge.
 
     Raises:
         NotFoundError: the run has not changed this memory.
@@ -176,7 +179,7 @@ BACK, OUT, AS_BEFORE, REWORDED = "brought back", "taken out", "as before", "text
 
 
 def describe_outcome(before: str | None, after: str | None) -> str:
-    """Return what a rollback does to a memory, in words for people; states are as those of a `RollbackStep`."""
+    """Return the effect of a rollback on a memory, in words for people; states are as in a `RollbackStep`."""
     was, is_now = (None if one is None else from_json(one) for one in (before, after))
     if is_now is None or not is_now.is_live:
         return OUT if was is not None and was.is_live else AS_BEFORE
@@ -188,7 +191,8 @@ def describe_outcome(before: str | None, after: str | None) -> str:
 def last_of_change(entries: Iterable[audit.AuditEntry], audit_id: int) -> int:
     """Return the id of the last entry that was written together with this one: half a change was never a state.
 
-    A run's entries are written at once; so are those of an edit by hand, which has no run and ends with the file's.
+    A run's entries are written at once. So are those of an edit by hand, which has no run and ends with the file's
+    entry.
     """
     last: audit.AuditEntry | None = None
     for entry in entries:
@@ -208,12 +212,12 @@ def _is_one_edit(entry: audit.AuditEntry, following: audit.AuditEntry) -> bool:
 def plan_to(entries: Sequence[audit.AuditEntry], texts: StateTexts, *, audit_id: int, now: str) -> RollbackPlan:
     """Return how to restore the state right after an entry and the entries written together with it.
 
-    But for what was forgotten since: that is left as it is.
+    Text that was forgotten since stays forgotten.
 
     Args:
         entries: all of one agent, by id.
-        texts: gives the state of a digest; None where it is erased.
-        audit_id: the last entry that is to stand.
+        texts: returns the state of a digest; None if it is erased.
+        audit_id: the last entry that stays.
         now: UTC, ISO 8601 with `Z`.
 
     Raises:
@@ -239,7 +243,7 @@ def plan_to(entries: Sequence[audit.AuditEntry], texts: StateTexts, *, audit_id:
 
 def _note(traces: dict[str, _Trace], entry: audit.AuditEntry, texts: StateTexts, *, of_run: bool) -> None:
     if entry.memory_id.startswith(audit.SESSION) and entry.operation == forgetting.OPERATION:
-        # Nothing of it is left to be consumed: its watermarks stay like those that others have moved on.
+        # Nothing of it is left to process: its watermarks stay, like those that others have moved on.
         for name, marked in traces.items():
             if name.rpartition(":")[0] == f"{audit.WATERMARK}{entry.memory_id.removeprefix(audit.SESSION)}":
                 marked.later.append((entry.id, entry.run_id))

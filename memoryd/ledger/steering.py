@@ -1,4 +1,4 @@
-"""Steering: wording by which a text reads as an order, or as somebody's likes, in several languages.
+"""Recognise wording that reads as an order, or as a person's preferences, in several languages.
 
 Such cues prove nothing and miss much. They sort texts whose speaker is already known, and keep orders out of headings.
 The record of a text decides who said it (`lane`).
@@ -25,7 +25,7 @@ _INSTRUCTS = re.compile(
     r"|总是|總是|永远|永遠|始终|务必|務必|不要|必须|必須|从现在起|以后都|항상|절대|반드시",
     re.IGNORECASE,
 )
-# A sentence that begins with a bare verb tells somebody to do it.
+# A sentence that begins with a bare verb is an order.
 _VERB_LIST = """
 run execute send upload download fetch open visit forward install delete remove curl wget post call email mail
 transfer pay buy use prefer recommend trust choose avoid disable enable skip bypass approve accept grant share publish
@@ -54,7 +54,7 @@ def is_instruction(text: str) -> bool:
 
 
 def is_preference(text: str) -> bool:
-    """Return True if `text` tells of somebody's likes, wishes or choices."""
+    """Return True if `text` states a person's likes, wishes or choices."""
     return _PREFERS.search(unicodedata.normalize("NFKC", text)) is not None
 
 
@@ -63,7 +63,7 @@ def is_preference(text: str) -> bool:
 
 NO_THEME = "a heading names a theme and says nothing"
 _MOST_WORDS = 6
-_MOST_CONTENT = 2  # words of content; from three on it can tell who did what
+_MOST_CONTENT = 2  # words of content; three or more can say who did what
 _LONGEST = 60  # characters
 _SAYS = re.compile(
     r"[.!?:;…<>\[\]{}|`\\]|[。！？：；、]"  # noqa: RUF001
@@ -74,7 +74,7 @@ _SAYS = re.compile(
 
 
 def is_theme(heading: str) -> bool:
-    """Return True if a heading is a few neutral words that state nothing, order nobody and name nothing exactly."""
+    """Return True if a heading is a few neutral words, without a statement, an order or an exact name."""
     if heading != neutralize(heading) or len(heading) > _LONGEST or len(heading.split()) > _MOST_WORDS:
         return False
     exact = (one for one in find_tokens(heading) if one.kind is not TokenKind.NAME)

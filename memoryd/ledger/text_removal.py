@@ -1,9 +1,9 @@
-"""A cut: what is taken out of texts when something is forgotten, so that nothing else of them changes.
+"""Remove forgotten text from other texts, so that nothing else of them changes.
 
-A forgotten text is found however its words are cased and spaced, where it stands alone or in the middle of a longer
-one, and where a long one was shortened, but not inside a word. What is too short to mean one thing only (`uses Vim`) is
-found only where it is a whole line, bullet or sentence. Who said it (`User: …`) makes no difference. A line with
-nothing left goes; in the middle of a longer one `[forgotten]` says that something was there.
+A forgotten text is found with any case and spacing, alone or inside a longer text, and also if a long one was
+shortened, but not inside a word. A text that is too short to be unique (`uses Vim`) is found only as a whole line,
+bullet or sentence. The speaker's label (`User: …`) makes no difference. A line with nothing left is removed. In the
+middle of a longer line, `[forgotten]` marks the gap.
 """
 
 import re
@@ -25,15 +25,15 @@ from memoryd.text.sentences import split
 from memoryd.tiers import core, daily
 
 MARK = "[forgotten]"
-_FEWEST_WORDS = 4  # of a text that is looked for inside lines; fewer say many things
+_FEWEST_WORDS = 4  # of a text that is searched inside lines; shorter texts are ambiguous
 _FEWEST_WIDE = 5  # characters of one in a script without spaces
 _LABEL = rf"(?:\b(?:{LABELS}):\s+)"
 _LABELLED = re.compile(rf"{_LABEL}(?=\S)", re.IGNORECASE)
 _BEFORE = re.compile(rf"{_LABEL}\Z", re.IGNORECASE)
-_FARTHEST = 80  # characters that may precede the text of a line
+_FARTHEST = 80  # characters that may come before the text of a line
 _LEAST_SHORTENED = 80  # characters of a text that may be shortened anywhere
-_START = 40  # of its characters are looked for
-_MOST_SHORTENED = 400  # are left of one, and some more
+_START = 40  # characters of its beginning that are searched
+_MOST_SHORTENED = 400  # most characters of a shortened text, and a few more
 _SHORTENED = re.compile(r"[ \t]*(?:\u2026|\.\.\.)")
 _LEAD = r"^[ \t>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(?:\[[ xX]\][ \t]+)?(?:\*\*[^*\n]{1,30}\*\*:?[ \t]+)?"
 _LINE_BEGINS = re.compile(rf"{_LEAD}{_LABEL}?\Z", re.IGNORECASE | re.MULTILINE)
@@ -44,25 +44,25 @@ _EMPTY = re.compile(
     r"^[ \t]*(?:[-*+][ \t]+)?(?:\[forgotten\][ \t.,;:!?\u3002\uff01\uff1f]*)+(?:\(asked: .*\))?(?:\r?\n|\Z)",
     re.MULTILINE,
 )
-# What `neutral` and typography make of a sign is that sign.
+# Characters that `neutral` and typography write for a sign count as that sign.
 _ALIKE = str.maketrans({
     "\u2039": "<", "\u203a": ">", "\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "\u201e": '"', "(": "[",
 })  # fmt: skip
 
 
 class _Where(IntEnum):
-    """Where a text is looked for."""
+    """Name the places where a text is searched."""
 
-    LINE = 1  # where it is all that a line or bullet says
-    SENTENCE = 2  # or all that a sentence says
+    LINE = 1  # as the whole of a line or bullet
+    SENTENCE = 2  # or as the whole of a sentence
     INSIDE = 3  # anywhere but inside a word
 
 
-_Hit = tuple[int, int, _Where]  # a span, and where its text is looked for
+_Hit = tuple[int, int, _Where]  # a span, and the place of its text
 
 
 class AppendedBlock(NamedTuple):
-    """What a run appended to a daily file, by its hash."""
+    """Hold the hash of a block that a run appended to a daily file."""
 
     path: str  # relative to the workspace
     sha256: str
@@ -71,15 +71,15 @@ class AppendedBlock(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TextRemoval:
-    """What is forgotten.
+    """Describe the texts to remove.
 
     Attributes:
-        texts: as they were kept, none of them blank; looked for inside longer ones.
-        blocks: of daily files, as a whole.
-        others: blocks that say what they say for another reason: in them no text is looked for.
-        lines: texts that go where they are all that a line or bullet says: who quotes them has written a text of
-            their own. Only in what is left of `blocks` they are looked for as `texts` are.
-        spared: texts that stay, with whatever of the forgotten ones they say.
+        texts: in their stored form, none of them blank; also searched inside longer texts.
+        blocks: of daily files, removed as a whole.
+        others: blocks with the same text for another reason: they are not searched.
+        lines: removed if they are the whole of a line or bullet, because a person who quotes them has written a new
+            text. Only in the rest of `blocks` they are searched like `texts`.
+        spared: texts that stay, with any forgotten text in them.
     """
 
     texts: tuple[str, ...] = ()
@@ -93,11 +93,11 @@ class TextRemoval:
         return next(_spans(self, text), None) is not None
 
     def equals(self, text: str) -> bool:
-        """Return True if `text` is a forgotten text and nothing else."""
+        """Return True if `text` is exactly a forgotten text."""
         return _strip_text(text) in _build_search(self).keys
 
     def of_text(self, text: str) -> str:
-        """Return `text` without what is forgotten."""
+        """Return `text` without forgotten text."""
         kept: list[str] = []
         end = 0
         for first, last in _spans(self, text):
@@ -106,7 +106,7 @@ class TextRemoval:
         return _EMPTY.sub("", "".join((*kept, text[end:]))) if kept else text
 
     def of_core(self, data: bytes) -> bytes:
-        """Return `MEMORY.md` without what is forgotten. A bullet goes if it says nothing else; text below it stays."""
+        """Return `MEMORY.md` without forgotten text. A bullet with nothing else goes; text below it stays."""
         file = core.parse(data)
         going = [
             core.Remove(bullet.position)
@@ -116,7 +116,7 @@ class TextRemoval:
         return self._of_bytes(core.edit(file, going) if going else data)
 
     def of_daily(self, path: str, data: bytes) -> bytes:
-        """Return a daily file without what is forgotten; an emptied block goes with its heading."""
+        """Return a daily file without forgotten text; an emptied block is removed with its heading."""
         new = data
         for block in self.blocks:
             at = daily.find_block(new, block.sha256, block.size) if block.path == path else None
@@ -128,7 +128,7 @@ class TextRemoval:
         return new if cut == new else _without_empty(new, cut)
 
     def of_part(self, path: str, data: bytes) -> bytes:
-        """Return a part of a daily file without what is forgotten; the blocks in `others` stay."""
+        """Return a part of a daily file without forgotten text; the blocks in `others` stay."""
         if self._of_bytes(data) == data:
             return data
         parts = _split_spans(data, self._spans(path, data))
@@ -152,7 +152,7 @@ class TextRemoval:
         return sorted((first, last) for _, first, last in sorted(found)[:missing])
 
     def list_edited_lines(self, path: str, data: bytes) -> list[str]:
-        """Return the lines of changed `blocks` that are left in a daily file."""
+        """Return the lines of changed `blocks` that are still in a daily file."""
         left = b"".join(data[first:last] for first, last in self._find_remains(path, data, data))
         bodies = (block.body for block in daily.parse(left).blocks)
         return [line.removeprefix("- ").strip() for body in bodies for line in body.splitlines() if line.strip()]
@@ -167,12 +167,12 @@ class TextRemoval:
         return self.of_text(text).encode("utf-8", "surrogateescape")
 
     def row(self) -> dict[str, Any]:
-        """Return the cut as the row of an intent holds it."""
+        """Return it in the form of an intent's row."""
         return asdict(self)
 
 
 def _split_spans(data: bytes, spans: Iterable[tuple[int, int]]) -> Iterator[tuple[bytes, bool]]:
-    """Yield the parts of bytes in order, and for each whether it is one of the spans."""
+    """Yield the parts of bytes in order, each with whether it is one of the spans."""
     end = 0
     for first, last in spans:
         yield data[end:first], False
@@ -182,7 +182,7 @@ def _split_spans(data: bytes, spans: Iterable[tuple[int, int]]) -> Iterator[tupl
 
 
 def cut_of_row(row: Mapping[str, Any]) -> TextRemoval:
-    """Return the cut from which `Cut.row` was made."""
+    """Return the removal from which `TextRemoval.row` was made."""
     return TextRemoval(
         tuple(row["texts"]),
         tuple(AppendedBlock(*one) for one in row["blocks"]),
@@ -195,7 +195,7 @@ def cut_of_row(row: Mapping[str, Any]) -> TextRemoval:
 def cut_of(
     texts: Iterable[str], blocks: Iterable[AppendedBlock] = (), others: Iterable[AppendedBlock] = ()
 ) -> TextRemoval:
-    """Return a cut of these texts, without blank ones and duplicates."""
+    """Return a removal of these texts, without blank ones and duplicates."""
     return TextRemoval(_make_unique(texts), tuple(blocks), tuple(others))
 
 
@@ -205,7 +205,7 @@ def lines_of(
     others: Iterable[AppendedBlock] = (),
     spared: Iterable[str] = (),
 ) -> TextRemoval:
-    """Return a cut that removes these texts where each is a whole line."""
+    """Return a removal of these texts where each is a whole line."""
     return spare_texts(TextRemoval((), tuple(blocks), tuple(others), _make_unique(texts)), spared)
 
 
@@ -223,11 +223,11 @@ def _make_unique(texts: Iterable[str]) -> tuple[str, ...]:
 
 
 class _TextSearch(NamedTuple):
-    """The texts of a cut, made ready: all are looked for at once."""
+    """Prepare the texts of a removal, so that all are searched at once."""
 
     automaton: AhoCorasick | None
-    wheres: Sequence[_Where | None]  # of each pattern; None: it is spared
-    keys: Mapping[str, _Where | None]  # and where each is looked for
+    wheres: Sequence[_Where | None]  # for each pattern; None: it is spared
+    keys: Mapping[str, _Where | None]  # where each is searched
     long: Sequence[str]  # keys that may be shortened, in order; their beginnings are the last patterns
 
 
@@ -254,7 +254,7 @@ def _is_long(key: str) -> bool:
 
 
 def _spans(cut: TextRemoval, text: str) -> Iterator[tuple[int, int]]:
-    """Yield the spans of a text that are forgotten, in order."""
+    """Yield the forgotten spans of a text, in order."""
     searched = _build_search(cut)
     if searched.automaton is None or not searched.automaton.find_matches_as_indexes(_fold(text)):
         return
@@ -282,7 +282,7 @@ def _spans(cut: TextRemoval, text: str) -> Iterator[tuple[int, int]]:
 
 
 def _find_shortened(searched: _TextSearch, text: str, folded: str, places: Sequence[int], begin: int) -> Iterator[_Hit]:
-    """Yield the span of a long text that was cut off: before an ellipsis, or at a line's end in its second half."""
+    """Yield the span of a shortened long text: before an ellipsis, or at a line's end in its second half."""
     told = folded[begin : begin + _MOST_SHORTENED]
     at = bisect_right(searched.long, told)
     # The key that has the most in common with what stands here is the one before or behind it.

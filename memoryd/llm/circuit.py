@@ -1,10 +1,11 @@
-"""A circuit breaker for each endpoint: a server that is down, or refuses us, is not asked again and again.
+"""Break the circuit of an endpoint: a server that is down, or refuses us, is not asked again and again.
 
     closed ──failures──► open ──time──► half open ──success──► closed
                           ▲                 └──failure──► open, for twice as long
 
-A pure state machine over monotonic seconds after the pattern of M. Nygard, "Release It!" (2007). It is kept in the
-daemon's memory: a restart, as a new configuration, is mostly somebody's attempt to mend things, and costs one question.
+This is a pure state machine over monotonic seconds, after the pattern of M. Nygard, "Release It!" (2007). Its state is
+in the daemon's memory. A restart, like a new configuration, is mostly an attempt to fix a fault, and costs one
+question.
 """
 
 from dataclasses import dataclass, replace
@@ -16,13 +17,13 @@ LONGEST_PAUSE = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Circuit:
-    """What is known about an endpoint."""
+    """Hold the knowledge about an endpoint."""
 
     failures: int = 0  # in a row
     open_until: float | None = None  # None: closed
     pause: float = FIRST_PAUSE  # seconds, the next time it opens for a failure
-    probing: bool = False  # half open, and the one question that is let through is on its way
-    blocked: str = ""  # why only a person can fix it; else empty
+    probing: bool = False  # half open, and the one question that is let through is running
+    blocked: str = ""  # why only a person can fix it; otherwise empty
 
 
 def admit(circuit: Circuit, now: float) -> tuple[Circuit, bool]:
@@ -35,7 +36,7 @@ def admit(circuit: Circuit, now: float) -> tuple[Circuit, bool]:
 
 
 def note_answer(_: Circuit) -> Circuit:
-    """Return the circuit after an answer, whatever was in it: the endpoint is there and takes our questions."""
+    """Return the circuit after an answer with any content: the endpoint works and accepts our questions."""
     return Circuit()
 
 
@@ -54,7 +55,7 @@ def told_to_wait(circuit: Circuit, now: float, seconds: float) -> Circuit:
 
 
 def note_refusal(circuit: Circuit, now: float, why: str) -> Circuit:
-    """Return the circuit after a refusal that asking again does not mend: one probe an hour."""
+    """Return the circuit after a refusal that a repetition does not fix: one probe an hour."""
     return replace(circuit, open_until=now + LONGEST_PAUSE, probing=False, blocked=why)
 
 

@@ -1,4 +1,4 @@
-"""An endpoint: which model is asked, where, and by when it must have answered."""
+"""Describe an endpoint: the model, its server, and the deadlines of an answer."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from memoryd.config import Settings
 
 OPENAI_URL = "https://api.openai.com/v1"
-FLEET_URL = "fleet:"  # no address: the workers of the fleet know it
+FLEET_URL = "fleet:"  # no address: only the workers of the fleet know it
 _CONNECT_SECONDS = 10.0  # more than three tries of a TCP handshake
-_IDLE_SECONDS = 60.0  # servers that think in silence send a comment or a space more often than that
+_IDLE_SECONDS = 60.0  # servers that think without output send a comment or a space more often than that
 
 
 def has_reader(settings: Settings) -> bool:
@@ -25,7 +25,7 @@ def has_reader(settings: Settings) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Deadlines:
-    """Seconds until each must have come."""
+    """Hold the deadlines of a call, in seconds."""
 
     connect: float
     first_byte: float
@@ -35,7 +35,7 @@ class Deadlines:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One model at one server. Holds the name of the variable with the key, never the key."""
+    """Hold one model at one server, with the name of the variable of the key, never the key."""
 
     base_url: str
     model: str
@@ -59,12 +59,12 @@ class Endpoint:
 
     @property
     def is_fleet(self) -> bool:
-        """Return True if the workers of the fleet ask it."""
+        """Return True if the workers of the fleet ask the model."""
         return self.base_url == FLEET_URL
 
     @property
     def deadlines(self) -> Deadlines:
-        """Return the parts of `timeout`: a server that needs nearly all of it for its first byte would not finish."""
+        """Return the parts of `timeout`; a server that needs nearly all of it for its first byte would not finish."""
         whole = self.timeout
         return Deadlines(min(_CONNECT_SECONDS, whole / 4), whole * 3 / 4, min(_IDLE_SECONDS, whole / 2), whole)
 
@@ -72,11 +72,11 @@ class Endpoint:
 # ── the key of an endpoint: read at the moment of a call and kept nowhere ─────────────────────────────────────────────
 
 
-_NONE = "none"  # what a server of one's own is sent; it is a header that must not be empty
+_NONE = "none"  # the value for a server without keys; the header must not be empty
 
 
 def key_of(endpoint: Endpoint) -> str | Failure:
-    """Return the key to send, or why the endpoint cannot be asked. No failure holds anything of a key."""
+    """Return the key to send, or why the endpoint cannot be asked. A failure never holds a part of a key."""
     try:
         url = endpoint.url
     except AddressError as error:

@@ -1,6 +1,6 @@
-"""What can go wrong between a question and its answer, as a value, by what to do about it.
+"""Classify failures between a question and its answer, as values, by the action that they need.
 
-No text of a server is in it: a server may quote the question, or the key, in its errors.
+They hold no text of a server, because a server may quote the question, or the key, in its errors.
 """
 
 from dataclasses import dataclass
@@ -10,34 +10,34 @@ from memoryd.errors import MemorydError
 
 
 class Trouble(StrEnum):
-    """What to do about a failure."""
+    """Name the action after a failure."""
 
     UNAVAILABLE = "unavailable"  # ask again later: no answer, an answer cut short, an error of the server
-    BUSY = "busy"  # ask again when it says: the asking itself is refused for now, which is no failed attempt
+    BUSY = "busy"  # ask again when it says; this is no failed attempt
     BLOCKED = "blocked"  # a person must act: the key, the model's name, the URL, the account
     OVERFLOW = "overflow"  # question and reply together are too long: ask for a shorter reply, or in smaller parts
     LIMIT = "limit"  # the reply may not be that long: ask for a shorter one
-    BAD_REPLY = "bad reply"  # an answer came, and it is none
+    BAD_REPLY = "bad reply"  # the answer that came is unusable
     EXHAUSTED = "exhausted"  # the tokens of the day or of the run are spent
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why there is no reply, and what the failed call may have cost."""
+    """Hold why there is no reply, and the possible cost of the failed call."""
 
     trouble: Trouble
     what: str
-    retry_after: float | None = None  # seconds the server asked for, as it asked
+    retry_after: float | None = None  # seconds that the server asked for
     tokens_in: int | None = None  # reported by the server
     tokens_out: int | None = None
-    billed: bool = False  # whether the question may have been worked on, and so be paid for
+    billed: bool = False  # the question may have been processed, and so cost money
     received: int = 0  # characters of an answer that came before it failed
-    most: int | None = None  # tokens that the server takes, where it refused a length and says so
-    is_told: bool = False  # it is no fault, or an alarm of its own tells of it: the run that waits needs none
+    most: int | None = None  # tokens that the server accepts, if it refused a length and names its limit
+    is_told: bool = False  # it is no fault, or a separate alarm reports it: the waiting run needs none
 
 
 class ModelError(MemorydError):
-    """The model has not answered; `failure` says why."""
+    """Report that the model has not answered; `failure` says why."""
 
     code = "model"
 

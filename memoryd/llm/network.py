@@ -1,9 +1,9 @@
-"""The connection to a model: checked addresses, deadlines that hold, a bounded answer, and no detours.
+"""Connect to a model: checked addresses, firm deadlines, a limited answer, and no detours.
 
-What the libraries' own settings cannot do is done below them, at the socket: a read timeout bounds one read and not a
-trickle of them, a host name is checked when it is resolved and not when it was configured. Proxies of the environment
-are not used, for https neither: whoever sets them would see or choose where the key goes, and the address behind a
-proxy cannot be checked. Redirects are not followed. Compressed answers are refused, being asked for by nobody.
+Some limits cannot be set in the libraries, so they are set at the socket. A read timeout limits one read, not many
+small ones. A host name is checked when it is resolved, not when it was configured. Proxies of the environment are not
+used, not even for https: a person who sets them would see or choose the destination of the key, and the address behind
+a proxy cannot be checked. Redirects are not followed. Compressed answers are refused, because nobody asks for them.
 """
 
 import socket
@@ -20,22 +20,22 @@ import httpx2
 from memoryd.addresses import AddressError, check_address
 from memoryd.llm.endpoint import Deadlines
 
-MOST_BYTES = 8_000_000  # of an answer, its headers and events included
+MOST_BYTES = 8_000_000  # of an answer, with its headers and events
 _PLAIN = ("", "identity")
 
 
 @dataclass(slots=True)
 class Watch:
-    """One call as it goes: its deadlines, and why it was ended where it was."""
+    """Watch one call: its deadlines, and the reason if it was ended."""
 
     deadlines: Deadlines
     scheme: str
     began: float = field(default_factory=time.monotonic)
     sent: bool = False  # something of the question has left
-    answering: bool = False  # the answer's first word has come; set by its reader
+    answering: bool = False  # the first word of the answer has arrived; set by its reader
     received: int = 0  # bytes
     ended: str = ""  # why this side ended it
-    refused: str = ""  # why the address is none to ask
+    refused: str = ""  # why the address must not be asked
 
     def patience(self) -> float:
         """Return the seconds that the next read may take; 0 or less after a deadline."""
@@ -44,7 +44,7 @@ class Watch:
         return min(whole, self.deadlines.idle if self.answering else self.deadlines.first_byte - elapsed)
 
     def note_late(self) -> None:
-        """Note which deadline it was that passed."""
+        """Record which deadline has passed."""
         if time.monotonic() - self.began >= self.deadlines.whole:
             self.ended = f"the model had not finished after {self.deadlines.whole:g} s"
         elif self.answering:
@@ -60,7 +60,7 @@ class _WatchedStream(httpcore2.NetworkStream):
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ARG002 - the watch knows better
         try:
-            # With no patience left a read that has data would still go on for ever, a few bytes at a time.
+            # Without a deadline here, a read with data would continue forever, a few bytes at a time.
             data = self._inner.read(max_bytes, max(0.001, self._watch.patience()))
         except httpcore2.ReadTimeout:
             self._watch.note_late()
@@ -107,7 +107,7 @@ def _is_untrusted(error: BaseException | None) -> bool:
 
 
 class _CheckedBackend(httpcore2.NetworkBackend):
-    """Connects to addresses that were checked, not to a name that is resolved once more."""
+    """Connect to addresses that were checked, not to a name that is resolved once more."""
 
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
@@ -170,7 +170,7 @@ class _Transport(httpx2.HTTPTransport):
 def make_client(watch: Watch) -> httpx2.Client:
     """Make the HTTP client of one call."""
     wait = httpx2.Timeout(watch.deadlines.whole, connect=watch.deadlines.connect)
-    # Reading the system's certificates takes longer than all the rest, and plain http needs none.
+    # Reading the system's certificates takes longer than everything else, and plain http needs none.
     context = httpx2.create_ssl_context() if watch.scheme == "https" else None
     transport = _Transport(watch, context)
     return httpx2.Client(transport=transport, trust_env=False, follow_redirects=False, timeout=wait)

@@ -1,12 +1,12 @@
-"""The OpenAI-compatible backend: one question to one endpoint over `chat.completions`, and what came of it.
+"""Ask one question to one endpoint over OpenAI's `chat.completions`, and return its answer or failure.
 
-The common floor of such servers: messages in, a stream of chunks out; no structured output, no state on the server,
-one choice; tools only where a question has some. Where a server does not know one of the options that are sent beside,
-or no tools, it is asked once more without, and that is remembered while this process lives: tools are then told in the
-instructions, and called in text. Nothing here tries again for any other reason: a refused length is reported as one,
-with the server's own limit where it states one, and `running/answering.py` decides; the job table does the rest.
+The module uses only what all such servers have in common: messages in, a stream of chunks out; no structured output, no
+state on the server, one choice; tools only if a question has some. If a server does not know one of the options that
+are sent as well, or no tools, it is asked once more without them, and this process remembers that. Tools are then
+described in the instructions, and called in text. Nothing is retried here for any other reason. A refused length is
+reported, with the server's own limit if it names one, and `running/answering.py` decides. The job table does the rest.
 
-Failures come back as values. Nothing of what a server says in an error gets into them.
+Failures are returned as values. They hold nothing of a server's error text.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ from memoryd.text.fences import strip_fence
 BACKEND = "openai"
 _OPENAI_HOST = "api.openai.com"
 _LONGEST_MODEL_NAME = 100
-_LOOKED_AT = 4000  # characters of an error, to tell which it is
+_LOOKED_AT = 4000  # characters of an error that are searched for its kind
 _NO_MONEY = re.compile(r"insufficient_quota|billing|exceeded your current quota|credit balance", re.IGNORECASE)
 _UNKNOWN_OPTION = frozenset({400, 422})
 # A length is refused with these: llama.cpp 500, Groq 413 for the tokens of a minute, OpenRouter 402, Scaleway 416.
@@ -42,10 +42,10 @@ _WITHOUT_TOOLS = frozenset({400, 404, 422, 500, 501})
 
 @dataclass(frozen=True, slots=True)
 class _EndpointDialect:
-    """What an endpoint takes beside the messages."""
+    """Hold the options that an endpoint accepts besides the messages."""
 
     limit: str = "max_tokens"  # or max_completion_tokens, which OpenAI's newer models insist on
-    reports_usage: bool = True  # takes stream_options
+    reports_usage: bool = True  # accepts stream_options
     takes_tools: bool = True
 
 
@@ -53,7 +53,7 @@ _dialects: dict[tuple[str, str], _EndpointDialect] = {}
 
 
 def answer(ask: Ask, endpoint: Endpoint) -> Reply | Failure:
-    """Ask `endpoint` once and return its reply, with 0 tokens where it does not report them, or why there is none."""
+    """Ask `endpoint` once and return its reply, with 0 tokens if it does not report them, or why there is none."""
     key = key_of(endpoint)
     if isinstance(key, Failure):
         return key
@@ -71,7 +71,7 @@ def answer(ask: Ask, endpoint: Endpoint) -> Reply | Failure:
 
 
 class _ChatCall:
-    """One request and its answer."""
+    """Hold one request and its answer."""
 
     def __init__(self, ask: Ask, endpoint: Endpoint, key: str, dialect: _EndpointDialect, watch: network.Watch) -> None:
         self._ask = ask
@@ -170,7 +170,7 @@ class _ChatCall:
         if status == 429 and not _NO_MONEY.search(text):
             return self._failure(Trouble.BUSY, said, billed=False, retry_after=after)
         if status >= 500 or status in {408, 409, 425}:
-            # A gateway that gave up does not say whether the model behind it was at work.
+            # A gateway that gave up does not say whether the model was working.
             return self._failure(Trouble.UNAVAILABLE, said, billed=status >= 500, retry_after=after)
         means = _MEANS.get(status, _REFUSES).format(key=self._endpoint.api_key_env)
         return self._failure(Trouble.BLOCKED, f"{said}: {means}", billed=False)
@@ -191,7 +191,7 @@ class _ChatCall:
         return None
 
 
-# What an error means and what to do about it; an alarm shows it.
+# The meaning of an error and its remedy; an alarm shows it.
 _REFUSES = "it refuses the request; check llm.model and llm.base_url, `memoryd doctor` tests them"
 _MEANS = {
     401: "the key is not accepted; put a valid one into the variable {key}",
@@ -208,7 +208,7 @@ _TOO_MUCH = "the reply may not be that long"
 def _without_settings() -> Iterator[None]:
     """Keep the SDK from reading the environment: an address, headers or an organisation of another provider.
 
-    This process serves one request at a time, so nobody else misses them meanwhile.
+    This process serves one request at a time, so nobody else needs them meanwhile.
     """
     taken = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith(("OPENAI_", "AZURE_OPENAI_"))}
     try:
@@ -259,9 +259,9 @@ _END = re.compile(r"<\|(?:end|return|call|start|channel)\|>", re.IGNORECASE)
 def answer_of(text: str) -> str:
     """Return the answer in `text`, without reasoning before it and without a fence around it.
 
-    Reasoning that never ends leaves nothing: where the answer would begin cannot be known. A closing mark without its
-    opening one, as the chat templates of some models leave it, ends reasoning only before any `[` or `{`, so that one
-    that is quoted in an answer ends nothing.
+    If reasoning never ends, nothing is returned, because the start of the answer is unknown. The chat templates of some
+    models leave a closing mark without its opening one. It ends reasoning only before any `[` or `{`, so that a quoted
+    mark in an answer ends nothing.
     """
     if _CHANNELS.match(text):
         text = _final(text)
@@ -278,7 +278,7 @@ def answer_of(text: str) -> str:
 
 
 def _final(text: str) -> str:
-    """Return what is said in the channel `final`, empty where nothing is."""
+    """Return the text of the channel `final`; empty without one."""
     said = ""
     for channel in _CHANNEL.finditer(text):
         if channel["name"].lower() == "final":
@@ -339,7 +339,7 @@ class RefusedLength:
 
 
 def read_refused_length(text: str) -> RefusedLength | None:
-    """Return what the text of an error says about a length; None where it is about something else."""
+    """Return the length that the text of an error names; None if it is about something else."""
     tokens = _find_number(_CONTEXT_OF, text)
     if tokens is not None:
         return RefusedLength(is_output=False, tokens=tokens)

@@ -1,7 +1,7 @@
-"""A quick look at an endpoint: does it answer, does it take the key, does it know the model. It costs no tokens.
+"""Probe an endpoint: check whether it answers, accepts the key and knows the model. This costs no tokens.
 
-One `GET /models`, as OpenAI and the servers that speak its language have it, by the rules every call obeys: checked
-addresses, no redirects, no proxies. Nothing a server says comes back but whether it lists the model.
+It sends one `GET /models`, as OpenAI and compatible servers have it, with the rules of every call: checked addresses,
+no redirects, no proxies. Of the server's answer, only the presence of the model is returned.
 """
 
 import json
@@ -19,7 +19,7 @@ DEADLINES = Deadlines(connect=3.0, first_byte=6.0, idle=3.0, whole=8.0)
 
 
 class ProbeAnswer(StrEnum):
-    """What an endpoint answered."""
+    """Name the results of a probe."""
 
     LISTED = "answers, and lists the model"
     UNLISTED = "answers, but does not list the model"
@@ -37,7 +37,7 @@ class ProbeAnswer(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """An answer; `detail` is a status or a reason, never a server's words."""
+    """Hold a result; `detail` is a status or a reason, never a server's words."""
 
     answer: ProbeAnswer
     detail: str = ""

@@ -35,12 +35,12 @@ of its own, {{"tool": "NAME", "arguments": {{…}}}}, and nothing around it. The
 _BAR = re.compile(r"\|(?=\d)|(?<=\d)\|")  # a bar that could be part of a mark
 # Line breaks that JSON leaves as they are.
 _BREAKS = str.maketrans({mark: f"\\u{ord(mark):04x}" for mark in "\x7f\x85\u2028\u2029"})
-_MEMORY = "memory"  # the role of a piece of the core; its speaker is told unless it is the user or not known
+_MEMORY = "memory"  # the role of a piece of the core; its speaker is shown unless it is the user or unknown
 _OWN = frozenset({_MEMORY, "user"})
 _BY_DAY = frozenset({_MEMORY, "daily"})  # roles whose pieces come in order, so that the day is enough
-_LETTERS = {"user": "u", "assistant": "a", "report": "r", "note": "n", "unknown": "?"}  # of those who speak often
+_LETTERS = {"user": "u", "assistant": "a", "report": "r", "note": "n", "unknown": "?"}  # of the frequent speakers
 _YEAR, _DAY, _MINUTE = len("2026-"), len("2026-11-20"), len("2026-11-20 09:12")
-_PAUSE = 10  # minutes; a time that is less later is not told
+_PAUSE = 10  # minutes; a shorter step of time is not shown
 
 
 def build_messages(ask: Ask, *, native: bool = True) -> list[dict[str, Any]]:
@@ -48,7 +48,7 @@ def build_messages(ask: Ask, *, native: bool = True) -> list[dict[str, Any]]:
 
     Args:
         ask: the question.
-        native: tools are called by the means of the server, else in text.
+        native: tools are called in the server's own way, otherwise in text.
     """
     if ask.text:
         return [
@@ -69,7 +69,7 @@ def build_messages(ask: Ask, *, native: bool = True) -> list[dict[str, Any]]:
 
 
 def build_tools(ask: Ask) -> list[dict[str, Any]]:
-    """Return the tools of a question as the API takes them."""
+    """Return the tools of a question in the form of the API."""
     given = [{"name": tool.name, "description": tool.description} for tool in ask.tools]
     schemas = [{"parameters": json.loads(tool.parameters)} for tool in ask.tools]
     return [{"type": "function", "function": one | schema} for one, schema in zip(given, schemas, strict=True)]
@@ -77,7 +77,7 @@ def build_tools(ask: Ask) -> list[dict[str, Any]]:
 
 def _pieces(material: tuple[QuotedPiece, ...]) -> Iterator[str]:
     """Yield the lines of the material."""
-    shown = ""  # the time that the last line with one gave
+    shown = ""  # the time of the last line that showed one
     for piece in material:
         at = (piece.at or "").replace("T", " ")[: _DAY if piece.role in _BY_DAY else _MINUTE]
         when = _show_change(at, shown)
@@ -86,7 +86,7 @@ def _pieces(material: tuple[QuotedPiece, ...]) -> Iterator[str]:
 
 
 def _show_change(at: str, shown: str) -> str:
-    """Return what of a time is another than in the one shown last: year, day or minute; empty for a few minutes."""
+    """Return the changed part of a time: year, day or minute; empty for a few minutes."""
     if not at or at[:_DAY] != shown[:_DAY]:
         return at[_YEAR:] if at[:_YEAR] == shown[:_YEAR] else at
     clock, before = at[_DAY:].strip(), shown[_DAY:].strip()
@@ -99,7 +99,7 @@ def _minutes(clock: str) -> int:
 
 
 def _speaker(piece: QuotedPiece) -> str:
-    # A line of the ledger says of itself what it is, a labelled text who spoke; the origin tells more than the role.
+    # A line of the ledger names its kind, and a labelled text its speaker; the origin says more than the role.
     if (piece.role == _MEMORY and piece.origin in _OWN) or label_of(piece.text) == piece.origin:
         return ""
     return piece.role if piece.origin == "ledger" else _LETTERS.get(piece.origin, piece.origin)
@@ -160,7 +160,7 @@ def _render_exchange(one: ModelExchange) -> Iterator[dict[str, Any]]:
 
 
 def _object(call: ToolCall) -> str:
-    # Servers parse what they are shown again; what is no object is shown as one that holds it.
+    # Servers parse earlier calls again; a value that is no object is shown inside one.
     try:
         given = json.loads(call.arguments)
     except ValueError:

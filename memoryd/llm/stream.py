@@ -1,8 +1,8 @@
-"""A model's answer put together from what comes over the wire: server-sent events, or one JSON object.
+"""Build a model's answer from the bytes on the wire: server-sent events, or one JSON object.
 
-Events are read as the HTML standard says (section 9.2, "Server-sent events"), chunks as the API reference of chat
-completions does. Strict where a doubt could change what was said: bytes that are no UTF-8, a JSON object that names a
-thing twice or holds no JSON number, an answer whose end did not come.
+Events are read as the HTML standard says (section 9.2, "Server-sent events"), and chunks as the API reference of chat
+completions does. The reader is strict if a doubt could change the content: bytes that are not UTF-8, a JSON object with
+a repeated key or a value that is not a JSON number, an answer without an end.
 """
 
 import json
@@ -12,20 +12,20 @@ from typing import Any
 
 from memoryd.jobs.job import ToolCall
 
-MOST_CHARACTERS = 400_000  # of an answer; the longest that is asked for is a twentieth of that
+MOST_CHARACTERS = 400_000  # of an answer; the longest requested one is a twentieth of that
 _DONE = b"[DONE]"
 _ENDS = {
     "stop": "stop", "eos": "stop", "end_turn": "stop", "stop_sequence": "stop",
     "length": "length", "max_tokens": "length", "model_length": "length",
     "content_filter": "refusal", "refusal": "refusal",
 }  # fmt: skip
-_CALLING = frozenset({"tool_calls", "function_call", "tool_use", "tool-calls"})  # ends of an answer that is calls
-_TEXTS = frozenset({"text", "output_text"})  # types of blocks that are the answer
+_CALLING = frozenset({"tool_calls", "function_call", "tool_use", "tool-calls"})  # an answer of calls
+_TEXTS = frozenset({"text", "output_text"})  # types of blocks that belong to the answer
 MOST_CALLS = 2_000
 
 
 class BadReplyError(Exception):
-    """What came is no answer; the text says why, without any of it. `said` is the server's own error, if any."""
+    """Report that the bytes are no answer, and why, without quoting them. `said` is the server's own error."""
 
     def __init__(self, why: str, said: str = "") -> None:
         super().__init__(why)
@@ -34,9 +34,9 @@ class BadReplyError(Exception):
 
 @dataclass(slots=True)
 class _StreamedCall:
-    """One call of a tool as far as it has come."""
+    """Hold one call of a tool, as far as it has arrived."""
 
-    index: object  # the server's number of it, None where it numbers none
+    index: object  # the server's number of it, None without one
     id: str
     name: str
     arguments: list[str]
@@ -44,12 +44,12 @@ class _StreamedCall:
 
 @dataclass(slots=True)
 class Assembly:
-    """An answer as far as it has come."""
+    """Hold an answer, as far as it has arrived."""
 
     parts: list[str] = field(default_factory=list)
     called: list[_StreamedCall] = field(default_factory=list)
     characters: int = 0
-    end: str | None = None  # as the server says it
+    end: str | None = None  # in the server's words
     refused: bool = False
     model: str | None = None
     tokens_in: int | None = None
@@ -83,7 +83,7 @@ class Assembly:
         self.model = model if isinstance(model, str) else self.model
         self._count(given.get("usage"))
         for choice in _objects(given.get("choices") or [], "choices are not a list of objects"):
-            if choice.get("index", 0) == 0:  # we ask for one; a second one is the server's own idea
+            if choice.get("index", 0) == 0:  # we ask for one choice; a second one is ignored
                 self._take(choice, said_in)
 
     def _take(self, choice: dict[str, Any], said_in: str) -> None:
@@ -104,7 +104,7 @@ class Assembly:
             raise BadReplyError("the answer is longer than any answer can be")
 
     def _call(self, given: object) -> None:
-        """Take calls, or pieces of them: a piece without a name goes on with what its number, or its place, began."""
+        """Add calls, or pieces of them: a piece without a name continues the call with its number, or at its place."""
         for one in _objects(given, "calls are not a list of objects"):
             function = one.get("function") or {}
             if not isinstance(function, dict):
@@ -171,7 +171,7 @@ def _events(chunks: Iterable[bytes]) -> Iterator[bytes]:
         elif not line and held:
             yield b"\n".join(held)
             held = []
-    if held:  # the standard drops an event without its blank line; servers that forget the last one are common
+    if held:  # the standard drops an event without its blank line, but many servers forget the last one
         yield b"\n".join(held)
 
 
@@ -179,7 +179,7 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
     rest: list[bytes] = []
     for chunk in chunks:
         pieces = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
-        # A CRLF cut in two between chunks reads as one empty line more, which ends an event that has ended anyway.
+        # A CRLF that is split between chunks reads as one more empty line, which ends an event that has already ended.
         for piece in pieces[:-1]:
             yield b"".join([*rest, piece])
             rest = []
@@ -200,14 +200,14 @@ def _object(data: bytes) -> dict[str, Any]:
 
 
 def _objects(given: object, why: str) -> list[dict[str, Any]]:
-    """Return a list of objects; raises an error that says why a part of the answer is none."""
+    """Return a list of objects; raise an error that says why a part of the answer is invalid."""
     if not isinstance(given, list) or not all(isinstance(one, dict) for one in given):
         raise BadReplyError(f"the answer's {why}")
     return given
 
 
 def _text_of(content: object) -> str:
-    """Return the text of a message: a string, or the text blocks of a list. Blocks of reasoning are no text."""
+    """Return the text of a message: a string, or the text blocks of a list. Blocks of reasoning do not count."""
     blocks = [{"type": "text", "text": content or ""}] if content is None or isinstance(content, str) else content
     blocks = _objects(blocks, "content is not text")
     texts = [block.get("text") for block in blocks if block.get("type") in _TEXTS]

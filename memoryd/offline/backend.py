@@ -1,8 +1,8 @@
-"""The offline backend: answers a job's question by choosing from the material, with no model, key or network.
+"""Answer a job's question without a model, key or network: choose sentences from the material.
 
-It writes whole sentences as they were said, each with the id it is cited by, in the grammar a model would use, so they
-pass the same judging. Which ones: `salience` for the summary, `lasting` for memories. In the summary a relative date
-gets the day it means beside it, reckoned from the time of its own turn.
+The reply uses the same grammar as a model's reply. It holds whole sentences as they were said, each with the id by
+which it is cited, so the usual checks apply to it. `salience` chooses the sentences of a summary, and `lasting` chooses
+memories. In a summary, a relative date gets its day beside it, computed from the time of its own turn.
 """
 
 import re
@@ -36,31 +36,31 @@ BACKEND = "offline"
 FACTS, DREAM = "facts", "dream"  # the jobs whose questions have grammars of their own
 _CATEGORIES = {MemoryType.PREFERENCE: Category.PREFERENCE, MemoryType.FACT: Category.CONTEXT}
 _POINT = re.compile(r"\[(s\d+)\] (.+)")  # of the summary so far
-_PASSING = frozenset({Section.STATE, Section.OPEN, Section.FILES})  # a change of these corrects nothing
+_PASSING = frozenset({Section.STATE, Section.OPEN, Section.FILES})  # a change here corrects nothing
 _LISTED = re.compile(r"^fact_\w+ \[[^\]]*\] ")
 _USER = "User: "
-_UNNAMED = frozenset({"User", "Assistant", REPORTER})  # people who talk among themselves have names
+_UNNAMED = frozenset({"User", "Assistant", REPORTER})  # people who talk to each other have names instead
 # Programs with which people talk about their lives. What they say to a coding agent in passing is nearly all about the
 # work, and no sign tells the rest apart. Friends tell each other more of themselves than is to be kept.
 _CHATTING = frozenset({"", "OpenClaw"})
 _DEFAULT_WORDS = 400
-# Of one run, but for what the user wishes or decides: junk in the core is worse than a memory that waits.
+# Limits for one run, except for wishes and decisions of the user. A wrong memory in the core is worse than a late one.
 _MOST_MEMORIES = 6
-_ASKED_FOR = 0.9  # importance from which the user asked in so many words that it be kept
-_LASTING_SHARE = 0.5  # of the day's words, what of them lasts may have this many
-_MOST_LASTING = 14  # of one sleep, of what nobody asked to be kept
-_OF_DECISION, _OF_LESSON = 0.8, 0.75  # importance of those that the user and the assistant say
-_LONGEST_LINE = 700  # characters; more of one message goes on a line of its own
-_LEAST_UNIT = 12  # words; where there is room for few words, messages are read in smaller pieces
+_ASKED_FOR = 0.9  # from this importance on, the user has explicitly asked to keep a statement
+_LASTING_SHARE = 0.5  # lasting statements may have this share of the words of the day's text
+_MOST_LASTING = 14  # most memories of one sleep that nobody explicitly asked to keep
+_OF_DECISION, _OF_LESSON = 0.8, 0.75  # importance of decisions and lessons that the user and the assistant state
+_LONGEST_LINE = 700  # characters; a longer message continues on another line
+_LEAST_UNIT = 12  # words; if there is room for few words, messages are read in smaller pieces
 _MOST_FILES = 12
 _MOST_FAILURES = 4
 _NAMED = re.compile(r"^\s{0,3}([^\W\d_][^\W\d_'’.-]*(?: [^\W\d_][\w'’.-]*){0,2}):\s+")  # noqa: RUF001
 _NO_NAME_LIST = "report note warning error todo example ps nb fix http https update edit system"
 _NO_NAMES = frozenset(_NO_NAME_LIST.split())
-# What the state names, in the order in which it matters.
+# The parts of the project's state, the most important first.
 _STATES = "Branch Last commit Pull request Not committed Not pushed Tests Pushed Lint Tasks"
-_DEFAULT_BRANCH = re.compile(r"Branch: `(?:main|master)`")  # where work is unless it is told otherwise
-_ALL_DONE = re.compile(r"Tasks: (\d+) of \1 done")  # nothing is open
+_DEFAULT_BRANCH = re.compile(r"Branch: `(?:main|master)`")  # the usual branch; it is not mentioned
+_ALL_DONE = re.compile(r"Tasks: (\d+) of \1 done")  # no task is open
 _CHARS_PER_TOKEN = 4
 # The last run passed, and its command names no file, package or test: `go test ./...`, `mise run test`.
 _ALL_PASSED = re.compile(r"Tests: (?:\d+ )?passed(?!.*(?:(?<!\.)/|::|\.\w{2,4}\b| -(?:k|p|t|run)\b))[^`]*`")
@@ -69,7 +69,7 @@ _OF_FAILURES_LIST = """
 error errors fail failed failure fails assert assertion assertionerror exception valueerror typeerror
 keyerror test tests file line code run fixed now pass passes works src lib main index app expected got
 """
-_OF_FAILURES = frozenset(map(words.key_of, _OF_FAILURES_LIST.split()))  # words that many failures share
+_OF_FAILURES = frozenset(map(words.key_of, _OF_FAILURES_LIST.split()))  # words that many failures have in common
 
 
 def answer(ask: Ask) -> Reply:
@@ -82,7 +82,7 @@ def answer(ask: Ask) -> Reply:
 def _sleep(ask: Ask) -> str:
     given = dict(ask.context)
     limit = int(given.get("words", _DEFAULT_WORDS))
-    first = int(given.get("summary from", "t0")[1:])  # what comes before is asked about for the facts alone
+    first = int(given.get("summary from", "t0")[1:])  # the turns before this one are in the question only for the facts
     material = [quoted for quoted in ask.material if int(quoted.id[1:]) >= first]
     facts = _list_facts(material)
     notes = [quoted for quoted in material if quoted.origin == NOTE]
@@ -91,7 +91,7 @@ def _sleep(ask: Ask) -> str:
     said = _news(_read_messages(spoken, _find_names(spoken)), known)
     chatting = given.get("agent", "") in _CHATTING
     if "agent" in given or _is_working(material, said):
-        said = _news(_read_messages(spoken), known)  # "Fixed:" begins an answer there, and names nobody
+        said = _news(_read_messages(spoken), known)  # "Fixed:" begins an answer there and is no name of a speaker
         noted = _news(map(_read_note, notes), known)
         failing = _still_failing(facts, said)
         lines, memories = _describe_work(spoken, said, noted, failing, limit, known, chatting=chatting)
@@ -103,7 +103,7 @@ def _sleep(ask: Ask) -> str:
 def _describe_talk(
     spoken: Sequence[QuotedPiece], said: Sequence[ConversationMessage], limit: int, known: KnownTexts
 ) -> tuple[list[reply.SummaryLine], list[NewMemory]]:
-    """Return the lines about a talk, without sections, and the memories that last."""
+    """Return the lines about a conversation, without sections, and its lasting memories."""
     days = {quoted.id: _day(quoted) for quoted in spoken}
     raw = {quoted.id: quoted.text for quoted in spoken}
     deciding = not any(one.speaker not in _UNNAMED for one in said)
@@ -122,7 +122,7 @@ def _describe_work(
     *,
     chatting: bool,
 ) -> tuple[list[reply.SummaryLine], list[NewMemory]]:
-    """Return the lines about a working session, by section, and the memories that last."""
+    """Return the lines about a working session, by section, and its lasting memories."""
     reports = _reports(facts, limit // 3)
     own = {quoted.id: _own_sentences(quoted) for quoted in spoken if quoted.role == "user"}
     chosen, told = work.choose_lines(said, own, noted, limit - min(_words(reports), limit // 3))
@@ -130,9 +130,9 @@ def _describe_work(
     last = max(asked, key=lambda one: (work.asks_something(one), one.turn), default=None)
     ordered = [*(one for one in chosen if one is not last), *told, *filter(None, [last])]
     lines = list(map(_work_line, ordered))
-    # Statements that only notes have reach the core later, when a dream reads the daily file.
+    # If only notes hold a statement, it reaches the core later, when a dream reads the daily file.
     limit -= sum(one.cost for one in told)
-    # Of all lines the user's wishes last, and the best ones.
+    # The user's wishes last, and also the best of the other lines.
     raw = {quoted.id: quoted.text for quoted in spoken}
     own_words = [one for one in said if one.by_user]
     wishes = _select_important(_memories(own_words, raw, known, working=True, chatting=chatting), limit // 3)
@@ -142,7 +142,7 @@ def _describe_work(
 
 
 def _list_superseded(so_far: str, lines: Sequence[reply.SummaryLine]) -> list[reply.SupersededPoint]:
-    """Return the points of earlier sleeps that a line denies, or gives another number, each with where that is said."""
+    """Return the points of earlier sleeps that a new line contradicts, each with the id of the turn that does so."""
     found = []
     for point in parse_points(so_far).points:
         told = _POINT.fullmatch(point.text) if point.section not in _PASSING else None
@@ -152,7 +152,7 @@ def _list_superseded(so_far: str, lines: Sequence[reply.SummaryLine]) -> list[re
 
 
 def _says_newer(text: str, point: str) -> bool:
-    """Return True if a line says a point otherwise; a question says nothing, alone or beside its answer."""
+    """Return True if a line contradicts a point; a question contradicts nothing, alone or beside its answer."""
     said, _ = split_question(text)
     return not is_question(said) and replacement.is_outdated_by(said, point)
 
@@ -160,7 +160,7 @@ def _says_newer(text: str, point: str) -> bool:
 def _own_sentences(quoted: QuotedPiece) -> frozenset[int]:
     """Return the numbers of the sentences of a message that are the user's own words.
 
-    Of what may be, a sentence behind the user's own counts if it speaks in the first person.
+    A sentence that follows the user's own words and may be pasted counts as theirs only if it is in the first person.
     """
     parts = split(quoted.text)
     found: set[int] = set()
@@ -180,7 +180,7 @@ def _work_line(one: WorkStatement) -> reply.SummaryLine:
 
 
 def _list_lasting(chosen: Sequence[WorkStatement], limit: int, *known: KnownTexts) -> list[NewMemory]:
-    """Return what of the lines lasts within `limit` words: the best decisions and findings, whoever said them."""
+    """Return the lasting statements within `limit` words: the best decisions and findings, whoever said them."""
     found: list[NewMemory] = []
     kinds = {Section.DECIDED: MemoryType.DECISION, Section.FOUND: MemoryType.LEARNING}
     for one in chosen:
@@ -199,7 +199,7 @@ def _list_lasting(chosen: Sequence[WorkStatement], limit: int, *known: KnownText
 
 
 def _facts(ask: Ask) -> str:
-    """Return what the user said that lasts, as facts; where they corrected something, as a correction."""
+    """Return the lasting statements of the user as facts; if they corrected something, as a correction."""
     given = dict(ask.context)
     corrected = {line.split()[0] for line in given.get("hints", "").splitlines() if Signal.CORRECTION in line.split()}
     facts = {line.split()[0]: _LISTED.sub("", line) for line in given.get("known facts", "").splitlines()}
@@ -227,7 +227,7 @@ def _is_fact(quoted: QuotedPiece) -> bool:
 
 def _find_names(spoken: Sequence[QuotedPiece]) -> set[str]:
     named = Counter(found[1] for quoted in spoken if (found := _NAMED.match(quoted.text)))
-    least = max(2, len(spoken) // 6)  # a name stands before most of its speaker's messages, a heading before few
+    least = max(2, len(spoken) // 6)  # a speaker's name begins most of their messages, a heading begins only few
     return {name for name, n in named.items() if n >= least and name.casefold() not in _NO_NAMES}
 
 
@@ -256,7 +256,7 @@ def _read_note(quoted: QuotedPiece) -> ConversationMessage:
 
 
 def _news(said: Iterable[ConversationMessage], known: KnownTexts) -> list[ConversationMessage]:
-    """Return what is said without the sentences that the memory has already."""
+    """Return the messages without sentences that memory already holds."""
     return [one._replace(sentences=tuple(part for part in one.sentences if not known.says(part.text))) for one in said]
 
 
@@ -268,9 +268,9 @@ def _day(quoted: QuotedPiece) -> date | None:
 
 
 def _is_working(material: Sequence[QuotedPiece], said: Sequence[ConversationMessage]) -> bool:
-    """Return True if the assistant works or lectures for the user, rather than talking with them as an equal.
+    """Return True if the assistant works for the user or explains things at length, instead of chatting as an equal.
 
-    Who marks a sentence as a decision, a finding or the state is at work, too.
+    A session in which somebody marks a sentence as a decision, a finding or the state is also work.
     """
     own = [one.text for one in said if one.by_user]
     reported = any(quoted.origin in {REPORT, NOTE} for quoted in material)
@@ -302,7 +302,7 @@ def _summary(said: Sequence[ConversationMessage], days: dict[str, date | None], 
 
 
 def _join_statements(chosen: Sequence[Statement]) -> list[reply.SummaryLine]:
-    """Return one line for each message: what was taken of it, in order."""
+    """Return one line for each message: the statements taken from it, in order."""
     told: list[reply.SummaryLine] = []
     before: Statement | None = None
     for line in chosen:
@@ -322,7 +322,7 @@ def _join_statements(chosen: Sequence[Statement]) -> list[reply.SummaryLine]:
 def _memories(
     said: Sequence[ConversationMessage], raw: Mapping[str, str], known: KnownTexts, *, working: bool, chatting: bool
 ) -> list[NewMemory]:
-    """Return what lasts: of the user the words around it, copied whole; of the assistant the sentence."""
+    """Return the lasting memories: the user's words whole, with their context; the assistant's single sentences."""
     found: dict[str, NewMemory] = {}
     for one in said:
         for number, sentence in one.sentences if one.speaker != REPORTER else ():
@@ -341,7 +341,7 @@ def _memories(
 def _select_important(found: list[NewMemory], limit: int) -> list[NewMemory]:
     """Return the most important memories within `limit` words, in order.
 
-    What the user wishes or decides is kept in any case.
+    Wishes and decisions of the user are always kept.
     """
     kept = []
     for place, memory in enumerate(sorted(found, key=lambda memory: (-memory.importance, memory.sources))):
@@ -370,15 +370,15 @@ def _still_failing(facts: Sequence[QuotedPiece], said: Sequence[ConversationMess
 
 
 def _list_facts(material: Sequence[QuotedPiece]) -> list[QuotedPiece]:
-    """Return each fact that turns report as a piece of its own; a note may follow below those of its turn."""
+    """Return each fact of a turn's report as a separate piece; a note may follow the facts of its turn."""
     told = (quoted for quoted in material if _is_fact(quoted))
     return [replace(one, text=line) for one in told for line in one.text.partition("\n\n")[0].splitlines()]
 
 
 def _reports(facts: Sequence[QuotedPiece], limit: int) -> list[reply.SummaryLine]:
-    """Return how the work stands, the files changed and the last failures, within `limit` words."""
+    """Return the state of the work, the changed files and the last failures, within `limit` words."""
     files: dict[str, int] = {}
-    states: dict[str, reply.SummaryLine] = {}  # by key: of several facts with one key the last is so
+    states: dict[str, reply.SummaryLine] = {}  # by key; of several facts with the same key, the last one is current
     failures: list[reply.SummaryLine] = []
     for fact in facts:
         seq = int(fact.id[1:])
@@ -407,7 +407,7 @@ def _reports(facts: Sequence[QuotedPiece], limit: int) -> list[reply.SummaryLine
 
 
 def _drop_passed(failures: list[reply.SummaryLine], tested: reply.SummaryLine | None) -> list[reply.SummaryLine]:
-    """Return failures without those of tests before a run of all tests passed."""
+    """Return the failures, except failed tests before a run in which all tests passed."""
     if tested is None or not _ALL_PASSED.match(tested.text):
         return failures
     return [one for one in failures if one.sources > tested.sources or not _TEST_RUN.match(one.text)]

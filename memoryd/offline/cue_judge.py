@@ -1,6 +1,6 @@
-"""Cues in the place of a second reader: what a person's words are, and what kind of memory a text is, by wording alone.
+"""Replace the second reader by cues: judge a person's words, and the kind of a memory, by wording alone.
 
-In doubt a quotation is not meant to last, and a memory is a rule, which only the user's word may change.
+In doubt, a quotation does not last, and a memory counts as a rule, which only the user's words may change.
 """
 
 import re
@@ -42,14 +42,14 @@ _WHY = re.compile(
 
 
 class CueJudge:
-    """Decides by wording what a second reader would decide."""
+    """Decide by wording the questions that a second reader would answer."""
 
     def stands(self, text: str) -> bool:
-        """Return whether a person's words have a cue of what is meant to hold in later sessions."""
+        """Return True if a cue shows that a person's words should hold in later sessions."""
         return any(lasting.find_cue(one, by_user=True, working=True) for one in split_sentences(strip_label(text)))
 
     def kind(self, text: str, heading: str = "") -> MemoryClass:
-        """Return the class of a text: an order is a rule anywhere; else by the heading, then the wording; or a rule."""
+        """Return the class of a text: a rule for an order, or by the heading, or by the wording; a rule by default."""
         said = strip_label(text)
         if steering.is_instruction(said) or steering.is_preference(said):
             return MemoryClass.RULE

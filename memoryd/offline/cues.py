@@ -1,8 +1,8 @@
-"""Cues: the wording by which a statement shows what it is: a time, a name, an outcome, small talk, narration.
+"""List cues: wording that shows what a statement is, such as a time, a name, an outcome, small talk or narration.
 
-English first; times and first person also in the commonest other languages. Each is a sign among others that
-`salience` weighs, so that a language without cues here is still ranked by its rare words. Patterns in lower case are
-meant for lowered text.
+English comes first; times and the first person are also covered in the commonest other languages. `salience` weighs
+each cue as one feature of many. So a statement in a language without cues here is still ranked by its rare words.
+Patterns in lower case are for lowercased text.
 """
 
 import re
@@ -20,7 +20,7 @@ TIME = re.compile(
 )
 NAME = re.compile(r"(?<=[\w,;:'’\"“(] )[A-ZÀ-ÞА-Я][\w'’&-]*|\b[A-Z]{2,}\b")  # noqa: RUF001
 QUOTE = re.compile(r"[\"“「『«][^\"”」』»]{2,}[\"”」』»]|`[^`]{2,}`")
-# That a fault is gone, for lowered text; hope, plans and what is still to be done tell no fix.
+# That a fault is gone, for lowercased text. Hopes, plans and open tasks do not report a fix.
 FIXED = re.compile(
     r"^(?!.*(?:\b(?:not|once|if|should|will|until|when|still|to be|try|might)\b|n't\b))(?:.*\b)?"
     r"(?:(?:is|are|been|now|i|i've|we|we've|have) (?:now )?(?:fixed|solved|resolved|repaired)\b"
@@ -28,7 +28,7 @@ FIXED = re.compile(
     r"|^(?:(?:it's |that's |all )?(?:fixed|solved|resolved|repaired)\b|behoben\b|gelöst\b|corrigé\b|résolu\b|"
     r"arreglado\b|solucionado\b|risolto\b|corretto\b|resolvido\b|corrigido\b|opgelost\b|исправлено\b|已修复|修好了|修正しました|수정했)"
 )
-# What is so at all times, told of the present; "I never saw it" is a story.
+# Statements that are always true, in the present tense; "I never saw it" is a story.
 STANDING = re.compile(
     r"\b(?:is|are|be|gets?) (?:always|never)\b"
     r"|(?<!was )(?<!were )(?<!had )(?<!has )(?<!have )\b(?:always|never) "
@@ -49,7 +49,7 @@ PROCESS = re.compile(
     r"|this (?:will|should) (?:now )?(?:show|work|allow)\b)",
     re.IGNORECASE,
 )
-# That the user ends the work for now, and perhaps goes on elsewhere, for lowered text: it tells nothing of the work.
+# That the user ends the work for now, and may continue elsewhere, for lowercased text. It says nothing about the work.
 HALTS = re.compile(
     r"^(?:(?:ok(?:ay)?|thanks|danke|gut)[,.!]? )?(?:please |bitte )?"
     r"(?:(?:let's |we )?stopp?|pause|leave it|that's (?:it|all|enough)|enough|hör auf|das (?:reicht|war's)|schluss)"

@@ -1,11 +1,13 @@
-"""The offline dream: consolidates the core by choosing and merging what is there, never by rewording it.
+"""Write a dream offline: consolidate the core by choosing and merging memories, never by rewording them.
 
-Of earlier memories, those that say the same become one, those that the user has plainly said to be so no longer give
-way (`replacement`), those that give a subject another value than something newer are marked with their date, and all
-others stay as they are. Of the daily entries, what lasts (`promotion`) is added in the words it was said, the most
-important first, as far as there is room or an earlier memory that matters less; which of those goes is for the job to
-say, which knows how much may be lost. In a talk of people little is decided: there what they tell each other is added
-too, the most telling first (`salience`).
+Earlier memories with the same words become one. A memory that the user has since plainly contradicted is replaced
+(`replacement`). If a newer statement gives the same subject another value without saying so, the older memory gets its
+date. All other memories stay.
+
+Lasting statements of the daily entries (`promotion`) are added in their original words, the most important first. Each
+needs free room, or an earlier memory of less importance; the job decides which of those go, because it knows how much
+may be lost. In a conversation between people, few things are decided. There the most informative statements are added
+too (`salience`).
 """
 
 import re
@@ -32,14 +34,14 @@ _CORE, _DAILY = "memory", "daily"
 _OWN = frozenset({promotion.USER, promotion.HAND})
 _SAID = _OWN | {promotion.ASSISTANT, promotion.AGENT}
 _DEFAULT_BULLETS = 50
-_BY_HAND = 0.85  # importance of a memory that no record speaks for: a person wrote it
-_UNKNOWN = 0.6  # importance of any other of which none is known
-_BETTER = 0.1  # importance by which a new memory must exceed an earlier one that is to go for it
-_MOST_LOOKS = 100_000  # pairs of statements of which one may replace the other, looked at in one dream
-_CLOSE = 0.35  # share of its words that a new memory must have in common with those under a heading
-_FEWEST_CLOSE = 2  # … and how many
-_FEWEST_TOLD = 3  # a night may take at least so many statements of a talk …
-_NIGHTS_TO_FILL = 9  # … or one part in nine of the free room, which leaves some for later talks
+_BY_HAND = 0.85  # importance of a memory without a record: a person wrote it
+_UNKNOWN = 0.6  # importance of any other memory whose importance is unknown
+_BETTER = 0.1  # a new memory must exceed an earlier one by this importance to replace it
+_MOST_LOOKS = 100_000  # pairs of statements that one dream compares for replacement
+_CLOSE = 0.35  # a new memory must share this part of its words with the memories under a heading
+_FEWEST_CLOSE = 2  # … and at least so many words
+_FEWEST_TOLD = 3  # a dream may take so many statements of a conversation …
+_NIGHTS_TO_FILL = 9  # … or one ninth of the free room if that is more; the rest is for later conversations
 _LONGEST_SHOWN = 100  # characters of a memory in the diary
 _SILENT, _REPORTED = "say nothing new that lasts", "were only reported"
 _NO_ROOM, _UNFIT = "found no room", "would not pass the guards"
@@ -59,7 +61,7 @@ def write_dream(ask: Ask) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _OfflineMemory:
-    """One earlier memory."""
+    """Hold one earlier memory."""
 
     id: str
     text: str
@@ -71,7 +73,7 @@ class _OfflineMemory:
 
 
 class _Saying(NamedTuple):
-    """Something that was said: an earlier memory, or a sentence of a daily entry."""
+    """Hold one earlier statement: a memory, or a sentence of a daily entry."""
 
     id: str
     text: str
@@ -85,7 +87,7 @@ class _Saying(NamedTuple):
 
 
 class _Night:
-    """One dream while it is put together."""
+    """Build one dream, step by step."""
 
     def __init__(self, ask: Ask) -> None:
         given = dict(ask.context)
@@ -96,19 +98,19 @@ class _Night:
         self._working = "work" in given or promotion.is_working(self._entries, reported=reported)
         self._bullets = int(given.get("bullets") or _DEFAULT_BULLETS)
         self._cues = CueJudge()
-        self._parts: dict[str, tuple[str, ...]] = {}  # by the memory that stays, those that are one with it
+        self._parts: dict[str, tuple[str, ...]] = {}  # a memory that stays → the memories that are merged into it
         self._by_id = {entry.id: entry for entry in self._entries}
         self._at = {quoted.id: quoted.at or "" for quoted in self._daily}
-        self._new: dict[str, tuple[Offer, str]] = {}  # by its text, a new memory and why it was taken
+        self._new: dict[str, tuple[Offer, str]] = {}  # the text of a new memory → its offer, and why it was taken
         self._ended: set[str] = set()
-        self._stale: set[str] = set()  # what was said and is so no longer
+        self._stale: set[str] = set()  # statements that hold no longer
         self.gone: list[Declaration] = []
         self._left: dict[str, str] = {}  # entry → why nothing of it was taken
 
     # ── what the core loses ──────────────────────────────────────────────────────────────────────────────────────
 
     def merge(self) -> None:
-        """Make one of memories that say the same."""
+        """Merge memories with the same words."""
         live = [memory for memory in self._core if not memory.is_protected]
         same: dict[tuple[Lane, str], list[_OfflineMemory]] = defaultdict(list)
         for memory in live:
@@ -119,7 +121,7 @@ class _Night:
                 self._parts[newest.id] = tuple(one.id for one in rest)
 
     def supersede(self) -> None:
-        """Let memories go that the user has plainly ended since, the newest word first, and mark those that compete."""
+        """End memories that the user has plainly contradicted since, and add a date to competing memories."""
         sayings = [_Saying(one.id, one.text, one.at, one.by_user) for one in self._stays if not one.is_protected]
         sayings += [
             _Saying(f"{entry.id}.{one.number}", entry.tell_words(one.text), self._at[entry.id], by_user=True)
@@ -137,7 +139,7 @@ class _Night:
         self._looked_enough = older.looks < _MOST_LOOKS
 
     def _say(self, saying: _Saying, found: Sequence[_Saying]) -> bool:
-        """Take what ends memories into the core, and say whether it may be there."""
+        """Add a sentence that ends memories to the core, and return whether it may be there."""
         if all(one.is_daily for one in found):
             return True
         entry = self._by_id[saying.id.partition(".")[0]]
@@ -150,7 +152,7 @@ class _Night:
         return True
 
     def _may_be(self, offer: Offer) -> bool:
-        """Return whether a new memory may go into the core: what an agent says only of the project, and as a lesson."""
+        """Return True if a new memory may be in the core: an agent's words only as a lesson about the project."""
         is_own = all(self._by_id[one].by_user for one in _entries_of(offer))
         lane = Lane.USER if is_own else Lane.ASSISTANT
         return bool(list_content_words(offer.text)) and may_change(lane, self._cues.kind(strip_label(offer.text)))
@@ -171,19 +173,19 @@ class _Night:
     # ── what it gains ────────────────────────────────────────────────────────────────────────────────────────────
 
     def promote(self) -> None:
-        """Take the best of the daily entries into the core."""
+        """Add the best lasting statements of the daily entries to the core."""
         stays = self._stays
         self._may_go = sorted((one.importance for one in stays if not one.is_protected), reverse=True)
         known = {normal.normalize(text) for text in (*(one.text for one in stays), *self._new)} | self._stale
         for memory in stays:
-            if not _DATED.search(memory.text):  # saying it again makes it new
+            if not _DATED.search(memory.text):  # repeating a memory makes it current again
                 known |= {normal.normalize(part) for part in split_sentences(strip_label(memory.text))}
         self._take(promotion.list_offers(self._entries, known, working=self._working))
         if not self._working and promotion.is_talk(self._entries):
             self._take_told(known)
 
     def _take_told(self, known: AbstractSet[str]) -> None:
-        """Take the most telling of what people say to each other into a part of the room that is left."""
+        """Add the most informative statements of a conversation, up to a part of the free room."""
         taken = {entry for offer, _ in self._new.values() for entry in _entries_of(offer)}
         said = [ConversationMessage(one.id, one.speaker, one.by_user, one.text, one.sentences) for one in self._entries]
         told = [one for one in list_statements(said, unit_words=1_000_000) if one.id not in taken]
@@ -193,7 +195,7 @@ class _Night:
         self._take(sorted(new, key=lambda one: one.importance, reverse=True)[:most])
 
     def _not_taken(self) -> Counter[str]:
-        """Return how many entries the core has nothing of, by why."""
+        """Return the number of entries without a statement in the core, by reason."""
         cited = {entry for offer, _ in self._new.values() for entry in _entries_of(offer)}
         may_last = {entry.id for entry in self._entries}
         return Counter(
@@ -226,11 +228,11 @@ class _Night:
     # ── the reply ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def sections(self) -> list[ReplySection]:
-        """Return the new core: earlier memories where they were, new ones under the heading they belong to."""
+        """Return the new core: earlier memories in their old places, new ones under the best heading."""
         found: dict[str, list[ReplyBullet]] = {"": []}
         for memory in self._stays:
             if _CITING.search(memory.text):
-                continue  # its end would be read as what the bullet cites: what is not spoken of stays as it is
+                continue  # its end would be read as a citation, so it is left out, and the memory stays as it is
             cites = (memory.id, *self._parts.get(memory.id, ()))
             found.setdefault(memory.heading, []).append(ReplyBullet(memory.text, cites))
         themes = _Themes(self._stays)
@@ -253,10 +255,10 @@ class _Night:
 
 
 class _Older:
-    """What was said, by what could be ended in it."""
+    """Index the earlier statements by the words that could end them."""
 
     def __init__(self, sayings: Sequence[_Saying]) -> None:
-        self.over: set[_Saying] = set()  # so no longer
+        self.over: set[_Saying] = set()  # statements that hold no longer
         self.looks = 0
         self._by_word: dict[str, list[_Saying]] = defaultdict(list)
         self._by_order: dict[tuple[str, ...], list[_Saying]] = defaultdict(list)
@@ -270,7 +272,7 @@ class _Older:
                 self._by_word[word].append(one)
 
     def find_older(self, newer: _Saying) -> tuple[list[_Saying], list[_Saying]]:
-        """Return what `newer` ends of what was said before, and what it competes with; nothing where it is over."""
+        """Return the earlier statements that `newer` ends, and those it competes with; none if `newer` has ended."""
         ended: list[_Saying] = []
         competing: list[_Saying] = []
         for one in self._list_near(newer) if newer not in self.over else ():
@@ -292,7 +294,7 @@ class _Older:
 
 
 class _Themes:
-    """The headings of the core by the words of what stands under them."""
+    """Know the headings of the core, by the words of the memories under them."""
 
     def __init__(self, core: Sequence[_OfflineMemory]) -> None:
         self._under: dict[str, set[str]] = defaultdict(set)
@@ -302,7 +304,7 @@ class _Themes:
         self._headings = Counter(word for held in self._under.values() for word in held)
 
     def find_heading(self, text: str) -> str:
-        """Return the heading whose memories are about the same; empty where none clearly is."""
+        """Return the heading whose memories have the same subject; empty if none clearly has."""
         own = [word for word in set(words.list_content_words(text)) if self._headings[word] < max(2, len(self._under))]
         best, heading = max(
             ((len(held.intersection(own)), name) for name, held in self._under.items()), default=(0, "")

@@ -1,8 +1,8 @@
-"""What of a conversation lasts: the few statements that belong into `MEMORY.md`.
+"""Find the lasting statements of a conversation: the few that belong into the core.
 
-Junk there is what users of such systems complain of most, so a statement that merely might matter stays in the daily
-file. Preferences and facts are taken from what the user typed, by an explicit cue or by many signs together
-(`lasting_model`); decisions and learnings also from the assistant, by cues only.
+Users of memory systems complain most about junk in the core. So a statement that only might matter stays in the daily
+file. Preferences and facts come from text that the user typed, by an explicit cue or by many signs together
+(`lasting_model`). Decisions and lessons also come from the assistant, by cues only.
 """
 
 import re
@@ -15,12 +15,12 @@ from memoryd.offline.sentences import is_question
 
 
 class Cue(NamedTuple):
-    """A way to say that something lasts."""
+    """Declare one way to say that something lasts."""
 
     type: MemoryType
     importance: float
     by_user_only: bool
-    at_work_only: bool  # in a talk among friends such words are told stories, not decisions or lessons
+    at_work_only: bool  # among friends such words tell a story, not a decision or lesson
     pattern: re.Pattern[str]
 
 
@@ -57,7 +57,7 @@ _OPENING = r"^(?:(?:please|also|and|ok(?:ay)?|so|oh|no|but|yes|fine|alright|by t
 _RULE = rf"(?:always|never|(?:don't|do not) ever)\s+(?:ever )?{_DO}\b"
 _JOINED = r"(?:[,;]\s*(?:and |but )?|\s(?:and|but) )"
 _SUBJECT = r"\b(?:i|we|he|she|they|it|you|people|everyone|who|that|which|my|our|his|her|their|your)\b"
-# Begins what is told, not asked: "The tests always pass here but never run there", "the docs say to …, and never …".
+# Begins a statement that reports, and does not ask: "The tests always pass here but never run there".
 _TELLS = r"(?:the|an?|this|these|those|some|all|every|each|no|most|many|there)\b"
 _ASKING_FIRST = r"without (?:asking|telling|checking with|consulting|my|permission|approval|confirmation)\b"
 _NOT_A_NAME = (
@@ -190,24 +190,25 @@ _PASSING = re.compile(
 )
 _ORDER = 0.9  # importance of what is asked for in so many words
 _LECTURES = 2.5  # times the length of the user's messages
-_SHORTEST = 3  # content words below which a statement says too little to last …
-_SHORTEST_OF_SELF = 2  # … and where the user says what they are, like, want or have decided: "I prefer tea."
+_SHORTEST = 3  # a statement with fewer content words says too little to last …
+_SHORTEST_OF_SELF = 2  # … the limit for what users are, like, want or have decided: "I prefer tea."
 _OF_SELF = 0.75  # importance of such a statement
-_LONGEST = 320  # characters above which it is a text, not a statement
-# "Remember the rule on that page" says where it stands, not what it is.
+_LONGEST = 320  # characters; a longer text is not a single statement
+# "Remember the rule on that page" says where the rule is, not what it is.
 _ELSEWHERE = re.compile(
     r"^(?!.*\b(?:is|are|was|were|must|should|needs?)\b)[^:,;]*\bremember (?:the|my|our)\b[^:,;]*\b"
     r"(?:above|below|(?:on|in|from|at|behind|under) (?:that|this|the (?:linked|next|same))(?: web)? ?"
     r"(?:page|site|link|url|file|document|doc|article|post|thread|issue|message|image|screenshot))\W*$",
     re.IGNORECASE,
 )
-_NAMES = re.compile(r"\s[A-Z][\w+#.-]+|\w\d|\d\w|\w_\w")  # what a decision is for: "Let's use Redis."
+_NAMES = re.compile(r"\s[A-Z][\w+#.-]+|\w\d|\d\w|\w_\w")  # the object of a decision: "Let's use Redis."
 
 
 def find_cue(sentence: str, *, by_user: bool, working: bool, message: str = "") -> Cue | None:
-    """Return the cue by which `sentence` lasts, or None for the most of what people say.
+    """Return the cue that shows that `sentence` lasts; None for most sentences.
 
-    `message` is all that the user wrote to an agent; with it, a sentence without a cue lasts if enough else shows it.
+    `message` is the whole message of a user to a chat assistant. With it, a sentence without a cue lasts if enough other
+    signs show it.
     """
     cues = _APPLYING[by_user, working]
     if not cues or len(sentence) > _LONGEST:
@@ -235,9 +236,9 @@ def _stands(sentence: str, cue: Cue) -> bool:
 
 
 def is_lecturing(own: Iterable[str], other: Iterable[str]) -> bool:
-    """Return True if an assistant's messages are so much longer than the user's own that it works for them or teaches.
+    """Return True if an assistant's messages are so much longer than the user's that it works for them or teaches.
 
-    In a talk of equals a statement is told, not decided or learned, and the words of both weigh the same.
+    In a conversation of equals, statements are stories, not decisions or lessons, and both speakers weigh the same.
     """
     user, assistant = [len(text) for text in own] or [1], [len(text) for text in other] or [0]
     return sum(assistant) / len(assistant) > _LECTURES * sum(user) / len(user)

@@ -1,8 +1,8 @@
-"""Tell by its wording whether a user's statement lasts: a logistic model over the signs in `lasting_signs.txt`.
+"""Decide by its wording whether a user's statement lasts: a logistic model over the signs in `lasting_signs.txt`.
 
-What people want remembered is mostly said in passing, in the middle of a request, and without a word such as
-"remember". No single sign shows it. Many together do: who speaks of themselves or of the project, how often and how
-long something is so, and that nothing points at the text or the work of the moment.
+People mostly say in passing what they want remembered: in the middle of a request, without a word such as "remember".
+No single sign shows it, but many signs together do. The user speaks of themselves or of a project, says how often or
+how long something is so, and points neither at the text at hand nor at the moment.
 """
 
 import re

@@ -1,9 +1,9 @@
-"""Promotion: which entries of the daily files say something that lasts, and why.
+"""Choose the entries of the daily files that say something lasting, and the reason for each.
 
-Signs are explicit: a wish, decision, fact or lesson by its wording (`lasting`), what the user says to be so no longer
-(`replacement`), what a person writes by hand to be so always or never, or the user's own "remember". What a tool or
-another agent reported, what somebody still has to do, and what an agent's own tools wrote into the file as if it were
-the user's wish, is never offered.
+The signs are explicit. An entry has the wording of a wish, decision, fact or lesson (`lasting`). Or the user says that
+something no longer holds (`replacement`), asks to "remember" it, or writes by hand a line with "always" or "never".
+Never offered are reports of tools and other agents, open tasks, and wishes that an agent's own tools wrote into the
+file.
 """
 
 import re
@@ -22,8 +22,8 @@ from memoryd.text.neutral import neutralize
 from memoryd.text.sentences import quote_around
 
 USER, HAND, ASSISTANT, AGENT = "user", "hand", "assistant", "agent"
-EXPLICIT = 0.9  # importance from which on the user asked in so many words that it be kept
-LONGEST = 400  # characters; more is a text, not a memory
+EXPLICIT = 0.9  # from this importance on, the user has explicitly asked to keep a statement
+LONGEST = 400  # characters; a longer text is no memory
 _SPOKEN = re.compile(r"^([^\W\d_][^\W\d_'’.-]*(?: [^\W\d_][\w'’.-]*){0,2}):\s+(?=\S)")  # noqa: RUF001
 _REPORTED = re.compile(r"^(?:Report|Changed|Failed)\b:?", re.IGNORECASE)
 _OPEN = re.compile(r"^(?:to-?do|next steps?|open|remaining|pending)\b|\bto-?do lists?\b", re.IGNORECASE)
@@ -36,7 +36,7 @@ _OF_STANDING = 0.8
 _OF_CHANGE = 0.75
 _LEAST_RATING = 0.3
 _UNNAMED = frozenset({"", "User", "Assistant"})
-_FEWEST_WORDS = 3  # content words below which a statement says too little
+_FEWEST_WORDS = 3  # a statement with fewer content words says too little
 
 _POLITE = frozenset(map(words.key_of, ("please", "kindly", "bitte", "danke", "merci")))
 
@@ -44,14 +44,14 @@ Key = tuple[str, ...]
 
 
 class OfflineEntry(NamedTuple):
-    """One entry of a daily file."""
+    """Hold one entry of a daily file."""
 
     id: str  # "d7"
     origin: str
     day: str  # "2026-11-22"
     speaker: str  # "User", a name, or empty
     text: str  # without the speaker
-    asked: str  # the question that it answers, as the entry tells it: " (asked: …)"
+    asked: str  # the question that it answers, as the entry shows it: " (asked: …)"
     sentences: tuple[NumberedSentence, ...]
 
     @property
@@ -64,13 +64,13 @@ class OfflineEntry(NamedTuple):
         return neutralize(f"{self.speaker}: {text}" if self.speaker else text)
 
     def quote_sentence(self, one: NumberedSentence) -> str:
-        """Return a sentence as a memory: of the user with the words around it, copied whole."""
+        """Return a sentence as a memory; a sentence of the user with the words around it, copied whole."""
         words_of = quote_around(self.text, (one.number,)) if self.by_user else one.text
         return self.tell_words(words_of if len(words_of) <= LONGEST else one.text)
 
 
 class Offer(NamedTuple):
-    """A text that could become a memory."""
+    """Hold a text that could become a memory."""
 
     text: str
     cites: tuple[str, ...]
@@ -79,11 +79,11 @@ class Offer(NamedTuple):
     day: str  # on which it was said
 
 
-_Sayings = list[tuple[OfflineEntry, NumberedSentence, "lasting.Cue | None"]]  # by whom, what, and by which cue it lasts
+_Sayings = list[tuple[OfflineEntry, NumberedSentence, "lasting.Cue | None"]]  # with the cue that it lasts
 
 
 def read_entries(material: Iterable[QuotedPiece]) -> list[OfflineEntry]:
-    """Return the entries that may say something lasting: none that were only reported."""
+    """Return the entries that may say something lasting; reports are left out."""
     found = []
     for quoted in material:
         if quoted.origin in {USER, HAND, ASSISTANT, AGENT} and not _REPORTED.match(quoted.text):
@@ -98,7 +98,7 @@ def read_entries(material: Iterable[QuotedPiece]) -> list[OfflineEntry]:
 
 
 def is_open(text: str) -> bool:
-    """Return True if `text` tells what somebody still has to do, which is of the day and not of the core."""
+    """Return True if `text` is an open task, which belongs to the day and not to the core."""
     return unfinished.is_left(text) or _OPEN.search(text) is not None or _ERRAND.search(text) is not None
 
 
@@ -115,18 +115,18 @@ def is_talk(given: Sequence[OfflineEntry]) -> bool:
 
 
 def type_of(entry: OfflineEntry, text: str, *, working: bool) -> MemoryType:
-    """Return the type of a text of the entry by its wording; a fact if the wording shows no other type."""
+    """Return the type of a text of the entry by its wording; the default is a fact."""
     cue = _cue_of(entry, text, working=working)
     return cue.type if cue else MemoryType.FACT
 
 
 def _cue_of(entry: OfflineEntry, text: str, *, working: bool) -> lasting.Cue | None:
-    # People who talk among themselves have names; who talks with an assistant decides.
+    # In a conversation between people, the speakers have names; whoever talks with an assistant makes decisions.
     return lasting.find_cue(text, by_user=entry.by_user, working=working or entry.speaker in _UNNAMED)
 
 
 def key_of(text: str) -> Key:
-    """Return what texts that say the same have in common: their content words in order, small talk apart."""
+    """Return a key that is equal for texts that say the same: their content words in order, without small talk."""
     said = strip_label(text)
     found = tuple(key for key in words.list_content_words(said) if key not in words.CHATTER_KEYS and key not in _POLITE)
     denial = ("not",) if replacement.denies(said) else ()
@@ -134,11 +134,11 @@ def key_of(text: str) -> Key:
 
 
 def list_offers(given: Sequence[OfflineEntry], known: AbstractSet[str], *, working: bool) -> list[Offer]:
-    """Return what lasts of the entries, one offer for all that say the same, in the order it was first said.
+    """Return the lasting statements of the entries, one offer for all that say the same, in the order of first mention.
 
     Args:
         given: in order of time.
-        known: what the core says already, sentence by sentence, in the normal form of duplicates.
+        known: the sentences that the core already holds, in the normal form of duplicates.
         working: an assistant works for the user.
     """
     found: dict[tuple[str, Key], _Sayings] = defaultdict(list)
@@ -168,7 +168,7 @@ def offer_told(entry: OfflineEntry, rating: float, known: AbstractSet[str]) -> O
     is_unfit = rating < _LEAST_RATING or entry.origin != USER or len(entry.text) > LONGEST
     if is_unfit or is_asked or steering.is_instruction(entry.text) or not known.isdisjoint(said):
         return None
-    # Half the rating is below the importance of every explicit sign.
+    # So the importance stays below that of every explicit sign.
     return Offer(entry.tell_words(entry.text), (entry.id,), MemoryType.FACT, rating / 2, entry.day)
 
 
@@ -178,7 +178,7 @@ def _is_told(entry: OfflineEntry, text: str) -> bool:
 
 
 def _offer(said: _Sayings) -> Offer | None:
-    """Return what is offered of sayings of the same, in the words of the user's last."""
+    """Return an offer of statements that say the same, in the words of the user's last one."""
     entry, one, _ = next((one for one in reversed(said) if one[0].by_user), said[0])
     text = entry.quote_sentence(one)
     cites = tuple(

@@ -1,9 +1,9 @@
-"""Replacement: whether what a person says later plainly ends something said before, or gives it another value.
+"""Find out whether a person's later statement plainly ends an earlier one, or gives its subject another value.
 
-A statement ends another one in two cases. It says so in plain words ("no longer", "instead of", "from A to B", "is
-now"), and all that the older one says, but for the kind of a value, occurs in it; or it has the same words in another
-order. Where two statements give one subject different values without such words, they compete: both stay. What is
-asked, planned or supposed ends nothing.
+A later statement ends an earlier one in two cases. Either it says so in plain words ("no longer", "instead of", "from A
+to B", "is now"), and contains everything that the older one says, except for the kind of a value. Or it has the same
+words in another order. If two statements give one subject different values without such words, they compete, and both
+stay. A question, plan or supposition ends nothing.
 """
 
 # ruff: noqa: RUF001 - the cues of other languages
@@ -21,7 +21,7 @@ from memoryd.text.wording import STOP, expand, find_stem, fold
 _STAMP = re.compile(r"\s*\((?:as of )?\d{4}[-\d/]*\)")
 _CLAUSE = re.compile(r"[,;:—–、](?=\D)|\s(?:and|but|und|aber|sondern|et|mais|y|pero|sino|e|ma|mas|en|maar|и|а|но)\s")
 _ASKS = re.compile(r"[?？؟]\W*$")
-# Words of a sentence that is a wish, a plan, a condition, or somebody's report.
+# Words of a sentence that is a wish, a plan, a condition, or another person's report.
 _SUPPOSED = re.compile(
     r"\b(?:if|unless|until|once|when|whether|would|could|should|might|may|maybe|perhaps|probably|will|going to|plan\w*|"
     r"want\w*|wish\w*|hope\w*|consider\w*|propos\w+|suggest\w*|let's|almost|nearly|never|temporarily|says?|said|thinks?|"
@@ -33,7 +33,7 @@ _SUPPOSED = re.compile(
     r"|如果|要是|可能|也许|打算|计划|会不会|想要?|差点|据说|もし|かも|予定|つもり|たい|なら|そうです|만약|면\b|예정|싶",
     re.IGNORECASE,
 )
-# Something that was so has ended; what it was is in the same clause.
+# Something has ended; the same clause says what.
 _NO_LONGER = re.compile(
     r"\bno longer\b|\b(?:not|never|\w+n't)\b.*\b(?:any ?more|any longer)\b"
     r"|\b(?:nicht|kein\w{0,2}|nie)\b.*?\bmehr\b(?! als)"
@@ -98,7 +98,7 @@ _DENIES = re.compile(
     r"nunca|sin|odio|non|mai|senza|não|sem|niet|geen|nooit|не|нет|никогда|без)\b|n't\b|[不没沒]|ない|ません|않|안 ",
     re.IGNORECASE,
 )
-# Words of no content that such statements have beside small words, one form of each.
+# Words without content that such statements have besides small words, one form of each.
 _GENERIC_LIST = """
 uses using run live base host deploy store keep kept stay work like move switch migrate change upgrade downgrade
 relocated renamed replace longer anymore instead place currently week month today yesterday last finally benutzen
@@ -113,7 +113,7 @@ trocamos substituímos gebruiken wonen woon werk meer plaats hebben overgestapt 
 옮겼습니다 바꿨습니다 arbeitet
 """
 _GENERIC = frozenset(find_stem(fold(word)) for word in _GENERIC_LIST.split())
-# Nouns that only say of what kind a value is.
+# Nouns that only name the kind of a value.
 _KINDS_LIST = """
 database editor shell ide browser bundler framework linter formatter compiler cloud hosting provider registry version
 manager package tool datenbank paketmanager anbieter base données dati dados éditeur gestionnaire outil versión gestor
@@ -127,7 +127,7 @@ _WIDE_GENERIC = re.compile(
 _PARTICLES = re.compile(r"(?<=[\uac00-\ud7afA-Za-z0-9])(?:에서|으로|로|은|는|이|가|을|를|에|의|도|와|과)(?=\s|$|[.,])")
 _TOKEN = re.compile(r"[^\W_]+(?:[.'-][^\W_]+)*")
 _PARTS = re.compile(r"[\u4e00-\u9fff\u3005]+|[\u30a0-\u30ff]+|[\u0e00-\u0eff]+|[^\u3040-\u30ff\u4e00-\u9fff\u3005]+")
-# Who or what a statement is about, and the verb behind it: "my editor is", "I live in".
+# The subject of a statement with its verb: "my editor is", "I live in".
 _WHOSE = (
     r"my|our|the|mein\w*|unser\w*|der|die|das|mon|ma|mes|notre|nos|le|la|les|mi|mis|nuestr[oa]s?|el|los|las|il mio|"
     r"la mia|il|lo|i|o|a|meu|minha|nosso|nossa|mijn|onze|ons|de|het|мо[йяеёи]|наша?|наше|наши"
@@ -159,27 +159,27 @@ _SINGLE = re.compile(
     r"|\bлюбим\w+ \w+|最喜欢|好きな",
     re.IGNORECASE,
 )
-_LONGEST = 300  # characters of a sentence that is looked at: time grows with the square of that
+_LONGEST = 300  # characters; longer sentences are skipped, because time grows with the square of the length
 _LONGEST_VALUE = 5  # words
 _FEWEST_REORDERED = 3
-_SAME_SUBJECT = 0.6  # share of the content words, numbers aside, that two statements about one thing have in common
+_SAME_SUBJECT = 0.6  # two statements about one thing share this part of their content words, numbers aside
 _FEWEST_SHARED = 3
-_MOST_BEFORE = 2  # words of what is used instead, where nobody says who uses it
+_MOST_BEFORE = 2  # words before "instead of", if nobody is named who uses the new thing
 
 
 class ParsedStatement(NamedTuple):
-    """What a statement says, in a form in which it can be compared with others."""
+    """Hold the content of a statement in a form that can be compared with others."""
 
-    words: frozenset[str]  # stems of its content words, numbers among them
+    words: frozenset[str]  # stems of its content words, with numbers
     order: tuple[str, ...]  # all its words, sorted: equal for the same words in another order
-    subject: str  # of a statement that gives it a value; else empty
+    subject: str  # if the statement gives it a value; otherwise empty
     value: str
     shape: tuple[str, ...]  # of the value: its small words, and whether it has a number or a name
 
 
 @lru_cache(maxsize=1 << 15)
 def read(text: str) -> ParsedStatement:
-    """Return what `text` says; what is asked or supposed gives no value."""
+    """Return the parsed content of `text`; questions and suppositions give no value."""
     body = _STAMP.sub("", strip_label(text)).strip()
     said = fold(body)
     order = tuple(sorted(said if prose.is_wide(said) else _TOKEN.findall(normal.normalize(body))))
@@ -188,17 +188,17 @@ def read(text: str) -> ParsedStatement:
 
 @lru_cache(maxsize=1 << 12)
 def find_ended(text: str) -> tuple[frozenset[str], ...]:
-    """Return, for each thing that `text` plainly says is over, the words of that."""
+    """Return the words of each thing that `text` plainly says has ended."""
     said = fold(_REASON.sub("", _STAMP.sub("", strip_label(text))))
     is_plain = not _ASKS.search(said) and not _SUPPOSED.search(said)
     return tuple(one for one in (_find_ended(said) if is_plain else ()) if one)
 
 
 def is_ended_by(newer: str, older: str) -> bool:
-    """Return whether `newer`, known to be said later, plainly says that `older` is so no longer."""
+    """Return True if `newer`, which is known to be later, plainly says that `older` no longer holds."""
     if len(list_texts(_STAMP.sub("", strip_label(older)))) != 1:
         return False
-    # A decision goes with its reason.
+    # If a decision ends, its reason ends too.
     words = read(_REASON.sub("", older)).words - _KINDS - _DECIDED
     if _reorders(newer, older) or (words and words <= read(newer).words and _ends(newer, older)):
         return True
@@ -206,7 +206,7 @@ def is_ended_by(newer: str, older: str) -> bool:
 
 
 def is_outdated_by(newer: str, older: str) -> bool:
-    """Return whether `newer`, of the same work and said later, denies `older` or says it with another number."""
+    """Return True if `newer`, later in the same work, denies `older` or says it with another number."""
     held, told = _list_keys(older), _list_keys(newer)
     words = [frozenset(key for key in keys if not key[0].isdigit()) for keys in (held, told)]
     shared, most = len(words[0] & words[1]), max(map(len, words))
@@ -222,7 +222,7 @@ def _list_keys(text: str) -> frozenset[str]:
 
 
 def is_competing(newer: str, older: str) -> bool:
-    """Return whether both give the same subject a value, and not the same one; which of them holds is not said."""
+    """Return True if both give the same subject different values, and nothing says which one holds."""
     words = read(older).words
     about = [words - gone for gone in find_ended(newer) if gone <= words]
     is_of_subject = any(rest & read(newer).words for rest in about)
@@ -268,7 +268,7 @@ def _words(folded: str) -> frozenset[str]:
 
 
 def _find_ended(said: str) -> list[frozenset[str]]:
-    """Return the words of each thing that a sentence says is over."""
+    """Return the words of each thing that a sentence says has ended."""
     found = []
     for sentence in (one for one in list_texts(said) if len(one) <= _LONGEST):
         for clause in _CLAUSE.split(sentence):
@@ -288,7 +288,7 @@ def _find_ended(said: str) -> list[frozenset[str]]:
 
 
 def _parse_value(body: str) -> tuple[str, str, tuple[str, ...]]:
-    """Return the subject of a statement that gives it a value, the value and its shape; empty where there is none."""
+    """Return the subject of a statement, the value given to it, and the value's shape; all empty without a value."""
     plain = " ".join(_NOW.sub(" ", body).split()).rstrip(".!。！").replace("’", "'")
     found = _FRAME.fullmatch(plain) if len(plain) <= _LONGEST else None
     if found is None or _SUPPOSED.search(fold(body)):

@@ -1,9 +1,9 @@
-"""Choose the statements of a talk that are worth a line, by their content and their place.
+"""Choose the statements of a conversation that are worth a line, by their content and their place.
 
-Scoring is a logistic model over features that hold in any conversation: new content words (rare ones carry a
-statement: idf mass, Spärck Jones 1972), times, numbers, names, quotations, the first person, small talk, an answer
-after a question. What is said at work is rated in `work`. Selection is greedy by gain for length under a budget, with
-what is already taken discounted (maximal marginal relevance, Carbonell and Goldstein 1998).
+The score is a logistic model over features that work in any conversation. They are new content words (rare words matter
+most: idf mass, Spärck Jones 1972), times, numbers, names, quotations, the first person, small talk, and an answer after
+a question. `work` rates the statements of a working session. The selection is greedy by gain for length, within a
+budget. Content that is already taken is discounted (maximal marginal relevance, Carbonell and Goldstein 1998).
 """
 
 import math
@@ -14,8 +14,8 @@ from heapq import heapify, heappop, heappush
 from memoryd.offline import cues, words
 from memoryd.offline.statements import LABEL_WORDS, Statement
 
-# Weights of the logistic model, one beside each feature; set by hand around a regression on half of LoCoMo, so that
-# what holds only there does not get in.
+# Weights of the logistic model, one for each feature. They were set by hand around a regression on half of LoCoMo, so
+# that peculiarities of that data have no effect.
 WEIGHTS = (
     -2.6,  # bias
     0.25,  # logarithm of the length
@@ -30,15 +30,15 @@ WEIGHTS = (
     0.1,  # opens the conversation
 )
 _LENGTH_COST = 0.55  # exponent between "best first" (0) and "best per word" (1)
-_REPEATED = 0.3  # share of a statement's worth that goes when all its words are already in statements taken
+_REPEATED = 0.3  # a statement loses this share of its worth if all its words are already in statements taken
 
 
 def choose(candidates: Sequence[Statement], budget: int) -> list[Statement]:
-    """Return the statements most worth their length within `budget` words, in the order they were said.
+    """Return the statements with the most worth for their length within `budget` words, in the order they were said.
 
     Args:
         candidates: in the order they were said.
-        budget: words of all of them, marks and speakers included.
+        budget: words of all of them, with marks and speakers.
     """
     values = [rate_statement(one) / one.cost**_LENGTH_COST for one in candidates]
     heap = [(-value, i) for i, value in enumerate(values)]
@@ -54,7 +54,8 @@ def choose(candidates: Sequence[Statement], budget: int) -> list[Statement]:
             continue
         gain = values[i] * (1 - _REPEATED * len(one.told & seen) / len(one.told))
         if heap and -gain > heap[0][0]:
-            # Discounts made it worth less than the next one: put it back with its new value, an upper bound for later.
+            # Discounts made it worth less than the next one. Put it back with its new value, which is an upper bound
+            # from now on.
             heappush(heap, (-gain, i))
             continue
         taken.append(i)
@@ -65,7 +66,7 @@ def choose(candidates: Sequence[Statement], budget: int) -> list[Statement]:
 
 
 def rate_statement(statement: Statement) -> float:
-    """Return how likely `statement` is to be asked for later, between 0 and 1."""
+    """Return the probability that somebody asks for `statement` later, between 0 and 1."""
     score = sum(weight * value for weight, value in zip(WEIGHTS, _features(statement), strict=True))
     return 1 / (1 + math.exp(-score))
 

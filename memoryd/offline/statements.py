@@ -1,7 +1,7 @@
-"""Statements: a conversation cut into what could each be one line of memory, small talk and narration left out.
+"""Cut a conversation into statements: possible lines of memory, without small talk and narration.
 
-A statement is one or a few whole sentences of one message, in order, as they were said. Sentences that add little to it
-are left out.
+A statement is one or a few whole sentences of one message, in order, as they were said. Sentences that add little are
+left out.
 """
 
 import math
@@ -21,25 +21,25 @@ UNIT_WORDS = 40
 ENOUGH = 0.75
 LABEL_WORDS = 2  # the bullet mark and the speaker's name before each line
 
-REPORTER = "Report"  # who speaks where only a subagent does
-THIN = 3  # content words up to which an answer needs its question to be understood
-_RECENT = 8  # messages in which a word counts as already under discussion
-_LONGEST = 800  # characters; what is longer without an end to its sentence is no sentence
+REPORTER = "Report"  # the speaker if only a subagent speaks
+THIN = 3  # content words; an answer with no more than these needs its question to be understood
+_RECENT = 8  # a word of so many last messages counts as already under discussion
+_LONGEST = 800  # characters; a longer text without a full stop is no sentence
 _CHATTER_WEIGHT = 0.3
 
 
 class ConversationMessage(NamedTuple):
-    """One message of the conversation as it comes in."""
+    """Hold one message of the conversation."""
 
     id: str
-    speaker: str  # "User", "Assistant", or the name the message begins with
+    speaker: str  # "User", "Assistant", or the name that begins the message
     by_user: bool
     text: str
     sentences: tuple[NumberedSentence, ...]
 
 
 class Statement(NamedTuple):
-    """One possible line of memory, with what is known about it."""
+    """Hold one possible line of memory, with its features."""
 
     turn: int  # index of its message
     id: str
@@ -47,22 +47,22 @@ class Statement(NamedTuple):
     by_user: bool
     text: str
     cost: int  # words
-    told: frozenset[str]  # content words beside small talk
+    told: frozenset[str]  # content words except small talk
     talk: frozenset[str]  # content words that are small talk
-    new: int  # how many of `told` were not under discussion already
-    answers: bool  # the message before it asks
-    final: bool  # of the last message of an assistant before the user speaks again
-    asked: str = ""  # the question, where the answer does not stand alone
+    new: int  # number of words in `told` that were not under discussion already
+    answers: bool  # the preceding message asks
+    final: bool  # in the last message of an assistant before the user speaks again
+    asked: str = ""  # the question, if the answer is unclear without it
     asked_id: str = ""
     numbers: tuple[int, ...] = ()  # of its sentences
 
 
 def list_statements(said: Sequence[ConversationMessage], *, unit_words: int = UNIT_WORDS) -> list[Statement]:
-    """Return all that could be a line, in order.
+    """Return all possible lines, in order.
 
     Args:
         said: the messages, in order.
-        unit_words: a message longer than one and a half of these is read in pieces of that size.
+        unit_words: a message longer than one and a half times this is read in pieces of this size.
     """
     reading = _ConversationReading(said, unit_words=unit_words)
     return [statement for turn in range(len(said)) for statement in reading.read_message(turn)]
@@ -77,7 +77,7 @@ class _SentencePart(NamedTuple):
 
 
 class _ConversationReading:
-    """One pass over a conversation: what is rare in it, and what was said a moment ago."""
+    """Read a conversation once; know its rare words and the latest messages."""
 
     def __init__(self, said: Sequence[ConversationMessage], *, unit_words: int) -> None:
         self._said = said
@@ -89,7 +89,7 @@ class _ConversationReading:
         self._asserted = KnownTexts()  # by the user's last message
 
     def read_message(self, turn: int) -> list[Statement]:
-        """Return the statements of one message; messages must be asked for in order."""
+        """Return the statements of one message; call it for the messages in order."""
         known = frozenset().union(*self._recent[-_RECENT:])
         self._recent.append(frozenset().union(*self._keys[turn]))
         if self._said[turn].by_user:
@@ -107,7 +107,7 @@ class _ConversationReading:
         return parts
 
     def _only_assents(self, turn: int, text: str, known: frozenset[str]) -> bool:
-        """Return True if a sentence only acknowledges or repeats what was just said, and answers no question."""
+        """Return True if a sentence only confirms or repeats the preceding message, and answers no question."""
         by_user = self._said[turn].by_user
         rest = signals.after_assent(text)
         if not by_user and self._asserted.says((rest or text).strip()):
@@ -119,7 +119,7 @@ class _ConversationReading:
 
     def _statement(self, turn: int, unit: list[_SentencePart], known: frozenset[str]) -> Statement | None:
         one = self._said[turn]
-        # What limits or denies an order of the user's may be its next sentence.
+        # The next sentence may limit or revoke an order of the user.
         is_order = one.by_user and any(steering.is_instruction(part.text) for part in unit)
         kept = unit if is_order else _trim(unit)
         text = " ".join(part.text if part.text[-1:] in prose.ENDS else f"{part.text}." for part in kept)
@@ -140,7 +140,7 @@ class _ConversationReading:
         )  # fmt: skip
 
     def _question(self, turn: int) -> tuple[str, str]:
-        """Return the id and the last question of the message before, where another speaker asks it."""
+        """Return the id and the last question of the preceding message, if another speaker asks it."""
         before = self._said[turn - 1] if turn else None
         if before is None or before.speaker == self._said[turn].speaker:
             return "", ""
@@ -152,7 +152,7 @@ def _says_enough(text: str, told: frozenset[str], talk: frozenset[str]) -> bool:
 
 
 def _names(said: Sequence[ConversationMessage]) -> frozenset[str]:
-    """Return the keys of the names of the speakers, and of those by which they call each other more than once."""
+    """Return the keys of the speakers' names, and of names by which they address each other more than once."""
     called = Counter(name for one in said for name in set(cues.CALLED.findall(one.text)))
     names = (*(one.speaker for one in said), *(name for name, times in called.items() if times > 1))
     return frozenset(key for name in names for key in words.list_content_words(name))
@@ -177,7 +177,7 @@ def _units(parts: list[_SentencePart], longest: int) -> list[list[_SentencePart]
 
 
 def _trim(unit: list[_SentencePart]) -> list[_SentencePart]:
-    """Return the sentences that carry most of the unit's mass, the densest first to be taken."""
+    """Return the sentences with the most mass of the unit; the densest are taken first."""
     wanted = sum(part.mass for part in unit) * ENOUGH
     order = sorted(range(len(unit)), key=lambda i: (-unit[i].mass / (unit[i].words + 1) ** 0.7, i))
     chosen: list[int] = []

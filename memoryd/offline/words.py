@@ -1,11 +1,11 @@
-"""Content words: what a text is about, as keys that can be counted and compared."""
+"""Find content words: the words that show the subject of a text, as keys that can be counted and compared."""
 
 import re
 from functools import lru_cache
 
 from memoryd.text.wording import STOP, fold, list_units
 
-# What people say to be kind or to keep a talk going. It has content, but seldom any worth keeping. One form of each.
+# Small talk: polite words that keep a conversation going. They are seldom worth keeping. One form of each.
 _CHATTER_LIST = """
 absolutely admire adorable agree amazed appreciate awesome awww bad beautiful best bet better bless blessed bond brave
 bring bye care caring catch chance chat check cheer cherish comfort congrats congratulations connect cool courage

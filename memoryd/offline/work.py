@@ -1,11 +1,11 @@
-"""Work: what of a session in which an assistant works is worth a line, and in which section each line stands.
+"""Choose the lines of a session in which an assistant works, and the section of each line.
 
-A line is one or a few whole sentences of one message. Its worth is a sum over signs that hold in any such session: who
-says it and where in the session, how much it says, how much of that the user spoke of, and wording that tells an
-outcome or a cause. The weights were fitted by logistic regression to hand-written lists of what somebody taking over
-would want to know, and to some 2,000 lines of 25 sessions that readers graded, with whole projects left out in turn,
-and then rounded; a sign that did not move the ranking was dropped. Lines are taken greedily; a line whose words are
-mostly in the lines taken before is left out.
+A line is one or a few whole sentences of one message. Its worth is a sum over features that work in any such session:
+the speaker, the place in the session, the amount of content, the share of content that the user spoke of, and wording
+that shows an outcome or a cause. The weights were fitted by logistic regression to hand-written lists of what a person
+who takes over wants to know, and to some 2,000 lines of 25 sessions that readers graded. Whole projects were left out
+in turn, and the weights were then rounded. A feature that did not change the ranking was dropped. Lines are taken
+greedily. A line is left out if the lines taken before have most of its words.
 """
 
 import math
@@ -25,29 +25,29 @@ from memoryd.text import prose
 from memoryd.tiers.session_summary import Section
 
 _LONGEST = 600  # characters of a line; longer sentences are dumps
-_FEWEST_OF_WISH = 2  # … and what the user wants to be so
-_OF_OPEN = 2.5  # weight of what the last answer says to be open; what it only offers to do weighs nothing
-_OF_OFFER = 1.5  # of an offer that ends the last answer: the next session may begin with a yes
-_NEAR = 8  # messages after which a later diagnosis is taken for another fault, unless it shares …
+_FEWEST_OF_WISH = 2  # … the limit for wishes of the user
+_OF_OPEN = 2.5  # weight of an open point of the last answer; a mere offer weighs nothing
+_OF_OFFER = 1.5  # weight of an offer that ends the last answer: the next session may begin with a yes
+_NEAR = 8  # messages after which a later diagnosis is about another fault, unless the two share …
 _SAME_FAULT = 0.3  # … this much of its words
-_FEWEST_NAMED = 4  # … below which a user's line seldom says what it is about
-_BARE = 5  # words of an answer that says nothing without its question
-_MANY = 10  # … from which it says enough in spite of a word that points elsewhere
-_FEWEST_ASKED = 2  # … and a user's message, to be a request
-_JOINED = 280  # characters up to which the sentences of one message make one line
-_LONGEST_ASKED = 200  # characters of a question that stands beside its answer
-_FEWEST_CLEAR = 5  # content words of a line of an answer that mostly says what it is about
-_FEWEST = 3  # content words below which an assistant's sentence says too little
+_FEWEST_NAMED = 4  # … with fewer, a user's line seldom names its subject
+_BARE = 5  # words; a shorter answer says nothing without its question
+_MANY = 10  # … from this number on it is clear enough, even with a word that refers to something else
+_FEWEST_ASKED = 2  # … the limit for a user's message to be a request
+_JOINED = 280  # characters up to which sentences of one message are joined into one line
+_LONGEST_ASKED = 200  # characters of a question that is shown beside its answer
+_FEWEST_CLEAR = 5  # content words; a line of an answer with so many usually names its subject
+_FEWEST = 3  # an assistant's sentence with fewer content words says too little
 _MOST_LOOKS = 300  # lines of a session that are compared with all others
 _MOST_OF_MESSAGE = 5  # lines of one message of the assistant
-_USER_SHARE = 0.6  # of the room, what the user said may take this much
-_SHORT = 260  # words of the room of a short session; where the user has said something, lines below …
-_LEAST_TOLD = -2.0  # … this weight do not fill
-_OF_REPORT = -0.5  # added to the worth of what a subagent says: the assistant mostly repeats what matters of it
+_USER_SHARE = 0.6  # the user's statements may take this share of the room
+_SHORT = 260  # words; in a shorter session in which the user has said something, lines below …
+_LEAST_TOLD = -2.0  # … this weight are left out
+_OF_REPORT = -0.5  # added to the worth of a subagent's lines: the assistant mostly repeats the important ones
 
-# By sign; fitted, see above, but for "refers", "jokes" and "corrects", which were set by hand. "messages" is
-# the logarithm of the sentences of the message, "parts" counts colons, "behind" is the share of the message that
-# stands before the line, and "code" the share of the line that is code.
+# Weights by feature. They were fitted, see above, except "refers", "jokes" and "corrects", which were set by hand.
+# "messages" is the logarithm of the number of sentences in the message, "parts" counts colons, "behind" is the share of
+# the message before the line, and "code" is the share of code in the line.
 _OF_ANSWER = {
     "": -5.0, "late": 1.4, "length": 0.7, "words": 0.05, "messages": -0.8, "topic": 1.2, "names": 0.08,
     "capitals": 0.2, "parts": -0.25, "cause": 0.9, "done": 0.9, "denies": 0.4, "final": 1.0, "hedge": -2.0,
@@ -61,18 +61,18 @@ _OF_REQUEST = {
 
 _CODE = re.compile(r"`[^`]*`")
 _NAMES = re.compile(r"`[^`]*`|[!-~]*[/\\][!-~]*|[!-~]+\.[a-z]{1,5}\b")
-_FEWEST_LETTERS = 4  # beside names of files and code
+_FEWEST_LETTERS = 4  # besides names of files and code
 
 _OF_LAST = 20.0  # added to the weight of the last request
-_OF_MARK = 10.0  # … and of what its speaker marked as a decision, a finding or the state
+_OF_MARK = 10.0  # … and to the weight of lines that the speaker marked as a decision, a finding or the state
 _MOST_OF_NOTE = 8  # lines of one note, which may be about a whole session
-_LEAST_SAID = 80  # words that messages get beside long notes
-_WORTH_LASTING = -1.0  # weight from which an answer's line lasts, whatever it tells
-_LEAST_NOTED = -3  # weight below which a statement that only a note has is no line
+_LEAST_SAID = 80  # least words for messages if there are long notes
+_WORTH_LASTING = -1.0  # from this weight on, a line of an answer lasts, whatever it says
+_LEAST_NOTED = -3  # a statement that occurs only in a note needs this weight
 
 
 def list_work(said: Sequence[ConversationMessage], own: Mapping[str, Collection[int]]) -> list[WorkStatement]:
-    """Return all that could be a line, in order.
+    """Return all possible lines, in order.
 
     Args:
         said: the messages, in order.
@@ -88,13 +88,13 @@ def choose_lines(
     noted: Sequence[ConversationMessage],
     budget: int,
 ) -> tuple[list[WorkStatement], list[WorkStatement]]:
-    """Return what is worth a line within `budget` words, the best first: from messages, and from notes alone.
+    """Return the best lines within `budget` words, the best first: from messages, and from notes alone.
 
     Args:
         said: as for `list_work`.
-        own: the same.
-        noted: what the assistant wrote down for itself, as far as no message says it.
-        budget: of which notes get the share that they have of all words, and what the messages leave.
+        own: as for `list_work`.
+        noted: the assistant's own notes, as far as no message says the same.
+        budget: notes get their share of all words, and the words that the messages leave.
     """
     found = list_work(said, own)
     if not noted:
@@ -109,7 +109,7 @@ def choose_lines(
 
 
 def _choose_said(found: Sequence[WorkStatement], budget: int) -> list[WorkStatement]:
-    """Return the lines for messages: what is worth one has its share first, then the user, then the longest answers."""
+    """Return the lines for messages: first each one's share of the room, then the user's, then the longest answers."""
     found = drop_changed(found)
     worth = [one for one in found if one.weight >= 0]
     chosen = choose_work(worth, budget)
@@ -130,9 +130,9 @@ def choose_work(
     most: int = _MOST_OF_MESSAGE,
     user_share: float = _USER_SHARE,
 ) -> list[WorkStatement]:
-    """Return the lines most worth it within `budget` words, the best first, that those taken `before` do not say.
+    """Return the best lines within `budget` words, the best first, that those taken `before` do not say.
 
-    Of one message of the assistant at most `most` are taken, and of the room what the user said may take `user_share`.
+    At most `most` lines of one message of the assistant are taken. The user's lines may take `user_share` of the room.
     """
     taken: list[WorkStatement] = []
     looks = 0
@@ -176,12 +176,12 @@ class _WorkReading:
         self._last_asked = max(telling, default=-1)
 
     def _read_turns(self) -> dict[str, tuple[bool, frozenset[str]]]:
-        """Return what each message of the user turns down with its first two sentences, by its id."""
+        """Return, by message id, what the first two sentences of each user message reject."""
         first = {one.id: [part.text for part in self._own_parts(one)[:2]] for one in self._said if one.by_user}
         return {name: work_texts.read_answer(texts) for name, texts in first.items()}
 
     def _own_parts(self, one: ConversationMessage) -> list[NumberedSentence]:
-        """Return the sentences of a user's message that are the user's own, without heads of what is pasted below."""
+        """Return the sentences of a user's message that are their own, without headings of pasted text."""
         allowed = self._own.get(one.id)
         echoed = self._echoed.get(one.id, ())
         parts = [
@@ -208,7 +208,7 @@ class _WorkReading:
         for number, unit in enumerate(_join(parts, lambda _before, _part: True)):
             if is_bare or _requests(_text_of(unit), _keys_of(_text_of(unit))):
                 made = self._read_unit(turn, one, unit, len(parts))
-                # The next session goes on from the last request, so that is told whatever it weighs.
+                # The next session continues with the last request, so it is shown whatever its weight.
                 is_last = turn == self._last_asked and not number
                 yield made._replace(weight=made.weight + _OF_LAST) if is_last else made
 
@@ -220,7 +220,7 @@ class _WorkReading:
         keys = _keys_of(text)
         rules = _rules(one, unit)
         steers = rules or work_texts.steers(text)
-        # The last request is one, however it is put: nobody has done it yet, as far as it shows.
+        # The last request counts as a request in any wording: as far as is known, nobody has done it yet.
         is_asked = turn == self._last_asked or (not rules and (not steers or is_question(text)))
         section = Section.ASKED if is_asked else Section.DECIDED
         signs = self._signs(turn, text, keys, sentences) | {
@@ -246,7 +246,7 @@ class _WorkReading:
         return 0 < prose.count_words(own) <= _BARE and bool(self._find_question(turn)[1])
 
     def _find_question(self, turn: int) -> tuple[str, str]:
-        """Return the id and the question that ends the answer right before a message; empty where it asks none."""
+        """Return the id of the answer right before a message and the question that ends it; empty if it asks none."""
         before = self._said[turn - 1] if turn else None
         if before is None or not _is_answer(before) or not before.sentences:
             return "", ""
@@ -254,7 +254,7 @@ class _WorkReading:
         return (before.id, asked) if is_question(asked) and len(asked) <= _LONGEST_ASKED else ("", "")
 
     def _find_choice(self, turn: int, text: str) -> tuple[str, str]:
-        """Return the id of the answer with the list from which a text chooses by number, and its items; else empty."""
+        """Return the id and the items of the list from which a text chooses by number; empty without such a list."""
         chosen = work_cues.CHOOSES.search(text)
         names = re.findall(r"\d|[A-D]", chosen[1]) if chosen else []
         for one in reversed(self._said[max(0, turn - _NEAR) : turn] if names else ()):
@@ -265,7 +265,7 @@ class _WorkReading:
 
     def _read_answer(self, turn: int, one: ConversationMessage) -> Iterator[WorkStatement]:
         below, offered = work_lists.list_open(one), work_lists.list_offered(one)
-        # What is acted upon at once is so no longer when the session ends.
+        # A fault that the assistant acts upon at once is gone when the session ends.
         acted = {part.number - 1 for part in one.sentences if cues.PROCESS.match(part.text)}
         parts = []
         for part in one.sentences:
@@ -288,16 +288,16 @@ class _WorkReading:
                 yield made._replace(is_guess=is_guess)
 
     def _is_passing(self, turn: int, text: str) -> bool:
-        """Return True for what holds only for the moment: narration, a label, and before the end what is to be done."""
+        """Return True if a line holds only for the moment: narration, a label, or before the end a task to be done."""
         is_over = turn != self._last and (work_texts.is_pending(text) or work_texts.is_outdated_test(text))
         return bool(unfinished.find_label(text)) or work_texts.is_idle(text) or is_over
 
     def read_note(self, one: ConversationMessage) -> Iterator[WorkStatement]:
-        """Yield the possible lines of a note: it stands where it was written, and weighs less than what is said."""
+        """Yield the possible lines of a note, at the place where it was written; they weigh less than messages."""
         turn = max(0, sum(_seq_of(other) < _seq_of(one) for other in self._said) - 1)
         for part in one.sentences if self._said else ():
             text, keys = _text_of([part]), _keys_of(part.text)
-            # What it leans on may be left out, since a message says it.
+            # The context that it needs may have been left out, because a message says it.
             if (
                 not work_texts.is_idle(part.text)
                 and not work_cues.LEANS.match(text)
@@ -322,7 +322,7 @@ class _WorkReading:
         return WorkStatement(turn, one.id, numbers, one.speaker, text, marked or section, _keys_of(text), weight)
 
     def _section(self, turn: int, text: str) -> Section:
-        """Return the section of a line of an answer; a state that is reported before the last answer is outdated."""
+        """Return the section of a line of an answer; a state reported before the last answer is outdated."""
         if work_cues.ABANDONED.search(text):
             return Section.FAILED
         if work_cues.STATE.search(text):
@@ -341,7 +341,7 @@ class _WorkReading:
         )
 
     def _is_rejected(self, turn: int, keys: frozenset[str]) -> bool:
-        """Return True if the user turns down what an answer says, or says of X in it "not X"; a no may answer it."""
+        """Return True if the user rejects an answer, or rejects X ("not X") in it; a no may answer its question."""
         after = self._said[turn + 1] if turn + 1 < len(self._said) else None
         if after is None or not after.by_user:
             return False
@@ -350,7 +350,7 @@ class _WorkReading:
         return (own and not asks) or bool(keys & denied)
 
     def _is_overtaken(self, turn: int, text: str, keys: frozenset[str]) -> bool:
-        """Return True if a text diagnoses a fault, and a later answer diagnoses that fault again."""
+        """Return True if a text diagnoses a fault that a later answer diagnoses again."""
         if not work_cues.DIAGNOSES.search(text):
             return False
         later = (at for at, parts in self._diagnoses.items() if at > turn and (at <= turn + _NEAR or keys & parts))
@@ -359,7 +359,7 @@ class _WorkReading:
     def _rate(
         self, turn: int, one: ConversationMessage, unit: Sequence[NumberedSentence], keys: frozenset[str]
     ) -> float:
-        """Return the weight of a line of an answer, by its words and by the share of them that the user used."""
+        """Return the weight of a line of an answer, by its words and the share of them that the user used."""
         text = _text_of(unit)
         mass = sum(self._rarity.get(key, 0.0) for key in sorted(keys))
         asked = sum(self._rarity.get(key, 0.0) for key in sorted(keys & self._asked))
@@ -394,7 +394,7 @@ class _WorkReading:
 
 
 def _weigh(signs: Mapping[str, float], weights: Mapping[str, float]) -> float:
-    """Return the sum of the signs by their weights: the log-odds that somebody would want to know the line."""
+    """Return the sum of the weighted features: the log-odds that somebody wants to know the line."""
     return sum(weight * signs[sign] for sign, weight in weights.items())
 
 
@@ -404,15 +404,15 @@ def _collect_keys(parts: Iterable[NumberedSentence]) -> frozenset[str]:
 
 
 def _find_last_answer(said: Sequence[ConversationMessage]) -> int:
-    """Return the index of the last message of the assistant that says anything; -1 without any."""
+    """Return the index of the assistant's last message with content; -1 without one."""
     spoken = (at for at, one in enumerate(said) if _is_answer(one) and not signals.says_nothing(one.text))
     return max(spoken, default=-1)
 
 
 def _says_enough(text: str, fewest: int) -> bool:
-    """Return True if a text of an assistant can be a line: one with content words, no dump and no head of a list."""
+    """Return True if an assistant's text can be a line: with content words, and no dump or heading of a list."""
     is_head = text.rstrip().endswith((":", "："))  # noqa: RUF001
-    is_bare = sum(map(str.isalpha, _NAMES.sub("", text))) < _FEWEST_LETTERS  # only names: it says nothing of them
+    is_bare = sum(map(str.isalpha, _NAMES.sub("", text))) < _FEWEST_LETTERS  # only names, and nothing about them
     return not is_head and not is_bare and len(text) <= _LONGEST and len(_keys_of(text)) >= fewest
 
 
@@ -432,14 +432,14 @@ def _keys_of(text: str) -> frozenset[str]:
 
 
 def asks_something(one: WorkStatement) -> bool:
-    """Return True if a user's line says enough to be a request, as "continue" does not; with a question it does."""
+    """Return True if a user's line says enough to be a request, as "continue" does not; a line with a question does."""
     return len(one.keys) >= _FEWEST_ASKED or bool(one.asked)
 
 
 def may_last(one: WorkStatement) -> bool:
-    """Return True if a line tells of more than the day, and somebody who was not there understands it.
+    """Return True if a line matters beyond the day, and a person who was not there understands it.
 
-    Of what an assistant says, that is a cause, or what many signs speak for, but no state that work was left in.
+    Of an assistant's lines, these are causes, and lines that many features speak for, but no state of the work.
     """
     if one.speaker == REPORTER or work_cues.LEANS.match(one.text):
         return False
@@ -454,7 +454,7 @@ def may_last(one: WorkStatement) -> bool:
 
 
 def _tells_result(one: WorkStatement) -> bool:
-    """Return True if an assistant's line gives a cause, or is worth much, and is neither guess nor progress."""
+    """Return True if an assistant's line gives a cause or has a high weight, and is neither a guess nor progress."""
     if (
         one.is_guess
         or work_texts.is_progress(one.text)
@@ -465,32 +465,32 @@ def _tells_result(one: WorkStatement) -> bool:
 
 
 def _rules(one: ConversationMessage, unit: Sequence[NumberedSentence]) -> bool:
-    """Return True for a user's choice in a dialog, and for words that say that something is to last."""
+    """Return True for a user's choice in a dialog, and for words which say that something is to last."""
     is_choice = one.text.startswith("User asked ") and ", chose " in one.text
     return is_choice or any(lasting.find_cue(part.text, by_user=True, working=True) for part in unit)
 
 
 def _requests(text: str, keys: frozenset[str]) -> bool:
-    """Return True for a text of the user that is not a dump, a farewell or thanks."""
+    """Return True for a user's text that is not a dump, a farewell or thanks."""
     return (
         len(keys) > 0 and len(text) <= 2 * _LONGEST and not cues.HALTS.search(text.lower()) and not _thanks(text, keys)
     )
 
 
 def _thanks(text: str, keys: frozenset[str]) -> bool:
-    """Return True for what a user says to be kind, or to say that something is fine."""
+    """Return True for a user's polite phrase, or for one which says that something is fine."""
     return len(keys) < _FEWEST and not is_question(text) and work_cues.THANKS.search(text) is not None
 
 
 def _leans_on(before: int, part: NumberedSentence) -> bool:
-    """Return True if a sentence is understood only with the one before it."""
+    """Return True if a sentence is understood only with the preceding one."""
     return before + 1 == part.number and work_cues.LEANS.match(part.text) is not None
 
 
 def _weigh_open(text: str, offer: float, *, is_open: bool, is_offered: bool) -> float | None:
-    """Return what a sentence of the last answer is worth as an open point; None where it is none.
+    """Return the weight of a sentence of the last answer as an open point; None if it is none.
 
-    What the assistant only offers is worth `offer`.
+    A mere offer of the assistant has the weight `offer`.
     """
     if unfinished.is_label(text) or work_cues.NOTHING_OPEN.search(text):
         return None
@@ -500,16 +500,16 @@ def _weigh_open(text: str, offer: float, *, is_open: bool, is_offered: bool) -> 
 
 
 def _text_of(unit: Sequence[NumberedSentence]) -> str:
-    """Return sentences as one line; an item of a list without a mark at its end gets one."""
+    """Return sentences as one line; a list item without a mark at its end gets one."""
     return " ".join(part.text if part.text[-1:] in prose.ENDS else f"{part.text}." for part in unit)
 
 
 def _join(
     parts: Sequence[NumberedSentence], leans: Callable[[int, NumberedSentence], bool]
 ) -> Iterator[list[NumberedSentence]]:
-    """Yield the sentences as lines: one that leans on the one before it is joined to it, as far as a line goes.
+    """Yield the sentences as lines: a sentence that needs the preceding one is joined to it, up to the longest line.
 
-    A mark such as `@decision` begins a line of its own.
+    A mark such as `@decision` begins a new line.
     """
     unit: list[NumberedSentence] = []
     for part in parts:

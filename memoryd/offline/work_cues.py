@@ -1,7 +1,7 @@
 """List cues of work: wording that shows the weight of a line of a working session, and its section.
 
-English first, with the commonest words of German, French, Spanish and Chinese. Each is a sign among others that `work`
-weighs; none decides alone.
+English comes first, with the commonest words of German, French, Spanish and Chinese. `work` weighs each cue as one
+feature of many. None of them decides alone.
 """
 
 import re
@@ -13,7 +13,7 @@ CAUSE = re.compile(
     r"|\b(?:weil|damit|sonst|parce que|porque|perché)\b|因为|因為|由于|原因|因此|避免|ため|ので",
     re.IGNORECASE,
 )
-# Of an assistant's line, that something was chosen, and not only how something is.
+# In an assistant's line: something was chosen, and the line does not only say how something is.
 CHOSEN = re.compile(
     r"\b(?:decided|chose|chosen|agreed|switched (?:to|from)|settled on)\b|\bnow (?:uses?|keeps?|lives?)\b"
     r"|统一|改为|移除|保留|采用|不再",
@@ -55,18 +55,18 @@ OFFERS = re.compile(
     r"|feel free|happy to)\b|是否要|要不要|若你|如果你|需要我",
     re.IGNORECASE,
 )
-# What begins a list of things that nobody has agreed to yet.
+# Begins a list of things that nobody has agreed to yet.
 PROPOSES = re.compile(
     r"\b(?:i(?:'d| would)? (?:also )?(?:recommend|suggest|propose)|recommend(?:ation|ed)s?|suggest(?:ion|ed)s?"
     r"|proposals?|options|approaches|alternatives|ideas|consider|remaining|could|would|you can"
     r"|want me to|if you (?:want|like)|next (?:steps?|upgrades?|up))\b|建议|方案|可选",
     re.IGNORECASE,
 )
-# An alternative of several, by its letter.
+# One of several alternatives, by its letter.
 ALTERNATIVE = re.compile(
     r"^(?:option )?[A-D][:.)] |^(?:option|approach|alternative|scenario) (?:[A-D]|\d)\b", re.IGNORECASE
 )
-# What is advised as a sentence of its own.
+# A piece of advice that is a whole sentence.
 ADVISES = re.compile(
     r"\b(?:i(?:'d| would) (?!(?:like|love|say|expect|need|be|rather|had|have|already|\w+ed)\b)\w+"
     r"|i (?:also )?(?:recommend|suggest|propose)"
@@ -83,7 +83,7 @@ HEDGES = re.compile(
     r"|可能|也许|应该是|似乎|怀疑|大概",
     re.IGNORECASE,
 )
-# How users say what is to be, beside plain orders: wishes, limits, choices, and what something is to be like.
+# How users say what they want, besides plain orders: wishes, limits, choices, and properties that something must have.
 STEERS = re.compile(
     r"\bi (?:do |really |only |just )?(?:want|need)\b (?!to (?:know|see|understand|try|check))"
     r"|\b(?:should(?:n't)?|must(?:n't)?|needs? to (?:be|stay|work|support)|(?:do|does)(?:n't| not) (?:want|need|like)"
@@ -105,23 +105,23 @@ ASKS_ONLY = re.compile(
     r"|has|did)\b",
     re.IGNORECASE,
 )
-# A question that only wants to know, beside one that politely orders: "Can you please change …?"
+# A question that only asks for information, unlike one that politely orders: "Can you please change …?"
 WONDERS = re.compile(
     r"^(?:\W*(?:ok(?:ay)?|so|and|also|or|but|hmm+|wait)[,.]? )*(?:do you (?:think|know)|would it"
     r"|(?:what|why|how|where|when|which|who|does|do|is|are|am|has|did|should|shouldn't|isn't|aren't|don't)\b)"
     r"|[吗呢嗎][^\w]*$",
     re.IGNORECASE,
 )
-# A user's own note of what a later session is to do.
+# A user's own note about a task for a later session.
 POSTPONES = re.compile(r"^\W*to-?dos?\b|\b(?:for|leave (?:it|that) (?:for|to)) (?:next time|tomorrow)\b", re.IGNORECASE)
-# Asks for an answer now. A wish behind it in the same sentence is part of the question.
+# Asks for an answer now. If a wish follows in the same sentence, it is part of the question.
 INQUIRES = re.compile(
     r"\b(?:can|could|would|will) you (?:please )?(?:help me (?:to )?(?:understand|see|find out|figure)|explain|list"
     r"|tell me|show me|describe|summari[sz]e|walk me"
     r"|give me (?:an?|your|some) (?:idea|opinion|overview|summary))\b",
     re.IGNORECASE,
 )
-# How tests stood; only the last time counts.
+# The results of tests; only the last one counts.
 TESTED = re.compile(
     r"\btests? (?:now )?(?:pass|are (?:green|passing))|\b\d+ tests?\b|\bcoverage\b|\b(?:all|tests are) green\b",
     re.IGNORECASE,
@@ -133,14 +133,14 @@ EXCLAIMS = re.compile(
     r"|^\W*(?:cleane?r?|better|well-tested|improved|easier|simpler|consistent|maintainab\w+)\b[^.]{0,30}:",
     re.IGNORECASE,
 )
-# What is thought to be the fault while it is looked for: only the last such thought about a thing can be right.
+# A suspected cause of a fault during the search for it; of several about one thing, only the last can be right.
 DIAGNOSES = re.compile(
     r"\bthe (?:real |actual |main |root )?(?:issue|problem|bug|cause|culprit|error|reason)\b.{0,40}\b(?:is|was)\b"
     r"|\b(?:isn't|aren't|is not|not) (?:being|working|serving|showing|appearing|loading|properly|correctly)\b"
     r"|^(?:the )?(?:issue|problem|cause)\b|问题(?:是|在于)",
     re.IGNORECASE,
 )
-# How a user's message begins that turns down what the assistant just said, and one that changes an earlier wish.
+# The beginning of a user's message that rejects the assistant's last statement, or that changes an earlier wish.
 _HESITATES = r"^\W*(?:(?:hm+|um|oh|ok(?:ay)?|yes|well|but|sorry|ah|wait|äh|nun|bueno|ну)\W+)*"
 REJECTS = re.compile(
     rf"{_HESITATES}(?:(?:no(?:pe|n)?|nah|nein|nee|нет|не)[,;:.!\u2014-]|(?:no,? )?sorry\b|不对|不是(?!很)|错了|(?:wrong"
@@ -154,7 +154,7 @@ RETRACTS = re.compile(
     r"|doch (?:lieber|nicht so)|en fait (?:non|mett\w+)|cambio de planes?|передумал\w*)(?!\w)|^\W*(?:等等|改成|算了)",
     re.IGNORECASE,
 )
-# That what was just made is fine, or that a fault is gone: it turns nothing down.
+# Says that the latest result is fine, or that a fault is gone; it rejects nothing.
 SETTLES = re.compile(
     r"\b(?:any ?more|no longer|nicht mehr|ya no|больше не|al(?:l|les) gut|all good|works?|great|perfecto?|thank\w*"
     r"|danke|gracias|merci|marche|funktioniert|fixed it|no (?:problem|objections?|errors?|worries))\b|不再|谢谢|很好",
@@ -166,7 +166,7 @@ JOKES = re.compile(
     r"|c'est une blague|(?:ja){3,}|es broma)\b|[\U0001f602\U0001f923]|哈哈|开玩笑|шучу|шутка\b",
     re.IGNORECASE,
 )
-# What a user only thinks about aloud.
+# A user's thought aloud.
 _ASKED = r"(?![^.!?\n]{0,200}\b(?:please|instead|bitte)\b)[^.!?\n]{0,200}\?"
 MUSES = re.compile(
     rf"\b(?:maybe|perhaps|someday|one day|vielleicht|peut-être|quizás?|tal vez|может быть|sollten? (?:wir|ich|man)"
@@ -174,7 +174,7 @@ MUSES = re.compile(
     r"|(?:^|[.!?] )(?:(?:and|or|so|i) )*(?:what if we|wonder(?:ing)? (?:if|whether|how|why))\b",
     re.IGNORECASE,
 )
-# What points at something that only the talk itself shows.
+# Refers to something that only the conversation itself shows.
 REFERS = re.compile(
     r"\b(?:you (?:suggested|said|mentioned|proposed|did)|(?:do|go(?:ing)? for|option) (?:\d|it|that|this)\b"
     r"|this (?:part|one|now)|yes to all|the (?:first|second|third|last) (?:one|option)|as (?:above|before)"
@@ -182,11 +182,11 @@ REFERS = re.compile(
     r"|here(?:'s| is| are) (?:a|an|the|my|some)\b.{0,60}\b(?:list|table|plan|summary))\b",
     re.IGNORECASE,
 )
-# What an assistant is about to do or is doing: it says less than the result.
+# The assistant's current or next step, which says less than the result.
 PROGRESS = re.compile(
     r"^(?:(?:so|now|next|then|first|also|one \w+),? )*(?:(?:i'm|i am|we're) (?:\w+ )?\w+ing|i (?:notice|see|can see))\b"
 )
-# What it says that it will do, anywhere in a sentence, and what is left to do while the work goes on: both are over
+# The assistant's announcements, anywhere in a sentence, and remaining tasks while the work goes on. Both are outdated
 # when the session ends.
 PENDING = re.compile(
     r"\b(?:i|we)(?:'ll| will| am going to| are going to|'(?:m|re) going to)\b"
@@ -206,11 +206,11 @@ LEANS = re.compile(
     r"^(?:this|that|it|these|those|they|but|however|otherwise|then|also|so|and|or|which|if (?:this|that|these|it))\b",
     re.IGNORECASE,
 )
-# What people and agents put into their notes to say what a line is.
+# Labels that people and agents put into their notes to name the kind of a line.
 DECISION_MARK = re.compile(r"(?<![\w@./])@decision\b", re.IGNORECASE)
 FINDING_MARK = re.compile(r"(?<![\w@./])@(?:discovery|pattern|bug)\b", re.IGNORECASE)
 GOAL_MARK = re.compile(r"^\W*goal alignment\b\W*:", re.IGNORECASE)
-# A choice by number or letter: "let's do 1+2", "option B", "on 3: …"; and what it may choose from.
+# A choice by number or letter: "let's do 1+2", "option B", "on 3: …"; and the list that it may choose from.
 CHOOSES = re.compile(
     r"(?:^|\b(?i:do|on|options?|go (?:with|for)|choose|pick|take|use|number)\s)[#(]?"
     r"((?:\d|[A-D])(?:\s?(?:\+|,|&|and)\s?(?:\d|[A-D]))*)(?=[\s.,:;!?)]|$)(?!\.\d| [a-z]+s\b)"

@@ -1,8 +1,9 @@
-"""Find the parts of a message that stand below a line which says what they are: left to do, or only proposed.
+"""Find the parts of a message below a line that says what they are: open tasks, or only proposals.
 
-What is proposed is no decision: it becomes a line only as an open point at the end of a session, where the next one may
-take it up. On the gold lists of thirteen tuned and five unseen projects this takes ten proposals out of `MEMORY.md` and
-`RECENT.md`, and one line that was none; no item is lost, and what was done takes their room.
+A proposal is no decision. It becomes a line only as an open point at the end of a session, because the next session may
+take it up. On the hand-written lists of thirteen tuned and five unseen projects, this removes ten proposals from
+`MEMORY.md` and `RECENT.md`, and one line that was not a proposal. No listed item is lost, and finished work takes the
+free room.
 """
 
 from collections.abc import Callable
@@ -16,7 +17,7 @@ _APOSTROPHE = {0x2019: "'"}
 
 
 def list_open(one: ConversationMessage) -> set[int]:
-    """Return the numbers of the sentences below a line or heading which only says that what comes after it is open."""
+    """Return the numbers of the sentences below a line or heading which says that the following items are open."""
     labels = {part.number for part in one.sentences if unfinished.is_label(part.text)}
 
     def is_label(number: int, text: str, _is_heading: object) -> bool:
@@ -26,7 +27,7 @@ def list_open(one: ConversationMessage) -> set[int]:
 
 
 def list_offered(one: ConversationMessage) -> set[int]:
-    """Return the numbers of the sentences below a line or heading that proposes what comes after it."""
+    """Return the numbers of the sentences below a line or heading that proposes the following items."""
 
     def is_offer(_number: int, text: str, is_heading: object) -> bool:
         if not is_heading and not text.rstrip().endswith((":", "\uff1a")):
@@ -37,13 +38,13 @@ def list_offered(one: ConversationMessage) -> set[int]:
 
 
 def is_advice(text: str) -> bool:
-    """Return True for a sentence in which an assistant advises what nobody has agreed to yet."""
+    """Return True for a sentence in which an assistant advises something that nobody has agreed to yet."""
     plain = text.translate(_APOSTROPHE)
     return work_cues.ADVISES.search(plain) is not None or work_cues.ALTERNATIVE.match(plain) is not None
 
 
 def _list_below(one: ConversationMessage, begins: Callable[[int, str, object], bool]) -> set[int]:
-    """Return the numbers of the sentences below a line for which `begins` is true, as far as its list goes."""
+    """Return the numbers of the sentences below a line for which `begins` is true, up to the end of its list."""
     found: set[int] = set()
     is_open = is_listed = False
     for number, part in enumerate(split(one.text), 1):

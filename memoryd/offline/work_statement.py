@@ -12,9 +12,9 @@ from memoryd.offline import replacement, work_cues
 from memoryd.text import prose
 from memoryd.tiers.session_summary import Section
 
-_SAME = 0.7  # share of its words that lines taken before already have
-_CHANGED = 0.6  # … or words of a later change
-_MOST = 100  # changes that share one word, above which the word is skipped
+_SAME = 0.7  # a repeated line: lines taken before have this share of its words
+_CHANGED = 0.6  # … a changed one: a later change has this share
+_MOST = 100  # if more changes share one word, the word is skipped
 
 
 class WorkStatement(NamedTuple):
@@ -28,9 +28,9 @@ class WorkStatement(NamedTuple):
     section: Section
     keys: frozenset[str]  # content words
     weight: float
-    is_wish: bool = False  # the user says what is to be
-    is_guess: bool = False  # hedged, refuted by what the user said next, or acted upon at once
-    asked: str = ""  # the question, where the answer does not stand alone
+    is_wish: bool = False  # the user says what they want
+    is_guess: bool = False  # hedged, refuted by the user's next message, or acted upon at once
+    asked: str = ""  # the question, if the answer is unclear without it
     asked_id: str = ""
 
     @property
@@ -40,20 +40,20 @@ class WorkStatement(NamedTuple):
 
     @property
     def cost(self) -> int:
-        """Return its words, with the mark before it."""
+        """Return the number of its words, with the mark before it."""
         return prose.count_words(self.text) + prose.count_words(self.asked) + 1
 
 
 def repeats(one: WorkStatement, other: WorkStatement) -> bool:
-    """Return True if a line says little that another does not; a request and its answer are two things."""
+    """Return True if a line adds little to another; a request and its answer are two things."""
     shared = len(one.keys & other.keys)
-    # The same answer to two questions are two answers.
+    # The same answer to two questions counts as two answers.
     is_same = one.by_user is other.by_user and one.asked == other.asked
     return is_same and 0 < shared >= _SAME * min(len(one.keys), len(other.keys))
 
 
 def drop_changed(found: Sequence[WorkStatement]) -> list[WorkStatement]:
-    """Return the statements without descriptions of what the assistant later says that it changed."""
+    """Return the statements without descriptions of things that the assistant later says it changed."""
     changes = [one for one in found if not one.by_user and work_cues.CHANGES.search(one.text)]
     by_key: dict[str, list[int]] = defaultdict(list)
     for at, change in enumerate(changes):
@@ -63,7 +63,7 @@ def drop_changed(found: Sequence[WorkStatement]) -> list[WorkStatement]:
     def is_changed(one: WorkStatement) -> bool:
         if one.by_user or one.section is not Section.FOUND or work_cues.STAYS.search(one.text):
             return False
-        # A word of many changes distinguishes none, and comparing them all takes long.
+        # A word of many changes distinguishes none of them, and comparing all of them takes long.
         shared = Counter(chain.from_iterable(by_key[key] for key in one.keys if len(by_key.get(key, ())) <= _MOST))
         return any(_changes(changes[at], one) for at, count in shared.items() if count > 1)
 
@@ -77,7 +77,7 @@ def _changes(later: WorkStatement, one: WorkStatement) -> bool:
 
 
 def is_outdated(one: WorkStatement, later: WorkStatement) -> bool:
-    """Return True if a later statement says an earlier one with another number; the user's, only by the user's."""
+    """Return True if a later statement repeats an earlier one with another number; the user's needs one of theirs."""
     is_later = later.turn > one.turn and (later.by_user or not one.by_user)
     is_near = is_later and 2 * len(one.keys & later.keys) >= max(2, len(one.keys), len(later.keys))
     return is_near and replacement.is_outdated_by(later.text, one.text)

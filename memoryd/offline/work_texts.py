@@ -1,4 +1,4 @@
-"""Tell by its wording what a text of a working session is: talk of the moment, an offer, a wish, a quotation."""
+"""Recognise a text of a working session by its wording: narration, an offer, a wish, a quotation."""
 
 from collections.abc import Sequence
 
@@ -8,22 +8,22 @@ from memoryd.offline.statements import ConversationMessage
 from memoryd.tiers.session_summary import Section
 
 _LONGEST_ANSWER = 600  # characters of a sentence that answers the one before it
-_FEWEST_TURNED = 3  # content words of what is to be instead
+_FEWEST_TURNED = 3  # content words of the thing that the user wants instead
 _FEWEST_QUOTED = 4  # content words of a sentence that two people do not say by chance
 
 
 def is_doubtful(text: str) -> bool:
-    """Return True for what an assistant only thinks, exclaims or is about to do."""
+    """Return True for an assistant's guess, exclamation or announcement."""
     return any(cue.search(text) for cue in (work_cues.HEDGES, work_cues.EXCLAIMS)) or is_progress(text)
 
 
 def is_progress(text: str) -> bool:
-    """Return True for what an assistant says that it is doing right now."""
+    """Return True for an assistant's sentence about its current step."""
     return work_cues.PROGRESS.match(text.lower().replace("’", "'")) is not None  # noqa: RUF001
 
 
 def is_idle(text: str) -> bool:
-    """Return True for what an assistant says of its own doing: narration, offers, questions, the head of a list."""
+    """Return True for an assistant's sentence about its activity: narration, offers, questions, a heading of a list."""
     return (
         is_offered(text)
         or text.rstrip().endswith((":", "："))  # noqa: RUF001
@@ -33,22 +33,22 @@ def is_idle(text: str) -> bool:
 
 
 def is_offered(text: str) -> bool:
-    """Return True for what an assistant asks or offers to do: at the end of a session nobody has answered it."""
+    """Return True for an assistant's question or offer: at the end of a session nobody has answered it."""
     return is_question(text) or work_cues.OFFERS.search(text) is not None
 
 
 def is_pending(text: str) -> bool:
-    """Return True for what an assistant says that it will do, or that is left to do while it works."""
+    """Return True for an assistant's announcement, and for a remaining task while it works."""
     return work_cues.PENDING.search(text.replace("’", "'")) is not None  # noqa: RUF001
 
 
 def is_outdated_test(text: str) -> bool:
-    """Return True for a result of tests; one of a cause stays."""
+    """Return True for a result of tests, except a cause."""
     return work_cues.TESTED.search(text) is not None and work_cues.CAUSE.search(text) is None
 
 
 def steers(text: str) -> bool:
-    """Return True if a sentence of a user's text says what is to be; what it only asks does not."""
+    """Return True if a sentence of a user's text says what they want; a mere question does not."""
     if turns_mind(text):
         return not is_question(text) and len(words.list_content_words(text)) >= _FEWEST_TURNED
     told = (work_cues.INQUIRES.split(one)[0] for one in split_sentences(text))
@@ -61,7 +61,7 @@ def steers(text: str) -> bool:
 
 
 def read_answer(said: Sequence[str]) -> tuple[bool, frozenset[str]]:
-    """Return whether a user's first sentences turn down what was just said, and the words of what is not so."""
+    """Return whether a user's first sentences reject the preceding message, and the words of what is not so."""
     first = [text for text in said if len(text) <= _LONGEST_ANSWER]
     if any(map(work_cues.SETTLES.search, first)):
         return False, frozenset()
@@ -70,7 +70,7 @@ def read_answer(said: Sequence[str]) -> tuple[bool, frozenset[str]]:
 
 
 def is_joke(text: str) -> bool:
-    """Return True for a user's joke; with a rule in it, it is none."""
+    """Return True for a user's joke; a text with a rule in it is no joke."""
     plain = work_cues.JOKES.sub("", text).lstrip(" ,;:.!")
     return plain != text and not any(
         lasting.find_cue(one, by_user=True, working=True) for one in split_sentences(plain)
@@ -78,7 +78,7 @@ def is_joke(text: str) -> bool:
 
 
 def turns_mind(text: str) -> bool:
-    """Return True if a user's text begins by turning down what was just said, or by changing an earlier wish."""
+    """Return True if a user's text begins by rejecting the preceding message, or by changing an earlier wish."""
     turns = work_cues.REJECTS.match(text) or work_cues.RETRACTS.match(text)
     return turns is not None and not work_cues.SETTLES.search(text)
 
@@ -93,7 +93,7 @@ def find_mark(text: str) -> Section | None:
 
 
 def find_echoes(said: Sequence[ConversationMessage]) -> dict[str, set[int]]:
-    """Return the sentences of the user's messages that repeat what the assistant said before: the user quotes them."""
+    """Return the sentences in the user's messages that quote an earlier message of the assistant."""
     told: set[tuple[str, ...]] = set()
     found: dict[str, set[int]] = {}
     for one in said:

@@ -1,4 +1,4 @@
-"""Keep the transcripts that wait for a look, the one written last first: live sessions go before history."""
+"""Keep the transcripts that wait to be read, the one written last first: live sessions have priority over history."""
 
 import heapq
 import math
@@ -10,7 +10,7 @@ from memoryd.reading.sources import SourcePattern
 
 
 class WaitingTranscript(NamedTuple):
-    """Hold a transcript that waits for a look. They sort by the time of their last change, the last first."""
+    """Hold a waiting transcript. They sort by the time of their last change, the last first."""
 
     order: int  # minus the time of its last change, in nanoseconds
     path: str
@@ -36,11 +36,11 @@ class Backlog:
         return len(self._known)
 
     def __iter__(self) -> Iterator[WaitingTranscript]:
-        """Yield those of this moment, in no order; another thread may ask."""
+        """Yield the transcripts of this moment, in no order; another thread may ask."""
         return iter(tuple(self._known.values()))
 
     def add(self, source: SourcePattern, path: str, changed_ns: int, size: int) -> None:
-        """Let a transcript wait; the last mention counts."""
+        """Add a waiting transcript; the last call counts."""
         waiting = WaitingTranscript(-changed_ns, path, source.agent.id, size)
         before = self._known.get((waiting.agent_id, path))
         if before is not None and before != waiting:
@@ -51,9 +51,9 @@ class Backlog:
         self._sources[waiting] = source
 
     def pop(self, since: float = -math.inf) -> tuple[SourcePattern, str] | None:
-        """Take the transcript that was written last; None if none waits that has changed `since` (seconds)."""
+        """Return the transcript that was written last; None if no waiting one has changed `since` (seconds)."""
         while self._heap and self._heap[0] not in self._sources:
-            heapq.heappop(self._heap)  # it was mentioned once more
+            heapq.heappop(self._heap)  # it was added again
         if not self._heap or self._heap[0].changed_at < since:
             return None
         waiting = heapq.heappop(self._heap)

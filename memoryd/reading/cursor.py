@@ -1,7 +1,7 @@
-"""Read one transcript: look at the file, decide its fate (appended, rewritten, rotated …), and read on.
+"""Read one transcript: check the file, decide its fate (appended, rewritten, rotated …), and continue to read.
 
-What it learns goes to a `Batch`; nothing here writes. A cursor is opened by hashing the consumed prefix once; from then
-on it carries the hash along, and verifies it again whenever the file behaves unlike an append (transcripts/fate.py).
+The results go to a `Batch`; nothing here writes. A cursor is opened by hashing the consumed prefix once. From then on
+it carries the hash along, and verifies it again whenever the file behaves unlike an append (transcripts/fate.py).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from memoryd.transcripts.whole import FoundRecord
 
 T = TypeVar("T")
 CHUNK = 256 << 10
-MOST_TURNS = 2000  # of one reading: tiny lines take many times their size
+MOST_TURNS = 2000  # of one reading: tiny lines take many times their size in memory
 LONGEST_LINE = 8 << 20
 EXCERPT_BYTES = 4096
 HEAD_LINES = 60
@@ -36,7 +36,7 @@ HEAD_READ_MAX = LONGEST_LINE
 
 @dataclass(slots=True)
 class Cursor:
-    """Hold how far one transcript has been read, and the marks by which it is recognised."""
+    """Hold how far one transcript has been read, and the marks that identify it."""
 
     agent_id: str
     path: str
@@ -66,10 +66,10 @@ class Cursor:
     reader: LineFormat | None = None
     identity: Identity | None = None
     meetings: Meetings | None = None
-    unfinished: bool = True  # until this process has looked at every byte behind the offset
+    unfinished: bool = True  # until this process has read every byte after the offset
     doubtful: bool = False  # changed within a clock tick of the last look, so that one more change would not show
-    rested: bool = False  # looked at after it had been left alone
-    unheard: bool = False  # it has been told that messages in it are passed over
+    rested: bool = False  # checked after it had not changed for a while
+    unheard: bool = False  # reported: messages in it are skipped
 
     @property
     def is_gone(self) -> bool:
@@ -78,11 +78,11 @@ class Cursor:
 
     @property
     def is_part(self) -> bool:
-        """Return True if this is one session of a database, which is no file of its own."""
+        """Return True if this is one session of a database, which is not a separate file."""
         return not self.inode
 
     def is_as_read(self, stat: Stat) -> bool:
-        """Return True if the file looks as it did when it was read to its end."""
+        """Return True if the file looks the same as after its last complete reading."""
         seen = self.device, self.inode, self.size, self.mtime_ns, self.ctime_ns
         return not (self.is_gone or self.unfinished or self.doubtful) and seen == tuple(stat)
 
@@ -111,12 +111,12 @@ class FoundTurn(NamedTuple):
     last_byte: int
     sha256: bytes
     withheld: str | None = None  # why its text is empty now: unscanned, skipped
-    owner: Identity | None = None  # of one session of many in this file
-    session_id: str | None = None  # as stored, where it is not the cursor's
+    owner: Identity | None = None  # if the file holds many sessions: its own
+    session_id: str | None = None  # as stored, if it is not the cursor's
 
 
 def list_turns(cursor: Cursor, found: Iterable[FoundRecord]) -> list[FoundTurn]:
-    """Return the turns of records that the reader of a whole file or of a database has found."""
+    """Return the turns of records from the reader of a whole file or of a database."""
     return [FoundTurn(cursor, turn, one.first_byte, one.last_byte, one.sha256) for one in found for turn in one.turns]
 
 
@@ -175,7 +175,7 @@ def _same_ends(cursor: Cursor, handle: Handle) -> bool:
 
 
 def start(cursor: Cursor) -> None:
-    """Go to byte 0 with nothing consumed."""
+    """Return to byte 0 with nothing consumed."""
     cursor.offset = 0
     cursor.hasher = hashlib.sha256()
     cursor.since_verified = 0
@@ -185,7 +185,7 @@ def start(cursor: Cursor) -> None:
 
 
 def close(cursor: Cursor) -> None:
-    """Drop the running hash; the next look at the file hashes the consumed bytes again."""
+    """Drop the running hash; the next check of the file hashes the consumed bytes again."""
     seal(cursor)
     cursor.hasher, cursor.meetings = None, None
 
@@ -198,8 +198,8 @@ def seal(cursor: Cursor) -> None:
 class Head(NamedTuple):
     """Hold the first records of a file."""
 
-    whole: list[dict[str, Any]]  # of lines that hold nothing else
-    salvaged: list[dict[str, Any]]  # of damaged lines: what looks like a record may be a part of one
+    whole: list[dict[str, Any]]  # from lines that hold nothing else
+    salvaged: list[dict[str, Any]]  # from damaged lines: an apparent record may be a part of one
 
 
 def head_records(handle: Handle, size: int, limit: int) -> Head:
@@ -224,7 +224,7 @@ def head_records(handle: Handle, size: int, limit: int) -> Head:
 
 
 class FileStretch(NamedTuple):
-    """Hold what is consumed in one step: whole lines, one line too long to hold, or a hole before a line."""
+    """Hold the bytes of one step: whole lines, one line too long to hold, or a hole before a line."""
 
     data: bytes  # whole lines, each with its line end; empty for the other two
     end: int  # offset behind it
@@ -232,9 +232,9 @@ class FileStretch(NamedTuple):
 
 
 def next_stretch(handle: Handle, first: int, size: int, limit: int = 0) -> FileStretch | None:
-    """Return what comes next, at most about `limit` bytes (default `CHUNK`); None if only an unfinished line is left.
+    """Return the next bytes, at most about `limit` (default `CHUNK`); None if only an unfinished line is left.
 
-    Whether a line is too long depends on nothing but the line, so that a second reading takes it the same way.
+    Whether a line is too long depends only on the line, so that a second reading takes it in the same way.
     """
     pending = b""
     while first + len(pending) < size:
@@ -242,7 +242,7 @@ def next_stretch(handle: Handle, first: int, size: int, limit: int = 0) -> FileS
         chunk = handle.read(begin, min(limit or CHUNK, CHUNK, size - begin))
         if not chunk:
             return None
-        # Of a line longer than a chunk only that line is taken; what follows it is read anew.
+        # Of a line longer than a chunk, only that line is taken; the rest is read again.
         cut = (chunk.find(b"\n") if pending else chunk.rfind(b"\n")) + 1
         pending += chunk
         if cut and begin - first + cut - 1 <= LONGEST_LINE:
@@ -278,11 +278,11 @@ class Meetings(splitting.Pass):
 
     def __init__(self, session: str, upto: int) -> None:
         super().__init__(session)
-        self.upto = upto  # bytes consumed before this pass began, which it has not counted
-        self.handle: tuple[Cursor, Handle] | None = None  # what is being read
+        self.upto = upto  # bytes consumed before this pass, which it has not counted
+        self.handle: tuple[Cursor, Handle] | None = None  # the file that is being read
 
     def count_next(self, digest: str) -> int:
-        """Count one more meeting with the line of this hash."""
+        """Count one more occurrence of the line with this hash."""
         self._catch_up()
         return super().count_next(digest)
 
@@ -320,7 +320,7 @@ class CursorReading:
 
     found: list[FoundTurn] = field(default_factory=list)
     bad: list[BadSpan] = field(default_factory=list)
-    live: dict[str, bool] = field(default_factory=dict)  # record id → whether it was resumed or retracted, at last
+    live: dict[str, bool] = field(default_factory=dict)  # record id → whether it was last resumed or retracted
 
 
 def read_on(cursor: Cursor, handle: Handle, size: int, limit: int, result: CursorReading) -> None:
@@ -340,7 +340,7 @@ def read_on(cursor: Cursor, handle: Handle, size: int, limit: int, result: Curso
         if not stretch.data:
             _consume_long(cursor, handle, stretch, result)
         elif not _consume(cursor, handle, stretch.data, result):
-            # A record of many lines may still grow; one that fills a whole stretch is taken in parts.
+            # A record of many lines may still grow; a record that fills a whole stretch is taken in parts.
             if size - cursor.offset <= CHUNK:
                 break
             _consume(cursor, handle, stretch.data, result, last=True)
@@ -349,7 +349,7 @@ def read_on(cursor: Cursor, handle: Handle, size: int, limit: int, result: Curso
 
 
 def take_unended(cursor: Cursor, handle: Handle, size: int, result: CursorReading) -> None:
-    """Take a last line without a line end if it is a whole record, because the file has been left alone."""
+    """Take a last line without a line end if it is a whole record, because the file has not changed for a while."""
     assert cursor.meetings is not None  # noqa: S101 - as above
     if not 0 < size - cursor.offset <= LONGEST_LINE:
         return
@@ -359,7 +359,7 @@ def take_unended(cursor: Cursor, handle: Handle, size: int, result: CursorReadin
 
 
 def _consume(cursor: Cursor, handle: Handle, data: bytes, result: CursorReading, *, last: bool = False) -> int:
-    """Take lines and move past them, as many bytes as it returns; all that can fail happens before the first change."""
+    """Take lines and return the number of consumed bytes; everything that can fail happens before the first change."""
     assert cursor.reader is not None  # noqa: S101 - a cursor is read only once its format is known
     cut = cursor.reader.cut(data, cursor.offset, last=last)
     if not cut.consumed:
@@ -420,7 +420,7 @@ def _consume_long(cursor: Cursor, handle: Handle, stretch: FileStretch, result: 
 
 
 def _ends(cursor: Cursor, handle: Handle, offset: int, consumed: bytes) -> tuple[int, str, str]:
-    """Return the marks that identify a file beside its prefix hash: length and hash of its head, hash of its marker."""
+    """Return further marks that identify a file: length and hash of its head, and the hash of its marker."""
     head_length, head_sha256 = cursor.head_length, cursor.head_sha256
     if head_length < HEAD_BYTES:
         head_length = min(offset, HEAD_BYTES)

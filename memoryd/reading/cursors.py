@@ -14,14 +14,14 @@ OPEN_CURSORS = 512
 
 
 class Cursors:
-    """Hold the cursors of all agents, also of missing files: such a file may come back, here or elsewhere."""
+    """Hold the cursors of all agents, also of missing files, because such a file may come back, here or elsewhere."""
 
     def __init__(self) -> None:
         self._by_path: dict[tuple[str, str], Cursor] = {}
         self._by_file: dict[tuple[str, int, int], Cursor] = {}
         self._open: OrderedDict[int, Cursor] = OrderedDict()
         self._agents: set[str] = set()
-        self._lost: set[int] = set()  # ids of rows to go back to
+        self._lost: set[int] = set()  # ids of rows to reload
 
     def load(self, connection: Connection, agent_id: str) -> None:
         """Read the cursors of an agent, once."""
@@ -44,7 +44,7 @@ class Cursors:
     def of_file(self, agent_id: str, stat: Stat) -> Cursor | None:
         """Return the cursor of a file by device and inode; only a hint, because inodes are reused."""
         found = self._by_file.get(key := (agent_id, stat.dev, stat.ino))
-        # After a failed transaction a file that went may have taken the place of one that has its inode by now.
+        # After a failed transaction, a missing file may have replaced one that has its inode now.
         live = (one for one in self._by_path.values() if not one.is_gone and _file_key(one) == key)
         return next(live, found) if found is not None and found.is_gone else found
 
@@ -53,7 +53,7 @@ class Cursors:
         return list(self._by_path.values())
 
     def place(self, cursor: Cursor, path: str, stat: Stat) -> None:
-        """Record where a transcript is and how it looked."""
+        """Record the place and the state of a transcript."""
         self._remove(cursor)
         cursor.path, cursor.device, cursor.inode = path, stat.dev, stat.ino
         cursor.size, cursor.mtime_ns, cursor.ctime_ns = stat.size, stat.mtime_ns, stat.ctime_ns

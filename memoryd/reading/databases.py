@@ -1,9 +1,9 @@
 """Read the sessions of another program's SQLite database, while that program writes it.
 
-The database has one cursor, which holds how the file looked and why it is not read, if it is not. Each session in it
-has one as well, under the database's path and its own id. Its offset is the number of the last row up to which all are
-read; its marker is that row's id. So turns and cursor move in one transaction here as well, and a database that was
-rebuilt, with other numbers, is read again, where the records' ids make repeats harmless.
+The database has one cursor, which holds its last state, or the reason why it is not read. Each session in it has a
+cursor as well, under the database's path and its own id. The offset of a session is the number of the last row of a
+completely read range, and its marker is that row's id. So turns and cursor move in one transaction here as well. A
+database that was rebuilt with other numbers is read again, and the records' ids make repetitions harmless.
 """
 
 import hashlib
@@ -30,17 +30,17 @@ _PLAIN = re.compile(r"[\w.-]{1,128}")
 
 
 class _ChangedError(Exception):
-    """Report that the file changed while it was read without a lock: what was read does not count."""
+    """Report that the file changed while it was read without a lock: the result does not count."""
 
 
 @dataclass(slots=True)
 class _DatabaseState:
-    """Hold what this process knows of a database."""
+    """Hold this process's knowledge of a database."""
 
-    seen: int = 0  # number of the last row whose session is known to be read, or waits
-    mark: str | None = None  # id of that row: numbers of deleted rows are given again
-    waiting: dict[str, frozenset[str]] = field(default_factory=dict)  # unread sessions, and rows of theirs that are
-    passes: dict[str, tuple[int, Pass]] = field(default_factory=dict)  # of the sessions read last, up to which row
+    seen: int = 0  # number of the last row whose session was read, or waits
+    mark: str | None = None  # id of that row, because numbers of deleted rows are used again
+    waiting: dict[str, frozenset[str]] = field(default_factory=dict)  # unread sessions, with their unread rows
+    passes: dict[str, tuple[int, Pass]] = field(default_factory=dict)  # of the last read sessions, to a row
     unwanted: set[str] = field(default_factory=set)  # sessions of other projects
 
 
@@ -52,7 +52,7 @@ class Databases:
         self._states: dict[tuple[str, str], _DatabaseState] = {}
 
     def is_one(self, source: SourcePattern, cursor: Cursor | None, path: str) -> bool:
-        """Return True if the file at this path is to be read as a database."""
+        """Return True if the file at this path is read as a database."""
         if (source.agent.id, path) in self._states:
             return True
         if source.format not in {"auto", *registry.DATABASES} or path.endswith(foreign.BESIDE):
@@ -62,19 +62,19 @@ class Databases:
         return _is_database(path)
 
     def is_beside(self, path: str) -> bool:
-        """Return True if SQLite keeps this file beside a database, which may not have been looked at yet."""
+        """Return True if SQLite keeps this file beside a database, which may not have been read yet."""
         suffix = next(filter(path.endswith, foreign.BESIDE), "")
         main = path.removesuffix(suffix)
         return bool(suffix) and (main in self._list_paths() or _is_database(main))
 
     def find_main(self, path: str) -> str:
-        """Return the database to which the path of a session or of a write-ahead log belongs; any other path as is."""
+        """Return the database of a session's path or of a write-ahead log; return any other path unchanged."""
         known = self._list_paths()
         folder = path.rpartition("/")[0]
         return folder if folder in known else path.removesuffix(foreign.LOG)
 
     def forget(self, session_ids: Iterable[str] = ()) -> None:
-        """Drop what is known of databases, so that they are compared with the cursors; read these sessions again."""
+        """Forget the state of databases, so that they are compared with the cursors; read these sessions again."""
         self._states = {key: _DatabaseState() for key in self._states}
         wanted = frozenset(session_ids)
         for cursor in self.ingest.cursors.all() if wanted else ():
@@ -84,13 +84,13 @@ class Databases:
             self.ingest.look_again(path, 0)
 
     def _list_paths(self) -> set[str]:
-        return {path for _, path in list(self._states)}  # a watcher's thread asks as well
+        return {path for _, path in list(self._states)}  # a watcher's thread calls this as well
 
     def look(self, source: SourcePattern, path: str, cursor: Cursor | None, stat: Stat) -> bool:
-        """Read what is new in a database; return False if it is as it was.
+        """Read the new rows of a database; return False if it has not changed.
 
         Raises:
-            StateError: it cannot be read, or is of another layout than the one that was read before or configured.
+            StateError: it cannot be read, or has another layout than before or than configured.
         """
         stat = foreign.observe_with_log(Path(path), stat)
         state = self._states.get((source.agent.id, path))
@@ -133,7 +133,7 @@ class Databases:
 
     def _go_on_later(self, source: SourcePattern, path: str) -> None:
         if self.ingest.batch.is_full():
-            self.ingest.wait(source, path)  # as history that others go before, and that an import counts
+            self.ingest.wait(source, path)  # as history that has low priority, and that an import counts
         else:
             self.ingest.look_again(path, HELD_SECONDS)
 
@@ -147,7 +147,7 @@ class Databases:
             _DatabaseReading(self.ingest, source, cursor, database, layout).read(state)
 
     def _find_layout(self, source: SourcePattern, cursor: Cursor, database: ForeignDatabase) -> DatabaseFormat | None:
-        """Return the reader whose tables are there; else None, and the note says which are missing."""
+        """Return the reader whose tables exist; otherwise None, and the note names the missing ones."""
         tables = database.list_tables()
         missing = []
         for layout in registry.DATABASES.values():
@@ -197,7 +197,7 @@ class _DatabaseReading:
             state.seen = 0  # rows were deleted, or the database was rebuilt
         sql = f"SELECT session_id, max(rowid) FROM {events} WHERE rowid > ? GROUP BY session_id ORDER BY 2 DESC"  # noqa: S608
         found = (one for one, _ in rows(sql, state.seen) if type(one) is str and one and one not in state.unwanted)
-        # What was written last goes first: a live session does not wait for those of years.
+        # The last written sessions come first: a live session does not wait for old ones.
         state.waiting = dict.fromkeys(found, frozenset[str]()) | state.waiting
         mark = self._mark_of(top)
         _require_sound(self.database)
@@ -213,7 +213,7 @@ class _DatabaseReading:
         return self.layout.mark_of(self.database.rows, found[0][0], number) if found else None
 
     def _read_session(self, session_id: str, state: _DatabaseState) -> None:
-        """Read one session until the batch is full; it waits on if there is more, or a record is not finished."""
+        """Read one session until the batch is full; it waits if there is more, or if a record is not finished."""
         ingest, rows = self.ingest, self.database.rows
         cursor = self._find_cursor(session_id, state)
         if cursor is None or cursor.identity is None:
@@ -243,7 +243,7 @@ class _DatabaseReading:
             del state.waiting[session_id]
 
     def _take(self, cursor: Cursor, stretch: SessionStretch) -> None:
-        """Add what was read to the batch, together with how far it was read."""
+        """Add the read turns to the batch, together with the position."""
         records = stretch.records
         found = list_turns(cursor, records.found)
         if not found and stretch.position == cursor.offset:
@@ -268,7 +268,7 @@ class _DatabaseReading:
             cursor = Cursor(main.agent_id, path, 0, 0, mtime_ns=main.mtime_ns, fate_at=ingest.clock.text())
         if cursor.identity is None:
             identity = self.layout.identify(self.database.rows, session_id)
-            # Whether a session is wanted says nothing of its database, which other projects share.
+            # An unwanted session says nothing about its database, which other projects share.
             if not ingest.is_wanted(self.source, Cursor(main.agent_id, main.path, 0, 0), identity):
                 if identity.cwd is not None:
                     state.unwanted.add(session_id)
@@ -290,10 +290,10 @@ def _hash(text: str | None) -> str:
 
 
 def _is_database(path: str) -> bool:
-    """Return True if a file begins as a SQLite database does."""
+    """Return True if a file begins like a SQLite database."""
     try:
         # Closed before SQLite opens the file: closing it later would drop the locks of that connection.
         with ranges.Handle(Path(path)) as handle:
             return handle.read(0, len(foreign.MAGIC)) == foreign.MAGIC
-    except MemorydError:  # who reads it next reports it
+    except MemorydError:  # the next reader reports it
         return False

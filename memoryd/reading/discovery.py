@@ -1,7 +1,7 @@
-"""Find the agent programs of this machine and the projects they worked in, before anything is read into memory.
+"""Find the agent programs of this machine and their projects, before anything is read into memory.
 
-Only file names, sizes and times are looked at, and of each transcript the first records, for the folder and the time in
-which the session began. Nothing is stored and no text is kept.
+Only file names, sizes and times are read, and the first records of each transcript, for the folder and the start time
+of the session. Nothing is stored and no text is kept.
 """
 
 import contextlib
@@ -25,20 +25,20 @@ AIDER = "aider"
 
 
 class SessionStart(NamedTuple):
-    """Say where and when one session began and where it is stored."""
+    """Hold the start time, the folder and the file of one session."""
 
     path: str
-    folder: str | None  # as recorded; None if the first records do not say
+    folder: str | None  # as recorded; None if the first records do not name it
     size: int  # bytes; 0 where one file holds several sessions
     first: datetime
     last: datetime
 
 
 class FoundProject(NamedTuple):
-    """Sum up the sessions of one program in one project."""
+    """Hold the sessions of one program in one project."""
 
     program: str
-    folder: Path | None  # None: no session says where it ran
+    folder: Path | None  # None: no session names its folder
     sessions: int
     size: int  # bytes
     first: datetime
@@ -49,9 +49,9 @@ class FoundProject(NamedTuple):
 def find_projects(
     home: Path, environ: Mapping[str, str], programs: Iterable[str] = (*PROGRAMS, AIDER), seen: set[str] | None = None
 ) -> list[FoundProject]:
-    """Return the projects of these programs, the last used first; of Aider only those that others worked in, too.
+    """Return the projects of these programs, the last used first; for Aider only those where others worked, too.
 
-    Transcripts in `seen` are skipped; those that say their folder are added to it.
+    Transcripts in `seen` are skipped; those that name their folder are added to it.
     """
     found: dict[tuple[str, Path | None], list[SessionStart]] = {}
     seen = set() if seen is None else seen
@@ -131,7 +131,7 @@ def _read_start(program: AgentProgram, path: str) -> Iterator[SessionStart]:
 
 
 def _read_head(file: Path, length: int) -> Identity | None:
-    """Return whose session a transcript is, as far as its first bytes say; None of a subagent and of a side file."""
+    """Return the owner of a transcript from its first bytes; None for a subagent and for a side file."""
     with file.open("rb") as opened:
         data = opened.read(length)
     lines, _ = split(data if len(data) == length else data + b"\n", 0)
@@ -157,7 +157,7 @@ def _read_database(sql: str, path: Path) -> Iterator[SessionStart]:
             rows = database.rows(sql)
             if not database.is_sound():
                 return
-    except StateError:  # of another version, or damaged
+    except StateError:  # another version, or damaged
         return
     written = datetime.fromtimestamp(status.st_mtime, UTC)
     for folder, *moments in rows:
@@ -167,5 +167,5 @@ def _read_database(sql: str, path: Path) -> Iterator[SessionStart]:
 
 
 def _is_folder(told: object) -> TypeGuard[str]:
-    """Return whether another program told the path of a folder: anything may stand in its place, and end up here."""
+    """Return True if this is a folder; the path comes from another program, so it may be anything."""
     return isinstance(told, str) and told.startswith("/") and told == clean(told)

@@ -1,7 +1,7 @@
 """Read transcripts that are rewritten as a whole: NOW files, JSON files of other programs, and arrays of messages.
 
-They are read only when they have been left alone for `settle`, so that no half-saved version is taken; what was read
-before is known by its lines or records, not by an offset.
+They are read only when they have not changed for `settle`, so that no half-saved version is taken. Earlier content is
+recognised by its lines or records, not by an offset.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ from memoryd.transcripts.lines import Pass, decode, split
 from memoryd.transcripts.whole import RESTED_SECONDS, DocumentFile, DocumentFormat, parse_document
 
 PRIVATE = "marked private"
-LARGEST = 16 << 20  # bytes; parsed it takes many times as much
+LARGEST = 16 << 20  # bytes; parsing takes many times as much memory
 QUIET_SECONDS = 5.0
 UNSCANNED_SECONDS = 60.0
 HEAD = 4096
@@ -44,7 +44,7 @@ class Documents:
     def __init__(self, ingest: WholeReading) -> None:
         self.ingest = ingest
         self._lines: dict[str, Counter[str]] = {}
-        self._ahead: dict[str, Stat] = {}  # files with a time in the future, as they looked when they were met
+        self._ahead: dict[str, Stat] = {}  # files with a time in the future, in their first seen state
 
     def is_one(self, cursor: Cursor) -> bool:
         """Return True if this transcript was read as a document."""
@@ -84,7 +84,7 @@ class Documents:
         settle = ingest.settings.ingest.settle.total_seconds()
         age = ingest.clock.now().timestamp() - stat.mtime_ns / 1e9
         if age < 0 and self._ahead.get(path) == stat:
-            age = settle  # the clocks differ; between two looks it stayed as it was
+            age = settle  # the clocks differ; it did not change between two checks
         self._ahead.pop(path, None)
         if age < settle:
             if age < 0:
@@ -100,7 +100,7 @@ class Documents:
         if handle.observe() != stat or len(data) != stat.size:
             ingest.look_again(path, settle)
             return
-        if is_private("", data):  # by its name it is in no pattern
+        if is_private("", data):  # its name is in no pattern
             cursor.note = PRIVATE
             ingest.place(cursor, path, stat)
             cursor.unfinished = False
@@ -206,7 +206,7 @@ class Documents:
     def _read_whole(
         self, source: SourcePattern, cursor: Cursor, reader: DocumentFormat, document: DocumentFile
     ) -> list[FoundTurn] | None:
-        """Return the turns of a file of another program; the note says why it holds none that are wanted."""
+        """Return the turns of another program's file; the note says why it holds no wanted turns."""
         read = reader.read(document)
         if read is None:
             return None
@@ -235,7 +235,7 @@ class Documents:
         seen = self._lines.get(cursor.session_id)
         if seen is None:
             seen = self._lines_of(cursor.session_id)
-        # Lines are compared as they are stored; and what is no secret by itself may be one together with its lines.
+        # Lines are compared in their stored form; a text may be a secret only together with its neighbours.
         said = self.ingest.scrubber.scan(["\n".join(entry.lines) for entry in now.entries], self.ingest.progress)
         if None in said:
             raise UnscannedError("an entry could not be scanned for secrets", cursor.path, "it is tried again")
@@ -254,12 +254,12 @@ class Documents:
         return [FoundTurn(cursor, turn, 0, len(data), digest) for turn in fresh]
 
     def _lines_of(self, session_id: str) -> Counter[str]:
-        """Return which lines of a session are stored; after a start, rebuild this from its turns."""
+        """Return the stored lines of a session; after a start, rebuild them from its turns."""
         lines: Counter[str] = Counter()
         with sqlite.begin_read(self.ingest.engine) as connection:
             stored = turns.stored_turns(connection, session_id)
             lines.update(erasure.forgotten_of(connection, session_id))
-        # What was stored by another version of the rules is known again as well.
+        # Lines that another version of the rules stored are recognised as well.
         for turn, text in zip(stored, self.ingest.scrubber.redact([turn.text for turn in stored]), strict=True):
             lines.update(now_file.line_key(turn.role, line) for line in text.split("\n") if line.strip())
         return lines

@@ -1,8 +1,8 @@
-"""Find agents whose newest transcripts memoryd no longer understands: their program changes its format by an update.
+"""Find agents whose newest transcripts memoryd no longer understands, because an update changed their format.
 
-A transcript of an unknown type of record, without token usage, or in another schema is still read as far as possible,
-and the other sources are read as ever. The alarm is over when newer transcripts are understood, as after an update of
-memoryd: what was passed over is known by its name, so nothing has to be read again.
+A transcript with unknown types of records, without token usage, or in another schema is still read as far as possible,
+and all other sources are read as before. The alarm ends when newer transcripts are understood, such as after an update
+of memoryd. Skipped records are known by name, so nothing has to be read again.
 """
 
 import json
@@ -19,7 +19,7 @@ from memoryd.transcripts.registry import FORMATS, WHOLE
 
 KIND = "drift"
 MOST_UNKNOWN = 0.2  # of a transcript's records
-LEAST = 10  # records, or turns: fewer say nothing about a format
+LEAST = 10  # records, or turns; fewer say nothing about a format
 NEWEST = 5  # transcripts of a format: older ones are of an older version
 NAMED = 5  # types
 _READERS: dict[str, Reader] = {**WHOLE, **FORMATS}
@@ -45,7 +45,7 @@ def review(engine: Engine, settings: Settings, clock: Clock, log: Log) -> None:
 
 
 def _describe(reader: Reader, rows: Sequence[RowMapping]) -> str | None:
-    """Return what of a format's newest transcripts is not understood; None if nothing is."""
+    """Return what is not understood in a format's newest transcripts; None if all is."""
     for row in rows:
         skipped = json.loads(row["skipped"])
         unknown = {name: count for name, count in skipped.items() if not reader.is_known(name)}
@@ -57,14 +57,14 @@ def _describe(reader: Reader, rows: Sequence[RowMapping]) -> str | None:
             more = f" and {len(named) - NAMED} more" if len(named) > NAMED else ""
             return f"{_name(reader, row)}: {count} of {records} records are of unknown types and skipped: {told}{more}"
     main = next((row for row in rows if (row["turns"] or 0) >= LEAST), None)
-    # A program that many formats' files come from writes no usage; nor did versions that did not write their number.
+    # A program that reads files of many formats writes no usage; old versions without a version number did not either.
     if main is None or reader.program is None or not main["version"] or json.loads(main["gauge"]).get("usages"):
         return None
     return f"{_name(reader, main)}: no token usage is found in {main['turns']} turns, so the context usage is estimated"
 
 
 def _describe_unread(rows: Sequence[RowMapping]) -> str | None:
-    """Return which of the newest transcripts are in another schema than before; None if they are read."""
+    """Return which of the newest transcripts have another schema than before; None if all are read."""
     for row in rows:
         if DRIFTED in (row["note"] or ""):
             return f"{row['path']} is skipped: {row['note']}"

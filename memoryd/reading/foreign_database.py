@@ -2,11 +2,11 @@
 
 Such a database is never written, copied or checkpointed, and no write of its owner ever waits:
 
-- Where a write-ahead log is beside it, its owner has it open, or has crashed. Then each query is one short read
-  transaction beside the log, which sees all that is committed; a copy of the file alone would lack it. SQLite's
-  protocol for readers uses the index `-shm` for that, and the connection cannot check point (`mode=ro`).
-- Else the file is all there is. It is read without any lock (`immutable=1`), so nothing appears beside it, and what was
-  read counts only if the file is as it was afterwards.
+- If a write-ahead log is beside it, its owner has it open, or has crashed. Then each query is one short read
+  transaction with the log, which sees everything that is committed. A copy of the file alone would lack this. SQLite's
+  protocol for readers uses the index `-shm`, and the connection cannot checkpoint (`mode=ro`).
+- Otherwise the file is complete. It is read without any lock (`immutable=1`), so no file appears beside it. The result
+  counts only if the file has not changed afterwards.
 
 https://sqlite.org/wal.html#readers, https://sqlite.org/uri.html
 """
@@ -29,7 +29,7 @@ _LARGEST = 8 << 20  # bytes of one value
 
 
 class ForeignDatabase:
-    """Hold a read-only connection for one look at a database."""
+    """Hold a read-only connection for one check of a database."""
 
     def __init__(self, path: Path) -> None:
         """Connect.
@@ -52,7 +52,7 @@ class ForeignDatabase:
             raise self._as_error(error) from error
         self._connection.text_factory = _decode_text
         self._connection.create_function(UNPACK, 1, _unpack, deterministic=True)
-        # Its schema is its owner's: functions that it calls in views and indexes have no say here.
+        # Its schema belongs to its owner: functions in its views and indexes must not run here.
         for pragma in ("query_only=1", "trusted_schema=0", f"cache_size=-{_PAGES_KB}"):
             try:
                 self.rows(f"PRAGMA {pragma}")
@@ -86,7 +86,7 @@ class ForeignDatabase:
         }
 
     def is_sound(self) -> bool:
-        """Return True if what was read counts: nobody changed the file meanwhile, or the log kept it apart."""
+        """Return True if the result counts: nobody changed the file meanwhile, or the log kept the change apart."""
         return self._seen is None or (self._seen == ranges.observe(self.path) and not _exists(self.path, *BESIDE))
 
     def _as_error(self, error: Exception) -> StateError:

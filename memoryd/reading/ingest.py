@@ -1,8 +1,8 @@
-"""Ingest transcripts: look at them, read on, and store each record exactly once in effect, without its secrets.
+"""Ingest transcripts: check them, continue to read, and store each record effectively once, without its secrets.
 
-While one batch is being scanned the next is read. Turns and the cursor that read them move in one transaction, so a
-kill between any two instructions costs nothing but reading the last stretch again; and a record whose id is stored
-already, from this file or a copy of it, is not new.
+While one batch is scanned, the next one is read. Turns and the cursor that read them move in one transaction. So after
+a kill at any point, only the last stretch is read again. A record whose id is already stored, from this file or a copy
+of it, is not new.
 """
 
 import json
@@ -48,7 +48,7 @@ from memoryd.transcripts.messages import Messages
 from memoryd.worker.client import ClosedError
 
 LONGEST_PATH = 4096
-_LINES = (".jsonl", ".json", ".md")  # what is no database
+_LINES = (".jsonl", ".json", ".md")  # not databases
 READ_LIMIT = 1 << 19  # bytes of one transcript before a transcript that changed later has its turn
 QUIET_SECONDS = 60.0
 POISON_SECONDS = 600.0
@@ -83,15 +83,15 @@ class Ingest:
         self.unread: set[str] = set()  # sessions with a file that has more to read
         self.backlog = Backlog()
         self.stopping = False
-        self.again: dict[str, float] = {}  # path → when, by the monotonic clock, it wants another look
+        self.again: dict[str, float] = {}  # path → the time, monotonic, of its next check
         self.restored: store.Restore | None = None
         self._stale = False
         self._looking: set[tuple[str, str]] = set()
-        # Called after each look, however many there are in a scan, and after each part of what is scanned for secrets.
+        # Called after each check, however many there are in a scan, and after each part of a scan for secrets.
         self.progress: Callable[[], None] = lambda: None
-        # What could not be stored, and until when it is left alone if it does not change.
+        # Files that could not be stored, and the time until which they are skipped if they do not change.
         self._poison: dict[tuple[str, str], tuple[ranges.Stat, float]] = {}
-        # Whose ids could not be scanned: until when it is left alone, and for how long that is.
+        # Files whose ids could not be scanned: the time until which they are skipped, and the length of this pause.
         self._held: dict[tuple[str, str], tuple[float, float]] = {}
         sqlite.read(engine, self.unreadable.load)
         self.configure(settings)
@@ -100,7 +100,7 @@ class Ingest:
     def configure(self, settings: Settings) -> None:
         """Take new settings: agents and patterns change, cursors stay."""
         if self.scrubber.configure(settings):
-            self.forget()  # lines are known by what the policy makes of them
+            self.forget()  # lines are recognised in the form that the policy gives them
         self.settings = settings
         self.sources = sources_of(settings)
         now = self.clock.text()
@@ -111,7 +111,7 @@ class Ingest:
         self.databases.forget()
         for cursor in self.cursors.all():
             if cursor.note is not None:
-                cursor.unfinished = True  # what was not read under the old settings may be under the new ones
+                cursor.unfinished = True  # text that was not read under the old settings may be read under the new ones
 
     def forget_documents(self, session_ids: set[str]) -> None:
         """Forget which documents of these sessions were read."""
@@ -128,7 +128,7 @@ class Ingest:
         if self._stale:
             self._stale = False
             self._poison.clear()
-            # What is read and not stored goes by the ids there were: it is read again.
+            # Unstored results depend on the old ids: they are read again.
             self._lose_rest()
             self._lose_place(IngestBatch(cursors={id(cursor): cursor for cursor in self.cursors.all()}))
             self.cursors.find_again(self.engine)
@@ -137,12 +137,12 @@ class Ingest:
     # --- looking --------------------------------------------------------------------------------------------------
 
     def scan(self) -> None:
-        """Look at every known transcript: the scan is the truth, and watcher events are only hints."""
+        """Check every known transcript: the scan finds every change, and watcher events are only hints."""
         self.find()
         self.read_waiting()
 
     def find(self) -> None:
-        """Find every transcript; each waits for a look (`read_waiting`)."""
+        """Find every transcript; each waits to be read (`read_waiting`)."""
         self._remember()
         self.backlog.clear()
         seen: set[tuple[str, str]] = set()
@@ -163,7 +163,7 @@ class Ingest:
             self.unreadable.review(seen | refused)
 
     def read_waiting(self, seconds: float = math.inf, since: float = -math.inf) -> None:
-        """Look at waiting transcripts for about so long, the one written last first; store them after the last.
+        """Read waiting transcripts for about this time, the one written last first; store them after the last.
 
         `since`: leave those that have not changed since then (seconds since the epoch).
         """
@@ -177,13 +177,13 @@ class Ingest:
             self.unscanned.retry()
 
     def wait(self, source: SourcePattern, path: str) -> None:
-        """Queue a transcript for reading, behind those that were written later."""
+        """Queue a transcript for reading, after those that were written later."""
         try:
             stat = ranges.observe(Path(path))
             if stat is not None and source.format in {"auto", *registry.DATABASES} and not path.endswith(_LINES):
                 stat = observe_with_log(Path(path), stat)
         except MemorydError:
-            stat = None  # its look reports what is wrong
+            stat = None  # the reading reports the fault
         self.backlog.add(source, path, *((stat.mtime_ns, stat.size) if stat else (0, 0)))
 
     def list_unread(self) -> dict[WaitingTranscript, int]:
@@ -196,7 +196,7 @@ class Ingest:
         return found
 
     def _look_at_missing(self, seen: set[tuple[str, str]]) -> None:
-        """Look at the transcripts that no pattern found: rotated, moved or deleted ones."""
+        """Check the transcripts that no pattern found: rotated, moved or deleted ones."""
         for cursor in self.cursors.all():
             if (cursor.agent_id, cursor.path) not in seen and not (cursor.is_gone or cursor.is_part):
                 source = self._source_of(cursor, cursor.path)
@@ -204,7 +204,7 @@ class Ingest:
                     self.look(source, cursor.path)
 
     def hint(self, path: str) -> None:
-        """Look at one path that a watcher named, for each agent to which it belongs or belonged."""
+        """Check one path that a watcher named, for each agent to which it belongs or belonged."""
         self._remember()
         path = self.databases.find_main(path)
         for source in self._sources_of(path):
@@ -228,7 +228,7 @@ class Ingest:
         return list(found.values())
 
     def _claims(self, agent_id: str, path: str) -> list[SourcePattern]:
-        """Return the sources of an agent that match a path, else those of its folder, as for a rotated file."""
+        """Return the sources of an agent that match a path, or else those of its folder, as for a rotated file."""
         own = [source for source in self.sources if source.agent.id == agent_id]
         return [source for source in own if source.pattern.matches(path)] or [
             source for source in own if source.format != now_file.NAME and source.pattern.covers(path)
@@ -241,19 +241,19 @@ class Ingest:
             return source
         if self.documents.is_one(cursor):
             return None  # a backup
-        project = source.project if cursor.session_id is None else None  # else it has been found to be the project's
+        project = source.project if cursor.session_id is None else None  # otherwise it is known to be in the project
         return replace(source, format=cursor.format or source.format, project=project)
 
     def look(self, source: SourcePattern, path: str) -> None:
-        """Look at one path and read its new bytes."""
+        """Check one path and read its new bytes."""
         key = source.agent.id, path
         if key in self._looking:
-            return  # two files that changed names with each other
+            return  # two files have exchanged their names
         self._looking.add(key)
         try:
             self._look(source, path)
         except NotFoundError:
-            self.look_again(path, 0)  # it went while being opened: the next look tells
+            self.look_again(path, 0)  # it disappeared while being opened: the next check reports it
         except ClosedError:
             raise  # the process is ending
         except (MemorydError, OSError) as error:
@@ -349,11 +349,11 @@ class Ingest:
             self.set_fate(cursor, "deleted")
 
     def look_again(self, path: str, seconds: float) -> None:
-        """Schedule another look at a path in some seconds."""
+        """Schedule another check of a path in some seconds."""
         self.again[path] = self.clock.monotonic() + seconds
 
     def _look_for(self, source: SourcePattern, cursor: Cursor) -> None:
-        """Find where a missing file went, or read its last bytes while it is still open."""
+        """Find the new place of a missing file, or read its last bytes while it is still open."""
         path = cursor.path
         self._follow(cursor)
         if cursor.path == path:
@@ -374,7 +374,7 @@ class Ingest:
             if handle is None or self.documents.is_one(cursor):
                 return
             if not cursor.offset and str(handle.path) != cursor.path:
-                return  # nothing was consumed to know the file by, and another one has taken its inode
+                return  # no consumed bytes identify the file, and another one has its inode
             size = handle.observe().size
             if size <= cursor.offset or not reading.is_same(cursor, handle):
                 return
@@ -387,7 +387,7 @@ class Ingest:
                     self._collect_reading(cursor, partial(reading.take_unended, cursor, handle, size))
 
     def _has_rested(self, cursor: Cursor, stat: ranges.Stat) -> bool:
-        """Return True if a file has been quiet for long and has not been looked at since."""
+        """Return True if a file has not changed for a long time and has not been checked since."""
         if cursor.rested or self.clock.now().timestamp() - stat.mtime_ns / 1e9 < QUIET_SECONDS:
             return False
         return cursor.since_verified > 0 or cursor.offset < stat.size
@@ -406,7 +406,7 @@ class Ingest:
         self.place(cursor, path, stat, same=what.name == "unchanged")
         self.set_fate(cursor, what.name)
         if what.action is Action.READ_AGAIN:
-            cursor.generation += what.name != "new"  # else it is another file, or another version of itself
+            cursor.generation += what.name != "new"  # otherwise it is another file, or another version of itself
             reading.start(cursor)
         if stat.size > cursor.offset and self._prepare(source, cursor, handle, stat.size):
             self._read_on(cursor, handle, stat.size)
@@ -417,7 +417,7 @@ class Ingest:
                 if what.name == "new":
                     cursor.meetings = None  # of an old file, and rebuilt if it grows: an import reads thousands
         elif stat.size == cursor.offset:
-            cursor.unfinished = False  # all of it had been read, perhaps by an earlier process
+            cursor.unfinished = False  # it was completely read, perhaps by an earlier process
         cursor.rested = rested
 
     def _read_on(self, cursor: Cursor, handle: ranges.Handle, size: int) -> None:
@@ -434,14 +434,14 @@ class Ingest:
         finally:
             try:
                 self.take(cursor, result)
-            except BaseException:  # the cursor is ahead of the stored turns: set it back, and drop what was read since
+            except BaseException:  # the cursor is ahead of the stored turns: set it back, and drop the turns read since
                 self.batch.cursors[id(cursor)] = cursor
                 self._lose_rest()
                 self.look_again(cursor.path, QUIET_SECONDS)  # an immediate retry would probably fail too
                 raise
 
     def place(self, cursor: Cursor, path: str, stat: ranges.Stat, *, same: bool = False) -> None:
-        """Record where the transcript is and how it looked."""
+        """Record the place and the state of the transcript."""
         self.cursors.place(cursor, path, stat)
         cursor.doubtful = abs(self.clock.now().timestamp() - stat.ctime_ns / 1e9) < CLOCK_TICK_SECONDS
         if not same:
@@ -549,7 +549,7 @@ class Ingest:
     def _with_sessions(self, cursor: Cursor, found: list[FoundTurn]) -> list[FoundTurn]:
         """Find the session of each turn of a file that holds many; the cursor keeps the last one.
 
-        Such a file tells only when a session began. What is said in the last one gets the time of the file.
+        Such a file records only when a session began. The messages of the last session get the time of the file.
         """
         if cursor.reader is None or not cursor.reader.many_sessions:
             return found
@@ -580,7 +580,7 @@ class Ingest:
         self.finish()
 
     def pass_on(self) -> None:
-        """Pass the batch to the scanner and continue to read; the previous batch is stored while it is scanned."""
+        """Pass the batch to the scanner and continue to read; meanwhile the previous batch is stored."""
         batch, self.batch = self.batch, IngestBatch()
         self.finish(batch)
 
@@ -594,21 +594,21 @@ class Ingest:
                 self._frozen = following, self.scrubber.begin(following.texts())
             if frozen is not None:
                 self._store_scanned(frozen[0], unscanned)
-        except BaseException:  # its cursors go back to what is stored, and so do those read on since
+        except BaseException:  # its cursors return to the stored state, and so do those that were advanced since
             for batch in filter(None, (frozen and frozen[0], following)):
                 self._lose_place(batch)
             self._lose_rest()
             raise
 
     def _lose_rest(self) -> None:
-        """Lose what is read and not being stored."""
+        """Drop turns that were read and are not being stored."""
         lost = [self.batch, *([] if self._frozen is None else [self._frozen[0]])]
         self.batch, self._frozen = IngestBatch(), None
         for batch in lost:
             self._lose_place(batch)
 
     def _await_scan(self, batch: IngestBatch, scan: Scan) -> set[str]:
-        """Let a batch take what its scan finds; return the ids that could not be scanned."""
+        """Give a batch the results of its scan; return the ids that could not be scanned."""
         scanned, ids = scan.result(self.progress), batch.names()
         kept = self.scrubber.names(ids | batch.collect_skipped(), self.progress)
         batch.take_scanned(scanned, kept)
@@ -623,10 +623,10 @@ class Ingest:
         except Exception as error:
             if _is_trouble(error):
                 raise
-            # What was read since may go on from what cannot be stored.
+            # Later turns may depend on turns that cannot be stored.
             self._lose_rest()
             if self._stale:
-                self._lose_place(batch)  # by ids that are other ones by now
+                self._lose_place(batch)  # its ids have changed
                 return
             self._store_apart(batch, unscanned)
         self.unscanned.note(batch)
@@ -653,7 +653,7 @@ class Ingest:
                     self.unreadable.report(*key, f"{cursor.path}: cannot be stored: {_place(error)}")
 
     def _hold(self, batch: IngestBatch) -> None:
-        """Read a transcript again later: an id that is stored in another form would make another record."""
+        """Read a transcript again later: an id in another form would make another record."""
         self._lose_place(batch)
         for cursor in batch.cursors.values():
             key = cursor.agent_id, cursor.path
@@ -687,7 +687,7 @@ class Ingest:
         self._tell_unheard(batch)
 
     def _tell_unheard(self, batch: IngestBatch) -> None:
-        """Report once for each file that messages were skipped because memoryd does not know their roles."""
+        """Report once for each file that messages with unknown roles were skipped."""
         for key, cursor in batch.cursors.items():
             skipped = json.loads(batch.rows[key]["skipped"])
             roles = {name: count for name, count in skipped.items() if name.startswith(UNHEARD)}
@@ -705,7 +705,7 @@ class Ingest:
 
 
 def _require_trusted(source: SourcePattern, path: str) -> None:
-    with suppress(FileNotFoundError):  # it went: what reads it says so
+    with suppress(FileNotFoundError):  # it disappeared: its reader reports it
         trust.require_source(Path(path), source.pattern.root, source.agent.folder, source.agent.owners)
 
 

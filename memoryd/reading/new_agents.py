@@ -1,4 +1,4 @@
-"""Give projects that were found on this machine their agents in the configuration: one memory for each folder."""
+"""Give the projects found on this machine their agents in the configuration: one memory for each folder."""
 
 import contextlib
 import os
@@ -35,11 +35,11 @@ class Machine(NamedTuple):
 
 
 class FoundOffer(NamedTuple):
-    """Say of one program's project what can be done with it."""
+    """Hold the decision about one program's project."""
 
     found: FoundProject
     agent: str | None = None  # the agent that has it already
-    why_not: str | None = None  # why it cannot be taken
+    why_not: str | None = None  # why it cannot get an agent
 
     @property
     def is_new(self) -> bool:
@@ -47,7 +47,7 @@ class FoundOffer(NamedTuple):
 
 
 def judge(found: Sequence[FoundProject], settings: Settings | None, home: Path) -> list[FoundOffer]:
-    """Return for each project whether an agent has it, or why it can have none."""
+    """Return for each project whether an agent has it, or why it cannot get one."""
     return [_judge(one, settings, home) for one in found]
 
 
@@ -87,18 +87,16 @@ def write(
 ) -> Settings:
     """Write agents for these projects into the configuration, and keep memory out of git; return the new settings.
 
-    Without a configuration a new one is written. Later projects of the programs in `discover` get their agents by
-    themselves.
-
-    What is given to an agent by another process meanwhile is not given again.
+    Without a configuration, a new one is written. Later projects of the programs in `discover` get their agents
+    automatically. If another process gives a project to an agent meanwhile, the project is skipped.
 
     Raises:
-        ConfigError: the file is written in a way that cannot be added to.
-        MovedError: it is changed by others all the time.
-        StateError: it cannot be written, or is somebody else's.
+        ConfigError: the form of the file does not allow additions.
+        MovedError: others change it all the time.
+        StateError: it cannot be written, or belongs to somebody else.
     """
     for _ in range(_TRIES):
-        # A person, or the daemon, may write it at the same moment: nothing is overwritten, so it is read anew.
+        # A person, or the daemon, may write it at the same moment: nothing is overwritten, so it is read again.
         with contextlib.suppress(MovedError):
             return _write(candidates, machine, now, discover=discover, memory=memory)
     return _write(candidates, machine, now, discover=discover, memory=memory)
@@ -119,7 +117,7 @@ def _write(
     made = config.load(machine.source, machine.environ, data)
     if {agent.id for agent in made.agents} != taken:
         raise RefusedError("no agent can be added without loss", str(machine.source), "add the agents by hand")
-    # First: after a crash, the next run takes an agent that is written for done.
+    # First, because after a crash, the next run treats a written agent as done.
     for agent in made.agents:
         if agent.memory == "workspace" and agent.workspace in added:
             git_exclude.add(agent.workspace)
@@ -131,7 +129,7 @@ def _write(
 def _list_added(
     candidates: Sequence[FoundOffer], agents: Sequence[Agent], machine: Machine
 ) -> dict[Path, list[NewSource]]:
-    """Return by folder the sources of the candidates that no agent has yet."""
+    """Return, by folder, the sources of the candidates that no agent has yet."""
     added: dict[Path, list[NewSource]] = {}
     for one in candidates:
         if one.found.folder is not None and not any(_has(agent, one.found, machine.home) for agent in agents):
@@ -154,7 +152,7 @@ def _add(
                 text = config_edit.add_sources(text, known[0], missing)
             continue
         taken.add(name := _name(folder, taken))
-        # A workspace may not hold the state of all agents, as a home folder does.
+        # A workspace may not contain the state of all agents, as a home folder does.
         fresh.append(NewAgent(name, folder, is_in_state or any(path.is_relative_to(folder) for path in own), listed))
     return config_edit.add_agents(text, fresh) if fresh else text, taken
 
@@ -183,7 +181,7 @@ def _name(folder: Path, taken: set[str]) -> str:
 
 
 class Discoverer:
-    """Look for new projects while the daemon runs, and reads of each transcript only once where it began."""
+    """Look for new projects while the daemon runs; read the beginning of each transcript only once."""
 
     def __init__(self, log: Log) -> None:
         self._log = log

@@ -1,4 +1,4 @@
-"""Decompress what agents store as zstd: large events of OpenClaw, and old rollouts of Codex."""
+"""Decompress texts that agents store as zstd: large events of OpenClaw, and old session files of Codex."""
 
 
 def unpack(data: bytes, largest: int) -> bytes | None:

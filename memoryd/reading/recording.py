@@ -2,7 +2,7 @@
 
     state_dir/sessions/AGENT/flushed-BEGIN-RANDOM.jsonl     one message a line, redacted, with an id and a time
 
-BEGIN is the hash of the first message, by which a conversation is found again that was handed over before.
+BEGIN is the hash of the first message, by which a conversation that was recorded before is found.
 """
 
 import secrets
@@ -22,24 +22,24 @@ from memoryd.transcripts import chat
 from memoryd.transcripts.turn import Role
 
 FOLDER = "sessions"
-NEWEST = 50  # sessions that are looked at for one that goes on
+NEWEST = 50  # sessions that are searched for the one that the conversation continues
 PATIENCE = timedelta(seconds=30)  # for another process that records
 _HEAD_CHARS = 16
-_SYSTEM = "system"  # stands for the neighbour of a message of the system's
+_SYSTEM = "system"  # represents the neighbour of a system message
 
 
 class Recording(NamedTuple):
-    """Hold where a conversation is recorded."""
+    """Hold the place of a recorded conversation."""
 
     path: Path
-    size: int  # bytes that are to be read
+    size: int  # bytes to read
     added: int  # messages that were new
 
 
 class _Session(NamedTuple):
     path: Path
     recorded: list[dict[str, Any]]
-    known: int  # of the messages given, but for the system's
+    known: int  # known messages among the given ones, without the system's
 
 
 def folder_of(state_dir: Path, agent_id: str) -> Path:
@@ -74,7 +74,7 @@ def list_paths(state_dir: Path, agent_id: str) -> list[Path]:
 
 def change(path: Path, changed: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]) -> bool:
     """Change the messages of a recorded session; return True if one changed."""
-    with _lock_recording(path.parent):  # who appended meanwhile would do so to a file that has lost its name
+    with _lock_recording(path.parent):  # a writer that appends meanwhile would write to a file without a name
         old = Journal(path).entries()
         new = changed(old)
         if new == old:
@@ -94,7 +94,7 @@ def remove_text(message: dict[str, Any], cut: Callable[[str], str]) -> dict[str,
 
 
 def _session_of(folder: Path, given: Sequence[dict[str, Any]]) -> _Session:
-    """Return the session that a conversation continues or repeats; else a new one."""
+    """Return the session that a conversation continues or repeats, or else a new one."""
     digests = _list_texts(given)
     head = digests[0][:_HEAD_CHARS]
     paths = sorted(folder.glob("*.jsonl"), key=lambda path: path.stat().st_mtime_ns, reverse=True)
@@ -151,7 +151,7 @@ def _list_texts(messages: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def _news(session: _Session, given: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return what is not recorded: all messages after the known ones, and new system messages."""
+    """Return the new messages: all after the known ones, and new system messages."""
     known = {chat.compute_digest(message) for message in session.recorded if chat.role_of(message) is Role.SYSTEM}
     new, spoken = [], 0
     for message in given:
@@ -165,7 +165,7 @@ def _news(session: _Session, given: Sequence[dict[str, Any]]) -> list[dict[str, 
 
 
 def redact_messages(messages: Sequence[dict[str, Any]], scrubber: Scrubber) -> list[dict[str, Any]]:
-    """Return messages without their secrets; a text that the policy drops is an empty one."""
+    """Return messages without their secrets; a text that the policy drops becomes empty."""
     texts: dict[str, str] = {}
     names: dict[str, str] = {}
 

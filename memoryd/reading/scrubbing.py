@@ -1,7 +1,7 @@
 """Redact every text before it is stored, and check it again before it is sent.
 
-The scanner works in a child process (`worker`), since its rules are dear to load. Whatever cannot be scanned is not
-kept: `None` takes the place of its text, and it is for the caller to withhold it and to come back.
+The scanner works in a child process (`worker`), because its rules are expensive to load. A text that cannot be scanned
+is not stored: `None` replaces it, and the caller must withhold it and try again.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ Progress = Callable[[], None]
 KEPT_NAMES = 20_000  # those of a batch and of the files around it; more took 20 MB in an import
 KEPT_CLEAN = 30_000  # hashes: 4 MB
 LEAST_KNOWN = 128  # characters; nearly all repeated text is longer
-# What agents make as ids, and short words: no secret has this shape, or every id would be one.
+# Ids that agents make, and short words: no secret has this form, or every id would be one.
 _PLAIN = re.compile(
     r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
     r"|sha256:[0-9a-f]{64}"
@@ -75,7 +75,7 @@ class Scan:
 
 
 class _CleanTexts(NamedTuple):
-    """Cache a policy's results: names as they may be kept, and the hashes of texts without a finding.
+    """Cache a policy's results: names in their stored form, and the hashes of texts without a finding.
 
     `skip` and `redact` share the hashes: a text without a finding under one has none under the other.
     """
@@ -91,7 +91,7 @@ class Scrubber:
     def __init__(self, scanner: Worker, log: Log) -> None:
         self._scanner = scanner
         self._log = log
-        # With what was found by it: an answer that comes after a change goes with the old one.
+        # With the findings under it: an answer that comes after a change belongs to the old policy.
         self._known = _CleanTexts(Policy(), {}, set())
 
     @property
@@ -119,7 +119,7 @@ class Scrubber:
     # --- what comes in --------------------------------------------------------------------------------------------
 
     def scan(self, texts: Sequence[str], progress: Progress = _do_nothing) -> list[ScrubbedText | None]:
-        """Return each text as it may be kept; None for one that could not be scanned. `progress`: between parts.
+        """Return each text in its stored form; None if it could not be scanned. `progress`: between parts.
 
         A clean text of at least `LEAST_KNOWN` characters is not scanned again, because a resumed session repeats the
         session it comes from. `require_clean` always scans.
@@ -127,9 +127,9 @@ class Scrubber:
         return self._scan_new(texts, self._known, progress, LEAST_KNOWN)
 
     def scan_redacting(self, texts: Sequence[str], *, private: bool = True) -> list[ScrubbedText | None]:
-        """Return each text without its secrets, also where the policy is to skip such texts.
+        """Return each text without its secrets, even if the policy is to skip such texts.
 
-        `private`: also without what stands between `<private>` tags.
+        `private`: also without text between `<private>` tags.
         """
         return self._scan(texts, _make_redacting(self.policy, private=private), _do_nothing)
 
@@ -155,16 +155,16 @@ class Scrubber:
         try:
             return self._scanner.scan(texts, policy, progress)
         except ClosedError:
-            raise  # nothing is wrong with the texts: they are read and scanned at the next start
+            raise  # the texts are not at fault: they are read and scanned at the next start
         except WorkerError as error:
             self._log.warning("texts not scanned", texts=len(texts), why=str(error))
             return [None] * len(texts)
 
     def names(self, given: Iterable[str], progress: Progress = _do_nothing) -> dict[str, str | None]:
-        """Return ids and other short names as they may be kept; None for one that could not be scanned.
+        """Return ids and other short names in their stored form; None for one that could not be scanned.
 
-        One with a secret in it is replaced by its own hash, so that it still tells things apart, and the same way
-        whenever and beside whatever else it is met.
+        A name with a secret is replaced by its own hash. So it still distinguishes things, in the same way at any time
+        and beside any other names.
         """
         asked = set(given)
         policy, cache, _ = self._known
@@ -191,7 +191,7 @@ class Scrubber:
         return kept
 
     def redact(self, texts: Sequence[str]) -> list[str]:
-        """Return texts without their secrets, also where the policy is to skip such texts.
+        """Return texts without their secrets, even if the policy is to skip such texts.
 
         Clean texts are not scanned again, because each run passes the same memory files.
         """
@@ -208,7 +208,7 @@ class Scrubber:
     def redact_own(self, texts: Sequence[str]) -> list[str]:
         """Return the texts of a person's own files without secrets; there, `<private>` tags are ordinary text."""
         if self.policy.secrets == self.policy.pii == "off":
-            return list(texts)  # without starting the scanner, which does nothing then
+            return list(texts)  # without starting the scanner, which has nothing to do
         return _texts_of(self.scan_redacting(texts, private=False))
 
     def redact_path(self, path: str) -> str:
@@ -238,14 +238,14 @@ class Scrubber:
 
 
 def hash_name(name: str) -> str:
-    """Return the replacement of an id that must not be kept."""
+    """Return the replacement of an id that must not be stored."""
     return f"sha256:{_hash_of(name).hex()}"
 
 
 def strings_of(value: Any) -> list[str]:
     """List the strings in a plain value or a dataclass, keys included."""
     if isinstance(value, str):
-        return [str(value)]  # a name of an enumeration too
+        return [str(value)]  # also the name of an enumeration
     if is_dataclass(value):
         return [text for one in fields(value) for text in strings_of(getattr(value, one.name))]
     if isinstance(value, dict):

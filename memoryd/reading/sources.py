@@ -1,7 +1,7 @@
 """List the sources of transcripts, and declare what the reader of one file needs from the whole reading.
 
-Files that are rewritten as a whole, and turns that wait for the scanner, are read by classes of their own. They see the
-reading that they are part of by the protocol here, so that no file of this package imports its way back.
+Separate classes read files that are rewritten as a whole, and turns that wait for the scanner. They use the reading
+that they belong to through this protocol, so that no file of this package imports another one in a circle.
 """
 
 from collections.abc import Callable
@@ -34,7 +34,7 @@ class SourcePattern:
     pattern: sources.Pattern
     format: str
     project: Path | None
-    watched: bool = True  # whether a change of it is noticed only by watching
+    watched: bool = True  # a change of it is noticed only by watching
 
 
 def sources_of(settings: Settings) -> list[SourcePattern]:
@@ -70,7 +70,7 @@ class WholeReading(Protocol):
     progress: Callable[[], None]
 
     def hint(self, path: str) -> None:
-        """Look at one path now."""
+        """Check one path now."""
 
     def flush(self) -> None:
         """Store everything read so far."""
@@ -79,13 +79,13 @@ class WholeReading(Protocol):
         """Forget which documents of these sessions were read."""
 
     def look_again(self, path: str, seconds: float) -> None:
-        """Schedule another look at a path in some seconds."""
+        """Schedule another check of a path in some seconds."""
 
     def wait(self, source: SourcePattern, path: str) -> None:
-        """Let a transcript wait for a look, behind those that were written later."""
+        """Let a transcript wait, after those that were written later."""
 
     def place(self, cursor: Cursor, path: str, stat: ranges.Stat, *, same: bool = False) -> None:
-        """Record where the transcript is and how it looked."""
+        """Record the place and the state of the transcript."""
 
     def set_fate(self, cursor: Cursor, name: str) -> None:
         """Record the fate of a transcript."""

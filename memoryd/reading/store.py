@@ -33,31 +33,31 @@ Restore = Callable[[Connection, str, Sequence[FoundTurn], Sequence[int]], None]
 
 FLUSH_TURNS = 2000
 FLUSH_BYTES = 1 << 19  # a new record of a live session waits for the scan of at most two batches
-UNSCANNED, LOST, SKIPPED = "unscanned", "lost", "skipped"  # why a turn is kept without its text, beside FORGOTTEN
-_BY_ID = frozenset({Codex.name, Pi.name, OpenClaw.name, Gemini.name})  # their files hold ids of their own
+UNSCANNED, LOST, SKIPPED = "unscanned", "lost", "skipped"  # why a turn is stored without its text, besides FORGOTTEN
+_BY_ID = frozenset({Codex.name, Pi.name, OpenClaw.name, Gemini.name})  # their files hold their own ids
 _OWN_IDS = frozenset({cline.NAME, opencode.NAME, Aider.name})  # an id is never given to two sessions
 _EMPTY_SESSION = {"turns": 0, "last_seq": 0, "gauge": "{}", "counted_seq": 0, "model": None, "branch": None}
 _UPDATE_SESSION = (
     "UPDATE session SET last_seq = ?, turns = ?, gauge = ?, model = ?, branch = ?, last_turn_at = ?6,"
     " state = 'active', started_at = coalesce(started_at, ?6), ended_at = NULL WHERE id = ?"
 )
-# The fields of a turn, besides its text, that a transcript decides.
+# The fields of a turn, besides its text, that come from a transcript.
 _NAMES = ("record_id", "message_id", "model", "tool_call_id", "tool_name", "branch")
 _GET_NAMES = attrgetter(*_NAMES)
 
 
 @dataclass(slots=True)
 class IngestBatch:
-    """Hold what was read and is not stored yet."""
+    """Hold results of reading that are not stored yet."""
 
     found: list[FoundTurn] = field(default_factory=list)
     bad: list[tuple[Cursor, BadSpan]] = field(default_factory=list)
     cursors: dict[int, Cursor] = field(default_factory=dict)  # by id(cursor)
-    sessions: dict[str, dict[str, Any]] = field(default_factory=dict)  # rows to be made, by id
+    sessions: dict[str, dict[str, Any]] = field(default_factory=dict)  # rows to create, by id
     ended: dict[str, str] = field(default_factory=dict)  # session id → when its file says it ended
-    live: dict[tuple[str, str, str], bool] = field(default_factory=dict)  # agent, session, record → is it said (again)?
+    live: dict[tuple[str, str, str], bool] = field(default_factory=dict)  # (agent, session, record) → is said
     size: int = 0
-    rows: dict[int, dict[str, Any]] = field(default_factory=dict)  # of the cursors as they were when it was frozen
+    rows: dict[int, dict[str, Any]] = field(default_factory=dict)  # rows of the cursors at the time of `freeze`
 
     def is_full(self) -> bool:
         """Return True if it is time to store."""
@@ -68,7 +68,7 @@ class IngestBatch:
         return not (self.found or self.cursors or self.bad)
 
     def freeze(self) -> None:
-        """Copy the cursors' rows as they are now, because the cursors read on during the scan."""
+        """Copy the cursors' present rows, because the cursors advance during the scan."""
         for key, cursor in self.cursors.items():
             reading.seal(cursor)
             self.rows[key] = cursor.row()
@@ -78,11 +78,11 @@ class IngestBatch:
         return [found.turn.text for found in self.found]
 
     def names(self) -> set[str]:
-        """Return the ids and names that its transcripts provide."""
+        """Return the ids and names from its transcripts."""
         return {name for found in self.found for name in _GET_NAMES(found.turn)} - {None}
 
     def collect_skipped(self) -> set[str]:
-        """Return the names of skipped records, which a transcript provides as well."""
+        """Return the names of skipped records, which also come from transcripts."""
         return {name for row in self.rows.values() for name in json.loads(row["skipped"])}
 
     def take_scanned(self, scanned: Sequence[ScrubbedText | None], kept: Mapping[str, str | None]) -> None:
@@ -105,13 +105,13 @@ class StoreResult:
     """Hold the result of storing a batch."""
 
     turns: int = 0
-    sessions: set[str] = field(default_factory=set)  # that have new turns, or ended
+    sessions: set[str] = field(default_factory=set)  # with new turns, or ended
     bad: list[tuple[Cursor, BadSpan]] = field(default_factory=list)  # recorded for the first time
-    resumed: int = 0  # turns whose text is to be read again
+    resumed: int = 0  # turns whose text must be read again
 
 
 def _counts(skipped: Mapping[str, int], kept: Mapping[str, str | None]) -> str:
-    """Return counts by name for storing; any name that is not plain counts under one common name."""
+    """Return counts by name for storing; all names that are not plain count under one common name."""
     counts: Counter[str] = Counter()
     for name, count in skipped.items():
         counts[name if kept.get(name) == name else "other"] += count
@@ -119,7 +119,7 @@ def _counts(skipped: Mapping[str, int], kept: Mapping[str, str | None]) -> str:
 
 
 def _rename_turn(turn: Turn, kept: Mapping[str, str | None]) -> Turn:
-    """Return a turn with its names as they may be kept; one that was not scanned stays, and must not be stored then."""
+    """Return a turn with its names in stored form; one that was not scanned stays, and must not be stored then."""
     named = zip(_NAMES, _GET_NAMES(turn), strict=True)
     names: dict[str, Any] = {field: name and (kept[name] or name) for field, name in named}
     return turn._replace(**names)
@@ -128,7 +128,7 @@ def _rename_turn(turn: Turn, kept: Mapping[str, str | None]) -> Turn:
 def store(engine: Engine, batch: IngestBatch, now: str, restored: Restore | None) -> StoreResult:
     """Store a batch, all or none.
 
-    `restored` is told of the new turns and their seqs inside the transaction, where the database was made anew.
+    `restored` gets the new turns and their seqs inside the transaction, if the database was recreated.
     """
     result = StoreResult()
     fresh = [cursor for cursor in batch.cursors.values() if cursor.id is None]
@@ -152,7 +152,7 @@ def store(engine: Engine, batch: IngestBatch, now: str, restored: Restore | None
 def split_batch(batch: IngestBatch) -> Iterator[IngestBatch]:
     """Split a batch that could not be stored into one batch for each cursor.
 
-    A session waits with the first of its cursors; whoever could not store that one puts `sessions` back for the next.
+    A session waits with its first cursor. If that one cannot be stored, the caller moves `sessions` to the next.
     """
     for key, cursor in batch.cursors.items():
         found = [one for one in batch.found if one.cursor is cursor]
@@ -169,7 +169,7 @@ def split_batch(batch: IngestBatch) -> Iterator[IngestBatch]:
 
 
 def session_for(engine: Engine, batches: Sequence[IngestBatch], cursor: Cursor, identity: Identity, now: str) -> str:
-    """Find the session of a transcript, or create it with the last batch; a copy joins its original's session."""
+    """Return the session of a transcript, or create it with the last batch; a copy joins its original's session."""
     number = 1
     with sqlite.begin_read(engine) as connection:
         while True:
@@ -200,7 +200,7 @@ def session_for(engine: Engine, batches: Sequence[IngestBatch], cursor: Cursor, 
 
 
 def _is_own(cursor: Cursor, identity: Identity) -> bool:
-    """Return True if the id is the session's own; others come from the file's name, which another file may have."""
+    """Return True if the id belongs to the session; others come from the file's name, which another file may have."""
     if cursor.format == now_file.NAME:
         return identity.session_id != PurePath(cursor.path).stem
     if cursor.is_part or cursor.format in _OWN_IDS:
@@ -251,7 +251,7 @@ def _store_turns(connection: Connection, batch: IngestBatch, result: StoreResult
 
 
 def _store_live(connection: Connection, batch: IngestBatch, result: StoreResult) -> None:
-    """Withhold the turns that the agent retracted, and restore those that it took up again."""
+    """Withhold the turns that the agent retracted, and restore those that it resumed."""
     for (agent_id, session_id, record_id), is_live in batch.live.items():
         if is_live:
             result.resumed += turns.resume_record(connection, agent_id, record_id)
@@ -272,7 +272,7 @@ def _insert(
         session_id = found.session_id or read_as["session_id"] or ""
         state = states.get(session_id)
         if state is None:
-            own = batch.sessions.get(session_id)  # as it was written just now
+            own = batch.sessions.get(session_id)  # as it has just been written
             state = states[session_id] = _SessionState(own or turns.session_row(connection, session_id))
         if turn.role is Role.USER and turn.kind in SPOKEN and turn.tool_call_id is not None:
             turn = _confirm_origin(connection, session_id, turn, calls)
@@ -297,7 +297,7 @@ def _insert(
 def _confirm_origin(
     connection: Connection, session_id: str, turn: Turn, calls: Mapping[tuple[str, str], str | None]
 ) -> Turn:
-    """Attribute an answer to the person if it belongs to such a call of the session, else to nobody."""
+    """Attribute an answer to the person if it belongs to such a call of the session, or else to nobody."""
     call = turn.tool_call_id or ""
     name = calls.get((session_id, call)) or turns.tool_of(connection, session_id, call)
     if dialogs.is_confirmed(name, turn.tool_name):
@@ -356,15 +356,15 @@ def _iter_unseen(
 
 
 class _ForgottenTexts:
-    """Hold what an agent has forgotten, while a batch is checked."""
+    """Hold an agent's forgotten texts, while a batch is checked."""
 
     def __init__(self, connection: Connection, agent_id: str) -> None:
         self.connection = connection
         self.keys = erasure.forgotten_by(connection, agent_id)
-        self.left: dict[tuple[str, str], int] = {}  # how often a text without a time may still be met, by session
+        self.left: dict[tuple[str, str], int] = {}  # how often a text without a time may still occur, by session
 
     def as_kept(self, found: FoundTurn, session_id: str) -> FoundTurn:
-        """Return a turn without its text if that was forgotten; a turn without a time may be said once more."""
+        """Return a turn without its text if that was forgotten; a turn without a time may occur once more."""
         turn = found.turn
         key = erasure.text_key(turn.role, turn.at, turn.text) if self.keys else ""
         if key not in self.keys or not (turn.at or self._is_left(found, session_id, key)):
@@ -403,17 +403,17 @@ def _same_version(connection: Connection, found: FoundTurn) -> turns.TurnVersion
 
 
 def reveal(connection: Connection, agent_id: str, record_id: str, found: FoundTurn) -> set[str]:
-    """Give a stored turn its missing text, and update context usage, counts and what has not slept yet.
+    """Give a stored turn its missing text, and update context usage, counts and the amount that has not slept yet.
 
-    Where a consumer has passed the turn, or a run that is open already settled on passing it, a message moves to the
-    end of its session: it is consumed late rather than never. All else means something only where it stands. Returns
-    the session, where there was such a turn and the text may be kept now.
+    If a consumer has passed the turn, or an open run is about to pass it, a message moves to the end of its session, so
+    that it is consumed late rather than never. Other turns have a meaning only in their place. Returns the session, if
+    there was such a turn and the text may be stored now.
     """
     row = turns.withheld_turn(connection, agent_id, record_id, found.turn.part)
     if row is None or found.withheld is not None or not found.turn.text:
         return set()
     session_id, seq = row["session_id"], row["seq"]
-    if row["withheld"] == DAMAGED:  # it was counted, and consumed, where it stands
+    if row["withheld"] == DAMAGED:  # it was counted, and consumed, in its place
         turns.give_text(connection, row["id"], seq, found.turn.text)
         return set()
     state = _SessionState(turns.session_row(connection, session_id))
@@ -464,7 +464,7 @@ class _SessionState:
             self.gauge = live.with_text(self.gauge, turn)
 
     def values(self) -> tuple[Any, ...]:
-        """Return what `_UPDATE_SESSION` writes; a session that had ended becomes live again."""
+        """Return the values for `_UPDATE_SESSION`; a session that had ended becomes live again."""
         gauge = dict(self.gauge._asdict().items() - live.Gauge()._asdict().items())  # the others are as they begin
         last = max(self.moment, _moment(self.latest, self.file_time)) if self.latest else self.moment
         text = json.dumps(gauge, sort_keys=True)
@@ -472,7 +472,7 @@ class _SessionState:
 
 
 def _moment(text: str | None, mtime_ns: int) -> str:
-    """Return a transcript's time as the database writes it; the file's time if it is missing or invalid."""
+    """Return a transcript's time in the form of the database; the file's time if it is missing or invalid."""
     try:
         return text_of(moment_of(text or ""))
     except (ValueError, OverflowError):

@@ -51,7 +51,7 @@ class UnreadablePaths:
         return sum(of_agent == agent_id for of_agent, _ in self._reported)
 
     def review(self, met: AbstractSet[tuple[str, str]]) -> None:
-        """After a scan, clear the reports of paths that it did not meet, except those it could not look for."""
+        """After a scan, clear the reports of paths that are gone, except those that the scan could not check."""
         if not self._reported:
             return
         known = {(agent_id, self._show_path(path)) for agent_id, path in met}

@@ -39,9 +39,9 @@ class UnscannedTurns:
 
     def __init__(self, ingest: WholeReading) -> None:
         self.ingest = ingest
-        self._due: dict[int, tuple[float, float]] = {}  # turn → when it is tried again, and how long it waits then
-        self._known = True  # whether there may be any; an earlier process may have left some
-        self._failed: set[tuple[str, str]] = set()  # agent and path of what was stored without its text
+        self._due: dict[int, tuple[float, float]] = {}  # turn → the time of the next try, and the pause after it
+        self._known = True  # there may be some, left by an earlier process
+        self._failed: set[tuple[str, str]] = set()  # agent and path of turns stored without their text
 
     def note(self, batch: IngestBatch) -> None:
         """Add the turns that were stored without their text."""
@@ -52,7 +52,7 @@ class UnscannedTurns:
             self._tell()
 
     def expect(self) -> None:
-        """Note that there are turns to read again, stored by somebody else."""
+        """Note that others have stored turns that must be read again."""
         self._known = True
 
     def retry(self) -> None:
@@ -104,7 +104,7 @@ class UnscannedTurns:
             turn = self._turn(row, handle)
         if turn is None:
             return None
-        # A cursor that stands for the place of one turn; it is never stored.
+        # A cursor for the place of one turn; it is never stored.
         nobody = Cursor(row["agent_id"], row["path"], 0, 0, id=row["transcript_id"], session_id=row["session_id"])
         return FoundTurn(nobody, turn, row["first_byte"], row["last_byte"], row["sha256"])
 
@@ -129,7 +129,7 @@ class UnscannedTurns:
         ingest = self.ingest
         there = {turn_id: one for turn_id, one in found.items() if one is not None}
         batch = store.IngestBatch(found=list(there.values()))
-        names = {name: name for name in batch.names()}  # those of the rows stay
+        names = {name: name for name in batch.names()}  # names of the rows stay
         batch.take_scanned(ingest.scrubber.scan(batch.texts(), ingest.progress), names)
         lost = [turn_id for turn_id, one in found.items() if one is None]
         skipped = [i for i, one in zip(there, batch.found, strict=True) if one.withheld == store.SKIPPED]
@@ -145,7 +145,7 @@ class UnscannedTurns:
     # --- documents ------------------------------------------------------------------------------------------------
 
     def _read_anew(self, path: str, rows: Sequence[RowMapping]) -> None:
-        """Read a document again from its start: its records identify the turns, which get their texts."""
+        """Read a document again from its start: its records identify the turns, which then get their texts."""
         ingest = self.ingest
         key = rows[0]["agent_id"], path
         ingest.forget_documents({row["session_id"] for row in rows if row["session_id"]})
@@ -162,7 +162,8 @@ class UnscannedTurns:
         with sqlite.begin_write(ingest.engine) as connection:
             left = _find(connection) & {row["id"] for row in rows}
             long = {row["id"] for row in rows if self._due.get(row["id"], (0.0, 0.0))[1] >= least}
-            # What another whole reading does not bring back is in the document no more, or under another record.
+            # Texts that a second complete reading does not bring back are no longer in the document, or under another
+            # record.
             if was_read or not there:
                 turns.set_withheld(connection, left & long, store.LOST)
 
@@ -182,5 +183,5 @@ def _find(connection: Connection) -> set[int]:
 
 
 def _is_whole(row: RowMapping) -> bool:
-    """Return True if a turn is in a file that is rewritten as a whole, or where its bytes have no place."""
+    """Return True if a turn is in a file that is rewritten as a whole, or if its bytes have no place."""
     return not row["last_byte"] or (row["format"] in registry.DOCUMENTS and row["path"].endswith(".json"))

@@ -1,8 +1,8 @@
-"""Chunks of a Markdown file: what is found as one thing, with the lines it stands on.
+"""Cut a Markdown file into chunks: parts that are found as one thing, with their lines.
 
-A file is cut where its structure lets it: at headings, bullets and paragraphs, never inside a code fence or front
-matter, unless that alone is too long. Each line lies in exactly one chunk. Headings, fences and bullets are those of
-CommonMark 0.31 (§4.2, §4.5, §5.2) as far as single lines tell them.
+A file is cut at headings, bullets and paragraphs, never inside a code fence or front matter, unless that alone is too
+long. Each line is in exactly one chunk. Headings, fences and bullets are those of CommonMark 0.31 (§4.2, §4.5, §5.2),
+as far as single lines show them.
 """
 
 import re
@@ -12,20 +12,20 @@ from typing import NamedTuple
 
 from memoryd.tiers.lines import FRONT_MATTER, heading_of, lines_of, open_fence
 
-SIZE = 800  # characters that a chunk of several blocks has at most: about what a person reads at a glance
-LONGEST = 4000  # characters of one that is a single block
+SIZE = 800  # most characters of a chunk of several blocks: about as much as a person reads at a glance
+LONGEST = 4000  # most characters of a chunk that is a single block
 _BULLET = re.compile(rb" {0,1}(?:[-*+]|\d{1,9}[.)])[ \t]+\S")
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """One part of a file."""
+    """Hold one part of a file."""
 
     first_line: int  # of the file, counted from 1
     last_line: int  # of the file, the last one that belongs to it
-    heading: tuple[str, ...]  # the headings it stands under, outermost first
+    heading: tuple[str, ...]  # the headings above it, outermost first
     text: str
-    is_bullet: bool = False  # whether it is one bullet, with what hangs below it
+    is_bullet: bool = False  # it is one bullet, with everything below it
 
 
 class _MarkdownBlock(NamedTuple):
@@ -37,7 +37,7 @@ class _MarkdownBlock(NamedTuple):
 def split_chunks(data: bytes, *, apart: bool = False) -> list[Chunk]:
     """Return the chunks of a file, in order; every line of it is in one of them.
 
-    With `apart` each bullet is a chunk of its own, since each is a memory of its own.
+    With `apart` each bullet is a separate chunk, because each is a separate memory.
     """
     found: list[Chunk] = []
     line = 1
@@ -52,7 +52,7 @@ def split_chunks(data: bytes, *, apart: bool = False) -> list[Chunk]:
 
 
 def below_headings(text: str) -> str:
-    """Return the text of a chunk without the headings it begins with; `Chunk.heading` has them."""
+    """Return the text of a chunk without its first headings; `Chunk.heading` has them."""
     lines = text.splitlines()
     while lines and (not lines[0].strip() or lines[0].startswith("#")):
         lines.pop(0)
@@ -60,7 +60,7 @@ def below_headings(text: str) -> str:
 
 
 def _blocks(data: bytes) -> Iterator[_MarkdownBlock]:
-    """Headings, bullets with what hangs below them, and paragraphs; blank lines belong to what is above them."""
+    """Return headings, bullets with all below them, and paragraphs; blank lines belong to the text above."""
     path: list[tuple[int, str]] = []
     fence: bytes | None = None
     block = _MarkdownBlock([], (), "text")
@@ -85,7 +85,7 @@ def _blocks(data: bytes) -> Iterator[_MarkdownBlock]:
 
 
 def _kind(raw: bytes, heading: tuple[int, str] | None, *, blank: bool, in_bullet: bool) -> str | None:
-    """Return what a line begins; None where it goes on with what is above it."""
+    """Return the kind of block that a line begins; None if it continues the block above."""
     if heading is not None:
         return "heading"
     if _BULLET.match(raw):
@@ -96,7 +96,7 @@ def _kind(raw: bytes, heading: tuple[int, str] | None, *, blank: bool, in_bullet
 
 
 def _group_blocks(blocks: Iterator[_MarkdownBlock], *, apart: bool) -> Iterator[list[_MarkdownBlock]]:
-    """Blocks that are found together: a heading with what it stands over, then as many as are short enough."""
+    """Group blocks that are found together: a heading with its text, then as many blocks as are short enough."""
     group: list[_MarkdownBlock] = []
     size = 0
     for block in blocks:
@@ -114,7 +114,7 @@ def _group_blocks(blocks: Iterator[_MarkdownBlock], *, apart: bool) -> Iterator[
 
 
 def _parts(lines: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
-    """Cut what is too long, between lines; a line is never cut."""
+    """Cut a block that is too long between its lines."""
     start = size = 0
     for number, raw in enumerate(lines):
         if size and size + len(raw) > LONGEST:

@@ -1,8 +1,8 @@
-"""Documents of the index: turns, chunks of files and facts as the columns that FTS5 weighs.
+"""Build the documents of the index: turns, chunks of files and facts as the columns that FTS5 weighs.
 
-A turn is found by its own words first, then by those of the two turns on each side of it, and by its day: an answer
-often does not repeat what it is an answer to. What the person said, what others wrote and what tools put out lie in
-columns apart, so that each weighs what it is worth.
+A turn is found by its own words first, then by those of the two turns on each side, and by its day, because an answer
+often does not repeat its question. The person's words, those of others and the output of tools are in separate columns,
+so that each has its own weight.
 """
 
 import hashlib
@@ -16,8 +16,9 @@ from memoryd.recall.chunks import Chunk
 from memoryd.recall.words import make_indexable, names_in
 from memoryd.transcripts.turn import SPOKEN, Origin, Role, TurnKind
 
-# Of BM25, measured on conversations with known evidence; the ranking is flat around them. For each document that holds
-# a word FTS5 writes two bytes to say in which column, but for the first: that is the one with most words.
+# Weights of BM25, measured on conversations with known evidence; the ranking changes little around them. For each
+# document with a word, FTS5 writes two bytes to name the column, except for the first one. So the first one is the one
+# with most words.
 WEIGHTS = {"tool": 0.5, "person": 1.0, "text": 1.0, "near": 0.4, "about": 1.0, "names": 0.5}
 COLUMNS = tuple(WEIGHTS)
 _TOOL = COLUMNS.index("tool")
@@ -33,7 +34,7 @@ _SILENT = frozenset({str(Origin.TOOL), str(Origin.SYSTEM), str(Origin.INJECTED)}
 class Speaker(IntEnum):
     """Name the speaker of a document, as the index stores it; the weight of a hit depends on it."""
 
-    DISTILLED = 0  # written down from a conversation: memories, facts, files
+    DISTILLED = 0  # written from a conversation: memories, facts, files
     PERSON = 1
     AGENT = 2
     CALL = 3  # of a tool
@@ -45,24 +46,24 @@ _OF_ORIGIN = {_USER: Speaker.PERSON, str(Origin.TOOL): Speaker.OUTPUT, str(Origi
 
 
 class IndexDocument(NamedTuple):
-    """What is found as one thing. A NamedTuple, since one is built for each turn."""
+    """Hold one entry of the index. It is a NamedTuple, because one is built for each turn."""
 
-    first_line: int  # of the file; of a turn its number in the session
+    first_line: int  # of the file; for a turn its number in the session
     last_line: int
-    digest: bytes  # of the text it was made from, so that it is known when that is another one
+    digest: bytes  # of its source text, so that a change is noticed
     columns: tuple[str, ...]  # as `COLUMNS` names them
-    day: str | None = None  # YYYY-MM-DD where it is known
-    piece: int = 0  # which part of a turn that is too long for one
+    day: str | None = None  # YYYY-MM-DD if it is known
+    piece: int = 0  # the number of the part of a long turn
     voice: Speaker = Speaker.DISTILLED
 
     @property
     def is_said(self) -> bool:
-        """Return whether somebody said or wrote it: what tools put out is found by its words alone."""
+        """Return True if somebody said or wrote it; output of tools is found by its own words alone."""
         return not self.columns[_TOOL]
 
 
 class IndexTurn(NamedTuple):
-    """A turn as the index needs it."""
+    """Hold a turn in the form that the index needs."""
 
     seq: int
     role: str
@@ -79,17 +80,17 @@ class IndexTurn(NamedTuple):
 
     @property
     def is_evidence(self) -> bool:
-        """Return whether it may be found at all: what was put there by memoryd itself would be found twice."""
+        """Return True if it may be found; text that memoryd itself put there would be found twice."""
         return bool(self.text) and self.origin != Origin.INJECTED
 
     @property
     def is_conversation(self) -> bool:
-        """Return whether it gives its neighbours their sense."""
+        """Return True if it gives its neighbours their context."""
         return self.kind in _SPOKEN and self.role in _SPEAKERS and self.origin not in _SILENT and bool(self.text)
 
 
 def digest_of(text: str) -> bytes:
-    """Return what tells one text from another: 16 bytes of its sha256."""
+    """Return 16 bytes of a text's sha256, which distinguish it from other texts."""
     return hashlib.sha256(text.encode(errors="replace")).digest()[:16]
 
 
@@ -152,5 +153,5 @@ def of_fact(content: str, about: str, day: str | None) -> IndexDocument:
 
 @lru_cache(maxsize=1024)
 def day_words(day: date) -> str:
-    """Return a day in the words people ask for it."""
+    """Return a day in the words that people use to ask for it."""
     return f"{day.day} {day:%B} {day.year} {day:%A} {day.isoformat()}"

@@ -1,23 +1,23 @@
-"""Evaluation: whether consolidated memory answers the user's own questions better than the days alone, at equal cost.
+"""Evaluate whether consolidated memory answers the user's own questions better than the daily files, at equal cost.
 
-What was asked later is the test that nobody had to write: a question the user put to the agent, and the answer they let
-stand. The evidence of an answer are its words, names and numbers that the question does not hold and that some memory
-held when the session began; each weighs as much as it is rare among what was remembered (inverse document frequency,
-Spärck Jones 1972). A question whose answer no memory held tells nothing and is not counted. It is a hit where half of
-the weight of its evidence is in what is retrieved, the measure of recall by nuggets (Voorhees 2003).
+The questions need no author: they are questions that the user asked later, with answers that the user did not correct.
+The evidence of an answer is its words, names and numbers that the question does not hold and that some memory held when
+the session began. Each weighs by its rarity in memory (inverse document frequency, Spärck Jones 1972). A question whose
+answer no memory held is not counted. A question is a hit if half of the weight of its evidence is retrieved, the
+measure of recall by nuggets (Voorhees 2003).
 
-Two retrievals have the same budget of tokens: what a search finds in the daily files, and the core with what a search
-finds in the rest of the budget. The core alone is told beside. Whether one is better is the sign test on the questions
-that only one of them answers (McNemar 1947), since both are asked the same.
+Two retrievals have the same budget of tokens: a search in the daily files, and the core together with a search in the
+rest of the budget. The core alone is reported beside them. The sign test on the questions that only one of them answers
+decides which one is better (McNemar 1947), because both get the same questions.
 
-Three more figures do not concern dreams: how many questions a line answers that was injected when their session began,
-how many a line of the first three hits of a search of all memory answers, and how many injected lines are noise.
-Injected are the last sessions, the newest first, and the core. A line is noise if none of its rarest words occurs in
-what was said in the sessions from then on.
+Three more figures do not concern dreams. They are the number of questions that an injected line answers, the number
+that one of the first three hits in all memory answers, and the number of injected lines that are noise. The injected
+text is the last sessions, the newest first, and the core. A line is noise if none of its rarest words occurs in the
+sessions from then on.
 
-Limits: words are compared by their stems, so an answer in other words is not seen; an answer that the user did not
-object to counts as right; a search here ranks by the words of the question alone; and what is injected is taken from
-daily files, which tell sessions at more length than `RECENT.md`.
+The measure has limits. Words are compared by their stems, so an answer in other words is not recognised. An answer
+counts as right if the user did not object to it. This search ranks only by the words of the question. And the injected
+text is taken from daily files, which describe sessions at more length than `RECENT.md`.
 """
 
 import math
@@ -35,14 +35,14 @@ from memoryd.text.voice import keep_own_words
 from memoryd.text.wording import find_stem
 
 MOST_EVIDENCE = 12  # of one answer: the rarest
-FEWEST_EVIDENCE = 2  # below which a share says nothing
+FEWEST_EVIDENCE = 2  # with fewer, a share means nothing
 HIT = 0.5  # of the weight of an answer's evidence
-FEWEST = 5  # questions that a verdict takes
-DOUBT = 0.1  # chance of as many losses by luck above which there is no verdict
+FEWEST = 5  # questions that a verdict needs
+DOUBT = 0.1  # if chance explains as many losses with a higher probability, there is no verdict
 MOST_TERMS = 8  # of a question: the rarest
 MOST_RARE = 5  # of an injected line
 HITS = 3  # of a search of all memory
-LEAST_TEXT = 3  # tokens; for less than that nothing more is looked for
+LEAST_TEXT = 3  # tokens; with less left, nothing more is searched
 LEAST_BUDGET = 400  # tokens; a core of three lines must not decide how much a search may find
 _ASKS = re.compile(
     r"[?\uff1f\u061f]\s*(?:$|\s|[\"')\]])"
@@ -56,7 +56,7 @@ _NUMBER = re.compile(r"\d+(?:[.,:/-]\d+)*")
 
 @dataclass(frozen=True, slots=True)
 class PastQuestion:
-    """A question of the user, the answer they let stand, and when its session began (UTC, ISO 8601)."""
+    """Hold a question of the user, the answer that they accepted, and when its session began (UTC, ISO 8601)."""
 
     question: str
     answer: str
@@ -65,7 +65,7 @@ class PastQuestion:
 
 @dataclass(frozen=True, slots=True)
 class DatedEntry:
-    """Hold one line of a daily file, its time (UTC, ISO 8601), and the session that it is about, if any."""
+    """Hold one line of a daily file, its time (UTC, ISO 8601), and its session, if any."""
 
     text: str
     at: str
@@ -74,7 +74,7 @@ class DatedEntry:
 
 @dataclass(slots=True)
 class RetrievalTally:
-    """What one retrieval came to."""
+    """Hold the result of one retrieval."""
 
     hits: int = 0
     tokens: int = 0
@@ -82,12 +82,12 @@ class RetrievalTally:
 
 @dataclass(slots=True)
 class Evaluation:
-    """What came of all questions."""
+    """Hold the result of all questions."""
 
     asked: int = 0
-    counted: int = 0  # whose answer some memory held
+    counted: int = 0  # questions whose answer some memory held
     days: RetrievalTally = field(default_factory=RetrievalTally)  # a search in the daily files alone
-    # The core, and such a search in the rest of the same budget.
+    # The core, and the same search in the rest of the same budget.
     consolidated: RetrievalTally = field(default_factory=RetrievalTally)
     core: RetrievalTally = field(default_factory=RetrievalTally)  # alone
     wins: int = 0  # only `consolidated` answers
@@ -99,11 +99,11 @@ class Evaluation:
 
     @property
     def verdict(self) -> str:
-        """Return `loses`, `helps`, or `undecided`: too few questions, or too little between the two."""
+        """Return `loses`, `helps`, or `undecided`: too few questions, or too small a difference."""
         if self.counted < FEWEST:
             return "undecided"
         most, of = max(self.wins, self.losses), self.wins + self.losses
-        # How likely at least as many of those are by luck: a sign test to one side.
+        # The probability of at least as many by chance: a one-sided sign test.
         chance = sum(math.comb(of, count) for count in range(most, of + 1)) / 2**of
         if self.wins == self.losses or chance > DOUBT:
             return "undecided"
@@ -111,13 +111,13 @@ class Evaluation:
 
 
 def is_question(text: str) -> bool:
-    """Return whether a message of the user asks something, in their own voice."""
+    """Return True if a message of the user is a question in their own words."""
     return bool(_ASKS.search(keep_own_words(text).strip()))
 
 
 @lru_cache(maxsize=1 << 15)
 def list_terms(text: str) -> frozenset[str]:
-    """Return the content words of a text by their stems, and its numbers."""
+    """Return the stems of a text's content words, and its numbers."""
     return frozenset([*map(find_stem, list_content_words(text)), *_NUMBER.findall(text)])
 
 
@@ -130,7 +130,7 @@ def evaluate(
 ) -> Evaluation:
     """Answer each question from memory as it was when its session began.
 
-    `last_said` has for each word when the last session began in which it was said.
+    `last_said` has, for each word, the start of the last session in which it was said.
     """
     told = Evaluation()
     all_days = _Days(days)
@@ -154,7 +154,7 @@ def evaluate(
             tally.hits += hit
             tally.tokens += sum(map(estimate, texts))
         for tally, texts in ((told.injected, injected), (told.found, memory.find(asked))):
-            # In one line: many lines together hold rare words of almost any answer.
+            # Within one line, because many lines together hold rare words of almost any answer.
             tally.hits += any(_is_hit(list_terms(text), evidence) for text in texts)
             tally.tokens += sum(map(estimate, texts))
         told.wins += hits[1] and not hits[0]
@@ -163,12 +163,12 @@ def evaluate(
 
 
 def _is_hit(terms: Collection[str], evidence: Mapping[str, float]) -> bool:
-    """Return whether words hold enough of an answer's evidence."""
+    """Return True if words hold enough of an answer's evidence."""
     return sum(weight for term, weight in evidence.items() if term in terms) >= HIT * sum(evidence.values())
 
 
 class _Days:
-    """What the daily files say, by its words; of a time those that were there."""
+    """Index the daily files by their words; only entries before a given time count."""
 
     def __init__(self, days: Sequence[DatedEntry]) -> None:
         self.at = [one.at for one in days]
@@ -182,7 +182,7 @@ class _Days:
         return found if not found or found[-1] < count else found[: bisect_left(found, count)]
 
     def tell_sessions(self, most: int, count: int) -> list[str]:
-        """Return what the first so many entries say about the last sessions, the newest session first."""
+        """Return the lines about the last sessions in the first so many entries, the newest session first."""
         found: dict[str, list[str]] = {}
         for place in reversed(range(count)):
             name = self._sessions[place]
@@ -200,7 +200,7 @@ class _MemoryIndex:
         self._in_core = _by_term(self.core)
 
     def weight(self, term: str) -> float:
-        """Return how much a word tells; nothing where no text holds it."""
+        """Return the weight of a word; nothing if no text holds it."""
         holding = len(self.days.places(term, self.count)) + len(self._in_core.get(term, ()))
         return math.log(1 + (self.count + len(self.core)) / holding) if holding else 0.0
 
@@ -213,12 +213,12 @@ class _MemoryIndex:
         return dict(sorted(weights.items(), key=lambda one: (-one[1], one[0]))[:most])
 
     def inject(self, recent_sessions: int, most_tokens: int) -> list[str]:
-        """Return the lines injected when a session begins: the last sessions' and the core's, each once."""
+        """Return the lines injected when a session begins: of the last sessions and the core, each once."""
         texts = [*self.days.tell_sessions(recent_sessions, self.count), *self.core]
         return _fit_budget(dict.fromkeys(texts), most_tokens)
 
     def is_noise(self, line: str, since: str, last_said: Mapping[str, str]) -> bool:
-        """Return whether none of a line's rarest words was said in a session that began then or later."""
+        """Return True if none of a line's rarest words was said in a session that began then or later."""
         return all(last_said.get(term, "") < since for term in self._rarest(list_terms(line), MOST_RARE))
 
     def find(self, asked: PastQuestion) -> list[str]:
@@ -233,7 +233,7 @@ class _MemoryIndex:
         return list(islice(dict.fromkeys(texts), HITS))
 
     def retrieve(self, asked: PastQuestion, most_tokens: int) -> tuple[list[str], list[str], list[str]]:
-        """Return what is found in the days, with the core, and in the core alone, at the same cost."""
+        """Return what is found in the daily files, with the core, and in the core alone, at the same cost."""
         wanted = self._rarest(list_terms(asked.question), MOST_TERMS)
         found = _rank_places({term: self.days.places(term, self.count) for term in wanted}, wanted, newest_first=True)
         days = list(dict.fromkeys(self.days.texts[place] for place in found))
@@ -258,7 +258,7 @@ def _by_term(texts: Sequence[str]) -> dict[str, list[int]]:
 
 
 def _rank_places(places: Mapping[str, Sequence[int]], weights: Mapping[str, float], *, newest_first: bool) -> list[int]:
-    """Return the places of texts that hold something of a question, the most telling first; of equals as is said."""
+    """Return the places of texts that match a question, the best first; equal ones in the given order."""
     scores: dict[int, float] = defaultdict(float)
     for term, held in places.items():
         for place in held:
@@ -268,7 +268,7 @@ def _rank_places(places: Mapping[str, Sequence[int]], weights: Mapping[str, floa
 
 
 def _fit_budget(texts: Iterable[str], budget: int) -> list[str]:
-    """Return the first texts that fit; one that is too long does not keep the next from fitting."""
+    """Return the first texts that fit; a text that is too long does not exclude the next one."""
     found, left = [], budget
     for text in texts:
         if left < LEAST_TEXT:

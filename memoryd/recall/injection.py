@@ -45,77 +45,77 @@ Count = Callable[[Sequence[str]], Sequence[int]]
 LEAD = "Kept by memoryd from earlier sessions here. Background to draw on, not a message of the user."
 FACTS = "Facts:"
 RECENT_FILE = ".continuum/memory/RECENT.md"
-FAILED = "Failed"  # begins the name of a section in which words say the contrary of what they say elsewhere
-TOP = ""  # in `Part.plain` of a text of points alone: those above the first heading and below one with a colon, too
-_SECTION = 3  # level of a label such as "**State**:", with its text below it or behind it
+FAILED = "Failed"  # begins the name of a section in which words mean the opposite
+TOP = ""  # in `Part.plain` of a text that is only points: those above the first heading, and below one with a colon
+_SECTION = 3  # level of a label such as "**State**:", with its text below or after it
 _DEEPEST = 12  # characters of its indentation that a line keeps
 _HEADING = re.compile(r"(#{1,6})[ \t]+(.*)", re.DOTALL)
 LABEL = re.compile(r"\*\*([A-Z][a-z ]{2,20})\*\*:[ \t]*(.*)", re.DOTALL)
-_LEVEL = {"##": 2, "###": 3}  # of headings below which memoryd writes
+_LEVEL = {"##": 2, "###": 3}  # of headings that memoryd writes
 _ALONE = re.compile(r"[-*+][ \t]+(.*)")
-BY_USER = "user: "  # whose words facts are: a bullet that names the speaker says no more
+BY_USER = "user: "  # a bullet that names the speaker of a fact adds nothing
 _FRAMING = re.compile(r"(?:(?:user|assistant|agent|asked|last request|last answer|open): )+")
 _MARKS = str.maketrans("", "", '*`"“”„«»')
 _DONE = re.compile(r"\[[ xX]\] ")
 _STOP = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])")  # noqa: RUF001
 _CLAUSE = re.compile(r"^|[,;:(–—] ")  # noqa: RUF001
 _ENDS_CLAUSE = re.compile(r"$|[,;:)]| [(–—]")  # noqa: RUF001
-_NEAR = 24  # characters from which a part of what is told is told with it
-_NEAR_SHARE = 0.6  # of what is told that such a part must be
-_MUCH = 100  # characters of a line that are told already, beside which …
-_LITTLE_SHARE = 0.35  # … the rest, up to this share of the line, is not worth saying it again
+_NEAR = 24  # characters from which on a part of an injected statement counts as injected with it
+_NEAR_SHARE = 0.6  # … if it has this share of the statement
+_MUCH = 100  # characters of a line that are already injected; if so many are, …
+_LITTLE_SHARE = 0.35  # … the rest, up to this share of the line, is no reason to repeat it
 _NAMED = ":\n"
 _ROUNDS = 12
-_HALF = 2  # what files may fill is at least this part of the whole, where they need it
-_MARGIN = 0.97  # of what a round that came out too long may use in the next
+_HALF = 2  # files may fill at least this part of the whole, if they need it
+_MARGIN = 0.97  # after a round that came out too long, the next may use this share
 
 
 class Part(NamedTuple):
-    """A file, or an excerpt of one."""
+    """Hold a file, or an excerpt of one."""
 
-    name: str  # its path in the workspace, with the lines where it is an excerpt
+    name: str  # its path in the workspace, with the lines of an excerpt
     text: str
-    newest_last: bool = False  # where it is cut, its end stays
-    whole: str = "the file"  # what has all of it
-    plain: frozenset[str] = frozenset()  # headings and other lines below which a line means what it says anywhere
-    first: tuple[str, ...] = ()  # bullets that stay where it is cut, the most important first
+    newest_last: bool = False  # if it is shortened, its end stays
+    whole: str = "the file"  # the name of the place that has all of it
+    plain: frozenset[str] = frozenset()  # headings and other lines below which a line means the same as anywhere
+    first: tuple[str, ...] = ()  # bullets that stay if it is shortened, the most important first
 
 
 class Budget(NamedTuple):
-    """How long an injection may be, tokens but for `units`."""
+    """Hold the longest size of an injection, in tokens except `units`."""
 
-    sections: int  # profile, facts and the state of the project, with the mark around all
+    sections: int  # for the profile, the facts and the state of the project, with the marks around everything
     files: int
     whole: int | None = None
-    units: int | None = None  # UTF-16 code units of the whole, as a consumer written in JavaScript counts
+    units: int | None = None  # UTF-16 code units of the whole, as a program in JavaScript counts
 
 
 class Injection(NamedTuple):
-    """The text, and what had no place in it."""
+    """Hold the text, and the names of texts that did not fit."""
 
-    text: str  # empty where nothing is remembered, or nothing fits
+    text: str  # empty if nothing is remembered, or nothing fits
     tokens: int
     left_out: tuple[str, ...] = ()
 
 
 class _PartLine(NamedTuple):
-    """A line of a part."""
+    """Hold a line of a part."""
 
     number: int  # in the file
     text: str
     size: int  # tokens
-    said: frozenset[str]  # its statements; empty of a line that is told wherever it stands
-    level: float  # of a heading, or of what stands for one; 0 of any other line
+    said: frozenset[str]  # its statements; empty for a line that is always injected
+    level: float  # of a heading, or of a line that serves as one; 0 for any other line
     rank: int  # 0 for the most important
 
 
 class _PartBlock(NamedTuple):
-    """A part as lines."""
+    """Hold a part as lines."""
 
     name: str
     lines: Sequence[_PartLine]
     heading: int  # tokens of the line that names it
-    mark: int  # and of the one that says what is cut
+    mark: int  # … and of the line that names the left out lines
     newest_last: bool
     whole: str
     is_ranked: bool
@@ -129,7 +129,7 @@ class _PartBlock(NamedTuple):
 class _ChosenText(NamedTuple):
     text: str
     left_out: tuple[str, ...] = ()
-    untold: tuple[str, ...] = ()  # what of it the text does not name
+    untold: tuple[str, ...] = ()  # left out, and not named in the text
 
 
 def render(
@@ -143,11 +143,11 @@ def render(
 ) -> Injection:
     """Return the injected text.
 
-    Facts that do not fit go from the last up, then the profile is cut; of the room of both, the state of the project
-    may take half. Files share their room: a short file is injected whole, long files are cut to equal lengths. Of a
-    file that is cut, the most important lines stay, else its beginning, or its newest lines. A line in the place of
-    left out text names it; a last line names the rest, if it fits. All lines are neutral. The text, as `count`
-    measures it, keeps to the budget; `notes` follow the lines that they are about.
+    Facts that do not fit are left out from the end, then the profile is shortened. The state of the project may take
+    half of the room of both. Files share their room: a short file is injected whole, and long files are shortened to
+    equal lengths. Of a shortened file, the most important lines stay, or else its beginning, or its newest lines. A
+    line names each left out text in its place. A last line names the rest, if it fits. All lines are neutral. The text,
+    as `count` measures it, stays within the budget. `notes` follow the lines that they are about.
     """
     sections = _Sections(profile, facts, state, count, notes)
     blocks = _blocks(parts, count, notes)
@@ -163,19 +163,19 @@ def render(
 def _fit_text(
     sections: "_Sections", blocks: Sequence[_PartBlock], budget: Budget, count: Count, *, is_named: bool
 ) -> Injection | None:
-    """Return the text within the budget; with `is_named`, a last line names texts left out and not named before."""
+    """Return the text within the budget; with `is_named`, a last line names the other texts left out."""
     left = _leave(budget.whole, sum(block.need for block in blocks))
     most = budget.sections if left is None else min(budget.sections, left)
     most_units = _leave(budget.units, sum(_count_units(line.text) for block in blocks for line in block.lines))
     room, rest = most, budget.files
-    names: list[str] = []  # for which the last line keeps room
+    names: list[str] = []  # the last line keeps room for these names
     for _ in range(_ROUNDS):
         spare = _name_missing(names)
         # Together they may take a token more.
         told = sections.choose_lines(room - (count([spare])[0] + 1 if names else 0))
         framed = f"{OPEN}\n{LEAD}\n{told.text}{spare}{CLOSE}\n"
         frame = count([framed])[0]
-        # The mark counts with the sections, but with the files where the sections have not even room for it.
+        # The marks count with the sections, or with the files if the sections have no room for them.
         apart = bool(told.text) or frame <= most
         left = rest if apart else rest - frame
         most_files = left if budget.whole is None else min(left, budget.whole - frame)
@@ -212,7 +212,7 @@ def _name_missing(names: Sequence[str]) -> str:
 
 
 def _leave(limit: int | None, need: int) -> int | None:
-    """Return how much of a limit the sections may take: files that need so much get half of it."""
+    """Return the share of a limit for the sections: if files need so much, they get half of it."""
     return None if limit is None else max(limit // _HALF, limit - need)
 
 
@@ -221,7 +221,7 @@ def _count_units(text: str) -> int:
 
 
 def _measure(text: str, units: int | None) -> float:
-    """Return how much of the consumer's own limit a text takes; beyond 1 it does not fit."""
+    """Return the share of the program's own limit that a text takes; above 1 it does not fit."""
     return _count_units(text) / max(1, units) if units is not None else 0.0
 
 
@@ -229,7 +229,7 @@ def _measure(text: str, units: int | None) -> float:
 
 
 class _Sections:
-    """The sections, cut to any room."""
+    """Hold the sections, shortened to any room."""
 
     def __init__(
         self, profile: Sequence[str], facts: Sequence[str], state: Part | None, count: Count, notes: Mapping[str, str]
@@ -249,11 +249,11 @@ class _Sections:
         self._fact_sizes = sizes[5 + len(profile) :]
 
     def find_said(self, text: str) -> dict[str, str]:
-        """Return the statements of those lines that stand in a text, each with its line."""
+        """Return the statements of the given lines that a text contains, each with its line."""
         return {said: line for line in text.splitlines(keepends=True) for said in self._says.get(line, ())}
 
     def choose_lines(self, room: int) -> _ChosenText:
-        """Return as much as takes no more than `room` tokens, counted line by line."""
+        """Return the beginning that takes at most `room` tokens, counted line by line."""
         room -= self._frame
         known = self._profile_size + self._title + sum(self._fact_sizes)
         need = sum(block.need for block in self.state)
@@ -323,7 +323,7 @@ def _block(part: Part, count: Count, notes: Mapping[str, str]) -> _PartBlock:
 
 
 def _level(line: str, plain: frozenset[str]) -> float:
-    """Return the level of a heading, or of a line of memoryd's that is none without others below it."""
+    """Return the level of a heading, or of a line by memoryd that is a heading of its own kind."""
     if heading := _HEADING.match(line):
         return len(heading[1])
     label = LABEL.fullmatch(line)
@@ -337,9 +337,9 @@ def _blocks(parts: Sequence[Part], count: Count, notes: Mapping[str, str]) -> li
 
 
 def _list_standalone(part: Part) -> Iterator[tuple[int, frozenset[str]]]:
-    """Yield what those lines say that mean the same wherever they stand, by their numbers.
+    """Yield the lines that mean the same in any place, by their numbers.
 
-    None of a section with anything beside its bullets, such as "No longer true:".
+    A section with anything besides bullets, such as "No longer true:", has none.
     """
     is_plain = is_framed = TOP in part.plain
     is_listed = commented = False
@@ -349,7 +349,7 @@ def _list_standalone(part: Part) -> Iterator[tuple[int, frozenset[str]]]:
     for number, line in enumerate(part.text.split("\n") if part.plain else [], 1):
         is_one = len(line.splitlines()) == 1
         heading, item = _HEADING.match(line) or (LABEL.match(line) if is_one else None), _ALONE.match(line)
-        if bullet is not None and (heading or item):  # any other line may go on with it
+        if bullet is not None and (heading or item):  # any other line may continue it
             section.append(bullet)
         bullet = bullet if not line.strip() else None
         commented = (commented or (not fence and "<!--" in line)) and "-->" not in line.rpartition("<!--")[2]
@@ -375,7 +375,7 @@ def _list_standalone(part: Part) -> Iterator[tuple[int, frozenset[str]]]:
 
 
 def split_statements(text: str, kind: str = "") -> frozenset[str]:
-    """Return the sentences of a line, each in a form that is equal for the same words, whoever says them."""
+    """Return the sentences of a line, each in a form that is equal for the same words of any speaker."""
     bare = _DONE.sub("", neutralize(text), count=1).translate(_MARKS)
     said = (_FRAMING.sub("", normal.normalize(one)) for one in _STOP.split(bare))
     return frozenset(f"{kind}{one}" for one in said if one)
@@ -391,7 +391,7 @@ def _contain_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def lines_of(first: int, last: int) -> str:
-    """Return how the lines of an excerpt are named."""
+    """Return the name of an excerpt's lines."""
     return f"line {first}" if first == last else f"lines {first}-{last}"
 
 
@@ -400,15 +400,15 @@ def _gap(first: int, last: int, whole: str) -> str:
 
 
 class _ToldStatements:
-    """Follow the statements that are injected, as a text is built from its first line on."""
+    """Follow the injected statements while a text is built from its first line on."""
 
     def __init__(self, said: Mapping[str, str], untold: AbstractSet[str]) -> None:
-        self.lines = dict(said)  # each statement with the line that says it first
-        self._untold = untold  # those whose line has no room
+        self.lines = dict(said)  # each statement with the first line that says it
+        self._untold = untold  # those whose line does not fit
         self._near = {begins: one for one in said for begins in _list_beginnings(one)}
 
     def find_all(self, line: _PartLine) -> set[str]:
-        """Return the statements that say what a line says; empty if it says more than a little beside them."""
+        """Return the statements that say the same as a line; empty if the line says more than a little besides them."""
         found = {one: self._find(one) for one in line.said}
         more = sum(len(one) for one, told in found.items() if not told)
         told = sum(map(len, found)) - more
@@ -416,7 +416,7 @@ class _ToldStatements:
         return {one for one in found.values() if one} if is_said else set()
 
     def _find(self, one: str) -> str | None:
-        """Return the statement that says all of this one: the same, or one that has a clause more."""
+        """Return the statement that says all of this one: the same, or one with an additional clause."""
         if one in self.lines and one not in self._untold:
             return one
         whole = self._near.get(one[:_NEAR]) if len(one) >= _NEAR else None
@@ -426,7 +426,7 @@ class _ToldStatements:
         return whole if found and _ENDS_CLAUSE.match(rest) else None
 
     def add(self, line: _PartLine) -> None:
-        """Take a line that is told."""
+        """Add an injected line."""
         for one in line.said - self.lines.keys():
             self.lines[one] = line.text
             self._near |= dict.fromkeys(_list_beginnings(one), one)
@@ -434,14 +434,14 @@ class _ToldStatements:
 
 @lru_cache(maxsize=4096)
 def _list_beginnings(one: str) -> tuple[str, ...]:
-    """Return how the clauses of a statement begin."""
+    """Return the beginnings of a statement's clauses."""
     return tuple(one[found.end() : found.end() + _NEAR] for found in _CLAUSE.finditer(one))
 
 
 def _choose_unsaid(blocks: Sequence[_PartBlock], said: Mapping[str, str], room: int, count: Count) -> _ChosenText:
-    """Return the blocks within `room`, without repetitions; a line that does not fit is kept where it is repeated.
+    """Return the blocks within `room`, without repetitions; a line that does not fit is kept at its repetition.
 
-    `said` has what is told already.
+    `said` has the statements that are already injected.
     """
     untold: set[str] = set()
     for _ in range(_ROUNDS):
@@ -466,10 +466,10 @@ def _choose_unsaid(blocks: Sequence[_PartBlock], said: Mapping[str, str], room: 
 
 
 def _remove_empty(block: _PartBlock, lines: Sequence[_PartLine]) -> _PartBlock:
-    """Return a block of these lines of its own without the headings below which nothing is left."""
+    """Return a block without headings that have no lines left below them."""
     left = {line.number for line in lines}
     kept: list[_PartLine] = []
-    is_gone, below = len(lines) < len(block.lines), 1.0  # below the last line the file ends as at a title
+    is_gone, below = len(lines) < len(block.lines), 1.0  # the file ends after the last line, as at a title
     for line in reversed(block.lines):
         if line.number in left and not (is_gone and 0 < below <= line.level):
             kept.append(line)
@@ -480,9 +480,9 @@ def _remove_empty(block: _PartBlock, lines: Sequence[_PartLine]) -> _PartBlock:
 
 
 def _files(blocks: Sequence[_PartBlock], room: int, count: Count) -> _ChosenText:
-    """Return the blocks within `room` tokens, counted line by line; each has a share that shorter ones left larger.
+    """Return the blocks within `room` tokens, counted line by line; room that short ones leave goes to the others.
 
-    Of days, which have their newest lines last, the newest is injected whole before any of the next.
+    Daily files have their newest lines last. The newest file is injected whole before any line of the next one.
     """
     shares = [0] * len(blocks)
     waiting = len(blocks)
@@ -550,7 +550,7 @@ def _choose_important(block: _PartBlock, share: int) -> _ChosenText | None:
 
 
 def _list_units(block: _PartBlock) -> list[list[_PartLine]]:
-    """Return the lines of a block, each with those that go on with it."""
+    """Return the lines of a block, each with the lines that continue it."""
     units: list[list[_PartLine]] = []
     for line in block.lines:
         if units and not line.level and line.text.startswith("  "):
@@ -561,7 +561,7 @@ def _list_units(block: _PartBlock) -> list[list[_PartLine]]:
 
 
 def _cut(text: str, room: int, count: Count, *, end: bool) -> str:
-    """Return the longest beginning, or end, of a text that takes no more than `room` tokens."""
+    """Return the longest beginning, or end, of a text that takes at most `room` tokens."""
     low, high = 0, len(text)
     while low < high:
         middle = (low + high + 1) // 2

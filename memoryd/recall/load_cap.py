@@ -1,7 +1,7 @@
-"""How much of `MEMORY.md` agents that load it themselves take in: what is beyond they do not see, and do not say so.
+"""Compute how much of `MEMORY.md` is read by programs that load it themselves; they do not report the rest.
 
-The figures are their makers': Claude Code loads the first 200 lines or 25 KB of a MEMORY.md (its reference on memory),
-Codex 32 KiB of project documents (`project_doc_max_bytes`), OpenClaw 12,000 characters of each bootstrap file
+The figures come from their makers: Claude Code loads the first 200 lines or 25 KB of a MEMORY.md (its reference on
+memory), Codex 32 KiB of project documents (`project_doc_max_bytes`), OpenClaw 12,000 characters of each bootstrap file
 (`bootstrapMaxChars`).
 """
 
@@ -11,14 +11,14 @@ WARN_AT = 0.9  # of a cap
 
 
 class Cap(NamedTuple):
-    """What one program takes in at most; None: it does not ask."""
+    """Hold the most that one program loads; None: no limit of this kind."""
 
     size: int | None = None  # bytes
     lines: int | None = None
     characters: int | None = None
 
     def share(self, data: bytes) -> float:
-        """Return how much of the cap a file takes; beyond 1 its end is not loaded."""
+        """Return the share of the cap that a file takes; above 1, its end is not loaded."""
         text = data.decode("utf-8", "replace")
         taken = ((len(data), self.size), (len(text.splitlines()), self.lines), (len(text), self.characters))
         return max((amount / most for amount, most in taken if most is not None), default=0.0)

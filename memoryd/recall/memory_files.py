@@ -19,7 +19,7 @@ _TITLE = re.compile(r"# (?:RECENT|Daily Memory)\b")
 _ANCHOR = re.compile(r"^\*\*Link\*\*:.*#session-([^()\s]+)\)$", re.MULTILINE)
 _SESSION = re.compile(r"^From [^,\n]+, [\d:-]+, session:(\S+)$", re.MULTILINE)
 _SIGNS = ("#", "**")
-_HEADED = re.compile(r"### .*|\*\*[^*]+\*\*:\s*")  # above what it is about
+_HEADED = re.compile(r"### .*|\*\*[^*]+\*\*:\s*")  # above the text that it is about
 _SHORT = 8  # characters of a session's id that name it
 
 
@@ -61,7 +61,7 @@ def _shorten(text: str, session: re.Pattern[str], is_told: Callable[[str], bool]
 
 
 def _shorten_entry(entry: str) -> str:
-    """Return an entry with empty lines in place of its title, of headings of nothing, and of sections that stay out."""
+    """Return an entry with empty lines for its title, headings without text, and left out sections."""
     kept, name = list[str](), ""
     for line in entry.split("\n"):
         label = LABEL.fullmatch(line) if line.startswith("**") else None
@@ -75,7 +75,7 @@ def _shorten_entry(entry: str) -> str:
 
 
 def _remove_empty(lines: list[str]) -> list[str]:
-    """Return lines with empty ones in place of headings below which there is nothing."""
+    """Return lines with empty ones in place of headings without text."""
     is_empty = True
     for place in reversed(range(len(lines))):
         if lines[place].startswith(_SIGNS) and _HEADED.fullmatch(lines[place]):

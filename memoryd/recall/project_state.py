@@ -16,11 +16,11 @@ from memoryd.text import prose
 from memoryd.text.neutral import neutralize
 from memoryd.tiers.session_summary import Section, SessionSummary
 
-ASKED = 3  # requests that are quoted, the last ones
+ASKED = 3  # requests that are quoted: the last ones
 CHARACTERS = 700  # of all lines
-LINE_CHARACTERS = 280  # of each, but for the answer
+LINE_CHARACTERS = 280  # of each line, except the answer
 ANSWER_CHARACTERS = 360
-OPEN_CHARACTERS = 240  # of them at most for what is open, where the whole is longer
+OPEN_CHARACTERS = 240  # most characters for open points, if the whole is longer
 UNWRITTEN = "not in a daily file yet"
 _NAMED = re.compile(r"(?:Branch|Last commit|Pull request): `?([^\s`]+)`?")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")  # noqa: RUF001
@@ -36,14 +36,14 @@ class SpokenMessage(NamedTuple):
 
 class _MessageText(NamedTuple):
     text: str  # a sentence of an answer
-    is_left: bool  # it tells what is open, or in what state work was left
+    is_left: bool  # it names an open point, or the final state of the work
 
 
 class LastSession(NamedTuple):
     """Hold the last session of a project."""
 
     id: str
-    program: str | None  # whose session it was, as people call it; None where its transcript does not tell
+    program: str | None  # the agent program of the session; None if its transcript does not name it
     last: datetime  # local time of the last message
     summary: SessionSummary
     spoken: Sequence[SpokenMessage]  # since its last sleep, in order: the last requests, the last answers
@@ -75,7 +75,7 @@ def make_part(session: LastSession, today: date) -> Part | None:
 
 
 def _is_named(point: str, before: Sequence[str]) -> bool:
-    """Return True for a branch, a commit or a pull request that a line names already."""
+    """Return True for a branch, a commit or a pull request that a line already names."""
     names = _NAMED.match(point)
     named = re.compile(rf"(?<![\w/.-]){re.escape(names[1])}(?![\w/-])") if names else None
     return named is not None and any(map(named.search, before))
@@ -113,7 +113,7 @@ def _read(answer: str) -> tuple[str, bool]:
 
 def _split_texts(text: str) -> list[_MessageText]:
     told = []
-    is_list = False  # a line that is only a label begins what is open
+    is_list = False  # a line that is only a label introduces the open points
     for line in prose.list_lines(unfinished.with_labels(text)):
         is_open = is_list
         for sentence in _SENTENCE.split(line):

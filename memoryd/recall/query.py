@@ -1,7 +1,7 @@
-"""What somebody types into a search, as terms of an FTS5 expression. Any text is a query; none is a syntax error.
+"""Parse a search into terms of an FTS5 expression. Any text is a query; none is a syntax error.
 
-A term is always a quoted string (https://sqlite.org/fts5.html, §3.1), so nothing in it means anything to FTS5. A
-document is found by any of the terms, and ranks by how many and how rare ones it holds.
+A term is always a quoted string (https://sqlite.org/fts5.html, §3.1), so nothing in it has a meaning for FTS5. A
+document is found by any of the terms. Its rank depends on the number and the rarity of its terms.
 """
 
 import re
@@ -14,10 +14,10 @@ from itertools import accumulate
 from memoryd.recall.words import fold, inner_words, is_stop_word, is_unspaced, list_runs, make_indexable, signed_names
 
 LONGEST = 20_000  # characters of a query that are read …
-MOST_TERMS = 64  # … and terms that are looked for: what is behind them changes no ranking any more …
-MOST_WORDS = 128  # … of so many words in all: of a common one each costs a look at all documents
-_ROW = 16  # words of one term; what is quoted and longer is several
-_PREFIX = 8  # words that a prefix counts for, which is looked up anew as one of all that begin so
+MOST_TERMS = 64  # … and terms that are searched: further ones no longer change the ranking …
+MOST_WORDS = 128  # … with so many words in all: each common word costs a look at all documents
+_ROW = 16  # words of one term; a longer quotation becomes several terms
+_PREFIX = 8  # words that a prefix counts for, because it stands for all words with this beginning
 _QUOTES = str.maketrans({"\u201c": '"', "\u201d": '"', "\u201e": '"', "\u00ab": '"', "\u00bb": '"', "\u2019": "'"})
 _PART = re.compile(r'"([^"]*)"|([^\s"]+)')
 _BROKEN_END, _BROKEN_START = re.compile(r"\s\S{1,200}\Z"), re.compile(r"\A\S{1,200}\s")
@@ -25,10 +25,10 @@ _POSSESSIVE = re.compile(r"'s\b", re.IGNORECASE)
 
 
 class TermKind(StrEnum):
-    """What a term is."""
+    """Name the kinds of terms."""
 
     WORD = "word"
-    PHRASE = "phrase"  # as it was quoted: a document that holds it comes before any that does not
+    PHRASE = "phrase"  # a quotation: a document that holds it comes before all others
     PREFIX = "prefix"
     NAME = "name"  # several words in a row: an identifier, a path, a word of an unspaced script
 
@@ -38,16 +38,16 @@ _PLAIN = frozenset({TermKind.WORD, TermKind.NAME})
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One thing that is looked for."""
+    """Hold one term of a search."""
 
     kind: TermKind
-    text: str  # as people read it
-    match: str  # as FTS5 reads it
+    text: str  # for people
+    match: str  # for FTS5
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """The terms of a query, each once, in the order of the text; none where it holds no word."""
+    """Hold the terms of a query, each once, in the order of the text; none if it holds no word."""
 
     terms: tuple[Term, ...]
 
@@ -63,7 +63,7 @@ def parse(text: str) -> Query:
         found.setdefault(term.match.casefold(), term)
     terms = list(found.values())
     telling = [term for term in terms if term.kind not in _PLAIN or not is_stop_word(term.text)] or terms
-    # From both ends: an error stands at the end of what it is quoted with, a wish often behind what it is about.
+    # From both ends: an error is often at the end of a pasted text, and a request after its subject.
     order = sorted(range(len(telling)), key=lambda at: min(at, len(telling) - 1 - at))
     words = accumulate(
         _PREFIX if telling[at].kind is TermKind.PREFIX else len(list_runs(telling[at].match)) for at in order
@@ -73,7 +73,7 @@ def parse(text: str) -> Query:
 
 
 def _ends(text: str) -> str:
-    """Return the text; of a longer one than is read its beginning and its end, in whole words where it has any."""
+    """Return the text; for a text that is too long, its beginning and its end, in whole words if possible."""
     if len(text) <= LONGEST:
         return text
     half = LONGEST // 2
@@ -81,7 +81,7 @@ def _ends(text: str) -> str:
 
 
 def build_expression(terms: tuple[Term, ...]) -> str:
-    """Return the FTS5 expression that any of the terms matches."""
+    """Return the FTS5 expression that matches any of the terms."""
     return " OR ".join(term.match for term in terms)
 
 
@@ -119,7 +119,7 @@ def _of_run(run: str) -> Iterator[Term]:
     if is_unspaced(run):
         row = run[:_ROW]
         yield Term(TermKind.NAME if len(row) > 1 else TermKind.WORD, row, _quote_term(row))
-        if len(run) > 2:  # where its words end is not known: any two characters may be one
+        if len(run) > 2:  # where its words end is unknown: any two characters may be a word
             yield from (
                 Term(TermKind.NAME, run[at : at + 2], _quote_term(run[at : at + 2])) for at in range(len(run) - 1)
             )
@@ -131,7 +131,7 @@ def _of_run(run: str) -> Iterator[Term]:
 
 
 def _rows(text: str) -> Iterator[str]:
-    """Yield the text, in parts where it has more words than one term may have."""
+    """Yield the text, in parts if it has more words than one term may have."""
     words = list_runs(make_indexable(text))
     if len(words) <= _ROW:
         yield text

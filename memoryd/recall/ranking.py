@@ -1,7 +1,7 @@
-"""Ranking: how relevant a document is, by its words and by what is known of it besides.
+"""Rank documents by relevance: by their words, and by other knowledge about them.
 
-The words give the score (BM25 with field weights). It is multiplied by what makes one of two equal hits the better one:
-how recent a dated file is, how important a memory, and what people and agents said of it.
+The words give the score (BM25 with field weights). It is multiplied by factors that decide between two equal hits: how
+recent a dated file is, how important a memory is, and how people and agents rated it.
 """
 
 import re
@@ -11,13 +11,13 @@ from datetime import date
 
 from memoryd.recall.documents import Speaker
 
-HALF_LIFE_DAYS = 30.0  # after so long a dated file has lost half of what it has for being new …
-RECENT = 0.25  # … which is so much of its score
-IMPORTANT = 0.3  # between a memory of importance 1 and one of 0
-VOTE = 1.15  # for each "good" more than "bad", and as much less the other way …
+HALF_LIFE_DAYS = 30.0  # after this time a dated file has lost half of its bonus for being recent …
+RECENT = 0.25  # … which is this share of its score
+IMPORTANT = 0.3  # difference between a memory of importance 1 and one of 0
+VOTE = 1.15  # factor for each "good" above the number of "bad", and its inverse the other way …
 MOST_VOTES = 4  # … up to so many
-COPY = 0.7  # share of a hit's text that better hits show: then it is a copy …
-_THIRD = 0.35  # … or about a third of it, with its best sentence
+COPY = 0.7  # if better hits show this share of a hit's text, it is a copy …
+_THIRD = 0.35  # … or about a third of it, together with its best sentence
 _ROW = 3  # words
 _WORD = re.compile(r"[^\W_]+")
 DATED = frozenset({"daily", "archive", "recent"})
@@ -27,7 +27,7 @@ FACT = "fact"
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A document that matches."""
+    """Hold a document that matches."""
 
     id: int
     score: float  # of BM25; more is better
@@ -36,22 +36,22 @@ class Candidate:
     first_line: int
     last_line: int
     piece: int
-    digest: bytes  # of the text it was made from
-    day: str | None  # YYYY-MM-DD, where it has one
-    shown: str | None  # its text, where that must not be shown as its source has it
+    digest: bytes  # of its source text
+    day: str | None  # YYYY-MM-DD, if it has one
+    shown: str | None  # its text, if it must not be shown in the form of its source
     tags: frozenset[str] = frozenset()
     voice: Speaker = Speaker.DISTILLED
 
 
 @dataclass(frozen=True, slots=True)
 class KnownMemory:
-    """What the ledger knows of a document that is one memory."""
+    """Hold the ledger's knowledge of a document that is one memory."""
 
     memory_id: str
     importance: float | None = None
     votes: int = 0  # good less bad
     tags: frozenset[str] = frozenset()
-    day: str | None = None  # when it was said first
+    day: str | None = None  # when it was first said
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +62,9 @@ class RankedCandidate:
     score: float
     known: KnownMemory | None = None
     boosts: tuple[str, ...] = field(default=())  # what raised or lowered its score
-    # its place among those that hold the words, from 1; None where it is not among them, or not asked
+    # its place among documents with the words, from 1; None if it is not among them, or words were not used
     by_words: int | None = None
-    by_meaning: int | None = None  # the same among those that mean something like it
+    by_meaning: int | None = None  # the same among documents with a similar meaning
 
 
 def rank(
@@ -76,7 +76,7 @@ def rank(
 ) -> list[RankedCandidate]:
     """Return the candidates in the order in which they are shown; those with a quoted phrase before all others.
 
-    `weigh` gives what a score is multiplied by for what the text itself says.
+    `weigh` returns the factor of a score for the text itself.
     """
     scored = [_score(one, known(one), today, weigh(one)) for one in candidates]
     return _sort(scored, quoting)
@@ -90,7 +90,7 @@ def _sort(found: Iterable[RankedCandidate], quoting: frozenset[int]) -> list[Ran
 def _score(candidate: Candidate, known: KnownMemory | None, today: date, weight: float) -> RankedCandidate:
     score, boosts = candidate.score * weight, []
     if candidate.tier in DATED and candidate.day is not None:
-        age = max(0, (today - date.fromisoformat(candidate.day)).days)  # a day that is yet to come is as today
+        age = max(0, (today - date.fromisoformat(candidate.day)).days)  # a day in the future counts as today
         new = RECENT * 0.5 ** (age / HALF_LIFE_DAYS)
         score *= 1 - RECENT + new
         if new > RECENT / 2:
@@ -103,7 +103,7 @@ def _score(candidate: Candidate, known: KnownMemory | None, today: date, weight:
 
 
 def compute_boost(known: KnownMemory | None) -> float:
-    """Return what the score of a memory is multiplied by: how important it is, and what was said of it."""
+    """Return the factor for the score of a memory: its importance and its ratings."""
     if known is None:
         return 1.0
     importance = 0.5 if known.importance is None else min(1.0, max(0.0, known.importance))
@@ -114,7 +114,7 @@ def compute_boost(known: KnownMemory | None) -> float:
 def iterate_copies_last(
     ranked: Iterable[RankedCandidate], read: Callable[[Candidate], Sequence[str]]
 ) -> Iterator[RankedCandidate]:
-    """Yield the hits in order, copies last: better hits have most of the passage, or its best sentence and a third."""
+    """Yield the hits, copies last: better hits show most of the passage, or its best sentence and a third of it."""
     told: set[tuple[str, ...]] = set()
     copies = []
     for one in ranked:
@@ -129,7 +129,7 @@ def iterate_copies_last(
 
 
 def _list_rows(text: str) -> set[tuple[str, ...]]:
-    """Return the words of a text, three in a row each."""
+    """Return the words of a text, in groups of three in a row."""
     words = _WORD.findall(text.lower())
     return {tuple(words)} if len(words) < _ROW else set(zip(words, words[1:], words[2:], strict=False))
 
@@ -137,7 +137,7 @@ def _list_rows(text: str) -> set[tuple[str, ...]]:
 # ── one order of what was found by words and by meaning ───────────────────────────────────────────────────────────────
 
 
-# Measured on conversations with known evidence: what is found is the same within 1 % from 10 to 20 and from 1.5 to 3.
+# Measured on conversations with known evidence: results differ by less than 1 % from 10 to 20 and from 1.5 to 3.
 K = 15
 WORDS = 2.0
 MEANING = 1.0
@@ -146,9 +146,9 @@ MEANING = 1.0
 def fuse(
     by_words: Sequence[RankedCandidate], by_meaning: Sequence[RankedCandidate], quoting: frozenset[int]
 ) -> list[RankedCandidate]:
-    """Return both orders as one, each thing once, the best first; what holds a quoted phrase before all others.
+    """Return both orders as one, each document once, the best first; those with a quoted phrase before all others.
 
-    The score is 1 for what is first in both.
+    The score is 1 for the first of both orders.
     """
     words = {_get_key(one): place for place, one in enumerate(by_words, 1)}
     meaning = {_get_key(one): place for place, one in enumerate(by_meaning, 1)}
@@ -162,5 +162,5 @@ def fuse(
 
 
 def _get_key(one: RankedCandidate) -> tuple[str, int]:
-    """Return what a candidate is part of: the pieces of a long turn are one thing."""
+    """Return the document that a candidate is part of: the pieces of a long turn are one document."""
     return one.candidate.path, one.candidate.first_line

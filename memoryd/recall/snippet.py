@@ -1,8 +1,8 @@
 """Show the passage of a hit: the sentences of its text that answer the query best, on one line.
 
-A text is read sentence by sentence. One is worth the words of the query that it holds, each as much as it is rare, and
-less those that stand in the sentences around it, since an answer often does not repeat what it answers; and more or
-less by its form (`answers`). Around the best sentence as many others are shown as there is room for.
+A text is read sentence by sentence. A sentence is worth the query's words that it holds, each by its rarity. Words in
+the sentences around it count less, because an answer often does not repeat its question. The form of the sentence is a
+factor (`answers`). Around the best sentence, as many others are shown as fit.
 """
 
 import re
@@ -18,21 +18,21 @@ from memoryd.text.wording import find_stem
 
 LENGTH = 700  # characters
 _UNIT = 200  # characters of a sentence; a longer one is read in parts
-_LEAST = 12  # characters; what is shorter goes with what follows it
-_ENDING = 3  # letters at most in which two forms of a word differ
-_FORMS = 4  # letters by which a word of a text may be longer than the one that is looked for
-_NEAR = ((-1, 0.3), (0, 1.0), (1, 0.7), (2, 0.5), (3, 0.3))  # what a word counts for so many sentences behind it
+_LEAST = 12  # characters; a shorter sentence is joined to the next one
+_ENDING = 3  # most letters in which two forms of a word differ
+_FORMS = 4  # a word of a text may be longer than the searched one by so many letters
+_NEAR = ((-1, 0.3), (0, 1.0), (1, 0.7), (2, 0.5), (3, 0.3))  # the weight of a word so many sentences later
 _END = re.compile(r"[.!?]+[\"')\]*_`]*\s+|[。\uff01\uff1f]+[」』”]?\s*|\n\s*")
 
 
 class Passage(NamedTuple):
     """Hold the part of a text that answers best."""
 
-    text: str  # on one line; an ellipsis stands where something was left out
+    text: str  # on one line; an ellipsis marks left out text
     best: str  # its best sentence
-    worth: float  # share of the words looked for that its best sentence holds, each by its weight, times its form
-    form: float  # what its best sentence was rated
-    held: frozenset[str]  # which of them stand anywhere in the text
+    worth: float  # share of the searched words that its best sentence holds, each by its weight, times its form
+    form: float  # the rating of its best sentence
+    held: frozenset[str]  # the searched words that the text holds anywhere
 
 
 def find_passage(
@@ -40,7 +40,7 @@ def find_passage(
 ) -> Passage:
     """Return the best passage of a text for words, each with its weight.
 
-    `rate` gives what the worth of a sentence is multiplied by for its form, `most` at most.
+    `rate` returns the factor for the form of a sentence, and `most` is the largest.
     """
     units = list(_list_units(text))
     if not units:
@@ -70,13 +70,13 @@ def find_passage(
 
 
 def find_held(text: str, words: Iterable[str]) -> list[str]:
-    """Return those of the words that stand in a text, in whatever form."""
+    """Return the words that a text holds, in any form."""
     flat = _flatten(text)
     return [word for word in words if all(stem in flat for stem in _stems(word))]
 
 
 def _list_units(text: str) -> Iterator[str]:
-    """Yield the sentences of a text, each on one line; without the space between them nothing is lost."""
+    """Yield the sentences of a text, each on one line; only the space between them is lost."""
     start, kept = 0, ""
     for end in (*(match.end() for match in _END.finditer(text)), len(text)):
         unit = " ".join(text[start:end].split())
@@ -97,7 +97,7 @@ def _list_units(text: str) -> Iterator[str]:
 
 
 def _show_around(units: list[str], best: int, sums: Mapping[int, float]) -> str:
-    """Return a sentence with those around it: first what holds more of the words, else rather what follows."""
+    """Return a sentence with its neighbours: first those with more of the words, then the following ones."""
     first = last = best
     length = len(units[best])
     while True:
@@ -117,7 +117,7 @@ def _show_around(units: list[str], best: int, sums: Mapping[int, float]) -> str:
 
 
 def _find_word(flat: str, ends: list[int], word: str) -> set[int]:
-    """Return the sentences in which all parts of a word stand, in whatever form."""
+    """Return the sentences that hold all parts of a word, in any form."""
     found: set[int] | None = None
     for run, stem in _list_parts(word):
         places = {bisect_right(ends, at) for at in _find_run(flat, run, stem, is_prefix=word.endswith("*"))}
@@ -129,7 +129,7 @@ def _find_word(flat: str, ends: list[int], word: str) -> set[int]:
 
 @lru_cache(maxsize=512)
 def _list_parts(word: str) -> tuple[tuple[str, str], ...]:
-    """Return the runs of a word, each with what it begins with in all of its forms."""
+    """Return the runs of a word, each with the common beginning of all its forms."""
     runs = list_runs(simplify(word.rstrip("*")))
     return tuple((run, find_stem(run) if run.isascii() else run) for run in runs)
 
@@ -149,12 +149,12 @@ def _find_run(flat: str, run: str, stem: str, *, is_prefix: bool) -> Iterator[in
 
 @lru_cache(maxsize=512)
 def _stems(word: str) -> tuple[str, ...]:
-    """Return what each run of a word begins with in all of its forms."""
+    """Return the common beginning of all forms of each run of a word."""
     return tuple(run[: max(3, len(run) - _ENDING)] if run.isascii() else run for run in list_runs(simplify(word)))
 
 
 def _flatten(line: str) -> str:
-    """Lower case without accents, each character in its place."""
+    """Return lower case without accents; each character keeps its place."""
     return line.lower() if line.isascii() else line.translate(_FLAT)
 
 

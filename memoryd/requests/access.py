@@ -24,20 +24,20 @@ if TYPE_CHECKING:
 
 HINT = 'memoryd grant request --purpose "…" --for 30m'
 _MOST_NAMED = 20
-KEY = "texts.key"  # in the state folder: what the hashes of hidden texts are made with
+KEY = "texts.key"  # in the state folder: the key for hashes of hidden texts
 
 
 class Person(NamedTuple):
-    """Hold who asks. By default it is the user of this process, at the command line."""
+    """Hold the person who asks. By default it is the user of this process, at the command line."""
 
     name: str = ""
     is_here: bool = True  # logged in on this machine as the user of this process
-    owns: bool = True  # may see what an open agent remembers, if the user of this process owns its workspace
-    page: str = ""  # the page they look at
+    owns: bool = True  # may see the memory of an open agent, if the user of this process owns its workspace
+    page: str = ""  # the page that they look at
 
     @property
     def actor(self) -> str:
-        """Name them, as the audit does."""
+        """Return the person's name in the audit."""
         return f"admin:{self.name}" if self.name else "human"
 
 
@@ -56,7 +56,7 @@ _PERSON: ContextVar[Person | None] = ContextVar("person", default=None)
 
 @contextmanager
 def act_as(person: Person) -> Iterator[None]:
-    """Let all requests of this thread be this person's, until the context ends."""
+    """Carry out all requests of this thread as this person's, until the context ends."""
     token = _PERSON.set(person)
     try:
         yield
@@ -65,14 +65,15 @@ def act_as(person: Person) -> Iterator[None]:
 
 
 def current_person() -> Person:
-    """Return whose requests are carried out."""
+    """Return the person whose requests are carried out."""
     return _PERSON.get() or Person()
 
 
 def may_read(settings: Settings, agent: Agent, what: str, parts: Collection[str] = ()) -> bool:
     """Return True if the person may see content now; audit a read under a grant.
 
-    `what` names the command, or the rows of a page; `parts` the kinds of memory, or the run, where not all is read.
+    `what` names the command, or the rows of a page. `parts` are the kinds of memory, or the run, if not everything is
+    read.
     """
     page = current_person().page
     return _is_open(settings, agent, lambda silo: silo.may_read(f"{page}: {what}" if page else what, parts))
@@ -84,7 +85,7 @@ def may_see(settings: Settings, agent: Agent, parts: Collection[str] = ()) -> bo
 
 
 def _is_open(settings: Settings, agent: Agent, ask: Callable[[AgentGrants], bool]) -> bool:
-    """Return True if the agent's owner may see all; else what the grants say, where there are any."""
+    """Return True if the agent's owner may see everything; otherwise the answer of the grants, if there are any."""
     from memoryd.files.trust import is_owner
 
     if agent.privacy == "open" and current_person().owns:
@@ -130,7 +131,7 @@ def show_rows(
 
 def _hide_texts(settings: Settings, row: dict[str, Any], texts: Sequence[str]) -> dict[str, Any]:
     content = str(row.get(texts[0]) or "").encode()
-    # From a plain hash of a short text the text can be found by trying.
+    # A short text can be found from its plain hash by trying.
     told = {"bytes": len(content), "hmac": compute_hmac(settings, content)}
     return row | dict.fromkeys((name for name in texts if name in row), None) | told
 
@@ -148,7 +149,7 @@ def _read_key(path: Path) -> bytes:
 
 
 def note_act(settings: Settings, agent: Agent, act: str, target: str, *, is_blind: bool) -> None:
-    """Audit what a person does at the page: who, what, to which id, and whether they could not see the content."""
+    """Audit a person's act on the page: who, what, which id, and whether they could not see the content."""
     from memoryd.clock import Clock
     from memoryd.database import audit, sqlite
     from memoryd.ledger import audit as chain
@@ -170,7 +171,7 @@ def text_of(value: object, row: dict[str, Any]) -> str:
 
 @contextmanager
 def silo_of(settings: Settings, agent: Agent) -> Iterator[AgentGrants]:
-    """Return the grants of an agent for the person who asks; what they read under ended ones is reported first."""
+    """Return the grants of an agent for the person who asks; reads under ended grants are reported first."""
     from memoryd.requests import opening
 
     with opening.open_state(settings, agent) as (engine, scrubber):
@@ -200,7 +201,7 @@ def _grants_of(engine: Engine, agent: Agent, redact: Callable[[str], str]) -> Ag
 
 
 def list_grants(settings: Settings, agent: Agent) -> list[dict[str, Any]]:
-    """Return all access requests of an agent, newest first, each with what was read under it and its seconds left."""
+    """Return all access requests of an agent, newest first, each with its reads and its seconds left."""
     from dataclasses import asdict
 
     from memoryd.clock import Clock, moment_of
@@ -236,7 +237,7 @@ def list_active(settings: Settings) -> list[dict[str, Any]]:
 
 
 def settle_grants(settings: Settings, agent: Agent) -> None:
-    """Take the agent's answers from its consent file, and report what was read under grants that have ended."""
+    """Take the agent's answers from its consent file, and report reads under grants that have ended."""
     from memoryd.database import reads
 
     if reads.database_path(settings).exists():
@@ -245,7 +246,7 @@ def settle_grants(settings: Settings, agent: Agent) -> None:
 
 
 def list_notices(settings: Settings, agent: Agent) -> list[tuple[str, str]]:
-    """Return what tells the agent of requests to read its memory: ids and lines; empty if nobody asks."""
+    """Return lines for the agent about requests to read its memory, with their ids; empty if nobody asks."""
     from memoryd.clock import text_of, utc_now
     from memoryd.database import grants, reads, sqlite
     from memoryd.finding.access_grants import ANSWERED_WITHIN, PATH, describe_request

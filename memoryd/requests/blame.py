@@ -1,8 +1,8 @@
-"""Trace a line of memory to the turns that it came from, and list each change since.
+"""Trace a line of memory to the turns that it came from, and list each later change.
 
-A memory has its sources in the memory store. A line of a daily file is traced by the report of the run that wrote it, a
-line of `RECENT.md` or of the archive by the reports of all sleeps of its session. Where no report names a sentence, the
-turn that has most of the line's words is taken, as a dream does. Texts are those of the database, without secrets.
+A memory has its sources in the memory store. A line of a daily file is traced by the report of the run that wrote it. A
+line of `RECENT.md` or of the archive is traced by the reports of all sleeps of its session. If no report names a
+sentence, the turn with most of the line's words is taken, as in a dream. Texts come from the database, without secrets.
 """
 
 import json
@@ -37,7 +37,7 @@ _TURN = (
     " t.withheld, p.path AS transcript, p.fate IN ('deleted', 'still-gone') AS transcript_deleted"
     " FROM turn t LEFT JOIN transcript p ON p.id = t.transcript_id WHERE t.agent_id = ?"
 )
-_LEAST = 0.3  # share of a memory's words that a sentence has which it is taken to stand on
+_LEAST = 0.3  # a sentence with this share of a memory's words counts as its source
 _OTHERS = "no run of memoryd wrote this line as it is now: a person or a program did"
 
 
@@ -46,9 +46,9 @@ class Traced(NamedTuple):
 
     Attributes:
         what: the id of the memory, or `FILE:LINE`.
-        text: what it says.
-        by: who wrote it.
-        turns: behind it: `session`, `seq`, `speaker`, `at`, `text`, `cited` (sentences), `transcript`,
+        text: its text.
+        by: its author.
+        turns: its sources: `session`, `seq`, `speaker`, `at`, `text`, `cited` (sentences), `transcript`,
             `transcript_deleted`, and why the text is `withheld`.
         changes: in order: `id` of the audit, `at`, `actor`, `operation`, `run_id`, `memory`, `content`.
     """
@@ -87,7 +87,7 @@ def blame(settings: Settings, agent: Agent, target: str, what: str) -> Traced:
     if not 1 <= line <= len(lines) or not lines[line - 1].strip():
         why = "is blank" if 1 <= line <= len(lines) else f"is not there: the file has {len(lines)}"
         raise NotFoundError(f"line {line} {why}", path, _HINT)
-    reads.ask(reads.database_path(settings), reads.read_daemon)  # says what to do where there is no database yet
+    reads.ask(reads.database_path(settings), reads.read_daemon)  # says what to do if there is no database yet
     with open_scrubber(settings) as scrubber:
         (text,) = scrubber.redact_own([_entry_at(path, data, line)])
     with opening.open_connection(settings) as connection:
@@ -99,7 +99,7 @@ def blame(settings: Settings, agent: Agent, target: str, what: str) -> Traced:
 
 
 def _read(agent: Agent, given: str) -> tuple[str, bytes]:
-    """Read a memory file, of which the name is enough; return its path in the workspace and its bytes."""
+    """Read a memory file, also by its mere name; return its path in the workspace and its bytes."""
     top = f"{agent.workspace}/"
     names = [given.removeprefix(top)]
     if "/" not in given and given != CORE_FILE:
@@ -151,7 +151,7 @@ def _find_core(connection: Connection, agent: Agent, text: str, line: int) -> st
 
 
 def _of_memory(connection: Connection, agent: Agent, memory_id: str) -> Traced:
-    """Trace a memory; one that others were merged into, or that was made of others, has their turns and changes too."""
+    """Trace a memory; the result includes turns and changes of memories that it was merged or made from."""
     held = memories.of_agent(connection, agent.id)
     family = _list_ancestors(held, memory_id)
     memory = held[memory_id]
@@ -160,7 +160,7 @@ def _of_memory(connection: Connection, agent: Agent, memory_id: str) -> Traced:
     for source in dict.fromkeys(sources):
         sql = f"{_TURN} AND t.record_key = key_of(?) AND t.part = ?"
         rows = query.fetch_mappings(connection, sql, agent.id, source.record_id, source.part)
-        # A line that a person wrote into a daily file is a source, and no turn.
+        # A line that a person wrote into a daily file is a source, but no turn.
         told = dict(rows[0]) if rows else {"session": None, "seq": None, "speaker": source.origin, "at": source.at}
         cited = _find_nearest(memory.content, str(told.get("text") or ""))
         found.append({"text": None, "withheld": None, "transcript": source.transcript, "cited": cited, **told})
@@ -170,13 +170,13 @@ def _of_memory(connection: Connection, agent: Agent, memory_id: str) -> Traced:
 
 
 def _find_nearest(content: str, text: str) -> list[str]:
-    """Return the sentence of a turn that has most of a memory's words; none where it has few of them."""
+    """Return the sentence of a turn with most of a memory's words; none if it has few of them."""
     share, said = max(((measure_overlap(content, one), one) for one in list_texts(text)), default=(0.0, ""))
     return [said] if share >= _LEAST else []
 
 
 def _list_ancestors(held: dict[str, Memory], memory_id: str) -> list[str]:
-    """Return a memory, those it was made of, and those that ended in it, at all levels."""
+    """Return a memory, those that it was made from, and those that ended in it, at all levels."""
     family = [memory_id]
     for one in family:
         ended = [other.id for other in held.values() if one in other.successors]
@@ -227,14 +227,14 @@ class _LineTracer:
         (run,) = query.fetch_mappings(self._connection, sql, run_id)
         if run["session_id"] is not None:
             found = self._turns_of(*read_sentences(self._connection, run_id, self._zone))
-        else:  # a note of the agent's own tool: the sessions that it may have been called in
+        else:  # a note of the agent's own tool: the sessions in which it may have been called
             sessions = json.loads(run["receipt"]).get("witnesses", ())
             found = next(filter(None, (self._turns_of(self._sentences(one, {}), one) for one in sessions)), [])
         by = f"by the {run['kind']} {run_id}, {run['at']}"
         return Traced("", self._text, by, found, self._changes(run["started_at"], run_id))
 
     def trace_summary(self, data: bytes, line: int) -> Traced:
-        """Trace a line of RECENT.md or the archive by the sleeps of the session that its section is about."""
+        """Trace a line of RECENT.md or the archive by the sleeps of the session of its section."""
         start = sum(map(len, lines_of(data)[: line - 1]))
         at = 0
         section = b""
@@ -275,7 +275,7 @@ class _LineTracer:
         return next((point.text for point in points if said and said in point.text), said)
 
     def _find_citing_run(self) -> str | None:
-        """Return the run whose report cites sentences for this very line, in a block that was edited since."""
+        """Return the run whose report cites sentences for this line, in a block that was edited since."""
         sql = (
             "SELECT r.id FROM audit a JOIN job_run r ON r.id = a.run_id WHERE a.agent_id = ? AND a.memory_id = ?"
             " AND json_extract(r.receipt, ?) IS NOT NULL ORDER BY a.id DESC LIMIT 1"
@@ -298,7 +298,7 @@ class _LineTracer:
                 yield dict(row) | {"cited": [piece.lines[number - 1].text for number in numbers]}
 
     def _changes(self, since: str, run_id: str | None = None) -> list[dict[str, Any]]:
-        """Return the changes of the file from the run on that wrote the line; blocks that others appended are none."""
+        """Return the changes of the file since the run that wrote the line, without blocks that others appended."""
         found = _read_changes(self._connection, self._agent.id, [chain.FILE + self._path], since)
         return [one for one in found if one["operation"] != "append" or one["run_id"] == run_id]
 

@@ -22,17 +22,17 @@ def consolidate(
     dry_run: bool = False,
     by: Literal["owner", "agent"] = "owner",
 ) -> dict[str, Any]:
-    """Roll over what an agent's sessions said so far, and wait; return the run and its files, or the diffs.
+    """Roll an agent's sessions over, as far as they are, and wait; return the run and its files, or the diffs.
 
     Args:
         settings: the configuration.
-        agent: whose sessions they are.
-        scheduled: take only what is due by itself, and NOW files older than `sessions.stale_after`, as at night.
-        dry_run: return what would change, as `would`, and change nothing.
-        by: who asks.
+        agent: the agent of the sessions.
+        scheduled: take only due sessions, and NOW files older than `sessions.stale_after`, as at night.
+        dry_run: return the changes, as `would`, and change nothing.
+        by: the caller.
 
     Raises:
-        RefusedError: this caller may not, the agent is not enabled, or a dry run would show what is the agent's own.
+        RefusedError: this caller may not, the agent is not enabled, or a dry run would show private content.
         MemorydError: the run failed.
     """
     permission.require(settings, agent, "consolidate", by, "consolidate")
@@ -88,7 +88,7 @@ def _try(settings: Settings, agent: Agent, asked: JobRequest) -> list[dict[str, 
 
 
 def _read(settings: Settings) -> None:
-    """Have what was written so far read, by the daemon or here."""
+    """Let the daemon, or this process, read the transcripts so far."""
     from memoryd.app import open_app
 
     try:

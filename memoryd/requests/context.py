@@ -28,9 +28,9 @@ from memoryd.scrub.hidden import mask_hidden
 from memoryd.text.neutral import neutralize
 from memoryd.worker.client import Worker
 
-RULES = frozenset({"preference", "correction", "behavior"})  # categories of facts that are injected before the others
-_ELLIPSIS = " …"  # where a snippet was cut
-# What stands before a statement in what is told, each a label that leaves it what it is.
+RULES = frozenset({"preference", "correction", "behavior"})  # categories of facts that are injected first
+_ELLIPSIS = " …"  # marks the place where a snippet was shortened
+# Labels before a statement that do not change it.
 _LABELS = (
     "user|assistant|agent|decision|learned|event|asked|last request|last answer|open|reports?"
     "|work|personal|top of mind|recent|earlier|background"
@@ -38,8 +38,8 @@ _LABELS = (
 _BEGINS = rf"(?:^|[-*\]>.!?] |\b(?:{_LABELS}): )"
 ASKED = "Requests to read this memory"
 JOURNAL = "Journal of what was done to this memory"
-JOURNAL_SHOWN = timedelta(days=7)  # an entry is told for so long; it is kept for good
-HITS = 5  # of a search that are told
+JOURNAL_SHOWN = timedelta(days=7)  # an entry is injected for so long, and stored for good
+HITS = 5  # search results that are injected
 _SAID_BY = {
     "user": "said by the user",
     PASTED: "handed on by the user",
@@ -52,22 +52,22 @@ _SAID_BY = {
 class Asker(NamedTuple):
     """Hold the session that asks for its injection."""
 
-    session: str | None = None  # None: memoryd has read nothing of it yet
+    session: str | None = None  # None: memoryd has not read it yet
     root: str | None = None  # of its project; None: not known
-    is_known: bool = False  # a root without sessions is none
+    is_known: bool = False  # a root without sessions is unknown
 
 
 class InjectionMaterial(NamedTuple):
-    """Hold an agent's memory before it is cut to the budget."""
+    """Hold an agent's memory before it is shortened to the budget."""
 
     profile: tuple[str, ...]
     facts: tuple[str, ...]
     parts: tuple[injection.Part, ...]
-    unreadable: tuple[str, ...]  # files that are not told, and why
-    found: tuple[injection.Part, ...] = ()  # what a question is about
+    unreadable: tuple[str, ...]  # files that are not injected, and why
+    found: tuple[injection.Part, ...] = ()  # results for a question
     state: injection.Part | None = None  # of the project
     notes: tuple[tuple[str, str], ...] = ()  # of facts and bullets, by their lines
-    asker: Asker = Asker()  # what of it makes a difference
+    asker: Asker = Asker()  # for differences that depend on the session
 
 
 ANYBODY = Asker()
@@ -175,7 +175,7 @@ def parts_of(hits: Sequence[Hit]) -> tuple[injection.Part, ...]:
 
 
 def list_new_parts(found: Sequence[injection.Part], text: str) -> list[injection.Part]:
-    """Return the texts that the agent got neither in another text nor from an earlier part.
+    """Return the texts that the agent has not got yet, neither in another text nor in an earlier part.
 
     "Never uses tabs" does not count as "uses tabs".
     """
@@ -202,7 +202,7 @@ def _statement(snippet: str) -> re.Pattern[str]:
 def fit_material(remembered: InjectionMaterial, budget: injection.Budget, count: injection.Count) -> Injection:
     """Return the injected text within a budget; unreadable files are listed in what is left out.
 
-    Notes come in only if they displace nothing.
+    Notes are added only if they displace nothing.
     """
     sections, state = (remembered.profile, remembered.facts), remembered.state
     made = injection.render(*sections, remembered.parts, budget, count, state)
@@ -229,7 +229,7 @@ def inject(
 ) -> Injection:
     """Return the injected text, and the results for a query; works with and without a daemon.
 
-    The text is that for a session in `folder`, where that lies in a project of the agent.
+    The text is that for a session in `folder`, if the folder is in a project of the agent.
     """
     worker = Worker(settings.state_dir)  # for both, to count and to scan
     with scanner.open_scrubber(settings, worker) as scrubber:
@@ -242,7 +242,7 @@ def inject(
 
 
 def gather_for_folder(settings: Settings, agent: Agent, folder: str | None, found: Sequence[Hit]) -> InjectionMaterial:
-    """Collect what a session that starts in a folder gets, and what a search has found for it."""
+    """Collect the memory for a session that starts in a folder, and the results of a search for it."""
     root = projects.find_root(folder, agent) if folder else None
     remembered = gather(settings, agent, Clock().now(), Asker(root=root, is_known=True))
     return remembered._replace(found=parts_of(found))

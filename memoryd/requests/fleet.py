@@ -63,7 +63,7 @@ def carry_out(settings: Settings, asked: HostRequest) -> str:
             return f"refused: {error.what}"
         try:
             return _do(settings, agent, asked)
-        except MemorydError as error:  # may name what is in a memory: only this host may read it
+        except MemorydError as error:  # may name the content of a memory: only this host may read it
             get_logger(part="fleet").warning("request failed", request=asked.id, why=str(error))
             return f"not done: {error.code}; the log of the host says why"
 
@@ -105,7 +105,7 @@ def _find_agent(settings: Settings, asked: HostRequest) -> Agent:
 
 
 def _use_up(settings: Settings, agent: Agent, asked: HostRequest) -> None:
-    """Remember a request for good, before anything is done: whoever puts it into the database again gets nothing."""
+    """Record a request for good before it is carried out, so that it works only once."""
     slot, clock = f"{KIND}:{asked.id}", Clock()
     with opening.open_beside(settings) as engine, sqlite.begin_write(engine) as connection:
         opening.require_known(engine, agent.id)

@@ -30,15 +30,15 @@ READ_PATIENCE_SECONDS = 60.0  # for a daemon to read what was recorded for it
 class FlushResult:
     """Hold the outcome of flushed messages, without their content."""
 
-    session: str | None  # of which they are part; None where there was nothing to record
+    session: str | None  # the session of the messages; None if there was nothing to record
     added: int  # messages that were new
-    run: str | None  # that slept over them; None where there was nothing to record
+    run: str | None  # the run that slept over them; None if there was nothing to record
     # As `memoryd job show` has it: `succeeded`; `skipped` where all was slept over before or nothing is worth keeping;
     # any other says that the messages are kept and memoryd tries again, or that a person must act.
     state: str
     why: str | None  # the reason the run gives, or its error
     blocks: int = 0  # daily blocks that are new
-    untold: int = 0  # of these, the ones that `on_summary` was not told, since somebody has changed them meanwhile
+    untold: int = 0  # blocks among these that `on_summary` did not get, because somebody has changed them meanwhile
     errors: tuple[Exception, ...] = ()  # what `on_summary` raised
 
 
@@ -73,7 +73,7 @@ def flush(
             return []
         return jobs_by_hand.queue_sleeps(engine, clock, agent.id, session_id, force=True, reason=reason)
 
-    while not rows:  # nobody was left to read them: then it is done here
+    while not rows:  # no process is left to read them: then this one does
         rows = waiting.run_now(
             settings, agent.id, queue, fresh=True, beside=partial(queue, patience=READ_PATIENCE_SECONDS)
         )
@@ -110,7 +110,7 @@ def _read_until(settings: Settings, agent_id: str, recorded: Recording, patience
     path = str(recorded.path)
     until = time.monotonic() + patience
     session_id = waiting.await_read(settings, agent_id, path, recorded.size, until)
-    # Before that nobody held the lock; who has taken it since is waited for anew.
+    # Before that, nobody held the lock; a newer holder is waited for again.
     if session_id is None and time.monotonic() >= until and Lock(settings.state_dir / LOCK).holder() is not None:
         hint = "they are kept, and are read and slept over as soon as they can be; see the log"
         raise StateError("the messages are recorded and could not be read yet", path, hint)

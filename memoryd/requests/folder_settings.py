@@ -1,4 +1,4 @@
-"""Find the settings and the agent of a folder: as it is configured, else with defaults; make its memory folder."""
+"""Find the settings and the agent of a folder, from the configuration or by default; create its memory folder."""
 
 import os
 from dataclasses import asdict

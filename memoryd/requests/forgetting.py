@@ -17,7 +17,7 @@ from memoryd.files.open_folder import open_folder
 from memoryd.ledger.memory import ANY_PREFIX
 from memoryd.requests import opening, permission, waiting
 
-PATIENCE_SECONDS = 10.0  # for a daemon to read a session that is to be forgotten; one that cannot be read must not stay
+PATIENCE_SECONDS = 10.0  # for a daemon to read a session before it is forgotten
 _TAIL = 1 << 20  # bytes in which the end of a transcript's last line is looked for
 
 
@@ -45,7 +45,7 @@ def forget(settings: Settings, agent: Agent, options: dict[str, Any]) -> dict[st
         return [waiting.request(engine, clock, agent_id, forgetting.KIND, options, key=key)]
 
     def forget_beside(engine: Engine, clock: Clock) -> list[str]:
-        # What the session has said by now goes with it; read later, it would come in as new.
+        # The session's messages so far are forgotten with it; read later, they would come in as new.
         if "session" in options:
             with sqlite.begin_read(engine) as connection:
                 paths = turns.list_paths(connection, erasure.list_family(connection, agent_id, options["session"]))

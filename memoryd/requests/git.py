@@ -17,7 +17,7 @@ from memoryd.tiers.archive import FOLDER
 
 _IGNORE = f"{FOLDER}/.gitignore"
 _ATTRIBUTES = f"{FOLDER}/.gitattributes"
-# What stays out of a repository where the rest is tracked.
+# Paths that stay out of a repository even if the rest is tracked.
 _KEPT_OUT = "# Written by `memoryd git track`.\nbackup/\n.lock\n.workspace-id\n.late-*\n.memoryd-*\n*.private\n"
 _MERGED = "consolidation.log merge=union\n"
 _ALL = "*\n"
@@ -45,7 +45,7 @@ def track(settings: Settings, agent: Agent) -> dict[str, Any]:
 
 
 def untrack(settings: Settings, agent: Agent) -> dict[str, Any]:
-    """Keep an agent's memory files out of git again; what was committed stays in its history."""
+    """Hide an agent's memory files from git again; committed versions stay in its history."""
     permission.require(settings, agent, "edit", "owner", "git untrack")
     _require_repository(agent)
     held = git_exclude.list_tracked(agent.workspace)
@@ -57,7 +57,7 @@ def untrack(settings: Settings, agent: Agent) -> dict[str, Any]:
 
 
 def describe(settings: Settings, agent: Agent) -> dict[str, Any]:
-    """Tell whether git sees an agent's memory, what would keep it from being tracked, and which merges are open."""
+    """Return whether git sees an agent's memory, what prevents tracking, and which merges are open."""
     root = git_exclude.find_root(agent.workspace)
     return {
         "repository": root,
@@ -139,7 +139,7 @@ def _list_files(workspace: Path) -> list[str]:
 
 
 def _find_file(agent: Agent, given: str) -> str:
-    """Return the path in the workspace of a file that is named by that, from the current folder or by its name."""
+    """Return the path in the workspace of a file, given by its path from the current folder or by its name."""
     there = _list_files(agent.workspace)
     asked = Path(given).absolute()
     names = [given, str(asked.relative_to(agent.workspace)) if asked.is_relative_to(agent.workspace) else given]
@@ -152,7 +152,7 @@ def _find_file(agent: Agent, given: str) -> str:
 
 
 def _put(workspace: Path, path: str, text: str) -> None:
-    """Write a file of git's, but leave one alone that a person wrote."""
+    """Write a file for git, unless a person wrote the present one."""
     old = regular.read_in(workspace, path)
     if old is not None and old.decode("utf-8", "replace") not in {_ALL, _KEPT_OUT, _MERGED, "*"}:
         return

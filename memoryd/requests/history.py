@@ -33,8 +33,8 @@ def run_import(
 ) -> list[dict[str, Any]]:
     """Import the history of agents and wait; return the rows of the imports.
 
-    An import that is under way goes on with its own options. The daemon does the work if one runs, else this process.
-    `look` is called again and again meanwhile.
+    A running import continues with its own options. The daemon does the work if one runs, otherwise this process does.
+    `look` is called repeatedly meanwhile.
     """
     queued: list[str] = []
     while True:
@@ -48,7 +48,7 @@ def run_import(
                 daemon_client.ask(settings.state_dir, "wake")
             if (rows := waiting.wait(settings, queued, look)) is not None:
                 return rows
-            continue  # the daemon is gone: this process goes on
+            continue  # the daemon is gone: this process continues
         with app:
             queued = queued or [
                 run_id for agent_id in agents for run_id in _queue(settings, agent_id, asked, app.engine, app.clock)
@@ -66,7 +66,7 @@ def _queue(settings: Settings, agent_id: str, asked: ImportRequest, engine: Engi
 
 
 def _carry_out(app: App, look: Callable[[], None]) -> None:
-    """Carry out the open imports until they end or what is left waits for another attempt."""
+    """Carry out the open imports until they end, or until the rest waits for another attempt."""
     for agent in app.settings.agents:
         if agent.enabled and agent.workspace.is_dir():
             await_settled(app, agent)

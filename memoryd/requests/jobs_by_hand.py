@@ -32,7 +32,7 @@ SLEEP = "sleep"
 
 
 def set_paused(settings: Settings, agent_id: str, *, paused: bool) -> None:
-    """Pause or resume an agent; a running daemon notices at its next look at the queue."""
+    """Pause or resume an agent; a running daemon notices it at its next check of the queue."""
     with opening.open_to_change(settings) as (engine, _), sqlite.begin_write(engine) as connection:
         if not runs.set_paused(connection, agent_id, paused=paused):
             raise NotFoundError(f"the daemon does not know the agent {agent_id!r} yet", hint=opening.RELOAD)
@@ -42,13 +42,13 @@ class JobRequest(NamedTuple):
     """Hold the options of a job that a person asks for."""
 
     session_id: str | None = None  # this session only (sleep, facts)
-    # Sessions that are over as well (sleep); though nothing is new (dream), the core is small (refine), or the same was
-    # rejected: by dream, refine and dedup.
+    # Also ended sessions (sleep). Run even if nothing is new (dream), the core is small (refine), or the same input was
+    # rejected (dream, refine, dedup).
     force: bool = False
     lookback_days: int | None = None  # so many days, ending today (dream); None for the configured number
-    mode: str | None = None  # how far it may go (refine); None for the configured one
+    mode: str | None = None  # the limits of its changes (refine); None for the configured mode
     before: str | None = None  # also NOW files that began before this moment, open ones too (rollover)
-    scheduled: bool = False  # by a clock of the person's, not by hand (rollover)
+    scheduled: bool = False  # started by a person's scheduler, not by hand (rollover)
 
 
 def run_job(settings: Settings, kind: str, agent: str, asked: JobRequest) -> list[dict[str, Any]]:
@@ -68,7 +68,7 @@ def run_job(settings: Settings, kind: str, agent: str, asked: JobRequest) -> lis
 
 
 def queue_job(settings: Settings, kind: str, agent_id: str) -> list[str]:
-    """Queue a job beside the daemon, and do not wait; return its runs."""
+    """Queue a job for the daemon without waiting; return its runs."""
     check_kind(kind)
 
     asked = JobRequest()

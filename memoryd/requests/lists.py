@@ -1,4 +1,4 @@
-"""Return what the admin page lists, as commands and Python programs get it as well: memories, runs, audit, dreams."""
+"""Return the lists of the admin page, which commands and Python programs get as well: memories, runs, audit, dreams."""
 
 import json
 import re
@@ -23,11 +23,11 @@ from memoryd.ledger.guards import Guard
 from memoryd.ledger.profile import ProfileSection
 from memoryd.requests import daemon_client, opening, status
 
-Wanted = Mapping[str, str | None]  # what each column of a row must be; a missing one, or None, is not looked at
+Wanted = Mapping[str, str | None]  # the value that each column must have; a missing one, or None, is not checked
 PAGE = 100  # rows of a page
 DAYS = 30  # of the charts
 _LIST = ("tags", "derived_from", "sources", "successors")
-# What may be shown to anybody: no text, heading, tag or category, and nothing that an agent has named.
+# Values that anybody may see: no text, heading, tag or category, and no name that an agent has given.
 MEMORY_KEEPS = (
     *("id", "kind", "tokens", "confidence", "importance", "constitutional", "origin_at", "created_at", "updated_at"),
     *("deleted_at", "ended_as", "successors", "derived_from", "source_count"),
@@ -63,7 +63,7 @@ def _ask(settings: Settings, sql: str, *values: object) -> list[dict[str, Any]]:
 
 
 def _memory(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a memory with its tokens and the turns that it came from, without what only the ledger needs."""
+    """Return a memory with its tokens and the turns that it came from, without values only for the ledger."""
     told = row | {name: json.loads(row[name] or "[]") for name in _LIST}
     shown = {name: value for name, value in told.items() if name not in {"salt", "content_hash", "sources"}}
     return shown | {
@@ -134,14 +134,14 @@ def get_run(settings: Settings, run_id: str) -> dict[str, Any]:
 
 
 def _content(state: str | None) -> str | None:
-    """Return what a state says, as far as it says something: the content of a memory, the text of a section."""
+    """Return the content of a state, if it has one: the text of a memory, or of a section."""
     values = json.loads(state) if state else {}
     found = values.get("content", values.get("text")) if isinstance(values, dict) else None
     return None if found is None else str(found)
 
 
 def _run(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a run with what anybody may know of its report: numbers, guards, calls of a refinement."""
+    """Return a run with the public values of its report: numbers, guards, calls of a refinement."""
     receipt = row["receipt"]
     refined = receipt.get("refine", {})
     calls = [
@@ -165,7 +165,7 @@ def _run(row: dict[str, Any]) -> dict[str, Any]:
     return row | told
 
 
-_COUNTED = (  # numbers of a report that have names of memoryd's own
+_COUNTED = (  # numbers of a report whose names come from memoryd itself
     *("memories_added", "added", "updated", "superseded", "archived", "dropped", "deleted", "merged", "unsure"),
     *("protected", "facts", "dedup", "counted", "created", "evicted", "start", "end", "core", "fact", "journal"),
     *("dream", "refine", "sections", "memories", "tokens", "kept", "rejected"),
@@ -173,7 +173,7 @@ _COUNTED = (  # numbers of a report that have names of memoryd's own
 
 
 def _counts(receipt: dict[str, Any], at: str = "") -> list[tuple[str, int | float]]:
-    """Return the numbers of a report by their path."""
+    """Return the numbers of a report, by their path."""
     found: list[tuple[str, int | float]] = []
     for name, value in receipt.items():
         if name not in _COUNTED and not at.startswith("counted"):
@@ -208,7 +208,7 @@ def list_audit(settings: Settings, *, limit: int = PAGE, before: int | None = No
 
 
 def check_chain(settings: Settings, agent: Agent) -> list[str]:
-    """Return what is wrong with the chain of an agent's audit; empty if no entry was changed, dropped or moved."""
+    """Return the faults of the chain of an agent's audit; empty if no entry was changed, dropped or moved."""
     with opening.open_connection(settings) as connection:
         return [f"entry {one.entry_id}: {one.what}" for one in chain.check(audit.read_entries(connection, agent.id))]
 
@@ -265,7 +265,7 @@ def measure_files(agent: Agent) -> list[dict[str, Any]]:
 
 
 def list_thresholds(settings: Settings, agent: Agent) -> dict[str, Any]:
-    """Return when an agent's core is refined, and what of its deletion limit is used: counts, tokens and shares."""
+    """Return when an agent's core is refined, and how much of its deletion limit is used: counts, tokens and shares."""
     refine, path = settings.refine, reads.database_path(settings)
     core = reads.ask(path, reads.core_counts, agent.id) if path.exists() else {"count": 0, "tokens": 0}
     with opening.open_connection(settings) if path.exists() else nullcontext() as connection:

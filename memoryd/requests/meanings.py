@@ -1,4 +1,4 @@
-"""Embed questions for a search beside the daemon: with the daemon's model, or without a daemon with an own model."""
+"""Embed questions for a search: with the daemon's model, or without a daemon with a separate model."""
 
 import base64
 import threading
@@ -18,9 +18,9 @@ from memoryd.requests import daemon_client
 from memoryd.worker.client import Worker
 from memoryd.worker.embedder import CHARACTERS, MODEL
 
-OWN_PATIENCE = timedelta(seconds=15)  # for a model of one's own, which is loaded for this one question
+OWN_PATIENCE = timedelta(seconds=15)  # for a separate model, which is loaded for this question
 OWN_IDLE = timedelta(minutes=1)
-DAEMON_PATIENCE_SECONDS = 5.0  # for the daemon to load its
+DAEMON_PATIENCE_SECONDS = 5.0  # for the daemon to load its model
 _POLL_SECONDS = 0.2
 
 

@@ -27,7 +27,7 @@ from memoryd.tiers import core
 
 
 def save(settings: Settings, agent: Agent, text: str, *, witnessed: bool = False) -> dict[str, Any]:
-    """Write a note into the day's file and wait; return the row of its run.
+    """Write a note into the daily file and wait; return the row of its run.
 
     `witnessed`: the caller is the agent itself; a line counts as the user's words only if the user typed it.
     """
@@ -40,8 +40,8 @@ def update(
 ) -> dict[str, Any]:
     """Add a memory to `MEMORY.md` or replace its text, and wait; return the row of the run.
 
-    `witnessed`: the caller is the agent itself. An added memory that needs the user's word goes to the day's file
-    instead; a new text with such a memory is refused.
+    `witnessed`: the caller is the agent itself. If an added memory needs the user's words, it goes into the daily file
+    instead. A new text with such a memory is refused.
     """
     permission.require(settings, agent, "edit", _caller(witnessed=witnessed), "update")
     opening.catch_up(settings, agent)
@@ -59,7 +59,7 @@ def _caller(*, witnessed: bool) -> permission.Caller:
 def _write(settings: Settings, agent: Agent, kind: str, text: str, *, witnessed: bool = False) -> dict[str, Any]:
     witnessed = witnessed or permission.is_agents_shell()
     with scanner.open_scrubber(settings) as scrubber:
-        (clean,) = scrubber.redact([text])  # ahead of the row: nothing is stored that was not scanned
+        (clean,) = scrubber.redact([text])  # before the row, because every stored text must be scanned
     now = Clock().now()
     local = now.astimezone(settings.zone)
     options: dict[str, Any] = {"day": local.date().isoformat(), "clock": f"{local:%H:%M}"}
@@ -90,7 +90,7 @@ def call_refinement_tool(
     opening.catch_up(settings, agent)
     if tool == refinement_tools.SEARCH:
         with opening.open_connection(settings) as connection:
-            if not called_refining.goes_on(connection, agent.id):  # one that goes on answers by itself
+            if not called_refining.goes_on(connection, agent.id):  # a running refinement answers by itself
                 return None, called_refining.found_in(connection, agent.id, arguments)
     with scanner.open_scrubber(settings) as scrubber:
         (clean,) = scrubber.redact([arguments])
@@ -124,7 +124,7 @@ def record_feedback(settings: Settings, agent: Agent, memory_id: str, verdict: s
 
 @contextmanager
 def fact_store(settings: Settings, agent: Agent, asked: str | None) -> Iterator[FactStore]:
-    """Return the fact store of an agent; `asked` names the change that it is for, None stands for a mere reading."""
+    """Return the fact store of an agent; `asked` names the change that it is for, or None for reading."""
     if asked is not None:
         permission.require(settings, agent, "edit", "owner", asked)
     with opening.open_state(settings, agent) as (engine, scrubber):
@@ -156,7 +156,7 @@ def change_core(
 ) -> tuple[str, str]:
     """Protect, unprotect, restore, delete or edit a memory for a person, and wait; return its id and the run's.
 
-    `text` is what an edited memory says from now on.
+    `text` is the new text of an edited memory.
     """
     action: permission.Action = "protect" if verb in {"protect", "unprotect"} else "edit"
     permission.require(settings, agent, action, "owner", f"core {verb}")
@@ -179,7 +179,7 @@ def change_core(
 def find_rollback(
     settings: Settings, agent: Agent, run_id: str | None, audit_id: int | None, memory_id: str | None
 ) -> dict[str, Any]:
-    """Return the options of a rollback of an agent's run, or of what followed an entry of the audit.
+    """Return the options of a rollback of an agent's run, or of everything after an entry of the audit.
 
     Raises:
         NotFoundError: there is no such run or entry, or it is another agent's.
@@ -190,7 +190,7 @@ def find_rollback(
         row = reads.job_run(reader, run_id)
         if row["agent_id"] != agent.id:
             raise NotFoundError(f"this is not the agent {agent.id!r}'s", where=run_id)
-        # What a proposal came to was done by the run that answered it.
+        # The changes of a proposal were made by the run that answered it.
         answer = row["receipt"].get("accepted_by") or row["receipt"].get("rejected_by")
         options = {"run": answer or row["id"]}
         if memory_id is not None:
@@ -199,18 +199,18 @@ def find_rollback(
 
 
 def rollback(settings: Settings, agent: Agent, options: dict[str, Any]) -> dict[str, Any]:
-    """Carry a rollback out, and wait; return the row of its run."""
+    """Carry out a rollback, and wait; return the row of its run."""
     permission.require(settings, agent, "edit", "owner", "rollback")
     return waiting.require_accepted(waiting.carried_out(settings, agent.id, ledger_runs.ROLLBACK, options))
 
 
 def preview_rollback(settings: Settings, agent: Agent, options: dict[str, Any]) -> dict[str, Any]:
-    """Return what a rollback would do, as `memoryd rollback --dry-run --json`: ids and numbers, never a text."""
+    """Return the effects of a rollback, as `memoryd rollback --dry-run --json`: ids and numbers, never a text."""
     return time_machine.as_row(planned_rollback(settings, agent.id, options))
 
 
 def planned_rollback(settings: Settings, agent_id: str, options: dict[str, Any]) -> RollbackPlan:
-    """Return what a rollback would do."""
+    """Return the effects of a rollback."""
     target = ledger_runs.target_of(options)
     with opening.open_connection(settings) as connection:
         ledger_runs.require_done(connection, target)

@@ -60,7 +60,7 @@ def find(agents: Sequence[Agent], session_id: str) -> tuple[Agent, NowSession]:
 
 
 def list_turns(one: NowSession) -> list[Turn]:
-    """Return what a file says, as turns."""
+    """Return the entries of a file as turns."""
     return now_file.new_turns(now_file.parse(one.data, closed=True).entries, Counter(), one.header.session_id)[0]
 
 
@@ -96,7 +96,7 @@ def search_unread(
     reader: DatabaseReader | None,
     redact: Callable[[Sequence[str]], list[str]],
 ) -> list[Hit]:
-    """Return what of these sessions no database has yet and holds a word of the query, the newest first."""
+    """Return the entries that no database has yet and that hold a word of the query, the newest first."""
     words = {term.text: 1.0 for term in parse(text).terms}
     hits = []
     for one in reversed(kept):
@@ -119,7 +119,7 @@ def search_unread(
 
 
 def _find_lines(data: bytes, text: str) -> tuple[int, int]:
-    """Return the first and last line of an entry's text; of the whole file if it stands there in another form."""
+    """Return the first and last line of an entry's text; of the whole file if its text has another form there."""
     lines, begins = data.decode("utf-8", "replace").split("\n"), text.partition("\n")[0]
     first = next((number for number, line in enumerate(lines, start=1) if begins in line), None)
     return (1, data.count(b"\n")) if first is None else (first, min(first + text.count("\n"), len(lines)))

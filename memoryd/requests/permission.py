@@ -1,7 +1,7 @@
 """Decide who may ask for a change of an agent's memory, as `access` of the configuration says; audit each refusal.
 
-It is about requests. What the daemon does by itself is nobody's request and always runs, and a file that somebody edits
-is imported whoever it was: who may write in the workspace, its owner decides by the rights of its files.
+The rules are about requests. The daemon's own work is nobody's request and always runs. An edited file is imported
+whoever edited it, because the owner decides by file permissions who may write in the workspace.
 """
 
 import os
@@ -18,14 +18,14 @@ from memoryd.requests import opening
 Caller = Literal["owner", "agent", "fleet"]  # the command line and the Python API; MCP tools, hooks; other hosts
 Action = Literal["consolidate", "edit", "protect"]
 
-# What the shells of agents have in their environment: Claude Code, Codex, Gemini CLI, OpenCode, OpenClaw.
+# Variables in the shells of agents: Claude Code, Codex, Gemini CLI, OpenCode, OpenClaw.
 _AGENT_SHELLS = ("CLAUDECODE", "CODEX_SANDBOX", "CODEX_CI", "GEMINI_CLI", "OPENCODE", "OPENCLAW_SHELL")
 _DOES = {"consolidate": "start a rollover", "edit": "edit the memory", "protect": "protect a memory"}
-OPERATION = "refused"  # as the audit names it
+OPERATION = "refused"  # the name in the audit
 
 
 def is_agents_shell() -> bool:
-    """Return True if this process runs in the shell of an agent: a command of its own is no person's."""
+    """Return True if this process runs in the shell of an agent: its commands are not a person's."""
     return any(os.environ.get(name) for name in _AGENT_SHELLS)
 
 
@@ -40,10 +40,10 @@ def require(settings: Settings, agent: Agent, what: Action, by: Caller, asked: s
 
     Args:
         settings: the configuration.
-        agent: whose memory it is.
-        what: kind of request; `protect` is for unprotecting as well.
+        agent: the agent of the memory.
+        what: kind of request; `protect` also covers unprotecting.
         by: the interface's caller; a command in an agent's shell counts as the agent's.
-        asked: the request itself, as the audit names it, such as `save`; never a text of the memory.
+        asked: the name of the request in the audit, such as `save`; never a text of the memory.
 
     Raises:
         RefusedError: says whom to ask, or what to set.

@@ -1,7 +1,7 @@
-"""Tell the projects of one agent apart, so that a session gets the state of its own project and of no other.
+"""Distinguish the projects of one agent, so that a session gets only the state of its own project.
 
-Two folders are of one project if they lie in one git work tree, else in one configured project or workspace. If all
-sessions of an agent were in one project, every session gets the state of that project.
+Two folders belong to one project if they are in one git work tree, or else in one configured project or workspace. If
+all sessions of an agent were in one project, every session gets the state of that project.
 """
 
 import contextlib
@@ -26,14 +26,14 @@ from memoryd.transcripts.registry import program_of
 
 OTHER = ""  # the root of a project without sessions
 _LOOKED_AT = 8  # sessions; the state is that of the last one with a request
-_MESSAGES = 8  # of each side; those that say nothing are skipped
-_ATTRIBUTED = 500  # sessions by which entries of files are told apart: files of days and of the last sessions
+_MESSAGES = 8  # of each side; those without content are skipped
+_ATTRIBUTED = 500  # sessions by which entries of daily files and of the last sessions are assigned to projects
 
 
 class Project(NamedTuple):
     """Hold a project of an agent."""
 
-    root: str | None = None  # None: all that the agent works on
+    root: str | None = None  # None: everything that the agent works on
     folders: tuple[str, ...] | None = None  # as its sessions recorded them; None: any
     others: frozenset[str] = frozenset()  # sessions of other projects, by their ids and by their names in an archive
 
@@ -43,7 +43,7 @@ class Project(NamedTuple):
 
 
 def find_root(folder: str, agent: Agent) -> str:
-    """Return the folder of the project that a folder lies in; without a folder, the agent's workspace."""
+    """Return the folder of the project that contains a folder; without a folder, the agent's workspace."""
     path = Path(os.path.realpath(str(folder or agent.folder).replace("\0", "")))
     for above in (path, *path.parents):
         with contextlib.suppress(OSError):
@@ -63,7 +63,7 @@ def list_roots(reader: DatabaseReader, agent: Agent) -> dict[str, list[str]]:
 
 
 def find_project(reader: DatabaseReader, agent: Agent, root: str | None, *, is_known: bool = False) -> Project:
-    """Return the project with this root; with `is_known`, all of them where it has none."""
+    """Return the project with this root; with `is_known`, all projects if none has it."""
     roots = list_roots(reader, agent) if root is not None else {}
     if root is None or len(roots) < 2 or (is_known and root not in roots):
         return Project()
@@ -76,7 +76,7 @@ def find_project(reader: DatabaseReader, agent: Agent, root: str | None, *, is_k
 def read_state(
     reader: DatabaseReader, agent: Agent, project: Project, asking: str | None, now: datetime
 ) -> tuple[Part | None, bool]:
-    """Read the state in which the last session left a project, and whether the session that asks is a later one."""
+    """Return the state in which the last session left a project, and whether the asking session is a later one."""
     is_later = False
     for row in reads.last_sessions(reader, agent.id, project.folders, _LOOKED_AT):
         if row["id"] == asking:
@@ -102,7 +102,7 @@ def _read_session(reader: DatabaseReader, row: Row, now: datetime) -> project_st
     return project_state.LastSession(row["id"], program_of(row["format"]), last, summary, spoken, remove)
 
 
-# Of a long session it takes as long to work out as an agent may wait; it changes only with the session.
+# For a long session this takes as long as an agent may wait; it changes only with the session.
 _KNOWN: OrderedDict[tuple[str, int, int], Foreign] = OrderedDict()
 _MOST_KNOWN = 16
 

@@ -1,7 +1,7 @@
-"""Start, continue and end sessions that are kept as NOW files. No daemon and no database is needed for that.
+"""Start, continue and end sessions that are kept as NOW files, without a daemon or a database.
 
-The current session is the newest open one. What is written was redacted before, and the agent's files are locked only
-while they change. An entry is one append; the header alone is rewritten.
+The current session is the newest open one. Text is redacted before it is written, and the agent's files are locked only
+during a change. An entry is one append. Only the header is rewritten.
 """
 
 import secrets
@@ -62,12 +62,12 @@ def _newest_open(found: Sequence[NowSession]) -> NowSession | None:
 
 
 def _choose(found: Sequence[NowSession], session_id: str) -> NowSession:
-    """Return a session by its id or its file's name; one that grew too long or old, by the one that continues it."""
+    """Return a session by its id or its file's name; for one that was closed early, return its successor."""
     names = {session_id, f"{session_id}.md"}
     chosen = next((one for one in found if one.header.session_id in names or one.name in names), None)
     if chosen is None:
         raise NotFoundError(f"no NOW file is of a session {session_id!r}", hint="memoryd session list shows them")
-    for later in found:  # it begins at the moment in which the other one was closed
+    for later in found:  # it begins at the moment when the other one was closed
         link, following = chosen.header, later.header
         if following.parent_session == link.session_id and following.timestamp_start == link.timestamp_end is not None:
             chosen = later
@@ -176,7 +176,7 @@ def _lock_files(settings: Settings, agent: Agent) -> Iterator[OpenFolder]:
 
 
 def _clear_leftovers(folder: OpenFolder) -> None:
-    """Remove the remains of a killed writer, if the NOW file has all of their text."""
+    """Remove leftovers of a killed writer, if the NOW file has all of their text."""
     for left in temporary.list_leftovers(folder):
         if now_file.is_now_path(PurePosixPath(left.target)):
             entry = folder / left.target
@@ -186,7 +186,7 @@ def _clear_leftovers(folder: OpenFolder) -> None:
 
 
 def _next_header(last: NowHeader) -> NowHeader:
-    """Return the header of a session that continues another one: it is about the same, and as private."""
+    """Return the header of a session that continues another one: with the same subject and the same privacy."""
     kept = tuple(line for line in last.extra if is_private("", f"---\n{line}\n---\n".encode()))
     return replace(last, timestamp_end=None, duration_minutes=None, parent_session=last.session_id, extra=kept)
 
@@ -199,7 +199,7 @@ def _begin(folder: OpenFolder, header: NowHeader, found: Sequence[NowSession], a
     data = now.render_header(made)
     while True:
         name = now_folder.find_free_name(at, lambda name: (folder / name).exists())
-        with suppress(durable.MovedError):  # taken at this moment
+        with suppress(durable.MovedError):  # another process has just taken it
             durable.replace(folder / name, data, None)
             break
     return NowSession(name, data, now.parse(data))
@@ -211,7 +211,7 @@ def _close(folder: OpenFolder, chosen: NowSession, at: datetime) -> NowSession:
 
 
 def _change(entry: FolderEntry, change: Callable[[bytes], bytes]) -> bytes:
-    """Rewrite a file and return its bytes; whoever writes into it meanwhile loses nothing.
+    """Rewrite a file and return its bytes; other writers lose nothing.
 
     Raises:
         MovedError: it changes again and again.

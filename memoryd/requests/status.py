@@ -30,7 +30,8 @@ from memoryd.transcripts.format import UNHEARD
 from memoryd.worker.embedder import list_missing
 
 NEWEST = 20
-# What ends an alarm, by its kind; its cause is in its text. {braces} are filled in from the alarm and the settings.
+# The step that ends an alarm, by its kind; its cause is in its text. {braces} are filled from the alarm and the
+# settings.
 _FIXES: dict[str, str] = json.loads(resources.files("memoryd.requests").joinpath("fixes.json").read_text("utf-8"))
 _NAMED = {name: re.compile(regex) for name, regex in {
     "run": r"run-\d{8}T\d{6}-[0-9a-f]{6}", "memory": r"core_[0-9a-f]{8}", "command": r"memoryd rollback --to .*",
@@ -75,7 +76,7 @@ def list_readers(settings: Settings, reader: DatabaseReader) -> list[dict[str, A
     if not has_reader(settings):
         return []
     from memoryd.jobs.reader import JOB
-    from memoryd.running.answering import endpoint_of  # what asks models is dear to import
+    from memoryd.running.answering import endpoint_of  # imports of the model code are expensive
     from memoryd.running.second_reader import compute_version
 
     known = reads.read_readers(reader)
@@ -102,7 +103,7 @@ def count_embedded(settings: Settings) -> dict[str, dict[str, int]]:
     """Count the embedded texts of each agent; empty if search goes by words only."""
     if settings.search.embeddings != "auto" or list_missing():
         return {}
-    from memoryd.index.database import Index, RebuiltError  # what finds is dear to import
+    from memoryd.index.database import Index, RebuiltError  # imports of the search code are expensive
 
     index = Index(settings.state_dir, get_logger(part="status"))
     if not index.path.exists():
@@ -111,12 +112,12 @@ def count_embedded(settings: Settings) -> dict[str, dict[str, int]]:
         with closing(index), index.begin_read() as tables:
             found = {agent.id: tables.coverage(agent.id) for agent in settings.agents}
     except (StateError, RebuiltError):
-        return {}  # status tells what it can; the next search says what is wrong, or has mended it
+        return {}  # status reports what it can; the next search reports the fault, or has fixed it
     return {agent_id: {"done": one.done, "of": one.wanted} for agent_id, one in found.items()}
 
 
 def list_alarms(settings: Settings, reader: DatabaseReader, *, waits: bool = False) -> list[Row]:
-    """Return the open alarms with what ends them; ask disk and daemon about a disk that cannot store an alarm."""
+    """Return the open alarms with their remedy; ask disk and daemon about a disk that cannot store an alarm."""
     found = reads.list_alarms(reader)
     why = why_not_writable(settings.state_dir) or ("cannot be written" if waits else None)
     if why is not None and all(alarm["kind"] != "disk" for alarm in found):
@@ -166,7 +167,7 @@ def _agent(
 
 
 def _import(settings: Settings, reader: DatabaseReader, agent: Agent, live: Mapping[str, Any]) -> dict[str, Any]:
-    """Return how far the import of an agent is, also of one that nobody asked for but the configuration."""
+    """Return the progress of an agent's import, also of one that only the configuration asked for."""
     found = history.read_progress(reader, agent.id)
     if found is None and live and settings.ingest.history == "flush" and settings.modes.sleep != "off":
         unread, now = live.get("unread", {}).get(agent.id, 0), text_of(datetime.now(UTC))
@@ -187,7 +188,7 @@ def _loads(reader: DatabaseReader, agent: Agent) -> list[dict[str, Any]]:
     try:
         data = regular.read_in(agent.workspace, "MEMORY.md") or b""
     except StateError:
-        return []  # what is wrong with the file is told by the runs that need it
+        return []  # runs that need the file report its faults
     shares = {name: round(cap.share(data), 4) for name, cap in CAPS.items() if name in formats}
     return [{"by": name, "share": share, "cap": str(CAPS[name])} for name, share in shares.items()]
 
@@ -199,7 +200,7 @@ def _count_injected(settings: Settings, agent: Agent) -> dict[str, int] | None:
         data = regular.read_in(agent.workspace, "MEMORY.md") or b""
     except StateError:
         return None
-    if not most or len(data) <= most:  # no token is less than a byte
+    if not most or len(data) <= most:  # each token has at least one byte
         return None
     from memoryd.recall import injection
 
@@ -210,7 +211,7 @@ def _count_injected(settings: Settings, agent: Agent) -> dict[str, int] | None:
         made = injection.render((), (), [part], budget, lambda texts: [*map(estimate, texts)])
         return sum(line.startswith(" ") for line in made.text.splitlines())
 
-    shown, every = lines(most), lines(len(data) * 2)  # a line has a mark of its own beside its text
+    shown, every = lines(most), lines(len(data) * 2)  # a line has a mark besides its text
     return {"lines": shown, "of": every, "max_tokens": most} if shown < every else None
 
 
@@ -220,7 +221,7 @@ def _plan(settings: Settings) -> Callable[[str], dict[str, str]]:
     on = {kind for kind in kinds if getattr(settings, kind).schedule and getattr(settings.modes, kind) != "off"}
     if not on or not any(agent.enabled for agent in settings.agents):
         return lambda _agent_id: {}
-    from memoryd.daemon.schedule import own_times  # the clock's library is dear to import
+    from memoryd.daemon.schedule import own_times  # importing the clock's library is expensive
 
     times = own_times(settings, datetime.now(UTC))
     return lambda agent_id: {
@@ -231,7 +232,7 @@ def _plan(settings: Settings) -> Callable[[str], dict[str, str]]:
 
 
 def session_row(row: Row, configured: int | None) -> dict[str, Any]:
-    """Return a session as programs are shown it: its state, and how full its context window is."""
+    """Return a session for programs: its state, and its context usage."""
     fill = fill_of(row, configured)
     now, size = fill.live, fill.window
     return {

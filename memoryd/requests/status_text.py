@@ -1,4 +1,4 @@
-"""Write lines about the status for people. It imports little: the command line prints what a daemon collected."""
+"""Write lines about the status for people. It imports little, because the command line prints data of the daemon."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sum up messages by the configured backend, as a sleep does, in a sandbox: nothing of them is stored."""
+"""Summarize messages with the configured backend, as a sleep does, in a sandbox: nothing of them is stored."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -58,7 +58,7 @@ def summarize(settings: Settings, agent: Agent, messages: Sequence[dict[str, Any
 
 @contextmanager
 def _reserve_tokens(settings: Settings, agent: Agent) -> Iterator[Callable[[Engine], None]]:
-    """Reserve what a model may spend on it; give a function that books what was spent in a sandbox."""
+    """Reserve the tokens that a model may spend on it; yield a function that books what a sandbox has spent."""
     if settings.llm.provider == OFFLINE:
         yield lambda _: None
         return

@@ -1,4 +1,4 @@
-"""Look after the files about sessions by hand: check them, repair `RECENT.md`, and move archive files aside."""
+"""Maintain the files about sessions by hand: check them, repair `RECENT.md`, and move archive files aside."""
 
 import difflib
 import re

@@ -1,7 +1,7 @@
 """Decide in one place what a person at the admin page may see: every list is made with a `PersonView`.
 
-A row leaves `show` whole, or with the few named values that tell nothing of what an agent remembers. A value that
-nobody named is hidden, so a new column of a table is hidden until somebody decides otherwise.
+`show` returns a row whole, or only with the few named values that say nothing about the content of the memory. A value
+that nobody named is hidden, so a new column of a table is hidden until somebody decides otherwise.
 """
 
 import re
@@ -15,17 +15,17 @@ from memoryd.requests import access
 from memoryd.requests.access import Person
 
 _MOST_NAMED = 200  # rows that one entry of the audit names
-# Ids that memoryd itself has drawn. Others, such as those of sessions, come from files of agents.
+# Ids that memoryd itself has drawn. Other ids, such as those of sessions, come from agents' files.
 _OWN_ID = re.compile(
     r"(profile:)?(work|personal|topOfMind|recent|earlier|background)|(core|fact|jrnl|grant)_[0-9a-f]{8}"
     r"|((access|proposal|run|grant):[a-z_: -]*)?(run-\d{8}T\d{6}-[0-9a-f]{6}|(core|fact|jrnl|grant)_[0-9a-f]{8})?"
 )
-_SHORT = 12  # hex digits that stand for a foreign id
+_SHORT = 12  # hex digits that replace a foreign id
 
 
 @dataclass(frozen=True, slots=True)
 class PersonView:
-    """Hold who looks at which page; everything that a page shows of an agent passes through it."""
+    """Hold the person and the page; everything that a page shows about an agent passes through it."""
 
     settings: Settings
     person: Person
@@ -40,7 +40,7 @@ class PersonView:
     def is_blind(self, agent: Agent | None, *parts: str) -> bool:
         """Return True if the person may not see these parts now. This is no read, so nothing is audited.
 
-        Of an agent that is in the configuration no more (None), nobody may.
+        Nobody may see an agent that is no longer in the configuration (None).
         """
         return agent is None or not access.may_see(self.settings, agent, parts)
 
@@ -56,14 +56,14 @@ class PersonView:
     def show(
         self, agent: Agent | None, what: str, rows: Sequence[Mapping[str, Any]], keep: Iterable[str], *parts: str
     ) -> list[dict[str, Any]]:
-        """Return rows for this person: whole, or only the values to keep, which tell nothing of the content.
+        """Return rows for this person: whole, or only the values to keep, which say nothing about the content.
 
         Args:
-            agent: whose rows they are.
-            what: they are, for the audit, which names each row.
-            rows: to be shown, with an `id` each.
-            keep: names of values that anybody may see: ids of memoryd's own, sizes, times, flags, counts, verdicts.
-            parts: kinds of memory, or the run, that they are of.
+            agent: the agent of the rows.
+            what: the kind of rows, for the audit, which names each row.
+            rows: the rows, each with an `id`.
+            keep: names of values that anybody may see: memoryd's own ids, sizes, times, flags, counts, verdicts.
+            parts: kinds of memory, or the run, that they belong to.
         """
         named = " ".join(str(row["id"]) for row in rows[:_MOST_NAMED] if row.get("id"))
         if agent is not None and rows and self.reads(agent, f"{what} {named}".strip(), *parts):

@@ -1,4 +1,4 @@
-"""Queue the runs of a request and wait for them: the daemon runs them, else this process does."""
+"""Queue the runs of a request and wait for them: the daemon runs them, or else this process does."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -28,9 +28,9 @@ def run_now(
     agent_id: str,
     queue: Callable[[Engine, Clock], list[str]],  # puts them into the job table; returns their ids
     *,
-    fresh: bool = False,  # the transcripts are to be read first
-    settled: bool = False,  # an edit of `MEMORY.md` is to be imported first, for which a daemon makes the runs wait
-    # Does so instead of `queue` where another process or thread is to carry them out.
+    fresh: bool = False,  # read the transcripts first
+    settled: bool = False,  # first import an edit of `MEMORY.md`, for which a daemon makes the runs wait
+    # Replaces `queue` if another process or thread carries them out.
     beside: Callable[[Engine, Clock], list[str]] | None = None,
 ) -> list[dict[str, Any]]:
     """Have runs carried out by the daemon or here, and wait; return their rows."""
@@ -46,7 +46,7 @@ def run_now(
                 daemon_client.ask(settings.state_dir, "wake")
             if (rows := wait(settings, queued)) is not None:
                 return rows
-            continue  # who held the lock is gone, and was no daemon: then the work is done here
+            continue  # the holder of the lock is gone, and was no daemon: this process does the work
         with app:
             if not queued:
                 if fresh:
@@ -109,8 +109,8 @@ def request(
     kind: str,
     options: dict[str, Any] | None = None,
     *,
-    key: str | None = None,  # what makes two runs the same; by default those of a kind without options are
-    text: str | None = None,  # what a tool gives it to write, without its secrets
+    key: str | None = None,  # the key that makes two runs the same; by default that of a kind without options
+    text: str | None = None,  # the text that a tool writes, without its secrets
     session_id: str | None = None,
 ) -> str:
     """Queue a run for a person or a tool; a waiting run with the same key takes over their options."""
@@ -136,7 +136,7 @@ def request(
 def _require_same(connection: Connection, run_id: str, options: Mapping[str, Any]) -> None:
     """Give a waiting run the new options; raise if a running run has others."""
     waiting = query.fetch_object(connection, "SELECT options FROM job_run WHERE id = ?", run_id)
-    # What was flushed was done ahead of the run, not asked of it.
+    # Flushed messages were handled before the run, and are not its options.
     before, asked = (
         {name: one for name, one in some.items() if one and name != "flushed"} for some in (waiting, options)
     )
@@ -148,7 +148,7 @@ def _require_same(connection: Connection, run_id: str, options: Mapping[str, Any
 def queue_beside(settings: Settings, agent_id: str, queue: Callable[[Engine, Clock], list[str]]) -> list[str]:
     """Queue runs in the database beside the holder of the lock; return their ids."""
     with opening.open_beside(settings) as engine:
-        # Who has just made the database may be about to write its agents down.
+        # The process that has just created the database may be about to store its agents.
         opening.retry(lambda: opening.require_here(engine, agent_id), NotFoundError, KNOWN_SECONDS)
         return queue(engine, Clock())
 
@@ -156,7 +156,7 @@ def queue_beside(settings: Settings, agent_id: str, queue: Callable[[Engine, Clo
 def wait(
     settings: Settings, run_ids: Sequence[str], look: Callable[[], None] = lambda: None
 ) -> list[dict[str, Any]] | None:
-    """Wait until runs have ended, and call `look` while they have not; return None if the daemon is gone.
+    """Wait until runs have ended, and call `look` meanwhile; return None if the daemon is gone.
 
     For a command, a failed run that waits for its next attempt has ended.
     """
@@ -173,9 +173,9 @@ def wait(
 
 
 def await_read(settings: Settings, agent_id: str, path: str, size: int, until: float) -> str | None:
-    """Have a transcript read up to a byte by the holder of the lock, which may be another thread of this process.
+    """Let the holder of the lock, which may be another thread of this process, read a transcript up to a byte.
 
-    Returns its session; None if nobody holds the lock or the time is over before the transcript is read so far.
+    Returns its session; None if nobody holds the lock, or if the time is over before.
     """
     daemon_client.ask(settings.state_dir, "read", path=path)
     lock = Lock(settings.state_dir / LOCK)

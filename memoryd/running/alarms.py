@@ -27,7 +27,7 @@ FLEET, HELD = "fleet", "held"  # PostgreSQL cannot be reached; another host work
 TIMEOUT_SECONDS = 60.0
 TRIES = 3
 AGAIN_SECONDS = 120.0
-MOST = 20  # told at one go
+MOST = 20  # alarms that are reported at once
 
 
 def clear_at_start(runner: Runner) -> None:
@@ -57,7 +57,7 @@ def _find_over(runner: Runner, found: list[Alarm]) -> Iterator[Alarm]:
     for one in found:
         workspace = workspaces.get(one.agent_id)
         is_over = (
-            (one.agent_id and workspace is None)  # nobody works for that agent any more
+            (one.agent_id and workspace is None)  # no daemon works for that agent any more
             or (one.kind == MODEL and one.subject not in endpoints)
             or (one.kind == self_test.KIND and one.subject not in flown)
             or (one.kind == SPEND and _day(runner, one.since) < _day(runner))
@@ -94,19 +94,19 @@ def _clear(runner: Runner, found: list[Alarm]) -> None:
 
 @dataclass(slots=True)
 class AlarmHook:
-    """Pass each alarm once to the command `hooks.on_alarm`; after a stop, pass the rest."""
+    """Pass each alarm once to the command `hooks.on_alarm`; after a stop, pass the remaining ones."""
 
     runner: Runner
-    told: set[int] = field(default_factory=set)  # whatever the disk says: nobody is told twice by this process
-    failed: dict[int, tuple[int, float]] = field(default_factory=dict)  # how often, and when it is tried again
-    unstored: dict[str, str] = field(default_factory=dict)  # by kind: those that the disk does not take
+    told: set[int] = field(default_factory=set)  # even if the disk fails, this process reports nothing twice
+    failed: dict[int, tuple[int, float]] = field(default_factory=dict)  # failures, and the time of the next try
+    unstored: dict[str, str] = field(default_factory=dict)  # by kind: alarms that the disk does not take
 
     def is_wanted(self) -> bool:
         """Return True if the command is configured."""
         return self.runner.settings.hooks.on_alarm is not None
 
     def tell(self) -> None:
-        """Pass the open alarms that the command has not got; retry a few times if the command fails."""
+        """Pass the open alarms that the command has not received; retry a few times if the command fails."""
         for kind in list(self.unstored):
             self._run(kind, "", self.unstored.pop(kind))
         opened = sqlite.read(self.runner.engine, alarms.list_open)

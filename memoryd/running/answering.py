@@ -44,15 +44,15 @@ from memoryd.worker.pool import Pool
 OFFLINE = "offline"
 OFFLINE_DEADLINE = timedelta(minutes=10)
 PATIENCE = timedelta(hours=1)  # with a fallback, a run waits so long for an endpoint that is down or full
-BUSY_SECONDS = 30.0  # when a server says "too many" and not until when
+BUSY_SECONDS = 30.0  # if a server says "too many" and not until when
 MOST_PARTS = 64
 TOO_SMALL = "the model's context is too small for this session; choose a model with a larger one"
 CUT_OFF = "the model's reply is cut off even to the smallest question; raise llm.max_output_tokens"
 BUDGET_SPENT = "the run would spend more than its import has left"
-_ROUGH = 0.9  # our tokens of a text are not quite those of another model's tokenizer
+_ROUGH = 0.9  # our token counts differ a little from those of another model's tokenizer
 _LEAST_OUTPUT = 1024  # tokens; a limit is not lowered below this to make room for a longer question
 _LENGTHS = frozenset({Trouble.OVERFLOW, Trouble.LIMIT})
-_SMALLEST_OUTPUT = 256  # tokens; a server that takes no reply of this length is of no use
+_SMALLEST_OUTPUT = 256  # tokens; a server that does not accept a reply of this length is useless
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +63,15 @@ class RunQuestion:
     ask: Ask
     settings: Settings
     worker: Worker  # counts tokens, and is the offline backend
-    merge: Callable[[Sequence[Reply]], Reply | RejectedReply]  # of the parts of a divided question; of one, its check
-    step: Callable[[str], None] = lambda _name: None  # told before and after each answer, and after it was stored
-    own_model_only: bool = False  # it is the agent's own to answer: nobody steps in for its model
-    stand_in: Reply | None = None  # the answer where the offline backend would step in, which cannot answer this
+    merge: Callable[[Sequence[Reply]], Reply | RejectedReply]  # joins parts; checks an undivided one
+    step: Callable[[str], None] = lambda _name: None  # called before and after each answer, and after it was stored
+    own_model_only: bool = False  # only the agent's own model may answer
+    stand_in: Reply | None = None  # the answer when the offline backend would be used but cannot answer this question
 
 
 @dataclass(frozen=True, slots=True)
 class EndpointLimits:
-    """Hold how many tokens an endpoint takes; None where that is not known."""
+    """Hold how many tokens an endpoint accepts; None if that is unknown."""
 
     output: int | None = None  # of a reply
     context: int | None = None  # of a question and its reply
@@ -79,13 +79,13 @@ class EndpointLimits:
 
 
 class Remote(Protocol):
-    """Ask a model by way of the fleet's workers."""
+    """Ask a model through the fleet's workers."""
 
     def ask(self, run: Run, endpoint: Endpoint, ask: Ask, tokens: int) -> Reply | Failure:
-        """Return the answer to a question that costs at most so many tokens."""
+        """Return the answer to a question that costs at most this number of tokens."""
 
     def forget(self, run: Run, endpoint: Endpoint, ask: Ask) -> None:
-        """Let go of a reply, because it is kept here or cannot be used."""
+        """Delete a reply, because it is stored here or cannot be used."""
 
 
 @dataclass(slots=True)
@@ -103,10 +103,10 @@ class Answerer:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def answer(self, asked: RunQuestion) -> Reply:
-        """Return the reply to a question; the one that an earlier attempt of the run has stored, if there is one.
+        """Return the reply to a question, or the reply that an earlier attempt of the run has stored.
 
         Raises:
-            ModelError: the model has not answered, and the offline backend may not, or not yet, step in.
+            ModelError: the model has not answered, and the offline backend may not answer, or not yet.
             WorkerError: the tokens cannot be counted, or the offline backend does not answer.
         """
         kept = self._load_kept_answers(asked)
@@ -134,14 +134,14 @@ class Answerer:
         return self._offline(asked, why)
 
     def room_of(self, settings: Settings, agent_id: str) -> int | None:
-        """Return the tokens an agent's model may be asked at once; None where nothing is known of it."""
+        """Return how many tokens a question to an agent's model may have; None if that is unknown."""
         if settings.llm.provider == OFFLINE:
             return None
         endpoint = endpoint_of(settings, agent_id)
         return self._room(endpoint, self._limit(settings, endpoint))
 
     def is_up(self, settings: Settings, agent_id: str) -> bool:
-        """Return True if an agent has a model that may be asked now: it is not known to be down."""
+        """Return True if an agent has a model that is not known to be down."""
         if settings.llm.provider == OFFLINE:
             return False
         with self.lock:
@@ -149,7 +149,7 @@ class Answerer:
         return breaker.admit(circuit, self.clock.monotonic())[1]
 
     def tend(self, now_monotonic: float) -> None:
-        """Let idle workers end, and look at blocked runs whose time has come."""
+        """Let idle workers end, and retry blocked runs whose time has come."""
         self.models.tick(now_monotonic)
         runs.unblock(self.engine, self.clock.text(), due_only=True)
 
@@ -164,7 +164,7 @@ class Answerer:
 
     def _offline(self, asked: RunQuestion, instead: str | None) -> Reply:
         if asked.stand_in is not None:
-            return replace(asked.stand_in, instead=instead)  # not kept: a later attempt may be answered
+            return replace(asked.stand_in, instead=instead)  # not stored: a later attempt may get an answer
         if instead is not None:
             self.log.warning("answered offline", run=asked.run.id, agent=asked.run.agent_id, why=instead)
         self._require_clean(asked.ask, asked.run)
@@ -177,12 +177,12 @@ class Answerer:
         return reply
 
     def _may_fall_back(self, asked: RunQuestion, trouble: Trouble) -> bool:
-        """Return True if the offline backend may answer: only what passes by itself may be answered by another."""
+        """Return True if the offline backend may answer: only after a temporary failure."""
         if asked.stand_in is not None and trouble is Trouble.OVERFLOW:
             return True  # no later attempt makes it fit
         if asked.stand_in is not None and trouble is Trouble.BAD_REPLY:
             return asked.run.attempt >= asked.settings.jobs.attempts
-        is_unknown = bool(asked.ask.text) and asked.stand_in is None  # the offline backend knows material alone
+        is_unknown = bool(asked.ask.text) and asked.stand_in is None  # the offline backend reads only material
         if is_unknown or asked.own_model_only or asked.settings.llm.fallback != OFFLINE:
             return False
         if trouble is Trouble.BLOCKED:
@@ -205,7 +205,7 @@ class Answerer:
             if isinstance(result, Reply):
                 replies.append(result)
                 continue
-            if part.tools or asked.stand_in is not None:  # its job makes it shorter, or goes on without an answer
+            if part.tools or asked.stand_in is not None:  # its job shortens it, or goes on without an answer
                 raise ModelError(result, endpoint.name)
             waiting.extendleft(reversed(self._split_smaller(asked, part, endpoint, result)))
             if len(waiting) + len(replies) > MOST_PARTS:
@@ -219,7 +219,7 @@ class Answerer:
     def _part(self, asked: RunQuestion, part: Ask, endpoint: Endpoint) -> Reply | Failure:
         """Ask one part, with a higher limit if its reply is cut off, with a lower one if a length is refused.
 
-        Returns an overflow if neither helps, so that the part must be divided.
+        Returns an overflow if neither helps; the part must then be divided.
         """
         limit, cut_at = self._limit(asked.settings, endpoint), 0
         while limit > cut_at:
@@ -243,7 +243,7 @@ class Answerer:
         return Failure(Trouble.OVERFLOW, CUT_OFF)
 
     def _ask(self, asked: RunQuestion, part: Ask, endpoint: Endpoint) -> Reply | Failure:
-        """Ask one part once; a failure is that of a length."""
+        """Ask one part once; only a refused length is returned as a failure."""
         size = measure(asked, part)
         self._require_clean(part, asked.run)
         self._admit(endpoint, by_hand=asked.run.actor == "human")
@@ -256,7 +256,7 @@ class Answerer:
         except ClosedError:
             self._change(endpoint, breaker.release)  # the process is ending; the endpoint is not to blame
             raise
-        except WorkerError as error:  # the reservation stands: nobody knows what was paid
+        except WorkerError as error:  # the reservation stays: nobody knows what was paid
             self._note(endpoint, Failure(Trouble.UNAVAILABLE, error.what))
             raise ModelError(Failure(Trouble.UNAVAILABLE, error.what), endpoint.name) from error
         except BaseException:
@@ -302,7 +302,7 @@ class Answerer:
     # --- sizes ----------------------------------------------------------------------------------------------------
 
     def _context(self, endpoint: Endpoint) -> int | None:
-        """Return the tokens that an endpoint takes of a question and its reply, None where nothing is known."""
+        """Return the tokens of a question and its reply that an endpoint accepts; None if that is unknown."""
         by_name = window.choose_window(None, endpoint.model, 0)
         known = by_name.tokens if by_name.how == "model" else None
         found = self._takes(endpoint).context
@@ -314,23 +314,23 @@ class Answerer:
         return min(limit for limit in limits if limit)
 
     def _room(self, endpoint: Endpoint, limit: int) -> int | None:
-        """Return the tokens a question to this endpoint may have, None where nothing is known."""
+        """Return the tokens that a question to this endpoint may have; None if that is unknown."""
         context = self._context(endpoint)
         known = None if context is None else int(context * _ROUGH) - limit
         return min((room for room in (known, self._takes(endpoint).room) if room is not None), default=None)
 
     def _raise_limit(self, asked: RunQuestion, part: Ask, endpoint: Endpoint, limit: int) -> int:
-        """Return a higher limit for a reply that was cut off: what the server is known to take, else the double."""
+        """Return a higher limit for a reply that was cut off: the known maximum of the server, or twice the limit."""
         raised = self._takes(endpoint).output or limit * 2
         context = self._context(endpoint)
         return raised if context is None else min(raised, int(context * _ROUGH) - measure(asked, part))
 
     def _lower_limit(self, size: int, limit: int, failure: Failure) -> int | None:
-        """Return a lower limit with which a refused length may be taken; None where there is no sensible one."""
+        """Return a lower limit that the server may accept; None if there is no sensible one."""
         if failure.trouble is Trouble.LIMIT:
             lower = failure.most if failure.most and failure.most < limit else limit // 2
             return lower if lower >= _SMALLEST_OUTPUT else None
-        # Our tokens are not the server's, so the limit is halved at least: this ends.
+        # Our tokens are not the server's, so the limit is at least halved, and the search ends.
         room = failure.most - size * 5 // 4 if failure.most else limit if limit > size else 0
         lower = min(limit // 2, room)
         return lower if lower >= _LEAST_OUTPUT else None
@@ -373,7 +373,7 @@ class Answerer:
         llm = asked.settings.llm
         day = self.clock.now().astimezone(asked.settings.zone).date().isoformat()
         wanted = spend.Reservation(asked.run.id, asked.run.agent_id, endpoint.name, day, self.clock.text(), tokens)
-        granted = asked.run.options.get("tokens", llm.run_tokens)  # to a run of an import, from its budget
+        granted = asked.run.options.get("tokens", llm.run_tokens)  # from the budget of an import
         per_run = min(llm.run_tokens, granted)
         got = spend.reserve(self.engine, wanted, daily=llm.daily_tokens, per_run=per_run)
         if isinstance(got, int):
@@ -385,7 +385,7 @@ class Answerer:
             raise ModelError(Failure(Trouble.EXHAUSTED, text), endpoint.name)
         if got == "run_tokens":
             text = f"the run would spend more than llm.run_tokens, {llm.run_tokens}"
-            if asked.stand_in is not None:  # what was written is paid for: the run goes on without an answer to this
+            if asked.stand_in is not None:  # the run continues without an answer
                 raise ModelError(Failure(Trouble.OVERFLOW, text), endpoint.name)
             raise self._make_blocked_error(asked, endpoint, text)
         text = f"the models have spent llm.daily_tokens, {llm.daily_tokens}, for today"
@@ -401,7 +401,7 @@ class Answerer:
     # --- the circuit ----------------------------------------------------------------------------------------------
 
     def _admit(self, endpoint: Endpoint, *, by_hand: bool) -> None:
-        """Raise a ModelError while the endpoint must not be asked; a run by hand may ask, as the fault may be fixed."""
+        """Raise a ModelError while the endpoint must not be asked; a run by hand may try whether it works."""
         now = self.clock.monotonic()
         with self.lock:
             circuit, admitted = breaker.admit(self.circuits.get(endpoint.name, Circuit()), now)
@@ -413,7 +413,7 @@ class Answerer:
         raise ModelError(Failure(trouble, what, retry_after=breaker.wait(circuit, now)), endpoint.name)
 
     def _note_result(self, endpoint: Endpoint, result: Reply | Failure) -> None:
-        """Record the outcome of a call; the workers of a fleet share a circuit, and what they bounce is no fault."""
+        """Record the outcome of a call; a question that the fleet returns is no fault of its shared circuit."""
         trouble = result.trouble if isinstance(result, Failure) else None
         if endpoint.is_fleet and trouble is Trouble.EXHAUSTED and isinstance(result, Failure):
             self.set_alarm("spend", "fleet", result.what)
@@ -505,7 +505,7 @@ def measure(asked: RunQuestion, ask: Ask) -> int:
 
 
 def question_hash(ask: Ask) -> str:
-    """Identify a question by its job, instructions and material; what is known already may change in between."""
+    """Identify a question by its job, instructions and material; the known facts may change in between."""
     asked = [ask.job, ask.instructions, [astuple(quoted) for quoted in ask.material]]
     asked += [[astuple(one) for one in ask.earlier]] if ask.earlier else []
     asked += [ask.text] if ask.text else []
@@ -538,7 +538,8 @@ def compute_cost(result: Reply | Failure, size: int, limit: int) -> tuple[spend.
     if isinstance(result, Reply):
         received = len(result.text) + sum(len(call.name) + len(call.arguments) for call in result.calls)
     tokens_in, tokens_out = result.tokens_in or 0, result.tokens_out or 0
-    # Ten times what was sent, or asked for, is no other tokenizer but nonsense; it would block the whole day.
+    # A count ten times higher than what was sent or asked for is nonsense, not another tokenizer; it would block the
+    # day.
     if 0 < tokens_in <= 10 * size and tokens_out <= 10 * limit and (tokens_out > 0 or not received):
         return spend.SpentTokens(tokens_in, tokens_out), "usage"
     return spend.SpentTokens(size, -(-received // 4)), "estimate"

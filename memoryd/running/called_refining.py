@@ -34,11 +34,11 @@ from memoryd.running.refining import AGENT, KIND, Refiner, is_called
 from memoryd.running.runner import Runner
 from memoryd.running.second_reader import SecondReader
 
-CLAIMS = "claims"  # the name of what became of new texts, between two calls
+CLAIMS = "claims"  # the key of the results about new texts, between two calls
 PATIENCE = timedelta(minutes=10)  # for the next call
 BEGINNING = frozenset(
     {refinement_tools.CONSOLIDATE, refinement_tools.UPDATE, refinement_tools.DELETE}
-)  # the calls that agree to a refinement
+)  # calls that count as consent to a refinement
 _OTHERWISE = (
     "change memories with memory_update; a person protects one with memoryd core protect, and asks for a refinement"
     " with memoryd job run refine"
@@ -46,10 +46,10 @@ _OTHERWISE = (
 
 
 def size_if_due(connection: Connection, settings: Settings, agent_id: str, since: str) -> int | None:
-    """Return the tokens of a core that its agent should refine; None where it is off, not due or waits for an answer.
+    """Return the tokens of a core that its agent should refine; None if that is off, not due or waits for an answer.
 
-    One is due where the core is larger than its target and the agent has not refined it since the schedule last asked
-    for it, or where it has grown over its trigger again.
+    A refinement is due if the core is larger than its target and the agent has not refined it since the last scheduled
+    time. It is also due if the core has grown beyond its trigger again.
 
     Args:
         connection: to the state database.
@@ -70,7 +70,7 @@ def size_if_due(connection: Connection, settings: Settings, agent_id: str, since
 
 
 def _left_by_last(connection: Connection, agent_id: str, since: str) -> int | None:
-    """Return the tokens that the agent's own last refinement since then has left; None where there was none."""
+    """Return the tokens that remained after the agent's own last refinement since then; None if there was none."""
     sql = (
         'SELECT receipt FROM job_run WHERE agent_id = ? AND kind = ? AND "trigger" = ? AND created_at >= ?'
         " AND receipt IS NOT NULL ORDER BY created_at DESC, rowid DESC LIMIT 1"
@@ -96,7 +96,7 @@ def found_in(connection: Connection, agent_id: str, arguments: str) -> dict[str,
 
 
 def goes_on(connection: Connection, agent_id: str) -> bool:
-    """Return True while an agent's own refinement waits for its next call or carries one out."""
+    """Return True while an agent's own refinement waits for its next call, or carries out a call."""
     sql = 'SELECT 1 FROM job_run WHERE id = ? AND "trigger" = ? AND state <> ?'
     run_id = runs.open_by_key(connection, refining.key_of(agent_id))
     return query.has_row(connection, sql, run_id, AGENT, runs.PROPOSED)
@@ -111,10 +111,10 @@ def hand_over(
         connection: of the caller's transaction.
         clock: tells the time.
         settings: the configuration.
-        agent_id: whose it is.
+        agent_id: the agent that calls.
         tool: its name.
         arguments: a JSON object, without secrets.
-        since: when the schedule last asked for a refinement; UTC.
+        since: the last scheduled time of a refinement; UTC.
 
     Raises:
         RefusedError: another refinement waits or runs, or this call may not begin one.
@@ -173,18 +173,18 @@ def answer_of(connection: Connection, run_id: str) -> dict[str, Any] | None:
 
 
 def carry_out(runner: Runner, run: Run) -> None:
-    """Refine by the agent's own call, or by asking its own model and no other."""
+    """Refine by the agent's own calls, or by asking only the agent's own model."""
     refiner_of(runner, run).carry_out(take_call if is_called(run) else refining.Refiner.ask_model)
     runner.clear_alarms_of(run)
 
 
 def refiner_of(runner: Runner, run: Run) -> Refiner:
-    """Return the object that carries a refinement out, with the second reader that judges its texts."""
+    """Return the object that carries out a refinement, with the second reader that judges its texts."""
     engine, settings = runner.engine, runner.settings
     reader = SecondReader(run, settings, runner.worker, runner.answerer, runner.unless_stopping, runner.step)
     given = given_to(engine, run)
     proposes = runner.is_proposing(run) if given is None else PENDING in given
-    if proposes and given is None:  # one that has written changes ends as what it began as
+    if proposes and given is None:  # a run that has written changes ends in the mode in which it began
         proposes = not sqlite.read(engine, refining.count_changes, run).changes
     workspace = runner.workspace_of(run)
     limits = refining.limits_of(refining.mode_of(run, settings.refine), settings)
@@ -201,7 +201,7 @@ def take_call(refiner: Refiner) -> None:
     session, told = replace(refiner.restore_session(), claims=tuple(given.get(CLAIMS, ()))), refiner.receipt().get(KIND)
     refiner.keep()
     over = None if "tool" in given else "the agent did not go on"
-    if told is not None and "doing" in told:  # a change was made, and its process ended before it was told of it
+    if told is not None and "doing" in told:  # a change was made, and the process ended before it was reported
         over = refining.STOPPED
     if told is not None and refiner.heeds_cancel():
         over = CANCELLED
@@ -222,7 +222,7 @@ def take_call(refiner: Refiner) -> None:
     if session.ended is not None:
         refiner.finish(session)
         return
-    # What the next call needs to know of the earlier ones, beside what is told of them.
+    # Facts about earlier calls that the next call needs, besides the reported ones.
     memo = {"ids": sorted(session.ids), "floor": session.floor, "last": list(session.last)}
     receipt = {**refiner.kept, **refiner.report_reading(), KIND: session.row() | memo}
     due = text_of(min(refiner.source.clock.now() + PATIENCE, limit))

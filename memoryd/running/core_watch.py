@@ -25,7 +25,7 @@ from memoryd.running.runner import EMPTIED, PROTECTED, Runner
 _Stat = tuple[int, ...] | None
 CONFLICT = "conflict"
 CONTINUUM = ".continuum/memory"
-GRACE_SECONDS = 30.0  # an editor that takes longer to write what it has open is not at work but hung
+GRACE_SECONDS = 30.0  # an editor that takes longer to write an open file counts as hung
 
 
 class _Look(NamedTuple):
@@ -36,14 +36,14 @@ class _Look(NamedTuple):
 
 @dataclass(slots=True)
 class CoreWatch:
-    """Remember how each file looked."""
+    """Remember the last state of each file."""
 
     runner: Runner
     looks: dict[str, _Look] = field(default_factory=dict)
     done: dict[str, _Stat] = field(default_factory=dict)
 
     def look(self) -> bool:
-        """Look once at each agent's file and import it if it has changed and settled; return True after an import."""
+        """Check each agent's file once, and import it if it has changed and settled; return True after an import."""
         self.look_late()
         before = dict(self.done)
         for agent in self.runner.settings.agents:
@@ -55,7 +55,7 @@ class CoreWatch:
         return self.done != before
 
     def look_late(self) -> None:
-        """Take over late writes to replaced versions of files; raise an alarm if one conflicts with the new version."""
+        """Import late writes to replaced versions of files; raise an alarm if one conflicts with the new version."""
         for agent in self.runner.settings.agents:
             if any(agent.workspace.glob(f"{CONTINUUM}/.late-*")):
                 try:
@@ -67,7 +67,7 @@ class CoreWatch:
         now = self.runner.clock.now().timestamp()
         with lock_workspace(agent.workspace) as place:
             for one in late_edits.list_kept(place.continuum):
-                # A clock that was set back must not keep them for ever.
+                # A clock that was set back must not keep them forever.
                 is_over = not 0 <= late_edits.get_age(one, now) < GRACE_SECONDS
                 conflict = late_edits.settle(one, place.workspace / one.name, is_over=is_over)
                 if conflict is not None:
@@ -97,11 +97,11 @@ class CoreWatch:
         data = regular.read_in(agent.workspace, CORE_FILE)
         with sqlite.begin_read(self.runner.engine) as connection:
             if memories.read_agreed_hash(connection, agent.id) == digest_of(data):
-                return False  # as memoryd itself has written it
+                return False  # memoryd itself has written it
             return is_shortened(data, memories.read_live(connection, agent.id, MemoryKind.CORE))
 
     def take(self, agent: Agent, *, settled: bool = True) -> bool:
-        """Import an agent's file; return False if that must wait."""
+        """Import an agent's file; return False if the import must wait."""
         runner = self.runner
         if not agent.workspace.is_dir():
             return False
@@ -109,7 +109,7 @@ class CoreWatch:
             return False
         try:
             with lock_workspace(agent.workspace) as place:
-                # Inside the lock: a run that is to be completed first has planned on what the ledger says now.
+                # Inside the lock: a run that must be completed first has planned on the ledger's present state.
                 with sqlite.begin_read(runner.engine) as connection:
                     if runs.agent_has_intent(connection, agent.id):
                         return False

@@ -1,6 +1,7 @@
-"""Deciding: carries out the jobs about which a model, or the offline backend, is asked, step by step up to the commit.
+"""Carry out the jobs that ask a model or the offline backend, step by step up to the commit.
 
-It knows no job by heart: `KINDS` says how to gather a kind's inputs and which pure functions decide.
+This module knows no single job. `KINDS` names, for each kind, the function that gathers its inputs and the pure
+functions that decide.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,17 +23,17 @@ from memoryd.running.second_reader import SecondReader, keep_whole, sum_tokens
 
 
 class RejectedReplyError(MemorydError):
-    """The model's reply cannot be used."""
+    """Report that the model's reply cannot be used."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobKind:
-    """How one kind of job is carried out."""
+    """Describe how one kind of job is carried out."""
 
-    gather: Callable[[sleeping.GatherContext, Run], Any]  # the frozen inputs of a job, or why there is nothing to do
+    gather: Callable[[sleeping.GatherContext, Run], Any]  # frozen inputs, or why there is nothing to do
     decide: Callable[[Any], Steps]
-    merge: Callable[[Sequence[Reply]], Reply | RejectedReply]  # the replies to the parts of a divided question
-    again: Callable[[sleeping.GatherContext, Run, Any], Any] | None = None  # the inputs on what is there by now
+    merge: Callable[[Sequence[Reply]], Reply | RejectedReply]  # joins the replies to the parts of a divided question
+    again: Callable[[sleeping.GatherContext, Run, Any], Any] | None = None  # the inputs on the current state
 
 
 KINDS: dict[str, JobKind] = {
@@ -43,11 +44,11 @@ KINDS: dict[str, JobKind] = {
 
 
 def carry_out(runner: Runner, run: Run) -> None:
-    """Gather a job's inputs, ask, and commit what it comes to.
+    """Gather a job's inputs, ask, and commit the decision.
 
     Raises:
         RejectedReplyError: no usable reply came.
-        AwayError: the core changed under each of its decisions.
+        AwayError: the core changed during each of its decisions.
     """
     kind, workspace = KINDS[run.kind], runner.workspace_of(run)
     writer = runner.writer(workspace)
@@ -81,20 +82,20 @@ def carry_out(runner: Runner, run: Run) -> None:
 
 @dataclass(slots=True)
 class _Decision:
-    """A run whose job is being asked what to do."""
+    """Decide one run by asking its job step by step."""
 
     runner: Runner
     run: Run
     kind: JobKind
-    inputs: Any  # the frozen snapshot it decides on
+    inputs: Any  # the frozen snapshot for the decision
     reader: SecondReader
-    author: RunQuestion | None = None  # the job's own question, not about what was answered to it …
-    written: Reply | None = None  # … and the answer, which the run report tells of
-    phases: dict[str, float] = field(default_factory=dict)  # each with when it began
+    author: RunQuestion | None = None  # the job's own question, not one about its answer …
+    written: Reply | None = None  # … and the answer, for the run report
+    phases: dict[str, float] = field(default_factory=dict)  # each with the time when it began
     repairs: list[Reply] = field(default_factory=list)  # answers to its questions about refused claims
 
     def receipt(self) -> dict[str, Any]:
-        """Return what judging came to, for the run report."""
+        """Return the result of the judging, for the run report."""
         found = {"reader": self.reader.receipt()} if self.reader.receipt() else {}
         if self.repairs:
             spent = [(one.tokens_in, one.tokens_out) for one in self.repairs]
@@ -102,14 +103,14 @@ class _Decision:
         return found
 
     def decide(self, end: End | None) -> End:
-        """Carry out a job's steps, unless its end is known, and return that; another reply where one is rejected."""
+        """Carry out a job's steps, unless the result is known; return it, and ask again after a rejected reply."""
         while True:
             end = end or drive(self.kind.decide(self.inputs), self._answer, self._enter)
             self.runner.go_on(self.run)
             author, written = self.author, self.written
             if not (isinstance(end, RejectedReply) and author and written and written.backend != OFFLINE):
                 return end
-            # Also if it was rejected for what came of questions about it: another reply is what can help.
+            # This also applies if the reply was rejected because of later questions: only another reply can help.
             self.written = self.runner.answerer.after_rejection(author, written, end.why)
             end = None
 
@@ -118,7 +119,7 @@ class _Decision:
         self.phases.setdefault(phase, self.runner.clock.monotonic())
 
     def _answer(self, ask: Ask) -> Reply:
-        """Get the answer to a job's question; to its own, which comes first, the one that there is."""
+        """Get the answer to a job's question; for its own, which comes first, the stored answer if there is one."""
         self.runner.go_on(self.run)
         if ask.job == VERIFY:
             return self.reader.answer(ask)

@@ -1,8 +1,8 @@
 """Decide when an agent dreams, and gather the input of its dream.
 
-The reports of successful dreams list what was dreamt: the days, and the hash of each daily file. A dream that was
-rolled back does not count, so the next dream reads its days again. The same holds for a dream that the offline backend
-answered because the model failed, once the model is back.
+The reports of successful dreams list their days, and the hash of each daily file. A dream that was rolled back does not
+count, so the next dream reads its days again. If the model failed and the offline backend answered, the dream counts
+only until the model works again.
 """
 
 import contextlib
@@ -51,8 +51,8 @@ PAUSED = "the agent is paused"
 _LABELS = {"User: ": "user", "Assistant: ": "assistant", "Report: ": "report", "Changed: ": "report"}
 _LABELS |= {"Failed: ": "report"}
 _HAND, _AGENT = "hand", "agent"
-_MOST_TRIES = 14  # dreams of the same days that the model may leave to the offline backend, until one of those counts
-_SLEEP = "sleep:"  # begins the origin of a line that a sleep wrote, until it is looked up whose word it is
+_MOST_TRIES = 14  # dreams of the same days that the offline backend may answer, until one of them counts
+_SLEEP = "sleep:"  # begins the origin of a line that a sleep wrote, until its author is looked up
 
 
 class PastDream(NamedTuple):
@@ -62,7 +62,7 @@ class PastDream(NamedTuple):
     first: date
     last: date
     dailies: dict[str, str]
-    again: int = 0  # how many dreams before it were to be dreamt again, and this one looked at their days
+    again: int = 0  # earlier dreams that had to be repeated, and whose days this dream read
     is_stopgap: bool = False  # the offline backend answered because the model failed
 
     @property
@@ -95,7 +95,7 @@ def queue(
 ) -> int:
     """Queue a dream of each agent after the sleeps of its live sessions, once for this slot; return how many.
 
-    An agent that is paused or has an earlier dream waiting uses up its slot with a skipped run that holds the reason.
+    If an agent is paused, or an earlier dream still waits, a skipped run uses up the slot and holds the reason.
     """
     queued = 0
     for agent, name in queueing.agents_of_slot(engine, settings, KIND, slot, at):
@@ -110,7 +110,7 @@ def queue(
             continue
         options = {"scheduled": True, "flushed": flush(engine, settings, clock, agent.id, trigger, "memoryd")}
         more: dict[str, Any] = {"slot": name, "options": options | {"missed_slots": missed}}
-        more |= {"created_at": clock.text(ahead=timedelta(milliseconds=1))}  # behind sleeps that bear the same time
+        more |= {"created_at": clock.text(ahead=timedelta(milliseconds=1))}  # after sleeps that have the same time
         key = key_of(agent.id)
         queued += sqlite.write(engine, queueing.queue, clock, KIND, agent.id, key, trigger=trigger, **more) is not None
     return queued
@@ -150,7 +150,7 @@ def list_dreams(connection: Connection, agent_id: str) -> list[PastDream]:
 def _days(connection: Connection, source: Gathered, run: Run, before: Sequence[PastDream]) -> tuple[date, date]:
     """Return the first and last day that a dream reads."""
     options = run.options
-    if options.get("from"):  # settled by an earlier attempt
+    if options.get("from"):  # decided by an earlier attempt
         return date.fromisoformat(options["from"]), date.fromisoformat(options["to"])
     zone = source.settings.zone
     today = source.clock.now().astimezone(zone).date()
@@ -218,7 +218,7 @@ def _core(inputs: DreamInputs) -> str:
 
 
 def _find_rejection(source: Gathered, run: Run, told: Mapping[str, Any]) -> str | None:
-    """Return the id of the rejected dream with this very core and these daily files, if there is one."""
+    """Return the id of the rejected dream with the same core and the same daily files, if there is one."""
     if modes.mode_of(source.engine, source.settings, run.agent_id, KIND) != modes.PROPOSE:
         return None
     for run_id, receipt in sqlite.read(source.engine, runs.rejected_receipts, run.agent_id, KIND):
@@ -229,7 +229,7 @@ def _find_rejection(source: Gathered, run: Run, told: Mapping[str, Any]) -> str 
 
 
 def ask_again(source: Gathered, run: Run, inputs: DreamInputs) -> DreamInputs:
-    """Return the same question on the current core; ids stay those that the model has seen."""
+    """Return the same question on the current core; memories keep the ids that the model has seen."""
     fresh = _inputs(source, run, inputs.entries, _EntrySupport(inputs.sources_of, inputs.behind_of))
     context = replace(fresh.context, seen=inputs.context.seen)
     told = {**inputs.told, KIND: {**inputs.told[KIND], "core": _core(fresh)}}
@@ -249,13 +249,13 @@ def list_days(workspace: Path) -> list[date]:
     """Return the days of a workspace's daily files, in order."""
     days = []
     for path in (workspace / "memory").glob("????-??-??.md"):
-        with contextlib.suppress(ValueError):  # named like a day that there is not
+        with contextlib.suppress(ValueError):  # the name of a day that does not exist
             days.append(date.fromisoformat(path.stem))
     return sorted(days)
 
 
 def _name_newest(source: Gathered, before: date) -> str:
-    """Name the newest daily file with content of a day before one, and the option that reaches it; empty without."""
+    """Name the newest daily file with content before a day, and the option that reaches it; empty without one."""
     today = source.clock.now().astimezone(source.settings.zone).date()
     for day in reversed(list_days(source.workspace)):
         if day < before and any(_files(source, day, day)):
@@ -266,7 +266,7 @@ def _name_newest(source: Gathered, before: date) -> str:
 def _find_late_days(source: Gathered, before: Sequence[PastDream], first: date) -> Iterator[tuple[str, bytes]]:
     """Return the daily files before `first` that a dream has read and that have changed since.
 
-    A repeated sleep, an accepted proposal or a late transcript may write to a day that is over.
+    A repeated sleep, an accepted proposal or a late transcript may write to the file of an earlier day.
     """
     seen: dict[str, str] = {}
     for one in before:
@@ -384,7 +384,7 @@ def _entries(source: Gathered, run: Run, files: Mapping[str, bytes]) -> tuple[tu
 
 
 def _list_current(found: Sequence["_Found"]) -> list["_Found"]:
-    """Return the entries without those that a later sleep of their session corrects, and without its saying so."""
+    """Return the entries without corrected ones, and without the lines that only report a correction."""
     current: list[_Found] = []
     gone: set[tuple[str | None, str]] = set()
     for one, run_id, span in reversed(found):
@@ -472,7 +472,7 @@ def _of_file(
 
 
 class _Grounds:
-    """Hold the turns behind runs of sleep; reads them when one of their lines is asked for."""
+    """Hold the turns of sleep runs, and read them when somebody asks for one of their lines."""
 
     def __init__(self, source: Gathered) -> None:
         self._source = source

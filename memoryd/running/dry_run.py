@@ -1,6 +1,6 @@
 """Find out what a run would ask or write by carrying it out in a sandbox, on copies (dry run).
 
-A dry run ends where a model that costs something would be asked: no model is asked.
+A dry run ends before a model is asked, because that may cost money.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,10 +20,10 @@ from memoryd.tiers import archive
 
 
 def run_dry(runner: Runner, run_id: str, workspace: Path) -> dict[str, Any]:
-    """Carry a run out on the copies that the runner works on.
+    """Carry out a run on the copies in the runner's sandbox.
 
-    The result has `kind`, `session_id`, `state` and `why` it would end with; `asks` (model, tokens) where a model would
-    be asked; `would`: what would be written, each with `what`, `where` and `content`.
+    The result has `kind`, `session_id`, and the final `state` and `why`. `asks` (model, tokens) is set if a model would
+    be asked. `would` lists what would be written, each with `what`, `where` and `content`.
     """
     run = runs.get_run(runner.engine, run_id)
     told: dict[str, Any] = {"kind": run.kind, "session_id": run.session_id, "why": None, "asks": None, "would": []}
@@ -50,7 +50,7 @@ def _question(runner: Runner, run: Run, workspace: Path) -> dict[str, Any]:
 
 
 def _first_step(runner: Runner, run: Run, workspace: Path) -> tuple[object, Callable[[Sequence[Reply]], Any]]:
-    """Return the first step of a run that somebody else has to carry out, and what puts its replies together."""
+    """Return the first question of a run, and the function that joins its replies."""
     if run.kind == refining.KIND:
         return called_refining.refiner_of(runner, run).first_step(), refine.merge
     kind = KINDS[run.kind]

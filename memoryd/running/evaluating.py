@@ -59,14 +59,14 @@ def of_agent(engine: Engine, settings: Settings, agent: Agent, now: datetime, da
 def _read_questions(
     connection: Connection, agent_id: str, since: str, last_said: dict[str, str]
 ) -> Iterator[PastQuestion]:
-    """Yield the answered questions whose answer the user did not correct, and keep when each word was said last."""
+    """Yield the answered questions whose answer the user did not correct; record when each word was last said."""
     sql = "SELECT id, started_at, seen_at FROM session WHERE agent_id = ? AND parent_id IS NULL AND last_turn_at >= ?"
     for session_id, started_at, seen_at in query.fetch_rows(connection, sql, agent_id, since):
         found = split_exchanges(set_aside_scheduled(turns.stored_turns(connection, session_id, main_only=True)))
         for number, one in enumerate(found):
             began = started_at or one.asked[0].at or seen_at
             for turn in (*one.asked, *one.answered):
-                # Past the cache, which would hold whole transcripts.
+                # Without the cache, which would hold whole transcripts.
                 for term in list_terms.__wrapped__(turn.text):
                     last_said[term] = max(began, last_said.get(term, ""))
             question = "\n".join(turn.text for turn in one.asked)
@@ -87,7 +87,7 @@ def _entries(workspace: Path, settings: Settings) -> list[DatedEntry]:
         file = daily.parse(mask_hidden(regular.read_in(workspace, f"memory/{day}.md") or b""))
         sections = [(block.clock, block.raw, daily.session_of(block.body)) for block in file.blocks]
         for clock, raw, session in [(None, file.head, ""), *sections]:
-            # What has no clock was there at the day's end at the latest.
+            # An entry without a clock was there at the end of the day at the latest.
             time = wall_time.fromisoformat(clock) if clock else wall_time(23, 59)
             at = text_of(datetime.combine(day, time, settings.zone).astimezone(UTC))
             found += [DatedEntry(text, at, session) for _, text in daily.split_pieces(raw)]
@@ -108,7 +108,7 @@ def _with_core(
             moved[change.memory_id] = change.after
             change = next(changes, None)
         for memory_id, digest in moved.items():
-            state = json.loads((digest and text_of_state(digest)) or "{}")  # an erased one says nothing
+            state = json.loads((digest and text_of_state(digest)) or "{}")  # an erased state says nothing
             core.pop(memory_id, None)
             if state and state["deleted_at"] is None:
                 core[memory_id] = state["content"]
@@ -180,7 +180,7 @@ _RETRIEVALS = {
 
 
 def _list_uses(told: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what memory was worth, apart from dreams."""
+    """Yield the figures about the use of memory, apart from dreams."""
     injected, found, noise = (f"{told[key]['rate']:.0%}".replace("%", " %") for key in ("injected", "found", "noise"))
     answered = f"An injected line answers {injected}, and one of the first three hits of a search {found}"
     yield f"{answered} of these questions (more is better)."
@@ -213,7 +213,7 @@ def _verdict(told: Mapping[str, Any]) -> str:
 
 def queue(engine: Engine, settings: Settings, clock: Clock, slot: str) -> int:
     """Queue an evaluation of each agent with a new dream and none in the last week; return how many."""
-    since = text_of(clock.now() - timedelta(days=DAYS) + timedelta(hours=1))  # a slot may come a little early
+    since = text_of(clock.now() - timedelta(days=DAYS) + timedelta(hours=1))  # a scheduled time may come a little early
     queued = 0
     for agent in settings.agents:
         with sqlite.begin_read(engine) as connection:
@@ -231,8 +231,8 @@ def queue(engine: Engine, settings: Settings, clock: Clock, slot: str) -> int:
 
 
 def carry_out(runner: Runner, run: Run) -> None:
-    """Evaluate, hold the dream back or let it go on, and end the run."""
-    runner.workspace_of(run)  # an agent that is away is not evaluated
+    """Evaluate, hold dreams or let them continue, and end the run."""
+    runner.workspace_of(run)  # an agent whose folder is gone is not evaluated
     agent = runner.settings.get_agent(run.agent_id)
     told = as_row(of_agent(runner.engine, runner.settings, agent, runner.clock.now(), DAYS))
     now = runner.clock.text()

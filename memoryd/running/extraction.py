@@ -69,7 +69,7 @@ def consider(engine: Engine, settings: Settings, clock: Clock, session_id: str) 
 def _may_be_asked_about(
     connection: Connection, settings: Settings, clock: Clock, row: RowMapping, *, imported: bool = False
 ) -> bool:
-    # A subagent's session is not the user's: what it was told, the agent told it.
+    # A subagent's session is not the user's: the agent wrote its instructions.
     if row["parent_id"] is not None or row["last_seq"] <= turns.read_watermark(connection, row["id"], CONSUMER):
         return False
     if not imported and is_left_alone(connection, settings, clock, row):
@@ -78,7 +78,7 @@ def _may_be_asked_about(
 
 
 def _look(connection: Connection, row: RowMapping, upto: int) -> str:
-    """Return the state of a session for this job: if it is unchanged, another look would have the same result."""
+    """Return the state of a session for this job; if it is unchanged, a second check has the same result."""
     unscanned = turns.count_unscanned(connection, row["id"], after=0, upto=row["last_seq"])
     return f"{upto} {row['state']} {unscanned}"
 
@@ -91,7 +91,7 @@ def ask_now(engine: Engine, clock: Clock, agent_id: str, session_id: str | None)
 
 
 def hurry_questions(engine: Engine, clock: Clock) -> list[str]:
-    """Make the questions due that only wait for a quiet session; return the ids of their runs."""
+    """Make questions due that only wait for a quiet session; return the ids of their runs."""
     return sqlite.write(engine, runs.make_due, KIND, clock.text())
 
 
@@ -113,16 +113,17 @@ def gather(source: GatherContext, run: Run) -> FactsInputs | NothingToDo:
             return NothingToDo("the sleep has extracted them")
     sqlite.write(source.engine, query.run, "UPDATE session SET facts_look = ? WHERE id = ?", look, session_id)
     if run.options.get("upto") is None:
-        # Settled before the model is asked: an attempt that is repeated asks the same and may use the kept answer.
+        # Fixed before the model is asked, so that a repeated attempt asks the same question and may use the stored
+        # answer.
         runs.pin(source.engine, run, {"upto": upto, "drain": drain})
     inputs = _read_inputs(source, row, mark, upto, drain=drain)
     return inputs or NothingToDo("the next turn has not been scanned for secrets yet")
 
 
 def gather_sleep(source: GatherContext, run: Run) -> JointInputs | NothingToDo:
-    """Return the snapshot of a sleep, with that of the facts where one question of a model can serve both jobs.
+    """Return the snapshot of a sleep, with that of the facts if one question to a model can serve both jobs.
 
-    A job that proposes is asked alone, because its proposal is answered alone.
+    A job that proposes is asked separately, because its proposal is answered separately.
     """
     slept = sleeping.gather(source, run)
     if isinstance(slept, NothingToDo):

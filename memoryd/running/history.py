@@ -1,8 +1,8 @@
 """Import history: read it all, then write old sessions to memory, the newest first, and dream of their days.
 
-An import of an agent is a row of the job table, of the kind `history`, which is never taken: the daemon's loop, or the
-command, calls `Importer.tend` again and again, and that queues the next run when the last has ended. So live sessions
-wait for one run at most, and an import goes on after a crash. Its runs bear its id as the option `import`.
+An import of an agent is a row of the job table, of the kind `history`, which is never taken. The daemon's loop, or the
+command, calls `Importer.tend` repeatedly, which queues the next run when the last one has ended. So live sessions wait
+for one run at most, and an import continues after a crash. Its runs hold its id as the option `import`.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ NEVER = "9999-12-31T00:00:00.000Z"  # when its row is due
 DREAM_BYTES = 64 << 10  # of daily files that one dream reads; a longer day is read as a whole
 DREAM_SHARE = 10  # percent of the budget that sleeps leave to the dreams
 NOTED_SECONDS = 1.0  # between two notes of the progress
-MOST_RETRYING = 2  # of its runs that wait for another attempt, until it waits for them
+MOST_RETRYING = 2  # if so many of its runs wait for another attempt, the import waits for them
 _OF_IMPORT = "json_extract(r.options, '$.import') = ?"
 _UNDONE = ("dead", "failed", "blocked", "cancelled")
-# Sessions that are over and have turns past the watermark of a kind. Each is tried once in an import.
+# Sessions that have ended and have turns past the watermark of a kind. An import tries each of them once.
 _LEFT = (
     " FROM session s JOIN json_each(?) k LEFT JOIN watermark w ON w.session_id = s.id AND w.consumer = k.value"
     " WHERE s.agent_id = ? AND s.parent_id IS NULL AND s.state = 'ended' AND s.last_turn_at >= ?"
@@ -47,7 +47,7 @@ _LEFT = (
 
 
 class _Pace(NamedTuple):
-    """Hold when a step was first looked at by this process, and how much was left then."""
+    """Hold the time when this process first saw a step, and the amount that was left then."""
 
     step: str
     at: float  # monotonic
@@ -55,7 +55,7 @@ class _Pace(NamedTuple):
 
 
 def request(engine: Engine, clock: Clock, agent_id: str, options: dict[str, Any]) -> str:
-    """Queue an import of an agent's history, or return the one under way.
+    """Queue an import of an agent's history, or return the running one.
 
     The options are `since` (a time in UTC, or empty), `search_only` (bool) and `tokens` (the budget, or None).
     """
@@ -67,21 +67,21 @@ def request(engine: Engine, clock: Clock, agent_id: str, options: dict[str, Any]
 
 
 def wait(runner: Runner, run: Run) -> None:
-    """Put the row of an import back, which only a clock that was set back makes due."""
+    """Put the row of an import back; it becomes due only if a clock was set back."""
     runs.put_back(runner.engine, run, state="queued", due=NEVER, error="", refund=True)
 
 
 class Importer:
-    """Take the open imports step by step to their end. For the thread that reads the transcripts."""
+    """Advance the open imports step by step. Used by the thread that reads the transcripts."""
 
     def __init__(self, runner: Runner, ingest: Ingest) -> None:
         self._runner = runner
         self._ingest = ingest
         self._paces: dict[str, _Pace] = {}  # by import
-        self._noted: dict[str, tuple[float, int]] = {}  # when, and the tenth that was logged, by import
+        self._noted: dict[str, tuple[float, int]] = {}  # the time, and the last logged tenth, by import
 
     def tend(self) -> bool:
-        """Look at each open import once; return True if one went a step further."""
+        """Check each open import once; return True if one advanced by a step."""
         rows = sqlite.read(
             self._runner.engine,
             query.fetch_mappings,
@@ -94,7 +94,7 @@ class Importer:
         return any(steps)
 
     def reads_since(self) -> float | None:
-        """Return since when changed transcripts are read for open imports, in seconds; None if none reads."""
+        """Return the time since which changed transcripts are read for open imports, in seconds; None if none reads."""
         sql = f"SELECT json_extract(options, '$.since') FROM job_run WHERE state = 'queued' AND kind = ? AND {STEP} = ?"  # noqa: S608
         found = sqlite.read(self._runner.engine, query.fetch_column, sql, KIND, READING)
         return min(map(_seconds_of, found), default=None)
@@ -120,7 +120,7 @@ class Importer:
             return False
         if self._ingest.unreadable.count(one.agent_id) and "reread" not in one.told:
             one.note(reread=True)
-            self._ingest.find()  # once more: an error may pass, and what is read later is not of this import
+            self._ingest.find()  # once more, because an error may be temporary
             return True
         self._ingest.flush()
         self._ingest.changed.update(sleeping.end_idle(self._runner.engine, self._runner.settings, self._runner.clock))
@@ -160,7 +160,7 @@ class Importer:
     def _note(self, one: _OpenImport, left: int, amount: float) -> None:
         """Record how much of a step is left, at most once a second, and log each tenth of it.
 
-        `left` counts what the step takes one by one, `amount` is in the unit that takes its time.
+        `left` is the number of remaining items; `amount` is in the unit that determines the duration.
         """
         now = self._runner.clock.monotonic()
         pace = self._paces.get(one.run.id)
@@ -183,7 +183,7 @@ class Importer:
 
 
 class _OpenImport:
-    """Hold one open import of an agent, and what its row says."""
+    """Hold one open import of an agent, with the values of its row."""
 
     def __init__(self, runner: Runner, row: RowMapping) -> None:
         self.runner = runner
@@ -216,7 +216,7 @@ class _OpenImport:
         return every - later, later
 
     def count_left(self) -> int:
-        """Count the sessions that it has not tried to write to memory."""
+        """Count the sessions that it has not yet tried to write to memory."""
         return int(self._rows(f"SELECT count(DISTINCT s.id){_LEFT}", *self._which())[0][0])
 
     def _which(self) -> tuple[object, ...]:
@@ -256,7 +256,7 @@ class _OpenImport:
     def find_spent(self) -> str | None:
         """Return why no more tokens may be spent; None if they may."""
         llm = self.runner.settings.llm
-        # A question reserves as much for its reply; with less, the offline backend would answer all that is left.
+        # A question reserves the same amount for its reply; with less, the offline backend would answer all the rest.
         sql = f"SELECT 1 FROM job_run r WHERE {_OF_IMPORT} AND r.receipt ->> '$.fallback' LIKE ? LIMIT 1"  # noqa: S608
         is_refused = self._rows(sql, self.run.id, f"%{BUDGET_SPENT}%")
         if is_refused or self._grant_tokens(DREAM_SHARE).get("tokens", llm.max_output_tokens) < llm.max_output_tokens:
@@ -271,7 +271,7 @@ class _OpenImport:
     # --- dreaming -------------------------------------------------------------------------------------------------
 
     def list_days(self) -> list[tuple[str, str]]:
-        """Return the first and last day of each dream: the days it has written to, in parts that one dream can read."""
+        """Return the first and last day of each dream: the days it wrote to, in parts that fit into one dream."""
         if self._mode(dreaming.KIND) == modes.OFF:
             return []
         found = sorted({PurePath(path).stem for path in self._list_dailies()})
@@ -295,7 +295,7 @@ class _OpenImport:
         return [path for (path,) in self._rows(sql, self.run.id) if PurePath(path).parent.name == "memory"]
 
     def queue_dream(self, days: Sequence[str]) -> bool:
-        """Queue the dream of some days; return False if another dream of the agent waits, which goes first."""
+        """Queue the dream of some days; return False if another dream of the agent waits, which has priority."""
         options = {"import": self.run.id, "from": days[0], "to": days[1], "force": True, **self._grant_tokens()}
         key = dreaming.key_of(self.agent_id)
         more: dict[str, Any] = {"trigger": "manual", "actor": HUMAN, "options": options}
@@ -311,7 +311,7 @@ class _OpenImport:
     # --- the result -----------------------------------------------------------------------------------------------
 
     def finish(self, unreadable: int) -> None:
-        """End it, with its result on its row; `unreadable` is how many transcripts could not be read."""
+        """End it, with its result on its row; `unreadable` is the number of transcripts that could not be read."""
         result = self._count_result() | {"unreadable": unreadable}
         why = describe(result)
         self.note(result=result)
@@ -341,7 +341,7 @@ class _OpenImport:
             )
 
     def _count_written(self, connection: Connection) -> dict[str, int]:
-        """Count new memories by kind, sessions that are in daily files only, and sessions that came to nothing."""
+        """Count new memories by kind, sessions that are only in daily files, and sessions without a result."""
         added = query.fetch_rows(
             connection,
             "SELECT m.kind, m.sources FROM memory m WHERE m.agent_id = ? AND m.deleted_at IS NULL"  # noqa: S608
@@ -369,7 +369,7 @@ class _OpenImport:
         }
 
     def _describe_dreams(self, connection: Connection) -> str:
-        """Return why no more of the daily files is in `MEMORY.md`."""
+        """Return why the rest of the daily files is not in `MEMORY.md`."""
         if self._mode(dreaming.KIND) == modes.OFF:
             return "modes.dream is off"
         rows = query.fetch_rows(
@@ -390,7 +390,7 @@ class _OpenImport:
 
 
 def _seconds_of(since: str) -> float:
-    """Return a time in seconds since the epoch; for none given, one before all others."""
+    """Return a time in seconds since the epoch; without a time, a value before all others."""
     return moment_of(since).timestamp() if since else -math.inf
 
 

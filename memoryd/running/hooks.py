@@ -18,7 +18,7 @@ class HookResult:
 
     ok: bool
     why: str = ""
-    stopped: bool = False  # cut short because memoryd is stopping: to be told again
+    stopped: bool = False  # ended early because memoryd is stopping: it is called again later
 
 
 def run_hook(

@@ -1,4 +1,4 @@
-"""The kinds of runs: which function carries each out. A new kind is a line of `KINDS`."""
+"""Map each kind of run to the function that carries it out. A new kind is a line of `KINDS`."""
 
 from dataclasses import replace
 
@@ -21,7 +21,7 @@ def _decide_ledger_run(runner: Runner, run: Run) -> None:
 
 
 def _answer_proposal(runner: Runner, run: Run) -> None:
-    """Carry out what a person has answered to a proposal. One whose answer is refused still waits for another."""
+    """Carry out a person's answer to a proposal. If the answer is refused, the proposal waits for another one."""
     workspace = runner.workspace_of(run)
     step = decided = proposing.decide(runner.engine, run, runner.clock.text())
     writer = runner.writer(workspace)

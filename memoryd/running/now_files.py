@@ -1,7 +1,7 @@
-"""Tell which NOW files are to be rolled over, and what a rollover leaves of them.
+"""Find the NOW files that are due for a rollover, and the content that they keep.
 
 A file is due when its session has ended, when it is too long or too old, or when somebody asks. It is cleared only if
-the database has every byte of it: what was read last has the hash of the file as it is now.
+the database has every byte of it: the last read must have the hash of the present file.
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ from memoryd.transcripts.turn import Origin, Role, StoredTurn
 
 _NEAR = 0.9  # of a limit
 _SPEAKERS = {Role.USER: "User", Role.ASSISTANT: "Agent", Role.TOOL: "Tool"}
-# By the end of the path: a rehearsal has a copy of the workspace in another folder.
+# By the end of the path, because a dry run has a copy of the workspace in another folder.
 _READ = (
     "SELECT session_id FROM transcript WHERE agent_id = ?1 AND substr(path, -length(?2)) = ?2 AND prefix_sha256 = ?3"
     " AND session_id IS NOT NULL"
@@ -38,7 +38,7 @@ _READ = (
 
 
 class DueNowFile(NamedTuple):
-    """Hold a file that is to be rolled over."""
+    """Hold a file that is due for a rollover."""
 
     session_id: str
     header: NowHeader | None
@@ -70,7 +70,7 @@ def list_due(
 
 
 def is_near_limit(settings: Settings, clock: Clock, workspace: Path) -> bool:
-    """Return True if an open NOW file has nine tenths of the lines or the age at which another one continues it."""
+    """Return True if an open NOW file has nine tenths of the lines or the age at which a new file continues it."""
     return any(
         file.is_due(settings, clock.now(), _NEAR)
         for file in list_files(workspace)
@@ -103,7 +103,7 @@ def list_gone(settings: Settings, clock: Clock, agent_id: str) -> list[WriteFile
 
 
 def read_said(connection: Connection, session_id: str) -> tuple[SaidEntry, ...]:
-    """Return what was said in a session that its NOW file no longer holds."""
+    """Return the messages of a session that its NOW file no longer holds."""
     return tuple(
         SaidEntry(_SPEAKERS.get(turn.role, "Note"), _said_by_tool(turn) if turn.role is Role.TOOL else turn.text)
         for turn in set_aside_scheduled(turns.stored_turns(connection, session_id))
@@ -120,15 +120,15 @@ def _said_by_tool(turn: StoredTurn) -> str:
 
 
 def _rests_since(workspace: Path, file: NowSession, late: datetime) -> bool:
-    """Return True if a file was cleared before a moment: a session that was left behind ended long before that."""
+    """Return True if a file was cleared before a moment; its session, left behind, ended long before."""
     try:
         return (workspace / file.path).stat().st_mtime < late.timestamp()
-    except FileNotFoundError:  # it went since it was listed
+    except FileNotFoundError:  # it was deleted after it was listed
         return False
 
 
 def _find_read(connection: Connection, agent_id: str, file: NowSession) -> RowMapping | None:
-    """Return the session of a file whose every byte was read as it is now."""
+    """Return the session of a file if every byte of its present content was read."""
     digest = regular.compute_digest(file.data)
     session_id = query.fetch_text(connection, _READ, agent_id, f"/{file.path}", digest)
     row = turns.session_row(connection, session_id) if session_id else None

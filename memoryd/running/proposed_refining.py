@@ -25,7 +25,7 @@ WAITS = "it waits for a person's answer, and nothing is changed yet"
 WHOLE = BREAKERS | {Guard.CAP}
 KIND = ledger_runs.REFINE
 TAG = "refinement"  # of the journal's entries
-PENDING = "edits"  # the name of what is kept between two calls
+PENDING = "edits"  # the key of the changes that are kept between two calls
 
 
 @dataclass(slots=True)
@@ -36,7 +36,7 @@ class RefinementSandbox:
     changes: tuple[Change, ...] = ()
 
     def apply_to(self, live: list[Memory]) -> list[Memory]:
-        """Return the core as it would be, in the order of the file."""
+        """Return the core with these changes, in the order of the file."""
         if not self.changes:
             return live
         held = {one.id: one for one in live}
@@ -45,7 +45,7 @@ class RefinementSandbox:
         return sorted(left, key=lambda one: (one.position is None, one.position or 0, one.created_at, one.id))
 
     def judged_again(self, session: RefinementSession, planned: Preview) -> RefinementSession:
-        """Take the verdicts on its edits after all were judged once more."""
+        """Take the new verdicts after all edits were judged once more."""
         refused = refused_by(self.edits, planned.passed)
         both = zip(self.edits, planned.passed, strict=True)
         self.edits = tuple(edit for edit, passed in both if passed.changes)
@@ -55,7 +55,7 @@ class RefinementSandbox:
 
 
 def make_entry(text: str, now: str) -> Operate:
-    """Return the edit that writes about a refinement into the journal."""
+    """Return the edit that writes a report about a refinement into the journal."""
     return Operate((Add(MemoryKind.JOURNAL, text, tags=(TAG,), origin_at=now),), Caller.JOURNAL)
 
 
@@ -77,7 +77,7 @@ def refused_by(edits: Sequence[Edit], passed: Sequence[GuardCheckResult]) -> lis
 
 
 def is_refused(refusals: Iterable[Refusal]) -> bool:
-    """Return True if a guard of the whole refinement refuses a part: then nothing of it is done."""
+    """Return True if a guard refuses the refinement as a whole; then no part of it is carried out."""
     return any(one.guard in WHOLE for one in refusals)
 
 
@@ -85,7 +85,7 @@ def measure_against(done: Done, core: Sequence[Memory]) -> Done:
     """Measure a proposal against the core on which it is carried out.
 
     Args:
-        done: what was decided.
+        done: the decision.
         core: live.
     """
     gone = {
@@ -112,11 +112,11 @@ def as_passed(done: Done, planned: Preview, day: str, now: str, how: str) -> Don
     """Return the part of a proposal that the guards accept, with a report and a journal entry for the agent.
 
     Args:
-        done: what was decided, see `on`.
-        planned: what it comes to.
+        done: the decision, see `on`.
+        planned: its effect.
         day: local, YYYY-MM-DD.
         now: UTC, ISO 8601 with `Z`.
-        how: it came to be done.
+        how: the reason why it was carried out.
     """
     told = done.receipt[KIND]
     counts = tally.of_changes(planned.changes)

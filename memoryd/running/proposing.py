@@ -39,7 +39,7 @@ from memoryd.tiers.proposal import FileDiff
 
 PROPOSE = "propose"
 KINDS = tuple(runs.ANSWERS)
-ALARM = "proposals"  # of those that cannot be taken back
+ALARM = "proposals"  # for proposals that cannot be withdrawn
 FORGOTTEN = "something was forgotten meanwhile: it is decided again"
 
 
@@ -47,8 +47,8 @@ class ProposalDraft(NamedTuple):
     """Hold a proposal that is not stored yet."""
 
     data: bytes  # of its file
-    row: dict[str, str | None]  # the edits and the digests that tell equal edits and equal input, as its row has them
-    told: dict[str, Any]  # for the receipt: never a text
+    row: dict[str, str | None]  # the edits, and the digests that recognise equal edits and equal input, as in its row
+    told: dict[str, Any]  # values of the run report; never a text
 
 
 def draft_proposal(writer: Writer, run: Run, done: Done, tz: tzinfo) -> ProposalDraft | None:
@@ -133,7 +133,7 @@ def store(writer: Writer, run: Run, drafted: ProposalDraft, outcome: RunOutcome,
             old = regular.read(entry)
             if old != drafted.data:
                 durable.exchange(entry, old, drafted.data, writer.step)
-    except StateError as error:  # no fault of the run, which has been paid for: it waits until a person has mended it
+    except StateError as error:  # the run is paid for and not at fault: it waits until a person has fixed the cause
         raise AwayError(error.what, error.where, error.hint) from error
     commit(writer, run, notes, replace(outcome, state=runs.PROPOSED, row={**outcome.row, **drafted.row}))
 

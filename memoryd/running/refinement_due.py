@@ -22,7 +22,7 @@ ALARM = "core"
 def queue(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datetime, trigger: str) -> int:
     """Queue a refinement of each agent that was seen before this slot, once for the slot; return how many.
 
-    An agent that is paused, disabled or in a refinement uses up its slot with a skipped run that holds the reason.
+    If an agent is paused, disabled or in a refinement, a skipped run uses up the slot and holds the reason.
     """
     queued = 0
     for agent, name in queueing.agents_of_slot(engine, settings, refining.KIND, slot, at):

@@ -57,28 +57,28 @@ from memoryd.worker.client import ClosedError, WorkerError
 
 T = TypeVar("T")
 KIND = ledger_runs.REFINE
-AGENT = "agent"  # who calls the tools, as the options of a run name it; else a model that is asked
+AGENT = "agent"  # the caller of the tools in the options of a run; otherwise a model is asked
 DEDUP = ledger_runs.DEDUP
-READER = "reader"  # what the second reader was asked, as the run report names it
+READER = "reader"  # the key of the second reader's figures in the run report
 LONGEST_GUIDE = 20_000  # characters
-USUAL_ROOM = 24_000  # of a model that nothing is known of
+USUAL_ROOM = 24_000  # of a model whose limit is unknown
 LEAST_ROOM = 500
 STOPPED = "memoryd was stopped"
 
 
 @dataclass(frozen=True, slots=True)
 class Refiner:
-    """Hold what one refinement works with.
+    """Hold the tools and the state of one refinement.
 
     Attributes:
         runner: carries the run out.
-        source: what inputs are gathered from.
-        writer: what commits work with.
+        source: the source of the inputs.
+        writer: the tools of a commit.
         run: the run.
         reader: the second reader of new texts.
-        proposes: what it comes to is put to a person; else each change is written at once.
-        kept: what the receipt keeps beside the refinement.
-        shadow: what one that proposes has come to.
+        proposes: the result is a proposal; otherwise each change is written at once.
+        kept: values of the run report besides the refinement.
+        shadow: the result so far of a refinement that proposes.
     """
 
     runner: Runner
@@ -91,14 +91,14 @@ class Refiner:
     sandbox: RefinementSandbox = field(default_factory=RefinementSandbox)
 
     def carry_out(self, how: Callable[["Refiner"], None]) -> None:
-        """Refine, and end the run; a person who cancels it in the midst of a commit ends it as anywhere else.
+        """Refine, and end the run; a cancel by a person during a commit ends it in the usual way.
 
         Args:
             how: by asking the agent's own model, `ask_model`, or by the agent's own call.
 
         Raises:
             ModelError: the agent's own model does not answer, and nothing was changed yet.
-            StaleRunError: another claim owns the run by now, or it is cancelled and has changed nothing.
+            StaleRunError: another claim owns the run now, or it is cancelled and has changed nothing.
         """
         try:
             how(self)
@@ -133,7 +133,7 @@ class Refiner:
             self.end("declined", declined)
 
     def begin_run(self) -> RefineInputs | None:
-        """Return the inputs. If nobody wants the refinement or nothing is to be done, end the run and return None."""
+        """Return the inputs. If the agent declines or nothing is to be done, end the run and return None."""
         why = self.find_rejection()
         if why is None:
             self.end_duplicates()
@@ -145,7 +145,7 @@ class Refiner:
         return None
 
     def find_rejection(self) -> str | None:
-        """Return why the refinement must not run: a person has rejected its result for this very core; else None."""
+        """Return why the refinement must not run: a person rejected its result for the same core; else None."""
         if not self.proposes or self.run.options.get("force"):
             return None
         found = sqlite.read(self.writer.engine, runs.rejected_like, self.run.agent_id, self.run.kind, self._made_from())
@@ -155,7 +155,7 @@ class Refiner:
         """Return a digest of the input: after a rejection, the same input is not proposed again.
 
         Args:
-            seen: the ids of the input, if more may have come in since; None: all of it.
+            seen: the ids of the input, if more memories may have come since; None: all of it.
         """
         mode = mode_of(self.run, self.source.settings.refine)
         core = [one for one in self._read_live() if seen is None or one.id in seen]
@@ -236,11 +236,11 @@ class Refiner:
                 self._change(edit, {})
 
     def _change(self, operate: Operate, told: Mapping[str, Any]) -> tuple[Sequence[Change], Sequence[Refusal]]:
-        """Have the guards judge a change; write the accepted part, or keep it as a part of the proposal.
+        """Let the guards judge a change; write the accepted part, or keep it as a part of the proposal.
 
         Args:
-            operate: judged on what the changes before it come to.
-            told: the receipt tells of the refinement, until its next change.
+            operate: judged on the result of the earlier changes.
+            told: the run report shows the refinement, until its next change.
         """
         if self.proposes:
             planned = committing.preview_run(self.writer, self.run, [operate], self.sandbox.changes)
@@ -266,10 +266,10 @@ class Refiner:
         return Talk(session, self.core(), sleeping.make_judges(self.source))
 
     def converse(self, talk: Talk, steps: Steps[T], until: float = math.inf) -> T | None:
-        """Carry out the steps up to the last, and return what they come to.
+        """Carry out all steps, and return the result.
 
-        It ends between two steps if a person cancels it or its time (monotonic `until`) is over, and when the
-        model does not answer. If nothing is changed yet, a cancel or a failed model raises an error instead.
+        It ends between two steps if a person cancels it, if its time (monotonic `until`) is over, or if the model does
+        not answer. If nothing is changed yet, a cancel or a failed model raises an error instead.
         """
         answer: Any = None
         while True:
@@ -302,9 +302,9 @@ class Refiner:
         return False
 
     def _answer(self, talk: Talk, step: Ask) -> Reply | None:
-        """Get the reply of the agent's own model, and no other, or of its second reader.
+        """Get the reply of the agent's own model, and of no other, or of its second reader.
 
-        None to a question that cannot be asked: it is too long, or nobody reads.
+        Returns None if the question cannot be asked: it is too long, or there is no reader.
         """
         try:
             if step.job == VERIFY:
@@ -328,7 +328,7 @@ class Refiner:
             return None
 
     def apply(self, step: Apply) -> ChangeResult:
-        """Carry one change out, or have it refused; the receipt tells of the refinement so far."""
+        """Carry out one change, or have it refused; the run report then shows the refinement so far."""
         texts = [text for one in step.operate.operations if (text := text_of(one)) is not None]
         changes: Sequence[Change] = ()
         try:
@@ -340,18 +340,18 @@ class Refiner:
         return ChangeResult(tuple(changes), tuple(refusals), tuple(self.core()))
 
     def apply_step(self, step: Apply) -> tuple[Sequence[Change], Sequence[Refusal]]:
-        """Have a change judged and written, or kept; until then the receipt tells what is being done."""
+        """Have a change judged and written, or kept; until then the run report shows the current step."""
         doing = {"tool": step.tool, "ids": list(step.operate.seen)}
         return self._change(step.operate, {KIND: step.session.row() | {"doing": doing}})
 
     # --- the end --------------------------------------------------------------------------------------------------
 
     def describe_pending(self) -> dict[str, Any]:
-        """Return the changes proposed so far; the next tool call of the agent goes on from them."""
+        """Return the changes proposed so far; the agent's next tool call continues from them."""
         return {} if not self.proposes else {PENDING: stored_edits.dump(self.sandbox.edits)}
 
     def go_on_from(self, kept: Sequence[Any]) -> None:
-        """Go on from what was kept behind an earlier call.
+        """Continue from the changes that were kept after an earlier call.
 
         Raises:
             ValueError: it is of another version.
@@ -369,7 +369,7 @@ class Refiner:
         self.kept.update({name: value for name, value in self.receipt().items() if name in {DEDUP, READER}})
 
     def report_reading(self) -> dict[str, Any]:
-        """Return what the second reader was asked in all parts of the run, for the run report."""
+        """Return the second reader's figures from all parts of the run, for the run report."""
         return {READER: found} if (found := _add_counts(self.kept.get(READER, {}), self.reader.receipt())) else {}
 
     def restore_session(self) -> RefinementSession:
@@ -420,7 +420,7 @@ class Refiner:
         """Report the changes or their reversal to the agent, and end the run.
 
         Raises:
-            RefusedError: it cannot be taken back.
+            RefusedError: it cannot be reverted.
         """
         summary = self.summary(session)
         if self.proposes and (undo or session.ended == CANCELLED):
@@ -456,9 +456,9 @@ class Refiner:
         revise: committing.Revise | None = None,
         proposed: Done | None = None,
     ) -> None:
-        """Write what is left to write, or put it to a person with what is proposed, and end the run.
+        """Write the remaining changes, or propose them to a person, and end the run.
 
-        The row tells what was spent and, out of sight, what became of each new text.
+        The row holds the spent tokens and, hidden from people, the verdict on each new text.
         """
         spent = spend.spent_by_run(self.writer.engine, self.run.id)
         row = {"claims": redacted_json(self.source.scrubber, claims)} if claims else {}
@@ -475,7 +475,7 @@ class Refiner:
     def note(
         self, done: RefinementTally, sizes: tuple[int, int], how: str | None, summary: str | None = None
     ) -> Operate:
-        """Return the entry of the journal that tells the agent of it; sizes are tokens before and after."""
+        """Return the journal entry that reports the refinement to the agent; sizes are tokens before and after."""
         today = proposing.get_today(self.writer, self.source.settings.zone)
         return make_entry(tally.write_entry(today, done, sizes, how, summary), self.writer.now())
 
@@ -498,7 +498,7 @@ class Refiner:
     def end(
         self, state: str, why: str, receipt: dict[str, Any] | None = None, claims: Sequence[Mapping[str, Any]] = ()
     ) -> None:
-        """End a run that changed nothing, or that only ended or proposes to end duplicates."""
+        """End a run that changed nothing, or that only ends duplicates or proposes to end them."""
         done = self.tally()
         if state == "skipped" and done.duplicates:
             if self.proposes:

@@ -1,7 +1,8 @@
 """Prune memoryd's own files: old logs, rows of runs that changed nothing, old turns, databases that were put aside.
 
-Never anything of a workspace: the backups there are what an earlier file comes back from. Never a run that changed
-memory, spent tokens or used a slot of the schedule: receipts, accounts and "once a day" hang on their rows.
+It never prunes a workspace, because earlier files are restored from the backups there. It never deletes a run that
+changed memory, spent tokens or used a slot of the schedule, because reports, accounts and "once a day" depend on these
+rows.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +20,7 @@ from memoryd.files.log import Log
 def prune(
     engine: Engine, settings: Settings, clock: Clock, log: Log, drop_indexed: Callable[[str, Sequence[str]], None]
 ) -> None:
-    """Delete what is older than `retention` allows, keep everything without a limit, and compress old turns.
+    """Delete everything older than `retention` allows, keep everything without a limit, and compress old turns.
 
     `drop_indexed` takes sessions of an agent out of the search index.
     """
@@ -36,7 +37,7 @@ def prune(
     if wanted.turns is not None:
         found = sqlite.read(engine, vault.find_expired, text_of(now - wanted.turns))
         for agent_id, expired in found.items():
-            # The rows are last: where this is stopped, the next time finds the same sessions again.
+            # The rows come last: after a stop, the next call finds the same sessions again.
             drop_indexed(agent_id, expired)
             paths = map(Path, sqlite.read(engine, turns.list_paths, expired))
             gone += state_files.remove([path for path in paths if path.is_relative_to(settings.state_dir)])

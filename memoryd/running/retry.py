@@ -1,4 +1,4 @@
-"""Decide whether and when a failed run is tried again; pure."""
+"""Decide whether and when a failed run is tried again; this module is pure."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -18,7 +18,7 @@ class RetryAfter:
 
     delay: timedelta
     refund: bool
-    is_told: bool = False  # no fault, a first one that may pass, or an alarm of its own tells of it
+    is_told: bool = False  # it is no fault, it is the first one and may pass, or a separate alarm reports it
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class GiveUp:
 def decide(error: BaseException, *, attempt: int, attempts: int, jitter: float = 0.0) -> RetryAfter | GiveUp | BlockRun:
     """Decide what happens to a run that failed with `error` at its `attempt`-th try of `attempts`.
 
-    The jitter, from 0 to 1, is another for each run: what failed together does not come back together.
+    The jitter, from 0 to 1, differs for each run, so that runs that failed together are not retried together.
     """
     delay = min(FIRST_DELAY * 2 ** min(attempt - 1, 16), LONGEST_DELAY)
     if isinstance(error, AwayError) or is_disk_trouble(error):
@@ -54,7 +54,7 @@ def _about_model(failure: Failure, delay: timedelta, last: bool, jitter: float) 
         return BlockRun(asked_for or LONGEST_DELAY)
     if failure.trouble is Trouble.EXHAUSTED:
         return RetryAfter(LONGEST_DELAY, refund=True)
-    # Never sooner than the server asks for, so what spreads the runs is added.
+    # Never sooner than the server asks for, so the spread is added.
     delay = max(delay, asked_for) * (1 + JITTER_SHARE * jitter)
     if failure.trouble is Trouble.BUSY:
         return RetryAfter(delay, refund=True, is_told=failure.is_told)

@@ -1,9 +1,9 @@
 """Roll sessions over: write `RECENT.md`, each session's part of the archive, and the archive's index; clear NOW files.
 
-All are rendered from the sessions' summaries. A session gets its entry when it has ended and its last sleep is
-done, and a new one when its summary changes. Sessions that were over when memoryd first saw them do not sleep: if they
-are among the last ones, the offline backend fills the summary, and nothing goes into a daily file. It also does for a
-NOW file that cannot wait for a sleep: one that grew too long, or that somebody asked to roll over.
+All files are rendered from the sessions' summaries. A session gets its entry when it has ended and its last sleep is
+done, and a new one when its summary changes. Sessions that had ended when memoryd first saw them do not sleep. If such
+a session is among the last ones, the offline backend writes the summary, and nothing goes into a daily file. It does
+the same for a NOW file that cannot wait for a sleep, because it grew too long or because somebody asked for a rollover.
 """
 
 import contextlib
@@ -44,14 +44,14 @@ from memoryd.transcripts import now_file
 KIND = "rollover"
 _TASK = re.compile(r"(?<![\w#&/])#\d{1,9}\b")
 _MOST_TASKS = 20
-# What a person types, as the whole message.
+# The whole message of a person.
 _ASKS = re.compile(
     r"(?:please )?(?:consolidate (?:my|our|the|your) memor(?:y|ies)|reflect on (?:my |our |the )?recent work)[.!]*",
     re.IGNORECASE,
 )
 _ASKED_LATELY = timedelta(minutes=10)
-_LOOKED_AT = 50  # sessions beside those to tell: some may be empty
-_SUMMED_UP = 4  # sessions in one run, for each that is told
+_LOOKED_AT = 50  # sessions besides those with an entry: some may be empty
+_SUMMED_UP = 4  # sessions that one run may summarize, for each entry
 
 
 # --- when -------------------------------------------------------------------------------------------------------------
@@ -60,7 +60,8 @@ _SUMMED_UP = 4  # sessions in one run, for each that is told
 def consider(engine: Engine, settings: Settings, clock: Clock, agent_id: str) -> str | None:
     """Queue a rollover if an agent's files do not match its last sessions; return the run's id, else None.
 
-    The same is asked once. Where sessions are to be summed up it waits a while, since old ones are read one by one.
+    The same rollover is queued once. If sessions must be summarized, it waits a while, because old ones are read one by
+    one.
     """
     if not _may_run(settings, agent_id):
         return None
@@ -87,7 +88,7 @@ def consider(engine: Engine, settings: Settings, clock: Clock, agent_id: str) ->
 
 
 def _list_now(connection: Connection, settings: Settings, clock: Clock, agent_id: str) -> list[str]:
-    """List what there is to do about NOW files and their sessions, each by what tells it from another time."""
+    """List the due NOW files and their sessions, each with a key that differs for each time."""
     waiting = {row["id"] for row in _list_waiting(connection, settings, clock, agent_id)}
     due = [one for one in now_files.list_due(connection, settings, clock, agent_id) if one.session_id not in waiting]
     edits = [edit for one in due for edit in one.writes[:1]] + now_files.list_gone(settings, clock, agent_id)
@@ -96,22 +97,22 @@ def _list_now(connection: Connection, settings: Settings, clock: Clock, agent_id
 
 
 def _list_waiting(connection: Connection, settings: Settings, clock: Clock, agent_id: str) -> list[RowMapping]:
-    """List the sessions of NOW files that are still to sleep, which sums them up better than a rollover can."""
+    """List the sessions of NOW files that will still sleep; a sleep summarizes them better than a rollover."""
     unfiled = summaries.list_unfiled(connection, agent_id) if settings.modes.sleep == modes.AUTO else ()
     return [row for row in unfiled if not _is_asleep(settings, clock, row)]
 
 
 def consider_session(engine: Engine, settings: Settings, clock: Clock, session_id: str) -> str | None:
-    """Consider the agent of a session that is over; return the id of the run that was queued."""
+    """Check the agent of a session that has ended; return the id of the run that was queued."""
     row = sqlite.read(engine, turns.session_row, session_id)
     is_over = row is not None and row["state"] == "ended"
     return consider(engine, settings, clock, row["agent_id"]) if row is not None and is_over else None
 
 
 def consider_asked(engine: Engine, settings: Settings, clock: Clock, session_id: str) -> str | None:
-    """Queue a rollover if the last thing that a person typed in a session asks for one; return the run's id.
+    """Queue a rollover if the last text that a person typed in a session asks for one; return the run's id.
 
-    It is asked once, and not by what was typed before memoryd came to read it.
+    Each text counts once, and not if it was typed before memoryd began to read it.
     """
     if "owner" not in settings.access.consolidate:
         return None
@@ -136,7 +137,7 @@ def consider_asked(engine: Engine, settings: Settings, clock: Clock, session_id:
 
 
 def consider_all(engine: Engine, settings: Settings, clock: Clock) -> int:
-    """Consider each agent; return how many runs were queued."""
+    """Check each agent; return how many runs were queued."""
     return sum(consider(engine, settings, clock, agent.id) is not None for agent in settings.agents)
 
 
@@ -166,7 +167,7 @@ def _may_run(settings: Settings, agent_id: str) -> bool:
 
 
 def _take_last(settings: Settings, clock: Clock, rows: Iterable[RowMapping]) -> list[RowMapping]:
-    """Return the sessions that may be among the last: with a summary that says something, or still to be summed up."""
+    """Return the sessions that may be among the last: with a summary that has content, or still without a summary."""
     found: list[RowMapping] = []
     for row in rows:
         if len(found) < settings.sessions.recent_sessions and (
@@ -182,13 +183,13 @@ def _says_something(summary: SessionSummary) -> bool:
 
 
 def _is_asleep(settings: Settings, clock: Clock, row: RowMapping) -> bool:
-    """Return True if no sleep of the session is to come."""
+    """Return True if no sleep of the session will follow."""
     is_history = sleeping.is_history(row, settings.sessions.idle_end, clock.now())
     return row["slept_upto"] >= row["last_seq"] or (is_history and settings.ingest.history == "index")
 
 
 def _is_left(settings: Settings, clock: Clock, row: RowMapping) -> bool:
-    """Return True if a session without a summary was over when it was first seen, and no sleep is to sum it up."""
+    """Return True if a session without a summary had ended when it was first seen, and no sleep will summarize it."""
     is_history = sleeping.is_history(row, settings.sessions.idle_end, clock.now())
     return is_history and settings.modes.sleep != modes.OFF and _is_asleep(settings, clock, row)
 
@@ -215,13 +216,13 @@ def carry_out(runner: Runner, run: Run) -> None:
 
 
 class _LastSessions(NamedTuple):
-    """Hold what a run reports."""
+    """Hold the values that a run reports."""
 
     last: Sequence[PastSession]
-    changed: Sequence[PastSession]  # others whose part in the archive is outdated
+    changed: Sequence[PastSession]  # other sessions whose part in the archive is outdated
     built: Sequence[KeepSummary]
     told: Sequence[NoteTold]
-    unchanged: Collection[str]  # names of sessions whose summary the files hold already
+    unchanged: Collection[str]  # names of sessions whose summary is already in the files
     private: Collection[str]  # archive files that may not be read
     files: Sequence[WriteFile]  # of NOW
 
@@ -272,7 +273,7 @@ class _Summaries:
         self.built: dict[str, KeepSummary] = {}
 
     def take(self, row: RowMapping, *, is_needed: bool) -> tuple[PastSession, NoteTold]:
-        """Return a session with its summary, and a note of the run that wrote the summary."""
+        """Return a session with its summary, and a note about the run that wrote the summary."""
         text, by = row["summary"], row["summed_up_by"]
         is_behind = row["id"] in self._due and row["slept_upto"] < row["last_seq"]
         if (is_behind or (text is None and is_needed)) and row["turns"]:
@@ -313,7 +314,7 @@ def _gather(runner: Runner, run: Run, workspace: Path) -> _LastSessions:
 
 
 def _list_cleared(due: Mapping[str, DueNowFile], kept: Collection[str]) -> list[WriteFile]:
-    """List the writes of NOW files, but for sessions whose archive file is private: they would have no other place."""
+    """List the writes of NOW files, except for sessions whose archive file is private: they have no other place."""
     return [edit for one in due.values() if one.session_id not in kept for edit in one.writes]
 
 
@@ -346,14 +347,14 @@ def _name_theme(tags: Sequence[str], folder: str | None) -> str:
 
 
 def _sum_up(runner: Runner, run: Run, workspace: Path, row: RowMapping) -> KeepSummary:
-    """Return the summary of a session that has not slept, by the offline backend; empty if it comes to nothing."""
+    """Return the summary of a session that has not slept, by the offline backend; empty if it has no content."""
     source = runner.source(workspace)
     said = sqlite.read(runner.engine, turns.stored_turns, row["id"])
     offline = replace(runner.settings, llm=replace(runner.settings.llm, provider=OFFLINE))
 
     def answer(ask: Ask) -> Reply:
         if ask.job != sleep.CONSUMER:
-            return Reply("", "stop", OFFLINE)  # what it only quotes needs no reader
+            return Reply("", "stop", OFFLINE)  # it only quotes, and needs no second reader
         asked = RunQuestion(run, ask, offline, runner.worker, keep_whole, runner.step)
         return runner.answerer.answer(asked)
 

@@ -1,7 +1,7 @@
-"""The runner: takes due runs from the job table, has them carried out, commits, and decides about failures.
+"""Run due runs: take them from the job table, have them carried out, commit, and handle failures.
 
-It knows no kind of run by heart: a table (`kinds.KINDS`) names the function that carries each out. A run's row tells
-everything: state, why, error (never content) and the receipt.
+The runner knows no single kind of run: a table (`kinds.KINDS`) names the function for each kind. A run's row tells
+everything: state, why, error (never content) and the run report (`receipt`).
 """
 
 import threading
@@ -52,11 +52,11 @@ from memoryd.worker.client import ClosedError, Worker
 
 SETTLE_AGAIN_SECONDS = 30.0
 UNTOLD_MAX = 20
-PROTECTED = "constitutional"  # the alarm of an edit that took a protected memory away …
-EMPTIED = "emptied"  # … and of one that took most of the core away
-_WORDED = (AppendDaily, AddMemories, EditFacts, KeepSummary)  # edits with lines that are put together
+PROTECTED = "constitutional"  # the alarm of an edit that removed a protected memory …
+EMPTIED = "emptied"  # … and of one that removed most of the core
+_WORDED = (AppendDaily, AddMemories, EditFacts, KeepSummary)  # edits with lines of text
 REFUSALS = (RefusedError, NotFoundError, OperationError)
-REDECIDED_MAX = 5  # times that a reply is decided about anew because the core moved; then the run is tried again
+REDECIDED_MAX = 5  # decisions on one reply while the core changes; then the run is retried
 
 
 class StoppingError(MemorydError):
@@ -69,12 +69,12 @@ class CancelledError(MemorydError):
 
 @dataclass(frozen=True, slots=True)
 class RunKind:
-    """One kind of run.
+    """Describe one kind of run.
 
     Attributes:
         carry_out: does all of the run, up to its end.
-        declines: a refusal answers whoever asked for the run; of any other kind it is a failure.
-        tells: `hooks.on_summary` gets what it writes into daily files.
+        declines: a refusal is an answer to the person or tool that asked for the run; for other kinds it is a failure.
+        tells: `hooks.on_summary` gets the text that it writes into daily files.
     """
 
     carry_out: Callable[["Runner", Run], None]
@@ -98,15 +98,15 @@ class Runner:
     kinds: Mapping[str, RunKind]
     new_id: Callable[[], str]
     step: Callable[[str], None] = lambda _name: None
-    renamed: Callable[[], None] = lambda: None  # told that ids were changed which somebody may remember
-    erase_index: Callable[[str | None], None] = lambda _agent_id: None  # of one agent or all: what texts left in it
-    renew_copies: Callable[[], None] = lambda: None  # text was taken out: no copy of the database keeps it
+    renamed: Callable[[], None] = lambda: None  # called when ids change that somebody may remember
+    erase_index: Callable[[str | None], None] = lambda _agent_id: None  # of one agent or of all
+    renew_copies: Callable[[], None] = lambda: None  # called after text was removed, so that no copy keeps it
     active: dict[str, Run] = field(default_factory=dict)
     settle_lock: threading.Lock = field(default_factory=threading.Lock)
     claim_lock: threading.Lock = field(default_factory=threading.Lock)
-    unsettled: dict[str, float] = field(default_factory=dict)  # agent → when, monotonic, its files are tried again
+    unsettled: dict[str, float] = field(default_factory=dict)  # agent → the time, monotonic, of the next try
     stopping: bool = False
-    proposes: bool = True  # a rehearsal shows what would be written as it is
+    proposes: bool = True  # a dry run shows what would be written directly
     # Opens a `sandbox.Sandbox` for a self-test; None in a sandbox.
     opened: Callable[[Settings], AbstractContextManager[Any]] | None = None
 
@@ -231,9 +231,9 @@ class Runner:
                 self.end(run, "cancelled", why="cancelled by hand")
         except Exception as error:  # noqa: BLE001 - whatever a run raises is recorded on its row, and the daemon lives
             if self.stopping or isinstance(error, ClosedError):
-                runs.interrupt(self.engine, run, self.clock.text())  # the stop took its worker away
+                runs.interrupt(self.engine, run, self.clock.text())  # the stop ended its worker
             elif isinstance(error, REFUSALS) and self.kinds[run.kind].declines:
-                # An answer to who asked; of any other job it is a failure.
+                # It is an answer to the person who asked; for any other job it is a failure.
                 self.end(run, "declined", why=str(error).removeprefix(f"{run.id}: "))
             else:
                 self._fail_run(run, error)
@@ -249,7 +249,7 @@ class Runner:
     def source(
         self, workspace: Path, known: Callable[[str], ReaderAnswer | None] = lambda _key: None, *, is_up: bool = False
     ) -> sleeping.GatherContext:
-        """Return what the inputs of a job are gathered from."""
+        """Return the source of the inputs of a job."""
         return sleeping.GatherContext(
             self.engine, self.settings, self.worker, self.scrubber, self.clock, workspace, is_up, known
         )
@@ -261,7 +261,7 @@ class Runner:
         return modes.mode_of(self.engine, self.settings, run.agent_id, run.kind) == proposing.PROPOSE
 
     def _find_unanswered(self, run: Run) -> NothingToDo | None:
-        """Return `NothingToDo` if an earlier proposal of the same job still waits for an answer, else None."""
+        """Return `NothingToDo` if an earlier proposal of the same job is still open, else None."""
         if run.session_id is not None or not self.is_proposing(run):
             return None
         waiting = sqlite.read(self.engine, runs.proposal_of, run.agent_id, run.kind)
@@ -269,7 +269,7 @@ class Runner:
         return None if waiting is None else NothingToDo(why, receipt={"waits_for": waiting})
 
     def unless_stopping(self) -> None:
-        """Raise where the process is stopping."""
+        """Raise if the process is stopping."""
         if self.stopping:
             raise StoppingError("memoryd is stopping")
 
@@ -299,16 +299,16 @@ class Runner:
         phases: Mapping[str, float] | None = None,
         foreseen: plan.Preview | None = None,
     ) -> None:
-        """Write what a run has decided, or propose it, and end the run.
+        """Write the decision of a run, or propose it, and end the run.
 
         Args:
             run: the run.
             step: its decision.
-            writer: what the commit works with.
-            decided: the decision of a ledger run, which may depend on what is there at the commit.
+            writer: the tools of the commit.
+            decided: the decision of a ledger run, which may depend on the state at the commit.
             reply: the answer that the decision was made from.
-            phases: of the run, with when each began.
-            foreseen: what the decision must still come to.
+            phases: of the run, with the time when each began.
+            foreseen: the expected effect of the decision.
 
         Raises:
             SecretError: a secret is in what would be written.
@@ -337,7 +337,7 @@ class Runner:
             self._tell(run.id, run.agent_id, run.session_id, "\n".join(block.body for block in blocks))
 
     def _redact_edits(self, run: Run, step: Done | NothingToDo) -> Done | NothingToDo:
-        """Return a step without the secrets that show only where its lines stand together: "The password is", "X"."""
+        """Return a step without the secrets that show only when its lines are joined: "The password is", "X"."""
         edits = tuple(self.scrubber.redact_value(one) if isinstance(one, _WORDED) else one for one in step.edits)
         if edits == step.edits:
             return step
@@ -347,7 +347,7 @@ class Runner:
     def _outcome(
         self, run: Run, step: Done | NothingToDo, reply: Reply | None, phases: Mapping[str, float], *, tells: bool
     ) -> committing.RunOutcome:
-        """Return how the run ends, with what it has spent; `tells` if a hook is to get its summary."""
+        """Return how the run ends, with its spent tokens; `tells` if a hook is to get its summary."""
         receipt = {**step.receipt} | ({"on_summary": "pending"} if tells else {})
         spent = spend.spent_by_run(self.engine, run.id)
         tokens_in, tokens_out, instead = spent.tokens_in, spent.tokens_out, None
@@ -379,7 +379,7 @@ class Runner:
         if run.session_id is None and not run.options.get("force"):
             made_from = drafted.row["input_hash"] or ""
             rejected = sqlite.read(self.engine, runs.rejected_like, run.agent_id, run.kind, made_from)
-            if rejected is not None:  # what came of the same input, and nobody has asked for it again
+            if rejected is not None:  # the result of the same input, and nobody has asked for it again
                 self.end(run, "skipped", why=rejection.describe_rejection(rejected))
                 return True
         receipt = {**outcome.receipt, "proposal": drafted.told}
@@ -407,7 +407,7 @@ class Runner:
         try:
             for row in sqlite.read(self.engine, query.fetch_rows, f"{restore.MARKS} WHERE w.run_id = ?", run.id):
                 self.journal.append(restore.entry_of(tuple(row)))
-        except OSError as error:  # the run is done all the same; the next start writes what is missing
+        except OSError as error:  # the run is done anyway; the next start writes the missing entries
             self.log.warning("watermark not in the journal", run=run.id, agent=run.agent_id, why=describe(error))
 
     # --- the hook ---------------------------------------------------------------------------------------------------
@@ -434,7 +434,7 @@ class Runner:
             is_stopping=lambda: self.stopping,
         )
         if result.stopped:
-            return  # it stays pending, and is told at the next start
+            return  # it stays pending, and is called at the next start
         runs.note_on_receipt(self.engine, run_id, "on_summary", "ok" if result.ok else f"failed: {result.why}")
         if not result.ok:
             self.log.warning("hook failed", hook="on_summary", run=run_id, agent=agent_id, why=result.why)
@@ -450,10 +450,10 @@ class Runner:
         error: str | None = None,
         receipt: Mapping[str, Any] | None = None,
     ) -> bool:
-        """End a run that writes nothing more, with what it has spent; False where another claim owns it."""
+        """End a run that writes nothing more, with its spent tokens; return False if another claim owns it."""
         values: dict[str, Any] = {"why": why, "error": error} | spend.spent_by_run(self.engine, run.id)._asdict()
         with sqlite.begin_write(self.engine) as connection:
-            # What a run did before it failed stays told.
+            # The report of a failed run keeps its earlier values.
             values["receipt"] = dict(receipt) if receipt is not None else runs.read_receipt(connection, run.id)
             ended = runs.finish(connection, run, state=state, now=self.clock.text(), values=values)
         if ended:
@@ -467,14 +467,14 @@ class Runner:
     def _fail_run(self, run: Run, error: Exception) -> None:
         text = describe(error)
         self.log.error("run failed", run=run.id, kind=run.kind, agent=run.agent_id, attempt=run.attempt, error=text)
-        jitter = zlib.crc32(f"{run.id} {run.attempt}".encode()) / 2**32  # another one for each run and attempt
+        jitter = zlib.crc32(f"{run.id} {run.attempt}".encode()) / 2**32  # different for each run and attempt
         verdict = retry.decide(error, attempt=run.attempt, attempts=self.settings.jobs.attempts, jitter=jitter)
         with sqlite.begin_read(self.engine) as connection:
             has_intent = runs.has_intent(connection, run.id)
             has_to_end = runs.has_to_end(connection, run.id)
         if has_to_end and isinstance(verdict, retry.GiveUp):
             verdict = retry.RetryAfter(retry.LONGEST_DELAY, refund=True)
-        if has_intent:  # files may have changed: it is completed, not begun again
+        if has_intent:  # files may have changed: the run is completed, not restarted
             self.unsettled[run.agent_id] = self.clock.monotonic() + SETTLE_AGAIN_SECONDS
             verdict = retry.RetryAfter(retry.FIRST_DELAY, refund=True)
         if isinstance(verdict, retry.RetryAfter):
@@ -488,7 +488,7 @@ class Runner:
             if blocked and kind == "secret":
                 self.set_alarm("secret", f"{run.kind} run {run.id} {describe(error)}", run.agent_id, run.subject)
         elif self.end(run, "dead", error=text):
-            self.clear_alarms_of(run)  # it waits for nothing any more
+            self.clear_alarms_of(run)  # it no longer waits for anything
             self._alarm_dead(run)
 
     def _alarm_dead(self, run: Run) -> None:
@@ -501,7 +501,7 @@ class Runner:
             self.log.error("alarm", kind=kind, agent=agent_id, subject=subject, text=text)
 
     def clear_alarms_of(self, run: Run) -> None:
-        """Clear the alarms of a run that has come to its end."""
+        """Clear the alarms of a run that has ended."""
         for kind in ("dead", "waiting", "blocked", "secret"):
             self.set_alarm(kind, None, run.agent_id, run.subject)
 
@@ -521,7 +521,7 @@ class Runner:
         return agent.workspace
 
     def writer(self, workspace: Path) -> Writer:
-        """Return what commits and imports in a workspace work with."""
+        """Return the tools for commits and imports in a workspace."""
         guards = self.settings.guards
         return Writer(
             self.engine,
@@ -561,13 +561,13 @@ def _texts(edits: Sequence[Edit], receipt: dict[str, Any], why: str | None) -> l
 
 
 def block_bodies(workspace: Path, files: Sequence[dict[str, Any]]) -> list[str | None]:
-    """Read the bodies of a run's daily blocks back, each; None for one that is not there any more."""
+    """Read the bodies of a run's daily blocks; None for a block that is gone."""
     blocks = daily_blocks(workspace, files)
     return [None if block is None else block.strip("\n").partition("\n\n")[2] for block in blocks]
 
 
 def daily_blocks(workspace: Path, files: Sequence[dict[str, Any]]) -> list[str | None]:
-    """Read a run's daily blocks back by the files of its run report, each; None for one that is not there any more."""
+    """Read a run's daily blocks from the files in its run report; None for a block that is gone."""
     blocks = []
     for item in files:
         if "appended" in item:

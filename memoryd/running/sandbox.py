@@ -38,14 +38,14 @@ Opener = Callable[[Settings], AbstractContextManager[Sandbox]]
 
 
 def settings_of(settings: Settings, agent: Agent, place: TrialFolders) -> Settings:
-    """Return the settings of a sandbox in `place`: it has this one agent, reads no transcripts and calls no hooks."""
+    """Return the settings of a sandbox in `place`: only this agent, no transcripts and no hooks."""
     agents = (replace(agent, workspace=place.workspace, transcripts=()),)
     fleet = replace(settings.fleet, is_trial=True)
     return replace(settings, state_dir=place.state, agents=agents, hooks=HooksSettings(), fleet=fleet)
 
 
 def carry_out(runner: Runner, run_id: str) -> dict[str, Any]:
-    """Carry out a queued run of a sandbox; return its row of `job_run`, whatever its end."""
+    """Carry out a queued run of a sandbox; return its row of `job_run`, with any result."""
     runner.run_next(only=run_id)
     (row,) = sqlite.read(runner.engine, query.fetch_mappings, "SELECT * FROM job_run WHERE id = ?", run_id)
     return dict(row)
@@ -60,7 +60,7 @@ def reserve(engine: Engine, settings: Settings, clock: Clock, agent_id: str, run
 
 
 def settle(engine: Engine, reserved: int, sandbox: Engine) -> None:
-    """Replace a reservation by what was spent in the sandbox."""
+    """Replace a reservation by the tokens that the sandbox spent."""
     sql = "SELECT coalesce(sum(coalesce(tokens_in, reserved)), 0), coalesce(sum(tokens_out), 0) FROM spend"
     (spent,) = sqlite.read(sandbox, query.fetch_rows, sql)
     sqlite.write(engine, spend.settle, reserved, spend.SpentTokens(*spent), "usage")

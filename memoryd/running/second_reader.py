@@ -1,9 +1,9 @@
 """Ask the second reader of a run: choose the model, test it, and reuse its earlier answers.
 
 Before the first question, a model is tested on the calibration set: once for each server, model and version of prompt
-and set. An unfit one is tested again after a day. Where there is no fit reader, a question is answered as unread at
+and set. An unfit model is tested again after a day. If there is no fit reader, a question is returned as unread at
 once, so that only quotations are kept. Answers are stored by the hash of question and reader, so that no run pays for
-the same question again.
+the same question twice.
 """
 
 import json
@@ -39,7 +39,7 @@ def _calibration() -> str:
 
 @cache
 def compute_version() -> str:
-    """Return the version of the prompt, of the way batches are put together, and of the calibration set, a digest."""
+    """Return the version of the prompt, of the way batches are built, and of the calibration set, as a digest."""
     return sha256(f"{reader.BATCHES}\n{read_instructions(reader.JOB)}\n{_calibration()}".encode()).hexdigest()
 
 
@@ -50,7 +50,7 @@ def describe_fitness(fitness: Fitness) -> str:
 
 
 def keep_whole(replies: Sequence[Reply]) -> Reply:
-    """Return the reply to a question that is never divided, however incomplete: its job reads what it can."""
+    """Return the reply to a question that is never divided, even if it is incomplete: its job reads the usable part."""
     return replies[0]
 
 
@@ -184,7 +184,7 @@ def _make_unread_reply() -> Reply:
 
 
 def _make_key(key: str, endpoint: Endpoint) -> str:
-    """Return the key under which an answer is stored: that of the question, the reader and the version."""
+    """Return the key under which an answer is stored: the question, the reader and the version."""
     return sha256(f"{key}\n{endpoint.base_url}\n{endpoint.model}\n{compute_version()}".encode()).hexdigest()
 
 

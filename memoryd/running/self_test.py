@@ -29,9 +29,9 @@ from memoryd.running.runner import Runner
 from memoryd.running.sandbox import Opener, Sandbox
 
 KIND = "canary"
-TOKENS = 30_000  # reserved for one: a session of two messages asked about twice, with room for a model that thinks
-MOST_GROUNDED = 3  # in a row that the models' budget leaves nothing for
-QUESTION = "when was the northern warehouse bought"  # what a later session would look for
+TOKENS = 30_000  # reserved for one test: a session of two messages in two questions, with room for a model that reasons
+MOST_GROUNDED = 3  # skipped tests in a row for lack of budget; then an alarm reports it
+QUESTION = "when was the northern warehouse bought"  # a question of a later session
 _DAYS = 2  # it may be said before midnight and dreamt of after it
 
 
@@ -86,7 +86,7 @@ def queue(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datet
         if model is None or model in asked:
             continue
         asked.add(model)
-        name = f"{KIND}:{model}:{slot}"  # in a fleet agents come one by one, each at its own time
+        name = f"{KIND}:{model}:{slot}"  # in a fleet agents start one by one, each at its own time
         more = {"slot": name, "scheduled_for": clock.text(ahead=timedelta(seconds=1))}
         queued += sqlite.write(engine, queueing.queue, clock, KIND, agent.id, trigger=trigger, **more) is not None
     return queued
@@ -124,7 +124,7 @@ def is_grounded(connection: Connection, model: str) -> bool:
 
 
 def carry_out(runner: Runner, run: Run) -> None:
-    """Carry out a self-test; a failed one is not tried again, the next night tells whether that was chance."""
+    """Carry out a self-test; a failed one is not repeated, because the next night shows whether it was chance."""
     if runner.opened is None:
         runner.end(run, "skipped", why="this is for trying things out itself")
         return
@@ -137,7 +137,7 @@ def carry_out(runner: Runner, run: Run) -> None:
             text = f"{MOST_GROUNDED} in a row could not be made: {error.what}; {error.hint}"
             runner.set_alarm(KIND, text, "", model)
     except SelfTestFailedError as error:
-        runner.go_on(run)  # a stop takes the way from under it
+        runner.go_on(run)  # a stop would remove its files
         runner.end(run, "failed", error=str(error), receipt={KIND: {"model": model, "fell": error.stage}})
         text = f"a made-up fact did not come through the {error.stage}: {error.what}; job show {run.id}"
         runner.set_alarm(KIND, text, "", model)
@@ -147,7 +147,7 @@ def carry_out(runner: Runner, run: Run) -> None:
 
 
 def _test_stages(runner: Runner, run: Run, opened: Opener) -> dict[str, Any]:
-    """Send a fact through all stages; return what the receipt says.
+    """Send a fact through all stages; return the values of the run report.
 
     `opened` opens an installation of other settings in this process.
 

@@ -1,8 +1,8 @@
 """Decide when a session sleeps, and gather the input of its sleep.
 
-A session is considered after every change of it: its agent compacted before we slept, its context reached the
-threshold, or it ended. What is decided is a queued row of the job table, keyed by session and watermark, so that the
-same turns are never asked about twice, however often the question comes up.
+A session is checked after each of these changes: its agent is about to compact, its context reached the threshold, or
+it ended. The decision is a queued row of the job table, keyed by session and watermark. So no question about the same
+turns is asked twice, however often the session is checked.
 """
 
 import json
@@ -54,7 +54,7 @@ _END = "UPDATE session SET state = 'ended', ended_at = last_turn_at WHERE id = ?
 
 @dataclass(frozen=True, slots=True)
 class GatherContext:
-    """Hold what inputs are gathered from."""
+    """Hold the sources of a job's inputs."""
 
     engine: Engine
     settings: Settings
@@ -65,15 +65,15 @@ class GatherContext:
     model_is_up: bool = False  # a model answers for the agent, as far as is known
     known: Callable[[str], ReaderAnswer | None] = lambda _key: (
         None
-    )  # what a second reader has answered, by a question's key
+    )  # earlier answers of a second reader, by a question's key
 
 
 @dataclass(frozen=True, slots=True)
 class SleepDecision:
-    """Hold the outcome of considering a session."""
+    """Hold the outcome of checking a session."""
 
     run_id: str | None = None  # of the run that was queued
-    again_at: str | None = None  # when the same question may have another answer with nothing new
+    again_at: str | None = None  # the time when another check may have another result
 
 
 def window_of(settings: Settings, agent_id: str) -> int | None:
@@ -95,7 +95,7 @@ def fill_tokens(engine: Engine, worker: Worker, session_id: str, *, after: int) 
 
 
 def needs_counting(row: RowMapping) -> bool:
-    """Return True if a session's context usage needs the tokenizer: it is live and its agent writes no usage."""
+    """Return True if a session's context usage needs the tokenizer: it is live and its agent records no usage."""
     state = live.Gauge(**json.loads(row["gauge"]))
     return row["state"] == "active" and not state.context and row["counted_seq"] < row["last_seq"]
 
@@ -109,7 +109,7 @@ def session_needs_counting(engine: Engine, session_id: str) -> bool:
 def count_or_estimate(engine: Engine, worker: Worker, log: Log, session_id: str) -> None:
     """Count the tokens of a session's context; without the tokenizer, estimate them.
 
-    The gauge says that it is one.
+    The gauge is then marked as an estimate.
     """
     try:
         count_live(engine, worker, session_id)
@@ -138,13 +138,13 @@ def count_live(engine: Engine, worker: Worker, session_id: str) -> None:
 def is_history(row: RowMapping, idle_end: timedelta, now: datetime) -> bool:
     """Return True if a session had ended when memoryd first saw it, and has no new turn.
 
-    One first seen by a clock that was ahead is not: when that was is not known.
+    A session that was first seen by a clock that was ahead is not history, because that time is unknown.
     """
     return moment_of(row["seen_at"]) <= now and moment_of(row["last_turn_at"]) <= moment_of(row["seen_at"]) - idle_end
 
 
 def is_left_alone(connection: Connection, settings: Settings, clock: Clock, row: RowMapping) -> bool:
-    """Return True if a session is history that becomes memory only when somebody asks, or in the import under way."""
+    """Return True if a session is history that becomes memory only on request, or in the running import."""
     return is_history(row, settings.sessions.idle_end, clock.now()) and (
         settings.ingest.history == "index"
         or runs.open_by_key(connection, queueing.history_key(row["agent_id"])) is not None
@@ -152,10 +152,10 @@ def is_left_alone(connection: Connection, settings: Settings, clock: Clock, row:
 
 
 def end_idle(engine: Engine, settings: Settings, clock: Clock) -> list[str]:
-    """End active sessions whose last turn is older than `sessions.idle_end`; returns their ids.
+    """End active sessions whose last turn is older than `sessions.idle_end`; return their ids.
 
-    A last turn that lies in the future was timed by a wrong clock and proves nothing: then it is our own clock that
-    counts, at the last change of the session's transcripts.
+    If the time of a last turn is in the future, it comes from a wrong clock. Then the time counts at which the
+    session's transcripts last changed, by our own clock.
     """
     now = clock.now()
     limit = text_of(now - settings.sessions.idle_end)
@@ -178,7 +178,7 @@ def consider(engine: Engine, settings: Settings, clock: Clock, session_id: str) 
             return SleepDecision()
         mark = turns.read_watermark(connection, session_id, CONSUMER)
         if runs.open_by_key(connection, queueing.key_of(CONSUMER, session_id, mark)) is not None:
-            return SleepDecision()  # the session is looked at again when that run has ended
+            return SleepDecision()  # the session is checked again when that run has ended
         plan = _plan(connection, settings, clock, row, mark)
     if isinstance(plan, SleepDecision):
         return plan
@@ -190,7 +190,7 @@ def consider(engine: Engine, settings: Settings, clock: Clock, session_id: str) 
 def before_compaction(engine: Engine, settings: Settings, clock: Clock, session_id: str) -> str | None:
     """Queue a sleep before the agent compacts; return the run's id, or None if there is nothing to do.
 
-    Neither the gauge nor the cooldown is asked: what has not slept by now is gone from the agent's context in a moment.
+    Usage and cooldown do not matter, because turns that have not slept yet leave the agent's context in a moment.
     """
     with sqlite.begin_read(engine) as connection:
         row = turns.session_row(connection, session_id)
@@ -245,7 +245,7 @@ def _sleepiness(
 ) -> Reason:
     fill = fill_of(row, window_of(settings, row["agent_id"]))
     if fill.ratio < settings.sleep.threshold * 0.999:
-        # The common case, decided without asking how much came since the last sleep.
+        # The common case, decided without counting the turns since the last sleep.
         return Reason.BELOW
     gauge = live.Gauge(**json.loads(row["gauge"]))
     situation = Situation(
@@ -287,8 +287,8 @@ def list_unfinished(engine: Engine, settings: Settings, clock: Clock) -> set[str
 def flush_live(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datetime, trigger: str) -> int:
     """Queue a sleep for each live session of each agent, once for this slot; return how many.
 
-    The slot is used up by a skipped run that says how many were queued. An agent first seen after the slot
-    had no part in it. What is queued is queued again after a crash between the two; its key makes that harmless.
+    A skipped run uses up the slot and says how many were queued. An agent first seen after the slot is left out. After
+    a crash between the two steps, the sleeps are queued again; their keys make that harmless.
     """
     if settings.modes.sleep == "off":
         return 0
@@ -319,23 +319,24 @@ def gather(source: GatherContext, run: Run) -> SleepInputs | NothingToDo:
         mark = turns.read_watermark(connection, session_id, CONSUMER)
         upto = int(run.options.get("upto") or row["last_seq"])
         since = turns.last_compaction(connection, session_id, upto=upto)
-        # What the agent still holds begins at its last compaction; a recovery covers what it held before that.
+        # The agent's present context begins at its last compaction; a recovery covers the turns before it.
         before = turns.last_compaction(connection, session_id, upto=since - 1) if since == upto else since
     if run.options.get("upto") is None:
-        # Settled before the model is asked: an attempt that is repeated asks the same and may use the kept answer.
+        # Fixed before the model is asked, so that a repeated attempt asks the same question and may use the stored
+        # answer.
         runs.pin(source.engine, run, {"upto": upto})
     fill_tokens(source.engine, source.worker, session_id, after=min(mark, before))
     with sqlite.begin_read(source.engine) as connection:
         covered = turns.stored_turns(connection, session_id, after=mark, upto=upto)
         earlier = turns.stored_turns(connection, session_id, upto=mark)
         held = turns.stored_turns(connection, session_id, after=before, upto=upto, main_only=True)
-        # Without a sleep it is a rollover's, of these very turns: nothing of it is in a daily file yet.
+        # Without a sleep, it is a rollover's summary of the same turns: nothing of it is in a daily file yet.
         summary = turns.running_summary(connection, session_id) if mark else None
         unscanned = turns.count_unscanned(connection, session_id, after=mark, upto=upto)
     timed = check_times(set_aside_scheduled(covered, earlier), row)
     inputs = make_inputs(source, run, row, timed, files_of_people(source, timed))
     if upto < row["last_seq"]:
-        inputs = replace(inputs, branch=None)  # it is that of the session's end
+        inputs = replace(inputs, branch=None)  # it is the branch at the session's end
     live, past = check_times(held, row), check_times(set_aside_scheduled(earlier), row)
     return replace(inputs, live=live, previous_summary=summary, earlier=past, unscanned=unscanned)
 
@@ -394,9 +395,9 @@ def _dailies(source: GatherContext, covered: Sequence[StoredTurn]) -> str:
 
 
 def check_times(found: Sequence[StoredTurn], row: RowMapping) -> tuple[StoredTurn, ...]:
-    """Return the turns of a session without the times that no zone can show.
+    """Return the turns of a session without times that no zone can show.
 
-    Old versions of Codex wrote no time beside what was said: it was said after the session began, not when it is read.
+    Old versions of Codex wrote no time beside a message: it was said after the session began, not when it is read.
     """
     begin = row["started_at"] if row["format"] == Codex.name else None
     return tuple(turn if evidence.parse_moment(turn.at) else turn._replace(at=begin) for turn in found)

@@ -1,4 +1,4 @@
-"""Secrets that a request carries: authorization headers, cookies, `-u user:password`, the user part of a URL."""
+"""Find secrets that a request carries: authorization headers, cookies, `-u user:password`, the user part of a URL."""
 
 import re
 from collections.abc import Iterator
@@ -153,7 +153,7 @@ def _line(place: KeywordPlace) -> int:
 
 
 def is_userinfo_secret(user: bytes, password: bytes) -> bool:
-    """Return whether what stands behind a user's name and a colon is a password of somebody's."""
+    """Return True if the text after a user's name and a colon is a password."""
     low = password.lower()
     if low in _WELL_KNOWN or is_stand_in(password) or low == user.lower() or len(password) < 4:
         return False

@@ -1,4 +1,4 @@
-"""Secrets that only the head of their column gives away: in CSV, in Markdown's tables, in SQL's INSERT.
+"""Find secrets that only the heading of their column shows: in CSV, in Markdown's tables, in SQL's INSERT.
 
 A head is read with all rows below it, down to a line of another shape or to the next head: so each row belongs to one
 head, and the work is linear however many heads there are.
@@ -82,7 +82,7 @@ def _cells(line: bytes, mark: bytes) -> list[bytes]:
 
 
 def _bounds(line: bytes, mark: bytes) -> Iterator[tuple[int, int]]:
-    """Yield where the cells of a line lie, without the marks between them; the last one ends with the line."""
+    """Yield the places of the cells of a line, without the marks between them; the last one ends with the line."""
     at = 0
     while at <= len(line):
         quoted = None if mark == b"|" else _QUOTED.match(line, at)

@@ -1,4 +1,4 @@
-"""Passwords that are given to a program: on a command line, in SQL, in the lines of a file that a client reads.
+"""Find passwords that are given to a program: on a command line, in SQL, in the lines of a client's file.
 
 Each rule begins at the name of the program and looks at the rest of its command alone: to the end of the line (a
 backslash before it goes on), to where the same name stands again, and never far.
@@ -34,7 +34,7 @@ _USERS_FROM_ECHO = re.compile(
 
 
 class _Rule(NamedTuple):
-    needs: bytes  # what must stand in the stretch, found faster than the pattern
+    needs: bytes  # bytes that the passage must hold, found faster than the pattern
     pattern: re.Pattern[bytes]
     judge: Callable[[bytes], bool] = is_given
     within: int = _REACH
@@ -213,7 +213,7 @@ _WHOSE = {**dict.fromkeys((b"pass ", b"pw "), _TOLD), b" / ": _USER}
 
 
 def _find_spoken(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
-    """Yield a password that is told in few words: "use pass …", "admin password … by Ben", "user root / …"."""
+    """Yield a password that is named in few words: "use pass …", "admin password … by Ben", "user root / …"."""
     found = _SPOKEN.match(place.buffer, place.last, place.end)
     if found and _WHOSE[keyword].search(place.buffer[max(place.begin, place.first - 64) : place.first]):
         yield from _judge_match(found, lambda value: is_spoken(value) or is_joined(value))

@@ -64,7 +64,7 @@ WIDTHLESS_MARKS = (
 
 
 class View(NamedTuple):
-    """What a stretch of a buffer says once decoded."""
+    """Hold the decoded text of a passage of a buffer."""
 
     data: bytes
     first: int
@@ -146,7 +146,7 @@ def _decode_base64(run: bytes) -> bytes | None:
 
 
 def _decode_text(run: bytes) -> bytes | None:
-    """Return the text that base64 stands for; None where it stands for something else."""
+    """Return the text of base64; None if it encodes anything else."""
     try:
         data = binascii.a2b_base64(run.translate(_TO_STANDARD))
         data.decode("ascii" if len(run) == 20 else "utf-8")

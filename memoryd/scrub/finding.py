@@ -1,4 +1,4 @@
-"""What was found in a text and what became of the text. The secret itself is in neither."""
+"""Describe the findings in a text and the resulting text. Neither holds the secret itself."""
 
 import re
 from bisect import bisect_right
@@ -19,7 +19,7 @@ class Finding(NamedTuple):
 
 
 class ScrubbedText(NamedTuple):
-    """A text that may be kept, and what was taken out of it, in order."""
+    """Hold a text in its stored form, and its findings, in order."""
 
     text: str
     findings: tuple[Finding, ...]
@@ -27,7 +27,7 @@ class ScrubbedText(NamedTuple):
 
 
 class SecretSpan(NamedTuple):
-    """Where a rule has found something in a buffer of UTF-8."""
+    """Hold the place of a rule's finding in a buffer of UTF-8."""
 
     first: int
     last: int  # exclusive, in bytes
@@ -35,7 +35,7 @@ class SecretSpan(NamedTuple):
 
 
 class KeywordPlace(NamedTuple):
-    """Where a keyword stands in a buffer, and the bounds of the text it stands in: no rule may look beyond them."""
+    """Hold the place of a keyword in a buffer, and the bounds of its text: no rule may search beyond them."""
 
     buffer: bytes
     first: int
@@ -49,7 +49,7 @@ Find = Callable[[KeywordPlace, bytes], Iterator[SecretSpan]]
 
 
 def make_placeholder(rule: str) -> str:
-    """Return what stands in place of a secret. It is found again by `PLACEHOLDER`, and left alone."""
+    """Return the replacement of a secret. It is recognised by `PLACEHOLDER`, and left alone."""
     return f"[REDACTED:{rule}]"
 
 

@@ -201,7 +201,7 @@ _NUMERIC = re.compile(
 
 @cache
 def _patterns(keyword: bytes) -> list[tuple[str, re.Pattern[bytes]]]:
-    # Compiled where the prefix is met: few of them ever are, and all of them would be dear at each start.
+    # Compiled at the first use of the prefix: few are ever used, and all of them would be expensive at each start.
     return [
         (rule, re.compile(rb"(?:" + _BEFORE + rb")" + re.escape(own.encode()) + rb"(?:" + body + rb")"))
         for own, (rule, body) in _TABLE.items()
@@ -259,7 +259,7 @@ def _is_drawn(body: bytes) -> bool:
 
 
 def _find_middle(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
-    """Yield a secret that is known by what stands in its middle."""
+    """Yield a secret that is recognised by its middle."""
     rule, pattern, back, ahead, drawn = _MIDDLES[keyword]
     found = pattern.search(place.buffer, max(place.begin, place.first - back), min(place.end, place.first + ahead))
     if found and _is_drawn(found[0][drawn]):
@@ -275,7 +275,7 @@ def discord_tokens(buffer: bytes) -> Iterator[SecretSpan]:
 
 
 def _find_numeric(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
-    """Yield what a header says is an authorization though it is nothing but a long number."""
+    """Yield the value that a header calls an authorization, although it is only a long number."""
     found = _NUMERIC.match(place.buffer, place.last, min(place.end, place.last + 80))
     if found:
         yield SecretSpan(found.start("number"), found.end("number"), "authorization")
@@ -358,7 +358,7 @@ def _before_on_line(place: KeywordPlace, at: int) -> bytes:
 
 
 def _begins_alike(before: bytes, first: bytes) -> bool:
-    """Return whether a line begins as the first of its kind does, but for its number."""
+    """Return True if a line begins like the first of its kind, except for its number."""
     if _PEM_MARKS.fullmatch(before):
         return True
     plain, other = (_PEM_DIGITS.sub(b"", text).translate(None, b" \t:-") for text in (before, first))
@@ -366,7 +366,7 @@ def _begins_alike(before: bytes, first: bytes) -> bool:
 
 
 def _lines_end(place: KeywordPlace, at: int, limit: int, first: bytes) -> int:
-    """Return where the lines of base64 end that begin at a place; 0 where there are none."""
+    """Return the end of the lines of base64 that begin at a place; 0 without any."""
     end = 0
     while at < limit:
         found = _PEM_LINE.match(place.buffer, at, limit)

@@ -1,4 +1,4 @@
-"""What is hidden in a whole Markdown file: its private parts and private keys, which the pieces of it may not show.
+"""Find the hidden parts of a whole Markdown file: its private parts and private keys, which no piece of it may show.
 
 Both go over lines, bullets and paragraphs, so they are looked for before a file is cut: a piece of one looks like any
 other text.

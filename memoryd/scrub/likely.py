@@ -1,4 +1,4 @@
-"""Lines that look as if they held a secret, told without the scanner, which takes longer to load than an agent waits.
+"""Find lines that may hold a secret, without the scanner, which takes longer to load than an agent waits.
 
 It knows hardly any formats, but what they have in common: a name of secrets on the line with something beside it that
 is no word, or a long run of characters that nobody would make up. A line too much costs little where this is asked, a
@@ -35,7 +35,7 @@ _CASE = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
 
 
 def may_hide(data: bytes) -> bool:
-    """Return whether a file may have a private part or private key; where not, nobody needs to load what finds them."""
+    """Return True if a file may have a private part or private key; otherwise the search for them is not loaded."""
     is_plain = data.isascii() and not _WIDTHLESS.search(data)  # nothing that is not seen parts the letters
     return not is_plain or b"private" in data.lower() or b"-----" in data
 

@@ -1,4 +1,4 @@
-"""What stands behind a name that says it is a secret: in code, JSON, YAML, environments, headers, flags, XML, prose.
+"""Find secrets after a name that says so: in code, JSON, YAML, environments, headers, flags, XML, prose.
 
 A keyword such as `token` is where to look; the whole name around it says what to expect (`max_tokens` is a number,
 `cache_key` is no secret, `db_password` may be anything); `plausible` judges the value.
@@ -29,8 +29,8 @@ from memoryd.scrub.plausible import (
 )
 
 PASSWORD, TOKEN, KEY = "password", "token", "key"
-PASS, PIN = "pass", "pin"  # short words that mean much else: what stands there must look the part
-REJECTED = ""  # the rule of a value that was judged to be no secret; it tells how far has been looked
+PASS, PIN = "pass", "pin"  # short words with many meanings: the value after them must look like a secret
+REJECTED = ""  # the rule of a value that was judged to be no secret; it marks the searched part
 
 # The words by which a name is a secret's, by what kind. They are looked for in lower case, anywhere in a name.
 _KINDS = {
@@ -140,7 +140,7 @@ _PAIRS = {b")": b"(", b"]": b"[", b"}": b"{", b">": b"<"}
 
 
 class Value(NamedTuple):
-    """A value, where it begins, and whether it stood in quotes."""
+    """Hold a value, its start, and whether it was in quotes."""
 
     text: bytes
     at: int
@@ -164,7 +164,7 @@ PLAUSIBLE: dict[str, Callable[..., bool]] = {
 
 @lru_cache(maxsize=4096)
 def kind_of(name: bytes) -> str | None:
-    """Return what a name says its value is: a password, a token, perhaps a key, or nothing of the sort."""
+    """Return the kind of value that a name announces: a password, a token, perhaps a key, or none of them."""
     words = [word.lower() for word in _NAME_WORD.findall(name)]
     while len(words) > 1 and (words[-1] in _TRAILING or words[-1].isdigit()):
         words.pop()
@@ -203,13 +203,13 @@ def _short_kind(last: bytes, owners: list[bytes], *, shouted: bool) -> str | Non
 
 
 def name_before(place: KeywordPlace) -> bytes:
-    """Return the part of a name that stands before its keyword."""
+    """Return the part of a name before its keyword."""
     before = place.buffer[max(place.begin, place.first - 48) : place.first]
     return before[len(before.rstrip(_NAME_LETTERS)) :]
 
 
 def owner_before(place: KeywordPlace) -> bytes:
-    """Return "api_" for what stands before the key of "API key", which is one name in two words."""
+    """Return "api_" for the word before the key of "API key", which is one name in two words."""
     owner = place.buffer[max(place.begin, place.first - 24) : place.first - 1].rsplit(None, 1)[-1:]
     if not owner or owner[0].lower() not in _SURE_OWNERS:
         return b""
@@ -248,7 +248,7 @@ def find(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
 
 
 def _is_no_value(kind: str, name: bytes, operator: bytes) -> bool:
-    # Behind a call that asks for a password stands the name of what is asked for.
+    # After a call that asks for a password comes the name of the requested value.
     return (kind in {PASS, PIN} and operator.startswith(b",")) or (operator == b"(" and bool(_ASKS.match(name)))
 
 
@@ -310,13 +310,13 @@ def _find_assigned(place: KeywordPlace, name: bytes, found: re.Match[bytes]) -> 
 
 
 def _is_field(place: KeywordPlace, value: Value) -> bool:
-    """Return whether a value is a field of a connection string, where nothing stands for another value."""
+    """Return True if a value is a field of a connection string, in which no value is a variable."""
     behind = value.at + len(value.text)
     return not value.quoted and bool(_FIELD.match(place.buffer, behind, place.end))
 
 
 def _is_literal(place: KeywordPlace, value: Value) -> bool:
-    """Return whether a bare value stands where programs read it as it is: a line of settings, a flag, an element."""
+    """Return True if programs read a bare value literally there: in a line of settings, a flag, an element."""
     behind = value.at + len(value.text)
     least = max(place.begin, place.first - 120)
     before = place.buffer[max(least, place.buffer.rfind(b"\n", least, place.first) + 1) : place.first]
@@ -334,7 +334,7 @@ def _is_empty_string(place: KeywordPlace, found: re.Match[bytes]) -> bool:
 
 
 def _is_variable(place: KeywordPlace, value: Value) -> bool:
-    """Return whether a value is a variable of a password's name, numbered, in an expression that goes on."""
+    """Return True if a value is a variable with a password's name and a number, in an expression that continues."""
     stem = value.text.rstrip(b"0123456789_").lower()
     behind = value.at + len(value.text)
     return stem in _LONG_WORDS and bool(_GOES_ON.match(place.buffer, behind, place.end))
@@ -363,7 +363,7 @@ def _is_plausible(kind: str, name: bytes, value: bytes, *, quoted: bool, meant: 
 
 
 def value_at(place: KeywordPlace, at: int, quote: bytes, *, to_space: bool = False) -> Value | None:
-    """Return the value that begins at `at`: up to its closing quote, or up to where a bare value ends."""
+    """Return the value that begins at `at`: up to its closing quote, or to the end of a bare value."""
     buffer, end = place.buffer, min(place.end, at + _LONG)
     if quote:
         close = _find_closing(buffer, at, end, quote)
@@ -421,7 +421,7 @@ _BESIDE = re.compile(
 
 
 def _set_apart(place: KeywordPlace, before: bytes) -> Iterator[SecretSpan]:
-    """Yield a secret that stands on the next line below its name, or in a column beside it."""
+    """Yield a secret on the next line below its name, or in a column beside it."""
     end = min(place.end, place.last + _WORDS_MAX)
     line = place.buffer.find(b"\n", place.last, end)
     is_below = line > 0 and (line - place.last < 44 or place.buffer[line - 1] in b":?.)*`\r")
@@ -468,10 +468,10 @@ _NEGATIVE = re.compile(
     rb"(?i)\b(?:public|cache|primary|foreign|sort|partition|idempotency|hash|length|file|path|name|id|"
     rb"type|url|field|header|count|size)\b"
 )
-_DENIED = re.compile(rb"(?i)\b(?:not|no|wrong|expired|invalid)\b")  # says little of what was clearly drawn by lot
+_DENIED = re.compile(rb"(?i)\b(?:not|no|wrong|expired|invalid)\b")  # says little about a value that is clearly random
 _BEFORE_LINKS = frozenset({b"as", b"is", b"for", b"being", b"=", b"als", b"comme", b"como", "как".encode()})
 _BEFORE_OWNERS = frozenset(b"my the our a your its mein mon mi".split())
-_NEVER_SAID = frozenset({b"auth", b"signature", b"dsn"})  # nobody's sentence tells one of these
+_NEVER_SAID = frozenset({b"auth", b"signature", b"dsn"})  # no sentence names one of these
 _INTRODUCTION = re.compile(
     rb"(?i)\b(?:with|use|using|try|and|enter|type)[ \t]{1,4}(?:(?:the|this|his|her|my|our|a|new|old|temp|temporary|"
     rb"default|admin|root)[ \t]{1,4}){0,2}\Z"
@@ -482,7 +482,7 @@ _WORDS_MAX = 400
 
 
 def _find_told(place: KeywordPlace, keyword: bytes, before: bytes) -> Iterator[SecretSpan]:
-    """Yield a secret that is told in a sentence: "my password is …", "der Token für X lautet …"."""
+    """Yield a secret that a sentence names: "my password is …", "der Token für X lautet …"."""
     kind = KEYWORDS[keyword]
     end = min(place.end, place.last + _WORDS_MAX)
     bare = _BARE_NAME.match(place.buffer, place.last, end)
@@ -540,7 +540,7 @@ def _is_told(value: Value, kind: str, *, linked: bool, context: bytes) -> bool:
 
 
 def _said_before(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
-    """Yield a secret that is told before its name: "hunter2 is my password"."""
+    """Yield a secret that comes before its name: "hunter2 is my password"."""
     start = max(place.begin, place.first - 280)
     before = place.buffer[start : place.first]
     words = before[before.rfind(b"\n") + 1 :].rsplit(None, 6)[-6:]

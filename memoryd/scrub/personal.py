@@ -1,4 +1,4 @@
-"""What points to a person: e-mail addresses, phone, card and account numbers. Masked only where that is asked for."""
+"""Find personal data: e-mail addresses, phone, card and account numbers. They are masked only if that is configured."""
 
 import re
 from collections.abc import Iterator
@@ -45,7 +45,7 @@ def find(buffer: bytes) -> Iterator[SecretSpan]:
 
 
 def is_iban(text: bytes) -> bool:
-    """Return whether the check digits hold: the rearranged number is 1 modulo 97 (ISO 13616, ISO 7064)."""
+    """Return True if the check digits hold: the rearranged number is 1 modulo 97 (ISO 13616, ISO 7064)."""
     bare = re.sub(rb"[ -]", b"", text)
     if not 15 <= len(bare) <= 34:
         return False
@@ -54,7 +54,7 @@ def is_iban(text: bytes) -> bool:
 
 
 def is_card(text: bytes) -> bool:
-    """Return whether the last digit is the sum's that Luhn's formula gives (ISO/IEC 7812-1)."""
+    """Return True if the last digit matches the sum of Luhn's formula (ISO/IEC 7812-1)."""
     digits = [char - 48 for char in text if 48 <= char <= 57]
     if not 13 <= len(digits) <= 19 or len(set(digits)) < 2:
         return False

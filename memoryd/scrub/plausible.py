@@ -1,4 +1,4 @@
-"""Whether a value looks like a secret, or like a word, a name, a piece of code or somebody's "your key here".
+"""Judge whether a value looks like a secret, or like a word, a name, a piece of code or a text such as "your key here".
 
 Everything here is a judgement on one value of bounded length, in the order of how sure the context was: a password may
 be anything that is no word of documentation, a token must not read as words, and what merely stands behind "key" must
@@ -93,7 +93,7 @@ _DOCUMENTED = frozenset(
 
 
 def is_stand_in(value: bytes) -> bool:
-    """Return whether a value is a placeholder: `<your key>`, `${TOKEN}`, `changeme`, or our own mark."""
+    """Return True if a value is a placeholder: `<your key>`, `${TOKEN}`, `changeme`, or our own mark."""
     value = value[:LENGTH_MAX]
     if PLACEHOLDER.match(value) or value.startswith((b"[REDACTED", b"<", b"(", b"[", b"$", b"%{", b"{", b"*")):
         return not _is_odd(value)
@@ -140,7 +140,7 @@ def _is_odd(value: bytes) -> bool:
 
 
 def is_code(value: bytes) -> bool:
-    """Return whether a value that stands there without quotes is an expression: a call, an item, a name with dots."""
+    """Return True if a value without quotes is an expression: a call, an item, a name with dots."""
     if _CODE.match(value) or value.endswith((b"()", b"();", b"(", b"{", b"[")):
         return not is_mixed(value) or b"(" in value[:-1] or bool(_ITEM.fullmatch(value))
     return bool(_ITEM.fullmatch(value)) or (bool(_DOTTED.fullmatch(value)) and is_wordy(value))
@@ -158,7 +158,7 @@ def common_neighbours(value: bytes) -> tuple[int, int]:
 
 
 def is_wordy(value: bytes) -> bool:
-    """Return whether a value reads as words, with a number or two among them."""
+    """Return True if a value reads as words, with a number or two among them."""
     digits = len(_DIGIT.findall(value))
     letters = len(_LETTER.findall(value))
     if digits > 4 and digits * 4 > letters:
@@ -170,12 +170,12 @@ def is_wordy(value: bytes) -> bool:
 
 
 def is_mixed(value: bytes) -> bool:
-    """Return whether there are both letters and digits."""
+    """Return True if there are both letters and digits."""
     return bool(_DIGIT.search(value)) and bool(_LETTER.search(value))
 
 
 def looks_random(value: bytes) -> bool:
-    """Return whether a value of eight characters and more looks drawn by lot."""
+    """Return True if a value of eight characters and more looks random."""
     if len(value) < 8:
         return False
     value = value[:LENGTH_MAX]
@@ -188,12 +188,12 @@ def looks_random(value: bytes) -> bool:
 
 
 def is_hash(value: bytes) -> bool:
-    """Return whether a value has the shape of what programs name things by: hexadecimal, a UUID, or a marked hash."""
+    """Return True if a value has the form of a program's ids: hexadecimal, a UUID, or a marked hash."""
     return bool(_HEXADECIMAL.fullmatch(value) or _UUID.fullmatch(value) or _HASH.match(value))
 
 
 def is_made_of_words(value: bytes) -> bool:
-    """Return whether a value is words and numbers with marks between them, such as `user:12345:profile:v2`."""
+    """Return True if a value is words and numbers with marks between them, such as `user:12345:profile:v2`."""
     parts = [part for part in _PART.split(value) if part]
     if len(parts) < 2:
         return False
@@ -207,7 +207,7 @@ def is_made_of_words(value: bytes) -> bool:
 
 
 def is_phrase(value: bytes) -> bool:
-    """Return whether a value is four words and more that say nothing: a passphrase, and no sentence about one."""
+    """Return True if a value is four words and more without a meaning: a passphrase, and no sentence about one."""
     words = value.split(b" ")
     return 4 <= len(words) <= 8 and all(
         re.fullmatch(rb"[a-z]{3,12}", word) and word not in _VALIDATION for word in words
@@ -215,12 +215,12 @@ def is_phrase(value: bytes) -> bool:
 
 
 def is_path(value: bytes) -> bool:
-    """Return whether a value is where something lies."""
+    """Return True if a value is a path."""
     return bool(_PATH.match(value))
 
 
 def is_password(value: bytes, *, quoted: bool, meant: bool = False) -> bool:
-    """Return whether a value in a password's place is one. Without quotes it must not read as a word or as code.
+    """Return True if a value in a password's place is a password. Without quotes it must not read as a word or as code.
 
     A value that was `meant`, set for a program, may also be a name.
     """
@@ -249,7 +249,7 @@ def is_password(value: bytes, *, quoted: bool, meant: bool = False) -> bool:
 
 
 def is_odd_password(value: bytes, *, quoted: bool) -> bool:
-    """Return whether a value looks like a password even where a word says little: drawn by lot, or with signs in it."""
+    """Return True if a value looks like a password even after a vague word: random, or with signs in it."""
     if len(value) < 6 or value.isdigit() or is_path(value) or is_made_of_words(value):
         return False
     odd = (is_mixed(value) and looks_random(value)) or (
@@ -259,27 +259,27 @@ def is_odd_password(value: bytes, *, quoted: bool) -> bool:
 
 
 def is_spoken(value: bytes, *, quoted: bool = False) -> bool:
-    """Return whether a value is a password where only a few words say so; words have no capital behind a number."""
+    """Return True if a value is a password after a few words only; words have no capital after a number."""
     return is_odd_password(value, quoted=quoted) or bool(_CAPITAL_BEHIND.fullmatch(value[:LENGTH_MAX]))
 
 
 def is_made_up(value: bytes) -> bool:
-    """Return whether a value is a password where the words around it name one: `winter2024x`, `hunter22`."""
+    """Return True if a value is a password when the words around it name one: `winter2024x`, `hunter22`."""
     return is_spoken(value) or (bool(_WORD_NUMBER.fullmatch(value)) and is_password(value, quoted=True))
 
 
 def is_joined(value: bytes) -> bool:
-    """Return whether a value is two words and more with a number behind them: `Katze_Minka09`; hosts have one word."""
+    """Return True if a value is two words and more with a number after them: `Katze_Minka09`; hosts have one word."""
     return bool(_JOINED.fullmatch(value)) and is_password(value, quoted=True)
 
 
 def is_written(value: bytes) -> bool:
-    """Return whether a value without quotes is a password where no variable can stand: in settings, a flag."""
+    """Return True if a value without quotes is a password in a place without variables: in settings, a flag."""
     return value.isascii() and is_mixed(value) and not is_code(value) and is_password(value, quoted=True)
 
 
 def is_number(value: bytes, *, quoted: bool) -> bool:
-    """Return whether a value is the number of a card or a lock."""
+    """Return True if a value is the number of a card or a lock."""
     return value.isdigit() and 4 <= len(value) <= (12 if quoted else 8) and len(set(value)) > 2
 
 
@@ -289,26 +289,26 @@ _WORD_ENDS = tuple(
 
 
 def is_word(value: bytes) -> bool:
-    """Return whether a value is longer than a word is, and not formed like the long ones: `correcthorsebattery`."""
+    """Return True if a value is longer than a word, and not formed like long words: `correcthorsebattery`."""
     return bool(re.fullmatch(rb"[a-z]{15,64}", value)) and not value.endswith(_WORD_ENDS) and not is_stand_in(value)
 
 
 def is_given(value: bytes) -> bool:
-    """Return whether what a program is given for a password is one, and no name, variable or file of one."""
+    """Return True if a program's password argument is a password, and no name, variable or file of one."""
     if len(value) < 4 or is_stand_in(value) or value.lower() in _DOCUMENTED:
         return False
     return not value.startswith((b"-", b"env:", b"file:", b"fd:", b"stdin", b"@"))
 
 
 def _is_place_or_prose(value: bytes) -> bool:
-    """Return whether a value is a path, an address or some words; services draw their tokens in ASCII."""
+    """Return True if a value is a path, an address or some words; services make their tokens in ASCII."""
     if not value.isascii() or value.count(b" ") > 2:
         return True
     return value.startswith((b"/", b"./", b"../", b"~/", b"http://", b"https://", b"@/", b"arn:"))
 
 
 def is_token(value: bytes, *, quoted: bool) -> bool:
-    """Return whether a value in the place of a token, a secret or a key to some service is one."""
+    """Return True if a value in the place of a token, a secret or a key to some service is one."""
     value = value[:LENGTH_MAX]
     if len(value) < 8 or is_stand_in(value) or value.lower() in _DOCUMENTED or _HASH.match(value):
         return False
@@ -323,11 +323,11 @@ def is_token(value: bytes, *, quoted: bool) -> bool:
 
 
 def is_chosen(value: bytes) -> bool:
-    """Return whether a value that signs or encrypts was made up by a person: `mysupersecretjwtkey123`."""
+    """Return True if a value that signs or encrypts was made up by a person: `mysupersecretjwtkey123`."""
     shaped = re.fullmatch(rb"[a-z0-9]{14,64}", value) or (_WORD_NUMBER.fullmatch(value) and len(value) >= 10)
     return bool(shaped) and not _ASKED_FOR.search(value) and value not in _DOCUMENTED
 
 
 def is_key(value: bytes, *, quoted: bool) -> bool:
-    """Return whether a value behind nothing more than "key", "auth" or "session" is a secret all the same."""
+    """Return True if a value after a mere "key", "auth" or "session" is a secret."""
     return len(value) >= 16 and not is_hash(value) and is_token(value, quoted=quoted) and is_mixed(value)

@@ -1,4 +1,4 @@
-"""What is to be taken out of texts, as the configuration says."""
+"""Hold the policy of the configuration: what is removed from texts."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ WHERE = "scrub.allow"
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What to look for, and what is left alone.
+    """Hold what is searched, and what is left alone.
 
     Raises:
         ConfigError: an entry of `allow` is empty, or between slashes and no regular expression.
@@ -32,5 +32,5 @@ class Policy:
                 raise ConfigError(f"{entry!r} is not a regular expression: {error}", WHERE, hint) from error
 
     def allows(self, value: str) -> bool:
-        """Return whether a value that a rule has found is to be left alone."""
+        """Return True if a value that a rule has found is left alone."""
         return any(allowed.compile_allowed(entry).fullmatch(value) for entry in self.allow)

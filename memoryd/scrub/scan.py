@@ -1,4 +1,4 @@
-"""Texts in, redacted texts out.
+"""Redact texts.
 
 All texts are one buffer. One pass over it finds every keyword of every rule (Aho and Corasick, "Efficient string
 matching", 1975), and a rule's pattern runs only where its keyword stands, over a bounded stretch: the work is linear in
@@ -49,7 +49,7 @@ class _Keyword(NamedTuple):
 
 
 def scan(texts: Sequence[str], policy: Policy, find_known: FindKnown) -> list[ScrubbedText]:
-    """Take out of each text what the policy names, and say what and where it was."""
+    """Remove from each text what the policy names, and return the findings with their places."""
     parts = [text.encode("utf-8", "surrogatepass") for text in texts]
     found = _search(parts, policy, find_known)
     settled = {place: _settle(parts[place], spans, policy, find_known) for place, spans in found.items()}
@@ -71,7 +71,7 @@ def _settle(part: bytes, spans: list[SecretSpan], policy: Policy, find_known: Fi
 
 
 def _search(parts: Sequence[bytes], policy: Policy, find_known: FindKnown) -> dict[int, list[SecretSpan]]:
-    """Return what is to be redacted in each text that has something, in order, and apart from each other."""
+    """Return the findings in each text with findings, in order and without overlaps."""
     joined = JoinedTexts(parts)
     low = joined.buffer.lower()
     whole = [*view_stripped(joined)]
@@ -96,7 +96,7 @@ def _search(parts: Sequence[bytes], policy: Policy, find_known: FindKnown) -> di
 
 
 def _inner(views: list[View], find: Callable[[JoinedTexts, bytes], Iterator[SecretSpan]]) -> Iterator[SecretSpan]:
-    """Yield what is found in views, as parts of the texts they were made from."""
+    """Yield findings in views, as parts of the original texts."""
     if not views:
         return
     inner = JoinedTexts([view.data for view in views])
@@ -107,7 +107,7 @@ def _inner(views: list[View], find: Callable[[JoinedTexts, bytes], Iterator[Secr
 
 
 def _views_in(outer: list[View]) -> Iterator[View]:
-    """Yield what is encoded in views once more, as views of the texts they were made from."""
+    """Yield the encoded parts of views, as views of the original texts."""
     if not outer:
         return
     inner = JoinedTexts([view.data for view in outer])
@@ -133,7 +133,7 @@ def _secrets(joined: JoinedTexts, low: bytes, find_known: FindKnown) -> Iterator
         yield from (SecretSpan(first, last, rule) for rule, first, last in known)
         known = []
     for text in {joined.find_text(first) for _, first, _ in known}:
-        # Alone, so that what stands in the next text cannot be what made it match.
+        # Alone, so that the next text cannot be the reason for the match.
         begin, end = joined.begins[text], joined.ends[text]
         for rule, first, last in find_known(b"\n" + buffer[begin:end]):
             yield SecretSpan(begin + first - 1, begin + last - 1, rule)

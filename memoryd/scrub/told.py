@@ -1,4 +1,4 @@
-"""Secrets that people tell in few words, in their own languages: a password, a login of two parts, a wallet.
+"""Find secrets that people name in few words, in their own languages: a password, a login of two parts, a wallet.
 
 `named` reads names as programs write them. Here the words of people lead to a value, and since such words mean much
 else, the value must look made up: letters with two digits or more in a row, or signs among them.
@@ -136,7 +136,7 @@ def _find_led(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
 
 
 def _find_said_as(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
-    """Yield the password that stands before a word for it: "J'ai mis … comme mdp"."""
+    """Yield the password before a word for it: "J'ai mis … comme mdp"."""
     begin = max(place.begin, place.first - 90)
     as_words = place.buffer[max(begin, place.first - 12) : place.first].lower().split()[-2:]
     found = _SAID_AS.search(place.buffer[begin : place.first]) if _AS.intersection(as_words) else None
@@ -200,7 +200,7 @@ _find_account = _behind(_BRACKET, lambda value: is_made_up(trim(value)), "passwo
 # A login as people say it: "log in as admin with …"; as .NET takes it: `NetworkCredential("bob", "…")`.
 _find_as_user = _behind(_AS_USER, lambda value: is_odd_password(trim(value), quoted=False), "password-told")
 _find_credential = _behind(_CREDENTIAL, lambda value: is_password(value, quoted=True), "password-value")
-# What one-time passwords are counted from (RFC 4226), as programs show it: in base32.
+# The seed of one-time passwords (RFC 4226), as programs show it: in base32.
 _find_seed = _behind(_SEED, lambda value: len(value) >= 16 and looks_random(value), "otp-seed")
 # A random token right behind the word "secret": "sign it with the secret Vq7…".
 _find_drawn = _behind(_DRAWN, lambda value: looks_random(value) and not is_stand_in(value), "token-told", back=1)

@@ -1,7 +1,7 @@
-"""Find the conflicts that a git merge left in a file, and resolve them: one implementation for all who read files.
+"""Find the conflicts that a git merge left in a file, and resolve them: one implementation for all readers of files.
 
-The format is that of git-merge(1): `<<<<<<< `, the own side, `=======`, the other side, `>>>>>>> `; with the style
-`diff3` the common ancestor stands behind `||||||| ` before the other side. In a code fence it is an example.
+The format is that of git-merge(1): `<<<<<<< `, the own side, `=======`, the other side, `>>>>>>> `. With the style
+`diff3`, the common ancestor is after `||||||| ` before the other side. Markers in a code fence are an example.
 """
 
 from enum import StrEnum
@@ -13,7 +13,7 @@ _OURS, _BASE, _MIDDLE, _THEIRS = b"<<<<<<< ", b"||||||| ", b"=======", b">>>>>>>
 
 
 class Side(StrEnum):
-    """List what may stay of a conflict."""
+    """List the sides of a conflict that may stay."""
 
     OURS = "ours"
     THEIRS = "theirs"
@@ -31,7 +31,7 @@ class MergeConflict(NamedTuple):
 
 
 def find_conflicts(data: bytes) -> tuple[MergeConflict, ...]:
-    """Return the conflicts of a file, in order; a set of markers that is not complete is none."""
+    """Return the conflicts of a file, in order; an incomplete set of markers is none."""
     found: list[MergeConflict] = []
     fence = ""
     begun: tuple[int, int] | None = None  # place and line
@@ -42,7 +42,7 @@ def find_conflicts(data: bytes) -> tuple[MergeConflict, ...]:
         if line.startswith(_OURS) and not fence:
             begun, sides = (at, number), [[]]
         elif begun is None:
-            fence = fences.open_after(fence, line.decode("latin-1"))  # all that fences are told by is ASCII
+            fence = fences.open_after(fence, line.decode("latin-1"))  # fences are recognised by ASCII characters alone
         elif line.startswith(_BASE) or (line.rstrip() == _MIDDLE and len(sides) < _MOST_SIDES):
             sides.append([])
         elif line.startswith(_THEIRS) and len(sides) > 1:
@@ -64,7 +64,7 @@ def is_conflicted(data: bytes) -> bool:
 
 
 def resolve(data: bytes, side: Side) -> bytes:
-    """Return a file with one side of each conflict, or both: then a line that both have stands once."""
+    """Return a file with one side of each conflict, or with both: then a line in both occurs once."""
     pieces, at = [], 0
     for one in find_conflicts(data):
         pieces += [data[at : one.first], _take(one, side)]

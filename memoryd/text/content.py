@@ -1,16 +1,16 @@
-"""Content words: the words of a text that carry what it says, in a form in which two texts can be compared."""
+"""Find content words: the words that carry the meaning of a text, in a form that can be compared."""
 
 import re
 from functools import lru_cache
 
 from memoryd.text.wording import STOP, find_stem, fold, list_units
 
-# Who speaks, as a line of memory says it: no part of what is said.
+# Labels of the speaker in a line of memory; they do not belong to the text.
 LABELS = "User|Assistant|Agent|Report|Decision|Learned|Changed|Failed|Event|Asked|Done|Open|Corrected"
-# Ends an answer that does not stand alone: the question, as the other speaker put it.
+# Ends an answer that is unclear alone: the question, in the other speaker's words.
 _QUESTION = re.compile(r" \(asked: .*\)$", re.DOTALL)
 _LABEL = re.compile(rf"^(?:[-*+]\s+)?(?:(?:{LABELS}):\s+)+", re.IGNORECASE)
-# Words, beside those without content, by which a memory reports something of the user: "User asked …", "prefers …".
+# Further words by which a memory reports about the user: "User asked …", "prefers …".
 _FRAMING_LIST = """
 agent ask asked asks assistant changed decision dislikes done event failed hates learned like liked likes open please
 prefer prefered preferred prefers report said tells today told user users uses using wanted yesterday
@@ -24,19 +24,19 @@ def strip_label(text: str) -> str:
 
 
 def split_question(text: str) -> tuple[str, str]:
-    """Return an answer and the question in brackets that ends it, as it stands there; that is empty where none does."""
+    """Return an answer and the question in brackets at its end, as written; the question may be empty."""
     said = _QUESTION.sub("", text)
     return said, text.removeprefix(said)
 
 
 def label_of(text: str) -> str:
-    """Return the label that begins `text`, in lower case without its colon; empty where none does."""
+    """Return the label that begins `text`, in lower case without its colon; empty without one."""
     found = _LABEL.match(text)
     return found[0].strip(" :-*+").partition(":")[0].casefold() if found else ""
 
 
 def is_label(word: str) -> bool:
-    """Return whether a word is such a label."""
+    """Return True if a word is such a label."""
     return _LABEL.match(f"{word}: x") is not None
 
 

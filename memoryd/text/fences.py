@@ -1,7 +1,7 @@
-"""Code fences (CommonMark 0.31, section 4.5): the one scanner for everything that reads Markdown or a message.
+"""Find code fences (CommonMark 0.31, section 4.5): the one scanner for all that read Markdown or a message.
 
-A closing fence has the character of its opening, is at least as long and bears no other text. Both are indented by at
-most three spaces, counted from the words of the list item they are in. A fence that is not closed runs to the end.
+A closing fence has the character of its opening, is at least as long and has no other text. Both are indented by at
+most three spaces, counted from the words of their list item. An unclosed fence runs to the end.
 """
 
 import re
@@ -14,11 +14,11 @@ _DEEPEST = 3  # columns by which a fence may be indented
 
 
 class Fence(NamedTuple):
-    """A fenced block: `text[start:end]` holds its lines, the fences included, without the last line feed."""
+    """Hold a fenced block: `text[start:end]` holds its lines, with the fences, without the last line feed."""
 
     start: int
     end: int
-    info: str  # what stands behind the opening fence: the language
+    info: str  # the text after the opening fence: the language
     closed: bool
 
 
@@ -50,9 +50,9 @@ def without_fences(text: str) -> str:
 
 
 def strip_fence(text: str) -> str:
-    """Return what is inside of a fence around all of `text`, such as a model puts around its reply; else `text`.
+    """Return the text inside a fence around all of `text`, as models put it around replies; otherwise `text`.
 
-    Fences within it do not count, and the closing one may be at the end of the last line.
+    Fences inside it do not count, and the closing one may be at the end of the last line.
     """
     first, _, rest = text.strip().partition("\n")
     mark = open_after("", first)

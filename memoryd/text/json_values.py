@@ -1,15 +1,15 @@
-"""JSON that stands somewhere in a text, as in what a model says."""
+"""Find JSON anywhere in a text, such as a model's answer."""
 
 import json
 import re
 from collections.abc import Iterator
 from typing import Any
 
-_MOST_TRIES = 2_000  # places at which a value is looked for
+_MOST_TRIES = 2_000  # places at which a value is tried
 
 
 def find_values(text: str, begins: str = "[{") -> Iterator[tuple[Any, int, int]]:
-    """Yield the JSON values of `text` that begin with one of these characters, with where each begins and ends."""
+    """Yield the JSON values of `text` that begin with one of these characters, with their start and end."""
     decoder = json.JSONDecoder(parse_constant=_refuse)
     start = re.compile(f"[{re.escape(begins)}]")
     at = 0

@@ -1,8 +1,8 @@
-"""Neutral text: one line that can be put after "- " in Markdown without meaning anything to a reader that parses.
+"""Make text neutral: one line that can follow "- " in Markdown without a meaning for any reader that parses.
 
 No transcript may forge a heading, a front matter fence, a section marker, an HTML comment, a tag, a role token of a
 chat template, or hide text by zero-width and bidirectional controls. The attacks are those published against memory
-files of agents: forged XML tags in what a summary reads, chat-template tokens kept in memory, invisible instructions.
+files of agents: forged XML tags in the input of a summary, chat-template tokens kept in memory, invisible instructions.
 """
 
 import re
@@ -10,7 +10,7 @@ import unicodedata
 from functools import lru_cache
 
 _JOINERS = "\u200c\u200d"  # Persian, Indic scripts and emoji need them between their own letters
-# Letters that look like nothing: Hangul fillers, variation selectors but for the two of emoji, the Braille blank.
+# Letters without a visible form: Hangul fillers, variation selectors except the two of emoji, the Braille blank.
 _BLANK = re.compile("[\u034f\u115f\u1160\u2800\u3164\ufe00-\ufe0d\uffa0\U000e0100-\U000e01ef]")
 _OPENS = re.compile(r"<(?=[A-Za-z/!?|\uff5c<\[])")  # the wide bar is in the role tokens of DeepSeek
 _CLOSES_COMMENT = re.compile(r"--+!?>")
@@ -35,7 +35,7 @@ _LEADING = re.compile(
 def neutralize(text: str) -> str:
     """Return `text` as one line without anything that a Markdown, tag or prompt reader would act on.
 
-    It may come out empty. Neutral text stays as it is: `neutral(neutral(x)) == neutral(x)`.
+    The result may be empty. Neutral text stays the same: `neutral(neutral(x)) == neutral(x)`.
     """
     line = make_visible(" ".join(text.split()))
     line = _OPENS.sub("\u2039", line)
@@ -47,9 +47,9 @@ def neutralize(text: str) -> str:
 
 
 def neutral_lines(text: str) -> str:
-    """Return `text` with each of its lines neutral; one that is a bullet stays one, blank lines part paragraphs.
+    """Return `text` with each of its lines neutral; a bullet stays a bullet, and blank lines separate paragraphs.
 
-    It may come out empty.
+    The result may be empty.
     """
     lines = []
     for line in text.splitlines():
@@ -60,9 +60,9 @@ def neutral_lines(text: str) -> str:
 
 
 def neutral_markdown(text: str) -> str:
-    """Return `text` with each of its lines neutral behind its indentation and heading, list or quote mark.
+    """Return `text` with each of its lines neutral after its indentation and heading, list or quote mark.
 
-    Lines keep their numbers, and code its fences: it is for who reads a file, not for what is put into one.
+    Lines keep their numbers, and code its fences: this is for readers of a file, not for text that goes into one.
     `neutral_markdown(neutral_markdown(x)) == neutral_markdown(x)`.
     """
     return "\n".join(map(_shape_line, text.split("\n")))
@@ -76,13 +76,13 @@ def _shape_line(line: str) -> str:
 
 
 def split_shape(line: str) -> tuple[str, str, str]:
-    """Return the indentation of `line`, its heading, list or quote mark with the space behind, and the rest neutral."""
+    """Return the indentation of `line`, its heading, list or quote mark with its space, and the neutral rest."""
     indent, mark, rest = _SHAPE.fullmatch(line).groups("")  # type: ignore[union-attr]  # it matches any text
     return indent, mark, neutralize(rest)
 
 
 def make_visible(text: str) -> str:
-    """Return `text` without characters that show nothing; those that end a line or control a screen become spaces."""
+    """Return `text` without invisible characters; those that end a line or control a screen become spaces."""
     if text.isprintable() and not _BLANK.search(text):
         return text
     out = []

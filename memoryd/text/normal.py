@@ -1,14 +1,14 @@
-"""Normal forms: one for each purpose. Texts that are the same for the purpose have the same form.
+"""Return normal forms, one for each purpose: texts that are the same for the purpose have the same form.
 
-Two others have a place of their own: `wording.fold` matches words, `tiers.core.normal` identifies a bullet of a core,
-and its hashes are stored.
+Two others are elsewhere: `wording.fold` matches words, and `tiers.core.normal` identifies a bullet of a core; its
+hashes are stored.
 """
 
 import re
 import unicodedata
 from functools import lru_cache
 
-# A role before a text changes nothing about it; a name does: "Anna: I live in Oslo" is not "Ben: I live in Oslo".
+# A role before a text does not change its meaning; a name does: "Anna: I live in Oslo" is not "Ben: I live in Oslo".
 _BEFORE = re.compile(r"(?:[-*+•]\s+|(?:user|assistant|agent|report|decision|learned|event):\s+)*")
 _QUOTES = str.maketrans(dict.fromkeys("‘’‚‛′`‹›", "'") | dict.fromkeys("“”„‟″«»「」『』", '"'))  # noqa: RUF001
 _CLOSING = " .!;。！；…"  # noqa: RUF001 - a question mark is none: a question is not the statement

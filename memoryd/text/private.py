@@ -1,7 +1,6 @@
-"""Recognize a file that its owner marked as private, by its name or its front matter: one test for all who read files.
+"""Recognize a file that its owner marked as private, by its name or its front matter: one test for all readers.
 
-Where it is unclear whether a file is marked, it counts as private: a file too much can be opened again, but what was
-sent or indexed cannot be called back.
+In doubt a file counts as private: a withheld file can be opened again, but sent or indexed text cannot be called back.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""What of a message is prose: code, tables and markup set aside, so that only what was said is read and measured."""
+"""Find the prose of a message, without code, tables and markup, so that only spoken text is read and measured."""
 
 import re
 from collections import Counter
@@ -9,13 +9,13 @@ from memoryd.text.fences import without_fences
 ENDS = ".!?…:;)]}\"'”’。！？」』»"  # noqa: RUF001 - full-width marks
 _PICTURE = re.compile(r"!\[([^\]\n]{0,200})\]\([^)\n]{0,500}\)")
 _LINK = re.compile(r"\[([^\]\n]{1,200})\]\(([^)\n]{1,500})\)")
-# Emphasis, but for what only looks so: patterns of files such as `**/*.ts`, and names such as `__init__.py`.
+# Emphasis, except look-alikes: patterns of files such as `**/*.ts`, and names such as `__init__.py`.
 _EMPHASIS = re.compile(
     r"(?<![\w*/])\*{1,3}(?=[^\s*/.,;)\]])([^*\n]{1,400}?)(?<=[^\s/(\[])\*{1,3}(?![\w*/])"
     r"|(?<![\w/.])__(?!\w+__)([^_\n]{1,400}?)__(?![\w.])"
 )
 _VERBATIM = re.compile(r"`[^`\n]+`|https?://[^\s)>\]]+")  # a name or an address is kept as written
-# What a link leads to that its words do not tell: a place in a repository, or a file.
+# The target of a link that its words do not name: a place in a repository, or a file.
 _PLACE = re.compile(
     r"https?://\S+/(?:pulls?|issues|commits?|merge_requests|compare|blob|tree)/\S+|[^\s:#]*\.\w{1,5}(?:#\S*)?"
 )
@@ -27,8 +27,8 @@ _HEADING = re.compile(r"^\s*(?:#{1,6}\s|\*\*[^*]{1,80}\*\*:?\s*$)")
 _ODD_WORD = re.compile(r"(?<!\S)[^\s\d=_<>|{}%@\\/~^$]*+[\d=_<>|{}%@\\/~^$]\S*+")
 _DIGITS = re.compile(r"(?<!\S)[^\s\d]*+\d\S*+")
 _PHONE = re.compile(r"(?<!\S)(?:\+\d{1,3}|\(?0\d+\)?)(?: \d{2,4})+(?!\w)")  # one number, in several groups
-_MOST_ODD = 0.45  # of the words of a line may hold digits or signs of code before it reads as a machine's
-_REPEATED = 3  # lines of one shape in one message are a log, not speech
+_MOST_ODD = 0.45  # a line with this share of words with digits or signs of code counts as a machine's
+_REPEATED = 3  # so many lines of one form in one message are a log, not speech
 _RULE = re.compile(r"^\W*$")
 # Thai, Lao, Burmese, Khmer, kana and Han, as the inside of a character class.
 WIDE_RANGES = (
@@ -40,10 +40,10 @@ WIDE_WORD = 0.6  # a character of a script without spaces carries about as much 
 
 
 def list_lines(text: str) -> list[str]:
-    """Return the lines of prose in `text`, links and emphasis as plain words.
+    """Return the lines of prose in `text`, with links and emphasis as plain words.
 
-    Left out: code, tables, headings, rules, list marks, and what a machine wrote and a person pasted, which is told by
-    its many words with digits and signs, or by lines that differ only in their numbers.
+    Code, tables, headings, rules and list marks are left out, and so is pasted machine output. It is recognised by many
+    words with digits and signs, or by lines that differ only in their numbers.
     """
     given = without_fences(text).splitlines()
     shapes = _shapes(given)
@@ -58,7 +58,7 @@ def list_lines(text: str) -> list[str]:
 
 
 def mark_log_lines(given: Sequence[str]) -> list[bool]:
-    """Say of each line whether others differ from it only in their numbers, as the lines of a log do."""
+    """Return for each line whether others differ from it only in their numbers, as the lines of a log do."""
     shapes = _shapes(given)
     return [_is_log(shapes, line) for line in given]
 
@@ -68,7 +68,7 @@ def _shapes(given: Sequence[str]) -> Counter[str]:
 
 
 def _shape(line: str) -> str:
-    """Return what lines of one log have in common; a line without numbers has a shape of its own."""
+    """Return the common form of lines of one log; a line without numbers has its own form."""
     shape = _DIGITS.sub("0", line)
     return shape.strip() if shape != line else ""
 
@@ -81,7 +81,7 @@ def _is_log(shapes: Counter[str], line: str) -> bool:
 
 
 def by_machine(line: str) -> bool:
-    """Say whether a line reads as a machine's, by its many words with digits and signs."""
+    """Return True if a line looks like a machine's, by many words with digits and signs."""
     line = _PHONE.sub("0", _LINK.sub(r"\1", line) if "](" in line else line)
     odd = len(_ODD_WORD.findall(line))
     return odd > 2 and odd > _MOST_ODD * len(line.split())
@@ -101,24 +101,24 @@ def _strip_markup(line: str) -> str:
 
 
 def _name_link(found: re.Match[str]) -> str:
-    """Return the words of a link; all of it where they do not tell which place or file it leads to."""
+    """Return the words of a link; the whole link if the words do not name its target."""
     words, target = found[1], found[2]
     name = target.partition("#")[0].rpartition("/")[2]
     return found[0] if _PLACE.fullmatch(target) and name not in words else words
 
 
 def is_wide(text: str) -> bool:
-    """Say whether `text` holds a character of a script that is written without spaces between words."""
+    """Return True if `text` holds a character of a script that is written without spaces between words."""
     return not text.isascii() and _WIDE.search(text) is not None
 
 
 def wide_runs(text: str) -> list[str]:
-    """Return `text` parted where wide characters begin or end."""
+    """Return `text` split where wide characters begin or end."""
     return _WIDE_RUNS.findall(text)
 
 
 def count_words(text: str) -> int:
-    """Return the length of `text` in words: what stands between spaces, plus `WIDE_WORD` for each wide character."""
+    """Return the length of `text` in words: those between spaces, plus `WIDE_WORD` for each wide character."""
     if text.isascii():
         return len(text.split())
     wide = len(_WIDE.findall(text))

@@ -1,7 +1,7 @@
-"""Sentences: the parts of a text that can be cited, and the words of a person around what was cited.
+"""Split a text into sentences that can be cited, and find a person's words around a citation.
 
-A text is read in blocks first: headings, list items, quoted lines, code, prose. Blocks of words are then parted at the
-ends of sentences, in scripts with and without spaces. Each step looks at a bounded stretch, so time is linear.
+A text is first read in blocks: headings, list items, quoted lines, code, prose. Blocks of words are then split at the
+ends of sentences, in scripts with and without spaces. Each step reads a limited stretch, so the time is linear.
 """
 
 import re
@@ -15,7 +15,7 @@ from memoryd.text.fences import find_fences, lines_of
 
 
 class SentenceKind(StrEnum):
-    """What a sentence is a part of."""
+    """Name the kind of block that a sentence is part of."""
 
     PROSE = "prose"
     ITEM = "item"
@@ -25,24 +25,24 @@ class SentenceKind(StrEnum):
 
 
 class Sentence(NamedTuple):
-    """One part of a text; `text[start:end]` of the whole text is its `text`."""
+    """Hold one part of a text; `text[start:end]` of the whole text is its `text`."""
 
     text: str
     start: int
     end: int
-    paragraph: int  # from 0; blank lines part paragraphs
+    paragraph: int  # from 0; blank lines separate paragraphs
     kind: SentenceKind
-    lead: int | None  # of an item: the index of the sentence that introduces its list
+    lead: int | None  # for an item: the index of the sentence that introduces its list
 
 
 class _Run(NamedTuple):
-    """Lines that are read as one: sentences end inside it, and with it."""
+    """Hold lines that are read as one: sentences end inside it, and with it."""
 
     kind: SentenceKind
     start: int
     end: int
     paragraph: int
-    body: int  # where its words begin, behind the mark of an item
+    body: int  # where its words begin, after the mark of an item
     indent: int  # column of that mark; -1 for a run that begins no item
 
 
@@ -51,7 +51,7 @@ _HEADING = re.compile(
 )
 _RULE = re.compile(r"\s*([-*_=])(?:[ \t]*\1){2,}\s*$")
 _QUOTE = re.compile(r" {0,3}>\s?")
-_SIGNS = "●○✅❌✓✔✗✘☑⚠🔹🔸"  # that stand for the mark of an item
+_SIGNS = "●○✅❌✓✔✗✘☑⚠🔹🔸"  # these replace the mark of an item
 _ITEM = re.compile(
     rf"[ \t]*(?:(?:[-*+•◦▪‣–]|[{_SIGNS}]\ufe0f?|(?P<number>\d{{1,3}})[.)]|[A-Za-z]\)"  # noqa: RUF001
     r"|\((?:\d{1,2}|[a-z])\))(?=\s|$)|\d{1,2}[、．])[ \t]*"  # noqa: RUF001
@@ -72,8 +72,8 @@ _GOES_ON = tuple(",;:，、；：-–—(/\\+&=")  # noqa: RUF001
 _TICKS = re.compile(r"`++")
 _WORD = re.compile(r"[^\W_]")
 _NEXT = re.compile(r"\S{1,24}")
-_WINDOW = 40  # characters before a full stop in which an abbreviation and the word before it are looked for
-_WRAPS_FROM = 66  # columns from which a line may have been wrapped; a shorter one of a message was ended
+_WINDOW = 40  # characters before a full stop that are searched for an abbreviation and the word before it
+_WRAPS_FROM = 66  # a line of so many columns may have been wrapped; a shorter line of a message was ended
 _WRAPS_UNTIL = 100
 
 _TITLES_LIST = "Dr Mr Mrs Ms Prof St Sr Sra Dra Hr Fr Mme Mlle Mgr Sig Dott Lt Sgt Capt Col Gen Rev"
@@ -83,7 +83,7 @@ dr prof vs eg ie e.g i.e ca bzw evtl ggf vgl sog inkl exkl zzgl abzgl dipl cf n�
 o.ä m.b.t i.p.v т.е т.к т.н напр г-н г-жа tzn m.in
 """  # noqa: RUF001
 _NEVER_ENDS = frozenset(_NEVER_ENDS_LIST.split())
-# These may end a sentence: they do where the next word begins with a capital.
+# These may end a sentence, if the next word begins with a capital.
 _MAY_END_LIST = "etc usw u.s.w approx inc ltd corp jr a.m p.m ecc enz т.д т.п др"
 _MAY_END = frozenset(_MAY_END_LIST.split())
 _BEFORE_NUMBER_LIST = """
@@ -109,7 +109,7 @@ _SHORT_NEXT = re.compile(r"\d|[^\W\d_]{1,2}\.")
 def split(text: str) -> tuple[Sentence, ...]:
     """Return the sentences of `text` in order; every part that is not white space is in exactly one of them."""
     found: list[Sentence] = []
-    lists: list[tuple[int, int | None]] = []  # the open lists: their indentation, and what introduces them
+    lists: list[tuple[int, int | None]] = []  # the open lists: their indentation, and the sentence that introduces them
     heading: int | None = None
     for run in _Reader(text).read():
         if run.indent >= 0:
@@ -131,10 +131,10 @@ def list_texts(text: str) -> list[str]:
 def quote_around(text: str, numbers: Iterable[int], longest: int = 300, own: Iterable[int] | None = None) -> str:
     """Return a person's words around the sentences with these numbers (from 1), copied whole, on one line.
 
-    A text of at most `longest` characters is copied as a whole. Of a longer one come the paragraphs of the sentences;
-    of a list come the items cited, with what introduces the list. What introduces a paragraph by a colon comes with it.
-    Of a paragraph as long as a page come the sentences with those next to them.
-    Numbers that the text does not have add nothing. Only sentences of `own`, if given, are copied; `…` stands for
+    A text of at most `longest` characters is copied as a whole. From a longer one, the paragraphs of the sentences are
+    copied. From a list, the cited items are copied, with the sentence that introduces the list. A sentence that
+    introduces a paragraph by a colon is copied with it. From a paragraph as long as a page, the sentences are copied
+    with their neighbours. Unknown numbers add nothing. If `own` is given, only its sentences are copied, and `…` marks
     others between them.
     """
     sentences = split(text)
@@ -162,7 +162,7 @@ def quote_around(text: str, numbers: Iterable[int], longest: int = 300, own: Ite
             parts.append(text[end : one.start])
         part = text[one.start : one.end]
         if is_bare and place in items:
-            part = part[_mark(part) :] or part  # a mark alone is all that there is
+            part = part[_mark(part) :] or part  # the mark is the whole text
         if is_bare and place in leads and one.kind is SentenceKind.HEADING:
             part = _title(part)
         parts.append(part)
@@ -176,7 +176,7 @@ def _list_around(text: str, sentences: tuple[Sentence, ...], place: int) -> Iter
     is_item = one.kind is SentenceKind.ITEM
 
     def goes_on(at: int) -> bool:
-        """Say whether the sentence at a place goes on with the same item, or paragraph, as the one before it."""
+        """Return True if the sentence at a place continues the item, or paragraph, of the one before it."""
         pair = sentences[at - 1 : at + 1]
         if is_item:
             is_same = all(other.kind is SentenceKind.ITEM and other.lead == one.lead for other in pair)
@@ -210,7 +210,7 @@ def _mark(item: str) -> int:
 
 
 def _title(heading: str) -> str:
-    """Return a heading as words that introduce what follows."""
+    """Return a heading as words that introduce the following text."""
     plain = heading.strip().strip("#*_").strip()
     return plain if _ENDS_LINE.search(plain) or _COLON.search(plain) else f"{plain}:"
 
@@ -219,7 +219,7 @@ def _title(heading: str) -> str:
 
 
 def _enter(lists: list[tuple[int, int | None]], indent: int, found: list[Sentence], heading: int | None) -> None:
-    """Note the list to which an item with this indentation belongs, as the innermost open one."""
+    """Make the list of an item with this indentation the innermost open one."""
     closed: tuple[int, int | None] | None = None
     while lists and indent <= lists[-1][0] - _NESTED:
         closed = lists.pop()
@@ -241,7 +241,7 @@ class _Reader:
         self._text = text
         self._paragraph = -1
         self._is_blank = True  # before the next line
-        self._open = ""  # which lines the last run takes up: words, indented, table; empty for none
+        self._open = ""  # the kind of lines that continue the last run: words, indented, table; empty for none
         self._column = 0  # where the words of the open list item begin; 0 outside of a list
         self._number = 0  # of the last item that has one
 
@@ -285,7 +285,7 @@ class _Reader:
             self._extend(last, SentenceKind.PROSE, start, end)
 
     def _begins_item(self, line: str, last: _Run | None) -> bool:
-        """Say whether the line begins a list item, and note it; "3. März" within a paragraph begins none."""
+        """Return True if the line begins a list item, and note it; "3. März" within a paragraph begins none."""
         item = _ITEM.match(line)
         if item is None:
             return False
@@ -303,7 +303,7 @@ class _Reader:
         self.runs.append(_Run(kind, start, end, self._paragraph, start + mark, indent))
 
     def _extend(self, last: _Run | None, kind: SentenceKind, start: int, end: int, takes: str = "words") -> None:
-        """Add a line to the last run where it goes on with it; else begin another."""
+        """Add a line to the last run if it continues the run; otherwise begin another."""
         goes_on = last is not None and last.kind is kind and self._open == takes
         if last and goes_on and (kind is SentenceKind.CODE or not self._parts(last, self._text[start:end])):
             self.runs[-1] = last._replace(end=end)
@@ -324,7 +324,7 @@ def _indent(line: str) -> int:
 
 
 def _are_apart(before: str, line: str) -> bool:
-    """Say whether a line break ends what has no sentence mark: after a short line, before a capital."""
+    """Return True if a line break ends text without a sentence mark: after a short line, before a capital."""
     first = line[:1]
     if not first.isalpha() or first.islower() or before.endswith(_GOES_ON):
         return False
@@ -338,7 +338,7 @@ def _are_apart(before: str, line: str) -> bool:
 
 def _parts(text: str, run: _Run) -> Iterator[tuple[int, int]]:
     """Yield where the sentences of a run begin and end."""
-    start = held = run.start  # where the sentence begins that is read, and how far it goes
+    start = held = run.start  # the start of the sentence that is read, and its end so far
     word, has_word = -1, False
     for end in [*_ends(text, run), run.end]:
         if word < held:
@@ -391,7 +391,7 @@ def _code_spans(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _is_end(text: str, floor: int, end: re.Match[str], limit: int) -> bool:
-    """Say whether a sentence ends at these marks."""
+    """Return True if a sentence ends at these marks."""
     if end["wide"]:
         return True
     stop, closers, at = end["stop"], end["closers"], end.end()
@@ -416,7 +416,7 @@ def _is_end(text: str, floor: int, end: re.Match[str], limit: int) -> bool:
 
 
 def _is_short(word: str, previous: str, following: str, first: str) -> bool:
-    """Say whether the full stop behind `word` belongs to it: an abbreviation, an initial, an ordinal."""
+    """Return True if the full stop after `word` belongs to it: an abbreviation, an initial, an ordinal."""
     folded = word.casefold()
     if folded in _MAY_END or (folded == "al" and previous == "et"):
         return not first.isupper()

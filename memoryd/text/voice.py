@@ -19,7 +19,7 @@ from memoryd.text import prose
 
 
 class Voice(StrEnum):
-    """Whose words a stretch of a message is."""
+    """Name the voice of a part of a message."""
 
     OWN = "own"
     PASTED = "pasted"
@@ -27,7 +27,7 @@ class Voice(StrEnum):
 
 
 class VoiceSpan(NamedTuple):
-    """A part of a text, `text[start:end]`, said in one voice."""
+    """Hold a part of a text, `text[start:end]`, in one voice."""
 
     start: int
     end: int
@@ -39,13 +39,13 @@ _OWN, _UNCLEAR, _PASTED = range(3)
 _RUN = re.compile(rb"\x00+|\x01+|\x02+")
 _Mark = tuple[int, int, int]  # start, end, and one of the three above
 
-_FEWEST_QUOTED = 4  # words from which on a quotation is a statement, not a name or a phrase
+_FEWEST_QUOTED = 4  # a quotation of so many words is a statement, not a name or a phrase
 _FEWEST_WIDE = 8  # characters of a script without spaces
-_PAGE = 60  # words below a question about "this" that are likelier a page than more of the question
+_PAGE = 60  # so many words below a question about "this" are rather a page than a part of the question
 _TAG = re.compile(r"<([a-z][\w-]{0,40})\b[^<>]{0,300}>", re.IGNORECASE)
 _CLOSING_TAG = re.compile(r"</([a-z][\w-]{0,40})\s*>", re.IGNORECASE)
-# Comments; and a prompt file, such as a command of Spec Kit (github.com/github/spec-kit), in the person's name:
-# what they typed stands in it, but any such file of a repository may say so.
+# Comments; and a prompt file in the person's name, such as a command of Spec Kit (github.com/github/spec-kit): it holds
+# the person's text, but any such file of a repository may claim to.
 _COMMENT = re.compile(
     r"<!--.*?(?:-->|\Z)|\A\s*## User Input\s+```.*?```\s+You \*\*MUST\*\* consider the user input.*", re.DOTALL
 )
@@ -56,7 +56,7 @@ _QUOTE = re.compile(
     r"\"([^\"\n]{2,}+)\"|[“„”]([^“”„\n]{2,}+)[”“]|«([^«»\n]{2,}+)»|「([^「」\n]{2,}+)」|『([^『』\n]{2,}+)』"
     r"|‘([^‘’\n]{2,600})’(?!\w)|›([^‹›\n]{2,}+)‹|‚([^‚‘\n]{2,}+)‘"  # noqa: RUF001
 )
-# An apostrophe within does not end it, so a pattern would look for the end of each anew: it would be slow.
+# An apostrophe inside does not end it, so a pattern would search the end of each again, which is slow.
 _QUOTE_OPENS, _QUOTE_ENDS = re.compile(r"(?<!\w)'"), re.compile(r"'(?!\w)")
 _LONGEST_QUOTED = 600
 # Spaces and line ends that browsers and word processors copy; as many characters, so that places stay.
@@ -64,14 +64,14 @@ _PLAIN = dict.fromkeys([0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x
 _PLAIN |= dict.fromkeys([0x0B, 0x0C, 0x85, 0x2028, 0x2029], "\n")
 _OPENS = re.compile(r"[ \t]*[\"“„«「『][^\"“”»」』\n]+$")
 _CLOSES = re.compile(r"[^\"“„«「『\n]*[\"”“»」』][.,;]?[ \t]*$")
-# An object that is whole, with the command that printed it; like a fence it says itself where it ends.
+# A complete object, with the command that printed it; like a fence, it shows its own end.
 _OBJECT = re.compile(
     r"^(?:[$❯➜λ] [^\n]*\n)?(?:\{[ \t]*\n(?:[ \t]+\S[^\n]*\n)+\}|\[[ \t]*\n(?:[ \t]+\S[^\n]*\n)+\])[ \t]*$",  # noqa: RUF001
     re.MULTILINE,
 )
 _CITED = re.compile(r"[ \t]*[>|]")
 _LISTED = re.compile(r"[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]")
-# Labels that people put before their own words; another short beginning with a colon may be somebody's name.
+# Labels that people put before their own words; another short beginning with a colon may be a person's name.
 _OWN_LABEL_LIST = """
 note also ps p\\.s\\. reminder remember btw fyi edit update rules? important correction hint todo me preferences?
 and but so ok okay yes no please wichtig hinweis nachtrag regeln? übrigens bitte nein ja ich remarque rappel règles? moi
@@ -108,7 +108,7 @@ _ANNOUNCES = re.compile(
     r"[：:][ \t]*$",  # noqa: RUF001
     re.IGNORECASE,
 )
-# Such words around "mail" and its like say that it is there to be read; without them a list below is one's own.
+# Such words near "mail" and similar ones say that it is there to be read; without them a list below is one's own.
 _SHOWN = re.compile(
     r"\b(?:here|this|the|following|below|got|gets?|getting|received|from|sent|says|said|wrote|writes|replied|answered"
     r"|hier|diese[rs]?|folgende\w*|bekam|voici|ce|cette|este|esta|aquí|questo|questa|ecco|вот|это)\b",
@@ -124,7 +124,7 @@ _SAYS = re.compile(
     r"|rephrase|traduc[ei]|переведи(?:те)?)\b[^:\n]{0,40}:|(?:翻译|翻譯|总结|總結)[^：:\n]{0,12}[：:])[ \t]*(?=\S)",  # noqa: RUF001
     re.IGNORECASE,
 )
-# "Next feedback item: …": what stands behind the label is somebody's whom it does not name.
+# "Next feedback item: …": the text after the label belongs to a person whom it does not name.
 _REPEATS = re.compile(
     r"(?i)(?:[\w#.'-]{1,30}[ \t]+){0,3}(?:e-?mail|mail|article|feedback|review|reply|response|newsletter|ticket|quote)"
     r"(?:[ \t]+[\w#.-]{1,30}){0,2}[ \t]*:[ \t]+\S"
@@ -135,14 +135,14 @@ _ABOUT_THIS = re.compile(
     r"|\b(?:summari[sz]e|translate|proofread|übersetze|resume|traduis)\b",
     re.IGNORECASE,
 )
-# A request to work on a text, which follows: the text, or the line that ends with a colon, says that it does.
+# A request to work on a text that follows: the text itself, or the colon at the end of the line, shows it.
 _HANDS_OVER = re.compile(
     r"\b(?:translat\w+|summari[sz]\w+|proofread|rephrase|make (?:this|it) sound|thoughts on|übersetz\w*"
     r"|fass\w*[^\n]*zusammen|zusammenfass\w*|lektorier\w*|tradui\w*|résum\w*|reformule\w*|traduc\w*|traduz\w*|resúm\w*|riassum\w*|перевед\w*"
     r"|переск\w*|резюмир\w*|отредакт\w*)(?!\w)|翻译|翻譯|总结|總結|概括|润色",
     re.IGNORECASE,
 )
-# … unless it is to be done again and again, or to code.
+# … unless it is to be done repeatedly, or to code.
 _STANDS = re.compile(
     r"\b(?:always|never|each|every|at the end|files?|functions?|commits?|modules?|class(?:es)?|tests?|code|readme"
     r"|buttons?|labels?|strings?|immer|nie|jede\w*|toujours|chaque|siempre|cada|sempre|ogni|всегда|кажд\w*)\b|总是|永远|每|函数|代码",
@@ -153,7 +153,7 @@ _HANDED = re.compile(
     r"|ce(?:tte|t)?|texte|esto|est[ea]|texto|questo|testo|это\w*|текст\w*|ниже)(?!\w)|这|下面|以下",
     re.IGNORECASE,
 )
-# A paragraph of one line that shows what somebody else has written, and says so without a colon.
+# A paragraph of one line that shows another person's text, and says so without a colon.
 _LEADS_IN = re.compile(
     r"(?:here(?:'s| is| are)|this is|see below|below is|hier ist|voici|aquí está|ecco|вот|这是|下面是|以下是)\b"
     r"[^\n]{0,60}(?:\b(?:wrote|said|says|sent|posted|answered|schreibt|schrieb|geschrieben|geschickt|écrit|envoyé|escribe|escribió"
@@ -161,12 +161,12 @@ _LEADS_IN = re.compile(
     r"|\b(?:copied|pasted) (?:out of|from)\b|\bi found this[:. \t]*$|\bgot this (?:mail|e-mail|message|ticket)\b",
     re.IGNORECASE,
 )
-_LONGEST_LEAD = 160  # characters of a line that leads to somebody else's text
+_LONGEST_LEAD = 160  # characters of a line that introduces another person's text
 _MINE = re.compile(
     r"\b(?:my|our|i (?:wrote|want|need)|mein\w*|unser\w*|mon|mes|nos|mis?|nuestr\w*|мо[йия]|наш\w*)\b|我的|我们",
     re.IGNORECASE,
 )
-# The head of a ticket, of minutes or of release notes, and a label that only such a head has.
+# The head of a ticket, of minutes or of release notes, and labels that occur only in such a head.
 _HEAD = re.compile(
     r"[ \t]*(?:(?:#\d{1,6}|[A-Z]{2,8}-\d{1,6}|[Tt]icket #?\d+)\b[^\n]{0,120}$"
     r"|v?\d+\.\d+(?:\.\d+)*(?: \([^)\n]*\))?[ \t]*$"
@@ -184,12 +184,12 @@ _SECTION = re.compile(r"[ \t]*\d{1,2}\.\d{1,2}\.?(?:[ \t]+\S+){6}")  # a paragra
 _FEWEST_SECTIONS = 2
 _CLOCK = re.compile(r"\(\d\d?:\d\d")
 _FEWEST_STAMPS = 2  # times at lines with a speaker
-_FEWEST_FIELDS = 3  # labels that all differ: those of a form, since people who talk speak again
+_FEWEST_FIELDS = 3  # labels that all differ: those of a form, because people in a conversation speak again
 _HEADER = re.compile(
     r"(?:From|To|Cc|Bcc|Subject|Date|Sent|Reply-To|Message-ID|Von|An|Betreff|Datum|Gesendet|De|À|Objet|Envoyé|Para"
     r"|Asunto|Fecha|Da|Oggetto|От|Кому|Тема|Дата)[ \t]*:[ \t]|(?:发件人|收件人|发送时间|主题|寄件人|主旨)[:\uff1a]"
 )
-# The line above a message that was copied from a chat or a ticket: who wrote it, and when.
+# The line above a message copied from a chat or a ticket: its author, and its time.
 _TIME = (
     r"(?:(?:yesterday|today|gestern|heute|ayer|ieri)(?: (?:at|um|a las|alle))? )?\d\d?[:.]\d\d(?::\d\d)?(?: ?[AP]M)?"
     r"|\d{1,3} ?(?:s|m|h|d|w|mo|y|(?:second|minute|hour|day|week|month|year)s?) ago"
@@ -213,7 +213,7 @@ _GREETS = re.compile(
     re.IGNORECASE,
 )
 _MACHINE = re.compile(
-    # Only the table branch may backtrack into leading space: the time of the others would grow with its square.
+    # Only the table branch may backtrack into leading space: for the others, time would grow with its square.
     r"(?:\s*\t)?[^\n\t]*\t[^\n\t]+\t|\s*+(?:"
     r"\[?\d{4}-\d\d-\d\d[T ,]\d|\[?\d\d:\d\d:\d\d\b|\[?\d\d?/\w{3}/\d{4}|[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d|time=\S"
     r"|\[?(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL|CRITICAL|NOTICE)\b[]:\s|]|\[[a-z][\w.-]*(?: \d+)?\] "
@@ -223,7 +223,7 @@ _MACHINE = re.compile(
     r"|(?:\+\+\+|---) \S+[/.]|@@ -\d|diff --git |\S+:\d+(?::\d+)?: |\d+ *\||usage: \S"
     r"|(?:[$❯➜λ]|>>>) *(?:\S|$)|/[\w./-]{0,60} [$#%] |[│┃├└╭╰▶⏺⎿]|[\[\]{}();,\"]+\s*$|HTTP/\d|(?:FAIL|PASS)(?:ED)?\b"  # noqa: RUF001
     r"|(?:\([\w.-]{1,40}\) ?)?[\w.-]{1,60}@[\w.-]{1,60}[ :~][^\n]{0,200}[$%#>]|\"[\w.-]+\" *:"
-    # What terminals and browsers ask and report, and the numbered lines of a difference in a terminal.
+    # Questions and reports of terminals and browsers, and the numbered lines of a difference in a terminal.
     r"|(?:Username|Password|Passphrase) for ['\"]|exit (?:status|code):? \d+\s*$|[A-Z][A-Z0-9]+(?:_[A-Z0-9]+)+\s*$"
     r"|(?:GET|POST|PUT|PATCH|DELETE|HEAD|OPTIONS)(?:\s+(?:https?:/)?/\S*)?\s*$"
     r"|[^\n]{0,120}[\"“]https?://[^\s\"”]+[\"”] was (?:blocked|preloaded|not )"
@@ -231,32 +231,32 @@ _MACHINE = re.compile(
     r"|(?:[+-] \d{1,5}|[+-]\d{2,5}) +[-*#|]|[+-] \d{1,5}\s*$"
     r")"
 )
-# Lines filled up with spaces were copied from a terminal, and a sign before words makes a heading of a page.
+# Lines filled with spaces were copied from a terminal, and a sign before words makes a heading of a page.
 _FILLED = re.compile(r".*\S {4,}$")
 _SYMBOL = re.compile(r"[\u2190-\u2bff\U0001f000-\U0001faff]\ufe0f? ")
 _TABLE = re.compile(r"[^\n\t]*\t[^\n\t]+\t")
 _FEWEST_FILLED, _FEWEST_ROWS = 3, 3
 _HUNK = re.compile(r"@@ -\d")
 _CHANGED = re.compile(r"[-+ ]")
-# A terminal wraps and indents what it shows; people indent the items of a list and code.
+# A terminal wraps and indents its output; people indent the items of a list and code.
 _WRAPPED = re.compile(r"(?: {2,8}|\t)(?![-*+•]|\d{1,3}[.)])\S.{40}")
 _FEWEST_WRAPPED = 3
 
 
 def find_spans(text: str) -> tuple[VoiceSpan, ...]:
-    """Return whose words each part of a message is; the stretches cover the whole text, in order."""
+    """Return the author of each part of a message; the parts cover the whole text, in order."""
     marks = _marks(text.translate(_PLAIN))
     return tuple(VoiceSpan(found.start(), found.end(), _VOICES[found[0][0]]) for found in _RUN.finditer(marks))
 
 
 def keep_own_words(text: str) -> str:
-    """Return `text` without what is not said in the voice of who sent it; what is left keeps its lines."""
+    """Return `text` without parts in another voice than the sender's; the rest keeps its lines."""
     parts = ((text[start:end], voice) for start, end, voice in find_spans(text))
     return "".join(part if voice is Voice.OWN else "\n" if "\n" in part else " " for part, voice in parts)
 
 
 def _marks(text: str) -> bytearray:
-    """Return a byte for each character that says whose it is."""
+    """Return a byte for each character that names its author."""
     blocks = [(found.start(), found.end(), _PASTED) for found in _COMMENT.finditer(text)]
     left = _mask_blocks(text, blocks)
     for find in (_find_fenced, _find_tagged, _find_objects):
@@ -272,7 +272,7 @@ def _marks(text: str) -> bytearray:
 
 
 def _mask_blocks(text: str, blocks: Sequence[_Mark]) -> str:
-    """Return `text` with spaces in place of blocks, so that places and lines stay as they are."""
+    """Return `text` with spaces in place of blocks, so that places and lines stay the same."""
     parts, at = [], 0
     for start, end, _ in blocks:
         parts += [text[at:start], re.sub(r"[^\n]", " ", text[start:end])]
@@ -290,8 +290,8 @@ def _lines(text: str) -> Iterator[tuple[int, int]]:
 def _find_fenced(text: str) -> Iterator[_Mark]:
     """Yield the fenced blocks. One that has its line to itself ends at such a one, any other at the next.
 
-    A page that is pasted between fences may have blocks of its own: one that opens with a language ends within. After
-    a block that nothing closes, the person may have gone on.
+    A page that is pasted between fences may have blocks of its own: one that opens with a language ends inside. After
+    an unclosed block, the person may have continued.
     """
     begin, mark, is_block, inner = -1, "", False, 0
     for found in _FENCE.finditer(text):
@@ -312,14 +312,14 @@ def _find_fenced(text: str) -> Iterator[_Mark]:
 
 
 def _find_objects(text: str) -> Iterator[_Mark]:
-    """Yield the objects that were printed or copied whole."""
+    """Yield the objects that were printed or copied completely."""
     yield from ((found.start(), found.end(), _PASTED) for found in _OBJECT.finditer(text))
 
 
 def _find_tagged(text: str) -> Iterator[_Mark]:
-    """Yield what stands between tags; of a tag that nothing closes, behind a word, that alone.
+    """Yield the text between tags; of an unclosed tag after a word, only the tag.
 
-    One at the beginning of a line opens a block: without its end, all that follows may be in it.
+    An unclosed tag at the beginning of a line opens a block: everything after it may be inside.
     """
     ends: dict[str, list[int]] = defaultdict(list)
     for closing in _CLOSING_TAG.finditer(text):
@@ -339,7 +339,7 @@ def _find_tagged(text: str) -> Iterator[_Mark]:
 
 
 def _strays(text: str) -> Iterator[_Mark]:
-    """Yield what follows the end of a tag without a beginning, to the end of its paragraph: it may have been within."""
+    """Yield the text after a closing tag without a beginning, to the end of its paragraph: it may have been inside."""
     done = 0
     for closing in _CLOSING_TAG.finditer(text):
         if closing.start() >= done:

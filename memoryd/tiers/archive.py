@@ -49,7 +49,7 @@ _MOST_FILES = 20  # that a theme lists; the parts below it have them all
 
 
 class SaidEntry(NamedTuple):
-    """Hold what was said in a session that is kept nowhere but in its archive."""
+    """Hold the messages of a session that only its archive still has."""
 
     speaker: str  # User | Agent | Tool
     text: str
@@ -81,7 +81,7 @@ class PastSession:
 
 
 class ArchiveTheme(NamedTuple):
-    """Hold a theme of a file as it stands there."""
+    """Hold a theme in the form of the file."""
 
     title: str
     anchor: str
@@ -255,7 +255,7 @@ def _themes(pieces: Sequence[bytes]) -> list[tuple[int, list[bytes]]]:
 
 
 def _count_themes(pieces: Sequence[bytes]) -> list[bytes]:
-    """Return the pieces with the first lines of each theme counted anew, without themes that hold nothing any more."""
+    """Return the pieces with the first lines of each theme counted again, without empty themes."""
     held = dict(_themes(pieces))
     return [
         _count_theme(piece, held[at]) if at in held else piece
@@ -265,7 +265,7 @@ def _count_themes(pieces: Sequence[bytes]) -> list[bytes]:
 
 
 def _count_theme(piece: bytes, below: Sequence[bytes]) -> bytes:
-    """Return the heading of a theme with what people wrote below it and the fields."""
+    """Return the heading of a theme with people's text below it and the fields."""
     heading, *lines = piece.splitlines()
     own = b"\n".join(line for line in lines if not _FIELD.fullmatch(line.rstrip())).strip(b"\n")
     fields = _fields_of([part for part in below if _name(part)]).encode(errors="replace")
@@ -280,7 +280,7 @@ def _is_empty_theme(piece: bytes, following: Sequence[bytes]) -> bool:
 
 
 def _fields_of(parts: Sequence[bytes]) -> str:
-    """Return what a theme says of the parts below it; it counts them and repeats none of their sentences."""
+    """Return a theme's fields about the parts below it; they count the parts and repeat none of their sentences."""
     points = [point for part in parts for point in _points_of(part).points]
     texts = {section: [point.text for point in points if point.section is section] for section in Section}
     files = dict.fromkeys(name for text in texts[Section.FILES] for name in text.split(", "))
@@ -349,7 +349,7 @@ def _write_head(head: bytes, names: Sequence[str], tags: Sequence[str], today: d
 
 
 def _add_tags(line: bytes, tags: Sequence[str]) -> bytes:
-    """Return the line of the tags with more of them; it stays as it is if it has them all."""
+    """Return the line of the tags with more of them; unchanged if it has them all."""
     known = _NAMES.findall(line.removeprefix(_TAGS).decode(errors="replace"))
     new = [tag for tag in dict.fromkeys(tags) if tag not in known and _NAMES.fullmatch(tag)]
     return f"tags: [{', '.join([*known, *new])}]".encode() if new else line

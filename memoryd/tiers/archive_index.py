@@ -35,7 +35,7 @@ class IndexHeading(StrEnum):
 
 
 class IndexLine(NamedTuple):
-    """Hold one line: what it is about, the link without its folder, and what it says."""
+    """Hold one line: its subject, the link without its folder, and its text."""
 
     title: str
     target: str  # "MEMORY-2026-01-05.md#login"
@@ -45,7 +45,7 @@ class IndexLine(NamedTuple):
 class IndexSection(NamedTuple):
     """Hold the lines under one heading, and the heading itself as the first."""
 
-    heading: str  # empty for what stands before the first heading
+    heading: str  # empty for text before the first heading
     lines: tuple[bytes, ...]  # each with its line end
 
 
@@ -67,13 +67,13 @@ def render(sections: Sequence[IndexSection]) -> bytes:
 
 
 def target_of(line: bytes) -> str:
-    """Return what a line links to; empty for a line of another form."""
+    """Return the target of a line's link; empty for a line of another form."""
     found = _LINE.match(line)
     return found[1].decode(errors="replace") if found else ""
 
 
 def put_lines(data: bytes | None, files: Mapping[str, bytes]) -> bytes:
-    """Return an index of these archive files, by name: a line for each theme under each heading of which it has one.
+    """Return an index of these archive files, by name: a line for each theme under each of its headings.
 
     A line replaces that of its target, or stands last under its heading. Lines to a place that is gone are dropped.
     """

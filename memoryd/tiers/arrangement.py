@@ -1,4 +1,4 @@
-"""Arrangement: the core file with its bullets in another order, in other words and under other headings.
+"""Arrange the core file: its bullets in another order, in other words and under other headings.
 
 What is no bullet stays what and where it is: text below a heading goes with the heading, text below a bullet with the
 bullet, and where that is gone, with what stands above it. Headings of the file keep their order; a new one comes behind
@@ -15,11 +15,11 @@ from memoryd.tiers.lines import BOM
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A bullet as it is to be."""
+    """Hold a bullet of the new file."""
 
     position: int | None = None  # in the file; None for a new one
     text: str | None = None  # None leaves its bytes as they are
-    takes: tuple[int, ...] = ()  # bullets it stands for: what hangs below them comes to hang below it
+    takes: tuple[int, ...] = ()  # bullets that it replaces: blocks below them move below it
 
 
 @dataclass(slots=True)
@@ -185,7 +185,7 @@ class _Layout:
         )
 
     def _is_bare(self, lines: Sequence[_LaidPiece]) -> bool:
-        """Return whether nothing is left but a heading, which is not the title."""
+        """Return True if nothing is left but a heading that is not the title."""
         if len(lines) != 1 or lines[0].kind is not PieceKind.HEADING or lines[0].place is None:
             return False
         return self._pieces[lines[0].place].level > 1 and not lines[0].raw.partition(b"\n")[2].strip()

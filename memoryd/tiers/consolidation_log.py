@@ -19,7 +19,7 @@ _LISTS = ("Files", "Changes", "By")
 
 @dataclass(frozen=True, slots=True)
 class LoggedFile:
-    """Hold a file of an entry, with its lines before and after; None where it was not there."""
+    """Hold a file of an entry, with its lines before and after; None if it did not exist."""
 
     path: str
     before: int | None

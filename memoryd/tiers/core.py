@@ -1,11 +1,10 @@
-"""The core file, `MEMORY.md`: `- ` bullets under optional headings, written by people, agents and memoryd.
+"""Parse and render the core file, `MEMORY.md`: `- ` bullets under optional headings, by people, agents and memoryd.
 
-Every byte of it is somebody's, so it is kept as pieces whose bytes put together are the file; a change inserts a piece,
-or touches the text lines of one bullet, and no other byte. What Markdown calls a heading, a list item, a fence, a
-comment is taken from CommonMark 0.31 (sections 4.1, 4.2, 4.5, 4.6, 5.2), with two narrowings: a bullet begins in the
-first or second column, anything deeper belongs to the bullet or heading above it, as paragraphs, code and comments do;
-and so does a line that has something of a private part or a private key in it, whatever it looks like.
-YAML front matter is kept whole.
+Every byte of the file belongs to somebody, so it is kept as pieces, which joined are the file. A change inserts a
+piece, or changes the text lines of one bullet, and no other byte. Headings, list items, fences and comments are those
+of CommonMark 0.31 (sections 4.1, 4.2, 4.5, 4.6, 5.2), with two limits. A bullet begins in the first or second column.
+Everything deeper belongs to the bullet or heading above it, like paragraphs, code and comments. A line with a part of a
+private part or a private key also belongs to the piece above it, in any form. YAML front matter is kept whole.
 """
 
 import functools
@@ -22,8 +21,8 @@ from memoryd.scrub.private import KEYWORD
 from memoryd.tiers.lines import BOM, FRONT_MATTER, heading_of, lines_of, one_line, open_fence, title
 
 _NEW_TITLE = "# Memory"
-# What is kept of the last files for the next reading, since one run reads the file several times as it is and as it is
-# going to be, and the next one again; a file that exceeds it is only slower.
+# The last parsed files, for the next reading, because one run reads the present and the future file several times, and
+# so does the next run. A file that is too large for this is only slower.
 _KEPT_BYTES = 4 << 20
 _KEPT_TEXTS = 1 << 14
 
@@ -32,18 +31,18 @@ _RULE = re.compile(rb" {0,3}(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,}|
 _DEEPER = re.compile(rb"[ \t]*(?:[-*+]|\d{1,9}[.)])(?:[ \t\r\n]|$)|[ \t]*(?:`{3}|~{3}|>|\||<!--)")
 _INDENTED = re.compile(rb"(?: {2}|\t)")
 _HANGING = re.compile(rb"(?:[ \t]*\r?\n)*+(?: {2}|\t)[ \t]*\S")
-_BEHIND = b"\n\n."  # goes on with nothing but a private part that nothing closes
+_BEHIND = b"\n\n."  # only an unclosed private part includes it
 _COMMENT = re.compile(rb" {0,3}<!--")
-# What most lines are: nothing but a bullet, wherever no fence and no comment is open.
+# The form of most lines: only a bullet, as long as no fence and no comment is open.
 _PLAIN = re.compile(rb"- [0-9A-Za-z]")
-# Text of a bullet that would be a block of its own inside the item, or no bullet at all.
+# Text of a bullet that would be a separate block inside the item, or no bullet at all.
 _STRUCTURE = re.compile(
     r"[-*+](?=\s|$)|#{1,6}(?=\s|$)|>|`{3}|~{3}|<[!?]|=+$|(?:\*\s*){2,}$|(?:-\s*){1,}$|(?:_\s*){3,}$"
 )
 
 
 class PieceKind(StrEnum):
-    """What a piece of the file is."""
+    """Name the kinds of pieces of the file."""
 
     TEXT = "text"
     HEADING = "heading"
@@ -52,27 +51,27 @@ class PieceKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CorePiece:
-    """A heading, a bullet, or the text before the first of them, with all that belongs to it."""
+    """Hold a heading, a bullet, or the text before the first of them, with everything that belongs to it."""
 
     kind: PieceKind
     raw: bytes
     text: str  # of the bullet or heading, on one line; empty for text
     level: int  # of a heading, 1 to 6; else 0
-    own: int  # how many bytes of `raw` are the lines of a bullet's own text; what is behind them hangs below it
-    room: int  # how many bytes of `raw` may stand before something inserted behind the piece
+    own: int  # how many bytes of `raw` are the lines of a bullet's own text; the rest belongs below it
+    room: int  # how many bytes of `raw` may come before something inserted after the piece
 
 
 class Bullet(NamedTuple):
-    """One memory as the file has it."""
+    """Hold one memory in the form of the file."""
 
     text: str  # on one line, whitespace folded
-    heading: str  # of the nearest `## ` or deeper heading above; empty where there is none
+    heading: str  # of the nearest `## ` or deeper heading above; empty without one
     position: int  # 0, 1, … among the bullets of the file
 
 
 @dataclass(frozen=True)
 class CoreFile:
-    """The file as its pieces, in order."""
+    """Hold the file as its pieces, in order."""
 
     pieces: tuple[CorePiece, ...]
 
@@ -96,7 +95,7 @@ def normalize(text: str) -> str:
 
 
 def unescape(text: str) -> str:
-    """Return the text of a bullet without the backslash that keeps it from being a heading, list or fence."""
+    """Return the text of a bullet without the backslash that prevents it from being a heading, list or fence."""
     return text[1:] if text.startswith("\\") and _STRUCTURE.match(text, 1) else text
 
 
@@ -104,7 +103,7 @@ def unescape(text: str) -> str:
 
 
 def parse(data: bytes) -> CoreFile:
-    """Return any bytes as a core file; `render` gives exactly them back."""
+    """Return any bytes as a core file; `render` returns exactly these bytes."""
     return _parse_lately(data) if len(data) <= _KEPT_BYTES else _parse(data)
 
 
@@ -124,17 +123,17 @@ def render(file: CoreFile) -> bytes:
 
 
 def is_open(data: bytes) -> bool:
-    """Return whether a private part begins and nothing closes it, so that all behind it is hidden."""
+    """Return True if a private part begins and nothing closes it, so that everything after it is hidden."""
     spans = find_hidden(data + _BEHIND)
     return bool(spans) and spans[-1].last > len(data)
 
 
 class _CoreLine(NamedTuple):
     raw: bytes
-    kind: PieceKind  # of the piece it begins; TEXT where it goes on with the one before
-    open: bool  # what is inserted behind it would lie in a fence, comment or private part
-    fence: bytes | None  # the code fence that is open behind it
-    hidden: bool = False  # it has something of a private part or a private key in it
+    kind: PieceKind  # of the piece that it begins; TEXT if it continues the preceding one
+    open: bool  # text inserted after it would be in a fence, comment or private part
+    fence: bytes | None  # the code fence that is open after it
+    hidden: bool = False  # it holds some of a private part or a private key
 
 
 def _group_lines(data: bytes, start: int) -> list[list[_CoreLine]]:
@@ -229,7 +228,7 @@ def _bullet_text(lines: list[_CoreLine]) -> tuple[str, int]:
 
 
 def _room(lines: list[_CoreLine]) -> int:
-    # Behind the last line that says something, but never inside a fence or comment that nothing closes.
+    # After the last line with content, but never inside an unclosed fence or comment.
     kept = list(lines)
     while kept and (kept[-1].open or not kept[-1].raw.strip()):
         kept.pop()
@@ -258,8 +257,8 @@ def add(file: CoreFile, additions: Sequence[tuple[str, str]]) -> bytes:
 
 def _append_blocks(file: CoreFile, blocks: Sequence[tuple[str, bytes]]) -> CoreFile:
     """Return the file with whole lines at the ends of headings' sections; it is parsed once for each section."""
-    sections: dict[str, tuple[str, list[bytes]]] = {}  # by what makes two headings the same
-    last: list[tuple[str, list[bytes]]] = []  # what hides all behind it would hide the others
+    sections: dict[str, tuple[str, list[bytes]]] = {}  # by the form in which two headings are the same
+    last: list[tuple[str, list[bytes]]] = []  # a text that hides everything after it would hide the others
     for heading, block in blocks:
         if is_open(block):
             last.append((heading, [block]))
@@ -271,7 +270,7 @@ def _append_blocks(file: CoreFile, blocks: Sequence[tuple[str, bytes]]) -> CoreF
 
 
 def escape(text: str) -> str:
-    """Return the text of a bullet on one line, with a backslash where it would be a heading, list or fence in there.
+    """Return the text of a bullet on one line, with a backslash if it would be a heading, list or fence in there.
 
     Raises:
         ValueError: it is blank.
@@ -296,13 +295,13 @@ def _insert_blocks(file: CoreFile, heading: str, blocks: Sequence[bytes]) -> byt
     lead = _lead(before.removeprefix(BOM), apart=end is None) + head
     newline = newline_of(data)
     rest = data[len(before) :]
-    # What is indented would hang below the last bullet: a comment parts them, which nobody sees rendered.
+    # Indented text would belong to the last bullet: a comment separates them, which nobody sees in the rendered file.
     apart = [b"<!-- -->\n"] if _HANGING.match(rest) else []
     return before + b"".join(end_block(block, newline) for block in (lead.encode(), *blocks, *apart)) + rest
 
 
 def newline_of(data: bytes) -> bytes:
-    """Return what ends the lines of a file: most of them."""
+    """Return the most frequent line end of a file."""
     return b"\r\n" if data.count(b"\r\n") * 2 > data.count(b"\n") else b"\n"
 
 
@@ -312,7 +311,7 @@ def end_block(block: bytes, newline: bytes) -> bytes:
 
 
 def _section_end(file: CoreFile, heading: str) -> int | None:
-    """Return the index behind the last piece of a heading's first section; None where there is no such heading."""
+    """Return the index after the last piece of a heading's first section; None if there is no such heading."""
     inside = not heading
     for index, piece in enumerate(file.pieces):
         if piece.kind is not PieceKind.HEADING or (piece.level == 1 and not heading):
@@ -350,7 +349,7 @@ class Replace:
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """No such bullet any more; what hangs below it stays where it is."""
+    """Remove a bullet; blocks below it stay."""
 
     position: int
 
@@ -431,7 +430,7 @@ class _Draft:
         self.ends: list[tuple[str, bytes]] = []  # a heading, and what is to go to the end of its section
 
     def note(self, edit: Edit) -> None:
-        """Carry out an edit; what is to go to the end of a section is put into `ends` instead."""
+        """Carry out an edit; text for the end of a section is put into `ends` instead."""
         if isinstance(edit, Insert):
             line = escape(edit.text)
             self._put(f"- {line}\n".encode(), line, edit)

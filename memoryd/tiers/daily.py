@@ -1,4 +1,4 @@
-"""The daily file, `memory/YYYY-MM-DD.md`: a title, then blocks that are only ever appended.
+"""Parse and render the daily file, `memory/YYYY-MM-DD.md`: a title, then blocks that are only appended.
 
 Its own format: `# Daily Memory: YYYY-MM-DD`, and for each block a blank line, `## REASON (HH:MM)`, a blank line and a
 body. What Markdown calls a heading or a fenced code block is taken from CommonMark 0.31, sections 4.2 and 4.5.
@@ -130,7 +130,7 @@ def split_pieces(raw: bytes) -> Iterator[tuple[int, str]]:
 
 
 def is_passing(raw: bytes, at: int) -> bool:
-    """Return True if the piece at a byte of a block tells of its day alone: a state, an open point, changed files."""
+    """Return True if the piece at a byte of a block concerns only its day: a state, an open point, changed files."""
     above = [line for line in raw[:at].decode(errors="replace").split("\n") if line.startswith("#")]
     return bool(above) and HEADINGS.get(above[-1]) in _PASSING
 
@@ -165,7 +165,7 @@ def _block(raw: bytes) -> DailyBlock:
 
 
 def list_framing(file: DailyFile) -> Iterator[str]:
-    """Yield what memoryd wrote around the texts of its blocks: headings without marks, and lines of attribution."""
+    """Yield memoryd's own text around the texts of its blocks: headings without marks, and lines of attribution."""
     for one in file.blocks:
         if one.clock is not None:
             yield f"{one.reason} ({one.clock})"
@@ -187,10 +187,10 @@ def render(file: DailyFile) -> bytes:
 
 
 def needs_newline(data: bytes) -> bool:
-    """Return whether an append must first end the last line."""
+    """Return True if an append must first end the last line."""
     return bool(data) and not data.endswith(b"\n")
 
 
 def has_content(file: DailyFile) -> bool:
-    """Return whether anything was written below the title."""
+    """Return True if anything is written below the title."""
     return bool(file.blocks) or bool(_TITLE.sub(b"", file.head, count=1).strip())

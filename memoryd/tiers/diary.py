@@ -1,6 +1,6 @@
-"""The dream diary, `memory/dreams/YYYY-MM-DD.md`: a title, then a block for each dream of the day, as in a daily file.
+"""Read and write the dream diary, `memory/dreams/YYYY-MM-DD.md`: a title, then a block for each dream of the day.
 
-It tells people what a dream did. It is no memory: nothing is searched for in it, dreamt of it or told from it.
+It reports to people what a dream did. It is no memory: it is never searched, dreamt of or injected.
 """
 
 import re
@@ -9,7 +9,7 @@ from datetime import date
 from memoryd.tiers import daily
 
 FOLDER = "memory/dreams"
-IMPRESSION = "An impression, see the sources:"  # ahead of the answer's own words; the model's in earlier versions
+IMPRESSION = "An impression, see the sources:"  # before the answer's own words; the model's in earlier versions
 _WORDS = re.compile(rb"^((?:An|The model's) impression, see the sources:\r?\n).*", re.MULTILINE | re.DOTALL)
 _REASON = re.compile(
     rb"^(- [A-Z][a-z]+: core_[0-9a-f]{8}(?: by core_[0-9a-f]{8}(?:, core_[0-9a-f]{8})*)?): .*$", re.MULTILINE
@@ -24,17 +24,17 @@ def new_file(day: date) -> bytes:
 
 
 def is_one(data: bytes) -> bool:
-    """Return whether a file is a diary, told by its first line."""
+    """Return True if a file is a diary, by its first line."""
     return _TITLE.match(data) is not None
 
 
 def has_content(data: bytes) -> bool:
-    """Return whether anything was written below the title."""
+    """Return True if anything is written below the title."""
     return bool(_TITLE.sub(b"", data, count=1).strip())
 
 
 def without_impressions(data: bytes) -> bytes:
-    """Return a diary without the models' own words, be it in reasons; what memoryd counted stays."""
+    """Return a diary without the models' own words, even in reasons; memoryd's counts stay."""
     file = daily.parse(data)
     raws = (_WORDS.sub(_FORGOTTEN, _REASON.sub(rb"\1", block.raw)) for block in file.blocks)
     return file.head + b"".join(raws)

@@ -22,7 +22,7 @@ def lines_of(data: bytes) -> list[bytes]:
 
 def open_fence(fence: bytes | None, line: bytes) -> bytes | None:
     """Return the code fence that is open after `line`, given the one open before it; None for none."""
-    # All that fences are told by is ASCII, which Latin-1 keeps in any other encoding's bytes.
+    # Fences are recognised by ASCII, which Latin-1 keeps in any other encoding's bytes.
     return fences.open_after((fence or b"").decode(), line.decode("latin-1")).encode() or None
 
 

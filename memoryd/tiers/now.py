@@ -1,7 +1,7 @@
-"""Parse and render NOW files, `.continuum/memory/NOW-YYYY-MM-DDTHH-MM.md`: the session that is going on.
+"""Parse and render NOW files, `.continuum/memory/NOW-YYYY-MM-DDTHH-MM.md`: the present session.
 
-A header as front matter, then the entries. The header changes line by line, so what other programs wrote there stays.
-Entries are only ever appended. `transcripts/now_file.py` reads them back as they were said.
+A file has a header as front matter, then the entries. The header changes line by line, so lines of other programs stay.
+Entries are only appended. `transcripts/now_file.py` reads them back in their original form.
 """
 
 import json
@@ -23,7 +23,7 @@ KEYS = (
     *("related_tasks", "memory_type"),
 )
 _PLAIN = re.compile(r"[A-Za-z_/][A-Za-z0-9_./-]*|\d{4}-\d\d-\d\dT[\d:.]+Z")
-_WORDS = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})  # YAML reads them as no text
+_WORDS = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})  # YAML does not read them as text
 _UNSEEN = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 _ITEM = re.compile(r"""\s*("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^,\]]+)\s*,?""")
 _STEM = re.compile(r"NOW-(\d{4}-\d\d-\d\dT\d\d)-(\d\d)(?:-(\d{1,9}))?")
@@ -53,7 +53,7 @@ class NowHeader:
 class NowDocument(NamedTuple):
     """Hold a NOW file in two pieces, which joined are its bytes."""
 
-    header: NowHeader | None  # None where there is no front matter
+    header: NowHeader | None  # None without front matter
     head: bytes
     body: bytes
 
@@ -66,7 +66,7 @@ class _Head(NamedTuple):
 
 
 def parse(data: bytes) -> NowDocument:
-    """Read a NOW file. Never raises."""
+    """Parse a NOW file. Never raises."""
     lines, fields = _read_head(data)
     head = b"".join(lines)
     return NowDocument(_header(_Head(lines, fields)) if lines else None, head, data[len(head) :])
@@ -84,13 +84,13 @@ def render_header(header: NowHeader) -> bytes:
 
 
 def render_entry(role: str, text: str, tool: str | None = None, summary: str | None = None) -> bytes:
-    """Return an entry, to be appended after `seam`. Whatever the text is, it is read back as this one entry.
+    """Return an entry, to be appended after `seam`. Any text is read back as this one entry.
 
     Args:
         role: user, agent or tool.
-        text: what was said; of a tool, its call and its result.
+        text: the message; for a tool, its call and its result.
         tool: the tool's name.
-        summary: of a tool, what it did, on one line.
+        summary: for a tool, what it did, on one line.
     """
     text = _LINE_END.sub("\n", clean(text)).strip("\n")
     if role == "tool":
@@ -113,9 +113,9 @@ def seam(data: bytes) -> bytes:
 
 
 def close(data: bytes, ended_at: str, session_id: str) -> bytes:
-    """Return the file with its session ended; one that has ended stays as it is.
+    """Return the file with its session ended; one that has ended stays the same.
 
-    Where there is no header, it gets one, and so its session keeps the id by which it is known.
+    A file without a header gets one, so that its session keeps its id.
     """
     header = parse(data).header
     if header is not None and header.timestamp_end:
@@ -134,23 +134,23 @@ def clear(data: bytes) -> bytes:
 
 
 def is_fresh(document: NowDocument) -> bool:
-    """Return True if the session has begun and nothing was said yet."""
+    """Return True if the session has begun and has no entry yet."""
     return _is_bare(document) and not (document.header and document.header.timestamp_end)
 
 
 def is_cleared(document: NowDocument) -> bool:
-    """Return True if the session has ended, and what was said is no longer in its file."""
+    """Return True if the session has ended, and its entries are no longer in its file."""
     return _is_bare(document) and not is_fresh(document)
 
 
 def read_name(stem: str) -> tuple[str | None, int]:
-    """Return when a session began by the name of its file, and which one of that minute it is."""
+    """Return the start time of a session from its file's name, and its number within that minute."""
     named = _STEM.fullmatch(stem)
     return (read_time(f"{named[1]}:{named[2]}:00Z"), int(named[3] or 1)) if named else (None, 1)
 
 
 def set_fields(data: bytes, values: Mapping[str, _Value]) -> bytes:
-    """Return a file that has a header with these values in it; every other line stays as it is."""
+    """Return a file with a header with these values in it; every other line stays as it is."""
     lines, fields = _read_head(data)
     end = b"\r\n" if lines[0].endswith(b"\r\n") else b"\n"
     body = data[sum(map(len, lines)) :]
@@ -207,7 +207,7 @@ def _header(head: _Head) -> NowHeader:
 
 
 def _items(field: now_file.FrontMatterField | None, texts: Sequence[str]) -> tuple[str, ...]:
-    """Return a list's items: of `[a, "b"]`, of `- a` on lines of their own, or one word alone."""
+    """Return a list's items: of `[a, "b"]`, of `- a` on separate lines, or one word alone."""
     if field is None:
         return ()
     rows = [texts[number].strip() for number in field.lines[1:]]
@@ -229,7 +229,7 @@ def _render_field(key: str, value: _Value) -> str:
 
 
 def _quote(text: str) -> str:
-    """Return a YAML scalar that every reader takes for this text, on one line."""
+    """Return a YAML scalar that every reader reads as this text, on one line."""
     if _PLAIN.fullmatch(text) and text.lower() not in _WORDS:
         return text
     quoted = json.dumps(clean(text), ensure_ascii=False)
@@ -239,7 +239,7 @@ def _quote(text: str) -> str:
 def _guard(text: str) -> str:
     """Return `text` with a backslash before what would end the entry or hide the next; closed fences stay code."""
     lines = text.split("\n")
-    closed, mark = 0, ""  # behind the last line of the last fence that is closed, fences stay fences
+    closed, mark = 0, ""  # after the end of the last closed fence
     for number, line in enumerate(lines):
         before, mark = mark, fences.open_after(mark, line)
         closed = number + 1 if before and not mark else closed

@@ -1,4 +1,4 @@
-"""A proposal, `memory/proposals/RUN.md`: what a run would write, for a person to read and answer. It is no memory.
+"""Render a proposal, `memory/proposals/RUN.md`: the changes of a run, for a person to read and answer. It is no memory.
 
 Its own format: a title, how to answer, for each file a unified diff as GNU diffutils' manual describes it ("Detailed
 Description of Unified Format"), then the operations on the ledger. What is quoted stands in fences (CommonMark 0.31,
@@ -18,7 +18,7 @@ _TILDES = re.compile("~{3,}")
 
 @dataclass(frozen=True, slots=True)
 class FileDiff:
-    """A file as it is and as it would be; None where there is, or would be, none."""
+    """Hold a file in its present and its proposed form; None if it does not, or would not, exist."""
 
     path: str
     before: str | None
@@ -27,7 +27,7 @@ class FileDiff:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What a run would do."""
+    """Hold the changes that a run would make."""
 
     run_id: str
     kind: str
@@ -39,7 +39,7 @@ class Proposal:
 
 
 def path_of(run_id: str) -> str:
-    """Return where a run's proposal lies in the workspace."""
+    """Return the place of a run's proposal in the workspace."""
     return f"{FOLDER}/{run_id}.md"
 
 

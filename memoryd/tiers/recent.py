@@ -1,4 +1,4 @@
-"""`RECENT.md`: a short entry for each of the last sessions, newest first. It is injected at the start of a session.
+"""Render `RECENT.md`: a short entry for each of the last sessions, newest first, injected at the start of a session.
 
 Its own format: `# RECENT - Last N Sessions`, and for each session `## Session YYYY-MM-DD morning (2.5h)` with
 `**Focus**:` and so on, and last `**Link**:` to the session's part of the archive. An entry is short: the
@@ -39,7 +39,7 @@ _LABELS = {
     Section.FAILED: "Failed",
     Section.FILES: "Files",
 }
-_MARKS = {Section.DECIDED: "- [x] ", Section.FOUND: "- "}  # of a list, also where it has one point
+_MARKS = {Section.DECIDED: "- [x] ", Section.FOUND: "- "}  # of a list, even with one point
 _DAY = re.compile(rb"## Session (\d{4}-\d\d-\d\d)")
 _LABEL = re.compile(rb"^\*\*([A-Z][a-z ]+)\*\*:", re.MULTILINE)
 _LITTLE = {b"Focus", b"Files", b"Link"}
@@ -173,7 +173,7 @@ def _make_entry(session: PastSession, old: RecentEntry | None, is_unchanged: boo
 
 
 def _is_sparse(new: RecentEntry, old: RecentEntry) -> bool:
-    """Return True if an entry says only what was asked and which files changed, and the old one more."""
+    """Return True if an entry has only requests and changed files, and the old one has more."""
     said, said_before = (set(_LABEL.findall(entry.raw)) - _LITTLE for entry in (new, old))
     return not said and bool(said_before)
 
@@ -211,7 +211,7 @@ def _drop_answered(points: Iterable[SummaryPoint]) -> list[SummaryPoint]:
 
 
 def _rank(points: Sequence[SummaryPoint]) -> dict[SummaryPoint, tuple[bool, int]]:
-    """Return what puts the points in order, the one to keep longest first."""
+    """Return the sort key of points: the one to keep longest comes first."""
     last = _of(Section.ASKED, points)[-1:]
     return {point: (point not in last, at) for at, point in enumerate(points)}
 

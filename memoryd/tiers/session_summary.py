@@ -1,4 +1,4 @@
-"""Hold the summary of a session: what a colleague would note, in sections, and its form as text.
+"""Hold the summary of a session: the points that a colleague would note, in sections, and its form as text.
 
 One value is kept for each session. A sleep fills it, the next one of the session brings it up to date, and the daily
 block and the entry of `RECENT.md` are both written from it. As text it is a list below each heading:
@@ -32,8 +32,8 @@ class Section(StrEnum):
 HEADINGS = {f"### {section.value}": section for section in Section}
 BY_USER = "User: "
 CORRECTED = "Corrected: "  # in a daily file, before a point of an earlier block that holds no longer
-_NOTHING = ": nothing"  # ends what the state no longer names
-# What memoryd itself reads of the state.
+_NOTHING = ": nothing"  # ends a key that the state no longer has
+# The keys of the state that memoryd itself reads.
 STATE_KEYS = (
     "Branch", "Last commit", "Pull request", "Not committed", "Not pushed", "Tests", "Pushed", "Lint", "Tasks",
 )  # fmt: skip
@@ -98,7 +98,7 @@ def merge_points(earlier: Iterable[SummaryPoint], later: Iterable[SummaryPoint])
     Of the rest nothing is lost. The newer points come first; the last request stays the last.
     """
     new = list(later)
-    # What the later part says of the state without a name replaces all that was said so.
+    # A later part's text about the state without a key replaces all earlier text of this kind.
     stated = {_state_key(point) for point in new if point.section is Section.STATE}
     old = [
         point
@@ -117,7 +117,7 @@ def _state_key(point: SummaryPoint) -> str:
 
 
 def shorten_points(points: Iterable[SummaryPoint], most: Mapping[Section, int]) -> tuple[SummaryPoint, ...]:
-    """Return at most so many points of each section: the first, but of what was asked the last one too."""
+    """Return at most so many points of each section: the first ones, but for requests the last one too."""
     held = list(points)
     kept: list[SummaryPoint] = []
     for section in Section:

@@ -22,7 +22,7 @@ _REPAIR = "memoryd repair recent puts it right"
 
 
 class FileProblem(NamedTuple):
-    """Hold what is wrong in one place."""
+    """Hold a fault and its place."""
 
     path: str
     line: int  # from 1
@@ -31,7 +31,7 @@ class FileProblem(NamedTuple):
 
 
 def find_problems(files: Mapping[str, bytes]) -> list[FileProblem]:
-    """Return what is wrong in files of `.continuum/memory/`, by their path in it, in order."""
+    """Return the faults of files of `.continuum/memory/`, by their path in it, in order."""
     anchors = {path: set(anchors_of(data)) for path, data in files.items() if _CONTENT.fullmatch(path)}
     found: list[FileProblem] = []
     for path, data in files.items():

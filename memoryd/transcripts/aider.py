@@ -35,7 +35,7 @@ _LINE = re.compile(rb"[^\n]*\n|[^\n]+")
 _PREFIX = re.compile(r"^(?:####|>) ?", re.MULTILINE)
 # What aider itself sends in the person's name, when a check of the model's changes failed.
 _PROGRAM = re.compile(r"# Fix any (?:linting )?errors below")
-_CLEARS = frozenset({"/clear", "/reset"})  # the chat goes on without what was said before
+_CLEARS = frozenset({"/clear", "/reset"})  # the chat continues without the earlier messages
 _TOKENS = re.compile(r"^Tokens: ([\d.,]+)([kM]?) sent(?:, [^\n]*?)?, ([\d.,]+)([kM]?) received", re.MULTILINE)
 _SCALE = {"": 1, "k": 1000, "M": 1_000_000}
 _MODEL_NAME = re.compile(r"^(?:Main model|Models?): (\S{1,200}?)⚡? with ", re.MULTILINE)
@@ -55,12 +55,12 @@ class Aider(LineFormat):
     many_sessions = True
 
     def sniff(self, records: Values, path: PurePosixPath) -> bool:
-        """Return whether a file has the name of a history; there are no records to tell it by."""
+        """Return True if a file has the name of a history; there are no records to recognise it by."""
         del records
         return path.name.endswith(FILE)
 
     def is_own(self, value: dict[str, Any]) -> bool:
-        """Return False: only the name of the file tells this format."""
+        """Return False: only the name of the file shows this format."""
         del value
         return False
 
@@ -71,7 +71,7 @@ class Aider(LineFormat):
         return Identity(f"aider-{sha256(folder.encode('utf-8', 'replace')).hexdigest()[:8]}", None, folder)
 
     def cut(self, data: bytes, base: int, *, last: bool) -> FileCut:
-        """Take lines apart into what one speaker wrote; the last such part may still grow."""
+        """Cut lines into the text of one speaker each; the last part may still grow."""
         records: list[Record] = []
         kind, first, end, is_open = _BLANK, 0, 0, False
         before = _BLANK  # the kind of the line before
@@ -99,7 +99,7 @@ class Aider(LineFormat):
         return FileCut(records, (), len(data))
 
     def turns(self, record: Record, identity: Identity, meetings: Pass) -> RecordTurns:
-        """Return the turns of what one speaker wrote."""
+        """Return the turns of one speaker's text."""
         chats = meetings.recall(lambda: _Chats(identity))
         if started := _STARTED.match(record.data):
             chats.begin(identity, started[1].decode())
@@ -124,7 +124,7 @@ class Aider(LineFormat):
 
 
 def is_history(path: PurePosixPath, head: bytes) -> bool:
-    """Return whether a file is such a history, by its name or by the beginning of a chat."""
+    """Return True if a file is such a history, by its name or by the beginning of a chat."""
     return path.name.endswith(FILE) or (path.suffix == ".md" and _HEADED.search(head) is not None)
 
 
@@ -133,7 +133,7 @@ class _Chats:
     """Hold the chat that a file is at."""
 
     chat: Identity
-    counts: Counter[bytes] = field(default_factory=Counter)  # what was said in it, and how often
+    counts: Counter[bytes] = field(default_factory=Counter)  # its texts, with their counts
     started: Counter[str] = field(default_factory=Counter)  # chats that began in the same second
 
     def begin(self, identity: Identity, at: str) -> None:
@@ -154,7 +154,7 @@ class _Chats:
 
 
 def _read_local(at: str) -> str | None:
-    """Return a time of this machine's zone as UTC; None for one that is none."""
+    """Return a time of this machine's zone as UTC; None for any other text."""
     try:
         return read_time(datetime.fromisoformat(at).astimezone().isoformat())
     except (ValueError, OverflowError, OSError):
@@ -190,7 +190,7 @@ def _number(text: str) -> float:
 
 
 def _choices(text: str) -> list[RecordText]:
-    """Return what the person answered to questions of aider."""
+    """Return the person's answers to questions of aider."""
     found = (_ANSWERED.fullmatch(line) for line in text.split("\n"))
     said = (f'asked "{one[1]}", chose "{one[2]}"' for one in found if one)
     return [RecordText(Role.USER, Origin.USER, TurnKind.CHOICE, one) for one in said]

@@ -1,4 +1,4 @@
-"""A chat API's list of messages, as a program holds it: what it must be, what belongs together, what of it is new.
+"""Check a chat API's list of messages, as a program holds it: its form, messages that belong together, new messages.
 
 The shapes are those of OpenAI's Chat Completions and of Anthropic's Messages, as `messages` reads them from files.
 """
@@ -14,7 +14,7 @@ from memoryd.transcripts.turn import Role
 
 Message = Mapping[str, Any]
 
-_DATA_HEAD = 80  # characters of a `data:` URL that say what it holds
+_DATA_HEAD = 80  # characters of a `data:` URL that name its type
 FORGOTTEN = "forgotten"  # the digest of a recorded message before something of it was forgotten
 _STAMPS = ("uuid", "timestamp")  # what recording adds
 _KEYS = ("tool_call_id", "tool_use_id", "call_id", "id", "name", "tool_name")
@@ -23,7 +23,7 @@ _CALLS = frozenset({"tool_use", "function_call"})
 
 
 class WholeMessages(NamedTuple):
-    """A list without what a chat API refuses, and what of it belongs together."""
+    """Hold a list in the form that a chat API accepts, with the messages that belong together."""
 
     messages: list[dict[str, Any]]
     group: list[int]  # for each of them the position of the first it stays or goes with
@@ -71,7 +71,7 @@ def drop_orphans(messages: Sequence[dict[str, Any]]) -> WholeMessages:
         owners: list[int] = []
         orphans: list[str] = []
         answered = _list_answers(message)
-        if not answered:  # somebody else speaks: what is not answered by now is not answered
+        if not answered:  # somebody else speaks: open calls stay unanswered
             left += waiting
             waiting = []
         for key in answered:
@@ -104,9 +104,9 @@ def drop_orphans(messages: Sequence[dict[str, Any]]) -> WholeMessages:
 
 
 def select_recorded(message: Message) -> dict[str, Any]:
-    """Return what of a message is recorded: what `messages` reads, every text of it a string of its own.
+    """Return the recorded part of a message: everything that `messages` reads, each text as a separate string.
 
-    Arguments become one text, since what they hold is told by their names; of images their type is left.
+    Arguments become one text, because the names of values show their content. Of images, only the type is kept.
     """
     kept: dict[str, Any] = {"role": message["role"].lower()}
     content = message.get("content")
@@ -123,7 +123,7 @@ def select_recorded(message: Message) -> dict[str, Any]:
 
 
 def with_texts(value: Any, change: Callable[[str, bool], str], key: str = "") -> Any:
-    """Return a recorded message with its strings changed; `change` is told whether a string is an id or a name."""
+    """Return a recorded message with its strings changed; `change` gets whether a string is an id or a name."""
     if isinstance(value, str):
         return change(value, key in _NAMES)
     if isinstance(value, Mapping):
@@ -134,7 +134,7 @@ def with_texts(value: Any, change: Callable[[str, bool], str], key: str = "") ->
 
 
 def compute_digest(message: Message) -> str:
-    """Return what a message is known by when it comes again."""
+    """Return the digest by which a message is recognised when it comes again."""
     if FORGOTTEN in message:
         return str(message[FORGOTTEN])
     plain = {key: value for key, value in message.items() if key not in _STAMPS}
@@ -255,7 +255,7 @@ def _key(value: Any) -> str:
 
 
 def _remove_orphans(message: dict[str, Any], orphans: Sequence[str]) -> dict[str, Any] | None:
-    """Return the message without results that answer nothing; None where nothing is left."""
+    """Return the message without results that answer no call; None if nothing is left."""
     if role_of(message) is Role.TOOL:
         return None
     rest = [part for part in _parts(message) if not (is_output(_kind(part)) and _key(part) in orphans)]

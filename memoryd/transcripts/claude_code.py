@@ -1,4 +1,4 @@
-"""Transcripts of Claude Code, versions 1.0 to 2.1: one JSON record per line, the type in `type`.
+"""Read transcripts of Claude Code, versions 1.0 to 2.1: one JSON record per line, the type in `type`.
 
 The format is internal to the program and changes between versions, so what is not known here is counted and passed
 over. What is known was learned from public transcripts of versions 1.0.43 to 2.1.218:
@@ -47,7 +47,7 @@ from memoryd.transcripts.turn import Origin, Role, TurnKind
 
 _HINT = re.compile(r" \(disable recaps in /config\)\s*\Z")
 _BRANCH, _DETACHED = re.compile(r"[^\s\x00-\x1f\x7f~^:?*\[\\`<>]{1,100}"), "HEAD"  # as git allows names
-SYNTHETIC = "<synthetic>"  # the model's name on what the program says in its place, such as API errors
+SYNTHETIC = "<synthetic>"  # the model's name on the program's own messages in its place, such as API errors
 
 _SESSION_TYPES = frozenset({
     "user", "assistant", "system", "progress", "attachment", "summary", "file-history-snapshot", "file-history-delta",
@@ -85,7 +85,7 @@ class ClaudeCode(LineFormat):
     program = "Claude Code"
 
     def is_own(self, value: dict[str, Any]) -> bool:
-        """Return whether a record is one that only Claude Code writes."""
+        """Return True if only Claude Code writes such a record."""
         kind = value.get("type")
         if type(kind) is not str or kind not in _SESSION_TYPES:
             return False
@@ -108,7 +108,7 @@ class ClaudeCode(LineFormat):
         return Identity(session, parent, first_of(self.cwd_of, records), sidechain, started)
 
     def is_known(self, skipped: str) -> bool:
-        """Return whether this is a type of record that the program is known to write; its subtypes come and go."""
+        """Return True if the program is known to write this type of record; its subtypes change."""
         return skipped.partition("/")[0] in _SESSION_TYPES
 
     def version_of(self, value: dict[str, Any]) -> str | None:
@@ -143,12 +143,12 @@ def _parent_by_path(path: PurePosixPath) -> str | None:
 
 
 def _is_below_subagents(path: PurePosixPath) -> bool:
-    """Return whether a file lies in a session's folder of subagents; a project further up may be called so, too."""
+    """Return True if a file is in a session's folder of subagents; a project above may have this name, too."""
     return path.parent.name == "subagents" or is_session_id(_parent_by_path(path) or "")
 
 
 def is_session_id(text: str) -> bool:
-    """Return whether a name is one that the program gave a session, and so no other has."""
+    """Return True if the program gave a session this name, so that no other has it."""
     return _UUID.fullmatch(text) is not None
 
 
@@ -157,7 +157,7 @@ def _content(value: dict[str, Any]) -> object:
 
 
 def _typed_by_person(envelope: dict[str, Any]) -> bool:
-    """Return whether the person typed a message: the envelope names the person, or nobody, as in older versions."""
+    """Return True if the person typed a message: its fields name the person, or nobody, as in older versions."""
     origin = envelope.get("origin")
     return origin is None or read_mapping(origin).get("kind") == "human"
 
@@ -180,7 +180,7 @@ def _user(value: dict[str, Any]) -> list[RecordText]:
 
 
 def _prompt(content: object, *, program: bool) -> list[RecordText]:
-    """Return what comes in the user's name: a text, or blocks of texts, images and tool results."""
+    """Return the parts in the user's name: a text, or blocks of texts, images and tool results."""
     if type(content) is str:
         return _split_authors(content, program=program)
     return of_blocks(content, lambda text: _split_authors(text, program=program))
@@ -192,7 +192,7 @@ def _split_authors(text: str, *, program: bool) -> list[RecordText]:
     if program:
         return [read_message(text, program=True)]
     if _PROGRAM.match(text):
-        command = _COMMAND.match(text)  # what the person typed stands behind it
+        command = _COMMAND.match(text)  # the typed text is after it
         return [read_message(text, program=True), *(_persons(command["args"].strip()) if command else ())]
     if shell := _SHELL_INPUT.match(text):
         return [*_persons(shell[1]), RecordText(Role.TOOL, Origin.TOOL, TurnKind.MESSAGE, text[shell.end() :])]
@@ -224,7 +224,7 @@ def _assistant(value: dict[str, Any]) -> list[RecordText]:
 
 
 def _answer(block: dict[str, Any]) -> RecordText | None:
-    """Return one block of the model's answer; None for thinking and for what is not known."""
+    """Return one block of the model's answer; None for thinking and for unknown blocks."""
     kind = block.get("type")
     if type(kind) is not str:
         return None

@@ -48,7 +48,7 @@ _PROGRAM = re.compile(r"\s*(?:<SYSTEM_NOTICE>|<system-reminder>|\[(?:TASK RESUMP
 _ENVIRONMENT = "<environment_details>"
 _FOLDER = re.compile(r"# Current (?:Working|Workspace) Directory \(([^)\n]{1,4096})\)")
 _SDK_FOLDER = re.compile(r"Working Directory: ([^\n]{1,4096})")
-# A message that holds many results is parted anew with each writing, which adds to its id.
+# A message that holds many results is divided again with each writing, which adds to its id.
 _PARTED = re.compile(r"(_tool_.+?)\1+\Z", re.DOTALL)
 _CALLS, _UNSPOKEN = frozenset({"tool_use", "tool-call"}), frozenset({"thinking", "redacted_thinking", "reasoning"})
 _IMAGES = frozenset({"image", "image_url"})
@@ -149,7 +149,7 @@ def _envelope(message: dict[str, Any], record_id: str, identity: Identity) -> En
 
 
 def _usage(envelope: Envelope, usage: int | None) -> list[Turn]:
-    """Return an empty turn with the size of the context after what was said; its id stays if a text is added."""
+    """Return an empty turn with the size of the context after the text; its id stays if a text is added."""
     return turns_of((), envelope._replace(record_id=f"{envelope.record_id}/usage"), usage) if usage else []
 
 
@@ -164,7 +164,7 @@ def _sdk_context(metrics: object) -> int | None:
 
 
 def _read_message(message: dict[str, Any], *, typed: bool = True) -> list[RecordText] | str:
-    """Return what a message says, or the name of what is passed over.
+    """Return the turns of a message, or the name under which it is skipped.
 
     Args:
         message: in the words of Anthropic's API or of the AI SDK.
@@ -180,14 +180,14 @@ def _read_message(message: dict[str, Any], *, typed: bool = True) -> list[Record
     for block in blocks:
         text = block_text([block])
         if block.get("type") == "text" and _RESULT.match(text):
-            typed = False  # what stands behind it is a tool's output, whatever it looks like
+            typed = False  # the text after it is a tool's output, in any form
         if not text.lstrip().startswith(_ENVIRONMENT):
             said += _read_given(block, text, typed=typed)
     return said
 
 
 def _read_given(block: dict[str, Any], text: str, *, typed: bool) -> list[RecordText]:
-    """Return what one block in the user's name says: what was typed, and the files it names, which follow it."""
+    """Return the text of one block in the user's name: the typed words, and the files they name, which follow it."""
     kind = block.get("type")
     if kind == "tool-result" or is_output(kind):
         call = read_word(block.get("tool_use_id")) or read_word(block.get("toolCallId"))
@@ -262,7 +262,7 @@ class _Task:
         return Identity(own, parent, cwd or (clean(folders[-1]) if folders else None), parent is not None, started)
 
     def read(self) -> whole.SessionRecords:
-        """Return the session: what the model got, and what only the other file says, in its place."""
+        """Return the session: the model's messages, and messages that only the other file has, in their places."""
         condensed = {block_text(one.value.get("condenseId")) for one in self.messages if one.value.get("isSummary")}
         self._find_left()
         if self.shown:
@@ -381,7 +381,7 @@ class _Task:
             self._add(place, turns_of((), envelope._replace(message_id=envelope.record_id), usage), record)
 
     def _read_entry(self, entry: dict[str, Any], kind: str, *, first: bool) -> list[RecordText] | str:
-        """Return what only this file says; all of it where it is alone."""
+        """Return the messages that only this file has; all of it if it is alone."""
         text = block_text(entry.get("text"))
         if kind in ("task", "user_feedback") or (first and kind == "text"):
             return [read_message(text, program=False)]
@@ -410,12 +410,12 @@ def _assistant(text: str) -> RecordText:
 
 
 def _is_typed(text: str) -> bool:
-    """Return whether a text of the model's copy is what was typed, which the other file has."""
+    """Return True if a text of the model's copy was typed, as the other file shows."""
     return bool(_TYPED.match(text)) or text.lstrip().startswith("<task>")
 
 
 def _canonical(message: dict[str, Any]) -> bytes:
-    """Return what a message is known by: not where it stands, nor what stands for it."""
+    """Return the part of a message that identifies it: role, time, id and content."""
     told = [message.get("role"), message.get("ts"), message.get("id"), message.get("content")]
     try:
         return orjson.dumps(told)

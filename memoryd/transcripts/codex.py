@@ -1,4 +1,4 @@
-"""Rollouts of the Codex CLI, versions 0.2 to 0.169: one JSON record per line.
+"""Read session files of the Codex CLI, versions 0.2 to 0.169: one JSON record per line.
 
 The format is internal to the program and changes between versions, so what is not known here is counted and passed
 over. What is known was learned from codex-rs/protocol and from public rollouts:
@@ -48,7 +48,7 @@ from memoryd.transcripts.turn import Origin, Role, TurnKind
 from memoryd.transcripts.whole import parse_object
 
 _ENVELOPES = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
-# What says nothing new: the model's reasoning, notices, and what stands in another record as well.
+# Records without new content: the model's reasoning, notices, and copies of other records.
 _PASSED_OVER = frozenset({
     *_ENVELOPES, "world_state", "token_usage_record", "inter_agent_communication_metadata", "state", "reasoning",
     *(f"response_item/{name}" for name in ("reasoning", "message/user", "compaction", "ghost_snapshot")),
@@ -75,12 +75,12 @@ _PROGRAM = re.compile(
     r"|# AGENTS\.md instructions for )"
 )
 _TAGGED = re.compile(r"\s*<[a-z][a-z_-]{2,60}(?:\s[^<>]{0,400})?>")
-# The editor's plug-in puts what is open in the editor before what was typed.
+# The editor's plug-in puts the open files before the typed text.
 _EDITOR = re.compile(r"\s*# Context from my IDE setup:")
 _REQUEST = "## My request for Codex:"
 ASKS = "request_user_input"
 _ANSWERS = re.compile(r'\s*\{\s*"answers"')
-_NOTE = "user_note: "  # begins what was typed beside the options
+_NOTE = "user_note: "  # begins the text that was typed beside the options
 # A shorter id, or a word such as `review_rollout_user`, is met again in other records and other sessions.
 _OWN_ID = re.compile(r"(?=(?:\D*\d){4}).{16,}", re.DOTALL)
 
@@ -92,7 +92,7 @@ class Codex(LineFormat):
     program = "Codex"
 
     def is_own(self, value: dict[str, Any]) -> bool:
-        """Return whether a record is one that only Codex writes."""
+        """Return True if only Codex writes such a record."""
         kind = value.get("type")
         is_item = type(kind) is str and kind in _ENVELOPES and type(value.get("payload")) is dict
         return is_item or is_legacy_head(value)
@@ -107,7 +107,7 @@ class Codex(LineFormat):
         return Identity(session, parent, cwd, sidechain=parent is not None, started_at=started)
 
     def is_known(self, skipped: str) -> bool:
-        """Return whether this is a kind of record that says nothing new."""
+        """Return True if this kind of record is known to say nothing new."""
         return skipped in _PASSED_OVER or skipped.startswith(_COLLABORATION)
 
     def version_of(self, value: dict[str, Any]) -> str | None:
@@ -142,12 +142,12 @@ class Codex(LineFormat):
 
 
 def is_legacy_head(value: dict[str, Any]) -> bool:
-    """Return whether this is the first line of a rollout of the oldest kind."""
+    """Return True if this is the first line of a session file of the oldest kind."""
     return "type" not in value and {"id", "timestamp", "instructions"} <= value.keys()
 
 
 def _payload(value: dict[str, Any]) -> tuple[dict[str, Any], bool]:
-    """Return what a line holds, and whether it is the bare item of old."""
+    """Return the item of a line, and whether it is an old bare item."""
     payload = value.get("payload")
     if type(payload) is dict:
         return payload, False
@@ -162,7 +162,7 @@ def _meta(value: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _parent(meta: dict[str, Any]) -> str | None:
-    """Return the session that started this one, where it is a subagent's; a fork of a person's is none."""
+    """Return the session that started this one, if it is a subagent's; a person's fork has none."""
     kind = read_mapping(meta.get("source")).get("subagent")
     if not kind and meta.get("thread_source") != "subagent":
         return None
@@ -180,7 +180,7 @@ def _record_id(record: Record, payload: dict[str, Any], meetings: Pass, at: str 
 
 
 def _read_record(value: dict[str, Any], payload: dict[str, Any], *, bare: bool) -> list[RecordText] | str:
-    """Return what a record says, or the name of what is passed over."""
+    """Return the turns of a record, or the name under which it is skipped."""
     kind, inner = value.get("type"), payload.get("type")
     if bare:
         return _item(value, typed=True) if kind else "state"
@@ -218,7 +218,7 @@ def _split_authors(text: str) -> list[RecordText]:
     if _PROGRAM.match(text):
         return [read_message(text, program=True)]
     if _EDITOR.match(text) and _REQUEST in text:
-        # A file that is open in the editor may hold the marker as well: what was typed stands behind the last one.
+        # An open file may hold the marker as well: the typed text is after the last one.
         before, _, text = text.rpartition(_REQUEST)
         return [read_message(before, program=True), read_message(text.strip(), program=False)]
     return [read_message(text, program=False)]
@@ -241,7 +241,7 @@ def _item(item: dict[str, Any], *, typed: bool) -> list[RecordText] | str:
         return f"message/{type_name(role)}"
     if typed:
         return [one for text in _texts(content) for one in _split_authors(text)]
-    # What was typed stands in an event as well; here it cannot be told from what looks like it.
+    # The typed text is in an event as well; here it cannot be distinguished from similar text.
     program = [text for text in _texts(content) if _PROGRAM.match(text) or _TAGGED.match(strip(text)[0])]
     return [read_message(text, program=True) for text in program] or "message/user"
 
@@ -265,7 +265,7 @@ def _result(item: dict[str, Any]) -> list[RecordText]:
 
 
 def _dialog(payload: dict[str, Any], asked: dict[str, object]) -> list[RecordText]:
-    """Remember the questions of a dialog; return what the person answered to those of an earlier call."""
+    """Remember the questions of a dialog; return the person's answers to those of an earlier call."""
     call = read_word(payload.get("call_id"))
     if call is None:
         return []
@@ -287,9 +287,9 @@ def _dialog(payload: dict[str, Any], asked: dict[str, object]) -> list[RecordTex
 
 
 def _unwrap_output(output: str) -> str:
-    """Return the text of a result that is the JSON `{"output": …, "metadata": …}`; any other stays as it is.
+    """Return the text of a result that is the JSON `{"output": …, "metadata": …}`; any other stays the same.
 
-    That the run failed stands in the metadata alone; it becomes the first line, as other programs have it.
+    Only the metadata say that the run failed. This becomes the first line, as in other programs.
     """
     if output.startswith('{"output":'):
         value = parse_object(output)

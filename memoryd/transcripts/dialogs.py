@@ -1,4 +1,4 @@
-"""Dialogs of Claude Code: what the person answers there is their voice, and comes in a record of a tool's result.
+"""Read dialogs of Claude Code: the person's answers are their own words, and come in a record of a tool's result.
 
 Only the program's own record counts, `toolUseResult`, never a phrase in the text that a tool gave back:
 
@@ -33,15 +33,15 @@ _REASON = re.compile(
     r"|The user provided the following reason for the rejection:)\s(?P<reason>.*)",
     re.DOTALL,
 )
-# What the program says in the person's place, and what it adds to what they said.
+# The program's own words in the person's place, and its additions to the person's words.
 _CLARIFIES = "The user wants to clarify these questions."
 _NOTE = "\n\nNote: The user's next message may contain a correction or preference."
-# Before, the output of a shell was the error as it is, and could have been any text.
+# Before, the output of a shell was the plain error, and could have been any text.
 _FIRST_EXIT_CODE = (2, 0, 30)
 
 
 def read_dialog(value: dict[str, Any]) -> list[RecordText]:
-    """Return what the person answered, of a `user` record of theirs that holds the result of one call."""
+    """Return the person's answers in a `user` record that holds the result of one call."""
     content = mappings(read_mapping(value.get("message")).get("content"))
     results = [block for block in content if block.get("type") == "tool_result"]
     call = read_word(results[0].get("tool_use_id")) if len(results) == 1 else None
@@ -83,7 +83,7 @@ def _version(value: object) -> tuple[int, ...]:
 
 
 def read_answers(given: dict[str, Any], call: str, tool: str = ASKS) -> Iterator[RecordText]:
-    """Yield what was chosen and what was typed, question by question.
+    """Yield the chosen and the typed answers, question by question.
 
     Args:
         given: `questions` with their `options`; and `answers` and `annotations`, which are keyed by question.
@@ -122,7 +122,7 @@ def read_answers(given: dict[str, Any], call: str, tool: str = ASKS) -> Iterator
 
 
 def _extract_question(question: str) -> str:
-    """Return the sentence that asks: what stands before it is the assistant's word, to which nobody agreed."""
+    """Return the sentence that asks: the text before it is the assistant's, and nobody agreed to it."""
     found = [one for one in list_texts(question) if _ASKS.search(one)]
     return found[-1] if found else question
 
@@ -132,7 +132,7 @@ def _labels(options: object) -> list[str]:
 
 
 def _split_answer(answer: str, labels: list[str], *, many: bool) -> tuple[list[str], str]:
-    """Part an answer into the options that were chosen and what was typed behind them."""
+    """Divide an answer into the chosen options and the text typed after them."""
     if answer in labels:
         return [answer], ""
     if not many:

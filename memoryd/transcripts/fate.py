@@ -1,4 +1,4 @@
-"""What became of a transcript since it was last read: all fates in one table.
+"""Decide the fate of a transcript since it was last read: all fates in one table.
 
 Identity of a transcript is device and inode, its head, a marker just before the offset, and the SHA-256 of the whole
 consumed prefix. Any weaker set loses records: inodes are reused at once on ext4, heads are constant in real
@@ -26,7 +26,7 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FateEvidence:
-    """What is known of a path and its cursor at one look.
+    """Hold the knowledge of a path and its cursor at one check.
 
     `same_prefix` is None while the consumed prefix has not been hashed at this look.
     """
@@ -58,7 +58,7 @@ FATES = {
     "touched": Action.NOTHING,  # the times moved, the consumed bytes are the same and nothing follows
     "appended": Action.READ_ON,  # bytes were added after the consumed prefix
     "edited": Action.READ_AGAIN,  # consumed bytes were changed, the size not
-    "truncated": Action.READ_AGAIN,  # the file is shorter than what was consumed
+    "truncated": Action.READ_AGAIN,  # the file is shorter than the consumed part
     "regrown": Action.READ_AGAIN,  # the file was cut or rewritten and has grown past the offset again
     "replaced": Action.READ_AGAIN,  # another file under the same path, with other bytes
     "rewritten": Action.READ_ON,  # another file under the same path that begins with the consumed bytes
@@ -71,10 +71,10 @@ FATES = {
 
 
 def needs_prefix(evidence: FateEvidence, *, opened: bool, since_verified: int) -> bool:
-    """Say whether the consumed prefix must be hashed before a fate can be told.
+    """Return True if the consumed prefix must be hashed before a fate can be decided.
 
     Args:
-        evidence: what is known without hashing.
+        evidence: the facts that are known without hashing.
         opened: the cursor was verified since this process opened it.
         since_verified: bytes consumed since the prefix was last verified.
     """

@@ -1,4 +1,4 @@
-"""What readers take out of JSON values of unknown shape: words, counts, times, blocks."""
+"""Read words, counts, times and blocks from JSON values of unknown form."""
 
 import json
 import re
@@ -163,7 +163,7 @@ def has_words(block: dict[str, Any]) -> bool:
 
 
 def is_output(kind: object) -> bool:
-    """Return whether a block of this type is what a tool gave back, such as `tool_result` or `computer_call_output`."""
+    """Return True if a block of this type is a tool's output, such as `tool_result` or `computer_call_output`."""
     return type(kind) is str and kind.endswith(_OUTPUTS)
 
 

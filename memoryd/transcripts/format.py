@@ -1,4 +1,4 @@
-"""What a reader of one line format is: recognise it, say whose session it is, turn records into turns."""
+"""Declare the reader of one line format: it recognises the format and turns records into turns."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -27,13 +27,13 @@ class Identity(NamedTuple):
 
 
 class RecordTurns(NamedTuple):
-    """What one record yields."""
+    """Hold the results of one record."""
 
     turns: Sequence[Turn] = ()
-    skipped: str | None = None  # name of what the reader passes over, of which all or a part is this; never content
+    skipped: str | None = None  # name of the skipped record or part; never content
     retracted: Sequence[str] = ()  # ids of records that are no longer part of the conversation: the agent left them
     resumed: Sequence[str] = ()  # ids of retracted records that are part of it again
-    session: Identity | None = None  # whose turns these are, where one file holds many sessions
+    session: Identity | None = None  # the owner of these turns, if one file holds many sessions
 
 
 class Unsupported(NamedTuple):
@@ -55,10 +55,10 @@ class Reader(ABC):
     """Declare what each reader of one format says of itself. It holds no state and does no IO."""
 
     name: str  # used in the configuration
-    program: str | None = None  # what people call the program that writes it; None where many do
+    program: str | None = None  # the common name of the program that writes it; None if many do
 
     def is_known(self, skipped: str) -> bool:
-        """Return whether this name of what was passed over is one that the reader passes over on purpose."""
+        """Return True if the reader skips records of this name on purpose."""
         return not skipped.startswith(UNHEARD)
 
 
@@ -68,13 +68,13 @@ class LineFormat(Reader):
     many_sessions = False  # each record says in its `session` which one it belongs to
 
     def sniff(self, records: Values, path: PurePosixPath) -> bool:
-        """Return whether records from the beginning of a file are of this format."""
+        """Return True if records from the beginning of a file are of this format."""
         del path
         return any(map(self.is_own, records))
 
     @abstractmethod
     def is_own(self, value: dict[str, Any]) -> bool:
-        """Return whether a record is one that only this format has."""
+        """Return True if only this format has such a record."""
 
     @abstractmethod
     def identify(self, records: Values, path: PurePosixPath) -> Identity | None:
@@ -126,5 +126,5 @@ class LineFormat(Reader):
 
 
 def first_of(get: Callable[[dict[str, Any]], str | None], records: Values) -> str | None:
-    """Return what the first record gives that gives anything."""
+    """Return the first result that is not empty, record by record."""
     return next((found for found in map(get, records) if found), None)

@@ -60,7 +60,7 @@ class Gemini(LineFormat):
     program = "Gemini CLI"
 
     def is_own(self, value: dict[str, Any]) -> bool:
-        """Return whether a record is one that only the Gemini CLI writes."""
+        """Return True if only the Gemini CLI writes such a record."""
         is_head = "projectHash" in value and "sessionId" in value
         return is_head or "$rewindTo" in value or type(value.get("$set")) is dict
 
@@ -152,7 +152,7 @@ def _context(message: dict[str, Any]) -> int | None:
 
 
 def _texts(message: dict[str, Any]) -> list[RecordText]:
-    """Return what a message says, without its calls."""
+    """Return the texts of a message, without its calls."""
     kind, content = message["type"], message.get("content")
     parts = [{"text": content}] if type(content) is str else mappings(content)
     if kind == "user":
@@ -166,7 +166,7 @@ def _texts(message: dict[str, Any]) -> list[RecordText]:
 
 
 def _user_texts(message: dict[str, Any], parts: list[dict[str, Any]]) -> Iterator[RecordText]:
-    """Yield what a message in the user's name says: typed, put there by the program, or read from files."""
+    """Yield the texts of a message in the user's name: typed, put there by the program, or read from files."""
     typed = message.get("displayContent")
     if type(typed) is str or mappings(typed):
         shown = typed if type(typed) is str else "\n".join(map(_part, mappings(typed)))
@@ -211,7 +211,7 @@ def _part(part: dict[str, Any]) -> str:
 
 
 def _calls(message: dict[str, Any]) -> Iterator[list[RecordText]]:
-    """Yield the calls of tools with what came back, and what the person answered in a dialog."""
+    """Yield the calls of tools with their results, and the person's answers in a dialog."""
     calls = mappings(message.get("toolCalls"))
     for call in calls:
         own, tool, given = read_word(call.get("id")), read_word(call.get("name")), call.get("args")
@@ -235,7 +235,7 @@ def _calls(message: dict[str, Any]) -> Iterator[list[RecordText]]:
 
 
 def _result_text(result: object) -> str:
-    """Return what a tool gave back: its output or its error, else all of its response as JSON."""
+    """Return the result of a tool: its output or its error, else all of its response as JSON."""
     texts: list[str] = []
     for part in mappings(result):
         response = read_mapping(read_mapping(part.get("functionResponse")).get("response"))
@@ -271,14 +271,14 @@ class _Message:
     version: int = 1
 
     def build_key(self) -> tuple[str, ...]:
-        """Return what a copy of it has in common with it: its text, or else its calls; a copy may lack the results."""
+        """Return what it shares with its copies: its text, or else its calls; a copy may lack the results."""
         texts = [text for part, text in self.parts.items() if part // _SLOT == _TEXT]
         calls = (text for part, text in self.parts.items() if part >= _CALLS * _SLOT and part // _SLOT % 2 == 0)
         return (self.kind, *(texts or calls))
 
 
 def _read(turns: Sequence[Turn], message: dict[str, Any]) -> _Message:
-    """Return a message as it is kept: the hash of each part is enough to notice a change."""
+    """Return a message in its stored form: the hash of each part is enough to notice a change."""
     parts = {turn.part: sha256(turn.text.encode("utf-8", "replace")).hexdigest()[:16] for turn in turns}
     return _Message(turns[0].record_id, str(message.get("type")), parts)
 
@@ -322,10 +322,10 @@ class _Log:
         return records
 
     def take_context(self, listed: list[dict[str, Any]], identity: Identity, marker: str) -> list[Turn]:
-        """Replace the list; return what was not said before, behind a mark if its beginning was compressed."""
+        """Replace the list; return the new messages, after a mark if its beginning was compressed."""
         before, self.messages = self.messages, {}
         kept = {read_word(message.get("id")) for message in listed}
-        spare: _Copies = {}  # what is listed under another id, or not at all
+        spare: _Copies = {}  # listed under another id, or not at all
         for own, one in before.items():
             if own not in kept:
                 spare.setdefault(one.build_key(), []).append(one)
@@ -349,7 +349,7 @@ class _Log:
             return found
         if new.record_id not in before:
             return []
-        # A text that changed was masked: what was said stays.
+        # A changed text was masked: the message stays.
         fresh = [turn._replace(record_id=known.record_id) for turn in found if turn.part not in known.parts]
         known.parts = new.parts | known.parts
         return fresh

@@ -1,4 +1,4 @@
-"""The mark around text that memoryd hands to an agent, so that it is known again when it comes back in a transcript.
+"""Mark the text that memoryd injects into a session, so that it is recognised when it comes back in a transcript.
 
 Whoever renders an injection puts it between `OPEN` and `CLOSE`; every reader cuts such parts out with `strip`. The
 agent program may have passed the text through JSON or HTML, so the angle brackets are also known in their escaped
@@ -17,7 +17,7 @@ _NAMED = re.compile(NAME, re.IGNORECASE)
 
 
 def strip(text: str) -> tuple[str, Sequence[str]]:
-    """Part a text into what was said and what memoryd had injected.
+    """Divide a text into the message and the parts that memoryd had injected.
 
     Returns:
         The rest without the marked parts, and the marked parts without their tags, in order. A mark that is never

@@ -73,7 +73,7 @@ class BadSpan(NamedTuple):
 
 
 class DecodedLine(NamedTuple):
-    """What one line holds, in order."""
+    """Hold the content of one line, in order."""
 
     records: Sequence[Record]
     bad: Sequence[BadSpan]
@@ -89,7 +89,7 @@ class Pass:
 
     session: str  # the session's native id: equal lines of two sessions are two turns
     seen: dict[str, int] = field(default_factory=dict)  # short hash of a line → how often
-    state: Any = None  # what a reader must know of the records before, see `recall`
+    state: Any = None  # a reader's knowledge of the earlier records, see `recall`
 
     def count_next(self, digest: str) -> int:
         """Count one more meeting with the line of this hash. The first is 1."""
@@ -204,7 +204,7 @@ def oversize_turn(head: bytes, tail: bytes, length: int, digest: str) -> Turn:
 
 
 def _bound_spans(bad: list[BadSpan], line: FileLine) -> list[BadSpan]:
-    """Return the spans, the last of which takes in what comes behind it where there are too many."""
+    """Return the spans; if there are too many, the last one includes all the rest."""
     if len(bad) <= _SPANS_MAX:
         return bad
     first, last = bad[_SPANS_MAX - 1].first_byte, bad[-1].last_byte
@@ -220,7 +220,7 @@ _DECODER = json.JSONDecoder(parse_int=_integer)
 
 
 class JsonScanner:
-    """Reads JSON values out of bytes, one after the other, and knows where each of them lies.
+    """Read JSON values out of bytes, one after the other, with the place of each.
 
     The text is decoded with surrogateescape, so that every position in it can be turned back into a byte offset; what
     was not UTF-8 becomes U+FFFD later, in `clean`. Positions must be asked for in ascending order.
@@ -239,11 +239,10 @@ class JsonScanner:
         return found.start() if found else len(self.text)
 
     def parse(self, at: int) -> tuple[object, int]:
-        """Return the value at a position and where it ends.
+        """Return the value at a position and its end.
 
         Raises:
             json.JSONDecodeError: there is none.
-            RecursionError: it is nested too deeply.
         """
         return _DECODER.raw_decode(self.text, at)
 
@@ -252,7 +251,7 @@ class JsonScanner:
         return Record(value, *self._span(at, end))
 
     def make_bad_span(self, at: int, end: int, reason: str) -> BadSpan:
-        """Return what lies between two positions, as bytes that are no record."""
+        """Return the bytes between two positions as bytes that are no record."""
         first, last, data = self._span(at, end)
         return BadSpan(first, last, sha256(data).hexdigest(), reason)
 

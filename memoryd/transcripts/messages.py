@@ -1,4 +1,4 @@
-"""Generic `{role, content}` transcripts: the message shapes of the chat protocols, which have no standard as a file.
+"""Read generic `{role, content}` transcripts: the messages of the chat protocols, which have no standard file format.
 
 Read are JSON lines of one message each, lines `{"messages": […]}`, and whole files that are one JSON array of messages.
 Content is a string or a list of blocks, in the words of OpenAI's Chat Completions and Responses and of Anthropic's
@@ -40,7 +40,7 @@ _TIMES = ("timestamp", "ts", "created_at", "time")
 _IDS = ("tool_call_id", "tool_use_id", "call_id")
 _UNSPOKEN = frozenset({"thinking", "redacted_thinking", "reasoning"})
 _SPEECH = frozenset({"text", "input_text", "output_text", "refusal"})
-_ID_CHARS_MIN = 16  # a shorter id may be a counter that starts anew in every session
+_ID_CHARS_MIN = 16  # a shorter id may be a counter that restarts in every session
 _INPUTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 COUNTS = (*_INPUTS, "prompt_tokens", "completion_tokens", "output_tokens", "total_tokens")  # what is read of a usage
 
@@ -51,7 +51,7 @@ class Messages(LineFormat):
     name = "messages"
 
     def is_own(self, value: dict[str, Any]) -> bool:
-        """Return whether a record is a message or a list of them. Ask this last: other formats' records may match."""
+        """Return True if a record is a message or a list of them. Ask this last: other formats' records may match."""
         return _speaks(value) or bool(_list_messages(value))
 
     def identify(self, records: Values, path: PurePosixPath) -> Identity | None:
@@ -69,7 +69,7 @@ class Messages(LineFormat):
             return RecordTurns((), _find_unknown(value) or type_name(value.get("type")))
         if messages[0] is value:
             return RecordTurns(_number_turns(_message_turns(value, value, _record_id(record, meetings))))
-        # Such a line is written anew with each message, so each message is known by itself, and counted in its line.
+        # Such a line is rewritten with each message, so each message has its own id, and is counted in its line.
         within = Pass(meetings.session)
         known: dict[str, bytes] = {}
         turns: list[Turn] = []
@@ -83,14 +83,14 @@ class Messages(LineFormat):
 
 
 def is_document(head: bytes) -> bool:
-    """Return whether a file that begins like this is one JSON array and not lines."""
+    """Return True if a file that begins like this is one JSON array and not lines."""
     return head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"[")
 
 
 def is_lines(data: bytes) -> bool:
-    """Return whether a file that begins like an array is lines all the same, the first of them damaged.
+    """Return True if a file that begins like an array consists of lines all the same, the first of them damaged.
 
-    A line that is a whole object stands behind a comma, a bracket or a colon, if it is part of an array.
+    In an array, a line that is a whole object comes after a comma, a bracket or a colon.
     """
     before = b"["
     for piece in data.split(b"\n")[:-1]:
@@ -143,7 +143,7 @@ def _objects(value: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def time_of(value: dict[str, Any]) -> str | None:
-    """Return when a message was said, UTC, ISO 8601 with Z; None where it does not tell."""
+    """Return when a message was said, UTC, ISO 8601 with Z; None if it has no time."""
     return next((found for found in (read_time(value.get(key)) for key in _TIMES) if found), None)
 
 

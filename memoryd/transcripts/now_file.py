@@ -1,4 +1,4 @@
-"""NOW-*.md files: the open session as Markdown, written by agents, people and memoryd itself.
+"""Read NOW-*.md files: the open session as Markdown, written by agents, people and memoryd itself.
 
 The format is the contract's: optional front matter between `---` lines, then entries `## User: …` and `## Agent: …`,
 and `[Tool: name - summary]` with the call and its result in a fence below. Editors rewrite such a file as they please,
@@ -49,7 +49,7 @@ _NOBODY = (Role.SYSTEM, Origin.UNKNOWN)
 
 
 class NowEntry(NamedTuple):
-    """What one speaker says in one place; `lines` begin with the text on the heading's own line, if any."""
+    """Hold the text of one speaker in one place; `lines` begin with the text on the heading's own line, if any."""
 
     role: Role
     origin: Origin
@@ -140,7 +140,7 @@ def new_turns(entries: Iterable[NowEntry], seen: Counter[str], session_id: str) 
 
 
 def _parts(entry: NowEntry) -> list[NowEntry]:
-    """Return what the speaker said and what memoryd put into it: lines are counted as they are stored."""
+    """Return the speaker's text and the parts that memoryd put into it: lines are counted in their stored form."""
     rest, injected = strip("\n".join(entry.lines))
     if not injected:
         return [entry]
@@ -149,7 +149,7 @@ def _parts(entry: NowEntry) -> list[NowEntry]:
 
 
 def line_key(role: Role, line: str) -> str:
-    """Return the key by which a line is known again: who says it, and a hash of what it says."""
+    """Return the key by which a line is recognised: its speaker, and a hash of its text."""
     return sha256(f"{role}\n{line}".encode()).hexdigest()[:16]
 
 
@@ -232,7 +232,7 @@ class _Speech:
     def feed(self, line: str) -> None:
         before, self.fence = self.fence, open_after(self.fence, line)
         if before and not self.fence and self._tool and len(line.strip()) != len(before):
-            self.fence = before  # what a tool gave back may hold longer fences
+            self.fence = before  # a tool's output may hold longer fences
         if before or self.fence:
             self._lines.append(line)
             if self._tool and not self.fence:

@@ -51,7 +51,7 @@ class OpenClawDatabase(whole.DatabaseFormat):
         return _hash(found[0][0]) if found else None
 
     def read(self, rows: whole.Rows, identity: Identity, start: whole.StretchStart) -> whole.SessionStretch:
-        """Return the next events; those before say which of them lie on a branch that was left."""
+        """Return the next events; the earlier ones show which of them are on an abandoned branch."""
         records = whole.SessionRecords(identity)
         columns = f"SELECT rowid, seq, {_text_of(rows)} FROM transcript_events"  # noqa: S608 - of this program
         span = "WHERE session_id = ? AND rowid > ? AND rowid <= ? ORDER BY rowid LIMIT ?"

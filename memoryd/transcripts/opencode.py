@@ -34,7 +34,7 @@ LARGEST_DATA = 8 << 20  # characters of one row
 PROMPT_SECONDS = 60.0  # after which a prompt without an answer is whole
 ABANDONED_SECONDS = 6 * 3600.0  # no tool runs that long without writing
 _ASKS = "question"
-_MARK = "memoryd"  # in the metadata of a command's text: memoryd's plugin keeps there what the person typed behind it
+_MARK = "memoryd"  # in the metadata of a command's text: memoryd's plugin stores there the text typed after the command
 _TREE = re.compile(r"(?:.*/)?storage/session/[^/]+/ses_[^/]+\.json", re.DOTALL)
 _SIDE = re.compile(r"(?:.*/)?storage/(?:session/)?(?:message|part)/.*\.json", re.DOTALL)
 _EXPORT = re.compile(rb'\s*\{\s*"info"\s*:\s*\{\s*"id"\s*:\s*"ses_')
@@ -54,7 +54,7 @@ class OpenCode(Reader):
     program = "OpenCode"
 
     def is_known(self, skipped: str) -> bool:
-        """Return whether this is a type of part that the program is known to write."""
+        """Return True if the program is known to write this type of part."""
         return skipped in _PASSED_OVER
 
 
@@ -71,16 +71,16 @@ class StoredMessage:
 
     @property
     def answers(self) -> bool:
-        """Return whether it is the assistant's."""
+        """Return True if it is the assistant's."""
         return self.value.get("role") == "assistant"
 
     @property
     def is_finished(self) -> bool:
-        """Return whether the program says that nothing more comes."""
+        """Return True if the program says that nothing more comes."""
         return bool(read_mapping(self.value.get("time")).get("completed") or self.value.get("error"))
 
     def read(self, identity: Identity, records: whole.SessionRecords) -> None:
-        """Add the turns of this message: what is said, the context it makes, and then what its tools gave back."""
+        """Add the turns of this message: its texts, the context that it makes, and then the results of its tools."""
         before: list[Turn] = []
         after: list[Turn] = []
         at = read_time(read_mapping(self.value.get("time")).get("created"))
@@ -103,7 +103,7 @@ class StoredMessage:
         records.add([*before, *after], Record(self.value, 0, 0, self.raw))
 
     def _read_part(self, part: dict[str, Any]) -> list[RecordText] | str:
-        """Return what a part says, or the name of what is passed over."""
+        """Return the turns of a part, or the name under which it is skipped."""
         kind, text = part.get("type"), block_text(part.get("text"))
         if kind == "compaction":
             return [RecordText(Role.SYSTEM, Origin.SYSTEM, TurnKind.COMPACTION, "")]
@@ -125,7 +125,7 @@ class StoredMessage:
 
 
 def _read_prompt(part: dict[str, Any], text: str) -> list[RecordText]:
-    """Return what the person typed; of a command that is only what stands behind its name."""
+    """Return the person's typed text; for a command only the text after its name."""
     typed = read_mapping(read_mapping(part.get("metadata")).get(_MARK)).get("arguments")
     if type(typed) is not str:
         return [read_message(_unquote(text), program=False)]

@@ -43,9 +43,9 @@ _ENTRIES = frozenset({
     "label", "session_info",
 })  # fmt: skip
 _KNOWN = _ENTRIES | {"session", "leaf", "link", "reset"}  # the last three are OpenClaw's
-_PLACE = ("id", "parentId", "firstKeptEntryId", "firstKeptEntryIndex")  # where an entry is, not what it says
+_PLACE = ("id", "parentId", "firstKeptEntryId", "firstKeptEntryIndex")  # the place of an entry, not its content
 _FAILED = frozenset({"aborted", "error"})
-_OWN_PROVIDER = "openclaw"  # on what OpenClaw itself writes in the model's name: copies of what it delivered
+_OWN_PROVIDER = "openclaw"  # on OpenClaw's own messages in the model's name: copies of delivered ones
 _HOMES = frozenset({".openclaw", ".clawdbot", ".moltbot"})
 _MARK = "⟦openclaw:ctx⟧"
 
@@ -56,7 +56,7 @@ _PROGRAM = re.compile(
     r"|A new session was started via /(?:new|reset)\b)"
 )
 _SUBAGENT = re.compile(r"(?:\[[^\]\n]{0,80}\] *)?\[Subagent Context\]")
-# What stands before and behind a message: blocks of metadata, notices of the program, the time, media.
+# Parts before and after a message: blocks of metadata, notices of the program, the time, media.
 _BEFORE = re.compile(
     r"\s*(?:"
     rf"[^\n]{{1,200}}(?:\(untrusted[^\n)]{{0,100}}\):|{_MARK})[ \t]*\n"
@@ -94,7 +94,7 @@ class _Tree:
         if own is None or own in self.entries:
             return [], []
         if parent is not None and (type(parent) is not str or parent not in self.entries):
-            parent = self.leaf  # its parent is lost: it goes on where it stands
+            parent = self.leaf  # its parent is lost: it continues at the present place
         self.entries[own] = parent, record_id
         before, self.leaf = self.leaf, own
         if parent == before:
@@ -122,7 +122,7 @@ class Pi(LineFormat):
     program: str | None = "pi"
 
     def is_own(self, value: dict[str, Any]) -> bool:
-        """Return whether a record is the first line of a session, or an entry with a place in its tree."""
+        """Return True if a record is the first line of a session, or an entry with a place in its tree."""
         kind = value.get("type")
         if kind == "session":
             return type(value.get("id")) is str and ("version" in value or "cwd" in value)
@@ -141,7 +141,7 @@ class Pi(LineFormat):
         return Identity(session, parent, first_of(self.cwd_of, records), sidechain, started)
 
     def is_known(self, skipped: str) -> bool:
-        """Return whether this is a type of entry that the program is known to write."""
+        """Return True if the program is known to write this type of entry."""
         return skipped in _KNOWN
 
     def turns(self, record: Record, identity: Identity, meetings: Pass) -> RecordTurns:
@@ -172,14 +172,14 @@ class OpenClaw(Pi):
     program = "OpenClaw"
 
     def sniff(self, records: Values, path: PurePosixPath) -> bool:
-        """Return whether records are pi's, in a folder of OpenClaw's."""
+        """Return True if records are pi's, in a folder of OpenClaw's."""
         folders = path.parts[:-1]
         is_here = bool(_HOMES.intersection(folders)) or (folders[-1:] == ("sessions",) and "agents" in folders[-3:-1])
         return is_here and super().sniff(records, path)
 
 
 def _record_id(record: Record, meetings: Pass) -> str:
-    """Return an id from what an entry says and when: a rewritten file gives it another place and another id."""
+    """Return an id from the content and the time of an entry: in a rewritten file, its place and id differ."""
     value = record.value
     if read_time(value.get("timestamp")) is None:
         return derived_id(record, meetings, stamped=type(value.get("id")) is str)
@@ -206,7 +206,7 @@ def _context(message: dict[str, Any]) -> int | None:
 
 
 def _message(value: dict[str, Any]) -> list[RecordText] | str:
-    """Return what a message says by its role, or the name of a role that nobody knows."""
+    """Return the turns of a message by its role, or the name of an unknown role."""
     message = read_mapping(value.get("message"))
     role = message.get("role")
     read = _ROLES.get(role) if type(role) is str else None
@@ -214,7 +214,7 @@ def _message(value: dict[str, Any]) -> list[RecordText] | str:
 
 
 def _user(message: dict[str, Any]) -> list[RecordText]:
-    """Return what comes in the user's name, without the wrappers of OpenClaw."""
+    """Return the parts in the user's name, without the wrappers of OpenClaw."""
     content = message.get("content")
     return _split_authors(block_text(content)) if type(content) is str else of_blocks(content, _split_authors)
 
@@ -242,7 +242,7 @@ def _split_authors(text: str) -> list[RecordText]:
 
 
 def _metadata(wrapper: str) -> dict[str, Any]:
-    """Return what the blocks before a message say of it and of who wrote it; the last one about a sender counts."""
+    """Return the metadata in the blocks before a message, and its author; the last block about a sender counts."""
     about: dict[str, Any] = {}
     for block in _FENCED.findall(wrapper):
         given = parse_object(block)
@@ -252,7 +252,7 @@ def _metadata(wrapper: str) -> dict[str, Any]:
 
 
 def _assistant(message: dict[str, Any]) -> list[RecordText]:
-    """Return the texts and calls of a response; its thinking is no part of what was said."""
+    """Return the texts and calls of a response, without its thinking."""
     content = message.get("content")
     blocks = [{"type": "text", "text": content}] if type(content) is str else mappings(content)
     said: list[RecordText] = []
@@ -266,7 +266,7 @@ def _assistant(message: dict[str, Any]) -> list[RecordText]:
 
 
 def _result(message: dict[str, Any]) -> list[RecordText]:
-    """Return what a tool gave back."""
+    """Return the result of a tool."""
     call, tool = read_word(message.get("toolCallId")), read_word(message.get("toolName"))
     return [tool_result(block_text(message.get("content")), call, tool)]
 
@@ -278,12 +278,12 @@ def _shell(message: dict[str, Any]) -> list[RecordText]:
 
 
 def _read_injected(message: dict[str, Any]) -> list[RecordText]:
-    """Return what an extension put into the context."""
+    """Return the text that an extension put into the context."""
     return [RecordText(Role.SYSTEM, Origin.INJECTED, TurnKind.MESSAGE, block_text(message.get("content")))]
 
 
 def _summary(value: dict[str, Any]) -> list[RecordText]:
-    """Return the summary that the agent wrote of a branch, or of what it cleared."""
+    """Return the agent's summary of a branch, or of cleared text."""
     return [RecordText(Role.SYSTEM, Origin.ASSISTANT, TurnKind.SUMMARY, block_text(value.get("summary")))]
 
 

@@ -1,4 +1,4 @@
-"""What a record says, before it is numbered into turns: the last step every line format shares."""
+"""Return the texts of a record before it is numbered into turns: the last step that every line format shares."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -53,7 +53,7 @@ def tool_call(name: object, given: object, call: str | None) -> RecordText:
 
 
 def tool_result(text: str, call: str | None, tool: str | None = None) -> RecordText:
-    """Return what a tool gave back."""
+    """Return the result of a tool."""
     return RecordText(Role.TOOL, Origin.TOOL, TurnKind.TOOL_RESULT, text, call, tool)
 
 

@@ -1,4 +1,4 @@
-"""Which format a transcript is in: by its first records, the most particular format first, the generic one last.
+"""Choose the format of a transcript by its first records: the most specific format first, the generic one last.
 
 How to add a format: docs/add-a-format.md.
 """
@@ -24,7 +24,7 @@ from memoryd.transcripts.whole import DatabaseFormat, DocumentFormat
 
 _READERS = (Codex(), ClaudeCode(), OpenClaw(), Pi(), Gemini(), aider.Aider(), Messages())
 FORMATS: dict[str, LineFormat] = {one.name: one for one in _READERS}
-# What is no line format: files that are rewritten as a whole, tried in this order, and databases of other programs.
+# Formats that are not lines: files that are rewritten as a whole, tried in this order, and databases of other programs.
 DOCUMENTS: dict[str, DocumentFormat] = {one.name: one for one in (GeminiFile(), OpenCodeTree(), Cline())}
 DATABASES: dict[str, DatabaseFormat] = {one.name: one for one in (OpenCodeDatabase(), OpenClawDatabase())}
 WHOLE: dict[str, DocumentFormat | DatabaseFormat] = {**DATABASES, **DOCUMENTS}
@@ -34,11 +34,11 @@ NAMES = tuple(dict.fromkeys((*FORMATS, *WHOLE, now_file.NAME)))
 _SQLITE = b"SQLite format 3\0"
 _NO_TRANSCRIPT = "a side file of the agent, not a transcript"
 _COPY = "a copy or a trace that the agent keeps beside its transcript"
-# OpenClaw keeps whole copies, such as before a reset or a compaction; Gemini sets aside what it cannot read.
+# OpenClaw keeps whole copies, such as before a reset or a compaction; Gemini sets aside files that it cannot read.
 _COPIES = re.compile(
     r"\.jsonl?\.(?:reset|deleted|bak|unreadable)\b|\.(?:checkpoint\.[^/]+|trajectory|unreadable-\d+)\.jsonl$"
 )
-HEAD_BYTES = 16 << 10  # of a file, by which it is told what is not JSON
+HEAD_BYTES = 16 << 10  # of a file; they show which files are not JSON
 
 
 def by_name(name: str) -> LineFormat:
@@ -63,7 +63,7 @@ def find_foreign_schema(name: str, head: bytes) -> Unsupported | None:
 
 
 def program_of(name: str) -> str | None:
-    """Return what people call the program that writes a format; None where many do, or there is no such format."""
+    """Return the common name of the program that writes a format; None if many do, or if there is no such format."""
     reader = FORMATS.get(name) or WHOLE.get(name)
     return reader.program if reader else None
 
@@ -97,7 +97,7 @@ def detect(records: Values, path: PurePosixPath, head: bytes = b"") -> LineForma
 
 
 def find_side_file(path: PurePosixPath) -> Unsupported | None:
-    """Return what a file beside transcripts is, by its name: metadata, a journal, a copy; None for any other."""
+    """Return the kind of a file beside transcripts, by its name: metadata, a journal, a copy; None for any other."""
     if path.name.endswith(".meta.json") or (path.name == "journal.jsonl" and "subagents" in path.parts):
         return Unsupported("side-file", _NO_TRANSCRIPT)
     return Unsupported("side-file", _COPY) if _COPIES.search(path.name) else None

@@ -1,11 +1,11 @@
-"""The turn: one message or tool exchange of a transcript, as every reader gives it and every consumer takes it."""
+"""Define the turn: one message or tool exchange of a transcript, for all readers and all consumers."""
 
 from enum import StrEnum
 from typing import NamedTuple
 
 
 class Role(StrEnum):
-    """Who speaks, in the words of the chat protocols."""
+    """Name the speakers, in the words of the chat protocols."""
 
     USER = "user"
     ASSISTANT = "assistant"
@@ -14,7 +14,7 @@ class Role(StrEnum):
 
 
 class Origin(StrEnum):
-    """Where a text comes from, taken from the record's envelope only, never from what the text says of itself."""
+    """Name the origin of a text, which comes from the record's fields only, never from the text itself."""
 
     USER = "user"  # typed by the person
     ASSISTANT = "assistant"
@@ -26,18 +26,18 @@ class Origin(StrEnum):
 
 
 class TurnKind(StrEnum):
-    """What a turn is, beside its role."""
+    """Name the kind of a turn, besides its role."""
 
     MESSAGE = "message"
-    CHOICE = "choice"  # what the person chose in a dialog; the words of question and option are the assistant's
+    CHOICE = "choice"  # the person's choice in a dialog; the words of question and option are the assistant's
     TOOL_CALL = "tool_call"
     TOOL_RESULT = "tool_result"
     COMPACTION = "compaction"  # the agent cleared its context here; what came before is no longer in it
-    SUMMARY = "summary"  # the agent's own summary of what it cleared
+    SUMMARY = "summary"  # the agent's own summary of cleared text
     OVERSIZE = "oversize"  # a line too long to parse, kept as an excerpt
 
 
-# What somebody says to somebody; all else is traffic of tools or a mark.
+# Messages from one person or agent to another; all others are tool traffic or marks.
 SPOKEN = frozenset({TurnKind.MESSAGE, TurnKind.CHOICE})
 
 
@@ -49,7 +49,7 @@ class Turn(NamedTuple):
     """
 
     record_id: str
-    part: int  # 0, 1, … where one record yields several turns
+    part: int  # 0, 1, … if one record yields several turns
     role: Role
     origin: Origin
     kind: TurnKind
@@ -59,7 +59,7 @@ class Turn(NamedTuple):
     usage: int | None = None  # tokens of live context the agent wrote beside this turn
     model: str | None = None
     sidechain: bool = False  # not part of the main conversation's context
-    tool_call_id: str | None = None  # pairs a call with its result, and with what the person answered in its dialog
+    tool_call_id: str | None = None  # pairs a call with its result, and with the person's answer in its dialog
     tool_name: str | None = None  # of an answer: the tool whose call it must belong to, see `dialogs`
     window: int | None = None  # tokens of its context window, where the agent writes that
     branch: str | None = None  # that the agent worked on, where the record says; empty if on none

@@ -1,4 +1,4 @@
-"""Declare what a reader of a whole file or of a foreign database is: sources that are not lines to which one appends.
+"""Declare the readers of whole files and of foreign databases: sources that are not lines to which one appends.
 
 A document is rewritten as a whole, and a row of a database is changed in place while the agent speaks. So both give
 records with ids, and a record is given only when it is finished: its program says so, or the next one follows, or it
@@ -27,7 +27,7 @@ Rows = Callable[..., list[tuple[Any, ...]]]  # runs one query, given as SQL and 
 
 
 class DocumentFile(NamedTuple):
-    """Hold one whole file as it is now."""
+    """Hold the present state of one whole file."""
 
     data: bytes
     path: PurePosixPath
@@ -43,18 +43,18 @@ class FoundRecord(NamedTuple):
     """Hold the turns of one record, and the bytes by which a change of it is noticed."""
 
     turns: Sequence[Turn]
-    first_byte: int  # of the record in its file; both are 0 where it is a row or in another file
+    first_byte: int  # of the record in its file; both are 0 for a row or a record in another file
     last_byte: int
     sha256: bytes
 
 
 @dataclass(slots=True)
 class SessionRecords:
-    """Hold what one reading of one session gives."""
+    """Hold the results of one reading of one session."""
 
     identity: Identity
     found: list[FoundRecord] = field(default_factory=list)
-    skipped: Counter[str] = field(default_factory=Counter)  # names of what is passed over; never content
+    skipped: Counter[str] = field(default_factory=Counter)  # names of skipped records; never content
     held: bool = False  # an unfinished record waits: read again later
     live: dict[str, bool] = field(default_factory=dict)  # record id → whether it was resumed or retracted, at last
 
@@ -70,7 +70,7 @@ class DocumentFormat(Reader):
 
     @abstractmethod
     def sniff(self, head: bytes, path: PurePosixPath) -> bool:
-        """Return whether a file of this name that begins like this is of this format."""
+        """Return True if a file with this name and beginning is of this format."""
 
     @abstractmethod
     def read(self, document: DocumentFile) -> SessionRecords | str | None:
@@ -109,7 +109,7 @@ class DatabaseFormat(Reader):
 
     @abstractmethod
     def mark_of(self, rows: Rows, session_id: str, position: int) -> str | None:
-        """Return the id of the row of the session with this number; None if there is none."""
+        """Return the id of the row of the session with this number; None without one."""
 
     @abstractmethod
     def read(self, rows: Rows, identity: Identity, start: StretchStart) -> SessionStretch:
@@ -123,7 +123,7 @@ class StretchStart(NamedTuple):
     position: int
     done: AbstractSet[str]  # rows past the position that need no second reading
     now: float  # seconds since 1970
-    meetings: Pass  # what the reader knows of the rows before
+    meetings: Pass  # the reader's knowledge of the earlier rows
     counted: int = 0  # up to which row it knows them
 
 

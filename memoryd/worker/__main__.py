@@ -1,4 +1,4 @@
-"""The worker process: does what is heavy, one request after the other, and ends when its parent does.
+"""Run the worker process: do heavy work, one request after the other, and end when the parent does.
 
     python -m memoryd.worker STATE_DIR [NAME]
 
@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def list_operations(state_dir: Path) -> dict[str, Callable[..., Any]]:
-    """What the worker can do, by name."""
+    """Return the worker's operations, by name."""
     return {
         "count": TokenCounter().count,
         "answer": _answer,
@@ -87,7 +87,7 @@ def serve(connection: Connection, table: Mapping[str, Callable[..., Any]]) -> No
 
 
 def _place_of(error: Exception) -> str:
-    # Never the error's own text: it may quote what was being worked on.
+    # Never the error's own text: it may quote the content of the request.
     last = traceback.extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__} in {Path(last.filename).name} line {last.lineno}"
 

@@ -1,4 +1,4 @@
-"""The daemon's side of the worker: a child process that is there only while there is work for it."""
+"""Run the daemon's side of the worker: a child process that exists only while there is work for it."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ COUNT_DEADLINE = timedelta(seconds=60)
 SCANNER_DEADLINE = timedelta(seconds=120)  # for starting the child and compiling the rules, once a user
 RELOAD_DEADLINE = timedelta(seconds=12)  # for starting it another time: the rules are compiled
 # Of scans the daemon's loop waits for, and its watchdog for the loop: no wait may come near a watchdog's half period.
-SCAN_DEADLINE = timedelta(seconds=6)  # on top of what the size of a batch asks for
-SCAN_AGAIN_DEADLINE = timedelta(seconds=2)  # the same for a part of what was lost
+SCAN_DEADLINE = timedelta(seconds=6)  # in addition to the time for the size of a batch
+SCAN_AGAIN_DEADLINE = timedelta(seconds=2)  # the same for a part of lost texts
 SCAN_DEADLINE_PER_MB = timedelta(seconds=1)
 SCAN_PATIENCE = timedelta(seconds=12)  # of one call, with all that is lost in it; enough to find one bad text
-SCAN_PARTS = 64  # of what was lost: two more losses find one text of 4096
+SCAN_PARTS = 64  # of lost texts: two more losses find one text of 4096
 ALONE = 0  # instead of a size: it was lost as the only one of its part
 EMBED_DEADLINE = timedelta(seconds=30)  # for starting the child and loading the model
-EMBED_DEADLINE_PER_TEXT = timedelta(seconds=5)  # fifty times what the longest takes
+EMBED_DEADLINE_PER_TEXT = timedelta(seconds=5)  # fifty times as long as the slowest text takes
 MOST_REMEMBERED = 50_000
 BATCH_CHARACTERS = 4_000_000
 SCAN_CHARACTERS = 1_000_000
@@ -195,7 +195,7 @@ class Worker:
         return results
 
     def _first_parts(self, texts: Sequence[str]) -> Iterator[_ScanPart]:
-        """What is new in batches; then what was lost before or left over, what was lost alone at the very end."""
+        """Return new texts in batches, then lost or left over ones; texts that were lost alone come last."""
         known = {
             place: size
             for place, text in enumerate(texts if self._sizes else ())
@@ -208,7 +208,7 @@ class Worker:
             yield from _parts([place for place, its in known.items() if its == size], max(size, 1))
 
     def _split_lost(self, texts: Sequence[str], places: Sequence[int]) -> Iterator[_ScanPart]:
-        """The parts in which to ask for what was lost, at once or in a later call."""
+        """Return the parts in which lost texts are asked for again, at once or in a later call."""
         size = ALONE if len(places) == 1 else -(-len(places) // SCAN_PARTS)
         if len(self._sizes) > MOST_REMEMBERED:
             self._sizes.clear()
@@ -247,7 +247,7 @@ class Worker:
         return result
 
     def answer_of(self, endpoint: Endpoint, ask: Ask) -> Reply | Failure:
-        """The answer of a model to a question, or why there is none. It is asked once, whatever becomes of the child.
+        """Return the answer of a model to a question, or why there is none. It is asked once, even if the child dies.
 
         Raises:
             WorkerError: the child cannot be started, died, or outlived the endpoint's deadline and was killed; what
@@ -274,7 +274,7 @@ class Worker:
                 self._turn.release()
 
     def close(self, grace: timedelta = timedelta()) -> None:
-        """Stop the child for good. What it is at work on may take `grace` more; then its asker gets an error."""
+        """Stop the child for good. Its current work may take `grace` more; then its caller gets an error."""
         self._closed = True
         patience = max(0.0, grace.total_seconds())
         while not self._turn.acquire(timeout=patience):
@@ -322,7 +322,7 @@ class Worker:
         try:
             connection.send(request)
             return _receive(connection)
-        except (OSError, EOFError, pickle.UnpicklingError) as error:  # the child is gone, or what it sent is no answer
+        except (OSError, EOFError, pickle.UnpicklingError) as error:  # the child is gone, or its bytes are no answer
             self._stop()
             self._refuse_if_closed()
             if time.monotonic() >= late_at:

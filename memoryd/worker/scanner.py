@@ -1,4 +1,4 @@
-"""The scanner of the child: the library's rules, loaded once, and a bound on the time any text may take.
+"""Run the scanner of the child: the library's rules, loaded once, and a limit on the time for any text.
 
 The library compiles its rules at first use, which takes seconds, and keeps them in a folder. That is the user's cache
 folder, so that all state folders share it; where it cannot be written, as in a service that may not see the home
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 # A late text is found by halving within the time that the parent waits for a batch.
 SECONDS_LEAST = 1.5
-SECONDS_AGAIN = 0.25  # for each half of what was late
+SECONDS_AGAIN = 0.25  # for each half of the late texts
 TOO_BROAD = frozenset({"generic-credential-uri"})  # takes any `user:pass@host`; ours judges the password
-CHARACTERS_PER_SECOND = 1_000_000  # of the child's own time: a fortieth of what is usual
+CHARACTERS_PER_SECOND = 1_000_000  # of the child's own time: a fortieth of the usual speed
 PIECE = 128 * 1024  # bytes the library is given at once
 OVERLAP = 4 * 1024  # bytes of a piece that the next one has too: more than the longest key of one line
 _RULE_SHAPE = re.compile(r"[^a-z0-9]+")
@@ -49,7 +49,7 @@ class SecretScanner:
         return KnownFormats(cache_folder(self._state_dir))
 
     def scan(self, texts: Sequence[str], policy: Policy) -> list[ScrubbedText | None]:
-        """Each text redacted, or None where that failed."""
+        """Return each text redacted, or None after a failure."""
         return self._scan_parts(texts, policy, SECONDS_LEAST)
 
     def _scan_parts(self, texts: Sequence[str], policy: Policy, least: float) -> list[ScrubbedText | None]:
@@ -78,10 +78,10 @@ class KnownFormats:
         self._library = Library(Rules(cache_dir=cache), base64=False)
 
     def find(self, buffer: bytes) -> list[tuple[str, int, int]]:
-        """(rule, first byte, last byte) of what is in a buffer.
+        """Return (rule, first byte, last byte) of the findings in a buffer.
 
-        Some of the library's rules take time that grows with the square of what they are given, and nothing can stop
-        it at work. So it is given pieces, and between two of them whoever waits can say that it takes too long.
+        Some of the library's rules take time that grows with the square of their input, and nothing can stop them. So
+        they get pieces, and between two pieces the caller can say that it takes too long.
         """
         found = []
         for first, last, behind in split_buffer(buffer):
@@ -97,7 +97,7 @@ class KnownFormats:
 
 
 def split_buffer(buffer: bytes) -> Iterator[tuple[int, int, int]]:
-    """(first byte, last byte, first byte of the next) of a buffer's pieces, parted between lines where it has any."""
+    """Return (first byte, last byte, first byte of the next) of a buffer's pieces, split between lines."""
     first = 0
     while True:
         last = _edge(buffer, first + PIECE)

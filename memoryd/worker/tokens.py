@@ -1,4 +1,4 @@
-"""Counting tokens as `o200k_base` does, with no network ever.
+"""Count tokens as `o200k_base` does, without the network.
 
 The vocabulary comes with the package (`vocabulary/o200k_base.tiktoken.gz`, byte for byte what OpenAI publishes
 under `VOCABULARY_URL`, checked by its sha256). tiktoken itself would fetch it with no timeout, so both of its ways to
@@ -46,10 +46,10 @@ _KNOWN = {
 
 
 class TokenCounter:
-    """Counts with tiktoken where it can be had, else by characters, and says which."""
+    """Count with tiktoken if it is available, or else by characters."""
 
     def count(self, texts: Sequence[str]) -> tuple[list[int], str]:
-        """Tokens of each text, and how they were counted: `tiktoken` or `characters`.
+        """Return the tokens of each text, and how they were counted: `tiktoken` or `characters`.
 
         Texts of more than 100,000 characters are counted in pieces, which may add a token per cut. Special tokens
         in a text are text. Lone surrogates count as the replacement character does.

@@ -20,7 +20,7 @@ THREADS = 4
 class Bound:
     """Limit the calls of one kind: seconds, rate and burst."""
 
-    seconds: float  # for one of them; work that is not done by then goes on, but is not waited for
+    seconds: float  # for one call; unfinished work continues after that, but is not waited for
     burst: int  # at once …
     per_second: float  # … and as many again in each second
 

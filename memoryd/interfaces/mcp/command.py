@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 def mcp(call: Call, agent_id: str | None, address: str | None) -> None:
     """Serve an agent's memory over the Model Context Protocol, on standard input and output.
 
-    An agent program starts this command. Without --agent, the current folder chooses the agent; a folder without
-    an agent gets no tools. It searches and changes memory with memory_search, memory_get, memory_save
-    and memory_update. It refines a large core with search_memories, consolidate_memories, complete_refinement and
-    others.
+    An agent program starts this command. Without --agent, the agent is that of the current folder; in a folder without
+    an agent there are no tools. The program searches and changes memory with memory_search, memory_get, memory_save
+    and memory_update. It condenses a large MEMORY.md with search_memories, consolidate_memories, complete_refinement
+    and others.
     """
     from pathlib import Path
 
