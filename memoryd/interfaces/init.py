@@ -65,16 +65,15 @@ def init(call: Call, answers: InitAnswers) -> None:
         )
     call.output.say(_render_candidates(candidates, machine.home))
     is_all, chosen = _choose(call, candidates, answers, installed)
-    if not (is_all or chosen or (settings and settings.agents)):
+    if not is_all and not _has_agents(chosen, settings):
         call.output.say("nothing is written: memoryd init offers the projects again")
         return
     with_service = _wants_service(answers)
-    made = new_agents.write(
-        chosen, machine, Clock().text(), discover=installed if is_all else (), memory=answers.memory
-    )
+    discover = installed if is_all else ()
+    made = new_agents.write(chosen, machine, Clock().text(), discover=discover, memory=answers.memory)
     call.output.say(f"{'written  ' if settings != made else 'unchanged'} {machine.source}")
     tools = {one.found.program for one in (*candidates, *chosen) if one.agent is not None or one in chosen}
-    connected, failed = _connect_all(call, made, machine, {*tools, *installed} if is_all else tools)
+    connected, failed = _connect_all(call, made, machine, tools.union(discover))
     started = _start_service(call, made) if with_service else None
     data = {
         "config": str(machine.source),
@@ -128,6 +127,10 @@ def _choose(
             return text.strip() == "all", [fresh[number - 1] for number in _parse_numbers(text, len(fresh))]
         call.output.say(f"enter all, none, or numbers from 1 to {len(fresh)}")
     return True, []
+
+
+def _has_agents(chosen: Sequence[FoundOffer], settings: Settings | None) -> bool:
+    return bool(chosen or (settings and settings.agents))
 
 
 def _choose_named(

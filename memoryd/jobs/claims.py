@@ -188,6 +188,9 @@ class Cues(Protocol):
     def stands(self, text: str) -> bool:
         """Return True if a person's words should hold in later sessions."""
 
+    def asks(self, text: str) -> bool:
+        """Return whether a user's words ask an assistant for something, and nothing in them lasts."""
+
     def kind(self, text: str, heading: str = "") -> MemoryClass:
         """Return the class of a statement; a rule in case of doubt."""
 

@@ -77,6 +77,7 @@ def decide(inputs: DreamInputs) -> job.Steps:
     days = {**{one.id: one.said_on for one in inputs.earlier}, **{one.id: one.day for one in inputs.entries}}
     pieces = Pieces.collect(material_of(inputs))
     context = context_of(pieces, days, inputs.judges, offline=offline)
+    context = replace(context, talk=_is_talk(inputs, offline=offline))
     over = {one.id: end for one in planned.archived if (end := _end(inputs, pieces, one))}
     texts = {one.id: one.memory.content for one in inputs.earlier}
     others = (
@@ -97,10 +98,14 @@ def _question(inputs: DreamInputs) -> job.Ask:
     headings = _headings(inputs.earlier)
     marks = [f"{one.id} {mark}" for one in inputs.earlier if (mark := _marks(one.memory))]
     given = [("today", inputs.today.isoformat()), ("bullets", str(inputs.max_bullets))]
-    given += [("work", "yes")] if any(entry.at_work for entry in inputs.entries) else []
+    given += [("work", "yes")] if not _is_talk(inputs) else []
     given += [("headings", "\n".join(headings))] if headings else []
     given += [("marks", "\n".join(marks))] if marks else []
     return job.Ask(JOB, inputs.instructions, tuple(material), tuple(given))
+
+
+def _is_talk(inputs: DreamInputs, *, offline: bool = True) -> bool:
+    return offline and not any(entry.at_work for entry in inputs.entries)
 
 
 def _headings(earlier: Sequence[EarlierMemory]) -> list[str]:

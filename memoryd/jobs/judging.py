@@ -3,8 +3,7 @@
 Each claim takes the same steps (DESIGN §7). Its *lane* is the lowest among the sentences that it cites. A new claim for
 the core with only the user's words as sources is *quoted*: these words are copied whole. Every other wording must pass
 the *token floor*. For the core it must also pass a *second reader*, who sees only the claim and the original sentences.
-Refused claims go back to their author once (`repair`). Without a fit reader, only quotations and duplicates reach the
-core.
+Refused claims go back to their author once (`repair`). Without a fit reader, only quotations and duplicates pass.
 
 A `JudgingContext` *weighs*: it takes the steps that need no reader, and returns the questions for one. A `Judging` is a
 value: `asked` is the same with the reader's answers, and `judged` is then the outcome of each claim.
@@ -31,8 +30,7 @@ from memoryd.text.sentences import split
 
 _MOST_SPARE = 40  # lines of the material from which a decoy may get its evidence
 _MENDABLE = frozenset({ClaimStep.FLOOR, ClaimStep.READER, ClaimStep.QUOTE})
-_LATER = 6  # pieces after a quotation; the reader sees the user's next two among them
-_MOST_LATER = 2
+_LATER, _MOST_LATER = 6, 2  # pieces after a quotation; the reader sees the user's next two among them
 _ALIKE = 0.3  # an entry about the same subject shares this part of the words
 _MOST_AROUND = 1_500  # characters of the sentences around a quotation
 _MOST_QUOTED = 4_000  # characters of the user's words in one memory
@@ -80,6 +78,7 @@ class JudgingContext:
         judges: of the job.
         offline: the reply is the offline backend's, which only quotes.
         foreign: returns the tokens of a text that only outside text names.
+        talk: nobody works in the material. There, a message that only asks for something does not last.
     """
 
     pieces: Pieces
@@ -87,6 +86,7 @@ class JudgingContext:
     judges: Judges
     offline: bool
     foreign: Callable[[str], Sequence[str]]
+    talk: bool = False
 
     def weigh(self, claim: Claim) -> WeighedClaim:
         """Return a claim after the steps without a reader."""
@@ -459,9 +459,10 @@ class Judging:
                 why = f"{reasons.NOT_STANDING}: {scope.verdict}"
                 return replace(judged, core=False, why=why, step=ClaimStep.READER)
             return judged
-        # The offline backend has already chosen its offers by cues.
-        # Each turn of a quotation must have a cue: one cue does not make a memory of all cited turns.
-        stands = self.context.offline or all(cues.stands(one.quotation()) for one in judged.cited)
+        # The offline backend has already chosen its offers by cues. With a model, each of several turns must have one.
+        said = [one.quotation() for one in judged.cited]
+        stands = self.context.offline or all(map(cues.stands, said))
+        stands = stands and not (self.context.talk and any(map(cues.asks, said)))
         return judged if stands else replace(judged, core=False, why=reasons.NOT_STANDING)
 
     def _apply_support(self, judged: JudgedClaim, weighed: WeighedClaim) -> JudgedClaim:

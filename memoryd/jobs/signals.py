@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from memoryd.text.content import list_stems
 from memoryd.text.sentences import list_texts
+from memoryd.text.word_lists import list_words
 from memoryd.text.wording import find_stem, fold, normalize
 
 _LONGEST_ACK = 60  # characters
@@ -25,25 +26,7 @@ _HANDED = re.compile(
     r"datei|fichier|archivo|documento|immagine|arquivo|bestand|файл)?[.!:]?$",
     re.IGNORECASE,
 )
-_ACK_LIST = """
-ok|okay|okey|k|kk|yes|yep|yeah|yup|no|nope|sure|fine|great|good|nice|cool|perfect|awesome|excellent|thanks|thank you|
-thx|ty|got it|i see|understood|right|correct|exactly|agreed|done|go|go on|go ahead|continue|proceed|next|please|
-please continue|noted|duly noted|will do|got you|gotcha|roger|copy that|of course|certainly|absolutely|on it|
-my pleasure|no problem|please do|do it|keep going|sounds good|looks good|lgtm|makes sense|hi|hello|hey|bye|
-good morning|ja|nein|gut|super|danke|danke schön|vielen dank|genau|alles klar|klar|notiert|mache ich|gerne|
-kein problem|weiter|mach weiter|passt|bitte|hallo|verstanden|oui|non|d'accord|merci|merci beaucoup|parfait|très bien|
-bien sûr|noté|c'est noté|bien noté|entendu|vas-y|compris|bonjour|exactement|sí|si|vale|gracias|muchas gracias|
-perfecto|bien|muy bien|sigue|continúa|adelante|anotado|claro|de acuerdo|por supuesto|entendido|hola|exacto|sì|
-va bene|grazie|grazie mille|perfetto|bene|continua|avanti|capito|annotato|d'accordo|certo|ricevuto|ciao|esatto|sim|
-não|obrigado|obrigada|perfeito|combinado|beleza|pode continuar|entendi|olá|exatamente|nee|prima|bedankt|dank je|goed|
-ga door|genoteerd|duidelijk|komt goed|begrepen|precies|да|нет|ок|хорошо|спасибо|отлично|понятно|ясно|принято|записал|
-записала|запомнил|запомнила|понял|поняла|конечно|дальше|продолжай|давай|привет|точно|именно|好|好的|收到|记下了|
-記下了|明白了|我明白了|是|是的|对|對|行|可以|嗯|谢谢|謝謝|谢谢你|继续|繼續|明白|了解|知道了|没问题|不错|你好|はい|
-いいえ|うん|了解です|ありがとう|ありがとうございます|続けて|お願いします|いいね|完璧|わかりました|承知しました|
-かしこまりました|メモしました|もちろんです|こんにちは|네|예|아니요|좋아요|감사합니다|고마워|계속|알겠습니다|알겠어요|
-네 알겠습니다|물론입니다
-"""
-_ACKS = frozenset(fold(one) for one in re.split(r"[|\n]+", _ACK_LIST))
+_ACKS = frozenset({"", *map(fold, list_words("acknowledgements"))})  # signs alone are one, too
 _SIGNS = re.compile(r"[\s.,!?;:…~。！？、，👍👌🙏✅🎉😀😊❤️\ufe0f]+")  # noqa: RUF001
 _PARTS = re.compile(r"[.,!?;…。！？、，]+")  # noqa: RUF001
 _CORRECTS = re.compile(
@@ -159,13 +142,7 @@ _SUPPOSED = re.compile(
 )
 _END = re.compile(r"[.!?;。\n]")
 # Words of a retraction that do not occur in the retracted statement.
-_ENDING_LIST = """
-forget delete remove erase memory anymore longer died dead passed away never now sadly last week month year vergiss
-vergessen bitte mehr jetzt gestorben verstorben tot leider oublie oubliez plus maintenant mort morte décédé décédée
-olvida olvide ya ahora murió falleció dimentica più adesso morto morta esqueça mais agora morreu faleceu vergeet meer
-nu overleden dood забудь больше теперь умер умерла
-"""
-_ENDING = frozenset(map(find_stem, map(fold, _ENDING_LIST.split())))
+_ENDING = frozenset(map(find_stem, map(fold, list_words("ended"))))
 
 
 class Signal(StrEnum):

@@ -11,6 +11,7 @@ from memoryd.ledger.disguise import fold
 from memoryd.ledger.floor import TokenKind, find_tokens
 from memoryd.text.content import list_content_words
 from memoryd.text.neutral import neutralize
+from memoryd.text.word_lists import list_words
 
 _INSTRUCTS = re.compile(
     r"\b(?:always|never|must(?! have)|from now on|in (?:the )?future|do not|don't|make sure|ignore|disregard|forget "
@@ -26,15 +27,9 @@ _INSTRUCTS = re.compile(
     re.IGNORECASE,
 )
 # A sentence that begins with a bare verb is an order.
-_VERB_LIST = """
-run execute send upload download fetch open visit forward install delete remove curl wget post call email mail
-transfer pay buy use prefer recommend trust choose avoid disable enable skip bypass approve accept grant share publish
-push deploy reply answer respond speak treat assume pretend act behave obey follow add append insert include exclude
-commit merge translate write save store keep read load import copy move rename replace set ask tell notify report
-mention
-"""
+_VERBS = "|".join(list_words("verbs of orders"))
 _IMPERATIVE = re.compile(
-    rf"(?:^(?!open:)|[.!?:;|>)\]*•–—-]\s+|^\w+:\s*)(?:please\s+|kindly\s+|just\s+|now\s+|bitte\s+)?(?:{'|'.join(_VERB_LIST.split())})\b"  # noqa: RUF001
+    rf"(?:^(?!open:)|[.!?:;|>)\]*•–—-]\s+|^\w+:\s*)(?:please\s+|kindly\s+|just\s+|now\s+|bitte\s+)?(?:{_VERBS})\b"  # noqa: RUF001
     r"(?!\s*(?:\(|=|is\b|was\b|are\b|were\b|has\b|of\b))",
     re.IGNORECASE,
 )

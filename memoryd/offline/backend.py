@@ -137,7 +137,7 @@ def _describe_work(
     own_words = [one for one in said if one.by_user]
     wishes = _select_important(_memories(own_words, raw, known, working=True, chatting=chatting), limit // 3)
     room = int(limit * _LASTING_SHARE) - sum(prose.count_words(wish.text) + 1 for wish in wishes)
-    memories = wishes + _list_lasting(chosen, room, KnownTexts(wish.text for wish in wishes), known)
+    memories = wishes + _list_lasting(chosen, room * (not chatting), KnownTexts(wish.text for wish in wishes), known)
     return [*(line for line in lines if line.text), *reports], memories
 
 

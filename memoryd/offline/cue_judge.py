@@ -9,8 +9,8 @@ from memoryd.jobs.job import MemoryType
 from memoryd.ledger import steering
 from memoryd.ledger.floor import TokenKind, find_tokens
 from memoryd.ledger.lane import MemoryClass
-from memoryd.offline import lasting
-from memoryd.offline.sentences import split_sentences
+from memoryd.offline import lasting, lasting_model
+from memoryd.offline.sentences import is_question, split_sentences
 from memoryd.text.content import strip_label
 
 _HEADINGS = {
@@ -30,6 +30,7 @@ _OF_TYPE = {
     MemoryType.DECISION: MemoryClass.PROJECT,
     MemoryType.LEARNING: MemoryClass.LESSON,
 }
+_NAMED = re.compile(r"[^\W\d_][\w'.-]*(?: [A-Z]\w+)?:\s")  # people who talk to each other have names
 _THINGS = frozenset({TokenKind.MARK, TokenKind.URL, TokenKind.QUOTE})
 _PEOPLE = re.compile(
     r"\b(?:he|she|his|her|who|er|sie|il|elle|él|ella|your|(?:the )?user(?:'s)?)\b|[他她彼你您]|\b(?:он|она)\b",
@@ -47,6 +48,13 @@ class CueJudge:
     def stands(self, text: str) -> bool:
         """Return True if a cue shows that a person's words should hold in later sessions."""
         return any(lasting.find_cue(one, by_user=True, working=True) for one in split_sentences(strip_label(text)))
+
+    def asks(self, text: str) -> bool:
+        """Return whether a user's words ask an assistant for something, and nothing in them lasts."""
+        said = strip_label(text)
+        parts = [] if _NAMED.match(said) else split_sentences(said)
+        asks = any(is_question(one) or lasting_model.is_order(one) for one in parts)
+        return asks and not any(lasting.find_cue(one, by_user=True, working=True, message=said) for one in parts)
 
     def kind(self, text: str, heading: str = "") -> MemoryClass:
         """Return the class of a text: a rule for an order, or by the heading, or by the wording; a rule by default."""

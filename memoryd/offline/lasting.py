@@ -207,13 +207,11 @@ _NAMES = re.compile(r"\s[A-Z][\w+#.-]+|\w\d|\d\w|\w_\w")  # the object of a deci
 def find_cue(sentence: str, *, by_user: bool, working: bool, message: str = "") -> Cue | None:
     """Return the cue that shows that `sentence` lasts; None for most sentences.
 
-    `message` is the whole message of a user to a chat assistant. With it, a sentence without a cue lasts if enough other
-    signs show it.
+    `message` is the whole message of a user to a chat assistant. With it, a sentence without a cue lasts if enough
+    other signs show it.
     """
     cues = _APPLYING[by_user, working]
-    if not cues or len(sentence) > _LONGEST:
-        return None
-    if is_question(sentence) or sentence.endswith(":") or _ELSEWHERE.search(sentence):
+    if not cues or not _is_statement(sentence):
         return None
     plain = sentence.replace("’", "'")  # noqa: RUF001
     found = next((cue for cue in cues if cue.pattern.search(plain) and _stands(plain, cue)), None)
@@ -222,6 +220,11 @@ def find_cue(sentence: str, *, by_user: bool, working: bool, message: str = "") 
     may_pass = by_user and found.type in {MemoryType.PREFERENCE, MemoryType.FACT}
     is_order = found.importance >= _ORDER
     return None if may_pass and lasting_model.passes(plain, is_order=is_order) else found
+
+
+def _is_statement(sentence: str) -> bool:
+    is_whole = len(sentence) <= _LONGEST and not sentence.endswith(":")
+    return is_whole and not is_question(sentence) and not _ELSEWHERE.search(sentence)
 
 
 def _stands(sentence: str, cue: Cue) -> bool:

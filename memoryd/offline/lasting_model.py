@@ -5,9 +5,9 @@ No single sign shows it, but many signs together do. The user speaks of themselv
 how long something is so, and points neither at the text at hand nor at the moment.
 """
 
+import pkgutil
 import re
 from functools import cache
-from importlib import resources
 from typing import NamedTuple
 
 _IN_MESSAGE = frozenset({"text", "supposed"})  # looked for in all that the user wrote
@@ -18,8 +18,8 @@ _LEAST = 0.5  # log odds: chosen so that one in twenty of the messages that pass
 _ABOUT = frozenset({"role", "standing", "ours", "kept", "kin"})
 _SELF = re.compile(
     r"\b(?:i|i'm|i've|i'd|i'll|my|me|mine|we|we're|we've|our|us|ich|mein\w*|mir|mich|wir|uns\w*|je|j'\w+|mon|ma|mes|moi|"
-    r"nous|notre|nos|on|yo|mi|mis|nuestr\w+|io|mio|mia|noi|eu|meu|minha|nós|ik|mijn|wij|ons|tengo|vivo|prefiero|ho|tenho|"
-    r"bin|hab|habe)\b|\b\w{3,}[aei]mos\b|\b(?:я|мне|меня|мо[йяюи]|моего|моей|мы|нас|нам|наш\w*)\b|[我私僕俺]",
+    r"nous|notre|nos|yo|mi|mis|nuestr\w+|io|mio|mia|noi|eu|meu|minha|nós|ik|mijn|wij|ons|tengo|vivo|prefiero|tenho|"
+    r"habe)\b|\b\w{3,}[aei]mos\b|\b(?:я|мне|меня|мо[йяюи]|моего|моей|мы|нас|нам|наш\w*)\b|[我私僕俺]",
     re.IGNORECASE,
 )
 _OF_ANOTHER = frozenset({"quoted"})
@@ -36,8 +36,9 @@ class Sign(NamedTuple):
 
 @cache
 def _read_signs() -> tuple[Sign, ...]:
-    text = resources.files(__package__).joinpath("lasting_signs.txt").read_text(encoding="utf-8")
-    found, lists = [], {}
+    text = (pkgutil.get_data(__name__, "lasting_signs.txt") or b"").decode()
+    lists: dict[str, str] = {}
+    found = []
     for part in re.split(r"\n{2,}", re.sub(r"\n {5}|^#.*", "", text, flags=re.MULTILINE).strip()):
         head, *lines = part.splitlines()
         kind, _, name = head.partition(":")[0].partition(" ")
@@ -66,3 +67,8 @@ def passes(statement: str, *, is_order: bool) -> bool:
     """Return True if a statement with a cue is another's words or, unless it is an order, of the moment."""
     signs = _OF_ANOTHER if is_order else _OF_THE_MOMENT
     return any(one.name in signs for one in _find_signs(statement, statement))
+
+
+def is_order(statement: str) -> bool:
+    """Return True if a statement begins as an order does."""
+    return any(one.name == "order" for one in _find_signs(statement, statement))

@@ -16,6 +16,7 @@ from memoryd.offline.words import list_content_words
 from memoryd.text import normal, prose
 from memoryd.text.content import strip_label
 from memoryd.text.sentences import list_texts
+from memoryd.text.word_lists import list_words
 from memoryd.text.wording import STOP, expand, find_stem, fold
 
 _STAMP = re.compile(r"\s*\((?:as of )?\d{4}[-\d/]*\)")
@@ -99,27 +100,9 @@ _DENIES = re.compile(
     re.IGNORECASE,
 )
 # Words without content that such statements have besides small words, one form of each.
-_GENERIC_LIST = """
-uses using run live base host deploy store keep kept stay work like move switch migrate change upgrade downgrade
-relocated renamed replace longer anymore instead place currently week month today yesterday last finally benutzen
-nutzen verwenden verwendet läuft laufen wohne leben arbeite mehr anstelle umgestellt umgestiegen gewechselt umgezogen
-migriert verlegt ersetzt wurde haben hat bin bitte utilise utilisent employons tourne tournent habite habitent vivons
-vis travaille plus lieu plutôt passé passés migré migrés déménagé déménagés changé basculé remplacé avons ai sommes
-suis uso usa usamos usan utilizamos corre vivimos trabajo lugar vez hemos cambiado mudé mudado movimos reemplazamos
-sustituimos ya usiamo abitiamo lavoro più invece posto abbiamo passati spostato sostituito rodam moro trabalho mudei
-trocamos substituímos gebruiken wonen woon werk meer plaats hebben overgestapt verhuisd vervangen используем использую
-используется работает живу живём больше уже вместо переехали перешли перенесли заменили сменили мы я у нас меня на в
-во с со из не нет и для теперь сейчас это наш мой моя мои já 우리 돌아갑니다 씁니다 사용합니다 있습니다 이전했습니다
-옮겼습니다 바꿨습니다 arbeitet
-"""
-_GENERIC = frozenset(find_stem(fold(word)) for word in _GENERIC_LIST.split())
+_GENERIC = frozenset(find_stem(fold(word)) for word in list_words("generic"))
 # Nouns that only name the kind of a value.
-_KINDS_LIST = """
-database editor shell ide browser bundler framework linter formatter compiler cloud hosting provider registry version
-manager package tool datenbank paketmanager anbieter base données dati dados éditeur gestionnaire outil versión gestor
-herramienta strumento versão ferramenta версия редактор база данных менеджер
-"""
-_KINDS = frozenset(find_stem(expand(fold(word))) for word in _KINDS_LIST.split())
+_KINDS = frozenset(find_stem(expand(fold(word))) for word in list_words("kinds"))
 _WIDE_GENERIC = re.compile(
     r"我们|我們|我的|我|现在|現在|如今|已经|已經|不再|使用|采用|改用|运行|運行|迁移|切换|升级|换成|搬|代替|取代|而不是|数据库|部署|工作"
     r"|从|從|到|了|在|的|用|住|是|上|把|移行|変更|使用|利用|稼働|動|引越|乗換|切替|私|僕|今|代"

@@ -16,6 +16,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from memoryd.text import prose
+from memoryd.text.word_lists import list_words
 
 
 class Voice(StrEnum):
@@ -72,19 +73,8 @@ _OBJECT = re.compile(
 _CITED = re.compile(r"[ \t]*[>|]")
 _LISTED = re.compile(r"[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]")
 # Labels that people put before their own words; another short beginning with a colon may be a person's name.
-_OWN_LABEL_LIST = """
-note also ps p\\.s\\. reminder remember btw fyi edit update rules? important correction hint todo me preferences?
-and but so ok okay yes no please wichtig hinweis nachtrag regeln? übrigens bitte nein ja ich remarque rappel règles? moi
-nota ojo importante reglas? yo recuerda attenzione regol[ae] lembrete regras? важно кстати 注意 备注 提醒 重要 メモ 補足
-goals? context tasks? problem question answer idea plan steps? expected actual result reason background requirements?
-examples? summary title name type language style naming format tests? testing database editor branch version environment
-platform os url link priority status first second third next then finally always never don't one
-two three option step part phase feature bug request ziel aufgabe problem frage idee plan schritt beispiel immer nie
-objectif tâche problème idée étape exemple toujours jamais objetivo tarea problema pregunta idea paso ejemplo siempre
-nunca obiettivo compito domanda esempio sempre mai цель задача проблема вопрос всегда никогда 目标 问题 任务 总是 不要
-"""
 _OWN_LABELS = (
-    rf"(?:{'|'.join(_OWN_LABEL_LIST.split())})(?:[ \t]+(?:\d+|[a-z]))?[ \t]*:|(?:about|my|our|mein\w*) [\w ]{{1,40}}:"
+    rf"(?:{'|'.join(list_words('own labels'))})(?:[ \t]+(?:\d+|[a-z]))?[ \t]*:|(?:about|my|our|mein\w*) [\w ]{{1,40}}:"
 )
 _WHEN = re.compile(r"[ \t]*(?:\[[^\]\n]{1,40}\][ \t]*|\(?\d\d?[:.]\d\d\)?[ \t]*)?")
 _STAMP = re.compile(r"[ \t]*(?:\[[^\]\n]*\d[:.]\d\d[^\]\n]*\]|\(?\d\d?[:.]\d\d\)?)")
@@ -93,16 +83,7 @@ _SPEAKER = re.compile(
     r"(?:[^\W\d_][\w.'-]{0,30}+[ \t]?+){1,3}+(?:\d{1,2} ?)?(?:\([^)\n]{1,40}\))?[ \t]*:[ \t]+\S",
     re.IGNORECASE,
 )
-_FOREIGN_LIST = """
-e-?mails? mails? pages? websites? articles? readme docs? documentation tickets? issues? comments? logs? output
-posts? tweets? blogs? reviews? transcripts? texts? messages? letters? chats? conversations? pastes? prompts?
-instructions files? snippets? quotes? newsletters? advert\\w* errors? feedback console trace(?:back)? har response
-says said wrote writes replied answered seite artikel nachricht brief anweisung\\w* fehler\\w* ausgabe
-schreibt schrieb sagt sagte lettre texte erreur écrit dit correo página artículo mensaje carta texto dice
-dijo escribe pagina articolo messaggio lettera testo scrive mensagem artigo diz bericht письмо страница статья текст
-сообщение ошибка
-"""
-_FOREIGN = "|".join(_FOREIGN_LIST.split())
+_FOREIGN = "|".join(list_words("foreign texts"))
 _ANNOUNCES = re.compile(
     rf"(?:\b(?:{_FOREIGN})\b[^:\n]{{0,60}}|(?:邮件|郵件|网页|網頁|文章|内容|原文|メール|ページ|記事|文章|本文)[^：:\n]{{0,20}})"  # noqa: RUF001
     r"[：:][ \t]*$",  # noqa: RUF001

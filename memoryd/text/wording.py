@@ -8,20 +8,14 @@ import unicodedata
 from functools import lru_cache
 
 from memoryd.text import prose
+from memoryd.text.word_lists import list_words
 
 # Marks of Indic and other scripts belong to their word though they are no letters.
 WORD = re.compile(r"[^\W_][^\W_\u0300-\u036f]*(?:[\u0300-\u036f\u0900-\u0963\u0966-\u0dff][^\W_]*)*(?:'[^\W_]+)?")
 # A letter or digit of a script with spaces: what may not stand directly before or after a whole word.
 _STEM = 4  # letters from which a word is compared by its stem
 # What inflection puts at the end of a word, in the commonest languages with spaces; the longest goes first.
-_ENDING_LIST = """
-ings ing ers ed es er ly s e en em
-ons ez ait aient ais ée ées és
-o as amos an aba ando ado ada ido ida os ar ir
-iamo ano ando ato ata ito ita are ire i
-а я ы и у ю е о ой ей ом ем ам ям ами ями ах ях ого его ому ему ые ие ый ий ая яя ую юю ть ет ит ут ют ал ала али ил ила
-"""  # noqa: RUF001
-_ENDINGS = tuple(sorted(set(_ENDING_LIST.split()), key=lambda ending: (-len(ending), ending)))
+_ENDINGS = tuple(sorted(set(list_words("endings")), key=lambda ending: (-len(ending), ending)))
 
 _SHORT_LIST = """
 postgres:postgresql db:database dbs:databases repo:repository repos:repositories config:configuration
@@ -84,23 +78,6 @@ def _strip_ending(word: str) -> str:
 
 
 # Words that carry no content of their own: English first, then the commonest of some other languages.
-_STOP_LIST = """
-a aber about above after again against al all als also am an and any are aren as at au auch auf aus aux avec be
-because been before bei being below between both but by can cannot ce ces cette che com con could couldn d da dans
-das dass dat de del dem den der des di did didn die do does doesn doing don dos down du during e each een ein eine
-einem einen einer either el ela ele ella elle elles else em en er es est et eu even ever every few for from further
-für get gets getting give gli go goes going gonna got gotta had hadn has hasn have haven having he her here hers
-herself het hij him himself his how i ich if ihr ik il ils im in into is isn ist it its itself je just kinda la las
-le les let ll lo los m ma maar mais make makes many mas may maybe me mes met mi might mis mit mon more most much
-must my myself nach ne need needs nicht niet no noch non nor nosotros not nous now nur não o oder of off oh ok okay
-on once one only onto op or os other others ou our ours ourselves out over own para pas per pero por pour que qui
-quite rather re really s same say says se see seem seems seu shall she should shouldn si sie since sind so some
-something son sono sont still su sua such sur sure sus são t take te than that the their theirs them themselves then
-there these they thing things this those though through till to too try tu tú um uma un una und under une uno until
-up upon us use used very via von voor vous want wants war was wasn we well wenn were weren what when where whether
-which while who whom whose why wie wij will wir with within without won would wouldn y yet yo you your yours
-yourself yourselves zij zijn zu è é él
-"""
 # Where one clause of a text ends and the next begins.
 CLAUSE = re.compile(r"[,;:.!?]\s+|[，；：。！？、]|\s(?:and|but|und|aber|et|mais|y|pero)\s")  # noqa: RUF001
-STOP = frozenset(_STOP_LIST.split())
+STOP = frozenset(list_words("stop"))

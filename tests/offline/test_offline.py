@@ -263,7 +263,7 @@ SAID_IN_PASSING = [
     ("i train for the Berlin marathon in september, can you move my long run to saturday", True),
     ("Every Tuesday evening I teach a pottery class. Suggest a playlist.", True),
     ("Ich arbeite als Krankenschwester im Nachtdienst. Wann sollte ich essen?", True),
-    ("Soy diabético desde los diez años. ¿Puedo tomar esto?", True),
+    ("Soy diabético desde los diez años y sólo como a mediodía. ¿Puedo tomar esto?", True),
     ("The second paragraph is too long, make it shorter.", False),
     ("I like this version much better, thanks!", False),
     ("Imagine I am a vegan pirate who never sleeps. Write my diary.", False),
@@ -280,7 +280,7 @@ def test_what_a_user_tells_of_themselves_in_passing_lasts_by_many_signs_together
 
 
 def test_no_sign_is_trusted_where_a_coding_agent_works():
-    message, _ = SAID_IN_PASSING[0]
+    message, _ = SAID_IN_PASSING[2]
     assert ask(said(message, "Gladly."), 200, agent="Claude Code").memories == ()
 
 

@@ -37,4 +37,5 @@ def test_a_full_disk_is_no_attempt():
 
 @pytest.mark.parametrize(("attempt", "seconds"), [(1, 30), (2, 60), (3, 120), (9, 3600)])
 def test_each_attempt_waits_twice_as_long(attempt, seconds):
-    assert decide(ValueError(), attempt=attempt, attempts=10) == RetryAfter(timedelta(seconds=seconds), refund=False)
+    expected = RetryAfter(timedelta(seconds=seconds), refund=False, is_told=attempt == 1)
+    assert decide(ValueError(), attempt=attempt, attempts=10) == expected
