@@ -12,6 +12,7 @@ from memoryd.jobs.job import Ask, MemoryType, QuotedPiece
 from memoryd.jobs.reply import ParsedSleepReply, parse
 from memoryd.offline import backend as offline
 from memoryd.offline import lasting, salience, sentences, words
+from memoryd.offline.cue_judge import CueJudge
 from memoryd.offline.statements import ConversationMessage, list_statements
 from memoryd.text import prose
 from memoryd.text.neutral import neutralize
@@ -475,3 +476,17 @@ def test_a_test_that_failed_before_all_tests_passed_is_not_reported(run, stays):
 
     assert reported("t3") is stays
     assert reported("t12")
+
+
+@pytest.mark.parametrize(
+    ("words", "asks"),
+    [
+        ("User: Show me the sizes of the top-level folders.", True),
+        ("User: The bed is 22 by 6. How many yards of mulch does it take?", True),
+        ("User: I train every Tuesday for the marathon in May. Can you move the long run?", False),
+        ("User: Nora won the race in Oslo on 5 May.", False),
+        ("Caroline: I went to a support group in Leeds. Where do you train?", False),
+    ],
+)
+def test_a_message_that_only_asks_for_something_is_told_from_one_that_lasts_and_from_a_talk(words, asks):
+    assert CueJudge().asks(words) is asks

@@ -683,3 +683,21 @@ def test_days_of_daily_files_are_those_of_the_calendar(tmp_path):
     for name in ("2026-03-02.md", "2026-02-31.md", "2026-01-09.md", "notes.md"):
         (tmp_path / "memory" / name).write_text("# Notes\n")
     assert [day.isoformat() for day in dreaming.list_days(tmp_path)] == ["2026-01-09", "2026-03-02"]
+
+
+def test_of_a_chat_a_dream_keeps_what_is_told_and_no_request(tmp_path):
+    scratch = Scratch(tmp_path / "chat")
+    scratch.write_config(ingest={"history": "flush"})
+    said = (
+        "The bed in the garden in Leeds is 22 by 6 feet. How many yards of mulch does Nora need for it?",
+        "Nora won the swimming race in Gdansk on 5 May 2026 with her new coach Peter.",
+    )
+    turns = [("user", said[0]), ("assistant", "About two."), ("user", said[1]), ("assistant", "Congratulations!")]
+    scratch.append([
+        {"role": role, "content": text, "timestamp": f"2026-03-04T09:{n:02}:00Z"} for n, (role, text) in enumerate(turns)
+    ])  # fmt: skip
+    assert scratch.run("run", "--once").returncode == 0
+    assert scratch.run("job", "run", "dream", "--agent", "demo", "--lookback-days", "400").returncode == 0
+    daily = "".join(scratch.dailies().values())
+    assert "22 by 6 feet" in daily
+    assert (said[1] in scratch.core, "22 by 6" in scratch.core) == (True, False)
