@@ -693,9 +693,9 @@ def test_of_a_chat_a_dream_keeps_what_is_told_and_no_request(tmp_path):
         "Nora won the swimming race in Gdansk on 5 May 2026 with her new coach Peter.",
     )
     turns = [("user", said[0]), ("assistant", "About two."), ("user", said[1]), ("assistant", "Congratulations!")]
-    scratch.append([
-        {"role": role, "content": text, "timestamp": f"2026-03-04T09:{n:02}:00Z"} for n, (role, text) in enumerate(turns)
-    ])  # fmt: skip
+    stamps = [f"2026-03-04T09:0{n}:00Z" for n in range(len(turns))]
+    told = zip(turns, stamps, strict=True)
+    scratch.append([{"role": role, "content": text, "timestamp": at} for (role, text), at in told])
     assert scratch.run("run", "--once").returncode == 0
     assert scratch.run("job", "run", "dream", "--agent", "demo", "--lookback-days", "400").returncode == 0
     daily = "".join(scratch.dailies().values())
