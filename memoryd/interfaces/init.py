@@ -130,7 +130,7 @@ def _choose(
 
 
 def _has_agents(chosen: Sequence[FoundOffer], settings: Settings | None) -> bool:
-    return bool(chosen or (settings and settings.agents))
+    return bool(chosen or (settings and (settings.agents or settings.discover)))
 
 
 def _choose_named(

@@ -2,7 +2,7 @@
 
 Events are read as the HTML standard says (section 9.2, "Server-sent events"), and chunks as the API reference of chat
 completions does. The reader is strict if a doubt could change the content: bytes that are not UTF-8, a JSON object with
-a repeated key or a value that is not a JSON number, an answer without an end.
+a repeated key, NaN and Infinity, which are not JSON, an answer without an end.
 """
 
 import json

@@ -89,7 +89,7 @@ def _sleep(ask: Ask) -> str:
     spoken = [quoted for quoted in material if not _is_fact(quoted) and quoted not in notes]
     known = KnownTexts(given.get("known", "").splitlines())
     said = _news(_read_messages(spoken, _find_names(spoken)), known)
-    chatting = given.get("agent", "") in _CHATTING
+    chatting = given.get("agent", "") in _CHATTING and not _has_reports(material)
     if "agent" in given or _is_working(material, said):
         said = _news(_read_messages(spoken), known)  # "Fixed:" begins an answer there and is no name of a speaker
         noted = _news(map(_read_note, notes), known)
@@ -134,8 +134,8 @@ def _describe_work(
     limit -= sum(one.cost for one in told)
     # The user's wishes last, and also the best of the other lines.
     raw = {quoted.id: quoted.text for quoted in spoken}
-    own_words = [one for one in said if one.by_user]
-    wishes = _select_important(_memories(own_words, raw, known, working=True, chatting=chatting), limit // 3)
+    own_words = _memories([one for one in said if one.by_user], raw, known, working=True, chatting=chatting)
+    wishes = _select_important(own_words, limit // 3)
     room = int(limit * _LASTING_SHARE) - sum(prose.count_words(wish.text) + 1 for wish in wishes)
     memories = wishes + _list_lasting(chosen, room * (not chatting), KnownTexts(wish.text for wish in wishes), known)
     return [*(line for line in lines if line.text), *reports], memories
@@ -272,10 +272,13 @@ def _is_working(material: Sequence[QuotedPiece], said: Sequence[ConversationMess
 
     A session in which somebody marks a sentence as a decision, a finding or the state is also work.
     """
-    own = [one.text for one in said if one.by_user]
-    reported = any(quoted.origin in {REPORT, NOTE} for quoted in material)
+    own, others = [one.text for one in said if one.by_user], [one.text for one in said if not one.by_user]
     is_marked = any(work_texts.find_mark(part.text) for one in said for part in one.sentences)
-    return reported or is_marked or lasting.is_lecturing(own, [one.text for one in said if not one.by_user])
+    return _has_reports(material) or is_marked or lasting.is_lecturing(own, others)
+
+
+def _has_reports(material: Sequence[QuotedPiece]) -> bool:
+    return any(quoted.origin in {REPORT, NOTE} for quoted in material)
 
 
 def _with_date(text: str, day: date | None) -> str:
@@ -326,8 +329,8 @@ def _memories(
     found: dict[str, NewMemory] = {}
     for one in said:
         for number, sentence in one.sentences if one.speaker != REPORTER else ():
-            message = one.text if chatting else ""
-            cue = lasting.find_cue(sentence, by_user=one.by_user, working=working, message=message)
+            around = one.text if chatting else ""
+            cue = lasting.find_cue(sentence, by_user=one.by_user, working=working, message=around)
             words_of = neutralize(quote_around(raw[one.id], (number,)) if one.by_user else sentence) if cue else ""
             text = words_of if words_of.startswith(f"{one.speaker}:") else f"{one.speaker}: {words_of}"
             if cue and words_of and not known.says(text):

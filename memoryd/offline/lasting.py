@@ -143,6 +143,13 @@ CUES = (
         at_work_only=True,
     ),
     _cue(
+        MemoryType.PREFERENCE,
+        0.8,
+        rf"{_OPENING}we (?:always|never) (?!had|did|saw|went|got|came|knew|made|said|thought|met|found|\w+ed\b)\w",
+        r"^wir \w+ (?:\S+ )?(?:immer|nie|niemals)\b|^(?:nous|on) \S+ (?:toujours|jamais)\b|^(?:siempre|nunca) \w+mos\b",
+        at_work_only=True,
+    ),
+    _cue(
         MemoryType.DECISION,
         0.8,
         rf"{_WHY}.*\b(?:decided (?:to|on|that|against)|we chose|settled on|agreed (?:to|on|that))\b",
@@ -188,6 +195,7 @@ _PASSING = re.compile(
     r"|\b(?:maybe|perhaps|might|not sure|i guess|i wonder|if|what if|let me|would you|could you|can you|do you)\b",
     re.IGNORECASE,
 )
+_OF_USER = frozenset({MemoryType.PREFERENCE, MemoryType.FACT})
 _ORDER = 0.9  # importance of what is asked for in so many words
 _LECTURES = 2.5  # times the length of the user's messages
 _SHORTEST = 3  # a statement with fewer content words says too little to last …
@@ -214,12 +222,12 @@ def find_cue(sentence: str, *, by_user: bool, working: bool, message: str = "") 
     if not cues or not _is_statement(sentence):
         return None
     plain = sentence.replace("’", "'")  # noqa: RUF001
-    found = next((cue for cue in cues if cue.pattern.search(plain) and _stands(plain, cue)), None)
+    own = lasting_model.drop_quotations(plain) if by_user else plain
+    found = next((cue for cue in cues if cue.pattern.search(own) and _stands(plain, cue)), None)
     if found is None:
         return _NOTED if by_user and message and lasting_model.lasts(plain, message) else None
-    may_pass = by_user and found.type in {MemoryType.PREFERENCE, MemoryType.FACT}
-    is_order = found.importance >= _ORDER
-    return None if may_pass and lasting_model.passes(plain, is_order=is_order) else found
+    may_pass = found.type in _OF_USER and found.importance < _ORDER
+    return None if may_pass and lasting_model.is_at_hand(plain) else found
 
 
 def _is_statement(sentence: str) -> bool:

@@ -7,7 +7,7 @@ how long something is so, and points neither at the text at hand nor at the mome
 
 import pkgutil
 import re
-from functools import cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 _IN_MESSAGE = frozenset({"text", "supposed"})  # looked for in all that the user wrote
@@ -22,8 +22,16 @@ _SELF = re.compile(
     r"habe)\b|\b\w{3,}[aei]mos\b|\b(?:я|мне|меня|мо[йяюи]|моего|моей|мы|нас|нам|наш\w*)\b|[我私僕俺]",
     re.IGNORECASE,
 )
-_OF_ANOTHER = frozenset({"quoted"})
-_OF_THE_MOMENT = frozenset({"quoted", "text", "part", "supposed"})
+_LOOKED_AT = 4_000  # characters of a message
+_QUOTED = re.compile(r"\"[^\"]*\"|“[^”]*”|„[^“”]*[“”]|«[^»]*»|「[^」]*」|^[^\"]*\S\"|\"[^\"]*$")
+# What a preference is about, where it is about the text or the choice at hand and not about all such texts.
+_AT_HAND = re.compile(
+    r"\b(?:this|that|these|those|the (?:first|second|third|last|previous|next|other|new|old|early)|dies\w*|ce|cette|"
+    r"ess?[ae]|l[ea] (?:premi[eè]re?|deuxième|dernière?|primera|segunda)) (?:\w+ )?(?:ones?|paragraph|wording|version|"
+    r"sentence|line|option|variant|slogan|title|photo|foto|logo|draft|return|button|branch|loop|colou?r|name|part|layout)\b"
+    r"|\b(?:up|in) here\b|刚才",
+    re.IGNORECASE,
+)
 
 
 class Sign(NamedTuple):
@@ -50,25 +58,30 @@ def _read_signs() -> tuple[Sign, ...]:
     return tuple(found)
 
 
-def _find_signs(statement: str, message: str) -> list[Sign]:
-    return [one for one in _read_signs() if one.pattern.search(message if one.name in _IN_MESSAGE else statement)]
+@lru_cache(maxsize=8)
+def _find_around(message: str) -> tuple[Sign, ...]:
+    return tuple(one for one in _read_signs() if one.name in _IN_MESSAGE and one.pattern.search(message[:_LOOKED_AT]))
 
 
 def lasts(statement: str, message: str) -> bool:
     """Return True if a statement of the user's `message` is likely to matter in later weeks."""
-    found = _find_signs(statement, message)
+    found = [one for one in _read_signs() if one.name not in _IN_MESSAGE and one.pattern.search(statement)]
     words = len(statement.split()) if " " in statement else len(statement) / 2
-    odds = _BIAS + _SHORT * (words < _FEW) + sum(one.weight for one in found)
+    odds = _BIAS + _SHORT * (words < _FEW) + sum(one.weight for one in (*found, *_find_around(message)))
     is_about = _SELF.search(statement) is not None or any(one.name in _ABOUT for one in found)
     return is_about and odds > _LEAST
 
 
-def passes(statement: str, *, is_order: bool) -> bool:
-    """Return True if a statement with a cue is another's words or, unless it is an order, of the moment."""
-    signs = _OF_ANOTHER if is_order else _OF_THE_MOMENT
-    return any(one.name in signs for one in _find_signs(statement, statement))
+def drop_quotations(statement: str) -> str:
+    """Return a statement without the words in quotation marks, which may be another's."""
+    return _QUOTED.sub(" ", statement)
+
+
+def is_at_hand(statement: str) -> bool:
+    """Return True if a statement is about the text or the choice at hand, or about what is only supposed."""
+    return _AT_HAND.search(statement) is not None or any(one.name == "supposed" for one in _find_around(statement))
 
 
 def is_order(statement: str) -> bool:
     """Return True if a statement begins as an order does."""
-    return any(one.name == "order" for one in _find_signs(statement, statement))
+    return any(one.name == "order" and one.pattern.search(statement) for one in _read_signs())

@@ -290,11 +290,42 @@ def test_no_sign_is_trusted_where_a_coding_agent_works():
     [
         ("I prefer the second wording for the title.", False),
         ("I prefer short titles for chapters.", True),
-        ('The sign says "never feed the ducks here" in red.', False),
+        ("I prefer option types over null.", True),
+        ("My birthday is on the first of May.", True),
+        ("I live in the old town of Leeds.", True),
+        ('The poem says "I prefer winter and fall" somewhere.', False),
+        ('Never write "I hope this helps" at the end of a reply.', True),
+        ('Always run "make test" before pushing.', True),
+        ('From now on you bring me the ore yourself." said the smith.', False),
     ],
 )
-def test_a_cue_about_the_text_at_hand_or_in_quotation_marks_does_not_last(words, lasts):
+def test_a_cue_lasts_outside_quotation_marks_and_if_it_is_not_about_the_text_at_hand(words, lasts):
     assert (lasting.find_cue(words, by_user=True, working=True) is not None) is lasts
+
+
+def test_findings_of_work_last_with_any_program():
+    words = "The root cause is the default of mmap, which keeps the whole map until the process ends in Gdansk."
+    report = QuotedPiece("t1", "tool", "report", AT, "changed `src/importer.py`")
+    question = QuotedPiece("t2", "user", "user", AT, "Why does the importer of Gdansk take so much memory?")
+    answer = QuotedPiece("t3", "assistant", "assistant", AT, words)
+    for program in ("", "OpenClaw", "Claude Code"):
+        (kept,) = ask((report, question, answer), 200, agent=program).memories
+        assert kept.text == f"Assistant: {words}"
+
+
+@pytest.mark.parametrize(
+    ("sentence", "lasts"),
+    [
+        ("We always pin the base image by digest.", True),
+        ("Wir taggen Releases immer im Format v1.2.3.", True),
+        ("We never saw the base image again.", False),
+    ],
+)
+def test_the_habits_of_those_who_work_are_rules_and_those_of_friends_are_stories(sentence, lasts):
+    cue = lasting.find_cue(sentence, by_user=True, working=True)
+    assert (cue is not None and cue.type is MemoryType.PREFERENCE) is lasts
+    assert lasting.find_cue(sentence, by_user=True, working=False) is None
+    assert lasting.find_cue(sentence, by_user=False, working=True) is None
 
 
 @pytest.mark.parametrize("sentence", DECIDED)
@@ -483,6 +514,7 @@ def test_a_test_that_failed_before_all_tests_passed_is_not_reported(run, stays):
     [
         ("User: Show me the sizes of the top-level folders.", True),
         ("User: The bed is 22 by 6. How many yards of mulch does it take?", True),
+        ("User: Test results are back. I have to eat gluten-free from now on. Any ideas?", False),
         ("User: I train every Tuesday for the marathon in May. Can you move the long run?", False),
         ("User: Nora won the race in Oslo on 5 May.", False),
         ("Caroline: I went to a support group in Leeds. Where do you train?", False),
