@@ -776,3 +776,10 @@ def test_a_fact_in_a_paragraph_as_long_as_a_page_is_kept_or_left_out_and_the_job
         assert len(contents(step)[0]) < 300
     else:
         assert not isinstance(step, RejectedReply)
+
+
+@pytest.mark.parametrize(("program", "kept"), [(None, True), ("OpenClaw", True), ("Claude Code", False)])
+def test_without_a_model_what_is_said_in_passing_becomes_a_fact_in_a_chat_and_not_at_work(program, kept):
+    told = "i train for the Berlin marathon in september, can you move my long run to saturday"
+    step = run(inputs((turn(1, told), turn(2, "Done.", "assistant")), program=program))
+    assert contents(step) == ([told] if kept else [])

@@ -160,6 +160,11 @@ def test_facts_that_were_extracted_in_between_are_asked_for_from_there():
     assert not [edit for edit in end.edits if isinstance(edit, EditFacts)]  # t1 was not asked about
 
 
+def test_the_program_is_told_once():
+    asked, _ = run(joint.decide(both(learned=of_facts(program="Codex"))), WHOLE)
+    assert [text for name, text in asked[0].context if name == "agent"] == ["Codex"]
+
+
 def test_facts_that_lag_behind_are_shown_what_the_sleep_has_seen_already_where_that_is_less():
     asked, _ = run(joint.decide(both(of_sleep(TALK[1:]))), WHOLE)
     assert [one.id for one in asked[0].material] == ["t1", "t2", "t3", "t4"]
