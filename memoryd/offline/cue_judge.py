@@ -55,7 +55,7 @@ class CueJudge:
         parts = [] if _NAMED.match(said) else split_sentences(said)
         asked = sum(is_question(one) or lasting_model.is_order(one) for one in parts)
         lasts = any(lasting.find_cue(one, by_user=True, working=True, message=said) for one in parts)
-        return 2 * asked >= len(parts) > 0 and not lasts
+        return asked > 0 and not lasts
 
     def kind(self, text: str, heading: str = "") -> MemoryClass:
         """Return the class of a text: a rule for an order, or by the heading, or by the wording; a rule by default."""
