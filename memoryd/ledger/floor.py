@@ -14,6 +14,7 @@ from itertools import zip_longest
 
 from memoryd.ledger import calendar
 from memoryd.text.content import measure_overlap, strip_label
+from memoryd.text.word_lists import list_words
 from memoryd.text.wording import STOP, expand, find_stem, fold, normalize
 
 
@@ -82,21 +83,7 @@ _HALF_PAST = re.compile(
 )
 _HALF_TO = re.compile(r"\b(?:halb|half) (?!past)(\w+)")
 _LONGEST_NAME = 4  # words
-_NUMBER_LISTS = """
-1 one ein eins eine einen einem einer un une uno una um uma один одна одно 一 jeden
-2 two zwei deux dos due dois duas два две 二 两 兩 twice zweimal double
-3 three drei trois tres tre três три 三 dreimal
-4 four vier quatre cuatro quattro quatro четыре 四
-5 five fünf cinq cinco cinque пять 五
-6 six sechs seis sei шесть 六
-7 seven sieben sept siete sette sete семь 七
-8 eight acht huit ocho otto oito восемь 八
-9 nine neun neuf nueve nove девять 九
-10 ten zehn dix diez dieci dez десять 十
-11 eleven elf onze once undici одиннадцать 十一
-12 twelve zwölf douze doce dodici doze двенадцать 十二
-"""
-_NUMBER_WORDS = {word: line.split()[0] for line in _NUMBER_LISTS.strip().splitlines() for word in line.split()[1:]}
+_NUMBER_WORDS = {word: number for number, *rest in (one.split(":") for one in list_words("numbers")) for word in rest}
 _FRAME_LIST = (
     "user users assistant agent i the report nutzer nutzerin benutzer utilisateur usuario usuaria пользователь"
 )

@@ -29,6 +29,7 @@ from memoryd.text import normal, prose
 from memoryd.text.content import split_question
 from memoryd.text.neutral import neutralize
 from memoryd.text.sentences import quote_around, split
+from memoryd.text.word_lists import list_words
 from memoryd.tiers.session_summary import Section, parse_points
 from memoryd.transcripts.turn import Origin
 
@@ -65,11 +66,7 @@ _CHARS_PER_TOKEN = 4
 # The last run passed, and its command names no file, package or test: `go test ./...`, `mise run test`.
 _ALL_PASSED = re.compile(r"Tests: (?:\d+ )?passed(?!.*(?:(?<!\.)/|::|\.\w{2,4}\b| -(?:k|p|t|run)\b))[^`]*`")
 _TEST_RUN = re.compile(r"`[^`]*\b(?:tests?\b|pytest|vitest|jest)[^`]*`")  # a command that runs tests
-_OF_FAILURES_LIST = """
-error errors fail failed failure fails assert assertion assertionerror exception valueerror typeerror
-keyerror test tests file line code run fixed now pass passes works src lib main index app expected got
-"""
-_OF_FAILURES = frozenset(map(words.key_of, _OF_FAILURES_LIST.split()))  # words that many failures have in common
+_OF_FAILURES = frozenset(map(words.key_of, list_words("words of failures")))  # words that many failures have in common
 
 
 def answer(ask: Ask) -> Reply:

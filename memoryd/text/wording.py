@@ -16,13 +16,7 @@ WORD = re.compile(r"[^\W_][^\W_\u0300-\u036f]*(?:[\u0300-\u036f\u0900-\u0963\u09
 _STEM = 4  # letters from which a word is compared by its stem
 # What inflection puts at the end of a word, in the commonest languages with spaces; the longest goes first.
 _ENDINGS = tuple(sorted(set(list_words("endings")), key=lambda ending: (-len(ending), ending)))
-
-_SHORT_LIST = """
-postgres:postgresql db:database dbs:databases repo:repository repos:repositories config:configuration
-configs:configurations docs:documentation prod:production env:environment envs:environments deps:dependencies
-kb:kilobytes mb:megabytes gb:gigabytes tb:terabytes
-"""
-_SHORT = dict(pair.split(":") for pair in _SHORT_LIST.split())
+_SHORT = dict(pair.split(":") for pair in list_words("short forms"))
 _LAST = re.compile(r"(?:[yi]|(?<![aeiou]n)t)$")  # not of "plant", which is no form of "plan"
 
 
