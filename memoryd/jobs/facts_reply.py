@@ -29,7 +29,7 @@ _NUMBER = re.compile(r"(\d{1,3}(?:[.,]\d{1,9})?|[.,]\d{1,9})(\s*%)?")
 _KEYS = {"new": list, "facts": list, "remove": list, "profile": dict}
 _NEW = ("new", "facts")  # keys of new facts
 _LONGEST = 400_000  # characters; no answer is longer
-_MOST_ITEMS = 200
+MOST_ITEMS = 200
 _CITE = re.compile(r"t\d{1,9}(?:\.\d{1,4})?", re.IGNORECASE)
 _ID = re.compile(r"fact_[0-9a-f]{8}")
 
@@ -120,7 +120,7 @@ def _has_key(found: dict[str, Any]) -> bool:
 def _parts(found: dict[str, Any]) -> ParsedFactsReply | RejectedReply:
     new, facts, remove, profile = (_get_typed(found, key, kind) for key, kind in _KEYS.items())
     new = [*new, *facts]
-    if max(len(new), len(remove)) > _MOST_ITEMS:
+    if max(len(new), len(remove)) > MOST_ITEMS:
         return RejectedReply("the reply offers more than an exchange can hold")
     offered = [_parse_fact(one) for one in new]
     removals = [_removal(one) for one in remove]

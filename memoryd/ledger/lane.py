@@ -4,6 +4,7 @@ The lane of a sentence comes from the fields of its record, never from the sente
 arXiv 2606.24322). A claim has the lowest lane among the sentences that it cites.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from enum import IntEnum, StrEnum
 
@@ -81,8 +82,11 @@ def lanes_of_text(
     """
     if lane is not Lane.USER or kind is TurnKind.CHOICE:
         return [lane] * len(sentences)
-    spans = find_spans(text)
-    return [_get_voice_lane(one, spans) for one in sentences]
+    spans = find_spans(text)  # they cover the text in order
+    ends = [one.end for one in spans]
+    return [
+        _get_voice_lane(one, spans[bisect_right(ends, one.start) : bisect_left(ends, one.end) + 1]) for one in sentences
+    ]
 
 
 def _get_voice_lane(sentence: Sentence, spans: Iterable[VoiceSpan]) -> Lane:

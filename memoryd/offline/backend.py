@@ -21,7 +21,7 @@ from memoryd.jobs.work_state import STATE
 from memoryd.ledger import dates
 from memoryd.ledger.category import Category
 from memoryd.ledger.lane import Lane, lanes_of_text
-from memoryd.offline import cues, dreaming, lasting, replacement, salience, words, work, work_texts
+from memoryd.offline import cues, dreaming, lasting, lasting_model, replacement, salience, words, work, work_texts
 from memoryd.offline.sentences import is_question, number_sentences, split_sentences
 from memoryd.offline.statements import REPORTER, UNIT_WORDS, ConversationMessage, Statement, list_statements
 from memoryd.offline.work_statement import WorkStatement
@@ -201,12 +201,14 @@ def _facts(ask: Ask) -> str:
     corrected = {line.split()[0] for line in given.get("hints", "").splitlines() if Signal.CORRECTION in line.split()}
     facts = {line.split()[0]: _LISTED.sub("", line) for line in given.get("known facts", "").splitlines()}
     known = KnownTexts(facts.values())
-    offered, removals = [], []
-    for quoted in ask.material:
-        for number, sentence in number_sentences(quoted.text) if quoted.origin == Origin.USER else ():
+    offered, removals, before = [], [], ""
+    is_chat = given.get("agent", "") in _CHATTING
+    for quoted in (one for one in ask.material if one.origin == Origin.USER):
+        message = quoted.text if is_chat and not lasting_model.announces(before) else ""
+        before = quoted.text
+        for number, sentence in number_sentences(quoted.text):
             ended = tuple(name for name, fact in facts.items() if takes_back(sentence, fact))
             removals += [facts_reply.FactRemoval(name, (quoted.id,)) for name in ended]
-            message = quoted.text if given.get("agent", "") in _CHATTING else ""
             cue = lasting.find_cue(sentence, by_user=True, working=False, message=message)
             text = neutralize(quote_around(quoted.text, (number,))) if cue and cue.type in _CATEGORIES else ""
             if cue and text and not known.says(text):
@@ -215,7 +217,7 @@ def _facts(ask: Ask) -> str:
                 offered.append(
                     facts_reply.OfferedFact(text, category, cue.importance, (f"{quoted.id}.{number}",), ended)
                 )
-    return facts_reply.render(offered, removals)
+    return facts_reply.render(offered[: facts_reply.MOST_ITEMS], removals[: facts_reply.MOST_ITEMS])
 
 
 def _is_fact(quoted: QuotedPiece) -> bool:
@@ -324,9 +326,11 @@ def _memories(
 ) -> list[NewMemory]:
     """Return the lasting memories: the user's words whole, with their context; the assistant's single sentences."""
     found: dict[str, NewMemory] = {}
+    before = ""
     for one in said:
+        around = one.text if chatting and not lasting_model.announces(before) else ""
+        before = one.text if one.by_user else before
         for number, sentence in one.sentences if one.speaker != REPORTER else ():
-            around = one.text if chatting else ""
             cue = lasting.find_cue(sentence, by_user=one.by_user, working=working, message=around)
             words_of = neutralize(quote_around(raw[one.id], (number,)) if one.by_user else sentence) if cue else ""
             text = words_of if words_of.startswith(f"{one.speaker}:") else f"{one.speaker}: {words_of}"

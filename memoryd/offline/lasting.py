@@ -93,7 +93,7 @@ CUES = (
     _cue(
         MemoryType.PREFERENCE,
         0.85,
-        r"\bi(?:'d| would)?\s+(?:really |much |strongly |generally |usually )?(?:prefer\b|rather have\b)",
+        r"\bi(?:'d| would)?\s+(?:also |really |much |strongly |generally |usually )?(?:prefer\b|rather (?:have|get)\b)",
         rf"\bi\s+(?:always|never|usually|only)\s+{_HABIT}\b",
         rf"{_OPENING}(?:just )?call me (?!{_NOT_A_NAME})(?-i:[A-ZÀ-Þ])",
         r"^(?:bitte )?nenn(?:en sie)? mich \w|^appelle[sz]?-moi \w|^llámame (?-i:[A-ZÀ-Þ])|^chiamami (?-i:[A-ZÀ-Þ])",
@@ -139,7 +139,7 @@ CUES = (
     _cue(
         MemoryType.PREFERENCE,
         0.9,
-        rf"{_OPENING}(?:always|never)\s+(?!\w+(?:ed|ing)\b|(?:been|had|saw|say|give|here|up|good|happy)\b)\w",
+        rf"{_OPENING}(?:always|never)\s+(?!\w+(?:ed|ing)\b|(?:been|had|saw|say|give|here|mind|up|good|happy)\b)\w",
         at_work_only=True,
     ),
     _cue(

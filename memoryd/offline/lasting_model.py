@@ -24,6 +24,11 @@ _SELF = re.compile(
 )
 _LOOKED_AT = 4_000  # characters of a message
 _QUOTED = re.compile(r"\"[^\"]*\"|“[^”]*”|„[^“”]*[“”]|«[^»]*»|「[^」]*」|^[^\"]*\S\"|\"[^\"]*$")
+_ANNOUNCES = re.compile(
+    r"\b(?:past(?:e|ing)|next message|translat\w+|proofread|test inputs?|übersetz\w*|tradui\w*|traduc\w*|traduz\w*)\b"
+    r"|переведи|翻译|翻訳",
+    re.IGNORECASE,
+)
 # What a preference is about, where it is about the text or the choice at hand and not about all such texts.
 _AT_HAND = re.compile(
     r"\b(?:this|that|these|those|the (?:first|second|third|last|previous|next|other|new|old|early)|dies\w*|ce|cette|"
@@ -63,8 +68,18 @@ def _find_around(message: str) -> tuple[Sign, ...]:
     return tuple(one for one in _read_signs() if one.name in _IN_MESSAGE and one.pattern.search(message[:_LOOKED_AT]))
 
 
+def announces(message: str) -> bool:
+    """Return True if the next message may be somebody else's words: a text to work on, or a part that is played."""
+    return _ANNOUNCES.search(message) is not None or any(one.name == "supposed" for one in _find_around(message))
+
+
 def lasts(statement: str, message: str) -> bool:
-    """Return True if a statement of the user's `message` is likely to matter in later weeks."""
+    """Return True if a statement of the user's `message` is likely to matter in later weeks.
+
+    In a message of several lines, words may be pasted that nothing marks. No sign is trusted there.
+    """
+    if "\n" in message.strip():
+        return False
     found = [one for one in _read_signs() if one.name not in _IN_MESSAGE and one.pattern.search(statement)]
     words = len(statement.split()) if " " in statement else len(statement) / 2
     odds = _BIAS + _SHORT * (words < _FEW) + sum(one.weight for one in (*found, *_find_around(message)))

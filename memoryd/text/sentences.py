@@ -170,27 +170,27 @@ def quote_around(text: str, numbers: Iterable[int], longest: int = 300, own: Ite
     return " ".join("".join(parts).split())
 
 
+def _goes_on(text: str, sentences: tuple[Sentence, ...], place: int, at: int) -> bool:
+    """Return True if the sentence `at` continues the item or paragraph of that at `place`, not yet too long."""
+    one, pair = sentences[place], sentences[at - 1 : at + 1]
+    if max(one.end, pair[0].end) - min(one.start, pair[1].start) > _LONGEST_PARAGRAPH:
+        return False
+    if one.kind is SentenceKind.ITEM:
+        is_same = all(other.kind is SentenceKind.ITEM and other.lead == one.lead for other in pair)
+        return is_same and not _begins_item(text, pair[-1])
+    return all(other.paragraph == one.paragraph for other in pair)
+
+
 def _list_around(text: str, sentences: tuple[Sentence, ...], place: int) -> Iterator[int]:
     """Yield the places of the sentences that are copied with the one at `place`."""
-    one = sentences[place]
-    is_item = one.kind is SentenceKind.ITEM
-
-    def goes_on(at: int) -> bool:
-        """Return True if the sentence at a place continues the item, or paragraph, of the one before it."""
-        pair = sentences[at - 1 : at + 1]
-        if is_item:
-            is_same = all(other.kind is SentenceKind.ITEM and other.lead == one.lead for other in pair)
-            return is_same and not _begins_item(text, pair[-1])
-        return all(other.paragraph == one.paragraph for other in pair)
-
     first = last = place
-    while first and goes_on(first):
+    while first and _goes_on(text, sentences, place, first):
         first -= 1
-    while last + 1 < len(sentences) and goes_on(last + 1):
+    while last + 1 < len(sentences) and _goes_on(text, sentences, place, last + 1):
         last += 1
     if sentences[last].end - sentences[first].start > _LONGEST_PARAGRAPH:
         first, last = max(first, place - 1), min(last, place + 1)
-    if not is_item and first and _COLON.search(sentences[first - 1].text):
+    if sentences[place].kind is not SentenceKind.ITEM and first and _COLON.search(sentences[first - 1].text):
         yield first - 1
     yield from range(first, last + 1)
     lead = sentences[first].lead

@@ -783,3 +783,8 @@ def test_without_a_model_what_is_said_in_passing_becomes_a_fact_in_a_chat_and_no
     told = "i train for the Berlin marathon in september, can you move my long run to saturday"
     step = run(inputs((turn(1, told), turn(2, "Done.", "assistant")), program=program))
     assert contents(step) == ([told] if kept else [])
+
+
+def test_without_a_model_a_message_of_a_thousand_rules_gives_as_many_facts_as_a_reply_may_hold():
+    told = " ".join(f"I always use tab{n} in project p{n}." for n in range(1_000))
+    assert len(contents(run(inputs((turn(1, told), turn(2, "Done.", "assistant")))))) > 0

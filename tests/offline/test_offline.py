@@ -176,6 +176,8 @@ def test_what_is_known_is_no_memory_again():
         ("I'm allergic to peanuts and shellfish.", MemoryType.PREFERENCE),
         ("I am allergic to peanuts.", MemoryType.PREFERENCE),
         ("I prefer tea.", MemoryType.PREFERENCE),
+        ("I'd also prefer you call me Rike.", MemoryType.PREFERENCE),
+        ("When I'm on my phone I'd rather get three lines at most.", MemoryType.PREFERENCE),
         ("My name is Ann.", MemoryType.FACT),
         ("My name is Ola Nordmann.", MemoryType.FACT),
         ("We use PostgreSQL for the billing service.", MemoryType.FACT),
@@ -209,6 +211,7 @@ def test_explicit_cues_last(sentence, kind):
     "sentence",
     [
         "Never say never!",
+        "never mind, way too early to tell",
         "Call me tomorrow.",
         "Call me Monday.",
         "I don't like it.",
@@ -301,6 +304,23 @@ def test_no_sign_is_trusted_where_a_coding_agent_works():
 )
 def test_a_cue_lasts_outside_quotation_marks_and_if_it_is_not_about_the_text_at_hand(words, lasts):
     assert (lasting.find_cue(words, by_user=True, working=True) is not None) is lasts
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "I'll paste my aunt's letter in the next message.",
+        "Let's play: I am the patient and you are the doctor.",
+        "I will send you sentences, please translate them.",
+    ],
+)
+def test_no_sign_is_trusted_behind_an_announcement_or_in_a_message_of_several_lines(before):
+    message, _ = SAID_IN_PASSING[2]
+    assert message in [
+        one.text.removeprefix("User: ") for one in ask(said("Hello there.", "Hi.", message, "Ok."), 200).memories
+    ]
+    assert ask(said(before, "Ok.", message, "Ok."), 200).memories == ()
+    assert ask(said(f"Eve, 3 days ago\n\n{message}", "Ok."), 200).memories == ()
 
 
 def test_findings_of_work_last_with_any_program():
