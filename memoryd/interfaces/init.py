@@ -275,7 +275,8 @@ def _list_next(settings: Settings, chosen: Sequence[FoundOffer], data: dict[str,
         lines.append("next      memoryd run, or memoryd service install, starts the daemon")
     if sessions:
         waits = f"{count_noun(sessions, 'earlier session')} ({_show_size(size)})"
-        lines.append(f"history   the daemon writes {waits} into memory; memoryd job list shows the runs")
+        how = "the daemon" if settings.ingest.history == "flush" else "memoryd import"
+        lines.append(f"history   {how} writes {waits} into memory; memoryd job list shows the runs")
     if settings.discover:
         lines.append(f"later     each new project of {', '.join(settings.discover)} gets an agent")
     restart = ", ".join(data["connected"])

@@ -226,7 +226,7 @@ def rollback(
         and row.get("session_id")
     ):
         told += (
-            f"\nsession {row['session_id']} will be slept over again;"
+            f"\nsession {row['session_id']} will sleep again, with memoryd import if it is from before memoryd;"
             f" memoryd forget {row['session_id']} removes it for good"
         )
     call.output.result(done, f"{done['id']} {told}")

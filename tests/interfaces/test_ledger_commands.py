@@ -149,7 +149,7 @@ def test_a_rollback_of_a_sleep_says_that_the_session_is_slept_over_again_and_how
     del scratch.agents[0]["privacy"]
     scratch.write_config()
     told = scratch.run("rollback", row["id"]).stdout
-    assert f"session {row['session_id']} will be slept over again" in told
+    assert f"session {row['session_id']} will sleep again, with memoryd import if it is from before memoryd" in told
     assert f"memoryd forget {row['session_id']} removes it for good" in told
 
 
