@@ -69,7 +69,7 @@ _ARCHIVE = _Rule(b" -P", re.compile(rb"(?<=\s)-P[ \t]{0,4}" + _SECRET))
 _BOUND = _Rule(b" -w", re.compile(rb"(?<=\s)-w[ \t]{1,4}" + _SECRET))
 _STORE = _Rule(b"pass", re.compile(rb"(?<=\s)-(?:src|dest|new)?(?:store|key)pass(?:wd)?[ \t]{1,4}" + _SECRET))
 _KEY = _Rule(b"", re.compile(_SECRET), _is_key, matches=True)
-_SHARE = re.compile(rb"[^\s\x00]{1,8}[ \t]{1,4}\\\\[^\s\x00]{1,128}[ \t]{1,4}" + _SECRET)
+_SHARE = re.compile(rb"[^\s\x00]{1,8}[ \t]{1,4}\\\\[^\s\x00]{1,128}[ \t]{1,4}(?:/user:\S{1,60}[ \t]{1,4})?+" + _SECRET)
 _RULES: dict[bytes, _Rule] = {
     **dict.fromkeys((b"keytool", b"jarsigner"), _STORE),
     **dict.fromkeys((b"ldapsearch", b"ldapmodify", b"ldapadd", b"ldapdelete", b"ldappasswd", b"ldapwhoami"), _BOUND),

@@ -82,6 +82,8 @@ _CODE = re.compile(
     rb"(?:\.|->|\?\.|::|!\.)"
 )
 _DOTTED = re.compile(rb"[A-Za-z_$][\w$]*(?:(?:\.|::|->|\?\.)[A-Za-z_$][\w$]*)+[;,)]*")
+# With a number in it, a name with dots is code by its last part: "Ow1l.night" may be a password.
+_NAMED_PART = re.compile(rb"(?i)(?:pass(?:word|wd|phrase)?|pwd|secret|token|key|value|text|url|id)[;,)]*\Z")
 _ITEM = re.compile(rb"[A-Za-z_][\w.]*(?:\[[\w.\"', |:]*\][;,)]*|\[[\"'][a-z_]+)")
 _DOCUMENTED = frozenset(
     b"password passwd passphrase secret token apikey key none null nil true false undefined required optional string "
@@ -143,7 +145,8 @@ def is_code(value: bytes) -> bool:
     """Return True if a value without quotes is an expression: a call, an item, a name with dots."""
     if _CODE.match(value) or value.endswith((b"()", b"();", b"(", b"{", b"[")):
         return not is_mixed(value) or b"(" in value[:-1] or bool(_ITEM.fullmatch(value))
-    return bool(_ITEM.fullmatch(value)) or (bool(_DOTTED.fullmatch(value)) and is_wordy(value))
+    is_name = bool(_DOTTED.fullmatch(value)) and (not _DIGIT.search(value) or bool(_NAMED_PART.search(value)))
+    return bool(_ITEM.fullmatch(value)) or (is_name and is_wordy(value))
 
 
 def common_neighbours(value: bytes) -> tuple[int, int]:

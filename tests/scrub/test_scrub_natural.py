@@ -49,3 +49,15 @@ def test_lines_that_only_speak_of_secrets_stay_as_they_are():
     changed = [line for line, after in zip(lines, left_of(lines), strict=True) if after != line]
     assert [line for line in changed if not line.startswith(TAKEN)] == []
     assert len(changed) <= len(TAKEN) < len(lines) / 30
+
+
+def test_the_password_behind_the_user_of_a_share_is_taken_out_and_not_the_user():
+    (after,) = left_of([r"net use Z: \\nas\share /user:mara Bl1zzard9!"])
+    assert ("mara" in after, "Bl1zzard9" in after) == (True, False)
+
+
+def test_a_password_that_reads_like_a_name_with_dots_and_a_number_is_taken_out_and_code_is_not():
+    told = ["password: Ow1l.night", "passwort: Regen.bogen7", "mot de passe : soleil.bleu8"]
+    assert [one.rpartition(" ")[2] in after for one, after in zip(told, left_of(told), strict=True)] == [False] * 3
+    code = ["password: form1.field2.value", "password = form.password.value", "password: base64.password"]
+    assert left_of(code) == code
