@@ -179,7 +179,7 @@ CUES = (
         at_work_only=True,
     ),
 )
-# What has no cue, but signs enough.
+# For a statement that matches no cue but shows enough other signs.
 _NOTED = Cue(MemoryType.FACT, 0.7, by_user_only=True, at_work_only=False, pattern=re.compile(""))
 # The cues by who speaks and whether work is done.
 _APPLYING = {
