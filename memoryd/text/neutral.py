@@ -25,7 +25,7 @@ _BULLET = re.compile(r"\s*[-*+]\s")
 _SHAPE = re.compile(r"([ \t]*)((?:[-*+]|\d{1,9}[.)]|#{1,6}|>)[ \t]+)?(.*)", re.DOTALL)
 _FENCE_LINE = re.compile(r"[ \t]*(?:`{3,}|~{3,})[\w+#.-]{0,40}")
 _LEADING = re.compile(
-    r"^(?:\s|[>|]|#{1,6}(?=\s|$)|[-*+](?=\s|$)|[-*_=]{3,}|%%+|:::+|\d{1,9}[.)](?=\s|$)"
+    r"^(?:\s|[>|]|#{1,6}(?=\s|$)|[-*+](?=\s|$)|[-*_=]{3,}|%%+|:::+|\d{1,9}[.)](?=\s+[^\s(])"
     r"|(?:system|developer|tool|function|ipython)\s*:)+",
     re.IGNORECASE,
 )

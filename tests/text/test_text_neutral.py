@@ -109,3 +109,9 @@ def test_ordinary_text_is_left_alone(text):
 )
 def test_what_becomes_of_attacks(text, line):
     assert neutralize(text) == line
+
+
+@pytest.mark.parametrize("text", ["391.", "391. (asked: What is 17 times 23?)", "42)"])
+def test_a_number_with_nothing_of_a_list_behind_it_stays(text):
+    assert neutralize(text) == text
+    assert neutralize(f"1. {text}") == text
