@@ -58,7 +58,7 @@ def judge(
         OperationError: an operation names a missing memory, or cannot be applied to it.
     """
     known: dict[str, Memory] = {}
-    if not all(isinstance(operation, Add) for operation in operations):  # additions lose nothing of the core
+    if not all(isinstance(operation, Add) for operation in operations):  # additions remove nothing from the core
         known = {memory.id: memory for memory in memories.read_live(connection, agent_id, MemoryKind.CORE)}
     known |= memories.by_ids(connection, agent_id, _list_ids(operations) - known.keys())
     context, graves = context_of(connection, agent_id, known, caller=caller, now=now, limits=limits)

@@ -61,7 +61,7 @@ def count_progress(
     from memoryd.database import reads
 
     left, sessions = reads.count_history(reader, agent_id, idle_end, now)
-    if unread > 1:  # a single one is a live one
+    if unread > 1:  # a single unread transcript is normally the live session
         known = reads.transcript_counts(reader, agent_id)["transcripts"]
         return ImportProgress(READING, max(0, known - 1), max(0, known - 1) + unread, None)
     # Failed runs are retried, or an alarm reports them.

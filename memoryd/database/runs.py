@@ -514,7 +514,7 @@ def proposal_of(connection: Connection, agent_id: str, kind: str) -> str | None:
 def answer(connection: Connection, run_id: str, *, state: str, by: str, carried_out: bool = False) -> bool:
     """End a proposal as accepted or rejected by another run; return False if it was already answered.
 
-    If the answer is `carried_out`, files are changed already: a proposal that was withdrawn meanwhile is answered too.
+    With `carried_out`, the files have changed: the answer counts even if the proposal was withdrawn meanwhile.
     """
     word = "accepted" if state == ANSWERS[ACCEPT] else REJECTED
     sql = (

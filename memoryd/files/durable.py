@@ -314,7 +314,7 @@ def open_to_append(entry: FolderEntry, create: bytes | None, step: Step = no_ste
     except FileNotFoundError:
         if create is None:
             raise
-    with contextlib.suppress(MovedError):  # another process was first: its file counts
+    with contextlib.suppress(MovedError):  # another process created the file first; use that file
         replace(entry, create, None, step)
     return open_regular(entry, flags)
 

@@ -53,7 +53,7 @@ def _may_be_written(version: FolderEntry) -> bool:
         return True
     with Descriptor(regular.open_regular(version)) as opened:
         try:
-            # Somebody who opens it between the two next calls sends this signal, which is ignored; SIGIO would kill.
+            # The kernel sends this signal if somebody opens the file between the next two calls; SIGIO would kill.
             fcntl.fcntl(opened.fd, fcntl.F_SETSIG, signal.SIGURG)
             fcntl.fcntl(opened.fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
             fcntl.fcntl(opened.fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)

@@ -5,7 +5,7 @@ from memoryd.fleet.connection import connect_options
 from memoryd.fleet.extra import procrastinate, psycopg
 from memoryd.fleet.schema import list_applied, list_files
 
-_LOCK = 7_346_201_150  # of PostgreSQL's advisory locks: two hosts must not migrate at once
+_LOCK = 7_346_201_150  # key of a PostgreSQL advisory lock: two hosts must not migrate at the same time
 _TABLE = (
     "CREATE TABLE IF NOT EXISTS fleet_migration"
     " (name text PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT clock_timestamp())"

@@ -35,7 +35,7 @@ def channel_of(host: str) -> str:
 
 
 class FleetAsker:
-    """Ask questions of one host. Safe to use from several threads."""
+    """Send one host's questions to the fleet. Safe to use from several threads."""
 
     def __init__(self, database: Database, seal: Seal, monotonic: Callable[[], float]) -> None:
         self.database = database

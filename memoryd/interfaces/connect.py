@@ -105,7 +105,7 @@ class ConnectTarget:
         return shlex.join([*service.find_program(), "hook", tool, event, *self.options()])
 
     def server(self, agent: Agent | None = None) -> McpServer:
-        """Return the server of the memory's tools, of one agent if the tool does not start it in its folder."""
+        """Return the MCP server; name the agent if the tool does not start the server in the agent's folder."""
         return McpServer(service.find_program(), self.settings.source.absolute(), None if agent is None else agent.id)
 
     def plugin(self, tool: str, name: str) -> str:
@@ -135,7 +135,7 @@ class ConnectableTool:
 
 
 def _claude_code(place: ConnectTarget) -> Sequence[Edit]:
-    # The project's own settings are shared by git; these paths are of this machine.
+    # Git shares the project's settings file, but these paths are valid only on this machine.
     name = "settings.json" if place.project is None else "settings.local.json"
     folder = place.folder(".claude", "CLAUDE_CONFIG_DIR")
     path = folder / name

@@ -170,7 +170,7 @@ class JudgedClaim:
         return " … ".join(dict.fromkeys(text for one in own if (text := one.quotation())))
 
     def row(self) -> dict[str, Any]:
-        """Return it in the form of a run report, for people who may see content."""
+        """Return the claim as a row of the run report, for people who may see content."""
         why = f"{self.why}: {self.token}" if self.token else self.why
         return {
             "claim": self.claim.text,

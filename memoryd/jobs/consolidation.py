@@ -218,7 +218,7 @@ class _Planner:
         return tuple(map(_describe_old, found))
 
     def _match_memories(self, text: str) -> tuple[str, ...]:
-        """Return the memories and entries with the words of a bullet without a citation."""
+        """Return sources for a bullet without a citation: the memories and entries that share most of its words."""
         pool = [(one.id, one.memory.content) for one in self._earlier.values()]
         pool += [(one.id, one.text) for one in self._entries.values()]
         shares = sorted(((measure_overlap(text, said), name) for name, said in pool), key=lambda one: -one[0])

@@ -341,7 +341,7 @@ def _keep_claims(
                 _grow(judged, kept)
             case _:
                 _forget(inputs, judged, kept)
-    # Last, because all texts that say the same are known now.
+    # This comes last: only now are all texts with the same statement known.
     for judged, row in zip(found, kept.rows, strict=True):
         _note(foreign, judged, str(row["verdict"]), kept)
     return kept

@@ -481,7 +481,7 @@ class Judging:
             changes.append(old.id)
         found = self._kind(weighed.kind) or self.context.judges.cues.kind(strip_label(judged.text))
         if steering.is_instruction(strip_label(judged.text)):
-            found = MemoryClass.RULE  # evidence can make a reader say otherwise
+            found = MemoryClass.RULE  # always; the evidence may have led the reader to another class
         is_brought = has_new_evidence(judged.cited)
         replaced = {old.id for old in judged.claim.olds}
         is_part = not is_brought and any(one.piece.id not in replaced for one in judged.cited)

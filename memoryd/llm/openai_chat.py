@@ -33,7 +33,7 @@ _LONGEST_MODEL_NAME = 100
 _LOOKED_AT = 4000  # characters of an error that are searched for its kind
 _NO_MONEY = re.compile(r"insufficient_quota|billing|exceeded your current quota|credit balance", re.IGNORECASE)
 _UNKNOWN_OPTION = frozenset({400, 422})
-# A length is refused with these: llama.cpp 500, Groq 413 for the tokens of a minute, OpenRouter 402, Scaleway 416.
+# Codes for a request that is too long: llama.cpp 500, Groq 413 (tokens per minute), OpenRouter 402, Scaleway 416.
 _LENGTH = frozenset({400, 402, 413, 416, 422, 500})
 # How servers say that they, or the model, know no tools: Ollama, vLLM and LM Studio 400, llama.cpp 500, OpenRouter 404.
 _NO_TOOLS = re.compile(r"\btools?\b|\btool[_ -]?(?:use|call|choice)|function[_ ]call", re.IGNORECASE)

@@ -171,7 +171,7 @@ def _events(chunks: Iterable[bytes]) -> Iterator[bytes]:
         elif not line and held:
             yield b"\n".join(held)
             held = []
-    if held:  # the standard drops an event without its blank line, but many servers forget the last one
+    if held:  # the standard drops an event without a final blank line, but many servers omit that line
         yield b"\n".join(held)
 
 

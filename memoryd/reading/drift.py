@@ -64,7 +64,7 @@ def _describe(reader: Reader, rows: Sequence[RowMapping]) -> str | None:
 
 
 def _describe_unread(rows: Sequence[RowMapping]) -> str | None:
-    """Return which of the newest transcripts have another schema than before; None if all are read."""
+    """Return which of the newest transcripts have a different schema than before; None if all are read."""
     for row in rows:
         if DRIFTED in (row["note"] or ""):
             return f"{row['path']} is skipped: {row['note']}"

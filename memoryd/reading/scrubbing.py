@@ -27,7 +27,7 @@ Progress = Callable[[], None]
 KEPT_NAMES = 20_000  # those of a batch and of the files around it; more took 20 MB in an import
 KEPT_CLEAN = 30_000  # hashes: 4 MB
 LEAST_KNOWN = 128  # characters; nearly all repeated text is longer
-# Ids that agents make, and short words: no secret has this form, or every id would be one.
+# Ids that agents generate, and short words. They are never secrets; otherwise every id would be redacted.
 _PLAIN = re.compile(
     r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
     r"|sha256:[0-9a-f]{64}"

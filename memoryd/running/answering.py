@@ -522,7 +522,7 @@ def redact_reply(scrubber: Scrubber, reply: Reply) -> Reply:
 
 
 def _stored_reply(data: dict[str, Any]) -> Reply:
-    """Return the reply that `dataclasses.asdict` made these values of."""
+    """Rebuild a reply from the dictionary that `dataclasses.asdict` made of it."""
     return Reply(**{**data, "calls": tuple(ToolCall(**call) for call in data.get("calls", ()))})
 
 

@@ -275,7 +275,7 @@ def _rank(rule: str) -> int:
 
 
 class _RedactedText:
-    """A text with placeholders in it, and the way back to the text as it was given."""
+    """Hold a redacted text, and map positions in it to positions in the original."""
 
     def __init__(self, part: bytes, spans: list[SecretSpan]) -> None:
         pieces: list[bytes] = []

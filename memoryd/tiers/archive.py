@@ -45,7 +45,7 @@ _FRAME = re.compile(
     rb"|- \[[^\]\r\n]*\]\((?:archive/)?MEMORY-\d{4}-\d\d-\d\d\.md#|\*\*Link\*\*: \[Full details\]\()[^\r\n]*",
     re.MULTILINE,
 )
-_MOST_FILES = 20  # that a theme lists; the parts below it have them all
+_MOST_FILES = 20  # maximum number of files that a theme lists; its parts list all of them
 
 
 class SaidEntry(NamedTuple):

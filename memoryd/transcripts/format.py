@@ -52,7 +52,7 @@ class FileCut(NamedTuple):
 
 
 class Reader(ABC):
-    """Declare what each reader of one format says of itself. It holds no state and does no IO."""
+    """Define the interface of the reader of one format. A reader holds no state and does no IO."""
 
     name: str  # used in the configuration
     program: str | None = None  # the common name of the program that writes it; None if many do

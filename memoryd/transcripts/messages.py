@@ -88,7 +88,7 @@ def is_document(head: bytes) -> bool:
 
 
 def is_lines(data: bytes) -> bool:
-    """Return True if a file that begins like an array consists of lines all the same, the first of them damaged.
+    """Return True if a file that begins like a JSON array is really JSON lines with a damaged first line.
 
     In an array, a line that is a whole object comes after a comma, a bracket or a colon.
     """

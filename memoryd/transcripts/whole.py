@@ -151,7 +151,7 @@ def parse_object(data: object) -> dict[str, Any]:
         value = orjson.loads(data)
     except ValueError:
         try:
-            value = json.loads(data)  # lone surrogates and long numbers
+            value = json.loads(data)  # accepts lone surrogates and long numbers, which orjson refuses
         except (ValueError, RecursionError):
             return {}
     return value if type(value) is dict else {}
