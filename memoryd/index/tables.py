@@ -321,7 +321,7 @@ class Tables:
     # --- vectors --------------------------------------------------------------------------------------------------
 
     def set_model(self, agent_id: str, model: str) -> None:
-        """Set the model whose vectors are wanted; those of another model are deleted, and all must be made again."""
+        """Set the embedding model; delete the vectors of other models, which must then be rebuilt."""
         number = self.number(agent_id)
         if self._rows("SELECT 1 FROM agent WHERE number = ? AND model = ?", number, model):
             return

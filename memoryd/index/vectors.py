@@ -1,6 +1,6 @@
 """Hold vectors in memory, and find the documents whose meaning is nearest to a question.
 
-A document's vector is a direction in integers from -127 to 127, of which only the ratios count. The vector of a turn
+A document's vector is a direction: integers from -127 to 127, only whose ratios matter. The vector of a turn
 leans towards those of its neighbours, which give its context. A search compares all vectors: first only the signs, by
 their Hamming distance, then the best ones by their cosine, as Yamada, Asai and Hajishirzi do
 (https://arxiv.org/abs/2106.00882).

@@ -159,7 +159,7 @@ def is_lint_run(step: Step) -> bool:
 
 
 def _has_script(step: Step, pattern: re.Pattern[str]) -> bool:
-    """Return True if the script that a runner is told to run has such a name; options before the name do not count."""
+    """Return True if a runner's script has such a name; options before the name are ignored."""
     named = _script_of(step)
     return bool(named) and pattern.fullmatch(named[-1].rpartition("/")[2]) is not None
 

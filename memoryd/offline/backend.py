@@ -134,7 +134,7 @@ def _describe_work(
     own_words = _memories([one for one in said if one.by_user], raw, known, working=True, chatting=chatting)
     wishes = _select_important(own_words, limit // 3)
     room = int(limit * _LASTING_SHARE) - sum(prose.count_words(wish.text) + 1 for wish in wishes)
-    memories = wishes + _list_lasting(chosen, room * (not chatting), KnownTexts(wish.text for wish in wishes), known)
+    memories = wishes + _list_lasting(chosen, room, KnownTexts(wish.text for wish in wishes), known, chatting=chatting)
     return [*(line for line in lines if line.text), *reports], memories
 
 
@@ -176,15 +176,19 @@ def _work_line(one: WorkStatement) -> reply.SummaryLine:
     return reply.SummaryLine(tuple(int(name[1:]) for name in (*asked, one.id)), text, cites, section=one.section)
 
 
-def _list_lasting(chosen: Sequence[WorkStatement], limit: int, *known: KnownTexts) -> list[NewMemory]:
-    """Return the lasting statements within `limit` words: the best decisions and findings, whoever said them."""
+def _list_lasting(chosen: Sequence[WorkStatement], limit: int, *known: KnownTexts, chatting: bool) -> list[NewMemory]:
+    """Return the lasting statements within `limit` words: the best decisions and findings, whoever said them.
+
+    Chats are mostly about other things than a project, so there a statement also needs a cue.
+    """
     found: list[NewMemory] = []
     kinds = {Section.DECIDED: MemoryType.DECISION, Section.FOUND: MemoryType.LEARNING}
     for one in chosen:
         kind = MemoryType.DECISION if one.is_wish else kinds.get(one.section)
         text = neutralize(f"{one.speaker}: {one.text}")
         cost = prose.count_words(text) + 1
-        if kind is None or cost > limit or not work.may_last(one) or any(it.says(text) for it in known):
+        lasts = work.may_last(one) and (not chatting or lasting.find_cue(one.text, by_user=one.by_user, working=True))
+        if kind is None or cost > limit or not lasts or any(it.says(text) for it in known):
             continue
         limit -= cost
         cites = tuple(f"{one.id}.{number}" for number in one.numbers)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 _IN_MESSAGE = frozenset({"text", "supposed"})  # looked for in all that the user wrote
 _BIAS, _SHORT = -1.9, -1.3  # of any statement; of one that is short
 _FEW = 5  # words
-_LEAST = 0.5  # log odds: chosen so that one in twenty of the messages that pass is kept
+_LEAST = 0.5  # log odds; at this limit, 13 of the 500 messages that do not last are kept (`bench/statements.py`)
 # Who or what it is about: the user, their people, or the project.
 _ABOUT = frozenset({"role", "standing", "ours", "kept", "kin"})
 _SELF = re.compile(
@@ -22,14 +22,14 @@ _SELF = re.compile(
     r"habe)\b|\b\w{3,}[aei]mos\b|\b(?:я|мне|меня|мо[йяюи]|моего|моей|мы|нас|нам|наш\w*)\b|[我私僕俺]",
     re.IGNORECASE,
 )
-_LOOKED_AT = 4_000  # characters of a message
+_LOOKED_AT = 4_000  # characters at the start of a message
 _QUOTED = re.compile(r"\"[^\"]*\"|“[^”]*”|„[^“”]*[“”]|«[^»]*»|「[^」]*」|^[^\"]*\S\"|\"[^\"]*$")
 _ANNOUNCES = re.compile(
     r"\b(?:past(?:e|ing)|next message|translat\w+|proofread|test inputs?|übersetz\w*|tradui\w*|traduc\w*|traduz\w*)\b"
     r"|переведи|翻译|翻訳",
     re.IGNORECASE,
 )
-# What a preference is about, where it is about the text or the choice at hand and not about all such texts.
+# Words that point at one text or choice. A preference with them is not about all such texts.
 _AT_HAND = re.compile(
     r"\b(?:this|that|these|those|the (?:first|second|third|last|previous|next|other|new|old|early)|dies\w*|ce|cette|"
     r"ess?[ae]|l[ea] (?:premi[eè]re?|deuxième|dernière?|primera|segunda)) (?:\w+ )?(?:ones?|paragraph|wording|version|"
@@ -40,7 +40,7 @@ _AT_HAND = re.compile(
 
 
 class Sign(NamedTuple):
-    """A sign that a statement lasts, or passes."""
+    """Hold one sign that a statement lasts or passes."""
 
     weight: float
     name: str

@@ -81,7 +81,7 @@ def test_a_state_folder_that_is_gone_is_told_for_a_day_where_memoryd_has_written
         told = scratch.query("SELECT text FROM alarm WHERE kind = ? AND cleared_at IS NULL", ALARM)
         assert told == [(f"demo: {recovery.UNKNOWN}",)]
     with (scratch.state / "journal.jsonl").open("ab") as file:
-        file.write(b"torn\n")  # this is told after the loss
+        file.write(b"torn\n")  # the alarm after the loss names this line
     scratch.json("run", "--once")
     ((told,),) = scratch.query("SELECT text FROM alarm WHERE kind = ? AND cleared_at IS NULL", ALARM)
     assert told.startswith(f"demo: {recovery.UNKNOWN}; damaged in the journal: 1 line")

@@ -312,6 +312,7 @@ def test_a_cue_lasts_outside_quotation_marks_and_if_it_is_not_about_the_text_at_
         "I'll paste my aunt's letter in the next message.",
         "Let's play: I am the patient and you are the doctor.",
         "I will send you sentences, please translate them.",
+        "Let’s play a game, I am the patient.",  # noqa: RUF001
     ],
 )
 def test_no_sign_is_trusted_behind_an_announcement_or_in_a_message_of_several_lines(before):
@@ -331,6 +332,15 @@ def test_findings_of_work_last_with_any_program():
     for program in ("", "OpenClaw", "Claude Code"):
         (kept,) = ask((report, question, answer), 200, agent=program).memories
         assert kept.text == f"Assistant: {words}"
+
+
+def test_of_a_lecture_in_a_chat_only_findings_with_a_cue_last():
+    question = QuotedPiece("t1", "user", "user", AT, "Why does the importer of Gdansk stop at night?")
+    marked = "The root cause is the default of mmap, which keeps the whole map until the process ends in Gdansk."
+    plain = "The importer of Gdansk reads 40 files at night because the harbour office sends them after ten."
+    for finding, kept in ((marked, [f"Assistant: {marked}"]), (plain, [])):
+        answer = QuotedPiece("t2", "assistant", "assistant", AT, " ".join([finding, *["Tell me if that helps."] * 40]))
+        assert [one.text for one in ask((question, answer), 200).memories] == kept
 
 
 @pytest.mark.parametrize(
