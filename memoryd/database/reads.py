@@ -442,6 +442,11 @@ def _read_live(reader: DatabaseReader, agent_id: str, kind: str, columns: str = 
     )  # fmt: skip
 
 
+def core_rows(reader: DatabaseReader, agent_id: str) -> list[Row]:
+    """Read the rows of an agent's live core memories, in the order of the file."""
+    return _read_live(reader, agent_id, "core")
+
+
 def fact_rows(reader: DatabaseReader, agent_id: str) -> list[Row]:
     """Read the rows of an agent's live facts, the oldest first."""
     return _read_live(reader, agent_id, "fact")

@@ -5,7 +5,7 @@ empty line replaces each of them, so that the other lines keep their numbers.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from memoryd.recall.injection import LABEL, RECENT_FILE, TOP, Part
 from memoryd.text.normal import normalize
@@ -28,6 +28,17 @@ def make_recent(text: str, is_told: Callable[[str], bool]) -> Part:
     shown = _shorten(text, _ANCHOR, is_told)
     headings = (line[3:].strip() for line in shown.split("\n") if line.startswith("## "))
     return Part(RECENT_FILE, shown, plain=frozenset((TOP, *_LABELS, *headings)))
+
+
+def find_newest(text: str, is_told: Callable[[str], bool]) -> str:
+    """Return the session id in the link of the first entry of `RECENT.md` that is told; empty for none."""
+    return next(filter(is_told, _ANCHOR.findall(text)), "")
+
+
+def remove_bullets(text: str, told: Collection[str]) -> str:
+    """Return `MEMORY.md` with empty lines in place of bullets with these texts, and of sections without other text."""
+    left = "\n".join("" if line.removeprefix("- ") in told else line for line in text.split("\n"))
+    return "".join(_empty_bare(section) for section in re.split(r"^(?=## )", left, flags=re.MULTILINE))
 
 
 def make_daily(name: str, text: str, is_told: Callable[[str], bool]) -> Part:
@@ -70,8 +81,13 @@ def _shorten_entry(entry: str) -> str:
         is_nothing = label is not None and label[2].strip(" .").casefold() in _NOTHING
         kept.append("" if name in _UNTOLD or is_nothing or _TITLE.match(line) else line)
     kept = _remove_empty(kept)
-    is_empty = all(line.startswith("## ") or not line.strip() for line in kept)
-    return "\n" * entry.count("\n") if is_empty else "\n".join(kept)
+    return _empty_bare("\n".join(kept))
+
+
+def _empty_bare(entry: str) -> str:
+    """Return an entry, or its line feeds if it has only headings."""
+    is_bare = all(line.startswith("#") or not line.strip() for line in entry.split("\n"))
+    return "\n" * entry.count("\n") if is_bare else entry
 
 
 def _remove_empty(lines: list[str]) -> list[str]:

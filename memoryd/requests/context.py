@@ -3,6 +3,7 @@
 The text is redacted once more, because it goes to a model and files may hold any text of people.
 """
 
+import json
 import re
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
@@ -26,6 +27,7 @@ from memoryd.requests import access, projects, scanner, searching
 from memoryd.requests.projects import Project
 from memoryd.scrub.hidden import mask_hidden
 from memoryd.text.neutral import neutralize
+from memoryd.tiers.archive import name_of
 from memoryd.worker.client import Worker
 
 RULES = frozenset({"preference", "correction", "behavior"})  # categories of facts that are injected first
@@ -77,12 +79,12 @@ def gather(settings: Settings, agent: Agent, now: datetime, asker: Asker = ANYBO
     """Read the memory that a session of the agent gets. Without a database, this is only its files."""
     local = now.astimezone(settings.zone)
     if not (path := reads.database_path(settings)).exists():
-        parts, unreadable = _files(agent, local, Project(), ())
+        parts, unreadable = _files(agent, local, Project(), [])
         return InjectionMaterial((), (), tuple(parts), tuple(unreadable))
     with reads.open_reader(path) as reader:
         rows = {row["section"]: row for row in reads.profile_rows(reader, agent.id)}
         held = [memories.of_row(row) for row in reads.fact_rows(reader, agent.id)]
-        core = reads.core_memories(reader, agent.id)
+        core = reads.core_rows(reader, agent.id)
         project = projects.find_project(reader, agent, asker.root, is_known=asker.is_known)
         state, is_later = projects.read_state(reader, agent, project, asker.session, local)
         journal = "\n".join(
@@ -94,7 +96,7 @@ def gather(settings: Settings, agent: Agent, now: datetime, asker: Asker = ANYBO
     entries = {one: ProfileEntry(rows[one]["text"], rows[one]["updated_at"]) for one in ProfileSection if one in rows}
     known = sorted(facts.Store(map(facts.fact_of, held)).all(), key=lambda fact: fact.category not in RULES)
     first = sorted(core, key=_weigh, reverse=True)
-    parts, unreadable = _files(agent, local, project, tuple(row["content"] for row in first))
+    parts, unreadable = _files(agent, local, project, first)
     return InjectionMaterial(
         tuple(profile.render(entries)),
         tuple(map(facts.render_line, known)),
@@ -123,10 +125,10 @@ def _weigh(row: reads.Row) -> tuple[bool, bool, float, str]:
 
 
 def _files(
-    agent: Agent, now: datetime, project: Project, first: tuple[str, ...]
+    agent: Agent, now: datetime, project: Project, core: Sequence[reads.Row]
 ) -> tuple[list[injection.Part], list[str]]:
     days = [(now - timedelta(days=back)).date() for back in (0, 1)]
-    parts, unreadable = [], []
+    parts, unreadable, newest = [], [], ""
     for name in (RECENT_FILE, CORE_FILE, *(f"memory/{day.isoformat()}.md" for day in days)):
         try:
             text = mask_hidden(regular.read_in(agent.workspace, name) or b"").decode("utf-8", "replace")
@@ -135,12 +137,21 @@ def _files(
             continue
         if name == RECENT_FILE:
             part = memory_files.make_recent(text, project.has_session)
+            newest = memory_files.find_newest(text, project.has_session)
         elif name == CORE_FILE:
-            part = injection.Part(name, text, plain=frozenset(HEADINGS.values()), first=first)
+            told = {row["content"] for row in core if _is_report_of(row, newest)}
+            shown, first = memory_files.remove_bullets(text, told), tuple(row["content"] for row in core)
+            part = injection.Part(name, shown, plain=frozenset(HEADINGS.values()), first=first)
         else:
             part = memory_files.make_daily(name, text, project.has_session)
         parts += [part] if part.text.strip() else []
     return parts, unreadable
+
+
+def _is_report_of(row: reads.Row, session: str) -> bool:
+    """Return True for the assistant's words in a session of this name, which `RECENT.md` tells about."""
+    is_report = bool(session) and row["content"].startswith("Assistant: ")
+    return is_report and any(name_of(one.get("session", "")) == session for one in json.loads(row["sources"]))
 
 
 def redact_material(

@@ -281,6 +281,28 @@ def test_of_a_project_of_last_month_the_rules_and_the_state_are_told_within_1500
     assert " **Open**: The old URL.\n" in made.text
 
 
+def test_reports_of_the_session_that_recent_begins_with_are_not_injected_from_the_core_too(scratch):
+    rule, found = "User: Nobody writes into the spool folder.", "Assistant: The lock of the spool folder stayed."
+    core = f"# Memory\n\n## Preferences\n\n- {rule}\n\n## Learnings\n\n- {found}\n"
+    (scratch.workspace / "MEMORY.md").write_text(core, encoding="utf-8")
+    scratch.append([message("user", "Why is nothing exported?", at=recent(90))])
+    recent_file = scratch.workspace / ".continuum" / "memory" / "RECENT.md"
+    recent_file.parent.mkdir(parents=True, exist_ok=True)
+    entry = "## Session 2026-03-20 morning (1h)\n\n**Open**: A page.\n\n**Link**: [Full details](m.md#session-{})\n\n"
+    with in_process(scratch) as app:
+        run_once(app)
+        with sqlite.begin_write(app.engine) as connection:
+            sources = json.dumps([{"session": "5c8ff8a1-5dc6-4f31-9d32-4d9d8ac9a5c5"}])
+            query.run(connection, "UPDATE memory SET sources = ? WHERE kind = 'core'", sources)
+        for newest, injected in (("5c8ff8a1", False), ("9e953218", True)):
+            recent_file.write_text(entry.format(newest) + entry.format("5c8ff8a1"), encoding="utf-8")
+            parts = context.gather(app.settings, app.settings.agents[0], app.clock.now()).parts
+            (shown,) = (part.text for part in parts if part.name == "MEMORY.md")
+            assert (found in shown, rule in shown) == (injected, True)
+            assert ("## Learnings" in shown) is injected, "no heading stands alone"
+            assert len(shown.split("\n")) == len(core.split("\n")), "lines keep their numbers"
+
+
 @pytest.mark.parametrize("session_id", ["9e953218-585f-4692-89df-9e0747a31c68", "again"])
 def test_the_session_that_asks_is_told_what_came_before_it(scratch, session_id):
     scratch.append([message("user", "Move the page.", at=recent(60))], name="earlier")

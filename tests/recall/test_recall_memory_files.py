@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryd.recall.injection import Budget, render
-from memoryd.recall.memory_files import make_daily, make_recent
+from memoryd.recall.memory_files import find_newest, make_daily, make_recent, remove_bullets
 
 RECENT = """# RECENT - Last 3 Sessions
 
@@ -101,6 +101,12 @@ def test_of_a_day_the_blocks_are_told_with_short_ids():
     assert lines(fewer)[0] == "## Trimmed Context (10:00)"
 
 
+def test_the_newest_entry_that_is_told_is_named():
+    assert find_newest(RECENT, lambda _name: True) == "9e953218"
+    assert find_newest(RECENT, lambda name: name != "9e953218") == "4379d1bf"
+    assert find_newest("# RECENT\n", lambda _name: True) == ""
+
+
 pieces = st.sampled_from([*RECENT.splitlines(), *DAILY.splitlines(), "", " ", "```", "\r", "- x", "**State**: y"])
 
 
@@ -108,7 +114,7 @@ pieces = st.sampled_from([*RECENT.splitlines(), *DAILY.splitlines(), "", " ", "`
 def test_any_text_keeps_the_numbers_of_its_lines_and_gets_no_words(text, is_told):
     for part in (make_recent(text, lambda _name: is_told), make_daily("d", text, lambda _name: is_told)):
         shown = part.text.split("\n")
-        assert len(shown) == len(text.split("\n"))
+        assert len(shown) == len(text.split("\n")) == len(remove_bullets(text, {"x"}).split("\n"))
         for new, old in zip(shown, text.split("\n"), strict=True):
             assert new in {"", old} or (old.startswith(new) and "session:" in new)
 
