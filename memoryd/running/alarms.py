@@ -5,6 +5,7 @@ and removed. `review` clears these alarms. `Teller` passes each open alarm once 
 thread, so that nothing waits for the command.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import date
@@ -12,13 +13,13 @@ from pathlib import Path
 
 from memoryd.clock import moment_of
 from memoryd.config import Settings
-from memoryd.database import alarms, sqlite
+from memoryd.database import alarms, memories, sqlite
 from memoryd.database.alarms import Alarm
 from memoryd.reading import drift
 from memoryd.running import nights, proposing, self_test
 from memoryd.running.answering import OFFLINE
 from memoryd.running.hooks import HookResult, run_hook
-from memoryd.running.runner import Runner
+from memoryd.running.runner import PROTECTED, Runner
 
 DATABASE, DISK, FILES, CONFIG, MODEL, SPEND, LATE = (
     "database", "disk", "open-files", "config", "model", "spend", "late-edit",
@@ -27,6 +28,7 @@ FLEET, HELD = "fleet", "held"  # PostgreSQL cannot be reached; another host work
 TIMEOUT_SECONDS = 60.0
 TRIES = 3
 AGAIN_SECONDS = 120.0
+_MEMORY = re.compile(r"\bcore_[0-9a-f]{8}\b")
 MOST = 20  # alarms that are reported at once
 
 
@@ -61,10 +63,17 @@ def _find_over(runner: Runner, found: list[Alarm]) -> Iterator[Alarm]:
             or (one.kind == MODEL and one.subject not in endpoints)
             or (one.kind == self_test.KIND and one.subject not in flown)
             or (one.kind == SPEND and _day(runner, one.since) < _day(runner))
+            or (one.kind == PROTECTED and not _protects_any(runner, one))
             or _is_gone(one, settings, workspace)
         )
         if is_over:
             yield one
+
+
+def _protects_any(runner: Runner, one: Alarm) -> bool:
+    """Return True if a memory that an alarm names is still protected: neither unprotected nor forgotten since."""
+    named = sqlite.read(runner.engine, memories.by_ids, one.agent_id, _MEMORY.findall(one.text))
+    return any(memory.constitutional and memory.is_live for memory in named.values())
 
 
 def _day(runner: Runner, at: str | None = None) -> date:

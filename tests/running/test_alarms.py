@@ -9,7 +9,7 @@ from scratch import STARTED, Scratch, filler, in_process, recent, said, until
 from memoryd.changing import forgetting, ledger_runs
 from memoryd.clock import Clock
 from memoryd.daemon.once import run_once
-from memoryd.database import alarms, runs, sqlite
+from memoryd.database import alarms, query, runs, sqlite
 from memoryd.requests import waiting
 from memoryd.running import alarms as alarming
 from memoryd.running.alarms import AlarmHook, review
@@ -270,3 +270,23 @@ def test_an_accident_is_told_with_an_entry_of_its_own_agent_and_any_entry_takes_
     assert "MEMORY.md rewritten" in done
     assert path.read_text(encoding="utf-8").count("memory number") == 9
     assert (other / "MEMORY.md").read_text(encoding="utf-8") == "- another's\n"
+
+
+def test_an_edit_of_what_was_protected_is_over_when_nothing_named_is_protected_any_more(world):
+    path = world.scratch.workspace / "MEMORY.md"
+    path.write_text("- Deploys happen on Mondays.\n- Tests need Redis.\n", encoding="utf-8")
+    assert CoreWatch(world.app.runner).take(world.app.settings.agents[0])
+    ((kept,),) = world.scratch.query("SELECT id FROM memory WHERE content LIKE 'Deploys%'")
+
+    def protect(value):
+        with sqlite.begin_write(world.app.engine) as connection:
+            query.run(connection, "UPDATE memory SET constitutional = ? WHERE id = ?", value, kept)
+
+    for named, left in ((kept, ["constitutional"]), ("core_00000000", [])):
+        protect(1)
+        world.alarm("constitutional", agent="demo", text=f"an edit touched protected memories: {named} was edited")
+        review(world.app.runner)
+        assert world.open_ones() == left
+        protect(0)
+        review(world.app.runner)
+        assert world.open_ones() == []
