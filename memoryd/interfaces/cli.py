@@ -46,6 +46,12 @@ GLOBAL_FLAGS = {"--json", "--quiet", "-q"}
 INTERRUPTED = 130
 UNWRITTEN = 1  # the output could not be written
 USAGE = 2
+# Words that people try, and the command for each.
+_MEANT = {kind: f"job run {kind}" for kind in ("sleep", "rollover", "dedup", "dream", "refine", "canary")} | {
+    "undo": "rollback", "revert": "rollback", "remember": "save", "note": "save", "add": "save", "recall": "search",
+    "find": "search", "memory": "core list", "list": "core list", "sessions": "session list", "jobs": "job list",
+    "start": "run", "log": "logs", "delete": "forget", "remove": "forget", "check": "doctor", "health": "doctor",
+}  # fmt: skip
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -478,7 +484,13 @@ def _main(given: list[str], group: click.Group, name: str) -> int:
         return ended.exit_code
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else name
-        output.fail(ConfigError(error.format_message(), hint=f"{command} --help"))
+        told, hint = error.format_message(), f"{command} --help"
+        for word, meant in _MEANT.items() if command == name else ():
+            if error.message == f"No such command '{word}'.":
+                told, hint = error.message, f"{name} {meant}"
+        if "extra argument" in told and error.ctx and any("--agent" in one.opts for one in error.ctx.command.params):
+            hint = f"an agent is named with --agent ID; {hint}"
+        output.fail(ConfigError(told, hint=hint))
         return USAGE
     except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED

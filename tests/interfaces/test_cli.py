@@ -17,7 +17,7 @@ from memoryd.database import alarms, reads, schema, sqlite
 from memoryd.database.library import load_library
 from memoryd.errors import NotFoundError
 from memoryd.interfaces import cli as commands
-from memoryd.interfaces.cli import _globals_first, cli
+from memoryd.interfaces.cli import _MEANT, _globals_first, cli
 from memoryd.requests import jobs_by_hand
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
@@ -290,6 +290,27 @@ def test_exit_codes_and_errors_as_json(slept, capsys, arguments, code, name):
     found, out, err = answer(slept, capsys, *arguments)
     assert (found, out) == (code, "")
     assert err.startswith("memoryd: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (("sleep",), "memoryd job run sleep"),
+        (("undo", "--json"), "memoryd rollback"),
+        (("sleeep",), "memoryd --help"),
+        (("job", "undo"), "memoryd job --help"),
+        (("pause", "demo"), "an agent is named with --agent ID; memoryd pause --help"),
+        (("config", "check", "x"), "memoryd config check --help"),
+    ],
+)
+def test_a_word_that_is_no_command_names_the_command_that_is_meant(slept, capsys, arguments, hint):
+    assert data(slept, capsys, *arguments, code=2)["hint"] == hint
+
+
+def test_every_command_that_is_meant_exists():
+    known = {" ".join(path) for path in all_commands()}
+    assert {meant.removesuffix(f" {word}") if "job run" in meant else meant for word, meant in _MEANT.items()} <= known
+    assert not known & set(_MEANT)
 
 
 def test_a_finished_run_cannot_be_cancelled(slept, capsys):
