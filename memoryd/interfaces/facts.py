@@ -49,6 +49,7 @@ def facts_list(call: Call, settings: Settings, agent: Agent, query: str | None, 
     rows = access.show_rows(settings, agent, "facts list", rows, "content", "category")
     lines = [
         f"{row['id']} [{row['category']} | {row['confidence']:.2f}] {one_line(access.text_of(row['content'], row))}"
+        f" ({row['createdAt'][:10]})"
         for row in rows
     ]
     call.output.result(rows, "\n".join(lines) or "no facts yet")
