@@ -77,7 +77,7 @@ def decide(inputs: DreamInputs) -> job.Steps:
     days = {**{one.id: one.said_on for one in inputs.earlier}, **{one.id: one.day for one in inputs.entries}}
     pieces = Pieces.collect(material_of(inputs))
     context = context_of(pieces, days, inputs.judges, offline=offline)
-    context = replace(context, talk=_is_talk(inputs, offline=offline))
+    context = replace(context, talk=offline and _is_talk(inputs))
     over = {one.id: end for one in planned.archived if (end := _end(inputs, pieces, one))}
     texts = {one.id: one.memory.content for one in inputs.earlier}
     others = (
@@ -104,8 +104,8 @@ def _question(inputs: DreamInputs) -> job.Ask:
     return job.Ask(JOB, inputs.instructions, tuple(material), tuple(given))
 
 
-def _is_talk(inputs: DreamInputs, *, offline: bool = True) -> bool:
-    return offline and not any(entry.at_work for entry in inputs.entries)
+def _is_talk(inputs: DreamInputs) -> bool:
+    return not any(entry.at_work for entry in inputs.entries)
 
 
 def _headings(earlier: Sequence[EarlierMemory]) -> list[str]:

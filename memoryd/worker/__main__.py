@@ -9,6 +9,7 @@ No content may reach the other streams: of an unexpected error only its type and
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import signal
@@ -40,7 +41,8 @@ BACKENDS = {"offline": "memoryd.offline.backend", "openai": "memoryd.llm.openai_
 def main() -> None:
     """Serve until the parent has closed its end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then ends this process
-    os.nice(NICENESS)
+    with contextlib.suppress(PermissionError):  # a service manager may forbid it; the work is the same
+        os.nice(NICENESS)
     heap.keep_small()
     connection = Connection(os.dup(0))
     with open(os.devnull, "rb") as nothing:  # noqa: PTH123 - a descriptor is what is wanted
