@@ -6,7 +6,7 @@ AGENTS ?=
 PROGRAMS ?=
 ROOM ?=
 
-.PHONY: demo run test lint check bench soak real-model hybrid fleet browser conformance agents docs lock schema
+.PHONY: demo run test lint check bench soak real-model hybrid fleet browser systemd conformance agents docs lock schema
 
 demo: .venv/ready
 	.venv/bin/memoryd demo
@@ -54,6 +54,10 @@ fleet: .venv/ready
 # The admin page in a real Chromium (Debian's package `chromium`), with the checks of accessibility that take long.
 browser: .venv/ready
 	.venv/bin/pytest -n 0 -m "browser or not browser" tests/admin
+
+# The service files under a real systemd, in namespaces of its own; needs root.
+systemd: .venv/ready
+	.venv/bin/pytest -n 0 -m systemd tests/end_to_end/test_systemd.py
 
 # The protocol's own conformance suite against `memoryd mcp --http`; needs npx; fetched by this target alone, with its Node.js.
 conformance: .venv/ready

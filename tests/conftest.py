@@ -94,7 +94,7 @@ def pytest_collection():
 
 def pytest_collection_modifyitems(config, items):
     is_soak = PROFILE == "soak"
-    wanted = {name: name in config.option.markexpr for name in ("real_model", "hybrid", "fleet", "browser")}
+    wanted = {name: name in config.option.markexpr for name in ("real_model", "hybrid", "fleet", "browser", "systemd")}
     wanted |= {"soak": is_soak, "browser": is_soak or wanted["browser"]}
     unwanted = {name for name in wanted if not wanted[name]}
     marks = {item: {mark.name for mark in item.iter_markers()} for item in items}

@@ -465,6 +465,17 @@ def _globals_first(given: list[str]) -> list[str]:
     return front + rest + given[end:]
 
 
+def _explain_usage(error: click.UsageError, name: str) -> ConfigError:
+    command = error.ctx.command_path if error.ctx else name
+    told, hint = error.format_message(), f"{command} --help"
+    for word, meant in _MEANT.items() if command == name else ():
+        if error.message == f"No such command '{word}'.":
+            told, hint = error.message, f"{name} {meant}"
+    if "extra argument" in told and error.ctx and any("--agent" in one.opts for one in error.ctx.command.params):
+        hint = f"an agent is named with --agent ID; {hint}"
+    return ConfigError(told, hint=hint)
+
+
 def _main(given: list[str], group: click.Group, name: str) -> int:
     output = Output(json="--json" in given)
     if not given:
@@ -483,14 +494,7 @@ def _main(given: list[str], group: click.Group, name: str) -> int:
     except click.exceptions.Exit as ended:
         return ended.exit_code
     except click.UsageError as error:
-        command = error.ctx.command_path if error.ctx else name
-        told, hint = error.format_message(), f"{command} --help"
-        for word, meant in _MEANT.items() if command == name else ():
-            if error.message == f"No such command '{word}'.":
-                told, hint = error.message, f"{name} {meant}"
-        if "extra argument" in told and error.ctx and any("--agent" in one.opts for one in error.ctx.command.params):
-            hint = f"an agent is named with --agent ID; {hint}"
-        output.fail(ConfigError(told, hint=hint))
+        output.fail(_explain_usage(error, name))
         return USAGE
     except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED

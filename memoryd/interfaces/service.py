@@ -61,8 +61,13 @@ def plan_service(settings: Settings, *, launchd: bool, system: bool) -> Service:
 
 def install(made: Service, settings: Settings) -> dict[str, Any]:
     """Write the file; return `path`, `changed`, `backup`, `next` (the command that starts it) and `note`."""
+    log = settings.state_dir / "log"
+    missing = [folder for folder in (log, *log.parents) if not folder.exists()]
     make_private_dir(settings.state_dir)
-    make_private_dir(settings.state_dir / "log")
+    make_private_dir(log)
+    if made.path.parent == SYSTEM_FOLDER:  # root installs it, and it works as the owner of the workspaces
+        for folder in missing:
+            os.chown(folder, _owner_id(settings), -1)
     placed = unit.place_file(made.path, made.text.encode(), Clock().text())
     return _describe_placed(made.path, placed, made.start) | {"note": made.note}
 
@@ -165,17 +170,21 @@ def _quote_word(word: str, *, command: bool = False) -> str:
 
 
 def _owner(settings: Settings) -> str:
-    """Return the name of the user who owns the workspaces."""
+    """Return the name of the user who owns the workspaces, or the number of one without a name."""
+    uid = _owner_id(settings)
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def _owner_id(settings: Settings) -> int:
     uids = {agent.workspace.stat().st_uid for agent in settings.agents} or {os.getuid()}
     if len(uids) > 1:
         raise ConfigError(
             "the workspaces belong to several users", hint="give each user a configuration and a service of their own"
         )
-    (uid,) = uids
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
+    return uids.pop()
 
 
 # --- launchd ----------------------------------------------------------------------------------------------------------

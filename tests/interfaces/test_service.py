@@ -120,6 +120,17 @@ def test_the_system_unit_works_as_the_owner_of_the_workspaces(scratch, tmp_path)
         made(scratch, system=True)
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="gives a folder away")
+def test_folders_that_root_makes_for_the_system_unit_are_its_users(scratch, monkeypatch):
+    monkeypatch.setattr(services, "SYSTEM_FOLDER", scratch.root / "units")
+    scratch.write_config(state_dir=str(scratch.root / "var" / "state"))
+    os.chown(scratch.workspace, 1, 1)
+    services.install(made(scratch, system=True), settings_of(scratch))
+    folders = [scratch.root / "var", scratch.root / "var" / "state", scratch.root / "var" / "state" / "log"]
+    assert [(one.stat().st_uid, one.stat().st_mode & 0o777) for one in folders] == [(1, 0o700)] * 3
+    assert scratch.root.stat().st_uid == 0, "what was there before keeps its owner"
+
+
 @pytest.mark.long
 def test_the_command_of_the_unit_and_its_children_load_nothing_from_the_current_folder_or_environment(scratch):
     marks = scratch.root / "marks"

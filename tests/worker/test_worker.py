@@ -143,6 +143,13 @@ def test_an_idle_child_is_stopped_and_a_busy_one_is_not(tmp_path: Path) -> None:
         assert worker.count(["a"]).tokens == [1]
 
 
+def test_a_child_that_may_not_give_way_works_all_the_same(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As under a service manager that forbids to set priorities."""
+    refuse = "import os\ndef refuse(_): raise PermissionError\nos.nice = refuse\n"
+    monkeypatch.setattr(client, "_BOOT", refuse + client._BOOT)
+    assert worker.count(["a"]).tokens == [1]
+
+
 def test_closing_ends_what_it_was_at_work_on(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
     script = "import os; os.read(0, 1); print('ready', flush=True); os.read(0, 1 << 20); os.read(0, 1)"
     monkeypatch.setattr(client, "_BOOT", script)
