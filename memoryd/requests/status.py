@@ -131,7 +131,8 @@ def list_alarms(settings: Settings, reader: DatabaseReader, *, waits: bool = Fal
 def _find_fix(alarm: Row, state_dir: Path, workspace: Path | None) -> str:
     """Return the command that ends an alarm, or the step that a person must take first."""
     found = {name: regex.search(alarm["text"]) for name, regex in _NAMED.items()}
-    return _FIXES.get(alarm["kind"], "memoryd doctor").format(
+    is_named = not alarm["subject"].startswith("sha256:")  # a file whose name could not be scanned is not named
+    return _FIXES.get(alarm["kind"] if is_named else "", "memoryd doctor").format(
         agent=f" --agent {alarm['agent']}" if alarm["agent"] else "",
         subject=quote(alarm["subject"]),
         state=quote(str(state_dir)),
