@@ -278,7 +278,7 @@ class Demo:
         )
 
     def await_sleep(self) -> None:
-        """Wait until the session has slept, and its facts and RECENT.md are there as well."""
+        """Wait until the session has slept, and its facts are there as well."""
 
         def find_end(kind: str) -> Row | None:
             row = next(iter(self.ask(reads.job_runs, kind=kind) or ()), None)
@@ -286,7 +286,6 @@ class Demo:
 
         self.run = self.wait_for("the session to sleep", lambda: find_end("sleep"))
         self.wait_for("the facts of the session", lambda: find_end("facts"))
-        self.wait_for("RECENT.md", lambda: find_end("rollover"))
         if self.run["state"] != "succeeded":
             why = self.run["error"] or self.run["why"] or "no reason is given"
             raise StateError(f"the sleep ended as {self.run['state']}: {why}", where=self.run["id"])
