@@ -431,7 +431,8 @@ class Trial:
     def hand_over(self):
         text = self.shown()
         assert self.told[0] in text
-        assert re.search(r"From Codex, [0-9:-]+, session:", text), "it is not said whose it is"
+        said_by = r"From Codex, [0-9:-]+, session:|State of this project \([^)]*, Codex\)"
+        assert re.search(said_by, text), "it is not said whose it is"
 
     def compacts(self):
         """A compaction is announced ahead of it, and what is remembered is told anew behind it."""
