@@ -133,12 +133,12 @@ def measure_tables(fleet: Fleet, agents: int, days: int) -> None:
         )
     database = Database(fleet.settings("host-a"))
     database.open()
-    call = budget.ModelCall("host-a/agent-1", MODEL, 9000, 30.0)
+    asked = question(1)
     limits = replace(fleet.settings("host-a").fleet, **UNLIMITED)
 
     def reserve() -> None:
         with database.begin() as connection:
-            budget.reserve(connection, call, limits)
+            budget.reserve(connection, asked, limits)
 
     for name, act in (("status", lambda: view.read_status(database)), ("reserve", reserve)):
         act()

@@ -10,10 +10,12 @@ take back a reservation that nobody has acted on, or leave a settled one as it w
 """
 
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from memoryd.config_fleet import FleetSettings
+from memoryd.fleet.connection import Database
+from memoryd.fleet.question import FleetQuestion
 from memoryd.jobs.job import Reply
 from memoryd.llm import circuit as breaker
 from memoryd.llm.circuit import Circuit
@@ -41,32 +43,22 @@ _TAKE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ModelCall:
-    """Hold the possible cost of one call of a model, and its agent."""
-
-    agent: str
-    model: str
-    tokens: int
-    timeout: float  # seconds
-
-
-def reserve(connection: Any, call: ModelCall, limits: FleetSettings) -> int | Failure:
-    """Reserve a call; return its id, or why it must not be made now: then nothing is changed.
+def reserve(connection: Any, asked: FleetQuestion, limits: FleetSettings) -> int | Failure:
+    """Reserve the cost of a question; return its id, or why it must not be made now: then nothing is changed.
 
     The caller commits, and calls `confirm` before it asks the model.
     """
-    circuit = _lock(connection, call.model)
-    now, day, count, oldest = connection.execute(_LAST_MINUTE, [call.model, limits.requests_per_minute]).fetchone()
+    circuit = _lock(connection, asked.model)
+    now, day, count, oldest = connection.execute(_LAST_MINUTE, [asked.model, limits.requests_per_minute]).fetchone()
     opened, admitted = breaker.admit(circuit, now)
     if not admitted:
         trouble = Trouble.BLOCKED if circuit.blocked else Trouble.BUSY
         what = circuit.blocked or "calls to the model are paused after a failure"
         return Failure(trouble, what, retry_after=breaker.wait(circuit, now))
     if count >= limits.requests_per_minute:
-        what = f"{call.model} has reached fleet.requests_per_minute, {limits.requests_per_minute}"
+        what = f"{asked.model} has reached fleet.requests_per_minute, {limits.requests_per_minute}"
         return Failure(Trouble.BUSY, what, retry_after=max(1.0, oldest + 60 - now), is_told=True)
-    wanted = {"day": day, "tokens": call.tokens, "agent": call.agent}
+    wanted = {"day": day, "tokens": asked.tokens, "agent": asked.agent}
     wanted |= {"all": limits.daily_tokens, "each": limits.agent_daily_tokens}
     taken = {agent for (agent,) in connection.execute(_TAKE, wanted).fetchall()}
     if len(taken) < 2:
@@ -74,12 +66,12 @@ def reserve(connection: Any, call: ModelCall, limits: FleetSettings) -> int | Fa
         key = "agent_daily_tokens" if ALL in taken else "daily_tokens"
         return Failure(Trouble.EXHAUSTED, f"the fleet has used up fleet.{key}, {getattr(limits, key)}, for today")
     if opened != circuit:  # a probe: if its worker is killed, the next one may probe after this time
-        _store(connection, call.model, replace(opened, probing=False, open_until=now + call.timeout + PROBE_GRACE))
+        _store(connection, asked.model, replace(opened, probing=False, open_until=now + asked.timeout + PROBE_GRACE))
     sql = (
         "INSERT INTO fleet_spend (day, agent, model, at, reserved)"
         " VALUES (%s, %s, %s, clock_timestamp(), %s) RETURNING id"
     )
-    (reservation,) = connection.execute(sql, [day, call.agent, call.model, call.tokens]).fetchone()
+    (reservation,) = connection.execute(sql, [day, asked.agent, asked.model, asked.tokens]).fetchone()
     return int(reservation)
 
 
@@ -124,9 +116,9 @@ def note(connection: Any, model: str, result: Reply | Failure) -> None:
     _store(connection, model, breaker.told_to_wait(circuit, now, seconds) if seconds else circuit)
 
 
-def renew(connection: Any) -> None:
+def renew(database: Database) -> None:
     """Unblock models that only a person could fix: a worker starts, perhaps with the missing setting."""
-    connection.execute("DELETE FROM fleet_model WHERE circuit ->> 'blocked' <> ''")
+    database.fetch("DELETE FROM fleet_model WHERE circuit ->> 'blocked' <> ''")
 
 
 def _lock(connection: Any, model: str) -> Circuit:

@@ -1,11 +1,12 @@
-"""Convert a question and its answer to JSON values, and back."""
+"""Declare a question for the fleet's workers, and the JSON forms of questions and answers."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
-from memoryd.jobs.job import Ask, ModelExchange, ModelTool, QuotedPiece, Reply, ToolCall
-from memoryd.llm.failure import Failure, Trouble
+from pydantic import TypeAdapter
+
+from memoryd.jobs.job import Ask, Reply
+from memoryd.llm.failure import Failure
 
 # Questions that a live session waits for go first; those of nightly jobs come last.
 PRIORITIES: Mapping[str, int] = {"sleep": 30, "joint": 30, "verify": 20, "facts": 10}
@@ -28,44 +29,7 @@ class FleetQuestion:
         return PRIORITIES.get(self.ask.job, 0)
 
 
-def as_value(question: FleetQuestion) -> dict[str, Any]:
-    """Return a question as a JSON value."""
-    return asdict(replace(question, ask=replace(question.ask, about=None)))
-
-
-def question_of(value: Mapping[str, Any]) -> FleetQuestion:
-    """Return the question of such a value.
-
-    Raises:
-        KeyError, TypeError: it is none.
-    """
-    ask = value["ask"]
-    earlier = [
-        ModelExchange(one["text"], tuple(ToolCall(**call) for call in one["calls"]), tuple(one["results"]))
-        for one in ask["earlier"]
-    ]
-    told = ask | {
-        "material": tuple(QuotedPiece(**one) for one in ask["material"]),
-        "context": tuple((name, text) for name, text in ask["context"]),
-        "tools": tuple(ModelTool(**one) for one in ask["tools"]),
-        "earlier": tuple(earlier),
-    }
-    return FleetQuestion(**{**value, "ask": Ask(**told)})
-
-
-def answer_as_value(answer: Reply | Failure) -> dict[str, Any]:
-    """Return an answer as a JSON value."""
-    return {"reply" if isinstance(answer, Reply) else "failure": asdict(answer)}
-
-
-def answer_of(value: Mapping[str, Any]) -> Reply | Failure:
-    """Return the answer of such a value.
-
-    Raises:
-        KeyError, TypeError, ValueError: it is none.
-    """
-    if "failure" in value:
-        found = value["failure"]
-        return Failure(**{**found, "trouble": Trouble(found["trouble"])})
-    found = value["reply"]
-    return Reply(**{**found, "calls": tuple(ToolCall(**call) for call in found["calls"])})
+# They convert to a JSON value, and raise ValueError for a value that is none of theirs.
+QUESTIONS = TypeAdapter(FleetQuestion)
+ANSWERS: TypeAdapter[Reply | Failure] = TypeAdapter(Reply | Failure)
+OF_HOST = {"ask": {"about"}}  # what of a question stays with its host

@@ -11,10 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 from memoryd.errors import MemorydError, RefusedError
-from memoryd.fleet import question as values
 from memoryd.fleet.connection import AWAY, Database, FleetAwayError
 from memoryd.fleet.extra import procrastinate, psycopg
-from memoryd.fleet.question import FleetQuestion
+from memoryd.fleet.question import ANSWERS, OF_HOST, QUESTIONS, FleetQuestion
 from memoryd.fleet.sealing import Seal
 from memoryd.jobs.job import Reply
 from memoryd.llm.failure import Failure, Trouble
@@ -107,7 +106,8 @@ class FleetAsker:
             if row is not None and row[0] is not None:
                 return str(row[0])
             if row is None:
-                body = self.seal.wrap(f"question {question_id}", values.as_value(asked))
+                value = QUESTIONS.dump_python(asked, mode="json", exclude=OF_HOST)
+                body = self.seal.wrap(f"question {question_id}", value)
                 connection.execute(
                     "INSERT INTO fleet_question (id, host, body) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",
                     [question_id, self.database.host, body],
@@ -118,8 +118,8 @@ class FleetAsker:
 
     def _open(self, question_id: str, text: str) -> Reply | Failure:
         try:
-            answer = values.answer_of(self.seal.unwrap(f"answer {question_id}", text))
-        except (KeyError, TypeError, ValueError):
+            answer = ANSWERS.validate_python(self.seal.unwrap(f"answer {question_id}", text))
+        except ValueError:
             raise RefusedError("an answer of the fleet cannot be read", question_id) from None
         if isinstance(answer, Failure):
             self.forget(question_id)  # the next attempt stores it again

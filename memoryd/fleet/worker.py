@@ -18,10 +18,10 @@ from typing import Any
 from memoryd.config import Settings
 from memoryd.errors import MemorydError, RefusedError, StateError, describe
 from memoryd.files.log import Log
-from memoryd.fleet import budget, question, retention
+from memoryd.fleet import budget, retention
 from memoryd.fleet.connection import Database, FleetAwayError, connect_options
 from memoryd.fleet.extra import procrastinate
-from memoryd.fleet.question import FleetQuestion
+from memoryd.fleet.question import ANSWERS, QUESTIONS, FleetQuestion
 from memoryd.fleet.questions import QUEUE, TASK, channel_of
 from memoryd.fleet.sealing import Seal, read_seal
 from memoryd.jobs.job import Reply
@@ -65,38 +65,31 @@ class FleetWorker:
             return
         host, body, _ = rows[0]
         try:
-            asked = question.question_of(self.seal.unwrap(f"question {question_id}", body))
-        except (RefusedError, KeyError, TypeError) as error:
+            asked = QUESTIONS.validate_python(self.seal.unwrap(f"question {question_id}", body))
+        except (RefusedError, ValueError) as error:
             self.log.warning("question refused", question=question_id, host=host, why=describe(error))
             return
         if asked.model not in self.list_models():
             what = f"no worker of the fleet may ask {asked.model}; add it to fleet.models of the workers"
             self._store(question_id, host, Failure(Trouble.BLOCKED, what))
             return
-        result, spent = self._ask_patiently(asked)
+        result, reservation = self._ask_patiently(asked)
         self._store(question_id, host, result)
-        if spent is not None:
-            self._settle(result, spent)
+        self._settle(asked, result, reservation)
 
-    def _ask_patiently(self, asked: FleetQuestion) -> tuple[Reply | Failure, tuple[str, int, int, int] | None]:
-        """Return an answer and its cost, after a short wait if the model's server or the limits ask for one."""
+    def _ask_patiently(self, asked: FleetQuestion) -> tuple[Reply | Failure, int | None]:
+        """Return an answer and its reservation, after a short wait if the model's server or the limits ask for one."""
         until = time.monotonic() + PATIENCE_SECONDS
         while True:
-            result: Reply | Failure
-            spent: tuple[str, int, int, int] | None = None
-            reservation = self._reserve(asked)
-            if isinstance(reservation, Failure):
-                result = reservation
-            else:
-                result = self._ask(asked)
-                tokens_in, tokens_out = compute_cost(result, asked.tokens - asked.output, asked.output)[0]
-                spent = asked.model, reservation, tokens_in, tokens_out
-            is_busy = isinstance(result, Failure) and result.trouble is Trouble.BUSY
-            wait = (result.retry_after if isinstance(result, Failure) else None) or budget.BUSY_SECONDS
-            if not is_busy or time.monotonic() + wait > until or self.stopped.wait(wait):
-                return result, spent
-            if spent is not None:
-                self._settle(result, spent)
+            reserved = self._reserve(asked)
+            result = reserved if isinstance(reserved, Failure) else self._ask(asked)
+            reservation = None if isinstance(reserved, Failure) else reserved
+            if not isinstance(result, Failure) or result.trouble is not Trouble.BUSY:
+                return result, reservation
+            wait = result.retry_after or budget.BUSY_SECONDS
+            if time.monotonic() + wait > until or self.stopped.wait(wait):
+                return result, reservation
+            self._settle(asked, result, reservation)
 
     def list_models(self) -> set[str]:
         """Return the models that this worker asks."""
@@ -104,9 +97,8 @@ class FleetWorker:
         return {name for name in (llm.model, llm.verifier, *fleet.models) if name is not None}
 
     def _reserve(self, asked: FleetQuestion) -> int | Failure:
-        call = budget.ModelCall(asked.agent, asked.model, asked.tokens, asked.timeout)
         with self.database.begin() as connection:
-            reservation = budget.reserve(connection, call, self.settings.fleet)
+            reservation = budget.reserve(connection, asked, self.settings.fleet)
         if isinstance(reservation, Failure):
             return reservation
         with self.database.begin() as connection:
@@ -131,7 +123,7 @@ class FleetWorker:
 
     def _store(self, question_id: str, host: str, result: Reply | Failure) -> None:
         """Store a reply and notify its host; outlast an outage."""
-        text = self.seal.wrap(f"answer {question_id}", question.answer_as_value(result))
+        text = self.seal.wrap(f"answer {question_id}", ANSWERS.dump_python(result, mode="json"))
         sql = "UPDATE fleet_question SET reply = %s, replied_at = clock_timestamp() WHERE id = %s AND reply IS NULL"
         for tried in range(KEPT_TRIES):
             try:
@@ -145,13 +137,15 @@ class FleetWorker:
                 return
         self.log.error("a reply could not be stored", question=question_id)
 
-    def _settle(self, result: Reply | Failure, spent: tuple[str, int, int, int]) -> None:
-        """Record the cost and the outcome of a call; if that fails, the reservation stays counted."""
-        model, *cost = spent
+    def _settle(self, asked: FleetQuestion, result: Reply | Failure, reservation: int | None) -> None:
+        """Record the cost and the outcome of a call if there was one; if that fails, the reservation stays counted."""
+        if reservation is None:
+            return
+        cost, _ = compute_cost(result, asked.tokens - asked.output, asked.output)
         try:
             with self.database.begin() as connection:
-                budget.note(connection, model, result)  # before the day's rows, as `reserve` locks them
-                budget.settle(connection, *cost)
+                budget.note(connection, asked.model, result)  # before the day's rows, as `reserve` locks them
+                budget.settle(connection, reservation, *cost)
         except FleetAwayError as error:
             self.log.warning("not settled", why=error.what)
 
@@ -190,12 +184,8 @@ class FleetWorker:
         self.stopped.set()
         self.models.close()
 
-    def _renew(self) -> None:
-        with self.database.begin() as connection:
-            budget.renew(connection)
-
     async def _work(self) -> None:
-        await asyncio.to_thread(self._renew)
+        await asyncio.to_thread(budget.renew, self.database)
         async with _build_tasks(self).open_async() as tasks:
             await tasks.run_worker_async(
                 queues=[QUEUE],
@@ -215,9 +205,6 @@ def _build_tasks(worker: FleetWorker) -> Any:
     connector = procrastinate.PsycopgConnector(conninfo=worker.database.url, min_size=1, max_size=4, kwargs=options)
     tasks = procrastinate.App(connector=connector)
 
-    def answer(question_id: str) -> None:
-        worker.answer(question_id)
-
     async def retry_stalled(timestamp: int) -> None:
         del timestamp
         await free_stalled(tasks.job_manager, worker.log)
@@ -226,7 +213,7 @@ def _build_tasks(worker: FleetWorker) -> Any:
         del timestamp
         retention.prune(worker.database, worker.settings.fleet.keep)
 
-    tasks.task(name=TASK, queue=QUEUE)(answer)
+    tasks.task(name=TASK, queue=QUEUE)(worker.answer)
     often = tasks.task(name="memoryd.retry_stalled", queue=QUEUE, queueing_lock="memoryd.retry_stalled")(retry_stalled)
     tasks.periodic(cron="*/1 * * * * */10")(often)
     hourly = tasks.task(name="memoryd.tidy", queue=QUEUE, queueing_lock="memoryd.tidy")(tidy)

@@ -3,6 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from fleet_world import ask
 
 from memoryd.config_fleet import FleetSettings
 from memoryd.jobs.job import Reply
@@ -25,9 +26,11 @@ def database(fleet):
 
 def reserve(database, agent="a/demo", tokens=100, model=MODEL, **limits):
     from memoryd.fleet import budget
+    from memoryd.fleet.question import FleetQuestion
 
+    asked = FleetQuestion(agent, model, ask(), 200, tokens, 30.0)
     with database.begin() as connection:
-        return budget.reserve(connection, budget.ModelCall(agent, model, tokens, 30.0), FleetSettings(**limits))
+        return budget.reserve(connection, asked, FleetSettings(**limits))
 
 
 def note(database, result, model=MODEL):
@@ -102,8 +105,7 @@ def test_a_refusal_blocks_until_a_worker_starts_anew(database):
     note(database, Failure(Trouble.BLOCKED, "the key is wrong"))
     refused = reserve(database)
     assert (refused.trouble, refused.what) == (Trouble.BLOCKED, "the key is wrong")
-    with database.begin() as connection:
-        budget.renew(connection)
+    budget.renew(database)
     assert isinstance(reserve(database), int)
 
 

@@ -165,10 +165,10 @@ def test_a_reply_that_was_made_for_another_question_is_refused(fleet, asker):
 def test_a_forged_question_is_not_asked(fleet):
     models = Models()
     worker = fleet.worker(models)
-    from memoryd.fleet.question import as_value
+    from memoryd.fleet.question import OF_HOST, QUESTIONS
     from memoryd.fleet.sealing import Seal
 
-    body = Seal([]).wrap("question q1", as_value(question()))
+    body = Seal([]).wrap("question q1", QUESTIONS.dump_python(question(), mode="json", exclude=OF_HOST))
     fleet.fetch("INSERT INTO fleet_question (id, host, body) VALUES ('q1', 'host-a', %s)", body)
     worker.answer("q1")
     assert not models.asked
