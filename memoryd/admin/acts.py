@@ -15,7 +15,7 @@ from memoryd.config import Agent
 from memoryd.errors import ConfigError, NotFoundError, RefusedError
 from memoryd.ledger.facts import NewFact
 from memoryd.ledger.profile import ProfileSection
-from memoryd.requests import access, fleet, history, jobs_by_hand, lists, memory_changes, opening
+from memoryd.requests import access, fleet, history, jobs_by_hand, lists, memory_changes
 from memoryd.requests.history import ImportRequest
 from memoryd.requests.jobs_by_hand import JobRequest
 from memoryd.requests.views import PersonView
@@ -101,8 +101,8 @@ def _rate(order: Order) -> str:
 
 def _append(order: Order) -> str:
     """Write a line of a daily file, which memoryd was unsure of, into the core as a person would."""
-    row = memory_changes.update(order.view.settings, order.agent, append=order.text("text"))
-    return f"added by {row['id']}"
+    done = memory_changes.update(order.view.settings, order.agent, append=order.text("text"))
+    return f"added by {done['run']}"
 
 
 def _cancel(order: Order) -> str:
@@ -126,7 +126,6 @@ def _roll_back(order: Order) -> str:
     entry = int(to) if to.isascii() and to.isdecimal() else None
     if entry is None and not order.text("id"):
         raise RefusedError("name a run, or an entry of the audit")
-    opening.catch_up(settings, order.agent)
     run_id = order.text("id") if entry is None else None
     options = memory_changes.find_rollback(settings, order.agent, run_id, entry, order.text("memory") or None)
     if order.text("preview") == "1":

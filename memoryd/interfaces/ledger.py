@@ -189,7 +189,7 @@ def rollback(
     """Revert a run, one change of a run, or everything since an entry of the audit."""
     from memoryd.changing import time_machine
     from memoryd.database import reads
-    from memoryd.requests import access, memory_changes, opening
+    from memoryd.requests import memory_changes
 
     if (run_id is None) == (audit_id is None):
         raise click.UsageError("name a RUN, or an entry of the audit with --to")
@@ -201,7 +201,6 @@ def rollback(
         owner = agent_id or row.get("agent_id") or reads.audit_upto(reader, int(audit_id or 0), None)[1]
     agent = call.agent(settings, owner)
     options = memory_changes.find_rollback(settings, agent, run_id, audit_id, memory_id)
-    opening.catch_up(settings, agent)
     if dry_run:
         plan = memory_changes.planned_rollback(settings, agent.id, options)
         planned = time_machine.as_row(plan)
@@ -243,7 +242,7 @@ def forget(call: Call, target: str, dry_run: bool, yes: bool, agent_id: str | No
 
     The transcripts stay, because they belong to the agent.
     """
-    from memoryd.requests import forgetting, waiting
+    from memoryd.requests import forgetting
 
     settings = call.settings()
     agent, options = forgetting.find_target(settings, target, lambda given: call.agent(settings, agent_id or given))
@@ -261,8 +260,7 @@ def forget(call: Call, target: str, dry_run: bool, yes: bool, agent_id: str | No
         click.echo(make_visible(_forgotten_text(planned, texts, is_tried=True)), err=True)
         click.confirm("This cannot be undone. Forget it?", abort=True, err=True)
     with call.output.busy("erasing"):
-        row = waiting.require_accepted(forgetting.forget(settings, agent, options))
-    told = forgetting.describe_forgotten(row)
+        told = forgetting.forget(settings, agent, options)
     call.output.result(told, _forgotten_text(told, {}))
 
 

@@ -35,7 +35,6 @@ from memoryd.requests import (
     searching,
     sessions,
     summarizing,
-    waiting,
 )
 from memoryd.requests.blame import Traced
 from memoryd.requests.flushing import FlushResult
@@ -236,7 +235,6 @@ class Memory:
         if (run is None) == (to is None) or (memory is not None and run is None):
             raise ValueError("give run, run and memory, or to")
         options = memory_changes.find_rollback(self._settings, self._agent, run, to, memory)
-        opening.catch_up(self._settings, self._agent)
         if dry_run:
             return memory_changes.preview_rollback(self._settings, self._agent, options)
         return memory_changes.rollback(self._settings, self._agent, options)
@@ -258,9 +256,7 @@ class Memory:
         _, options = forgetting.find_target(self._settings, target, lambda _: self._agent)
         if dry_run:
             return forgetting.planned_forgetting(self._settings, self._agent, options)
-        return forgetting.describe_forgotten(
-            waiting.require_accepted(forgetting.forget(self._settings, self._agent, options))
-        )
+        return forgetting.forget(self._settings, self._agent, options)
 
     def search(
         self,
@@ -318,7 +314,7 @@ class Memory:
 
     def save(self, text: str) -> dict[str, Any]:
         """Write a note into the day's file; returns `{"run", "state", "why", "files"}`."""
-        return memory_changes.describe_run(memory_changes.save(self._settings, self._agent, text))
+        return memory_changes.save(self._settings, self._agent, text)
 
     def update(self, *, append: str | None = None, replace: str | None = None) -> dict[str, Any]:
         """Add a memory to `MEMORY.md`, or replace its text; memories that the text leaves out end, if guards allow it.
@@ -329,9 +325,7 @@ class Memory:
         """
         if (append is None) == (replace is None):
             raise ValueError("give append or replace")
-        return memory_changes.describe_run(
-            memory_changes.update(self._settings, self._agent, append=append, replace=replace)
-        )
+        return memory_changes.update(self._settings, self._agent, append=append, replace=replace)
 
     def context(self, max_tokens: int | None = None, query: str | None = None) -> Injection:
         """Return the text for the start of a session: `text`, `tokens`, `left_out`.

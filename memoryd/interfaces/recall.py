@@ -107,7 +107,7 @@ def save_command(call: Call, settings: Settings, agent: Agent, text: str) -> Non
     """Write a note into the day's file."""
     from memoryd.requests import memory_changes
 
-    data = memory_changes.describe_run(memory_changes.save(settings, agent, text))
+    data = memory_changes.save(settings, agent, text)
     places = ", ".join(str(agent.workspace / one) for one in data["files"])
     call.output.result(data, f"{data['run']} {data['why'] or places}")
 
@@ -127,8 +127,7 @@ def update_command(call: Call, settings: Settings, agent: Agent, append: str | N
 
     if (append is None) == (replace is None):
         raise click.UsageError("give --append TEXT or --replace FILE")
-    row = memory_changes.update(settings, agent, append=append, replace=None if replace is None else text_of(replace))
-    data = memory_changes.describe_run(row)
+    data = memory_changes.update(settings, agent, append=append, replace=None if replace is None else text_of(replace))
     call.output.result(data, f"{data['run']} {data['why'] or ', '.join(data['files'])}")
 
 

@@ -90,19 +90,20 @@ def _is_open(settings: Settings, agent: Agent, ask: Callable[[AgentGrants], bool
 
     if agent.privacy == "open" and current_person().owns:
         return is_owner(agent.workspace)
-    if not _has_grants(settings, agent):
+    if agent.id not in _list_asked(settings):
         return False
     with _open_grants(settings, agent) as silo:
         return ask(silo)
 
 
-def _has_grants(settings: Settings, agent: Agent) -> bool:
-    """Return True if an access request to an agent's memory was not refused, or is not reported yet."""
+def _list_asked(settings: Settings) -> set[str]:
+    """Return the agents with an access request that was not refused, or is not reported yet."""
     from memoryd.database import reads
 
     path = reads.database_path(settings)
-    sql = """SELECT count(*) FROM "grant" WHERE agent_id = ? AND state IN ('requested', 'given')"""
-    return path.exists() and bool(reads.ask(path, lambda reader: reader.number(sql, agent.id)))
+    sql = """SELECT DISTINCT agent_id FROM "grant" WHERE state IN ('requested', 'given')"""
+    found = reads.ask(path, lambda reader: reader.rows(sql)) if path.exists() else ()
+    return {row["agent_id"] for row in found}
 
 
 def require(settings: Settings, agent: Agent, what: str) -> None:
@@ -225,14 +226,8 @@ def list_grants(settings: Settings, agent: Agent) -> list[dict[str, Any]]:
 
 def list_active(settings: Settings) -> list[dict[str, Any]]:
     """Return the grants by which the person may read now, of all agents; each with its seconds `left`."""
-    from memoryd.database import reads
-
-    path = reads.database_path(settings)
-    if not path.exists():
-        return []
-    sql = """SELECT DISTINCT agent_id FROM "grant" WHERE state IN ('requested', 'given')"""
-    named = {row["agent_id"] for row in reads.ask(path, lambda reader: reader.rows(sql))}
-    rows = [row for agent in settings.agents if agent.id in named for row in list_grants(settings, agent)]
+    asked = _list_asked(settings)
+    rows = [row for agent in settings.agents if agent.id in asked for row in list_grants(settings, agent)]
     return [row for row in rows if row["is_mine"] and row["left"]]
 
 

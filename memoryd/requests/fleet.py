@@ -88,7 +88,6 @@ def _do(settings: Settings, agent: Agent, asked: HostRequest) -> str:
         return f"{asked.run} is {jobs_by_hand.cancel(settings, str(asked.run))['state']}"
     if asked.action == "run":
         return f"queued {' '.join(jobs_by_hand.queue_job(settings, str(asked.kind), agent.id))}"
-    opening.catch_up(settings, agent)
     options = memory_changes.find_rollback(settings, agent, asked.run, None, None)
     return f"rolled back by {memory_changes.rollback(settings, agent, options)['id']}"
 

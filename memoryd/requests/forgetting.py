@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,7 @@ def find_target(settings: Settings, name: str, agent: Callable[[str | None], Age
 
 
 def forget(settings: Settings, agent: Agent, options: dict[str, Any]) -> dict[str, Any]:
-    """Forget a memory or a session, and wait; return the row of the run."""
+    """Forget a memory or a session, and wait; return the run with ids, reasons and counts, never a text."""
     permission.require(settings, agent, "edit", "owner", "forget")
     agent_id = agent.id
     key = f"{forgetting.KIND}:{agent_id}:{options.get('memory') or options.get('session')}"
@@ -54,7 +54,9 @@ def forget(settings: Settings, agent: Agent, options: dict[str, Any]) -> dict[st
                 waiting.await_read(settings, agent_id, path, size, until)
         return queue(engine, clock)
 
-    return waiting.run_now(settings, agent_id, queue, fresh="session" in options, beside=forget_beside)[0]
+    row = waiting.run_now(settings, agent_id, queue, fresh="session" in options, beside=forget_beside)[0]
+    receipt = waiting.require_accepted(row)["receipt"]
+    return {"run": row["id"], **receipt[forgetting.KIND], "files": receipt["files"]}
 
 
 def _whole_lines(path: Path) -> int:
@@ -66,11 +68,6 @@ def _whole_lines(path: Path) -> int:
             return at + file.read().rfind(b"\n") + 1
     except OSError:
         return 0  # it is gone, or nobody can read it: there is nothing to wait for
-
-
-def describe_forgotten(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the result of a run that forgot something: ids, reasons and counts, never a text."""
-    return {"run": row["id"], **row["receipt"][forgetting.KIND], "files": row["receipt"]["files"]}
 
 
 def planned_forgetting(settings: Settings, agent: Agent, options: dict[str, Any]) -> dict[str, Any]:

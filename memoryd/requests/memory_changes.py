@@ -27,7 +27,7 @@ from memoryd.tiers import core
 
 
 def save(settings: Settings, agent: Agent, text: str, *, witnessed: bool = False) -> dict[str, Any]:
-    """Write a note into the daily file and wait; return the row of its run.
+    """Write a note into the daily file and wait; return the run and its files.
 
     `witnessed`: the caller is the agent itself; a line counts as the user's words only if the user typed it.
     """
@@ -38,25 +38,25 @@ def save(settings: Settings, agent: Agent, text: str, *, witnessed: bool = False
 def update(
     settings: Settings, agent: Agent, *, append: str | None = None, replace: str | None = None, witnessed: bool = False
 ) -> dict[str, Any]:
-    """Add a memory to `MEMORY.md` or replace its text, and wait; return the row of the run.
+    """Add a memory to `MEMORY.md` or replace its text, and wait; return the run and its files.
 
     `witnessed`: the caller is the agent itself. If an added memory needs the user's words, it goes into the daily file
     instead. A new text with such a memory is refused.
     """
     permission.require(settings, agent, "edit", _caller(witnessed=witnessed), "update")
     opening.catch_up(settings, agent)
-    if replace is not None:
-        if core.is_open(replace.encode(errors="replace")):
-            raise RefusedError("a <private> that nothing closes hides all below it", "the new text", "close it")
-        return _write(settings, agent, saving.REPLACE, replace, witnessed=witnessed)
-    return _write(settings, agent, saving.UPDATE, append or "", witnessed=witnessed)
+    if replace is None:
+        return _write(settings, agent, saving.UPDATE, append or "", witnessed=witnessed)
+    if core.is_open(replace.encode(errors="replace")):
+        raise RefusedError("a <private> that nothing closes hides all below it", "the new text", "close it")
+    return _write(settings, agent, saving.REPLACE, replace, witnessed=witnessed)
 
 
 def _caller(*, witnessed: bool) -> permission.Caller:
     return "agent" if witnessed else "owner"
 
 
-def _write(settings: Settings, agent: Agent, kind: str, text: str, *, witnessed: bool = False) -> dict[str, Any]:
+def _write(settings: Settings, agent: Agent, kind: str, text: str, *, witnessed: bool) -> dict[str, Any]:
     witnessed = witnessed or permission.is_agents_shell()
     with scanner.open_scrubber(settings) as scrubber:
         (clean,) = scrubber.redact([text])  # before the row, because every stored text must be scanned
@@ -65,11 +65,8 @@ def _write(settings: Settings, agent: Agent, kind: str, text: str, *, witnessed:
     options: dict[str, Any] = {"day": local.date().isoformat(), "clock": f"{local:%H:%M}"}
     if witnessed:
         options["witness"] = {"since": text_of(now - settings.sessions.idle_end)}
-    return waiting.require_accepted(waiting.carried_out(settings, agent.id, kind, options, fresh=witnessed, text=clean))
-
-
-def describe_run(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the result of a run that wrote, for programs."""
+    done = waiting.carried_out(settings, agent.id, kind, options, fresh=witnessed, text=clean)
+    row = waiting.require_accepted(done)
     files = [item["path"] for item in row["receipt"].get("files", ())]
     lacks = row["receipt"].get("unsupported")
     told = {"run": row["id"], "state": row["state"], "why": row["why"], "files": files}
@@ -179,11 +176,12 @@ def change_core(
 def find_rollback(
     settings: Settings, agent: Agent, run_id: str | None, audit_id: int | None, memory_id: str | None
 ) -> dict[str, Any]:
-    """Return the options of a rollback of an agent's run, or of everything after an entry of the audit.
+    """Return the options of a rollback of an agent's run, or of everything after an entry; import edits first.
 
     Raises:
         NotFoundError: there is no such run or entry, or it is another agent's.
     """
+    opening.catch_up(settings, agent)
     with reads.open_reader(reads.database_path(settings)) as reader:
         if run_id is None:
             return {"to": reads.audit_upto(reader, int(audit_id or 0), agent.id)[0]}
