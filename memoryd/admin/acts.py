@@ -34,6 +34,11 @@ class Order(NamedTuple):
         """Return a field of the form; empty if it is missing."""
         return self.form.get(name, "")
 
+    def number(self, name: str) -> int | None:
+        """Return a number of the form; None if it is missing or none."""
+        text = self.text(name)
+        return int(text) if text.isascii() and text.isdecimal() else None
+
 
 class Act(NamedTuple):
     """Declare one act.
@@ -73,8 +78,8 @@ def _run_job(order: Order) -> str:
 
 def _import(order: Order) -> str:
     """Read the old transcripts of an agent, all or those of the last days."""
-    days = order.text("days")
-    since = timedelta(days=min(3650, int(days))) if days.isascii() and days.isdecimal() else None
+    days = order.number("days")
+    since = None if days is None else timedelta(days=min(3650, days))
     rows = history.run_import(order.view.settings, [order.agent.id], ImportRequest(since=since), lambda: None)
     return "; ".join(f"{row['id']} {row['state']}" for row in rows)
 
@@ -122,8 +127,7 @@ def _answer(order: Order) -> str:
 
 def _roll_back(order: Order) -> str:
     """Take back a run, one change of it, or all since an entry of the audit; first only as a preview."""
-    to, settings = order.text("to"), order.view.settings
-    entry = int(to) if to.isascii() and to.isdecimal() else None
+    entry, settings = order.number("to"), order.view.settings
     if entry is None and not order.text("id"):
         raise RefusedError("name a run, or an entry of the audit")
     run_id = order.text("id") if entry is None else None
@@ -174,8 +178,7 @@ def _write_profile(order: Order) -> str:
 
 def _request_access(order: Order) -> str:
     """Ask the agent for access; the store refuses what has no purpose or is too long."""
-    minutes = order.text("minutes")
-    span = timedelta(minutes=int(minutes)) if minutes.isascii() and minutes.isdecimal() else timedelta()
+    span = timedelta(minutes=order.number("minutes") or 0)
     scope = [*order.text("scope").split(), *order.text("runs").split()]
     with access.silo_of(order.view.settings, order.agent) as silo:
         asked = silo.ask(order.text("purpose"), span, scope)

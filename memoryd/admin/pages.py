@@ -172,7 +172,7 @@ def show_time(look: Look) -> dict[str, Any]:
     view = look.view
     names = ("run_id", "actor", "operation", "memory_id", "since", "until")
     wanted = {name: look.text(name) for name in names} | {"agent_id": look.text("agent")}
-    found = lists.list_audit(view.settings, before=look.number("before") or None, wanted=wanted)
+    found = lists.list_audit(view.settings, look.number("before") or None, wanted)
     rows: list[dict[str, Any]] = []
     agents = {row["agent_id"]: view.settings.find_agent(row["agent_id"]) for row in found}
     texts = look.query.get("texts") == "1"

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -166,11 +167,11 @@ class Server:
             Route("/enter/{link}", self.enter),
             Route("/login", self.log_in, methods=["GET", "POST"]),
             Route("/logout", self.log_out, methods=["POST"]),
-            Route("/act/{act}", self.act, methods=["POST"]),
-            Route("/live", self.live),
-            Route("/chart/{agent}/{chart}.svg", self.chart),
-            Route("/agent/{agent}/facts.json", self.export),
-            *(Route(page.path, self._answer(page)) for page in PAGES),
+            Route("/act/{act}", self._require_session(self.act), methods=["POST"]),
+            Route("/live", self._require_session(self.live)),
+            Route("/chart/{agent}/{chart}.svg", self._require_session(self.chart)),
+            Route("/agent/{agent}/facts.json", self._require_session(self.export)),
+            *(Route(page.path, self._require_session(partial(self._show, page))) for page in PAGES),
             Mount("/static", StaticFiles(packages=[("memoryd.admin", "static")])),
         ]
         app = Starlette(routes=routes, exception_handlers={404: self._answer_missing, 500: self._answer_failure})
@@ -250,19 +251,24 @@ class Server:
         """Render a template."""
         return HTMLResponse(self._templates.get_template(template).render(pages=PAGES, **values), status)
 
-    def _answer(self, page: Page) -> Callable[[Request], Awaitable[Response]]:
-        """Return the function that answers the path of a page."""
+    def _require_session(
+        self, answer: Callable[[Request, BrowserSession], Awaitable[Response]]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        """Return a function that answers those who have a session, and not too often."""
 
-        async def answer(request: Request) -> Response:
+        async def answer_session(request: Request) -> Response:
             session = self._session(request)
             if session is None:
                 return self._page("login.html", 401, users=self._has_users())
             if not session.allowance.take():
                 return PlainTextResponse("too many requests: wait a second", 429)
-            look = self._look(request, session, page.title)
-            return self._keep(request, await run_in_threadpool(self._render, page, look, session))
+            return self._keep(request, await answer(request, session))
 
-        return answer
+        return answer_session
+
+    async def _show(self, page: Page, request: Request, session: BrowserSession) -> Response:
+        """Show a page."""
+        return await run_in_threadpool(self._render, page, self._look(request, session, page.title), session)
 
     def _look(self, request: Request, session: BrowserSession, title: str) -> Look:
         """Return who looks at what: the person, the agent of the path and the query."""
@@ -291,11 +297,8 @@ class Server:
             response.headers["refresh"] = str(min(one["left"] for one in active) + 1)
         return response
 
-    async def chart(self, request: Request) -> Response:
+    async def chart(self, request: Request, session: BrowserSession) -> Response:
         """Draw a chart."""
-        session = self._session(request)
-        if session is None:
-            return PlainTextResponse("log in first", 401)
         look = self._look(request, session, "chart")
 
         def draw() -> Response:
@@ -308,11 +311,8 @@ class Server:
 
         return await run_in_threadpool(draw)
 
-    async def export(self, request: Request) -> Response:
+    async def export(self, request: Request, session: BrowserSession) -> Response:
         """Return the facts of an agent as a file."""
-        session = self._session(request)
-        if session is None:
-            return PlainTextResponse("log in first", 401)
         look = self._look(request, session, "Facts and profile")
 
         def dump() -> Response:
@@ -326,16 +326,13 @@ class Server:
 
         return await run_in_threadpool(dump)
 
-    async def act(self, request: Request) -> Response:
+    async def act(self, request: Request, session: BrowserSession) -> Response:
         """Carry out an act of a form, and lead back to the page it was on."""
-        session = self._session(request)
-        if session is None:
-            return self._page("login.html", 401, users=self._has_users())
         async with request.form(max_files=0, max_fields=50, max_part_size=LARGEST_BODY) as given:
             form: dict[str, str] = {}
             for name, value in given.multi_items():
                 form[name] = f"{form[name]} {value}" if name in form else str(value)
-        if not _is_equal(form.get("csrf", ""), session.csrf) or not session.allowance.take():
+        if not _is_equal(form.get("csrf", ""), session.csrf):
             return PlainTextResponse("this form is not of this session: load the page again", 403)
         name, back = request.path_params["act"], form.get("back", "/")
         if name not in acts.ACTS:
@@ -361,11 +358,10 @@ class Server:
                 told = ("error", "a value of the form is not valid")
         session.told.append(told)
 
-    async def live(self, request: Request) -> Response:
+    async def live(self, request: Request, session: BrowserSession) -> Response:
         """Stream what changes: context usage of the agents, what the person may see, and new records of the log."""
-        session = self._session(request)
-        if session is None or self._streams >= MOST_STREAMS:
-            return PlainTextResponse("log in first, or close other pages", 401 if session is None else 503)
+        if self._streams >= MOST_STREAMS:
+            return PlainTextResponse("close other pages", 503)
         view = PersonView(self._load(), session.person._replace(page="live"))
         log = request.query_params.get("log") == "1"
 

@@ -52,7 +52,6 @@ class MemoryQuery(NamedTuple):
     limit: int = PAGE
 
 
-EVERY = MemoryQuery()
 ALL: Wanted = {}
 
 
@@ -74,7 +73,7 @@ def _memory(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def list_memories(settings: Settings, agent: Agent, asked: MemoryQuery = EVERY) -> list[dict[str, Any]]:
+def list_memories(settings: Settings, agent: Agent, asked: MemoryQuery) -> list[dict[str, Any]]:
     """Return memories of an agent: the live ones in the order of the file, ended ones with the last first."""
     order = "deleted_at DESC, id" if asked.ended else "kind, position IS NULL, position, created_at, id"
     rows = _ask(
@@ -185,7 +184,7 @@ def _counts(receipt: dict[str, Any], at: str = "") -> list[tuple[str, int | floa
     return found
 
 
-def list_audit(settings: Settings, *, limit: int = PAGE, before: int | None = None, wanted: Wanted = ALL) -> list[Any]:
+def list_audit(settings: Settings, before: int | None, wanted: Wanted) -> list[Any]:
     """Return entries of the audit, the newest first, each with its states before and after.
 
     `wanted` may have `agent_id`, `run_id`, `actor`, `operation`, `memory_id`, and the times `since` and `until`.
@@ -202,7 +201,7 @@ def list_audit(settings: Settings, *, limit: int = PAGE, before: int | None = No
         ' b.text AS "before", c.text AS "after" FROM audit a LEFT JOIN job_run r ON r.id = a.run_id'
         ' LEFT JOIN content b ON b.sha256 = a."before" LEFT JOIN content c ON c.sha256 = a."after"'
         f" WHERE a.id < ?{clauses} ORDER BY a.id DESC LIMIT ?",
-        2**62 if before is None else before, *(value for _, value in filters), limit,
+        2**62 if before is None else before, *(value for _, value in filters), PAGE,
     )  # fmt: skip
     return [row | {name: _content(row[name]) for name in ("before", "after")} for row in rows]
 
@@ -234,12 +233,12 @@ def list_dreams(settings: Settings, agent: Agent, days: int = 60) -> list[dict[s
     return [row | {"day": str(moment_of(row["finished_at"]).astimezone(settings.zone).date())} for row in ended]
 
 
-def measure_sizes(settings: Settings, agent: Agent, days: int = DAYS) -> dict[str, list[int]]:
-    """Return the tokens of an agent's core, facts and journal at the end of each of the last days, oldest first."""
+def measure_sizes(settings: Settings, agent: Agent) -> dict[str, list[int]]:
+    """Return the tokens of an agent's core, facts and journal at the end of each of the last 30 days, oldest first."""
     rows = _ask(settings, "SELECT kind, content, created_at, deleted_at FROM memory WHERE agent_id = ?", agent.id)
     today = Clock().now()
-    ends = [text_of(today - timedelta(days=back)) for back in range(days - 1, -1, -1)]
-    sizes = {kind: [0] * days for kind in ("core", "fact", "journal")}
+    ends = [text_of(today - timedelta(days=back)) for back in range(DAYS - 1, -1, -1)]
+    sizes = {kind: [0] * DAYS for kind in ("core", "fact", "journal")}
     for row in rows:
         tokens, gone = estimate(row["content"]), row["deleted_at"] or "~"
         for at in range(bisect_left(ends, row["created_at"]), bisect_left(ends, gone)):

@@ -347,7 +347,6 @@ def test_every_answer_forbids_scripts_frames_and_keeping(owner):
 
 def test_earlier_entries_of_the_audit_are_filtered_like_the_first(owner, monkeypatch):
     monkeypatch.setattr(lists, "PAGE", 2)
-    monkeypatch.setattr(lists.list_audit, "__kwdefaults__", lists.list_audit.__kwdefaults__ | {"limit": 2})
     text = Client(owner).get("/time?agent=demo&operation=add&texts=1&actor=human").text
     link = html.unescape(re.search(r'rel="next" href="([^"]*)"', text)[1])
     assert {"operation=add", "actor=human", "texts=1", "agent=demo"} <= set(link.partition("?")[2].split("&"))
