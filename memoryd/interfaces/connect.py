@@ -56,24 +56,6 @@ class OwnFile(Edit):
 
 
 @dataclass(frozen=True, slots=True)
-class BothEdits(Edit):
-    """Combine two edits of one file."""
-
-    first: Edit
-    second: Edit
-
-    def put(self, old: bytes | None) -> bytes | None:
-        return self.second.put(self.first.put(old))
-
-    def take(self, old: bytes) -> bytes | None:
-        left = self.second.take(old)
-        return None if left is None else self.first.take(left)
-
-    def by_hand(self) -> str:
-        return self.first.by_hand()
-
-
-@dataclass(frozen=True, slots=True)
 class ConnectTarget:
     """Describe what to connect a tool with, and the location of the tool's configuration."""
 
@@ -160,7 +142,7 @@ def _gemini(place: ConnectTarget) -> Sequence[Edit]:
     path = place.folder(".gemini") / "settings.json"
     events = {"SessionStart": START, "BeforeAgent": PROMPT, "PreCompress": COMPACT, "SessionEnd": END}
     hooks = _hooks(place, "gemini", path, events, timeout=SECONDS * 1000)  # it counts milliseconds
-    return [BothEdits(path, hooks, JsonServers(path, "mcpServers", place.server()))]
+    return [hooks, JsonServers(path, "mcpServers", place.server())]
 
 
 def _hooks(
@@ -206,7 +188,7 @@ def _openclaw(place: ConnectTarget) -> Sequence[Edit]:
     server = place.server(place.agent or choose(place.settings, str(state / "workspace")))
     return [
         *(OwnFile(state / "extensions" / "memoryd" / name, text) for name, text in plugin.items()),
-        BothEdits(path, OpenClawPlugins(path), JsonServers(path, OPENCLAW, server)),
+        *(OpenClawPlugins(path), JsonServers(path, OPENCLAW, server)),
     ]
 
 
@@ -247,14 +229,14 @@ def connect(tool: str, place: ConnectTarget, now: str, *, write: bool, remove: b
     if known.loads and not remove:
         _require_own(tool, place)
     keep = place.settings.state_dir / foreign_config.KEPT
-    planned: list[tuple[Path, bytes | None, bytes | None]] = []
+    by_path: dict[Path, list[Edit]] = {}
     for edit in known.edits(place):
-        if remove and _is_without(edit.path):
-            planned.append((edit.path, None, None))
-            continue
-        old = foreign_config.read(edit.path)
-        new = _remove_edit(edit, old, foreign_config.list_kept(edit.path, keep)) if remove else edit.put(old)
-        planned.append((edit.path, old, new))
+        by_path.setdefault(edit.path, []).append(edit)
+    planned: list[tuple[Path, bytes | None, bytes | None]] = []
+    for path, edits in by_path.items():
+        old = None if remove and _is_without(path) else foreign_config.read(path)
+        new = _remove(edits, old, foreign_config.list_kept(path, keep)) if remove else _put(edits, old)
+        planned.append((path, old, new))
     files = []
     for path, old, new in planned:
         kept = foreign_config.write(path, new, old, keep, now) if write and new != old else None
@@ -306,15 +288,28 @@ def _is_without(path: Path) -> bool:
         return False
 
 
-def _remove_edit(edit: Edit, old: bytes | None, before: Sequence[bytes]) -> bytes | None:
+def _put(edits: Sequence[Edit], data: bytes | None) -> bytes | None:
+    for edit in edits:
+        data = edit.put(data)
+    return data
+
+
+def _take(edits: Sequence[Edit], data: bytes | None) -> bytes | None:
+    for edit in reversed(edits):
+        data = None if data is None else edit.take(data)
+    return data
+
+
+def _remove(edits: Sequence[Edit], old: bytes | None, before: Sequence[bytes]) -> bytes | None:
     """Return the file without memoryd; return the exact earlier bytes if adding memoryd to them gives this file."""
-    if old is None or edit.take(old) == old:
+    left = _take(edits, old)
+    if left == old:
         return old
     for one in (*before, None):
         with contextlib.suppress(RefusedError):
-            if (one is None or edit.take(one) == one) and edit.put(one) == old:
+            if _take(edits, one) == one and _put(edits, one) == old:
                 return one
-    return edit.take(old)
+    return left
 
 
 def _diff(path: Path, old: bytes | None, new: bytes | None) -> str:

@@ -35,9 +35,7 @@ from memoryd.interfaces.mcp_server import NAME, McpServer
 OPENCODE = "mcp"
 OPENCLAW = "mcp.servers"
 _PATIENCE = {OPENCODE: {"timeout": 30_000}, OPENCLAW: {"connectionTimeoutMs": 30_000}}  # milliseconds
-_DEEPEST = 200  # no settings are so deep; the interpreter's own limit is not much higher
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_TOO_DEEP = "is nested more deeply than any settings are"
 _INDENT = re.compile(r"^([ \t]+)\S", re.MULTILINE)
 _BY_HAND = "put this in by hand: "
 
@@ -127,32 +125,15 @@ class JsonEdit(Edit):
             raise RefusedError(what, str(self.path), self.by_hand()) from error
 
     def read(self, old: bytes | None) -> dict[str, Any]:
-        """Read the file, empty if there is none; refuse comments, a key twice, or too deep nesting."""
+        """Read the file, empty if there is none; refuse comments, and a key twice."""
         try:
-            document = json.loads(old.decode() or "{}", object_pairs_hook=_unique) if old is not None else {}
-            fault = (
-                "is not a JSON object" if not isinstance(document, dict) else _TOO_DEEP if _is_deep(document) else ""
-            )
-        except ValueError as error:  # no JSON, no UTF-8, or a key twice
+            document = json.loads((old or b"{}").decode(), object_pairs_hook=_unique)
+        except (ValueError, RecursionError) as error:  # no JSON, no UTF-8, or a key twice
             what = "is not plain JSON (comments, a key twice, a stray comma?)"
             raise RefusedError(what, str(self.path), self.by_hand()) from error
-        except RecursionError:
-            fault = _TOO_DEEP
-        if fault:
-            raise RefusedError(fault, str(self.path), self.by_hand())
+        if not isinstance(document, dict):
+            raise RefusedError("is not a JSON object", str(self.path), self.by_hand())
         return document
-
-
-def _is_deep(document: dict[str, Any]) -> bool:
-    level: list[Any] = [document]
-    for _ in range(_DEEPEST):
-        level = [
-            part
-            for one in level
-            if isinstance(one, dict | list)
-            for part in (one.values() if isinstance(one, dict) else one)
-        ]
-    return bool(level)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
