@@ -151,18 +151,10 @@ def _read_key(path: Path) -> bytes:
 
 def note_act(settings: Settings, agent: Agent, act: str, target: str, *, is_blind: bool) -> None:
     """Audit a person's act on the page: who, what, which id, and whether they could not see the content."""
-    from memoryd.clock import Clock
-    from memoryd.database import audit, sqlite
-    from memoryd.ledger import audit as chain
     from memoryd.requests import opening
 
-    now, actor = Clock().text(), current_person().actor
-    state = chain.dump_state(act=act, of=target, by=actor, blind=is_blind, at=now)
-    with opening.open_to_change(settings) as (engine, _):
-        opening.require_known(engine, agent.id)
-        with sqlite.begin_write(engine) as connection:
-            states = [(f"admin {act}{' (blind)' if is_blind else ''}", f"{chain.ACCESS}act:{target or act}", state)]
-            audit.note(connection, states, at=now, agent_id=agent.id, actor=actor, run_id=None)
+    actor, name = current_person().actor, f"admin {act}{' (blind)' if is_blind else ''}"
+    opening.note(settings, agent, name, f"act:{target or act}", actor, act=act, of=target, by=actor, blind=is_blind)
 
 
 def text_of(value: object, row: dict[str, Any]) -> str:

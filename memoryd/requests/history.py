@@ -7,12 +7,11 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Engine
 
-from memoryd.app import App, open_app
+from memoryd.app import App
 from memoryd.clock import Clock, text_of
 from memoryd.config import Settings
 from memoryd.daemon.once import await_settled
 from memoryd.database import runs, sqlite
-from memoryd.errors import LockedError
 from memoryd.requests import daemon_client, waiting
 from memoryd.running import history, rollover
 from memoryd.running.answering import OFFLINE
@@ -36,33 +35,25 @@ def run_import(
     A running import continues with its own options. The daemon does the work if one runs, otherwise this process does.
     `look` is called repeatedly meanwhile.
     """
-    queued: list[str] = []
-    while True:
-        try:
-            app = open_app(settings)
-        except LockedError:
-            if not queued:
-                daemon_client.ask(settings.state_dir, "read", path="/")  # all folders
-                for agent_id in agents:
-                    queued += waiting.queue_beside(settings, agent_id, partial(_queue, settings, agent_id, asked))
-                daemon_client.ask(settings.state_dir, "wake")
-            if (rows := waiting.wait(settings, queued, look)) is not None:
-                return rows
-            continue  # the daemon is gone: this process continues
-        with app:
-            queued = queued or [
-                run_id for agent_id in agents for run_id in _queue(settings, agent_id, asked, app.engine, app.clock)
-            ]
-            _carry_out(app, look)
-        return waiting.rows_of(settings, queued)
+
+    def ask_daemon() -> list[str]:
+        daemon_client.ask(settings.state_dir, "read", path="/")  # all folders
+        return [waiting.queue_beside(settings, one, partial(_queue, settings, one, asked)) for one in agents]
+
+    def import_here(app: App, queued: list[str]) -> list[str]:
+        queued = queued or [_queue(settings, one, asked, app.engine, app.clock) for one in agents]
+        _carry_out(app, look)
+        return queued
+
+    return waiting.share_work(settings, ask_daemon, import_here, look)
 
 
-def _queue(settings: Settings, agent_id: str, asked: ImportRequest, engine: Engine, clock: Clock) -> list[str]:
+def _queue(settings: Settings, agent_id: str, asked: ImportRequest, engine: Engine, clock: Clock) -> str:
     since = "" if asked.since is None else text_of(clock.now() - asked.since)
     tokens = asked.tokens if asked.tokens is not None else settings.llm.daily_tokens // 2
     options = {"since": since, "search_only": asked.search_only}
     options |= {} if settings.llm.provider == OFFLINE else {"tokens": tokens}
-    return [history.request(engine, clock, agent_id, options)]
+    return history.request(engine, clock, agent_id, options)
 
 
 def _carry_out(app: App, look: Callable[[], None]) -> None:

@@ -3,18 +3,20 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine
 
 from memoryd.app import App, open_app
 from memoryd.changing.core_import import CORE_FILE, digest_of
 from memoryd.changing.recovery import Keeper
+from memoryd.clock import Clock
 from memoryd.config import Agent, Settings
-from memoryd.database import alarms, reads, runs, sqlite
+from memoryd.database import alarms, audit, reads, runs, sqlite
 from memoryd.errors import LockedError, MemorydError, NotFoundError, RefusedError
 from memoryd.files import regular
 from memoryd.files.log import get_logger
+from memoryd.ledger import audit as chain
 from memoryd.reading.scrubbing import Scrubber
 from memoryd.requests import daemon_client
 from memoryd.requests.scanner import open_scrubber
@@ -115,6 +117,16 @@ def require_known(engine: Engine, agent_id: str) -> None:
     """
     if not sqlite.read(engine, runs.knows_agent, agent_id):
         raise NotFoundError(f"the daemon does not know the agent {agent_id!r} yet", hint=RELOAD)
+
+
+def note(settings: Settings, agent: Agent, operation: str, name: str, actor: str, **state: Any) -> None:
+    """Audit an act of a person or an agent that changes no memory; the state gets its time."""
+    now = Clock().text()
+    with open_to_change(settings) as (engine, _):
+        require_known(engine, agent.id)
+        with sqlite.begin_write(engine) as connection:
+            states = [(operation, chain.ACCESS + name, chain.dump_state(**state, at=now))]
+            audit.note(connection, states, at=now, agent_id=agent.id, actor=actor, run_id=None)
 
 
 def require_here(engine: Engine, agent_id: str) -> None:

@@ -8,11 +8,8 @@ import os
 from typing import Literal
 
 from memoryd.changing.guard_check import AGENT_TOOL, HUMAN
-from memoryd.clock import Clock
 from memoryd.config import Agent, Settings
-from memoryd.database import audit, sqlite
 from memoryd.errors import RefusedError
-from memoryd.ledger import audit as chain
 from memoryd.requests import opening
 
 Caller = Literal["owner", "agent", "fleet"]  # the command line and the Python API; MCP tools, hooks; other hosts
@@ -35,7 +32,7 @@ def is_allowed(settings: Settings, what: Action, by: Caller) -> bool:
     return by in allowed or (what == "protect" and by == "owner")
 
 
-def require(settings: Settings, agent: Agent, what: Action, by: Caller, asked: str = "") -> None:
+def require(settings: Settings, agent: Agent, what: Action, by: Caller, asked: str) -> None:
     """Refuse a request that the configuration does not allow to this caller, and audit the refusal.
 
     Args:
@@ -51,14 +48,8 @@ def require(settings: Settings, agent: Agent, what: Action, by: Caller, asked: s
     by = "agent" if is_agents_shell() and by != "fleet" else by
     if is_allowed(settings, what, by):
         return
-    name = f"{chain.ACCESS}{what}:{asked or what}"
-    now = Clock().text()
-    with opening.open_to_change(settings) as (engine, _):
-        opening.require_known(engine, agent.id)
-        with sqlite.begin_write(engine) as connection:
-            states = [(OPERATION, name, chain.dump_state(what=what, asked=asked or what, by=by, at=now))]
-            actor = AGENT_TOOL if by == "agent" else HUMAN
-            audit.note(connection, states, at=now, agent_id=agent.id, actor=actor, run_id=None)
+    actor = AGENT_TOOL if by == "agent" else HUMAN
+    opening.note(settings, agent, OPERATION, f"{what}:{asked}", actor, what=what, asked=asked, by=by)
     key = "consolidate" if what == "consolidate" else "edit"
     other: Caller = "owner" if by == "agent" else "agent"
     ask = f"ask the {other} to {_DOES[what]}, or " if by != "fleet" and is_allowed(settings, what, other) else ""

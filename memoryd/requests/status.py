@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from importlib import resources
@@ -145,6 +145,9 @@ def _agent(
     settings: Settings, reader: DatabaseReader, agent: Agent, row: Row | None, *, everything: bool
 ) -> dict[str, Any]:
     rows = reads.list_sessions(reader, agent_id=agent.id, limit=None if everything else NEWEST)
+    data = b""
+    with suppress(StateError):  # runs that need the file report its faults
+        data = regular.read_in(agent.workspace, "MEMORY.md") or b""
     return {
         "id": agent.id,
         "workspace": str(agent.workspace),
@@ -157,8 +160,8 @@ def _agent(
         "sessions": [session_row(row, agent.context_window) for row in rows],
         "more_sessions": max(0, reads.session_count(reader, agent.id) - len(rows)),
         "core": reads.core_counts(reader, agent.id),
-        "loads": _loads(reader, agent),
-        "told": _count_injected(settings, agent),
+        "loads": _loads(reader, agent, data),
+        "told": _count_injected(settings, data),
         "facts": reads.count_facts(reader, agent.id),
         "unsure": reads.count_unsure(reader, agent.id),
         "runs": reads.last_runs(reader, agent.id),
@@ -183,24 +186,16 @@ def left_as_history(settings: Settings, reader: DatabaseReader, agent: Agent) ->
     return reads.count_history(reader, agent.id, settings.sessions.idle_end, text_of(datetime.now(UTC)))[0]
 
 
-def _loads(reader: DatabaseReader, agent: Agent) -> list[dict[str, Any]]:
+def _loads(reader: DatabaseReader, agent: Agent, data: bytes) -> list[dict[str, Any]]:
     """Return what share of each agent program's limit for `MEMORY.md` the file takes."""
     formats = {*reads.list_formats(reader, agent.id), *(source.format for source in agent.transcripts)}
-    try:
-        data = regular.read_in(agent.workspace, "MEMORY.md") or b""
-    except StateError:
-        return []  # runs that need the file report its faults
     shares = {name: round(cap.share(data), 4) for name, cap in CAPS.items() if name in formats}
     return [{"by": name, "share": share, "cap": str(CAPS[name])} for name, share in shares.items()]
 
 
-def _count_injected(settings: Settings, agent: Agent) -> dict[str, int] | None:
+def _count_injected(settings: Settings, data: bytes) -> dict[str, int] | None:
     """Estimate how many lines of `MEMORY.md` fit into the injected text; None if all do."""
     most = settings.injection.files_max_tokens
-    try:
-        data = regular.read_in(agent.workspace, "MEMORY.md") or b""
-    except StateError:
-        return None
     if not most or len(data) <= most:  # each token has at least one byte
         return None
     from memoryd.recall import injection

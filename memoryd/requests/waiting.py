@@ -2,11 +2,11 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine
 
-from memoryd.app import LOCK, open_app
+from memoryd.app import LOCK, App, open_app
 from memoryd.changing.guard_check import AGENT_TOOL, HUMAN
 from memoryd.clock import Clock
 from memoryd.config import Settings
@@ -17,6 +17,7 @@ from memoryd.files.locks import Lock
 from memoryd.requests import daemon_client, opening
 from memoryd.running import queueing
 
+T = TypeVar("T")
 POLL_SECONDS = 0.1
 KNOWN_SECONDS = 1.0
 WAITING = ("queued", "running", "interrupted")
@@ -34,29 +35,47 @@ def run_now(
     beside: Callable[[Engine, Clock], list[str]] | None = None,
 ) -> list[dict[str, Any]]:
     """Have runs carried out by the daemon or here, and wait; return their rows."""
+
+    def ask_daemon() -> list[str]:
+        if fresh:
+            daemon_client.ask(settings.state_dir, "read", path="/")  # all folders
+        return queue_beside(settings, agent_id, beside or queue)
+
+    def run_here(app: App, queued: list[str]) -> list[str]:
+        if not queued:
+            if fresh:
+                read_all(app)
+            opening.require_here(app.engine, agent_id)
+            if settled:
+                await_settled(app, settings.get_agent(agent_id))
+            queued = queue(app.engine, app.clock)
+        for run_id in queued:
+            app.runner.run_next(only=run_id)
+        return queued
+
+    return share_work(settings, ask_daemon, run_here)
+
+
+def share_work(
+    settings: Settings,
+    ask_daemon: Callable[[], list[str]],  # queues runs beside the holder of the lock; returns their ids
+    run_here: Callable[[App, list[str]], list[str]],  # carries out these runs, or queues them first if there are none
+    look: Callable[[], None] = lambda: None,  # called while the daemon works
+) -> list[dict[str, Any]]:
+    """Let the daemon carry out runs, or do it in this process if none runs; return the rows of the runs."""
     queued: list[str] = []
     while True:
         try:
             app = open_app(settings)
         except LockedError:
             if not queued:
-                if fresh:
-                    daemon_client.ask(settings.state_dir, "read", path="/")  # all folders
-                queued = queue_beside(settings, agent_id, beside or queue)
+                queued = ask_daemon()
                 daemon_client.ask(settings.state_dir, "wake")
-            if (rows := wait(settings, queued)) is not None:
+            if (rows := wait(settings, queued, look)) is not None:
                 return rows
             continue  # the holder of the lock is gone, and was no daemon: this process does the work
         with app:
-            if not queued:
-                if fresh:
-                    read_all(app)
-                opening.require_here(app.engine, agent_id)
-                if settled:
-                    await_settled(app, settings.get_agent(agent_id))
-                queued = queue(app.engine, app.clock)
-            for run_id in queued:
-                app.runner.run_next(only=run_id)
+            queued = run_here(app, queued)
         return rows_of(settings, queued)
 
 
@@ -145,17 +164,15 @@ def _require_same(connection: Connection, run_id: str, options: Mapping[str, Any
         raise RefusedError("the same job is under way, with other options", run_id, hint)
 
 
-def queue_beside(settings: Settings, agent_id: str, queue: Callable[[Engine, Clock], list[str]]) -> list[str]:
-    """Queue runs in the database beside the holder of the lock; return their ids."""
+def queue_beside(settings: Settings, agent_id: str, queue: Callable[[Engine, Clock], T]) -> T:
+    """Queue runs in the database beside the holder of the lock; return what `queue` returns: their ids."""
     with opening.open_beside(settings) as engine:
         # The process that has just created the database may be about to store its agents.
         opening.retry(lambda: opening.require_here(engine, agent_id), NotFoundError, KNOWN_SECONDS)
         return queue(engine, Clock())
 
 
-def wait(
-    settings: Settings, run_ids: Sequence[str], look: Callable[[], None] = lambda: None
-) -> list[dict[str, Any]] | None:
+def wait(settings: Settings, run_ids: Sequence[str], look: Callable[[], None]) -> list[dict[str, Any]] | None:
     """Wait until runs have ended, and call `look` meanwhile; return None if the daemon is gone.
 
     For a command, a failed run that waits for its next attempt has ended.
