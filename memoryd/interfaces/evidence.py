@@ -116,17 +116,6 @@ def list_sessions(call: Call, settings: Settings, agent_id: str | None, limit: i
     return sorted(rows, key=lambda row: row["last_turn_at"] or "", reverse=True)[:limit]
 
 
-def find_reader(call: Call, settings: Settings, session_id: str) -> str | None:
-    """Return the agent whose session memoryd has read under this id; None for one that it has not read."""
-    from memoryd.database import reads
-
-    try:
-        with call.reader(settings) as reader:
-            return str(reads.find_session(reader, session_id)["agent_id"])
-    except (reads.NotMadeError, NotFoundError):
-        return None
-
-
 def read_session(
     call: Call, settings: Settings, session_id: str, agent_id: str | None, *, compressed: bool = False
 ) -> tuple[Row, dict[str, Any], list[Row]]:

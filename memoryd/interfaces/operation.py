@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,12 +14,11 @@ from memoryd.errors import ConfigError
 from memoryd.requests import daemon_client
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from memoryd.config import Settings
     from memoryd.interfaces.call import Call
     from memoryd.interfaces.service import Service
-
-_launchd = click.option("--launchd", is_flag=True, default=sys.platform == "darwin", help="Use launchd (macOS).")
-_system = click.option("--system", is_flag=True, help="Use a service for the whole machine, not for your user.")
-
 
 _check = click.option("--check", is_flag=True, help="Exit with 1 if there is an alarm, or the daemon is stopped.")
 
@@ -65,32 +65,35 @@ def service() -> None:
     """Write or remove the service file of memoryd. Starts nothing by itself."""
 
 
-def _make_service(call: Call, *, launchd: bool, system: bool) -> Service:
-    from memoryd.interfaces import service as services
+def _of_service(command: Callable[[Call, Settings, Service], None]) -> Callable[..., None]:
+    """Add the options that choose a service to a command, and pass it the call, the settings and the service."""
 
-    return services.plan_service(call.settings(own=True), launchd=launchd, system=system)
+    @click.option("--launchd", is_flag=True, default=sys.platform == "darwin", help="Use launchd (macOS).")
+    @click.option("--system", is_flag=True, help="Use a service for the whole machine, not for your user.")
+    @click.pass_obj
+    @wraps(command)
+    def choose_service(call: Call, *, launchd: bool, system: bool) -> None:
+        from memoryd.interfaces import service as services
+
+        settings = call.settings(own=True)
+        command(call, settings, services.plan_service(settings, launchd=launchd, system=system))
+
+    return choose_service
 
 
 @service.command("print")
-@_launchd
-@_system
-@click.pass_obj
-def service_print(call: Call, launchd: bool, system: bool) -> None:  # noqa: FBT001
+@_of_service
+def service_print(call: Call, _settings: Settings, made: Service) -> None:
     """Show the service file that `install` would write."""
-    made = _make_service(call, launchd=launchd, system=system)
     call.output.result({"path": str(made.path), "text": made.text, "next": made.start}, made.text.rstrip("\n"))
 
 
 @service.command("install")
-@_launchd
-@_system
-@click.pass_obj
-def service_install(call: Call, launchd: bool, system: bool) -> None:  # noqa: FBT001
+@_of_service
+def service_install(call: Call, settings: Settings, made: Service) -> None:
     """Write the service file; keep a copy of a file that is already there."""
     from memoryd.interfaces import service as services
 
-    settings = call.settings(own=True)
-    made = services.plan_service(settings, launchd=launchd, system=system)
     data = services.install(made, settings)
     word = "written" if data["changed"] else "there already"
     kept = f"\nkept     {data['backup']}" if data["backup"] else ""
@@ -99,14 +102,12 @@ def service_install(call: Call, launchd: bool, system: bool) -> None:  # noqa: F
 
 
 @service.command("uninstall")
-@_launchd
-@_system
-@click.pass_obj
-def service_uninstall(call: Call, launchd: bool, system: bool) -> None:  # noqa: FBT001
+@_of_service
+def service_uninstall(call: Call, _settings: Settings, made: Service) -> None:
     """Remove the service file; keep a copy if it was edited."""
     from memoryd.interfaces import service as services
 
-    data = services.uninstall(_make_service(call, launchd=launchd, system=system))
+    data = services.uninstall(made)
     word = "removed" if data["changed"] else "not there"
     kept = f"\nkept     {data['backup']}" if data["backup"] else ""
     call.output.result(data, f"{word:9} {data['path']}{kept}\nto stop   {data['next']}")

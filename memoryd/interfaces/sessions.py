@@ -172,7 +172,7 @@ def session_end(call: Call, session_id: str | None, agent_id: str | None, *, con
     For a session in a NOW file, write its end into the file. For a session that memoryd reads from a transcript, write
     the turns since its last sleep to the daily file.
     """
-    from memoryd.requests import consolidating, now_sessions, sessions, waiting
+    from memoryd.requests import consolidating, jobs_by_hand, now_sessions, sessions, waiting
 
     settings = call.settings()
     made: dict[str, Any] = {}
@@ -185,25 +185,31 @@ def session_end(call: Call, session_id: str | None, agent_id: str | None, *, con
             made = sessions.end(settings, agent, session_id=found.header.session_id)
             session_id = str(made["session"])
     text, failure = f"the session {made.get('session')} is over: {one_line(made.get('path'))}", None
-    if session_id is not None and not (made and evidence.find_reader(call, settings, session_id) is None):
-        row = _end_read(call, settings, session_id, agent_id)
+    read = None if session_id is None else _find_read(call, settings, session_id, agent_id, is_kept=bool(made))
+    if read is not None:
+        with call.output.busy("ending the session"), start_log(settings):
+            row = jobs_by_hand.end_session(settings, read["id"])
         made |= row
         text, failure = _ended_text(row), waiting.failure_of(row) if row else None
-        agent = call.agent(settings, evidence.find_reader(call, settings, session_id))
+        agent = call.agent(settings, read["agent_id"])
     if consolidate:
         made["consolidation"] = consolidating.consolidate(settings, agent)
     call.output.show(made, text, failure)
 
 
-def _end_read(call: Call, settings: Settings, session_id: str, agent_id: str | None) -> dict[str, Any]:
-    """End a session that memoryd has read, and flush its turns; return the row of the run."""
-    from memoryd.requests import jobs_by_hand
+def _find_read(
+    call: Call, settings: Settings, session_id: str, agent_id: str | None, *, is_kept: bool
+) -> dict[str, Any] | None:
+    """Return a session that memoryd has read; None for one that is only kept in a NOW file."""
+    from memoryd.database import reads
 
-    if agent_id:
+    try:
         with call.reader(settings) as reader:
-            evidence.session_of(call, settings, reader, session_id, agent_id)
-    with call.output.busy("ending the session"), start_log(settings):
-        return jobs_by_hand.end_session(settings, session_id)
+            return evidence.session_of(call, settings, reader, session_id, agent_id)
+    except (reads.NotMadeError, NotFoundError):
+        if not is_kept:
+            raise
+        return None
 
 
 def _ended_text(row: dict[str, Any]) -> str:
