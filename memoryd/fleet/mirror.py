@@ -32,12 +32,10 @@ _CHANGED = (
     f"SELECT rowid AS place, {_NAMES} FROM job_run"  # noqa: S608
     " WHERE rowid > ? OR state IN (SELECT value FROM json_each(?)) OR id IN (SELECT value FROM json_each(?))"
 )
+_THEIRS = ["agent" if name == "agent_id" else name for name in (*COLUMNS, "digest")]
 _WRITE = (
-    f"INSERT INTO fleet_run (host, {_NAMES.replace('agent_id', 'agent')}, digest)"  # noqa: S608
-    f" VALUES ({', '.join(['%s'] * (len(COLUMNS) + 2))}) ON CONFLICT (host, id) DO UPDATE SET "
-    + ", ".join(f"{name} = excluded.{name}" for name in ("state", "scheduled_for", "started_at", "finished_at"))
-    + ", actor = excluded.actor, attempt = excluded.attempt, tokens_in = excluded.tokens_in"
-    ", tokens_out = excluded.tokens_out, digest = excluded.digest"
+    f"INSERT INTO fleet_run (host, {', '.join(_THEIRS)}) VALUES (%s{', %s' * len(_THEIRS)})"  # noqa: S608
+    f" ON CONFLICT (host, id) DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in _THEIRS)}"
 )
 _SESSIONS = (
     "SELECT s.* FROM session s JOIN agent a ON a.id = s.agent_id WHERE s.state = 'active' AND s.parent_id IS NULL"

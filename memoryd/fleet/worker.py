@@ -169,11 +169,9 @@ class FleetWorker:
                 await working
             except asyncio.CancelledError:
                 break
-            except (RefusedError, StateError) as error:
-                if not isinstance(error, FleetAwayError):
+            except Exception as error:  # an outage ends a worker of procrastinate in many ways
+                if isinstance(error, RefusedError | StateError) and not isinstance(error, FleetAwayError):
                     raise
-                self.log.warning("the database of the fleet is away", why=error.where)
-            except Exception as error:  # noqa: BLE001 - an outage ends a worker of procrastinate in many ways
                 self.log.warning("the database of the fleet is away", error_type=type(error).__name__)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(asyncio.shield(waiting), AGAIN_SECONDS)

@@ -5,7 +5,6 @@ import re
 from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Mapping
-from contextlib import nullcontext
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -266,19 +265,21 @@ def measure_files(agent: Agent) -> list[dict[str, Any]]:
 def list_thresholds(settings: Settings, agent: Agent) -> dict[str, Any]:
     """Return when an agent's core is refined, and how much of its deletion limit is used: counts, tokens and shares."""
     refine, path = settings.refine, reads.database_path(settings)
-    core = reads.ask(path, reads.core_counts, agent.id) if path.exists() else {"count": 0, "tokens": 0}
-    with opening.open_connection(settings) if path.exists() else nullcontext() as connection:
-        lost = 0 if connection is None else guard_check.count_eroded(connection, agent.id, Clock().text())
+    tokens = lost = 0
+    if path.exists():
+        tokens = reads.ask(path, reads.core_counts, agent.id)["tokens"]
+        with opening.open_connection(settings) as connection:
+            lost = guard_check.count_eroded(connection, agent.id, Clock().text())
     return {
         "agent": agent.id,
-        "tokens": core["tokens"],
+        "tokens": tokens,
         "trigger_tokens": refine.trigger_tokens,
         "target_tokens": refine.target_tokens,
         "mode": refine.mode,
         "consent": refine.consent,
         "max_mutations": refine.max_mutations,
         "lost_tokens": lost,
-        "lost_percent": round(100 * lost / max(1, core["tokens"] + lost), 1),
+        "lost_percent": round(100 * lost / max(1, tokens + lost), 1),
         "erosion_percent": settings.guards.erosion_percent,
     }
 
@@ -333,9 +334,6 @@ def count_spent(settings: Settings) -> dict[str, int]:
 
 def read_fills(settings: Settings) -> dict[str, float | None]:
     """Return how full the fullest active session of each agent is; None without one."""
-    path = reads.database_path(settings)
-    if not path.exists():
-        return {}
     windows = {agent.id: agent.context_window for agent in settings.agents}
     found: dict[str, float | None] = dict.fromkeys(windows)
     for row in _ask(settings, "SELECT * FROM session WHERE state = 'active' ORDER BY last_turn_at DESC LIMIT 200"):
