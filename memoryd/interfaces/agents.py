@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from memoryd.clock import Clock
 from memoryd.counted import count_noun
 from memoryd.errors import RefusedError
 from memoryd.interfaces.call import Call, agent_option, of_agent
@@ -59,7 +60,6 @@ def connect(call: Call, /, tool: str, project: bool, agent_id: str | None, **how
     import os
 
     from memoryd.agent_choice import choose, is_within
-    from memoryd.clock import Clock
     from memoryd.interfaces import connect as connecting
 
     connecting.tool_of(tool)  # ahead of the question which agent is meant

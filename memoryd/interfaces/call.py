@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
+from memoryd import config_file
+from memoryd.database import reads
 from memoryd.errors import ConfigError, MemorydError, NotFoundError, describe
 
 if TYPE_CHECKING:
@@ -41,8 +43,6 @@ class Call:
     @contextmanager
     def reader(self, settings: Settings, caught_up: Agent | None = None) -> Iterator[DatabaseReader]:
         """Open the state database for reading; if an agent is named, import its last edit of `MEMORY.md` first."""
-        from memoryd.database import reads
-
         if caught_up is not None:
             from memoryd.requests import opening
 
@@ -56,8 +56,6 @@ class Call:
         With `own`, `./config/memoryd.yaml` does not count: what is written into other programs outlives the current
         folder, and the checkout's file is that of the demo.
         """
-        from memoryd import config_file
-
         cwd = Path.cwd()
         try:
             found = config_file.find(self.config, os.environ, None if own else cwd, user_folder("config"))

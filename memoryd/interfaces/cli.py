@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memoryd.counted import count_noun
+from memoryd.database import reads
 from memoryd.errors import ConfigError, MemorydError, NotFoundError, describe, explain_trouble
 from memoryd.interfaces import (
     agents,
@@ -34,6 +35,7 @@ from memoryd.interfaces.call import Call, agent_option, of_agent, parse_span, pa
 from memoryd.interfaces.mcp import command as mcp
 from memoryd.interfaces.output import Output, one_line, render_run, render_table
 from memoryd.requests import access
+from memoryd.requests.status_text import left_line
 from memoryd.version import __version__
 
 if TYPE_CHECKING:
@@ -82,7 +84,6 @@ def cli(context: click.Context, config_path: Path | None, as_json: bool, quiet: 
 def run(call: Call, once: bool, wait: timedelta | None) -> None:  # noqa: FBT001
     """Run the daemon in the foreground."""
     from memoryd.interfaces import serving
-    from memoryd.requests.status_text import left_line
 
     settings, patience = call.settings(), wait or timedelta()
     ended = True
@@ -223,8 +224,6 @@ def _run_dry(call: Call, settings: Settings, kind: str, agent_id: str | None, as
 @passed
 def job_list(call: Call, agent_id: str | None, kind: str | None, limit: int) -> None:
     """List runs, the newest first."""
-    from memoryd.database import reads
-
     state_dir, broken = call.state_dir(agent_id)
     rows = reads.ask(state_dir / "memoryd.db", reads.job_runs, agent_id=agent_id, kind=kind, limit=limit)
     columns = ("id", "kind", "agent_id", "trigger", "state", "attempt", "finished_at", "why")
@@ -240,7 +239,6 @@ def job_show(call: Call, run_id: str, content: bool) -> None:  # noqa: FBT001
 
     With --content, also show the verdict on each claim of the model's reply.
     """
-    from memoryd.database import reads
     from memoryd.interfaces import timeline
 
     settings = call.settings()

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from memoryd.database import reads, vault
 from memoryd.errors import NotFoundError
 from memoryd.interfaces.call import Call, agent_option, passed
 from memoryd.interfaces.output import make_visible, one_line
@@ -98,7 +99,6 @@ def agents_of(call: Call, settings: Settings, agent_id: str | None) -> Sequence[
 
 def list_sessions(call: Call, settings: Settings, agent_id: str | None, limit: int) -> list[Row]:
     """Return the last sessions, the newest first, also those in NOW files that memoryd has not read yet."""
-    from memoryd.database import reads
     from memoryd.requests import now_sessions
 
     agents = agents_of(call, settings, agent_id)
@@ -120,7 +120,6 @@ def read_session(
     call: Call, settings: Settings, session_id: str, agent_id: str | None, *, compressed: bool = False
 ) -> tuple[Row, dict[str, Any], list[Row]]:
     """Return a session, its stored data and its turns; from its NOW file if memoryd has not read that yet."""
-    from memoryd.database import reads, vault
     from memoryd.requests import now_sessions
 
     try:
@@ -143,8 +142,6 @@ def read_session(
 
 def session_of(call: Call, settings: Settings, reader: DatabaseReader, session_id: str, agent_id: str | None) -> Row:
     """Return a session; it must belong to the agent if one is named."""
-    from memoryd.database import reads
-
     row = reads.find_session(reader, session_id.removeprefix("session:"))
     if agent_id and (named := call.agent(settings, agent_id).id) != row["agent_id"]:
         raise NotFoundError(f"this is not the agent {named!r}'s", where=session_id, hint="memoryd session list")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from memoryd.database import reads
 from memoryd.errors import NotFoundError, RefusedError
 from memoryd.interfaces.call import Call, of_agent, text_file, text_of
 from memoryd.interfaces.output import one_line
@@ -37,7 +38,7 @@ def facts() -> None:
 @of_agent
 def facts_list(call: Call, settings: Settings, agent: Agent, query: str | None, category: str | None) -> None:
     """List the facts, most certain first."""
-    from memoryd.database import memories, reads
+    from memoryd.database import memories
     from memoryd.ledger.facts import Store, fact_of
 
     with call.reader(settings) as reader:
@@ -184,8 +185,6 @@ def _store(settings: Settings, agent: Agent, asked: str | None) -> Iterator[Fact
 
 def _full_id(call: Call, settings: Settings, agent: Agent, fact_id: str) -> str:
     """Complete the id of a live fact; a unique beginning is enough."""
-    from memoryd.database import reads
-
     with call.reader(settings) as reader:
         ids = [str(row["id"]) for row in reads.fact_rows(reader, agent.id)]
     found = [one for one in ids if one == fact_id] or [one for one in ids if fact_id and one.startswith(fact_id)]

@@ -8,6 +8,7 @@ import click
 
 from memoryd.interfaces.call import Call, of_agent
 from memoryd.interfaces.output import one_line
+from memoryd.text.conflicts import Side
 
 if TYPE_CHECKING:
     from memoryd.config import Agent, Settings
@@ -73,7 +74,6 @@ def resolve(call: Call, settings: Settings, agent: Agent, file: str, side: str |
     """Resolve the conflicts that a merge left in a memory file; without an option, show both sides."""
     from memoryd.requests import access
     from memoryd.requests import git as requests
-    from memoryd.text.conflicts import Side
 
     if side is not None:
         told = requests.resolve_file(settings, agent, file, Side(side))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from memoryd.database import reads
 from memoryd.interfaces.call import Call, agent_option, parse_span, passed, start_log
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def _show_progress(output: Output, settings: Settings) -> Iterator[Callable[[], 
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
-    from memoryd.database import history, reads
+    from memoryd.database import history
 
     last = 0.0
     columns = (SpinnerColumn(), BarColumn(), TextColumn("{task.description}"))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sys
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from memoryd import clock
+from memoryd.database import reads
 from memoryd.interfaces.call import Call, agent_option, of_agent
 from memoryd.interfaces.output import make_visible, one_line, render_table
 from memoryd.requests import access
@@ -30,8 +33,6 @@ def core() -> None:
 @of_agent
 def core_list(call: Call, settings: Settings, agent: Agent, ended: bool) -> None:  # noqa: FBT001
     """List the bullets of MEMORY.md in the order of the file; a * marks a protected one."""
-    from memoryd.database import reads
-
     if ended:
         _list_memories(call, settings, agent, "core list --ended", kind="core", ended=True)
         return
@@ -78,8 +79,6 @@ def _list_memories(call: Call, settings: Settings, agent: Agent, what: str, *, k
 @of_agent
 def core_history(call: Call, settings: Settings, agent: Agent, memory_id: str) -> None:
     """Show every change of a memory."""
-    from memoryd.database import reads
-
     with call.reader(settings, agent) as reader:
         rows = reads.read_history(reader, agent.id, memory_id)
     rows = access.show_rows(settings, agent, "core history", rows, "content", "heading", "note")
@@ -114,7 +113,6 @@ _add_owner_command("restore", "Restore a deleted, archived or otherwise ended me
 @click.pass_obj
 def audit(call: Call, run_id: str | None, since: str | None, agent_id: str | None) -> None:
     """Show every change of memory, and every refused request: when, by whom, what. Shows digests, never content."""
-    from memoryd.database import reads
     from memoryd.interfaces import timeline
 
     settings = call.settings()
@@ -131,15 +129,11 @@ def audit(call: Call, run_id: str | None, since: str | None, agent_id: str | Non
 
 
 def _parse_since(settings: Settings, text: str) -> str:
-    from datetime import datetime
-
-    from memoryd.clock import text_of
-
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise click.UsageError(f"{text!r} is not a date: write 2026-03-04, or a time in ISO 8601") from None
-    return text_of(moment if moment.tzinfo else moment.replace(tzinfo=settings.zone))
+    return clock.text_of(moment if moment.tzinfo else moment.replace(tzinfo=settings.zone))
 
 
 @click.command()
@@ -188,7 +182,6 @@ def rollback(
 ) -> None:
     """Revert a run, one change of a run, or everything since an entry of the audit."""
     from memoryd.changing import time_machine
-    from memoryd.database import reads
     from memoryd.requests import memory_changes
 
     if (run_id is None) == (audit_id is None):
@@ -266,8 +259,6 @@ def forget(call: Call, target: str, dry_run: bool, yes: bool, agent_id: str | No
 
 def _read_texts(call: Call, settings: Settings, agent: Agent, ids: Collection[str]) -> list[dict[str, Any]]:
     """Return the rows of memories, as far as who asks may see them."""
-    from memoryd.database import reads
-
     with call.reader(settings, agent) as reader:
         rows = [reads.find_memory(reader, agent.id, one) for one in ids]
     return access.show_rows(settings, agent, "forget", rows, "content") if rows else []

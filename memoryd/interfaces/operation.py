@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from memoryd.errors import ConfigError
+from memoryd.interfaces import status_view as view
 from memoryd.requests import daemon_client
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ _check = click.option("--check", is_flag=True, help="Exit with 1 if there is an 
 def status(call: Call, everything: bool, agent_id: str | None, check: bool) -> int:  # noqa: FBT001
     """Show whether all is well, each alarm with what to do, and one line per agent."""
     from memoryd import config
-    from memoryd.interfaces import status_view as view
     from memoryd.requests import status as shown
 
     at_length = everything or agent_id is not None

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from memoryd.errors import MemorydError, describe
+from memoryd.files.locks import Lock
 from memoryd.interfaces.call import Call, passed, start_log
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ def admin(call: Call, opens: bool, hashes: bool, child: bool, listener: tuple[in
     """Print a one-time link to the admin page; if nobody serves the page, serve it until interrupted."""
     from memoryd.admin import links
     from memoryd.files import trust
-    from memoryd.files.locks import Lock
 
     if hashes:
         given = click.prompt("Passphrase", hide_input=True, confirmation_prompt=True)
@@ -76,7 +76,6 @@ def serve_beside(settings: Settings, log: Log) -> Iterator[None]:
     page costs only a socket.
     """
     from memoryd.admin import links
-    from memoryd.files.locks import Lock
 
     address = settings.admin.listen
     if address is None:

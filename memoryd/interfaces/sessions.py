@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from memoryd.database import reads
 from memoryd.errors import NotFoundError
+from memoryd.gauge.fill import fill_of
 from memoryd.interfaces import evidence
 from memoryd.interfaces.call import Call, agent_option, of_agent, passed, start_log
 from memoryd.interfaces.consolidation import offer_recovery
@@ -131,8 +133,6 @@ def session_append(call: Call, settings: Settings, agent: Agent, role: str, text
 @passed
 def session_list(call: Call, agent_id: str | None, limit: int) -> None:
     """List sessions, the newest first."""
-    from memoryd.gauge.fill import fill_of
-
     settings = call.settings()
     windows = {agent.id: agent.context_window for agent in settings.agents}
     rows = evidence.list_sessions(call, settings, agent_id, limit)
@@ -201,8 +201,6 @@ def _find_read(
     call: Call, settings: Settings, session_id: str, agent_id: str | None, *, is_kept: bool
 ) -> dict[str, Any] | None:
     """Return a session that memoryd has read; None for one that is only kept in a NOW file."""
-    from memoryd.database import reads
-
     try:
         with call.reader(settings) as reader:
             return evidence.session_of(call, settings, reader, session_id, agent_id)

@@ -10,6 +10,8 @@ from contextvars import ContextVar
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from memoryd.clock import Clock, moment_of
+from memoryd.database import reads
 from memoryd.errors import RefusedError
 
 if TYPE_CHECKING:
@@ -98,8 +100,6 @@ def _is_open(settings: Settings, agent: Agent, ask: Callable[[AgentGrants], bool
 
 def _list_asked(settings: Settings) -> set[str]:
     """Return the agents with an access request that was not refused, or is not reported yet."""
-    from memoryd.database import reads
-
     path = reads.database_path(settings)
     sql = """SELECT DISTINCT agent_id FROM "grant" WHERE state IN ('requested', 'given')"""
     found = reads.ask(path, lambda reader: reader.rows(sql)) if path.exists() else ()
@@ -185,7 +185,6 @@ def _open_grants(settings: Settings, agent: Agent) -> Iterator[AgentGrants]:
 
 
 def _grants_of(engine: Engine, agent: Agent, redact: Callable[[str], str]) -> AgentGrants:
-    from memoryd.clock import Clock
     from memoryd.finding.access_grants import AgentGrants
 
     person = current_person()
@@ -197,8 +196,7 @@ def list_grants(settings: Settings, agent: Agent) -> list[dict[str, Any]]:
     """Return all access requests of an agent, newest first, each with its reads and its seconds left."""
     from dataclasses import asdict
 
-    from memoryd.clock import Clock, moment_of
-    from memoryd.database import grants, reads, sqlite
+    from memoryd.database import grants, sqlite
 
     if not reads.database_path(settings).exists():
         return []
@@ -225,8 +223,6 @@ def list_active(settings: Settings) -> list[dict[str, Any]]:
 
 def settle_grants(settings: Settings, agent: Agent) -> None:
     """Take the agent's answers from its consent file, and report reads under grants that have ended."""
-    from memoryd.database import reads
-
     if reads.database_path(settings).exists():
         with _open_grants(settings, agent):
             pass
@@ -234,14 +230,13 @@ def settle_grants(settings: Settings, agent: Agent) -> None:
 
 def list_notices(settings: Settings, agent: Agent) -> list[tuple[str, str]]:
     """Return lines for the agent about requests to read its memory, with their ids; empty if nobody asks."""
-    from memoryd.clock import text_of, utc_now
-    from memoryd.database import grants, reads, sqlite
+    from memoryd.database import grants, sqlite
     from memoryd.finding.access_grants import ANSWERED_WITHIN, PATH, describe_request
     from memoryd.requests import opening
 
     if not reads.database_path(settings).exists():
         return []
-    since = text_of(utc_now() - ANSWERED_WITHIN)
+    since = Clock().text(ahead=-ANSWERED_WITHIN)
     with opening.open_beside(settings) as engine:
         found = sqlite.read(engine, grants.list_open, agent.id, since)
     ways = f"answer with the tool memory_consent, or in {PATH}; you may decline"
