@@ -76,9 +76,8 @@ class Sessions:
         now = time.time()
         self._used = {one: end for one, end in self._used.items() if end >= now}
         is_made_here = hmac.compare_digest(given.encode(), _sign(settings, until, nonce).encode())
-        if not is_made_here or not now <= until <= now + LINK_SECONDS + 1 or until - LINK_SECONDS < self._began - 1:
-            return None
-        if nonce in self._used:
+        is_in_time = now <= until <= now + LINK_SECONDS + 1 and until - LINK_SECONDS >= self._began - 1
+        if not (is_made_here and is_in_time) or nonce in self._used:
             return None
         self._used[nonce] = until
         return self.begin(Person(access.find_user_name()))

@@ -314,8 +314,8 @@ PAGES = (
 
 def describe_error(view: PersonView, error: MemorydError) -> str:
     """Return an error for the page; its text only to those who may see what every agent remembers."""
-    if any(view.is_blind(agent) for agent in view.settings.agents) and not isinstance(error, RefusedError):
-        return f"{error.code}: it was not done"
-    if any(view.is_blind(agent) for agent in view.settings.agents):
+    if not any(view.is_blind(agent) for agent in view.settings.agents):
+        return str(error)
+    if isinstance(error, RefusedError):
         return "this was refused: it needs access to what the agent remembers, or a guard does not allow it"
-    return str(error)
+    return f"{error.code}: it was not done"

@@ -210,13 +210,8 @@ def rollback(
     with call.reader(settings) as reader:
         states = {row["memory_id"]: (row["before"], row["after"]) for row in reads.states_of_run(reader, done["id"])}
     told = done["why"] or "\n".join([_plan_text(done["receipt"].get("rollback", {}), states), *_files(done["receipt"])])
-    if (
-        not done["why"]
-        and run_id is not None
-        and memory_id is None
-        and row["kind"] == "sleep"
-        and row.get("session_id")
-    ):
+    is_sleep = memory_id is None and row.get("kind") == "sleep"
+    if is_sleep and row["session_id"] and not done["why"]:
         told += (
             f"\nsession {row['session_id']} will sleep again, with memoryd import if it is from before memoryd;"
             f" memoryd forget {row['session_id']} removes it for good"

@@ -83,22 +83,14 @@ def _shorten_schema(schema: dict[str, Any]) -> dict[str, Any]:
 
 def tools_of(memory: MemoryTools) -> dict[str, McpTool]:
     """Return the tools of an agent's memory, by name."""
+    read, write = CallKind.READ, CallKind.WRITE
     every = (
-        McpTool("memory_search", "Search memory", values.SearchArguments, memory.search, CallKind.READ),
-        McpTool("memory_get", "Read memory", values.GetArguments, memory.get, CallKind.READ),
-        McpTool("memory_save", "Save a note", values.SaveArguments, memory.save, CallKind.WRITE),
-        McpTool(
-            "memory_update",
-            "Change core memory",
-            values.UpdateArguments,
-            memory.update,
-            CallKind.WRITE,
-            destructive=True,
-        ),
-        McpTool("memory_consolidate", "Consolidate", values.RolloverArguments, memory.consolidate, CallKind.WRITE),
-        McpTool(
-            "memory_consent", "Consent to a person's reading", values.ConsentArguments, memory.consent, CallKind.WRITE
-        ),
+        McpTool("memory_search", "Search memory", values.SearchArguments, memory.search, read),
+        McpTool("memory_get", "Read memory", values.GetArguments, memory.get, read),
+        McpTool("memory_save", "Save a note", values.SaveArguments, memory.save, write),
+        McpTool("memory_update", "Change core memory", values.UpdateArguments, memory.update, write, destructive=True),
+        McpTool("memory_consolidate", "Consolidate", values.RolloverArguments, memory.consolidate, write),
+        McpTool("memory_consent", "Consent to a person's reading", values.ConsentArguments, memory.consent, write),
         *_knife(memory),
     )
     return {tool.name: tool for tool in every}
@@ -118,13 +110,8 @@ def _knife(memory: MemoryTools) -> Iterator[McpTool]:
     """Return the refinement tools, the same that a model gets when memoryd asks it to refine."""
     for name, (title, takes) in _TAKES.items():
         begins = name in called_refining.BEGINNING
-        when = (
-            ""
-            if name == refinement_tools.SEARCH
-            else " Begins a refinement that is due."
-            if begins
-            else " In a refinement only."
-        )
+        when = " Begins a refinement that is due." if begins else " In a refinement only."
+        when = "" if name == refinement_tools.SEARCH else when
         call = partial(memory.refine, name)
         yield McpTool(name, title, takes, call, CallKind.WRITE, begins, refinement_tools.TOOLS[name].description + when)
 
