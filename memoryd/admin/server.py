@@ -74,10 +74,11 @@ class Door:
     def __init__(self, inner: ASGIApp, settings: Settings) -> None:
         address = settings.admin.listen or DEFAULT
         port = address.rpartition(":")[2]
-        names = (
+        names = [settings.admin.host or address]
+        names += (
             [f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")] if is_loopback(address) else [address]
         )
-        self._hosts = {name.lower() for name in (*names, *([settings.admin.host] if settings.admin.host else []))}
+        self._hosts = {name.lower() for name in names}
         self._inner = inner
         self._all = Bucket(400, 100.0)  # of everybody together, so that a flood costs this process little
 

@@ -54,10 +54,8 @@ def restore(settings: Settings, path: Path) -> dict[str, Any]:
         journal.unite(folder / WATERMARKS, [folder / WATERMARKS, state / WATERMARKS])
         snapshot.settle(state / DATABASE)
         stamp = Clock().text().replace(":", "").replace("-", "")
-        seq, lines = (
-            backups.read_seq(folder / DATABASE),
-            Journal(state / ACTS, sealed=True, is_entry=changes.is_change).entries(),
-        )
+        seq = backups.read_seq(folder / DATABASE)
+        lines = Journal(state / ACTS, sealed=True, is_entry=changes.is_change).entries()
         erased = list_erasing(one for one in lines if one["seq"] > seq)
         kept = exchange_files(folder, state, NAMES, SIDES, f"memoryd.replaced-{stamp}")
     if erased:  # text that was erased since the backup is removed again, before anybody reads it

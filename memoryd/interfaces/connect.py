@@ -250,12 +250,9 @@ def connect(tool: str, place: ConnectTarget, now: str, *, write: bool, remove: b
 
 def _describe_unread(tool: str, place: ConnectTarget) -> str | None:
     """Return why no agent of the configuration reads sessions of a tool, and what to do; None if one does."""
-    known = PROGRAMS.get(tool)
-    pattern = (
-        known.list_patterns(known.find_root(place.home, place.environ))[0]
-        if known
-        else str((place.project or place.home) / AIDER_HISTORY)
-    )
+    pattern = str((place.project or place.home) / AIDER_HISTORY)
+    if known := PROGRAMS.get(tool):
+        pattern = known.list_patterns(known.find_root(place.home, place.environ))[0]
     folder = Path(pattern.partition("/*")[0])
     agents = place.settings.agents if place.agent is None else (place.agent,)
     for source in (source for agent in agents for source in agent.transcripts):

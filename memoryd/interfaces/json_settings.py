@@ -206,10 +206,9 @@ class JsonServers(JsonEdit):
 
     def _entry(self) -> dict[str, Any]:
         words = self.server.words
-        command = (
-            {"type": "local", "command": words} if self.key == OPENCODE else {"command": words[0], "args": words[1:]}
-        )
-        return command | _PATIENCE.get(self.key, {})
+        if self.key == OPENCODE:
+            return {"type": "local", "command": words} | _PATIENCE[OPENCODE]
+        return {"command": words[0], "args": words[1:]} | _PATIENCE.get(self.key, {})
 
     def _servers(self, document: dict[str, Any]) -> dict[str, Any]:
         servers = document

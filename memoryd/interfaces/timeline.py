@@ -88,9 +88,8 @@ def count_refined(refined: Mapping[str, Any]) -> str:
 def render_lines(refined: Mapping[str, Any], texts: Sequence[Mapping[str, Any]] = ()) -> Iterator[str]:
     """Render a refinement: a line for each call, and below it its texts if they are given."""
     start, end = refined["start"], refined.get("end")
-    size = (
-        f"{start['memories']} memories, {start['tokens']:,}{' → ' + format(end['tokens'], ',') if end else ''} tokens"
-    )
+    ended = f" → {end['tokens']:,}" if end else ""
+    size = f"{start['memories']} memories, {start['tokens']:,}{ended} tokens"
     how = refined.get("ended") or "under way"
     why = f": {refined['why']}" if refined.get("why") else ""
     undone = "; reverted" if refined.get("rolled_back") else ""

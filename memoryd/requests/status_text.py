@@ -25,12 +25,9 @@ def reader_line(one: Mapping[str, Any]) -> str:
     """Return the test result of a second reader, for people."""
     from memoryd.running.second_reader import describe_fitness
 
-    how = (
-        "not tested yet: the first run that asks it tests it"
-        if one["fit"] is None
-        else describe_fitness(fitness_of(one))
-    )
-    return f"{one['model']} {how}"
+    if one["fit"] is None:
+        return f"{one['model']} not tested yet: the first run that asks it tests it"
+    return f"{one['model']} {describe_fitness(fitness_of(one))}"
 
 
 def left_line(sessions: int, agent: str = "") -> list[str]:
