@@ -73,11 +73,9 @@ class Door:
 
     def __init__(self, inner: ASGIApp, settings: Settings) -> None:
         address = settings.admin.listen or DEFAULT
-        port = address.rpartition(":")[2]
-        names = [settings.admin.host or address]
-        names += (
-            [f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")] if is_loopback(address) else [address]
-        )
+        names = [address, settings.admin.host or address]
+        if is_loopback(address):
+            names += [f"{name}:{address.rpartition(':')[2]}" for name in ("127.0.0.1", "localhost", "[::1]")]
         self._hosts = {name.lower() for name in names}
         self._inner = inner
         self._all = Bucket(400, 100.0)  # of everybody together, so that a flood costs this process little
