@@ -122,16 +122,14 @@ def renew(database: Database) -> None:
 
 
 def _lock(connection: Any, model: str) -> Circuit:
+    """Lock the row of a model; make it in the same statement, because `renew` may delete it at any moment."""
     connection.execute(_LAZY)
-    sql = "SELECT circuit FROM fleet_model WHERE model = %s FOR UPDATE"
-    row = connection.execute(sql, [model]).fetchone()
-    if row is None:  # one statement: `renew` may delete the row at any moment
-        new = (
-            "INSERT INTO fleet_model (model, circuit) VALUES (%s, %s)"
-            " ON CONFLICT (model) DO UPDATE SET model = excluded.model RETURNING circuit"
-        )
-        row = connection.execute(new, [model, json.dumps(asdict(Circuit()))]).fetchone()
-    return Circuit(**row[0])
+    sql = (
+        "INSERT INTO fleet_model (model, circuit) VALUES (%s, %s)"
+        " ON CONFLICT (model) DO UPDATE SET model = excluded.model RETURNING circuit"
+    )
+    (found,) = connection.execute(sql, [model, json.dumps(asdict(Circuit()))]).fetchone()
+    return Circuit(**found)
 
 
 def _store(connection: Any, model: str, circuit: Circuit) -> None:

@@ -37,7 +37,6 @@ OPENCLAW = "mcp.servers"
 _PATIENCE = {OPENCODE: {"timeout": 30_000}, OPENCLAW: {"connectionTimeoutMs": 30_000}}  # milliseconds
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _INDENT = re.compile(r"^([ \t]+)\S", re.MULTILINE)
-_BY_HAND = "put this in by hand: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,22 +64,6 @@ class Edit(ABC):
         except UnicodeDecodeError as error:
             raise RefusedError("is not UTF-8", str(self.path), self.by_hand()) from error
 
-    def block(self, text: str, first: str, last: str) -> re.Match[str] | None:
-        """Find the block of memoryd between two lines, and the empty line above it.
-
-        Returns:
-            A match whose group `block` has both lines and whose group `said` has neither; None where there is no block.
-
-        Raises:
-            RefusedError: the last line is gone.
-        """
-        begin, end = (rf"^[ \t]*{re.escape(mark)}[ \t]*" for mark in (first, last))
-        block = rf"(?:(?<=\n)\r?\n)?(?P<block>{begin}\r?\n(?P<said>.*?){end}(?:\r?\n|\Z))"
-        found = re.search(block, text, re.MULTILINE | re.DOTALL)
-        if found is None and re.search(rf"{begin}\r?$", text, re.MULTILINE):
-            raise RefusedError(f"has lost the line {last!r}", str(self.path), f"put it back, or take out {first!r}")
-        return found
-
 
 class JsonEdit(Edit):
     """Change a JSON file that also holds foreign values."""
@@ -90,7 +73,7 @@ class JsonEdit(Edit):
         """Return the document that a tool needs which has no other settings."""
 
     def by_hand(self) -> str:
-        return _BY_HAND + json.dumps(self.required_settings(), ensure_ascii=False)[1:-1]
+        return "put this in by hand: " + json.dumps(self.required_settings(), ensure_ascii=False)[1:-1]
 
     def put_into(self, document: dict[str, Any]) -> None:
         """Add memoryd's part; keep what a person added to it."""

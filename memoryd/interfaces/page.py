@@ -41,18 +41,16 @@ def admin(call: Call, opens: bool, hashes: bool, child: bool, listener: tuple[in
         return
     settings = call.settings()
     trust.require(settings)
-    if listener is not None:
-        from memoryd.admin import server
-
-        with start_log(settings, quiet=True):
-            server.serve(settings.source, listener=listener)
-        return
     lock = Lock(settings.state_dir / links.LOCK)
-    if lock.holder() is not None and not child:
+    if listener is None and not child and lock.holder() is not None:
         _show(call, links.make_link(settings), opens=opens)
         return
     from memoryd.admin import server
 
+    if listener is not None:
+        with start_log(settings, quiet=True):
+            server.serve(settings.source, listener=listener)
+        return
     with start_log(settings, quiet=True), lock:  # the log makes the state folder
         server.serve(
             settings.source, lambda _address: None if child else _show(call, links.make_link(settings), opens=opens)

@@ -120,9 +120,18 @@ class TomlServers(Edit):
         return [begin, f"[{_KEY}.{name}]", f"command = {words[0]}", f"args = [{args}]", *patience, end]
 
     def _remove_block(self, text: str, name: str) -> str:
-        """Return the text without the block; unchanged if it has none."""
-        found = self.block(text, *_marks(name))
-        return text if found is None else text[: found.start()] + text[found.end() :]
+        """Return the text without the block between the marks and the empty line above it; unchanged if it has none.
+
+        Raises:
+            RefusedError: the last line of the block is gone.
+        """
+        first, last = _marks(name)
+        begin, end = (rf"^[ \t]*{re.escape(mark)}[ \t]*" for mark in (first, last))
+        block = rf"(?:(?<=\n)\r?\n)?{begin}\r?\n.*?{end}(?:\r?\n|\Z)"
+        left = re.sub(block, "", text, count=1, flags=re.MULTILINE | re.DOTALL)
+        if left == text and re.search(rf"{begin}\r?$", text, re.MULTILINE):
+            raise RefusedError(f"has lost the line {last!r}", str(self.path), f"put it back, or take out {first!r}")
+        return left
 
     def _read(self, text: str) -> dict[str, Any]:
         try:
