@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from memoryd.config import Agent, Settings
-    from memoryd.database.reads import DatabaseReader
     from memoryd.interfaces.output import Output
 
 R = TypeVar("R")
@@ -41,7 +40,7 @@ class Call:
         return config.load(self.config_path(own=own))
 
     @contextmanager
-    def reader(self, settings: Settings, caught_up: Agent | None = None) -> Iterator[DatabaseReader]:
+    def reader(self, settings: Settings, caught_up: Agent | None = None) -> Iterator[reads.DatabaseReader]:
         """Open the state database for reading; if an agent is named, import its last edit of `MEMORY.md` first."""
         if caught_up is not None:
             from memoryd.requests import opening

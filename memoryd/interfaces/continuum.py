@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from memoryd.database import reads
 from memoryd.errors import ConfigError, NotFoundError
 from memoryd.interfaces import cli, consolidation, git, operation, recall, sessions, upkeep
 from memoryd.interfaces.call import Call, of_agent, passed
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from memoryd.config import Agent, Settings
-    from memoryd.database.reads import DatabaseReader
 
 NAME = "continuum"
 _MARKS = (".continuum", ".git")
@@ -44,7 +44,7 @@ class FolderCall(Call):
         return folder_settings.load(_find_here())
 
     @contextmanager
-    def reader(self, settings: Settings, caught_up: Agent | None = None) -> Iterator[DatabaseReader]:
+    def reader(self, settings: Settings, caught_up: Agent | None = None) -> Iterator[reads.DatabaseReader]:
         """Open the state database for reading, as `Call.reader` does.
 
         Raises:

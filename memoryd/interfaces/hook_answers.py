@@ -11,6 +11,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, NamedTuple
 
 from memoryd.agent_choice import choose, is_within
@@ -169,19 +170,19 @@ class HookAnswerer:
             near.append("the context")
         if now_files.is_near_limit(settings, self._app.clock, agent.workspace):
             near.append("the NOW file")
-        new = [one for one in near if (own or agent.id, one) not in self._suggested]
-        self._suggested.update(dict.fromkeys((own or agent.id, one) for one in new))
+        asked = self._take_new(own or agent.id, dict(access.list_notices(settings, agent)))
+        new = self._take_new(own or agent.id, dict(zip(near, near, strict=True)))
+        text = f"{' and '.join(new)} of this session will soon be full: memory_consolidate writes down what was said."
+        parts = [Part(contexts.ASKED, "\n".join(asked))] if asked else []
+        return [*parts, *([Part("memoryd", text[0].upper() + text[1:])] if new else [])]
+
+    def _take_new(self, session: str, texts: Mapping[str, str]) -> list[str]:
+        """Return the texts that a session has not got yet, by their names, and note that it has them now."""
+        new = {name: text for name, text in texts.items() if (session, name) not in self._suggested}
+        self._suggested.update(dict.fromkeys((session, name) for name in new))
         while len(self._suggested) > _SESSIONS:
             del self._suggested[next(iter(self._suggested))]
-        text = f"{' and '.join(new)} of this session will soon be full: memory_consolidate writes down what was said."
-        return [*self._ask_for(agent, own), *([Part("memoryd", text[0].upper() + text[1:])] if new else [])]
-
-    def _ask_for(self, agent: Agent, own: str | None) -> list[Part]:
-        """Return the requests to read the memory that a session has not got yet."""
-        notices = {(own or agent.id, name): line for name, line in access.list_notices(self._app.settings, agent)}
-        new = {key: line for key, line in notices.items() if key not in self._suggested}
-        self._suggested.update(dict.fromkeys(new))
-        return [Part(contexts.ASKED, "\n".join(new.values()))] if new else []
+        return [*new.values()]
 
     def _log(self, agent: Agent, request: Mapping[str, Any], made: Injection) -> None:
         session = _session(request)[1]
@@ -219,7 +220,7 @@ class HookAnswerer:
 
     def _prepare(self) -> None:
         app, agents = self._app, {agent.id: agent for agent in self._app.settings.agents if agent.enabled}
-        gathered: dict[tuple[str, Asker], contexts.InjectionMaterial] = {}
+        gather = cache(lambda agent_id, asker: self._gather(agents[agent_id], asker))
         first = [
             _InjectionRequest(agent.id, files, units, asker=Asker(root=root))
             for agent in agents.values()
@@ -231,10 +232,7 @@ class HookAnswerer:
         clean: dict[_InjectionRequest, contexts.InjectionMaterial] = {}
         for asked in dict.fromkeys([*self._last, *first]):
             with self._left_to_the_asker(asked):
-                key = asked.agent_id, asked.asker
-                if key not in gathered:
-                    gathered[key] = self._gather(agents[asked.agent_id], asked.asker)
-                selected, remembered = self._select(asked, gathered[key])
+                selected, remembered = self._select(asked, gather(asked.agent_id, asked.asker))
                 if self._find_last(selected, remembered) is None:
                     changed[selected] = remembered
         if changed:
@@ -286,22 +284,19 @@ class HookAnswerer:
         return contexts.gather(self._app.settings, agent, self._app.clock.now(), asker)
 
     def _inject(self, agent: Agent, request: Mapping[str, Any]) -> Injection:
-        asked = _read_request(agent, request, self._own(agent, request))
+        asked, scrubber = _read_request(agent, request, self._own(agent, request)), self._app.scrubber
         self._asking += 1
         try:
-            return self._work_out(asked, self._gather(agent, asked.asker))
+            asked, remembered = self._select(asked, self._gather(agent, asked.asker))
+            if (last := self._find_last(asked, remembered)) is not None:
+                return last
+            scan = scrubber.begin([""])
+            self._app.worker.count([""])  # an agent waits: both children start side by side
+            scan.result()
+            policy = scrubber.policy  # read before use: a reload may change it meanwhile
+            return self._fit(asked, remembered, policy, contexts.redact_material(remembered, scrubber.redact))
         finally:
             self._asking -= 1
-
-    def _work_out(self, asked: _InjectionRequest, gathered: contexts.InjectionMaterial) -> Injection:
-        asked, remembered = self._select(asked, gathered)
-        if (last := self._find_last(asked, remembered)) is not None:
-            return last
-        scan = self._app.scrubber.begin([""])
-        self._app.worker.count([""])  # an agent waits: both children start side by side
-        scan.result()
-        policy = self._app.scrubber.policy  # read before use: a reload may change it meanwhile
-        return self._fit(asked, remembered, policy, contexts.redact_material(remembered, self._app.scrubber.redact))
 
     def _select(
         self, asked: _InjectionRequest, gathered: contexts.InjectionMaterial

@@ -1,6 +1,5 @@
 """Let people keep memory in git: opt in and out, show the state, and resolve the conflicts that merges leave."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +62,7 @@ def describe(settings: Settings, agent: Agent) -> dict[str, Any]:
         "repository": root,
         "tracked": git_exclude.list_tracked(agent.workspace) if root else [],
         "ignored": git_exclude.list_ignored(agent.workspace) if root else [],
-        "conflicts": [{"path": path, "lines": lines} for path, lines in _list_conflicts(agent)],
+        "conflicts": _list_conflicts(agent),
         "faults": list_faults(settings, agent) if root else [],
     }
 
@@ -121,10 +120,10 @@ def _require_repository(agent: Agent) -> None:
         raise NotFoundError("the workspace is in no git work tree", str(agent.workspace), "git init makes one")
 
 
-def _list_conflicts(agent: Agent) -> Iterator[tuple[str, list[int]]]:
-    for path in _list_files(agent.workspace):
-        if found := find_conflicts(regular.read_in(agent.workspace, path) or b""):
-            yield path, [one.line for one in found]
+def _list_conflicts(agent: Agent) -> list[dict[str, Any]]:
+    read = {path: regular.read_in(agent.workspace, path) or b"" for path in _list_files(agent.workspace)}
+    found = {path: [one.line for one in find_conflicts(data)] for path, data in read.items()}
+    return [{"path": path, "lines": lines} for path, lines in found.items() if lines]
 
 
 def _list_files(workspace: Path) -> list[str]:
