@@ -65,7 +65,7 @@ def init(call: Call, answers: InitAnswers) -> None:
         )
     call.output.say(_render_candidates(candidates, machine.home))
     is_all, chosen = _choose(call, candidates, answers, installed)
-    if not (is_all or chosen or (settings and (settings.agents or settings.discover))):
+    if not is_all and not _has_agents(chosen, settings):
         call.output.say("nothing is written: memoryd init offers the projects again")
         return
     with_service = _wants_service(answers)
@@ -127,6 +127,10 @@ def _choose(
             return text.strip() == "all", [fresh[number - 1] for number in _parse_numbers(text, len(fresh))]
         call.output.say(f"enter all, none, or numbers from 1 to {len(fresh)}")
     return True, []
+
+
+def _has_agents(chosen: Sequence[FoundOffer], settings: Settings | None) -> bool:
+    return bool(chosen or (settings and (settings.agents or settings.discover)))
 
 
 def _choose_named(
