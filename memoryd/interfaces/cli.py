@@ -172,7 +172,7 @@ def job_run(call: Call, /, kind: str, agent_id: str | None, dry_run: bool, **how
     with call.output.busy(f"running {kind}"), start_log(settings):
         rows = [row for agent in agents for row in jobs_by_hand.run_job(settings, kind, agent.id, asked)]
     told = rows[0] | ({"also": rows[1:]} if rows[1:] else {})
-    call.output.show(told, "\n".join(map(render_run, rows)), next(filter(None, map(waiting.failure_of, rows)), None))
+    call.output.result(told, "\n".join(map(render_run, rows)), next(filter(None, map(waiting.failure_of, rows)), None))
 
 
 @cli.command()
@@ -227,7 +227,7 @@ def job_list(call: Call, agent_id: str | None, kind: str | None, limit: int) -> 
     state_dir, broken = call.state_dir(agent_id)
     rows = reads.ask(state_dir / "memoryd.db", reads.job_runs, agent_id=agent_id, kind=kind, limit=limit)
     columns = ("id", "kind", "agent_id", "trigger", "state", "attempt", "finished_at", "why")
-    call.output.show(rows, render_table(rows, columns) if rows else "no runs yet", broken)
+    call.output.result(rows, render_table(rows, columns) if rows else "no runs yet", broken)
 
 
 @job.command("show")
@@ -349,7 +349,7 @@ def logs(call: Call, follow: bool, level: str, agent_id: str | None, run_id: str
             raise NotFoundError(f"the log has nothing of a run {run_id!r}", hint="memoryd job list shows them")
         records = iter(found)
     if call.output.json and not follow:
-        call.output.show(list(records), "", broken)
+        call.output.result(list(records), "", broken)
     else:
         for record in records:
             print(json.dumps(record, ensure_ascii=False) if call.output.json else render_record(record), flush=True)

@@ -56,7 +56,7 @@ def import_command(
         rows = history.run_import(settings, agents, asked, look)
     lines = [f"{row['agent_id']}: {row['why'] or _describe_open(row['id'])}" for row in rows]
     failed = next((error for row in rows if row["state"] != "queued" and (error := waiting.failure_of(row))), None)
-    call.output.show(rows, "\n".join(lines), failed)
+    call.output.result(rows, "\n".join(lines), failed)
 
 
 def _describe_open(run_id: str) -> str:

@@ -85,7 +85,7 @@ def init(call: Call, answers: InitAnswers) -> None:
     }
     hint = "fix what the message names, or make the change by hand; then run memoryd init again"
     error = StateError("not connected", "; ".join(failed.values()), hint) if failed else None
-    call.output.show(data, "\n".join(_list_next(made, chosen, data)), error)
+    call.output.result(data, "\n".join(_list_next(made, chosen, data)), error)
 
 
 def _look_around(call: Call) -> tuple[Machine, Settings | None]:

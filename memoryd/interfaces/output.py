@@ -34,25 +34,18 @@ class Output:
     json: bool = False
     quiet: bool = False
 
-    def result(self, data: Any, shown: str | Callable[[], Sequence[Any]] = "") -> None:
-        """Print a command's result: the data for programs; for people a text, or lines and tables that are made now."""
-        if self.json:
-            print(json.dumps({"ok": True, "data": data}, ensure_ascii=False))
-        elif isinstance(shown, str):
-            if shown:
-                print(make_visible(shown))
-        else:
-            print(render(shown()))
-
-    def show(
-        self,
-        data: Mapping[str, Any] | Sequence[Mapping[str, Any]],
-        shown: str | Callable[[], Sequence[Any]],
-        error: MemorydError | None,
+    def result(
+        self, data: Any, shown: str | Callable[[], Sequence[Any]] = "", error: MemorydError | None = None
     ) -> None:
-        """Print a result as `result` does; if it raises, the error carries the data."""
-        if error is None or not self.json:
-            self.result(data, shown)
+        """Print a command's result: the data for programs; for people a text, or lines and tables that are made now.
+
+        An error is then raised; for programs it carries the data.
+        """
+        if not self.json:
+            text = make_visible(shown) if isinstance(shown, str) else render(shown())
+            print(text, end="\n" if text else "")
+        elif error is None:
+            print(json.dumps({"ok": True, "data": data}, ensure_ascii=False))
         if error is not None:
             error.data = data if isinstance(data, Mapping) else {"rows": data}
             raise error

@@ -194,7 +194,7 @@ def session_end(call: Call, session_id: str | None, agent_id: str | None, *, con
         agent = call.agent(settings, read["agent_id"])
     if consolidate:
         made["consolidation"] = consolidating.consolidate(settings, agent)
-    call.output.show(made, text, failure)
+    call.output.result(made, text, failure)
 
 
 def _find_read(

@@ -164,13 +164,11 @@ def text_of(value: object, row: dict[str, Any]) -> str:
 
 @contextmanager
 def silo_of(settings: Settings, agent: Agent) -> Iterator[AgentGrants]:
-    """Return the grants of an agent for the person who asks; reads under ended grants are reported first."""
+    """Return the grants of an agent for the person who asks."""
     from memoryd.requests import opening
 
     with opening.open_state(settings, agent) as (engine, scrubber):
-        silo = _grants_of(engine, agent, lambda text: scrubber.redact([text])[0])
-        report_reads(silo)
-        yield silo
+        yield _grants_of(engine, agent, lambda text: scrubber.redact([text])[0])
 
 
 @contextmanager
@@ -179,17 +177,18 @@ def _open_grants(settings: Settings, agent: Agent) -> Iterator[AgentGrants]:
     from memoryd.requests import opening
 
     with opening.open_beside(settings) as engine:
-        silo = _grants_of(engine, agent, str)
-        report_reads(silo)
-        yield silo
+        yield _grants_of(engine, agent, str)
 
 
 def _grants_of(engine: Engine, agent: Agent, redact: Callable[[str], str]) -> AgentGrants:
+    """Return the grants of an agent; reads under ended grants are reported first."""
     from memoryd.finding.access_grants import AgentGrants
 
     person = current_person()
-    uid = (os.getuid() if hasattr(os, "getuid") else 0) if person.is_here else -1
-    return AgentGrants(engine, agent, Clock(), uid, redact, person.name, person.owns)
+    uid = os.getuid() if person.is_here else -1
+    silo = AgentGrants(engine, agent, Clock(), uid, redact, person.name, person.owns)
+    report_reads(silo)
+    return silo
 
 
 def list_grants(settings: Settings, agent: Agent) -> list[dict[str, Any]]:
