@@ -6,6 +6,7 @@ changes something. So memoryd checks the host first, then the origin, then the t
 """
 
 import hmac
+import os
 import socket
 
 from starlette.responses import JSONResponse
@@ -36,15 +37,11 @@ def listen(address: str) -> socket.socket:
         )
     numeric = _NUMERIC[host]
     family = socket.AF_INET6 if ":" in numeric else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
     try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((numeric, int(port)))
-        listener.listen(64)
+        return socket.create_server((numeric, int(port)), family=family, backlog=64)
     except OSError as error:
-        listener.close()
-        raise MemorydError(f"cannot be listened on: {error.strerror}", address, "choose another port") from error
-    return listener
+        why = os.strerror(error.errno or 0)
+        raise MemorydError(f"cannot be listened on: {why}", address, "choose another port") from error
 
 
 class Loopback:
