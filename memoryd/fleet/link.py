@@ -171,8 +171,12 @@ class Link:
         if not self._is_registered:
             return
         try:
-            for row_id, asked in list(requests.list_waiting(self.database, self.seal, self.clock.now())):
-                outcome = f"refused: {asked.what}" if isinstance(asked, RefusedError) else carry_out(asked)
+            for row_id, body in requests.list_waiting(self.database):
+                try:
+                    asked = requests.open_request(self.seal, self.database.host, body, self.clock.now())
+                    outcome = carry_out(asked)
+                except RefusedError as error:
+                    outcome = f"refused: {error.what}"
                 self.log.info("request of the fleet", request=row_id, outcome=outcome)
                 requests.answer(self.database, row_id, outcome)
         except MemorydError as error:

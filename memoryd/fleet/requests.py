@@ -4,7 +4,6 @@ A request is encrypted with the fleet's key, names the host, and is valid for a 
 PostgreSQL cannot make a request, move one to another host, or repeat one.
 """
 
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -50,17 +49,18 @@ def post(database: Database, seal: Seal, host: str, asked: HostRequest) -> None:
     database.fetch("INSERT INTO fleet_request (id, host, body) VALUES (%s, %s, %s)", asked.id, host, body)
 
 
-def list_waiting(database: Database, seal: Seal, now: datetime) -> Iterator[tuple[str, HostRequest | RefusedError]]:
-    """Yield the requests to this host with the ids of their rows; a refusal in place of an invalid one."""
+def list_waiting(database: Database) -> list[tuple[Any, ...]]:
+    """Return the sealed requests to this host: the id of each row, and its body."""
     sql = "SELECT id, body FROM fleet_request WHERE host = %s AND answered_at IS NULL ORDER BY asked_at LIMIT 20"
-    for row_id, body in database.fetch(sql, database.host):
-        try:
-            yield row_id, _open(seal, database.host, body, now)
-        except RefusedError as error:
-            yield row_id, error
+    return database.fetch(sql, database.host)
 
 
-def _open(seal: Seal, host: str, body: str, now: datetime) -> HostRequest:
+def open_request(seal: Seal, host: str, body: str, now: datetime) -> HostRequest:
+    """Return the request in a sealed body.
+
+    Raises:
+        RefusedError: it was not made for this host with the fleet's key, or is too old.
+    """
     if not seal.has_key:
         raise RefusedError("this host has no key to check requests with", "fleet.key_file")
     value: Any = seal.unwrap(f"request {host}", body)

@@ -71,16 +71,15 @@ def blame(settings: Settings, agent: Agent, target: str, what: str) -> Traced:
         RefusedError: the person may not see the agent's memory, or the file is no memory file.
     """
     access.require(settings, agent, what)
-    place = _PLACE.fullmatch(target)
-    name = target.removeprefix("fact:")
-    is_memory = name.startswith(ANY_PREFIX)
-    if place is None and not is_memory:
-        raise ConfigError("this is neither a line nor a memory", target[:80], _HINT)
     opening.catch_up(settings, agent)
-    if is_memory or place is None:
+    name = target.removeprefix("fact:")
+    if name.startswith(ANY_PREFIX):
         name = str(reads.ask(reads.database_path(settings), reads.find_memory, agent.id, name)["id"])
         with opening.open_connection(settings) as connection:
             return _of_memory(connection, agent, name)
+    place = _PLACE.fullmatch(target)
+    if place is None:
+        raise ConfigError("this is neither a line nor a memory", target[:80], _HINT)
     path, data = _read(agent, place["path"])
     line = int(place["line"])
     lines = lines_of(data)

@@ -13,8 +13,8 @@ from scratch import Scratch, filler, in_process, message, said
 from memoryd.changing import authorship, commit, dedup, ledger_runs
 from memoryd.clock import text_of
 from memoryd.daemon.once import run_once
-from memoryd.database import audit, query, runs, sqlite
-from memoryd.errors import RefusedError, StateError
+from memoryd.database import audit, query, sqlite
+from memoryd.errors import RefusedError
 from memoryd.files.durable import MovedError
 from memoryd.ledger.memory import MemoryKind
 from memoryd.ledger.operation import Add, apply
@@ -670,13 +670,6 @@ def test_an_edit_is_taken_over_before_duplicates_are_looked_for(tmp_path):
     done = scratch.json("job", "run", "dedup")
     assert (done["id"], done["state"], done["receipt"]["dedup"]["core"]) == (asked, "succeeded", 1)
     assert path.read_text(encoding="utf-8") == "- said twice\n"
-
-
-def test_a_run_that_is_neither_queued_nor_there_has_no_id(tmp_path):
-    with in_process(Scratch(tmp_path / "scratch")) as app:
-        run_once(app)
-        with patch.object(runs, "enqueue", return_value=False), pytest.raises(StateError, match="could not be queued"):
-            waiting.request(app.engine, app.clock, "demo", ledger_runs.DEDUP)
 
 
 def test_a_run_that_is_asked_for_again_as_before_is_the_same_run(tmp_path):

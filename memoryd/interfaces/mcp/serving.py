@@ -26,7 +26,7 @@ TICK = 30.0
 MOST_SILENT = 256  # connections that have not asked yet; who asks does so at once, so the oldest of more goes
 MOST_ACCEPTED = 64  # at one go: several of these come before one that asks is heard
 HEAD_SECONDS = 5.0  # for the head of a request
-_SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name))
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 async def over_stdio(server: Server[Any], calls: Calls, scrubber: Scrubber, close: Callable[[], None]) -> None:
