@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from memoryd.clock import Clock, moment_of
+from memoryd import clock
 from memoryd.database import reads
 from memoryd.errors import RefusedError
 
@@ -186,7 +186,7 @@ def _grants_of(engine: Engine, agent: Agent, redact: Callable[[str], str]) -> Ag
 
     person = current_person()
     uid = os.getuid() if person.is_here else -1
-    silo = AgentGrants(engine, agent, Clock(), uid, redact, person.name, person.owns)
+    silo = AgentGrants(engine, agent, clock.Clock(), uid, redact, person.name, person.owns)
     report_reads(silo)
     return silo
 
@@ -199,14 +199,14 @@ def list_grants(settings: Settings, agent: Agent) -> list[dict[str, Any]]:
 
     if not reads.database_path(settings).exists():
         return []
-    now = Clock()
+    now = clock.utc_now()
     with _open_grants(settings, agent) as silo:
         found = silo.all()
         read = {one.id: sqlite.read(silo.engine, grants.list_reads, one) for one in found}
     rows = []
     for one in found:
-        ends = None if one.expires_at is None or one.state != "given" else moment_of(one.expires_at)
-        left = max(0, int((ends - now.now()).total_seconds())) if ends else 0
+        ends = None if one.expires_at is None or one.state != "given" else clock.moment_of(one.expires_at)
+        left = max(0, int((ends - now).total_seconds())) if ends else 0
         state = "expired" if ends and not left else one.state
         is_mine = one.uid == silo.uid and one.person in {"", silo.person}
         rows.append(asdict(one) | {"state": state, "left": left, "reads": read[one.id], "is_mine": is_mine})
@@ -235,7 +235,7 @@ def list_notices(settings: Settings, agent: Agent) -> list[tuple[str, str]]:
 
     if not reads.database_path(settings).exists():
         return []
-    since = Clock().text(ahead=-ANSWERED_WITHIN)
+    since = clock.text_of(clock.utc_now() - ANSWERED_WITHIN)
     with opening.open_beside(settings) as engine:
         found = sqlite.read(engine, grants.list_open, agent.id, since)
     ways = f"answer with the tool memory_consent, or in {PATH}; you may decline"
