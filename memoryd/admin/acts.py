@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from memoryd.admin import settings_edit
-from memoryd.admin.pages import KINDS
+from memoryd.admin.pages import KINDS, Look
 from memoryd.config import Agent
 from memoryd.errors import ConfigError, NotFoundError, RefusedError
 from memoryd.ledger.facts import NewFact
@@ -253,8 +253,9 @@ def carry_out(name: str, order: Order) -> str:
     return act.do(order) + (" (you did this without seeing the content)" if blind and name == "memory" else "")
 
 
-def export_facts(view: PersonView, agent: Agent) -> str:
+def export_facts(look: Look) -> str:
     """Return the facts and the profile as a file, for those who may see both."""
+    view, agent = look.view, look.agent
     view.require(agent, "facts export")
     access.note_act(view.settings, agent, "export facts", agent.id, is_blind=False)
     with memory_changes.fact_store(view.settings, agent, None) as store:

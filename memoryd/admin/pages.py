@@ -210,9 +210,7 @@ def show_dreams(look: Look) -> dict[str, Any]:
         diary = lists.read_diary(agent, day)
     today = datetime.now(view.settings.zone).date()
     first = today - timedelta(days=today.weekday() + 28)
-    by_day: dict[str, dict[str, Any]] = {}
-    for one in nights:
-        by_day.setdefault(one["day"], one)
+    by_day = {one["day"]: one for one in reversed(nights)}  # of several, the newest
     weeks = [[first + timedelta(days=7 * week + at) for at in range(7)] for week in range(5)]
     return {"agent": agent, "nights": nights, "weeks": weeks, "by_day": by_day, "today": today, "diary": diary,
             "days": [] if view.is_blind(agent, "runs") else lists.list_diaries(agent)[:60], "day": day,

@@ -298,32 +298,15 @@ class Server:
 
     async def chart(self, request: Request, session: BrowserSession) -> Response:
         """Draw a chart."""
+        headers = {"content-security-policy": _IMAGE_POLICY}
         look = self._look(request, session, "chart")
-
-        def draw() -> Response:
-            with access.act_as(look.view.person):
-                try:
-                    image = pages.draw(look)
-                except MemorydError:
-                    return PlainTextResponse("there is no such chart", 404)
-            return Response(image, media_type="image/svg+xml", headers={"content-security-policy": _IMAGE_POLICY})
-
-        return await run_in_threadpool(draw)
+        return await run_in_threadpool(_make_file, look, lambda: pages.draw(look), "image/svg+xml", headers)
 
     async def export(self, request: Request, session: BrowserSession) -> Response:
         """Return the facts of an agent as a file."""
+        headers = {"content-disposition": 'attachment; filename="facts.json"'}
         look = self._look(request, session, "Facts and profile")
-
-        def dump() -> Response:
-            with access.act_as(look.view.person):
-                try:
-                    text = acts.export_facts(look.view, look.agent)
-                except MemorydError as error:
-                    return PlainTextResponse(pages.describe_error(look.view, error), 403)
-            headers = {"content-disposition": 'attachment; filename="facts.json"'}
-            return Response(text, media_type="application/json", headers=headers)
-
-        return await run_in_threadpool(dump)
+        return await run_in_threadpool(_make_file, look, lambda: acts.export_facts(look), "application/json", headers)
 
     async def act(self, request: Request, session: BrowserSession) -> Response:
         """Carry out an act of a form, and lead back to the page it was on."""
@@ -384,6 +367,16 @@ class Server:
     async def _answer_failure(self, _request: Request, error: Exception) -> Response:
         self._log.error("a page failed", error_type=type(error).__name__)
         return PlainTextResponse("the page failed: memoryd logs says more", 500)
+
+
+def _make_file(look: Look, make: Callable[[], str], media_type: str, headers: dict[str, str]) -> Response:
+    """Make a file for a person, or say why there is none."""
+    with access.act_as(look.view.person):
+        try:
+            return Response(make(), media_type=media_type, headers=headers)
+        except MemorydError as error:
+            status = 404 if isinstance(error, NotFoundError) else 403
+            return PlainTextResponse(pages.describe_error(look.view, error), status)
 
 
 def _measure(view: PersonView, newest: str | None) -> dict[str, Any]:

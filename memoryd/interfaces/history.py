@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from memoryd.interfaces.output import Output
 
 LOOK_SECONDS = 0.5  # between two looks at the progress
+_OPEN = "not finished: some runs wait for a retry; the daemon, or memoryd import, continues ({id})"
 
 
 @click.command("import")
@@ -54,13 +55,9 @@ def import_command(
     quiet = call.output.quiet or call.output.is_watched  # the bar says it
     with _show_progress(call.output, settings) as look, start_log(settings, quiet=quiet):
         rows = history.run_import(settings, agents, asked, look)
-    lines = [f"{row['agent_id']}: {row['why'] or _describe_open(row['id'])}" for row in rows]
+    lines = [f"{row['agent_id']}: {row['why'] or _OPEN.format(**row)}" for row in rows]
     failed = next((error for row in rows if row["state"] != "queued" and (error := waiting.failure_of(row))), None)
     call.output.result(rows, "\n".join(lines), failed)
-
-
-def _describe_open(run_id: str) -> str:
-    return f"not finished: some runs wait for a retry; the daemon, or memoryd import, continues ({run_id})"
 
 
 @contextmanager

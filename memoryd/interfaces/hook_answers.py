@@ -173,8 +173,8 @@ class HookAnswerer:
         asked = self._take_new(own or agent.id, dict(access.list_notices(settings, agent)))
         new = self._take_new(own or agent.id, dict(zip(near, near, strict=True)))
         text = f"{' and '.join(new)} of this session will soon be full: memory_consolidate writes down what was said."
-        parts = [Part(contexts.ASKED, "\n".join(asked))] if asked else []
-        return [*parts, *([Part("memoryd", text[0].upper() + text[1:])] if new else [])]
+        near_full = [text[0].upper() + text[1:]] if new else []
+        return [*contexts.make_parts(contexts.ASKED, asked), *contexts.make_parts("memoryd", near_full)]
 
     def _take_new(self, session: str, texts: Mapping[str, str]) -> list[str]:
         """Return the texts that a session has not got yet, by their names, and note that it has them now."""

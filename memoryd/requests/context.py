@@ -87,10 +87,10 @@ def gather(settings: Settings, agent: Agent, now: datetime, asker: Asker = ANYBO
         core = reads.core_rows(reader, agent.id)
         project = projects.find_project(reader, agent, asker.root, is_known=asker.is_known)
         state, is_later = projects.read_state(reader, agent, project, asker.session, local)
-        journal = "\n".join(
+        journal = [
             f"- {strip_model_words(row['content'])}"
             for row in reads.read_journal(reader, agent.id, text_of(now - JOURNAL_SHOWN))
-        )
+        ]
     notes = [(facts.render_line(facts.fact_of(one)), one.note) for one in held if one.note]
     notes += [(f"- {neutralize(row['content'])}", row["note"]) for row in core if row["note"] is not None]
     entries = {one: ProfileEntry(rows[one]["text"], rows[one]["updated_at"]) for one in ProfileSection if one in rows}
@@ -101,9 +101,9 @@ def gather(settings: Settings, agent: Agent, now: datetime, asker: Asker = ANYBO
         tuple(profile.render(entries)),
         tuple(map(facts.render_line, known)),
         (
-            *_list_requests(settings, agent),
+            *make_parts(ASKED, [f"- {line}" for _, line in access.list_notices(settings, agent)]),
             *parts,
-            *([injection.Part(JOURNAL, journal, newest_last=True)] if journal else []),
+            *make_parts(JOURNAL, journal, newest_last=True),
         ),
         tuple(unreadable),
         state=state,
@@ -112,10 +112,9 @@ def gather(settings: Settings, agent: Agent, now: datetime, asker: Asker = ANYBO
     )
 
 
-def _list_requests(settings: Settings, agent: Agent) -> list[injection.Part]:
-    """Return the requests of people to read the memory, if there are any."""
-    asked = "\n".join(f"- {line}" for _, line in access.list_notices(settings, agent))
-    return [injection.Part(ASKED, asked)] if asked else []
+def make_parts(name: str, lines: Sequence[str], *, newest_last: bool = False) -> list[injection.Part]:
+    """Return lines as a part of the text; none without lines."""
+    return [injection.Part(name, "\n".join(lines), newest_last=newest_last)] if lines else []
 
 
 def _weigh(row: reads.Row) -> tuple[bool, bool, float, str]:

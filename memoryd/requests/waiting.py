@@ -18,7 +18,6 @@ from memoryd.requests import daemon_client, opening
 from memoryd.running import queueing
 
 T = TypeVar("T")
-POLL_SECONDS = 0.1
 KNOWN_SECONDS = 1.0
 WAITING = ("queued", "running", "interrupted")
 UNDONE = frozenset({"failed", "dead", "blocked", "interrupted", "queued", "cancelled"})
@@ -184,7 +183,7 @@ def wait(settings: Settings, run_ids: Sequence[str], look: Callable[[], None]) -
         if holder is None:
             return None
         look()
-        time.sleep(POLL_SECONDS)
+        time.sleep(opening.POLL_SECONDS)
 
 
 def await_read(settings: Settings, agent_id: str, path: str, size: int, until: float) -> str | None:
@@ -201,7 +200,7 @@ def await_read(settings: Settings, agent_id: str, path: str, size: int, until: f
             return read[0]
         if holder is None or time.monotonic() >= until:
             return None
-        time.sleep(POLL_SECONDS)
+        time.sleep(opening.POLL_SECONDS)
 
 
 def _waits_for_another(row: Mapping[str, Any]) -> bool:
