@@ -2,7 +2,7 @@
 
 import difflib
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Any
 
 from memoryd.clock import Clock
 from memoryd.config import Agent, Settings
@@ -20,7 +20,7 @@ def consolidate(
     *,
     scheduled: bool = False,
     dry_run: bool = False,
-    by: Literal["owner", "agent"] = "owner",
+    by: permission.Caller = "owner",
 ) -> dict[str, Any]:
     """Roll an agent's sessions over, as far as they are, and wait; return the run and its files, or the diffs.
 

@@ -21,51 +21,48 @@ from memoryd.ledger.facts import FactLimits
 from memoryd.ledger.guards import GuardLimits
 from memoryd.ledger.rollback import RollbackPlan
 from memoryd.requests import opening, permission, scanner, waiting
+from memoryd.requests.permission import Caller
 from memoryd.running import called_refining
 from memoryd.text.neutral import neutralize
 from memoryd.tiers import core
 
 
-def save(settings: Settings, agent: Agent, text: str, *, witnessed: bool = False) -> dict[str, Any]:
+def save(settings: Settings, agent: Agent, text: str, *, by: Caller = "owner") -> dict[str, Any]:
     """Write a note into the daily file and wait; return the run and its files.
 
-    `witnessed`: the caller is the agent itself; a line counts as the user's words only if the user typed it.
+    `by`: the caller; a line of the agent counts as the user's words only if the user typed it.
     """
-    permission.require(settings, agent, "edit", _caller(witnessed=witnessed), "save")
-    return _write(settings, agent, saving.SAVE, text, witnessed=witnessed)
+    permission.require(settings, agent, "edit", by, "save")
+    return _write(settings, agent, saving.SAVE, text, by)
 
 
 def update(
-    settings: Settings, agent: Agent, *, append: str | None = None, replace: str | None = None, witnessed: bool = False
+    settings: Settings, agent: Agent, *, append: str | None = None, replace: str | None = None, by: Caller = "owner"
 ) -> dict[str, Any]:
     """Add a memory to `MEMORY.md` or replace its text, and wait; return the run and its files.
 
-    `witnessed`: the caller is the agent itself. If an added memory needs the user's words, it goes into the daily file
-    instead. A new text with such a memory is refused.
+    `by`: the caller. If a memory that the agent adds needs the user's words, it goes into the daily file instead. A
+    new text with such a memory is refused.
     """
-    permission.require(settings, agent, "edit", _caller(witnessed=witnessed), "update")
+    permission.require(settings, agent, "edit", by, "update")
     opening.catch_up(settings, agent)
     if replace is None:
-        return _write(settings, agent, saving.UPDATE, append or "", witnessed=witnessed)
+        return _write(settings, agent, saving.UPDATE, append or "", by)
     if core.is_open(replace.encode(errors="replace")):
         raise RefusedError("a <private> that nothing closes hides all below it", "the new text", "close it")
-    return _write(settings, agent, saving.REPLACE, replace, witnessed=witnessed)
+    return _write(settings, agent, saving.REPLACE, replace, by)
 
 
-def _caller(*, witnessed: bool) -> permission.Caller:
-    return "agent" if witnessed else "owner"
-
-
-def _write(settings: Settings, agent: Agent, kind: str, text: str, *, witnessed: bool) -> dict[str, Any]:
-    witnessed = witnessed or permission.is_agents_shell()
+def _write(settings: Settings, agent: Agent, kind: str, text: str, by: Caller) -> dict[str, Any]:
+    is_agents = by == "agent" or permission.is_agents_shell()
     with scanner.open_scrubber(settings) as scrubber:
         (clean,) = scrubber.redact([text])  # before the row, because every stored text must be scanned
     now = Clock().now()
     local = now.astimezone(settings.zone)
     options: dict[str, Any] = {"day": local.date().isoformat(), "clock": f"{local:%H:%M}"}
-    if witnessed:
+    if is_agents:
         options["witness"] = {"since": text_of(now - settings.sessions.idle_end)}
-    done = waiting.carried_out(settings, agent.id, kind, options, fresh=witnessed, text=clean)
+    done = waiting.carried_out(settings, agent.id, kind, options, fresh=is_agents, text=clean)
     row = waiting.require_accepted(done)
     files = [item["path"] for item in row["receipt"].get("files", ())]
     lacks = row["receipt"].get("unsupported")

@@ -121,13 +121,14 @@ def _rewrite(agent: Agent, action: str, changes: dict[str, tuple[bytes | None, b
                     folders.backup(place.continuum, f"by-hand-{now:%Y%m%dT%H%M%S}", entry.name, old)
                 durable.exchange(entry, old, new)
         files = tuple(
-            LoggedFile(
-                f"{FOLDER}/{path}", None if old is None else len(_lines(old)), None if new is None else len(_lines(new))
-            )
-            for path, (old, new) in changes.items()
+            LoggedFile(f"{FOLDER}/{path}", _count_lines(old), _count_lines(new)) for path, (old, new) in changes.items()
         )
         entry = place.continuum / consolidation_log.NAME
         appends.append(entry, consolidation_log.render_entry(LogEntry(now, action, files, (), "human, by hand")), b"")
+
+
+def _count_lines(data: bytes | None) -> int | None:
+    return None if data is None else len(_lines(data))
 
 
 def _lines(data: bytes) -> list[str]:

@@ -270,7 +270,7 @@ def test_a_wish_that_only_an_agents_tool_wrote_is_none_for_a_dream_on_a_day_with
     wish = "I prefer that you never run the tests of the warehouse."
     given = (wish,) if how == "save" else ()
     row = getattr(memory_changes, how)(
-        settings, settings.agents[0], *given, witnessed=True, **({} if given else {"append": wish})
+        settings, settings.agents[0], *given, by="agent", **({} if given else {"append": wish})
     )
     assert row["state"] == "succeeded"
     (note,) = scratch.workspace.glob("memory/2*.md")

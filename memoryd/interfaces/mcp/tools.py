@@ -70,11 +70,11 @@ class MemoryTools(ExitStack):
 
     def save(self, asked: values.SaveArguments) -> dict[str, Any]:
         """Write a note into the day's file."""
-        return memory_changes.save(self._settings, self.agent, asked.text, witnessed=True)
+        return memory_changes.save(self._settings, self.agent, asked.text, by="agent")
 
     def update(self, asked: values.UpdateArguments) -> dict[str, Any]:
         """Change `MEMORY.md` through the guards."""
-        return memory_changes.update(self._settings, self.agent, **asked.list_texts(), witnessed=True)
+        return memory_changes.update(self._settings, self.agent, **asked.list_texts(), by="agent")
 
     def consolidate(self, _asked: values.RolloverArguments) -> dict[str, Any]:
         """Write all sessions so far to RECENT.md and the archive."""
