@@ -163,7 +163,6 @@ class Core:
             unmentioned=Unmentioned.KEEP,
             refuses_ungrounded=False,
             context=Context(Caller.REWRITE, "bench", dict(self.memories), lambda text: -(-len(text) // 4)),
-            forgotten={},
             file=self.file,
             places=map_places(live, core.parse(self.file).bullets),
             now=f"{day}T23:00:00Z",

@@ -332,7 +332,7 @@ def dream_inputs(play: dict[str, Any]) -> DreamInputs:
     return DreamInputs(
         earlier=tuple(EarlierMemory(f"m{n}", one, date(2026, 11, 1)) for n, one in enumerate(memories, 1)),
         entries=tuple(entries), today=NOW.date(), clock="04:00", max_bullets=200, unmentioned=Unmentioned.KEEP,
-        refuses_ungrounded=False, context=context, forgotten={}, file=file.encode(),
+        refuses_ungrounded=False, context=context, file=file.encode(),
         places={one.id: n for n, one in enumerate(memories)}, now="2026-11-22T04:00:00Z",
         new_id=lambda: f"core_{next(numbers) + 4096:08x}", new_hex=lambda: f"{next(numbers):08x}", taken=(),
         sources_of=lambda one: (Source("", one.path, "r", 0, 0, 1, "0", one.origin, one.at),),

@@ -14,7 +14,7 @@ from memoryd.clock import moment_of, text_of
 from memoryd.database import audit, memories
 from memoryd.errors import RefusedError
 from memoryd.gauge.estimate import estimate
-from memoryd.ledger import erosion, forgetting, guards
+from memoryd.ledger import erosion, guards
 from memoryd.ledger.accounting import Rewrite
 from memoryd.ledger.erosion import Drop
 from memoryd.ledger.guards import Caller, Context, Guard, GuardLimits, RefinementStart, Refusal
@@ -51,8 +51,8 @@ def judge(
 ) -> GuardCheckResult:
     """Return the changes that the guards accept; they are not written yet.
 
-    `said_anew` are hashes of forgotten texts that the user repeated, as the job found, besides those that the sources
-    show. `seen` are the texts by id at the time of the decision. `begun` is the state before a refinement.
+    `said_anew` are hashes of forgotten texts that the user repeated, as the job found. `seen` are the texts by id at
+    the time of the decision. `begun` is the state before a refinement.
 
     Raises:
         OperationError: an operation names a missing memory, or cannot be applied to it.
@@ -61,14 +61,8 @@ def judge(
     if not all(isinstance(operation, Add) for operation in operations):  # additions remove nothing from the core
         known = {memory.id: memory for memory in memories.read_live(connection, agent_id, MemoryKind.CORE)}
     known |= memories.by_ids(connection, agent_id, _list_ids(operations) - known.keys())
-    context, graves = context_of(connection, agent_id, known, caller=caller, now=now, limits=limits)
-    context = replace(
-        context,
-        said_anew=forgetting.said_anew(operations, graves).union(said_anew),
-        rewrite=rewrite,
-        begun=begun,
-        seen=seen or {},
-    )
+    context = context_of(connection, agent_id, known, caller=caller, now=now, limits=limits)
+    context = replace(context, said_anew=said_anew, rewrite=rewrite, begun=begun, seen=seen or {})
     judged = guards.judge(context, operations)
     changes = apply(
         known, judged.accepted, agent_id=agent_id, now=now, new_hex=new_hex, taken=memories.TakenIds(connection)
@@ -91,20 +85,18 @@ def _allowance(context: Context, too_much: Refusal) -> str:
 
 def context_of(
     connection: Connection, agent_id: str, known: Mapping[str, Memory], *, caller: Caller, now: str, limits: GuardLimits
-) -> tuple[Context, dict[str, str]]:
-    """Return the input of the guards, and the hashes of deliberately forgotten texts, each with its last time."""
-    graves = memories.read_tombstones(connection, agent_id)
-    context = Context(
+) -> Context:
+    """Return the input of the guards."""
+    return Context(
         caller=caller,
         agent_id=agent_id,
         memories=known,
         count_tokens=estimate,
         limits=limits,
         drops=_drops(connection, agent_id, now) if known else (),
-        tombstones=graves.keys(),
+        tombstones=memories.read_tombstones(connection, agent_id),
         buried=memories.read_forgotten(connection, agent_id) if caller is Caller.REWRITE else {},
     )
-    return context, graves
 
 
 def count_eroded(connection: Connection, agent_id: str, now: str) -> int:

@@ -127,7 +127,7 @@ def _rows(reader: DatabaseReader, session: Session, agent_id: str) -> Iterator[P
         for row in reader.stream(f"SELECT {reads.AUDIT} FROM audit WHERE agent_id = ? ORDER BY id", agent_id)  # noqa: S608
     )
     kept = "SELECT text FROM content WHERE sha256 = ?"
-    states = chain.replay(entries, lambda sha256: next(reader.stream(kept, sha256), (None,))[0]).states
+    states = chain.replay(entries, lambda sha256: next(reader.stream(kept, sha256), (None,))[0])
     told = {name: state for name, state in states.items() if name.startswith(ANY_PREFIX)}
     for one in session.exec(select(MemoryRow).where(MemoryRow.agent_id == agent_id)).yield_per(_BATCH):
         row = one.model_dump()

@@ -23,7 +23,7 @@ from memoryd.jobs.judging import Judging, class_question, context_of, end_questi
 from memoryd.jobs.pieces import Pieces
 from memoryd.jobs.reader import Question
 from memoryd.jobs.repair import judge
-from memoryd.ledger import forgetting, guards
+from memoryd.ledger import guards
 from memoryd.ledger.accounting import Rewrite, find_dispositions, list_archivals
 from memoryd.ledger.guards import Guard, JudgedOperations, Refusal, RefusedOperation, RefusedRun
 from memoryd.ledger.lane import Lane
@@ -237,8 +237,7 @@ class _Dream:
             hit = tuple(one for one in ids_of(operation) if one in spared)
             return RefusedOperation(Guard.EROSION, hit, _TOO_MUCH, operation=operation) if hit else None
 
-        said_anew = forgetting.said_anew(operations, self.inputs.forgotten)
-        context = replace(self.inputs.context, rewrite=rewrite, said_anew=said_anew)
+        context = replace(self.inputs.context, rewrite=rewrite)
         return guards.judge(context, operations, [self.meant.check, spare])
 
     def _apply(self, operations: Sequence[Operation]) -> dict[str, Memory]:

@@ -77,7 +77,6 @@ class DreamInputs:
         unmentioned: what happens to a memory that the reply does not mention.
         refuses_ungrounded: one bullet without support in its sources refuses the whole reply.
         context: the input of the guards: the live core, and all forgotten memories.
-        forgotten: hashes of forgotten texts, each with its time.
         file: `MEMORY.md`.
         places: the places of the memories among its bullets.
         now: UTC, ISO 8601 with `Z`.
@@ -99,7 +98,6 @@ class DreamInputs:
     unmentioned: Unmentioned
     refuses_ungrounded: bool
     context: Context
-    forgotten: Mapping[str, str]
     file: bytes
     places: Mapping[str, int]
     now: str

@@ -10,7 +10,7 @@ without a mismatch in the next one (the linked time-stamps of Haber and Stornett
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
@@ -70,19 +70,6 @@ class Problem:
     entry_id: int
     memory_id: str
     what: str
-
-
-@dataclass(frozen=True, slots=True)
-class ReplayedAudit:
-    """Hold the end of the audit.
-
-    Attributes:
-        states: by `memory_id`, the last state; None if the object is gone, `ErasedState` if its text is erased.
-        altered: digests whose stored text does not match.
-    """
-
-    states: dict[str, str | ErasedState | None] = field(default_factory=dict)
-    altered: tuple[str, ...] = ()
 
 
 def make_genesis(agent_id: str) -> str:
@@ -161,22 +148,15 @@ def check(entries: Iterable[AuditEntry]) -> Iterator[Problem]:
         lasts[key] = entry.after
 
 
-def replay(entries: Iterable[AuditEntry], texts: Callable[[str], str | None]) -> ReplayedAudit:
-    """Return the states that the audit of one agent leads to.
+def replay(entries: Iterable[AuditEntry], texts: Callable[[str], str | None]) -> dict[str, str | ErasedState | None]:
+    """Return by `memory_id` the states that the audit of one agent leads to; None for an object that is gone.
 
     Args:
         entries: of one agent, by id.
         texts: returns the state of a digest; None if it is erased. Called once for each last state.
     """
     lasts = {entry.memory_id: entry.after for entry in entries}
-    states: dict[str, str | ErasedState | None] = {}
-    altered: list[str] = []
-    for memory_id, last in lasts.items():
-        text = None if last is None else texts(last)
-        if last is not None and text is not None and compute_digest(text) != last:
-            altered.append(last)
-        states[memory_id] = text if last is None or text is not None else ErasedState.ERASED
-    return ReplayedAudit(states, tuple(altered))
+    return {memory_id: None if last is None else texts(last) or ErasedState.ERASED for memory_id, last in lasts.items()}
 
 
 def dump_state(**values: str | int | None) -> str:

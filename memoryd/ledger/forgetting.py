@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from memoryd.ledger.floor import Material, list_missing
 from memoryd.ledger.memory import Ending, Memory, Source, erase, hash_of
-from memoryd.ledger.operation import Change, Operation, text_of
+from memoryd.ledger.operation import Change, Operation
 from memoryd.ledger.text_removal import cut_of
 from memoryd.text.content import LABELS, list_stems, measure_overlap, strip_label
 from memoryd.text.sentences import list_texts
@@ -206,7 +206,7 @@ def without_marked(text: str, mark: str) -> str:
     return " ".join(sentence for sentence in list_texts(text) if mark not in sentence) if mark in text else text
 
 
-def hash_likenesses(text: str) -> tuple[str, ...]:
+def _hash_likenesses(text: str) -> tuple[str, ...]:
     """Return the hash of a text, then the hashes of the text with other speaker labels and other punctuation."""
     said = strip_label(text).strip()
     bare = dict.fromkeys((said, said.rstrip("".join(_ENDS)).rstrip() or said, said.strip(_AROUND) or said))
@@ -221,9 +221,9 @@ def forgotten_since(text: str, forgotten: Mapping[str, str]) -> str | None:
         text: the new text.
         forgotten: hashes of the deliberately forgotten texts, each with its last time.
     """
-    return (
-        max((forgotten[one] for one in hash_likenesses(text) if one in forgotten), default=None) if forgotten else None
-    )
+    if not forgotten:
+        return None
+    return max((forgotten[one] for one in _hash_likenesses(text) if one in forgotten), default=None)
 
 
 def buried_since(text: str, buried: Mapping[str, str]) -> str | None:
@@ -250,19 +250,3 @@ def _material(text: str) -> Material:
 def is_said_since(operation: Operation, since: str) -> bool:
     """Return True if the operation cites a person's record that is younger than `since`."""
     return any(cite.origin == "user" and cite.at and cite.at > since for cite in getattr(operation, "cites", ()))
-
-
-def said_anew(operations: Sequence[Operation], forgotten: Mapping[str, str]) -> frozenset[str]:
-    """Return hashes of forgotten texts for which operations cite a person's record from after the forgetting.
-
-    Args:
-        operations: with their cited records.
-        forgotten: hashes of deliberately forgotten texts, each with its last time.
-    """
-    found = set()
-    for operation in operations:
-        text = text_of(operation)
-        since = None if text is None else forgotten_since(text, forgotten)
-        if text is not None and since is not None and is_said_since(operation, since):
-            found.add(hash_of(text))
-    return frozenset(found)

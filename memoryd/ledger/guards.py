@@ -12,7 +12,6 @@ Only the constitutional guard refuses an edit of a person (`OWNER`, `FILE`).
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
@@ -22,7 +21,7 @@ from typing import Any
 from memoryd.ledger import erosion
 from memoryd.ledger.accounting import Rewrite, list_unaccounted
 from memoryd.ledger.erosion import Drop
-from memoryd.ledger.forgetting import buried_since, hash_likenesses, is_said_since
+from memoryd.ledger.forgetting import buried_since, forgotten_since, is_said_since
 from memoryd.ledger.memory import TOMBSTONES, Ending, Memory, MemoryKind, hash_of
 from memoryd.ledger.operation import (
     Add,
@@ -142,10 +141,10 @@ class Context:
         limits: the configured ones.
         begun: the refinement that they belong to; None if the present core is measured.
         drops: the losses of the core within the time window before these operations, in order.
-        tombstones: hashes of the deliberately forgotten texts.
+        tombstones: hashes of the deliberately forgotten texts, each with its last time.
         buried: deliberately forgotten texts that are still known, each with its time. A rewrite may not add one of
             them in other words.
-        said_anew: hashes of texts that a person has repeated since.
+        said_anew: hashes of texts that a person has repeated since, besides those whose operation cites such a record.
         protected_by_agent: ids of memories that are constitutional because a refinement made them so.
         rewrite: the memories that a rewrite mentions; None if this is no rewrite.
         seen: texts by id at the time of the decision; memories may have changed since.
@@ -158,7 +157,7 @@ class Context:
     limits: GuardLimits = GuardLimits()
     begun: RefinementStart | None = None
     drops: Sequence[Drop] = ()
-    tombstones: AbstractSet[str] = frozenset()
+    tombstones: Mapping[str, str] = field(default_factory=dict)
     buried: Mapping[str, str] = field(default_factory=dict)
     said_anew: Collection[str] = frozenset()
     protected_by_agent: Collection[str] = frozenset()
@@ -281,15 +280,11 @@ def _tombstone(context: Context, operation: Operation, _barred: Collection[str])
         return None
     if isinstance(operation, Restore):
         memory = context.memories.get(operation.id)
-        known = memory.content_hash if memory is not None and memory.ended_as in TOMBSTONES else None
-        forgotten = known is not None
+        forgotten = memory.content_hash if memory is not None and memory.ended_as in TOMBSTONES else None
+        is_forgotten = forgotten is not None and forgotten not in context.said_anew
     else:
-        text = text_of(operation)
-        known = None if text is None else hash_of(text)
-        forgotten = text is not None and _is_forgotten(context, operation, text)
-    if not forgotten or known in context.said_anew:
-        return None
-    return Guard.TOMBSTONE, ids_of(operation), "it was forgotten on purpose"
+        is_forgotten = _is_forgotten(context, operation)
+    return (Guard.TOMBSTONE, ids_of(operation), "it was forgotten on purpose") if is_forgotten else None
 
 
 def _heading(context: Context, operation: Operation, _barred: Collection[str]) -> _Why:
@@ -302,10 +297,13 @@ def _heading(context: Context, operation: Operation, _barred: Collection[str]) -
     return Guard.TAINT, ids_of(operation), NO_THEME
 
 
-def _is_forgotten(context: Context, operation: Operation, text: str) -> bool:
-    if context.tombstones and not context.tombstones.isdisjoint(hash_likenesses(text)):
-        return True
-    since = buried_since(text, context.buried) if isinstance(operation, Add) else None
+def _is_forgotten(context: Context, operation: Operation) -> bool:
+    text = text_of(operation)
+    if text is None or hash_of(text) in context.said_anew:
+        return False
+    since = forgotten_since(text, context.tombstones)
+    if since is None and isinstance(operation, Add):
+        since = buried_since(text, context.buried)
     return since is not None and not is_said_since(operation, since)
 
 

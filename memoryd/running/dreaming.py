@@ -305,9 +305,7 @@ def _inputs(source: Gathered, run: Run, entries: tuple[DailyEntry, ...], standin
     with sqlite.begin_read(source.engine) as connection:
         live = memories.read_live(connection, run.agent_id, MemoryKind.CORE)
         known = {one.id: one for one in live}
-        context, graves = guard_check.context_of(
-            connection, run.agent_id, known, caller=Caller.REWRITE, now=now, limits=limits
-        )
+        context = guard_check.context_of(connection, run.agent_id, known, caller=Caller.REWRITE, now=now, limits=limits)
         ids = set(query.fetch_column(connection, "SELECT id FROM memory WHERE kind = 'core'"))
     local = source.clock.now().astimezone(settings.zone)
     earlier = tuple(_earlier(settings, f"m{number}", one) for number, one in enumerate(live, 1))
@@ -320,7 +318,6 @@ def _inputs(source: Gathered, run: Run, entries: tuple[DailyEntry, ...], standin
         unmentioned=Unmentioned(settings.guards.accounting),
         refuses_ungrounded=settings.guards.grounding == "refuse",
         context=replace(context, seen={one.memory.id: one.memory.content for one in earlier}),
-        forgotten=graves,
         file=file,
         places=map_places(live, bullets_of(core.parse(file), source.scrubber.redact)),
         now=now,

@@ -55,7 +55,7 @@ def test_a_memory_is_read_back_as_it_was_written_and_as_it_is_audited(engine):
     change(engine, [Protect(memory_id), Update(memory_id, heading="H", position=7)], known=[memory_id])
     with sqlite.begin_read(engine) as connection:
         (memory,) = memories.read_live(connection, "a", MemoryKind.FACT)
-        states = chain.replay(audit.read_entries(connection, "a"), audit.make_text_reader(connection)).states
+        states = chain.replay(audit.read_entries(connection, "a"), audit.make_text_reader(connection))
         assert memories.by_text(connection, "a", MemoryKind.FACT, hash_of("ottilie  PREFERS tabs")) == [memory]
         assert memories.by_ids(connection, "b", [memory_id]) == {}
     assert (memory.constitutional, memory.tags, memory.position) == (True, ("a", "b"), 7)
@@ -182,7 +182,7 @@ def test_rows_of_an_earlier_version_get_salts_and_first_entries_once(tmp_path):
     assert problems(engine) == []
     with sqlite.begin_read(engine) as connection:
         live = memories.read_live(connection, "a", MemoryKind.CORE)
-        states = chain.replay(audit.read_entries(connection, "a"), audit.make_text_reader(connection)).states
+        states = chain.replay(audit.read_entries(connection, "a"), audit.make_text_reader(connection))
     assert states == {memory.id: to_json(memory) for memory in live}
     assert len({memory.salt for memory in live}) == 2
 

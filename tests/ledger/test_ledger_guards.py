@@ -55,6 +55,7 @@ def judged(guards, caller, rows, *operations, checks=(), **values):
     limits = guards.GuardLimits(**{key: values.pop(key) for key in list(values) if key in LIMITS})
     if (done := values.pop("mutations", None)) is not None:
         values["begun"] = guards.RefinementStart(guards.core_tokens(rows.values(), len), frozenset(rows), done)
+    values["tombstones"] = dict.fromkeys(values.get("tombstones", ()), "9999")
     context = guards.Context(guards.Caller(caller), AGENT, rows, len, limits, **values)
     found = guards.judge(context, operations, checks)
     return list(found.accepted), {str(one.guard): one.memory_ids for one in found.refusals}

@@ -30,7 +30,7 @@ def test_the_last_run_rolled_back_is_as_if_it_had_not_been(drawn, data):
     if not runs:
         return
     first = next(entry for entry in world.entries if entry.run_id == runs[-1])
-    before = audit.replay([entry for entry in world.entries if entry.id < first.id], world.texts.get).states
+    before = audit.replay([entry for entry in world.entries if entry.id < first.id], world.texts.get)
     plan = world.plan(runs[-1])
     assert not plan.conflicts
     world.carry_out(plan, "undo")
@@ -126,7 +126,7 @@ def test_everything_goes_back_to_an_entry(drawn, data):
         return
     index = data.draw(st.integers(1, len(world.entries)))
     whole = rollback.last_of_change(world.entries, index)
-    states = audit.replay(world.entries[:whole], world.texts.get).states
+    states = audit.replay(world.entries[:whole], world.texts.get)
     world.carry_out(world.plan_to(index), "undo")
     now = {memory_id: world.state(memory_id) for memory_id in states}
     assert now == states

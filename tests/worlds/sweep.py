@@ -172,7 +172,7 @@ def ledger_problems(scratch):
     engine = sqlite.connect(scratch.state / "memoryd.db")
     with sqlite.begin_read(engine) as connection:
         problems = [one.what for one in chain.check(audit.read_entries(connection, "demo"))]
-        states = chain.replay(audit.read_entries(connection, "demo"), audit.make_text_reader(connection)).states
+        states = chain.replay(audit.read_entries(connection, "demo"), audit.make_text_reader(connection))
         told = {name: state for name, state in states.items() if name.startswith("core_")}
         rows = connection.exec_driver_sql("SELECT * FROM memory").mappings()
         held = {row["id"]: to_json(memories.of_row(row)) for row in rows}
