@@ -1,10 +1,10 @@
 """Report in `consolidation.log` what each run changed: names of files and counts, no content."""
 
 import base64
-import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from memoryd.changing.time_machine import encode_append
 from memoryd.clock import moment_of
 from memoryd.database.runs import Run
 from memoryd.files import regular
@@ -39,17 +39,7 @@ def plan_entry(workspace: OpenFolder, run: Run, now: str, intent: Mapping[str, A
     by = f"{run.options.get('by') or run.actor}, {run.trigger}, {run.id}"
     entry = render_entry(LogEntry(moment_of(now), action, tuple(files), tuple(_list_changes(intent)), by)).decode()
     path = f"{FOLDER}/{NAME}"
-    old = regular.read_below(workspace, path)
-    block = entry if not old or old.endswith(b"\n") else f"\n{entry}"
-    digest = hashlib.sha256(block.encode()).hexdigest()
-    return {
-        "path": path,
-        "create": "",
-        "offset": len(old or b""),
-        "made": old is None,
-        "block": block,
-        "sha256": digest,
-    }
+    return encode_append(path, regular.read_below(workspace, path), entry, "")
 
 
 def _list_changes(intent: Mapping[str, Any]) -> Sequence[str]:

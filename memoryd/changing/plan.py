@@ -1,6 +1,5 @@
 """Plan a run: how its edits would change the files, `MEMORY.md` and the memory store now. Nothing is written."""
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -11,7 +10,7 @@ from sqlalchemy import Connection
 from memoryd.changing import dedup, guard_check
 from memoryd.changing.core_import import CORE_FILE, RESOLVE, CoreImport, UnfinishedError, digest_of
 from memoryd.changing.guard_check import ACTOR
-from memoryd.changing.time_machine import Revision, encode_rewrite
+from memoryd.changing.time_machine import Revision, encode_append, encode_rewrite
 from memoryd.changing.writer import Writer
 from memoryd.database import audit, memories, runs, sqlite, turns
 from memoryd.database.runs import Run
@@ -246,14 +245,5 @@ def _plan_append(workspace: OpenFolder, edit: AppendDaily | AppendDiary) -> dict
     path = f"{'memory' if is_daily else diary.FOLDER}/{edit.day.isoformat()}.md"
     old = regular.read_below(workspace, path)
     _require_solved(path, old)
-    block = daily.block(edit.reason, edit.clock, edit.body).decode()
-    if old is not None and daily.needs_newline(old):
-        block = "\n" + block
-    return {
-        "path": path,
-        "create": (daily.new_file(edit.day) if is_daily else diary.new_file(edit.day)).decode(),
-        "offset": 0 if old is None else len(old),
-        "made": old is None,
-        "block": block,
-        "sha256": hashlib.sha256(block.encode()).hexdigest(),
-    }
+    create = daily.new_file(edit.day) if is_daily else diary.new_file(edit.day)
+    return encode_append(path, old, daily.block(edit.reason, edit.clock, edit.body).decode(), create.decode())

@@ -284,3 +284,16 @@ def encode_rewrite(
         "bytes": None if after is None else base64.b64encode(after).decode(),
         "additions": [],
     }
+
+
+def encode_append(path: str, old: bytes | None, block: str, create: str) -> dict[str, Any]:
+    """Encode an append for an intent: a block at the end of a file, or behind `create` where there is none."""
+    block = f"\n{block}" if old is not None and daily.needs_newline(old) else block
+    return {
+        "path": path,
+        "create": create,
+        "offset": len(old or b""),
+        "made": old is None,
+        "block": block,
+        "sha256": regular.compute_digest(block.encode()),
+    }
