@@ -122,22 +122,9 @@ class KeptReader:
         """
         self.path = path
         self._lock = threading.RLock()
-        self._keeps = int(stays)
+        self._stays = stays
         self._connection: Any = None
         self._file: tuple[int, int] | None = None
-
-    @contextmanager
-    def keep_open(self) -> Iterator[None]:
-        """Keep everything that is opened meanwhile open until the end."""
-        with self._lock:
-            self._keeps += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._keeps -= 1
-                if not self._keeps:
-                    self.close()
 
     @contextmanager
     def begin_read(self) -> Iterator[DatabaseReader]:
@@ -154,7 +141,7 @@ class KeptReader:
                 self.close()
                 raise
             finally:
-                if not self._keeps:
+                if not self._stays:
                     self.close()
                 elif self._connection is not None and self._connection.in_transaction:
                     self._connection.rollback()

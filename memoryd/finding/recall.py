@@ -121,12 +121,6 @@ class Recall:
         query = parse(text)
         if not query.terms:
             return []
-        with self.indexer.database.keep_open():
-            return self._search(agent, text, query, narrowing, go_on)
-
-    def _search(
-        self, agent: Agent, text: str, query: Query, narrowing: Narrowing, go_on: Callable[[], bool]
-    ) -> list[Hit]:
         meaning: Callable[[], Meaning] | None = None
         found = _SearchResult([], [])
         for attempt in range(AGAIN):

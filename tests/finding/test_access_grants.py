@@ -24,7 +24,7 @@ class World:
 
     def __init__(self, folder):
         self.store = store_in(folder)
-        self.workspace = self.store.workspace
+        self.workspace = self.store.writer.workspace
         self.at = datetime(2026, 5, 4, 12, tzinfo=UTC)
         self.agent = config.Agent(id="demo", workspace=self.workspace, privacy="silo")
 
