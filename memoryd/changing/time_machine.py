@@ -14,7 +14,7 @@ import json
 import re
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
@@ -277,7 +277,7 @@ def encode_rewrite(
     path: str, before: bytes | None, after: bytes | None, cut: TextRemoval | None = None
 ) -> dict[str, Any]:
     """Encode a rewrite for an intent; `before` is None without an old file, `after` if the file must go."""
-    return ({} if cut is None else {"cut": cut.row()}) | {
+    return ({} if cut is None else {"cut": asdict(cut)}) | {
         "path": path,
         "before": None if before is None else regular.compute_digest(before),
         "after": None if after is None else regular.compute_digest(after),

@@ -43,23 +43,14 @@ def list_problems(
 ) -> list[Problem]:
     """Return every disagreement as the contract's objects; an empty list if everything agrees."""
     with reader.session() as session:
-        found = [
-            *_database(reader),
-            *_limit_problems(_texts(reader)),
-            *_limit_problems(_chain(reader)),
-            *_limit_problems(_contents(session)),
-        ]
         agents = sorted(reads.read_agents(reader))
-        for agent_id in agents:
-            found += _limit_problems(_rows(reader, session, agent_id))
+        checks = [_database(reader), _texts(reader), _chain(reader), _contents(session)]
+        checks += (_rows(reader, session, agent_id) for agent_id in agents)
         for agent in settings.agents:
             if agent.id in agents:
-                found += [
-                    *_file(reader, agent),
-                    *_limit_problems(_dailies(reader, agent)),
-                    *_limit_problems(iter(check_index(agent))),
-                ]
-        return [*found, *_limit_problems(_cursors(session)), *_copies(settings)]
+                checks += [_file(reader, agent), _dailies(reader, agent), iter(check_index(agent))]
+        checks += [_cursors(session), _copies(settings)]
+        return [problem for check in checks for problem in _limit_problems(check)]
 
 
 def _problem(what: str, where: str, hint: str) -> Problem:
@@ -72,9 +63,10 @@ def _limit_problems(found: Iterator[Problem]) -> list[Problem]:
     return [*told, _problem(f"{more} more like the last", told[-1]["where"], "fix the first")] if more else told
 
 
-def _database(reader: DatabaseReader) -> list[Problem]:
-    rows = [row[0] for row in reader.stream("PRAGMA quick_check")]
-    return [] if rows == ["ok"] else [_problem(str(row), "memoryd.db", "restore a backup") for row in rows[:MOST]]
+def _database(reader: DatabaseReader) -> Iterator[Problem]:
+    for (what,) in reader.stream("PRAGMA quick_check"):
+        if what != "ok":
+            yield _problem(str(what), "memoryd.db", "restore a backup")
 
 
 def _copies(settings: Settings) -> Iterator[Problem]:
@@ -164,13 +156,14 @@ def _is_as_told(row: dict[str, Any], state: str | ErasedState | None) -> bool:
     return to_json(memory) == state
 
 
-def _file(reader: DatabaseReader, agent: Agent) -> list[Problem]:
+def _file(reader: DatabaseReader, agent: Agent) -> Iterator[Problem]:
     """Compare the bullets of the file with the live core memories."""
     where = str(agent.workspace / "MEMORY.md")
     try:
         data = regular.read_in(agent.workspace, "MEMORY.md")
     except MemorydError as error:
-        return [_problem(error.what, where, error.hint)]
+        yield _problem(error.what, where, error.hint)
+        return
     held = Counter(core.normalize(bullet.text) for bullet in core.parse(data or b"").bullets)
     rows = reader.stream(
         "SELECT content FROM memory WHERE agent_id = ? AND kind = 'core' AND deleted_at IS NULL", agent.id
@@ -180,10 +173,9 @@ def _file(reader: DatabaseReader, agent: Agent) -> list[Problem]:
     # A bullet with a secret was written by a person; the ledger holds it redacted.
     redacted = min(unknown, sum(count for text, count in left.items() if _PLACEHOLDER in text))
     missing, unknown = left.total() - redacted, unknown - redacted
-    if not missing and not unknown:
-        return []
-    what = f"{missing} memories are not in the file, {unknown} bullets of it are not in the memory store"
-    return [_problem(what, where, "the daemon imports it when the file stops changing; resolve its alarms first")]
+    if missing or unknown:
+        what = f"{missing} memories are not in the file, {unknown} bullets of it are not in the memory store"
+        yield _problem(what, where, "the daemon imports it when the file stops changing; resolve its alarms first")
 
 
 def _dailies(reader: DatabaseReader, agent: Agent) -> Iterator[Problem]:

@@ -12,7 +12,6 @@ import secrets
 import signal
 from typing import NamedTuple
 
-from memoryd.errors import StateError
 from memoryd.files import durable, regular
 from memoryd.files.open_folder import Descriptor, FolderEntry, OpenFolder
 
@@ -94,7 +93,5 @@ def settle(one: KeptVersion, target: FolderEntry, *, is_over: bool) -> FolderEnt
 
 def get_age(one: KeptVersion, now: float) -> float:
     """Return the seconds since a version was replaced, by the last change of its inode (the rename)."""
-    try:
+    with regular.as_state_error("cannot be looked at", one.entry):
         return now - one.entry.lstat().st_ctime
-    except OSError as error:
-        raise StateError("cannot be looked at", str(one.entry.path)) from error

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from memoryd.files.open_folder import Descriptor
 from memoryd.files.regular import as_state_error
 
 
@@ -31,21 +32,13 @@ def remove_left(parent: Path, prefix: str) -> list[Path]:
     stay = []
     for folder in sorted(parent.glob(f"{prefix}*")):
         try:
-            fd = _open_locked(folder)
-        except FileNotFoundError:
-            continue
-        except OSError:  # no folder: it belongs to somebody else
-            stay.append(folder)
-            continue
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(folder)
+            with Descriptor(_open_locked(folder)) as opened:
+                fcntl.flock(opened.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder)
         except FileNotFoundError:  # its own process was faster
-            pass
-        except OSError:
+            continue
+        except OSError:  # in use; or no folder: it belongs to somebody else
             stay.append(folder)
-        finally:
-            os.close(fd)
     return stay
 
 

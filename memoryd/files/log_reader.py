@@ -72,11 +72,10 @@ class _RecordLines:
 
 
 def _record(line: bytes) -> dict[str, Any] | None:
-    try:
-        record = orjson.loads(line)
-    except orjson.JSONDecodeError:
-        return None
-    return record if isinstance(record, dict) else None
+    with suppress(orjson.JSONDecodeError):
+        if isinstance(record := orjson.loads(line), dict):
+            return record
+    return None
 
 
 def read(path: Path, wanted: LogFilter) -> Iterator[dict[str, Any]]:

@@ -4,6 +4,7 @@ import fnmatch
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -150,13 +151,9 @@ def count_folders(root: Path) -> int:
 
 def find_inode(folder: str, device: int, inode: int) -> str | None:
     """Find a file by its inode in one folder, to learn where a rotated transcript went."""
-    try:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                if entry.inode() == inode and entry.is_file(follow_symlinks=False):
-                    stat = entry.stat(follow_symlinks=False)
-                    if stat.st_dev == device:
-                        return entry.path
-    except OSError:
-        return None
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            is_meant = entry.inode() == inode and entry.is_file(follow_symlinks=False)
+            if is_meant and entry.stat(follow_symlinks=False).st_dev == device:
+                return entry.path
     return None

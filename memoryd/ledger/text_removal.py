@@ -11,7 +11,7 @@ import unicodedata
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import lru_cache
 from itertools import accumulate, takewhile
@@ -166,10 +166,6 @@ class TextRemoval:
         text = data.decode("utf-8", "surrogateescape")
         return self.of_text(text).encode("utf-8", "surrogateescape")
 
-    def row(self) -> dict[str, Any]:
-        """Return it in the form of an intent's row."""
-        return asdict(self)
-
 
 def _split_spans(data: bytes, spans: Iterable[tuple[int, int]]) -> Iterator[tuple[bytes, bool]]:
     """Yield the parts of bytes in order, each with whether it is one of the spans."""
@@ -182,7 +178,7 @@ def _split_spans(data: bytes, spans: Iterable[tuple[int, int]]) -> Iterator[tupl
 
 
 def cut_of_row(row: Mapping[str, Any]) -> TextRemoval:
-    """Return the removal from which `TextRemoval.row` was made."""
+    """Return the removal from the row of an intent, which has its fields."""
     return TextRemoval(
         tuple(row["texts"]),
         tuple(AppendedBlock(*one) for one in row["blocks"]),
@@ -232,19 +228,15 @@ class _TextSearch(NamedTuple):
 
 
 @lru_cache(maxsize=8)
-def _ready(texts: tuple[str, ...], lines: tuple[str, ...], spared: tuple[str, ...]) -> _TextSearch:
-    patterns: dict[str, _Where | None] = {_strip_text(text): _Where.LINE for text in lines}
-    patterns |= {key: _Where.INSIDE if _is_long(key) else _Where.SENTENCE for key in map(_strip_text, texts)}
+def _build_search(cut: TextRemoval) -> _TextSearch:
+    patterns: dict[str, _Where | None] = {_strip_text(text): _Where.LINE for text in cut.lines}
+    patterns |= {key: _Where.INSIDE if _is_long(key) else _Where.SENTENCE for key in map(_strip_text, cut.texts)}
     # What is spared as it is and forgotten as well is looked for twice: the automaton tells both.
-    every = [*patterns.items(), *((_strip_text(text), None) for text in spared)]
+    every = [*patterns.items(), *((_strip_text(text), None) for text in cut.spared)]
     long = sorted(key for key in patterns if len(key) >= _LEAST_SHORTENED)
     starts = {key[:_START] for key in long}
     automaton = AhoCorasick([*(key for key, _ in every), *starts]) if patterns else None
     return _TextSearch(automaton, [where for _, where in every], patterns, long)
-
-
-def _build_search(cut: TextRemoval) -> _TextSearch:
-    return _ready(cut.texts, cut.lines, cut.spared)
 
 
 def _is_long(key: str) -> bool:
