@@ -23,6 +23,7 @@ from memoryd.clock import Clock
 from memoryd.database import audit, memories, reads, schema, sqlite
 from memoryd.files.log import get_logger
 from memoryd.files.open_folder import open_folder
+from memoryd.ledger.audit import AuditStamp
 from memoryd.ledger.facts import FactLimits, NewFact
 from memoryd.ledger.guards import GuardLimits
 from memoryd.ledger.memory import MemoryKind, hash_of
@@ -67,7 +68,7 @@ def add(engine: Engine, texts: list[str], kind: MemoryKind) -> None:
     with sqlite.begin_write(engine) as connection:
         taken = memories.TakenIds(connection)
         changes = apply({}, [Add(kind, text) for text in texts], agent_id="demo", now=NOW, new_hex=new_hex, taken=taken)
-        audit.record(connection, changes, at=NOW, agent_id="demo", actor="memoryd", run_id=None)
+        audit.record(connection, changes, AuditStamp(NOW, "demo", "memoryd"))
 
 
 def facts(folder: Path) -> None:

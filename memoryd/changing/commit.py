@@ -62,6 +62,12 @@ SLEEP = "sleep"
 RUNNING = "running"
 REPLANS = 50
 _WATERMARK = ("session_id", "consumer", "seq", "moved_at", "run_id")
+_PUT_MARK = query.make_upsert("watermark", _WATERMARK, "session_id", "consumer")
+_RAISE_MARK = (
+    "INSERT INTO watermark (session_id, consumer, seq, moved_at, run_id) VALUES (?, ?, ?, ?, ?)"
+    " ON CONFLICT (session_id, consumer) DO UPDATE SET seq = max(seq, excluded.seq),"
+    " moved_at = excluded.moved_at, run_id = excluded.run_id RETURNING *"
+)
 _TO_FILES = AppendDaily | AppendDiary | AddMemories | Operate | RewriteCore | WriteFile
 
 
@@ -159,7 +165,7 @@ def _intent_of(
 def enter(connection: Connection, writer: Writer, agent_id: str, entry: Operate, run_id: str | None) -> None:
     """Add an entry to an agent's journal in the transaction of the change; no file holds the journal."""
     passed = writer.judge(connection, agent_id, entry.operations, entry.caller)
-    audit.record(connection, passed.changes, at=writer.now(), agent_id=agent_id, actor=ACTOR, run_id=run_id)
+    audit.record(connection, passed.changes, chain.AuditStamp(writer.now(), agent_id, ACTOR, run_id))
 
 
 def _facts_in(edits: Sequence[Edit]) -> list[EditFacts]:
@@ -396,14 +402,15 @@ def _complete(
     if outcome is not None:
         receipt.update(outcome.late())
     with sqlite.begin_write(writer.engine) as connection:
-        _write_ledger(connection, writer, run, intent)
+        stamp = chain.AuditStamp(writer.now(), run.agent_id, intent["actor"], run.id)
+        _write_ledger(connection, intent, stamp)
         done = _learn(connection, writer, run, [edit_of_facts(one) for one in intent.get("facts", ())])
         receipt["memories_added"] += sum(change.before is None for change in done.changes)
         if done.refusals:
             receipt["refused"] = [*receipt.get("refused", ()), *guards.describe_refusals(done.refusals)]
         if done.evicted:
             receipt["evicted"] = list(done.evicted)
-        _write_rows(connection, writer, intent["rows"], run, intent["actor"])
+        _write_rows(connection, intent["rows"], stamp)
         _finish_row(connection, writer, run, intent["outcome"], states)
         query.run(connection, "DELETE FROM intent WHERE run_id = ?", run.id)
         writer.step("before:rows")
@@ -416,30 +423,22 @@ def _complete(
     return CommitResult(tuple(files), receipt["memories_added"], run, refused, put_back, changes)
 
 
-def _write_ledger(connection: Connection, writer: Writer, run: Run, intent: Mapping[str, Any]) -> None:
+def _write_ledger(connection: Connection, intent: Mapping[str, Any], stamp: chain.AuditStamp) -> None:
     """Write and audit the planned rows, the restored bullets and the files."""
-    now, actor = writer.now(), intent["actor"]
-    changes = _changes_of(intent)
-    audit.record(connection, changes, at=now, agent_id=run.agent_id, actor=actor, run_id=run.id)
-    here = memories.by_ids(connection, run.agent_id, intent["put_back"])
+    audit.record(connection, _changes_of(intent), stamp)
+    here = memories.by_ids(connection, stamp.agent_id, intent["put_back"])
     states = [("put back", memory_id, to_json(here[memory_id])) for memory_id in intent["put_back"]]
-    states += [
-        (
-            "append",
-            chain.FILE + item["path"],
-            chain.dump_state(path=item["path"], appended=item["sha256"], run_id=run.id),
-        )
-        for item in intent["appends"]
-    ]
+    for item in intent["appends"]:
+        state = chain.dump_state(path=item["path"], appended=item["sha256"], run_id=stamp.run_id)
+        states.append(("append", chain.FILE + item["path"], state))
     for item in intent["rewrites"]:
         if "whole" in item:
-            state = chain.dump_state(path=item["path"], sha256=item["after"], run_id=run.id)
+            state = chain.dump_state(path=item["path"], sha256=item["after"], run_id=stamp.run_id)
             states.append(("write", chain.FILE + item["path"], state))
-    audit.note(connection, states, at=now, agent_id=run.agent_id, actor=actor, run_id=run.id)
+    audit.note(connection, states, stamp)
     for item in intent["rewrites"]:
         if intent["agrees"] and item["path"] == CORE_FILE:
-            after = item["after"] or digest_of(None)
-            agree(connection, run.agent_id, after, now, operation="write", actor=actor, run_id=run.id)
+            agree(connection, item["after"] or digest_of(None), "write", stamp)
 
 
 def _changes_of(intent: Mapping[str, Any]) -> list[Change]:
@@ -449,35 +448,28 @@ def _changes_of(intent: Mapping[str, Any]) -> list[Change]:
     ]
 
 
-def _write_rows(connection: Connection, writer: Writer, rows: Mapping[str, Any], run: Run, actor: str) -> None:
+def _write_rows(connection: Connection, rows: Mapping[str, Any], stamp: chain.AuditStamp) -> None:
     for row in rows["summaries"]:
-        summaries.keep(connection, row, run.id)
+        summaries.put(connection, **row, run_id=stamp.run_id)
     summaries.note_told(connection, rows.get("told", ()))
     if rows.get("undone"):
-        summaries.take_back(connection, rows["undone"], run.id, writer.now())
-    insert = f"INSERT INTO watermark ({', '.join(_WATERMARK)}) VALUES (?, ?, ?, ?, ?)"  # noqa: S608
-    raised = (
-        f"{insert} ON CONFLICT (session_id, consumer) DO UPDATE SET seq = max(seq, excluded.seq),"
-        " moved_at = excluded.moved_at, run_id = excluded.run_id"
-    )
-    marks = [row | {"run_id": run.id} for row in rows["watermarks"]]
-    query.change_each(connection, raised, (tuple(row[name] for name in _WATERMARK) for row in marks))
-    for session_id, consumer, values in rows.get("reverted", ()):
-        query.run(connection, "DELETE FROM watermark WHERE session_id = ? AND consumer = ?", session_id, consumer)
-        if values is not None:
-            query.run(connection, insert, *(values[name] for name in _WATERMARK))
-    for section, values in rows.get("sections", ()):
-        profile.put(connection, run.agent_id, section, values)
+        summaries.take_back(connection, rows["undone"], stamp.run_id, stamp.at)
     states: list[tuple[str, str, str | None]] = [tuple(note) for note in rows.get("notes", ())]
     for row in rows["watermarks"]:
-        sql = f"SELECT {', '.join(_WATERMARK)} FROM watermark WHERE session_id = ? AND consumer = ?"  # noqa: S608
-        (found,) = query.fetch_mappings(connection, sql, row["session_id"], row["consumer"])
-        states.append(
-            ("watermark", chain.name_watermark(row["session_id"], row["consumer"]), chain.dump_state(**found))
-        )
-    audit.note(connection, states, at=writer.now(), agent_id=run.agent_id, actor=actor, run_id=run.id)
+        values = row | {"run_id": stamp.run_id}
+        (mark,) = query.fetch_mappings(connection, _RAISE_MARK, *(values[name] for name in _WATERMARK))
+        name = chain.name_watermark(mark["session_id"], mark["consumer"])
+        states.append(("watermark", name, chain.dump_state(**mark)))
+    for session_id, consumer, values in rows.get("reverted", ()):
+        if values is None:
+            query.run(connection, "DELETE FROM watermark WHERE session_id = ? AND consumer = ?", session_id, consumer)
+        else:
+            query.run(connection, _PUT_MARK, *(values[name] for name in _WATERMARK))
+    for section, values in rows.get("sections", ()):
+        profile.put(connection, stamp.agent_id, section, values)
+    audit.note(connection, states, stamp)
     if "erasure" in rows:
-        erasure.erase(connection, run.agent_id, rows["erasure"], writer.now())
+        erasure.erase(connection, stamp.agent_id, rows["erasure"], stamp.at)
 
 
 def _finish_row(
@@ -496,9 +488,7 @@ def _finish_row(
             raise StaleRunError("the proposal is answered already", where=run.options["run"])
         if answered and run.kind == runs.REJECT:  # audited, so that it can be rolled back
             rejected = ("reject", chain.PROPOSAL + run.options["run"], chain.dump_state(rejected_by=run.id))
-            audit.note(
-                connection, [rejected], at=writer.now(), agent_id=run.agent_id, actor=guard_check.HUMAN, run_id=run.id
-            )
+            audit.note(connection, [rejected], chain.AuditStamp(writer.now(), run.agent_id, guard_check.HUMAN, run.id))
     is_sleep = SLEEP in {run.kind, run.options.get("of") if run.kind == runs.ACCEPT else None}
     if outcome["state"] == "succeeded" and run.session_id is not None and is_sleep:
         query.run(connection, "UPDATE session SET slept_at = ? WHERE id = ?", writer.now(), run.session_id)

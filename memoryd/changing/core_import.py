@@ -161,21 +161,18 @@ def _import(writer: Writer, agent_id: str, data: bytes | None, path: Path) -> Co
         is_first = memories.read_agreed_hash(connection, agent_id) is None
         changes = [_cite_sources(change, own, None if is_first else now) for change in changes]
         for actor, group in groupby(changes, lambda change: authorship.TOOL if _is_own(change, own) else HUMAN):
-            audit.record(connection, list(group), at=now, agent_id=agent_id, actor=actor, run_id=None)
+            audit.record(connection, list(group), chain.AuditStamp(now, agent_id, actor))
         if not found.put_back:
-            agree(connection, agent_id, digest_of(data), now, operation=OPERATION, actor=HUMAN, run_id=None)
+            agree(connection, digest_of(data), OPERATION, chain.AuditStamp(now, agent_id, HUMAN))
     writer.step("after:import")
     return CoreImport(data, agrees=True, put_back=found.put_back, changes=tuple(changes), before=tuple(live))
 
 
-def agree(
-    connection: Connection, agent_id: str, sha256: str, now: str, *, operation: str, actor: str, run_id: str | None
-) -> None:
+def agree(connection: Connection, sha256: str, operation: str, stamp: chain.AuditStamp) -> None:
     """Record and audit that these bytes of the file and the memory store agree."""
-    memories.set_agreed(connection, agent_id, sha256, now)
+    memories.set_agreed(connection, stamp.agent_id, sha256, stamp.at)
     state = chain.dump_state(path=CORE_FILE, sha256=sha256)
-    states = [(operation, chain.FILE + CORE_FILE, state)]
-    audit.note(connection, states, at=now, agent_id=agent_id, actor=actor, run_id=run_id)
+    audit.note(connection, [(operation, chain.FILE + CORE_FILE, state)], stamp)
 
 
 def bullets_of(file: core.CoreFile, redact: Callable[[Sequence[str]], list[str]]) -> list[core.Bullet]:

@@ -17,6 +17,7 @@ from memoryd.changing.writer import Writer
 from memoryd.database import audit, memories, sqlite
 from memoryd.database.runs import Run
 from memoryd.jobs.job import Done, NothingToDo, Operate
+from memoryd.ledger.audit import AuditStamp
 from memoryd.ledger.guards import Caller
 from memoryd.ledger.memory import Ending, MemoryKind
 from memoryd.ledger.operation import Delete
@@ -53,7 +54,7 @@ def run(writer: Writer, run: Run) -> Done | NothingToDo:
         while batch := list(islice(waiting, BATCH)):
             with sqlite.begin_write(writer.engine) as connection:
                 at, passed = writer.now(), writer.judge(connection, run.agent_id, _deletes(batch), Caller.DEDUP)
-                audit.record(connection, passed.changes, at=at, agent_id=run.agent_id, actor=ACTOR, run_id=run.id)
+                audit.record(connection, passed.changes, AuditStamp(at, run.agent_id, ACTOR, run.id))
     bullets = find_duplicates(writer.engine, run.agent_id, (MemoryKind.CORE,))
     receipt = {"dedup": ended | bullets.receipt["dedup"]}
     if isinstance(bullets, NothingToDo) and any(ended.values()):

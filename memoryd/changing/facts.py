@@ -112,7 +112,7 @@ class FactStore:
             elif section in profile.read(connection, self.agent_id):
                 profile.put(connection, self.agent_id, section.value, None)
                 gone = [("profile", chain.PROFILE + section.value, None)]
-                audit.note(connection, gone, at=now, agent_id=self.agent_id, actor=guard_check.HUMAN, run_id=run_id)
+                audit.note(connection, gone, chain.AuditStamp(now, self.agent_id, guard_check.HUMAN, run_id))
 
     def dump(self, *, deerflow: bool = False) -> str:
         """Return the facts and the profile as a file, memoryd's own or a `memory.json` of DeerFlow."""
@@ -174,7 +174,7 @@ class FactStore:
         run_id = runs.new_run_id(self.clock.now())
         receipt = {"facts": {name: count for name, count in counts.items() if count}}
         runs.note_done(connection, run_id, EDIT, self.agent_id, actor=guard_check.HUMAN, now=now, receipt=receipt)
-        audit.record(connection, passed.changes, at=now, agent_id=self.agent_id, actor=guard_check.HUMAN, run_id=run_id)
+        audit.record(connection, passed.changes, chain.AuditStamp(now, self.agent_id, guard_check.HUMAN, run_id))
         return run_id
 
     def _write_profile(
@@ -185,7 +185,7 @@ class FactStore:
             at = ProfileEntry(entry.text, entry.updated_at or now)
             row = profile.build_values(section, at, sources=(), run_id=run_id, new_hex=_new_hex)
             states.append(profile.write(connection, self.agent_id, row))
-        audit.note(connection, states, at=now, agent_id=self.agent_id, actor=guard_check.HUMAN, run_id=run_id)
+        audit.note(connection, states, chain.AuditStamp(now, self.agent_id, guard_check.HUMAN, run_id))
 
     @contextmanager
     def _begin_write(self) -> Iterator[Connection]:

@@ -4,6 +4,7 @@ from sqlalchemy import Engine
 
 from memoryd.database import audit, memories, sqlite
 from memoryd.errors import NotFoundError, RefusedError
+from memoryd.ledger.audit import AuditStamp
 from memoryd.ledger.memory import to_json
 
 
@@ -21,4 +22,4 @@ def give(engine: Engine, agent_id: str, memory_id: str, verdict: str, *, actor: 
         if not memory.is_live:
             raise RefusedError(f"the memory has ended ({memory.ended_as})", memory_id, "memoryd core restore")
         states = [(f"feedback {verdict}", memory_id, to_json(memory))]
-        audit.note(connection, states, at=now, agent_id=agent_id, actor=actor, run_id=None)
+        audit.note(connection, states, AuditStamp(now, agent_id, actor))

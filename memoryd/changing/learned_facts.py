@@ -16,6 +16,7 @@ from memoryd.database import audit, memories, profile, turns
 from memoryd.database.runs import Run
 from memoryd.jobs.job import EditFacts, LearnedFact
 from memoryd.ledger import forgetting
+from memoryd.ledger.audit import AuditStamp
 from memoryd.ledger.facts import FactBatch, NewFact, Store, fact_of
 from memoryd.ledger.guards import Caller, Guard, Refusal
 from memoryd.ledger.memory import Ending, Memory, MemoryKind, hash_of
@@ -52,14 +53,14 @@ def carry_out(connection: Connection, writer: Writer, run: Run, edit: EditFacts)
         Caller.EXTRACTION,
         said_anew={hash_of(one.content) for one in wanted if one.said_anew},
     )
-    audit.record(connection, passed.changes, at=now, agent_id=agent_id, actor=ACTOR, run_id=run.id)
+    audit.record(connection, passed.changes, AuditStamp(now, agent_id, ACTOR, run.id))
     states = []
     for one in edit.sections:
         section, entry = ProfileSection(one.section), ProfileEntry(one.text, now)
         cites = cited(one.sources)
         row = profile.build_values(section, entry, sources=cites, run_id=run.id, new_hex=writer.new_id)
         states.append(profile.write(connection, agent_id, row))
-    audit.note(connection, states, at=now, agent_id=agent_id, actor=ACTOR, run_id=run.id)
+    audit.note(connection, states, AuditStamp(now, agent_id, ACTOR, run.id))
     done = {change.memory_id for change in passed.changes}
     evicted = tuple(fact.id for fact in created.evicted if fact.id in done)
     return LearnedResult(passed.changes, (*refusals, *passed.refusals), evicted)

@@ -18,6 +18,7 @@ from memoryd.errors import MemorydError, RefusedError
 from memoryd.files import regular
 from memoryd.files.open_folder import OpenFolder
 from memoryd.jobs.job import HEADINGS, AddMemories, AppendDaily, AppendDiary, Edit, Operate, RewriteCore, WriteFile
+from memoryd.ledger.audit import AuditStamp
 from memoryd.ledger.guards import Caller, Refusal
 from memoryd.ledger.matching import map_places
 from memoryd.ledger.memory import Memory, MemoryKind
@@ -114,13 +115,13 @@ def _check_edits(
     passed: list[guard_check.GuardCheckResult] = []
     several = bool(told.ahead) or sum(isinstance(edit, AddMemories | Operate) for edit in edits) > 1
     with sqlite.undo_after(connection) if several else nullcontext():
-        audit.record(connection, told.ahead, at=writer.now(), agent_id=run.agent_id, actor=ACTOR, run_id=run.id)
+        audit.record(connection, told.ahead, AuditStamp(writer.now(), run.agent_id, ACTOR, run.id))
         for operations, asked in _operations(connection, run, edits, told.file):
             one = writer.judge(connection, run.agent_id, operations, asked.caller, seen=asked.seen, begun=asked.begun)
             passed.append(one)
             if several:
                 now = writer.now()
-                audit.record(connection, one.changes, at=now, agent_id=run.agent_id, actor=ACTOR, run_id=run.id)
+                audit.record(connection, one.changes, AuditStamp(now, run.agent_id, ACTOR, run.id))
     return tuple(passed)
 
 

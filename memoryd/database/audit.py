@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from memoryd.database import memories, query
 from memoryd.database.reads import AUDIT
 from memoryd.ledger import audit, erosion
-from memoryd.ledger.audit import AuditEntry, AuditEvent
+from memoryd.ledger.audit import AuditEntry, AuditEvent, AuditStamp
 from memoryd.ledger.erosion import Drop
 from memoryd.ledger.memory import Memory, from_json, to_json
 from memoryd.ledger.operation import Change
@@ -33,23 +33,13 @@ def append(connection: Connection, events: Sequence[AuditEvent], texts: Mapping[
     query.change_each(connection, "INSERT OR IGNORE INTO content (sha256, text) VALUES (?, ?)", texts.items())
 
 
-def record(
-    connection: Connection, changes: Sequence[Change], *, at: str, agent_id: str, actor: str, run_id: str | None
-) -> None:
+def record(connection: Connection, changes: Sequence[Change], stamp: AuditStamp) -> None:
     """Write changed memories and audit the changes."""
     memories.write(connection, (change.after for change in changes))
-    append(connection, *audit.events_of(changes, at=at, agent_id=agent_id, actor=actor, run_id=run_id))
+    append(connection, *audit.events_of(changes, stamp))
 
 
-def note(
-    connection: Connection,
-    states: Sequence[tuple[str, str, str | None]],
-    *,
-    at: str,
-    agent_id: str,
-    actor: str,
-    run_id: str | None,
-) -> None:
+def note(connection: Connection, states: Sequence[tuple[str, str, str | None]], stamp: AuditStamp) -> None:
     """Audit events of objects that are not memories.
 
     For each, in order: the operation, the name, and the new state.
@@ -58,11 +48,11 @@ def note(
     texts: dict[str, str] = {}
     lasts: dict[str, str | None] = {}
     for operation, name, state in states:
-        before = lasts[name] if name in lasts else last_state(connection, agent_id, name)
+        before = lasts[name] if name in lasts else last_state(connection, stamp.agent_id, name)
         after = None if state is None else audit.compute_digest(state)
         if state is not None and after is not None:
             texts[after] = state
-        events.append(AuditEvent(at, agent_id, actor, run_id, operation, name, before, after))
+        events.append(AuditEvent(*stamp, operation, name, before, after))
         lasts[name] = after
     append(connection, events, texts)
 
@@ -77,7 +67,7 @@ def record_redaction(connection: Connection, rowid: int, *, at: str, actor: str)
     state = to_json(memory)
     memories.write(connection, [memory])
     change = [("redact", memory.id, state)]
-    note(connection, change, at=at, agent_id=memory.agent_id, actor=actor, run_id=None)
+    note(connection, change, AuditStamp(at, memory.agent_id, actor))
     erase_states(connection, memory.agent_id, memory.id)
 
 

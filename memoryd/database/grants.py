@@ -78,4 +78,4 @@ def list_reads(connection: Connection, grant: Grant) -> list[dict[str, str]]:
 
 def _note(connection: Connection, grant: Grant, operation: str, actor: str, now: str, state: str) -> None:
     name = chain.GRANT + grant.id
-    audit.note(connection, [(operation, name, state)], at=now, agent_id=grant.agent_id, actor=actor, run_id=None)
+    audit.note(connection, [(operation, name, state)], chain.AuditStamp(now, grant.agent_id, actor))

@@ -4,7 +4,7 @@ The row from before its run is stored beside it, one step back. Each further tex
 """
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, RowMapping
@@ -60,12 +60,7 @@ def note_told(connection: Connection, told: Sequence[tuple[str, str | None]]) ->
     query.change_each(connection, sql, [(run_id, session_id) for session_id, run_id in told])
 
 
-def keep(connection: Connection, row: Mapping[str, str], run_id: str) -> None:
-    """Replace the summary of a session by that of a run."""
-    _put(connection, row["session_id"], row["summary"], row["messages"], row["updated_at"], run_id)
-
-
-def take_back(connection: Connection, runs: Collection[str], by: str, now: str) -> None:
+def take_back(connection: Connection, runs: Collection[str], by: str | None, now: str) -> None:
     """Restore the earlier summary and sleep time of each session whose summary is from one of these runs.
 
     If the earlier one is also from one of these runs, nothing before it is known. Then there is no summary, and the
@@ -79,11 +74,14 @@ def take_back(connection: Connection, runs: Collection[str], by: str, now: str) 
         values: dict[str, Any] = _NONE | json.loads(earlier or "{}")
         if values["run_id"] in runs:
             values = dict(_NONE)
-        _put(connection, session_id, values["summary"], values["messages"], now, by)
+        put(connection, session_id, values["summary"], values["messages"], now, by)
         query.run(connection, "UPDATE session SET slept_at = ? WHERE id = ?", values["slept_at"], session_id)
 
 
-def _put(connection: Connection, session_id: str, summary: str, messages: str, now: str, run_id: str) -> None:
+def put(
+    connection: Connection, session_id: str, summary: str, messages: str, updated_at: str, run_id: str | None
+) -> None:
+    """Replace the summary of a session by that of a run."""
     sql = (
         "SELECT t.summary, plain(CAST(t.messages AS BLOB), NULL), t.updated_at, t.run_id, s.slept_at"
         " FROM session_summary t JOIN session s ON s.id = t.session_id WHERE t.session_id = ?"
@@ -91,4 +89,4 @@ def _put(connection: Connection, session_id: str, summary: str, messages: str, n
     found = query.run(connection, sql, session_id).first()
     held = None if found is None else json.dumps(dict(zip(_COLUMNS, found, strict=True)), ensure_ascii=False)
     earlier = None if held is None else packing.pack(held)
-    query.run(connection, _WRITE, session_id, summary, packing.pack(messages), now, run_id, earlier)
+    query.run(connection, _WRITE, session_id, summary, packing.pack(messages), updated_at, run_id, earlier)

@@ -28,6 +28,15 @@ PROPOSAL = "proposal:"  # a rejected proposal, by its run
 RUN = "run:"  # a run that was rolled back
 
 
+class AuditStamp(NamedTuple):
+    """Hold who changed something for an agent, and when; without a run, it was an edit or an act of a person."""
+
+    at: str  # UTC, ISO 8601 with Z
+    agent_id: str
+    actor: str
+    run_id: str | None = None
+
+
 class AuditEvent(NamedTuple):
     """Hold a change for the audit. `before` and `after` are digests of states; None if there is no state."""
 
@@ -87,9 +96,7 @@ def name_watermark(session_id: str, consumer: str) -> str:
     return f"{WATERMARK}{session_id}:{consumer}"
 
 
-def events_of(
-    changes: Iterable[Change], *, at: str, agent_id: str, actor: str, run_id: str | None
-) -> tuple[list[AuditEvent], dict[str, str]]:
+def events_of(changes: Iterable[Change], stamp: AuditStamp) -> tuple[list[AuditEvent], dict[str, str]]:
     """Return the events of changes of memories in order, and all their states by digest."""
     events: list[AuditEvent] = []
     texts: dict[str, str] = {}
@@ -97,7 +104,7 @@ def events_of(
         states = [None if one is None else to_json(one) for one in (change.before, change.after)]
         sides = [None if one is None else compute_digest(one) for one in states]
         texts |= {side: one for side, one in zip(sides, states, strict=True) if side is not None and one is not None}
-        events.append(AuditEvent(at, agent_id, actor, run_id, change.operation, change.memory_id, *sides))
+        events.append(AuditEvent(*stamp, change.operation, change.memory_id, *sides))
     return events, texts
 
 

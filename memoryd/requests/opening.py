@@ -126,7 +126,7 @@ def note(settings: Settings, agent: Agent, operation: str, name: str, actor: str
         require_known(engine, agent.id)
         with sqlite.begin_write(engine) as connection:
             states = [(operation, chain.ACCESS + name, chain.dump_state(**state, at=now))]
-            audit.note(connection, states, at=now, agent_id=agent.id, actor=actor, run_id=None)
+            audit.note(connection, states, chain.AuditStamp(now, agent.id, actor))
 
 
 def require_here(engine: Engine, agent_id: str) -> None:

@@ -110,7 +110,7 @@ def done(world, operation):
     now = world.app.clock.text()
     with sqlite.begin_write(world.app.engine) as connection:
         changes = apply(held, [operation], agent_id="demo", now=now, new_hex=world.app.runner.new_id)
-        audit.record(connection, changes, at=now, agent_id="demo", actor="human", run_id=None)
+        audit.record(connection, changes, chain.AuditStamp(now, "demo", "human"))
     return changes
 
 
@@ -632,7 +632,7 @@ def test_a_section_of_the_profile_loses_what_only_the_session_said(world):
                 new_hex=world.app.runner.new_id,
             )  # fmt: skip
             state = profile.write(connection, "demo", row)
-            audit.note(connection, [state], at="2026", agent_id="demo", actor="memoryd", run_id=None)
+            audit.note(connection, [state], chain.AuditStamp("2026", "demo", "memoryd"))
     told = forget(world, session=session)
     assert told["counts"]["sections"] == 1
     assert world.scratch.query("SELECT text FROM profile_section") == [("Works by hand.",)]

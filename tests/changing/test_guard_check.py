@@ -11,6 +11,7 @@ from memoryd.clock import text_of
 from memoryd.daemon.once import run_once
 from memoryd.database import audit, memories, schema, sqlite
 from memoryd.ledger import guards
+from memoryd.ledger.audit import AuditStamp
 from memoryd.ledger.guards import Caller, GuardLimits
 from memoryd.ledger.memory import Ending, MemoryKind, Source
 from memoryd.ledger.operation import Add, Delete, Protect, apply
@@ -38,7 +39,7 @@ def change(engine, *operations, days=0, actor="memoryd"):
     with sqlite.begin_write(engine) as connection:
         known = {one.id: one for one in memories.read_live(connection, "a", MemoryKind.CORE)}
         changes = apply(known, operations, agent_id="a", now=at, new_hex=new_hex)
-        audit.record(connection, changes, at=at, agent_id="a", actor=actor, run_id=None)
+        audit.record(connection, changes, AuditStamp(at, "a", actor))
     return [one.memory_id for one in changes]
 
 

@@ -39,7 +39,7 @@ def change(engine, operations, agent_id="a", actor="memoryd", run_id=None, known
             new_hex=lambda: secrets.token_hex(4),
             taken=taken,
         )
-        audit.record(connection, changes, at=NOW, agent_id=agent_id, actor=actor, run_id=run_id)
+        audit.record(connection, changes, chain.AuditStamp(NOW, agent_id, actor, run_id))
     return [one.memory_id for one in changes]
 
 
@@ -90,7 +90,7 @@ def test_a_chain_cannot_fork(engine):
 def test_a_transaction_that_fails_leaves_neither_row_nor_entry(engine):
     with contextlib.suppress(RuntimeError), sqlite.begin_write(engine) as connection:
         changes = apply({}, [Add(MemoryKind.FACT, "x")], agent_id="a", now=NOW, new_hex=lambda: secrets.token_hex(4))
-        audit.record(connection, changes, at=NOW, agent_id="a", actor="memoryd", run_id=None)
+        audit.record(connection, changes, chain.AuditStamp(NOW, "a", "memoryd"))
         raise RuntimeError
     with sqlite.begin_read(engine) as connection:
         assert memories.read_live(connection, "a", MemoryKind.FACT) == []
@@ -102,9 +102,7 @@ def test_what_has_no_row_goes_on_from_its_last_state(engine):
     with sqlite.begin_write(engine) as connection:
         for seq in (3, 7):
             state = chain.dump_state(seq=seq)
-            audit.note(
-                connection, [("watermark", "watermark:s:sleep", state)], at=NOW, agent_id="a", actor="m", run_id=None
-            )
+            audit.note(connection, [("watermark", "watermark:s:sleep", state)], chain.AuditStamp(NOW, "a", "m"))
     assert problems(engine) == []
     with sqlite.begin_read(engine) as connection:
         first, second = audit.read_entries(connection, "a")

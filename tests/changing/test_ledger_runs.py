@@ -16,6 +16,7 @@ from memoryd.daemon.once import run_once
 from memoryd.database import audit, query, sqlite
 from memoryd.errors import RefusedError
 from memoryd.files.durable import MovedError
+from memoryd.ledger.audit import AuditStamp
 from memoryd.ledger.memory import MemoryKind
 from memoryd.ledger.operation import Add, apply
 from memoryd.requests import waiting
@@ -264,7 +265,7 @@ def add(world, operations):
     with sqlite.begin_write(world.app.engine) as connection:
         now = world.app.clock.text()
         changes = apply({}, operations, agent_id="demo", now=now, new_hex=lambda: secrets.token_hex(4))
-        audit.record(connection, changes, at=now, agent_id="demo", actor="memoryd", run_id=None)
+        audit.record(connection, changes, AuditStamp(now, "demo", "memoryd"))
 
 
 def test_of_equal_bullets_and_facts_one_stays_and_no_text_is_told(world):

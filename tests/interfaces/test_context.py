@@ -16,6 +16,7 @@ from memoryd.database import audit, memories, query, reads, sqlite
 from memoryd.errors import ConfigError
 from memoryd.interfaces.output import render
 from memoryd.interfaces.status_view import list_parts
+from memoryd.ledger.audit import AuditStamp
 from memoryd.ledger.facts import NewFact
 from memoryd.ledger.operation import Update, apply
 from memoryd.recall.injection import Budget, Part
@@ -355,7 +356,7 @@ def test_notes_are_told_behind_what_they_are_of_where_there_is_room(scratch):
             operations = [Update(one.id, note=notes[one.content]) for one in held.values() if one.content in notes]
             now, agent_id = app.clock.text(), app.settings.agents[0].id
             changes = apply(held, operations, agent_id=agent_id, now=now, new_hex=app.runner.new_id)
-            audit.record(connection, changes, at=now, agent_id=agent_id, actor="human", run_id=None)
+            audit.record(connection, changes, AuditStamp(now, agent_id, "human"))
         found = context.redact_material(
             context.gather(app.settings, app.settings.agents[0], datetime.now(UTC)), app.scrubber.redact
         )

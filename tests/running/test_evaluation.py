@@ -13,6 +13,7 @@ from memoryd.clock import text_of
 from memoryd.daemon.once import run_once
 from memoryd.database import audit, job_modes, reads, runs, sqlite
 from memoryd.gauge.estimate import estimate
+from memoryd.ledger.audit import AuditStamp
 from memoryd.ledger.memory import MemoryKind
 from memoryd.ledger.operation import Add, Delete, Update, apply
 from memoryd.recall.evaluation import (
@@ -216,7 +217,7 @@ class World:
             held = {memory.id: memory for memory in memories.read_live(connection, "demo", MemoryKind.CORE)}
             new_hex = self.app.runner.new_id
             changes = apply(held, operations, agent_id="demo", now=text_of(at), new_hex=new_hex)
-            audit.record(connection, changes, at=text_of(at), agent_id="demo", actor="human", run_id=None)
+            audit.record(connection, changes, AuditStamp(text_of(at), "demo", "human"))
         return changes[0].memory_id
 
     def evaluate(self, days=7):

@@ -16,6 +16,7 @@ from memoryd.daemon.once import run_once
 from memoryd.database import audit, memories, reads, runs, sqlite
 from memoryd.errors import ConfigError
 from memoryd.jobs.job import Reply
+from memoryd.ledger.audit import AuditStamp
 from memoryd.ledger.memory import MemoryKind
 from memoryd.ledger.operation import Add, Delete, Protect, apply
 from memoryd.requests import waiting
@@ -107,7 +108,7 @@ class World:
         now = self.app.clock.text()
         with sqlite.begin_write(self.app.engine) as connection:
             changes = apply(held, operations, agent_id="demo", now=now, new_hex=self.app.runner.new_id)
-            audit.record(connection, changes, at=now, agent_id="demo", actor="human", run_id=None)
+            audit.record(connection, changes, AuditStamp(now, "demo", "human"))
         return changes
 
     def problems(self):

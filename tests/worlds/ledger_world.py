@@ -7,6 +7,7 @@ from itertools import count
 from hypothesis import strategies as st
 
 from memoryd.ledger import audit, rollback
+from memoryd.ledger.audit import AuditStamp
 from memoryd.ledger.memory import Ending, Memory, MemoryKind, Source, from_json, hash_of, to_json
 from memoryd.ledger.operation import (
     Add,
@@ -76,7 +77,7 @@ class World:
     def do(self, run_id, *operations):
         now = time_of(next(self.minutes))
         changes = apply(self.memories, operations, agent_id=AGENT, now=now, new_hex=self.new_hex)
-        events, texts = audit.events_of(changes, at=now, agent_id=AGENT, actor="job", run_id=run_id)
+        events, texts = audit.events_of(changes, AuditStamp(now, AGENT, "job", run_id))
         self.texts |= texts
         self._write(events)
         self.memories |= {change.memory_id: change.after for change in changes}

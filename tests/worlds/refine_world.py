@@ -96,7 +96,7 @@ class World:
             for at, memory in enumerate(live)
         ]
         with sqlite.begin_write(self.app.engine) as connection:
-            audit.record(connection, changes, at=NOW.isoformat(), agent_id="demo", actor="memoryd", run_id=None)
+            audit.record(connection, changes, chain.AuditStamp(NOW.isoformat(), "demo", "memoryd"))
 
     def configure(self, llm=None, **refine):
         model = {"provider": "openai", "model": "tiny-1", "base_url": self.url, "fallback": "wait", "timeout": "20s"}
