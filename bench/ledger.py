@@ -25,7 +25,6 @@ from memoryd.files.log import get_logger
 from memoryd.files.open_folder import open_folder
 from memoryd.ledger.audit import AuditStamp
 from memoryd.ledger.facts import FactLimits, NewFact
-from memoryd.ledger.guards import GuardLimits
 from memoryd.ledger.memory import MemoryKind, hash_of
 from memoryd.ledger.operation import Add, apply
 
@@ -73,16 +72,8 @@ def add(engine: Engine, texts: list[str], kind: MemoryKind) -> None:
 
 def facts(folder: Path) -> None:
     """Facts a second, in batches."""
-    store = FactStore(
-        opened(folder),
-        "demo",
-        folder,
-        Clock(),
-        FactLimits(max_facts=BATCH),
-        GuardLimits(),
-        list,
-        get_logger("memoryd.bench"),
-    )
+    writer = Writer(opened(folder), folder, Clock().text, new_hex, facts=FactLimits(max_facts=BATCH))
+    store = FactStore(writer, "demo", get_logger("memoryd.bench"))
     with timed() as taken:
         for start in range(0, FACTS, BATCH):
             store.create([NewFact(f"fact number {number}") for number in range(start, start + BATCH)])

@@ -164,7 +164,7 @@ def _intent_of(
 
 def enter(connection: Connection, writer: Writer, agent_id: str, entry: Operate, run_id: str | None) -> None:
     """Add an entry to an agent's journal in the transaction of the change; no file holds the journal."""
-    passed = writer.judge(connection, agent_id, entry.operations, entry.caller)
+    passed = guard_check.judge(connection, writer, agent_id, entry.operations, entry.caller)
     audit.record(connection, passed.changes, chain.AuditStamp(writer.now(), agent_id, ACTOR, run_id))
 
 

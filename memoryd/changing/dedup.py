@@ -12,6 +12,7 @@ from operator import itemgetter
 
 from sqlalchemy import Connection, Engine
 
+from memoryd.changing import guard_check
 from memoryd.changing.guard_check import ACTOR
 from memoryd.changing.writer import Writer
 from memoryd.database import audit, memories, sqlite
@@ -53,8 +54,8 @@ def run(writer: Writer, run: Run) -> Done | NothingToDo:
         waiting = iter(pairs)
         while batch := list(islice(waiting, BATCH)):
             with sqlite.begin_write(writer.engine) as connection:
-                at, passed = writer.now(), writer.judge(connection, run.agent_id, _deletes(batch), Caller.DEDUP)
-                audit.record(connection, passed.changes, AuditStamp(at, run.agent_id, ACTOR, run.id))
+                passed = guard_check.judge(connection, writer, run.agent_id, _deletes(batch), Caller.DEDUP)
+                audit.record(connection, passed.changes, AuditStamp(writer.now(), run.agent_id, ACTOR, run.id))
     bullets = find_duplicates(writer.engine, run.agent_id, (MemoryKind.CORE,))
     receipt = {"dedup": ended | bullets.receipt["dedup"]}
     if isinstance(bullets, NothingToDo) and any(ended.values()):

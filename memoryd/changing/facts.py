@@ -5,63 +5,36 @@ fact twice nor overfill the store. No content goes into a run's row or the log: 
 counts on its receipt, which can be rolled back like any other.
 """
 
-import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection
 
 from memoryd.changing import guard_check
 from memoryd.changing.ledger_runs import EDIT
-from memoryd.clock import Clock
+from memoryd.changing.writer import Writer
+from memoryd.clock import moment_of
 from memoryd.database import audit, memories, profile, runs, sqlite
 from memoryd.errors import StateError
 from memoryd.files.log import Log
 from memoryd.files.workspace import lock_workspace
 from memoryd.ledger import audit as chain
 from memoryd.ledger import portable
-from memoryd.ledger.facts import Fact, FactBatch, FactLimits, FactOutcome, NewFact, Store, fact_of
-from memoryd.ledger.guards import Caller, GuardLimits
+from memoryd.ledger.facts import Fact, FactBatch, NewFact, Store, fact_of
+from memoryd.ledger.guards import Caller
 from memoryd.ledger.memory import MemoryKind
 from memoryd.ledger.operation import Operation
 from memoryd.ledger.profile import ProfileEntry, ProfileSection
 
 
 @dataclass(frozen=True, slots=True)
-class FactImport:
-    """Hold the result of an import: the outcome of each fact, the evicted facts, and the imported profile sections."""
-
-    outcomes: tuple[FactOutcome, ...]
-    evicted: tuple[Fact, ...]
-    sections: tuple[ProfileSection, ...] = ()
-    offered: int = 0  # profile sections that have a text in the file
-
-
-@dataclass(frozen=True, slots=True)
 class FactStore:
-    """Hold the facts of one agent. Safe beside a running daemon and other writers.
+    """Hold the facts of one agent. Safe beside a running daemon and other writers."""
 
-    Attributes:
-        engine: the state database.
-        agent_id: whose facts.
-        workspace: the agent's folder.
-        clock: tells the time.
-        limits: of the store.
-        guards: of the guards.
-        redact: gives texts without their secrets.
-        log: gets what was not stored and what ended, by id.
-    """
-
-    engine: Engine
+    writer: Writer
     agent_id: str
-    workspace: Path
-    clock: Clock
-    limits: FactLimits
-    guards: GuardLimits
-    redact: Callable[[Sequence[str]], list[str]]
-    log: Log
+    log: Log  # gets what was not stored and what ended, by id
 
     def create(self, batch: Sequence[NewFact]) -> FactBatch:
         """Store facts, all or none; `outcomes` has the outcome of each, `evicted` the facts that a full store ended.
@@ -70,8 +43,7 @@ class FactStore:
             ValueError: a content is blank, a category unknown or a confidence outside 0..1; nothing is stored.
             StateError: the files of a run of this agent are still being settled.
         """
-        created, _ = self._create(self._clean(batch), {})
-        return created
+        return self._create(self._clean(batch), {})
 
     def update(
         self, fact_id: str, content: str | None = None, category: str | None = None, confidence: float | None = None
@@ -83,11 +55,11 @@ class FactStore:
             ValueError: a value is invalid, or another fact already has the new content.
             RefusedError: the fact is protected.
         """
-        text = self.redact([content])[0] if isinstance(content, str) else content
+        text = self.writer.redact([content])[0] if isinstance(content, str) else content
         with self._begin_write() as connection:
             operation, after = _store(connection, self.agent_id).update(fact_id, text, category, confidence)
             if operation is not None:
-                self._write(connection, [operation], {"updated": 1}, self.clock.text())
+                self._write(connection, [operation], {"updated": 1}, self.writer.now())
         return after
 
     def delete(self, fact_id: str) -> None:
@@ -99,12 +71,12 @@ class FactStore:
         """
         with self._begin_write() as connection:
             operation = _store(connection, self.agent_id).delete(fact_id)
-            self._write(connection, [operation], {"deleted": 1}, self.clock.text())
+            self._write(connection, [operation], {"deleted": 1}, self.writer.now())
 
     def write_section(self, section: ProfileSection, text: str) -> None:
         """Write a section of the profile by hand; an empty text removes it."""
-        (clean,) = self.redact([text.strip()])
-        now = self.clock.text()
+        (clean,) = self.writer.redact([text.strip()])
+        now = self.writer.now()
         with self._begin_write() as connection:
             run_id = self._write(connection, (), {"sections": 1}, now)
             if clean:
@@ -116,39 +88,36 @@ class FactStore:
 
     def dump(self, *, deerflow: bool = False) -> str:
         """Return the facts and the profile as a file, memoryd's own or a `memory.json` of DeerFlow."""
-        with sqlite.begin_read(self.engine) as connection:
+        with sqlite.begin_read(self.writer.engine) as connection:
             facts = _store(connection, self.agent_id).all()
             held_profile = profile.read(connection, self.agent_id)
         if deerflow:
-            return portable.dump_deerflow(facts, held_profile, self.clock.text())
+            return portable.dump_deerflow(facts, held_profile, self.writer.now())
         return portable.dump(facts, held_profile)
 
-    def bring(self, text: str, where: str = "") -> FactImport:
+    def bring(self, text: str, where: str = "") -> FactBatch:
         """Import a file of either format, all or none. A profile section that already has a text stays.
 
         Raises:
             MalformedError: the file has another structure.
         """
         brought = portable.load(text, where)
-        texts = self.redact([entry.text for entry in brought.profile.values()])
+        texts = self.writer.redact([entry.text for entry in brought.profile.values()])
         sections = {
             section: replace(entry, text=clean)
             for (section, entry), clean in zip(brought.profile.items(), texts, strict=True)
         }
-        created, new = self._create(self._clean(brought.facts), sections)
-        return FactImport(created.outcomes, created.evicted, new, len(sections))
+        return self._create(self._clean(brought.facts), sections)
 
     # --- how it is written ----------------------------------------------------------------------------------------
 
-    def _create(
-        self, batch: Sequence[NewFact], sections: Mapping[ProfileSection, ProfileEntry]
-    ) -> tuple[FactBatch, tuple[ProfileSection, ...]]:
+    def _create(self, batch: Sequence[NewFact], sections: Mapping[ProfileSection, ProfileEntry]) -> FactBatch:
         with self._begin_write() as connection:
-            now = self.clock.text()
+            now = self.writer.now()
             live = memories.read_live(connection, self.agent_id, MemoryKind.FACT)
             store, taken = Store(map(fact_of, live)), memories.TakenIds(connection)
             protected = {memory.id for memory in live if memory.constitutional}
-            created = store.create(batch, self.limits, now, _new_hex, taken, protected)
+            created = store.create(batch, self.writer.facts, now, self.writer.new_id, taken, protected)
             there = profile.read(connection, self.agent_id)
             new = {section: entry for section, entry in sections.items() if section not in there}
             counts = {"created": sum(one.created for one in created.outcomes), "evicted": len(created.evicted)}
@@ -161,17 +130,16 @@ class FactStore:
                 self.log.info("fact not stored", agent=self.agent_id, why=outcome.why, same=same)
         for fact in created.evicted:
             self.log.info("fact evicted", agent=self.agent_id, fact=fact.id)
-        return created, tuple(new)
+        return replace(created, sections=tuple(new), offered=len(sections))
 
     def _write(
         self, connection: Connection, operations: Sequence[Operation], counts: Mapping[str, int], now: str
     ) -> str:
         """Judge operations and write the accepted ones as a run of the owner."""
-        passed = guard_check.judge(
-            connection, self.agent_id, operations, caller=Caller.OWNER, now=now, new_hex=_new_hex, limits=self.guards
-        )
+        writer = replace(self.writer, now=lambda: now)  # a new fact has the time that its caller is told
+        passed = guard_check.judge(connection, writer, self.agent_id, operations, Caller.OWNER)
         guard_check.require_passed(passed)
-        run_id = runs.new_run_id(self.clock.now())
+        run_id = runs.new_run_id(moment_of(now))
         receipt = {"facts": {name: count for name, count in counts.items() if count}}
         runs.note_done(connection, run_id, EDIT, self.agent_id, actor=guard_check.HUMAN, now=now, receipt=receipt)
         audit.record(connection, passed.changes, chain.AuditStamp(now, self.agent_id, guard_check.HUMAN, run_id))
@@ -183,14 +151,14 @@ class FactStore:
         states = []
         for section, entry in sections.items():
             at = ProfileEntry(entry.text, entry.updated_at or now)
-            row = profile.build_values(section, at, sources=(), run_id=run_id, new_hex=_new_hex)
+            row = profile.build_values(section, at, sources=(), run_id=run_id, new_hex=self.writer.new_id)
             states.append(profile.write(connection, self.agent_id, row))
         audit.note(connection, states, chain.AuditStamp(now, self.agent_id, guard_check.HUMAN, run_id))
 
     @contextmanager
     def _begin_write(self) -> Iterator[Connection]:
         """Begin a write transaction at a moment when no run is between its plan and its rows."""
-        with lock_workspace(self.workspace), sqlite.begin_write(self.engine) as connection:
+        with lock_workspace(self.writer.workspace), sqlite.begin_write(self.writer.engine) as connection:
             if runs.agent_has_intent(connection, self.agent_id):
                 raise StateError(
                     "the files of a run are not recovered yet",
@@ -201,13 +169,9 @@ class FactStore:
 
     def _clean(self, batch: Sequence[NewFact]) -> list[NewFact]:
         texts = [one.content for one in batch if isinstance(one.content, str)]
-        clean = iter(self.redact(texts))
+        clean = iter(self.writer.redact(texts))
         return [replace(one, content=next(clean)) if isinstance(one.content, str) else one for one in batch]
 
 
 def _store(connection: Connection, agent_id: str) -> Store:
     return Store(map(fact_of, memories.read_live(connection, agent_id, MemoryKind.FACT)))
-
-
-def _new_hex() -> str:
-    return secrets.token_hex(4)

@@ -4,12 +4,13 @@ Tokens are the rough estimate. The guards compare shares of one sum, and must ju
 and without a tokenizer.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from sqlalchemy import Connection
 
+from memoryd.changing.writer import Writer
 from memoryd.clock import moment_of, text_of
 from memoryd.database import audit, memories
 from memoryd.errors import RefusedError
@@ -37,13 +38,11 @@ class GuardCheckResult:
 
 def judge(
     connection: Connection,
+    writer: Writer,
     agent_id: str,
     operations: Sequence[Operation],
-    *,
     caller: Caller,
-    now: str,
-    new_hex: Callable[[], str],
-    limits: GuardLimits,
+    *,
     said_anew: Collection[str] = (),
     seen: Mapping[str, str] | None = None,
     rewrite: Rewrite | None = None,
@@ -61,12 +60,12 @@ def judge(
     if not all(isinstance(operation, Add) for operation in operations):  # additions remove nothing from the core
         known = {memory.id: memory for memory in memories.read_live(connection, agent_id, MemoryKind.CORE)}
     known |= memories.by_ids(connection, agent_id, _list_ids(operations) - known.keys())
-    context = context_of(connection, agent_id, known, caller=caller, now=now, limits=limits)
+    now = writer.now()
+    context = context_of(connection, agent_id, known, caller=caller, now=now, limits=writer.limits)
     context = replace(context, said_anew=said_anew, rewrite=rewrite, begun=begun, seen=seen or {})
     judged = guards.judge(context, operations)
-    changes = apply(
-        known, judged.accepted, agent_id=agent_id, now=now, new_hex=new_hex, taken=memories.TakenIds(connection)
-    )
+    taken = memories.TakenIds(connection)
+    changes = apply(known, judged.accepted, agent_id=agent_id, now=now, new_hex=writer.new_id, taken=taken)
     too_much = next((one for one in judged.refusals if one.guard is Guard.EROSION), None)
     return GuardCheckResult(tuple(changes), judged.refusals, "" if too_much is None else _allowance(context, too_much))
 

@@ -10,6 +10,7 @@ from functools import partial
 
 from sqlalchemy import Connection
 
+from memoryd.changing import guard_check
 from memoryd.changing.guard_check import ACTOR
 from memoryd.changing.writer import Writer
 from memoryd.database import audit, memories, profile, turns
@@ -46,8 +47,9 @@ def carry_out(connection: Connection, writer: Writer, run: Run, edit: EditFacts)
     protected = {memory.id for memory in live.values() if memory.constitutional}
     created = store.create(news, writer.facts, now, writer.new_id, memories.TakenIds(connection), protected)
     ends = _ends(edit, wanted, created, live)
-    passed = writer.judge(
+    passed = guard_check.judge(
         connection,
+        writer,
         agent_id,
         [*created.operations, *ends],
         Caller.EXTRACTION,

@@ -117,7 +117,9 @@ def _check_edits(
     with sqlite.undo_after(connection) if several else nullcontext():
         audit.record(connection, told.ahead, AuditStamp(writer.now(), run.agent_id, ACTOR, run.id))
         for operations, asked in _operations(connection, run, edits, told.file):
-            one = writer.judge(connection, run.agent_id, operations, asked.caller, seen=asked.seen, begun=asked.begun)
+            one = guard_check.judge(
+                connection, writer, run.agent_id, operations, asked.caller, seen=asked.seen, begun=asked.begun
+            )
             passed.append(one)
             if several:
                 now = writer.now()
@@ -129,8 +131,8 @@ def _plan_rewrite(connection: Connection, writer: Writer, run: Run, edit: Rewrit
     """Plan a rewrite on the core that it was decided on; for any other core, raise, so that the run decides again."""
     if not brought.agrees or digest_of(brought.data) != digest_of(edit.old):
         raise OutdatedError("MEMORY.md was edited meanwhile", str(writer.workspace / CORE_FILE))
-    passed = writer.judge(
-        connection, run.agent_id, edit.operations, Caller.REWRITE, seen=edit.seen, rewrite=edit.rewrite
+    passed = guard_check.judge(
+        connection, writer, run.agent_id, edit.operations, Caller.REWRITE, seen=edit.seen, rewrite=edit.rewrite
     )
     if passed.refusals:  # all were accepted when they were decided
         raise OutdatedError("the memory store changed meanwhile", str(writer.workspace / CORE_FILE))

@@ -156,7 +156,7 @@ def _plan_replacement(writer: Writer, run: Run, text: str) -> Revise:
         operations = list(_supersede_omitted(found.operations))
         if witness is not None:
             operations = list(_weigh_operations(witness, operations, {one.id: one for one in live}))
-        passed = writer.judge(connection, agent_id, operations, Caller.TOOL)
+        passed = guard_check.judge(connection, writer, agent_id, operations, Caller.TOOL)
         guard_check.require_passed(passed)
         return Revision(changes=passed.changes, core=data, actor=run.actor)
 

@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from memoryd.changing.facts import FactImport
 from memoryd.config import Agent, Settings
 from memoryd.database import memories, reads
 from memoryd.errors import ConfigError
@@ -428,7 +427,7 @@ class MemoryFacts(_OfAgent):
         with memory_changes.fact_store(self._settings, self._agent, None) as store:
             return store.dump(deerflow=deerflow)
 
-    def bring(self, text: str) -> FactImport:
+    def bring(self, text: str) -> FactBatch:
         """Import an export of `dump`, all or nothing. Equal facts stay unchanged."""
         with memory_changes.fact_store(self._settings, self._agent, "facts import") as store:
             return store.bring(text)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from memoryd.ledger.category import Category
 from memoryd.ledger.memory import Ending, Memory, MemoryKind, Source, draw_id
 from memoryd.ledger.operation import Add, Delete, Either, Operation, Update
+from memoryd.ledger.profile import ProfileSection
 from memoryd.text.neutral import neutralize
 from memoryd.tiers.core import normalize
 
@@ -69,6 +70,8 @@ class FactBatch:
     operations: tuple[Operation, ...]
     outcomes: tuple[FactOutcome, ...]  # one for each given fact
     evicted: tuple[Fact, ...] = ()  # facts that a full store ended
+    sections: tuple[ProfileSection, ...] = ()  # of the profile, imported with the facts
+    offered: int = 0  # sections of the profile that have a text in the imported file
 
 
 def fact_of(memory: Memory) -> Fact:

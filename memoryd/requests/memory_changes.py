@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from secrets import token_hex
 from typing import Any
 
 from sqlalchemy import Engine
@@ -10,6 +11,7 @@ from memoryd.changing import feedback as feedbacks
 from memoryd.changing import ledger_runs, rescrub, saving, time_machine
 from memoryd.changing.facts import FactStore
 from memoryd.changing.guard_check import HUMAN
+from memoryd.changing.writer import Writer
 from memoryd.clock import Clock, text_of
 from memoryd.config import Agent, Settings
 from memoryd.daemon import scheduled_times
@@ -122,16 +124,16 @@ def fact_store(settings: Settings, agent: Agent, asked: str | None) -> Iterator[
     if asked is not None:
         permission.require(settings, agent, "edit", "owner", asked)
     with opening.open_state(settings, agent) as (engine, scrubber):
-        yield FactStore(
+        writer = Writer(
             engine,
-            agent.id,
             agent.workspace,
-            Clock(),
-            FactLimits(settings.facts.min_confidence, settings.facts.max_facts),
-            GuardLimits(settings.guards.retention_floor, settings.guards.erosion_percent),
-            scrubber.redact,
-            get_logger(part="facts"),
+            Clock().text,
+            lambda: token_hex(4),
+            limits=GuardLimits(settings.guards.retention_floor, settings.guards.erosion_percent),
+            redact=scrubber.redact,
+            facts=FactLimits(settings.facts.min_confidence, settings.facts.max_facts),
         )
+        yield FactStore(writer, agent.id, get_logger(part="facts"))
 
 
 def scrub_again(settings: Settings, agent_id: str | None) -> dict[str, Any]:

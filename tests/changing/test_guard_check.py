@@ -2,11 +2,13 @@
 
 import secrets
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from scratch import STARTED, Scratch, filler, in_process, message, said
 
 from memoryd.changing import guard_check
+from memoryd.changing.writer import Writer
 from memoryd.clock import text_of
 from memoryd.daemon.once import run_once
 from memoryd.database import audit, memories, schema, sqlite
@@ -44,16 +46,9 @@ def change(engine, *operations, days=0, actor="memoryd"):
 
 
 def judged(engine, *operations, caller=Caller.EXTRACTION, limits=None):
+    writer = Writer(engine, Path(), lambda: text_of(NOW), new_hex, limits=limits or GuardLimits())
     with sqlite.begin_read(engine) as connection:
-        return guard_check.judge(
-            connection,
-            "a",
-            operations,
-            caller=caller,
-            now=text_of(NOW),
-            new_hex=new_hex,
-            limits=limits or GuardLimits(),
-        )
+        return guard_check.judge(connection, writer, "a", operations, caller)
 
 
 def record(origin, minutes):

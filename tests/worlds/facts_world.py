@@ -1,13 +1,14 @@
 """An owner's fact store on a database of its own, or on that of an app."""
 
 from datetime import UTC, datetime
+from secrets import token_hex
 
 from memoryd.changing.facts import FactStore
+from memoryd.changing.writer import Writer
 from memoryd.clock import Clock
 from memoryd.database import memories, profile, schema, sqlite
 from memoryd.files.log import get_logger
 from memoryd.ledger.facts import FactLimits, Store, fact_of
-from memoryd.ledger.guards import GuardLimits
 from memoryd.ledger.memory import MemoryKind
 
 NOW = "2026-05-04T12:00:00.000Z"
@@ -15,6 +16,10 @@ NOW = "2026-05-04T12:00:00.000Z"
 
 class ReadableStore(FactStore):
     """A fact store that a test can also read."""
+
+    @property
+    def engine(self):
+        return self.writer.engine
 
     def _store(self):
         rows = sqlite.read(self.engine, memories.read_live, self.agent_id, MemoryKind.FACT)
@@ -34,9 +39,8 @@ class ReadableStore(FactStore):
 
 
 def store_on(engine, workspace, clock, agent_id="demo", **limits):
-    return ReadableStore(
-        engine, agent_id, workspace, clock, FactLimits(**limits), GuardLimits(), list, get_logger("memoryd.test")
-    )
+    writer = Writer(engine, workspace, clock.text, lambda: token_hex(4), facts=FactLimits(**limits))
+    return ReadableStore(writer, agent_id, get_logger("memoryd.test"))
 
 
 def store_in(folder, agent_id="demo", **limits):
