@@ -184,6 +184,11 @@ def _store(settings: Settings, agent: Agent, asked: str | None) -> Iterator[Fact
 
 
 def _full_id(call: Call, settings: Settings, agent: Agent, fact_id: str) -> str:
-    """Complete the id of a fact; a unique beginning is enough."""
+    """Complete the id of a live fact; a unique beginning is enough."""
     with call.reader(settings) as reader:
-        return str(reads.find_memory(reader, agent.id, fact_id)["id"])
+        ids = [str(row["id"]) for row in reads.fact_rows(reader, agent.id)]
+    found = [one for one in ids if one == fact_id] or [one for one in ids if fact_id and one.startswith(fact_id)]
+    if len(found) != 1:
+        what = f"{fact_id!r} begins several facts' ids" if found else f"there is no fact {fact_id!r}"
+        raise NotFoundError(what, hint="memoryd facts list")
+    return found[0]
