@@ -58,13 +58,14 @@ def made_way(folder: OpenFolder, relative: str) -> Iterator[FolderEntry]:
         yield folder / name
 
 
-def make_private_dir(path: Path) -> Path:
-    """Make a folder that only its owner may enter (0700), or make an existing one so."""
+def make_private_dir(path: Path, owner: int = -1) -> Path:
+    """Make a folder that only its owner may enter (0700), or make an existing one so; give new ones to `owner`."""
     with as_state_error("cannot be made a private folder", path):
         for missing in reversed([path, *path.parents]):
             if not missing.exists():
                 with contextlib.suppress(FileExistsError):
                     missing.mkdir(mode=0o700)
+                    os.chown(missing, owner, -1)
                 with follow_folder(missing.parent) as above:  # else a power failure takes the folder and all work in it
                     sync_folder(above)
         if not path.is_dir():

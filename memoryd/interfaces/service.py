@@ -61,13 +61,10 @@ def plan_service(settings: Settings, *, launchd: bool, system: bool) -> Service:
 
 def install(made: Service, settings: Settings) -> dict[str, Any]:
     """Write the file; return `path`, `changed`, `backup`, `next` (the command that starts it) and `note`."""
-    log = settings.state_dir / "log"
-    missing = [folder for folder in (log, *log.parents) if not folder.exists()]
-    make_private_dir(settings.state_dir)
-    make_private_dir(log)
-    if made.path.parent == SYSTEM_FOLDER:  # root installs it, and it works as the owner of the workspaces
-        for folder in missing:
-            os.chown(folder, _owner_id(settings), -1)
+    # Root installs the service of the machine, which works as the owner of the workspaces.
+    owner = _owner_id(settings) if made.path.parent == SYSTEM_FOLDER else -1
+    make_private_dir(settings.state_dir, owner)
+    make_private_dir(settings.state_dir / "log", owner)
     placed = unit.place_file(made.path, made.text.encode(), Clock().text())
     return _describe_placed(made.path, placed, made.start) | {"note": made.note}
 

@@ -77,7 +77,7 @@ def decide(inputs: DreamInputs) -> job.Steps:
     days = {**{one.id: one.said_on for one in inputs.earlier}, **{one.id: one.day for one in inputs.entries}}
     pieces = Pieces.collect(material_of(inputs))
     context = context_of(pieces, days, inputs.judges, offline=offline)
-    context = replace(context, talk=offline and _is_talk(inputs))
+    context = replace(context, talk=_is_talk(inputs))
     over = {one.id: end for one in planned.archived if (end := _end(inputs, pieces, one))}
     texts = {one.id: one.memory.content for one in inputs.earlier}
     others = (

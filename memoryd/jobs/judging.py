@@ -462,7 +462,7 @@ class Judging:
         # The offline backend has already chosen its offers by cues. With a model, each of several turns must have one.
         said = [one.quotation() for one in judged.cited]
         stands = self.context.offline or all(map(cues.stands, said))
-        stands = stands and not (self.context.talk and any(map(cues.asks, said)))
+        stands = stands and not (self.context.offline and self.context.talk and any(map(cues.asks, said)))
         return judged if stands else replace(judged, core=False, why=reasons.NOT_STANDING)
 
     def _apply_support(self, judged: JudgedClaim, weighed: WeighedClaim) -> JudgedClaim:

@@ -63,17 +63,17 @@ def _find_over(runner: Runner, found: list[Alarm]) -> Iterator[Alarm]:
             or (one.kind == MODEL and one.subject not in endpoints)
             or (one.kind == self_test.KIND and one.subject not in flown)
             or (one.kind == SPEND and _day(runner, one.since) < _day(runner))
-            or (one.kind == PROTECTED and not _protects_any(runner, one))
+            or _is_unprotected(runner, one)
             or _is_gone(one, settings, workspace)
         )
         if is_over:
             yield one
 
 
-def _protects_any(runner: Runner, one: Alarm) -> bool:
-    """Return True if a memory that an alarm names is still protected: neither unprotected nor forgotten since."""
+def _is_unprotected(runner: Runner, one: Alarm) -> bool:
+    """Return True if an alarm is about protected memories that are all unprotected or forgotten since."""
     named = sqlite.read(runner.engine, memories.by_ids, one.agent_id, _MEMORY.findall(one.text))
-    return any(memory.constitutional and memory.is_live for memory in named.values())
+    return one.kind == PROTECTED and not any(each.constitutional and each.is_live for each in named.values())
 
 
 def _day(runner: Runner, at: str | None = None) -> date:

@@ -1,6 +1,7 @@
 """What forgetting comes to: which memories go, which stay and on what, and what is cut out of texts."""
 
 import re
+from dataclasses import asdict
 from hashlib import sha256
 from itertools import count
 

@@ -195,7 +195,7 @@ class World:
     def check_replay(self):
         with sqlite.begin_read(self.app.engine) as connection:
             texts = audit.make_text_reader(connection)
-            states = chain.replay(audit.read_entries(connection, "demo"), texts).states
+            states = chain.replay(audit.read_entries(connection, "demo"), texts)
         told = {name: state for name, state in states.items() if name.startswith(("core_", "jrnl_"))}
         assert told == {
             memory.id: to_json(memory) for memory in self.all().values() if memory.kind is not MemoryKind.FACT
