@@ -122,7 +122,7 @@ COMPLEX = {
     "memoryd.tiers.core._classify_lines",
     "memoryd.transcripts.chat._check_message",
     "memoryd.transcripts.chat.drop_orphans",
-    "memoryd.transcripts.fate._name",
+    "memoryd.transcripts.fate.find_fate",
 }
 
 # A file imports only from a lower level; of rooms on the same level only itself, and what is listed below.

@@ -41,7 +41,7 @@ _EXPIRED = (
 _WITHOUT_TRANSCRIPT = (
     "SELECT count(*) FROM agent a CROSS JOIN session s ON s.agent_id = a.id"  # CROSS: by the index of agents
     " WHERE NOT EXISTS (SELECT 1 FROM transcript p WHERE p.session_id = s.id"
-    " AND p.fate NOT IN ('deleted', 'still-gone'))"
+    " AND p.fate <> 'deleted')"
     " AND EXISTS (SELECT 1 FROM turn t WHERE t.session_id = s.id AND t.text <> '')"
 )
 # Triggers that maintain the one row of `vault_size`.
@@ -145,7 +145,7 @@ def measure(reader: DatabaseReader) -> dict[str, int]:
 def read_evidence(reader: DatabaseReader, session_id: str) -> dict[str, Any]:
     """Read the stored parts of a session: its transcripts, how many turns have a text, and why others have none."""
     transcripts = reader.rows(
-        "SELECT path, fate IN ('deleted', 'still-gone') AS deleted FROM transcript WHERE session_id = ? ORDER BY id",
+        "SELECT path, fate = 'deleted' AS deleted FROM transcript WHERE session_id = ? ORDER BY id",
         session_id,
     )
     counts = reader.rows(

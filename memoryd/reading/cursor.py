@@ -17,7 +17,7 @@ from sqlalchemy import RowMapping
 
 from memoryd.files.ranges import Handle, Stat
 from memoryd.transcripts import lines as splitting
-from memoryd.transcripts.fate import HEAD_BYTES, MARKER_BYTES, Fate, FateEvidence, find_fate, needs_prefix
+from memoryd.transcripts.fate import HEAD_BYTES, MARKER_BYTES, FateEvidence, find_fate, needs_prefix
 from memoryd.transcripts.format import UNHEARD, Identity, LineFormat
 from memoryd.transcripts.lines import BadSpan, Record
 from memoryd.transcripts.turn import Turn
@@ -74,7 +74,7 @@ class Cursor:
     @property
     def is_gone(self) -> bool:
         """Return True if the file was missing at the last look."""
-        return self.fate in {"deleted", "still-gone"}
+        return self.fate == "deleted"
 
     @property
     def is_part(self) -> bool:
@@ -120,7 +120,7 @@ def list_turns(cursor: Cursor, found: Iterable[FoundRecord]) -> list[FoundTurn]:
     return [FoundTurn(cursor, turn, one.first_byte, one.last_byte, one.sha256) for one in found for turn in one.turns]
 
 
-def examine(cursor: Cursor, path: str, stat: Stat, handle: Handle) -> Fate:
+def examine(cursor: Cursor, path: str, stat: Stat, handle: Handle) -> str:
     """Return the fate of the transcript; hash only what is needed to know it.
 
     Afterwards the cursor is open (its hash runs on) unless its bytes changed.
@@ -138,7 +138,6 @@ def examine(cursor: Cursor, path: str, stat: Stat, handle: Handle) -> Fate:
 
 def _evidence(cursor: Cursor, path: str, stat: Stat) -> FateEvidence:
     return FateEvidence(
-        exists=True,
         known=cursor.id is not None or cursor.hasher is not None,
         was_gone=cursor.is_gone,
         same_path=path == cursor.path,

@@ -28,7 +28,7 @@ NOT_KNOWN = "its format, session or folder is not known yet"  # why a transcript
 _NEWEST = (
     "SELECT * FROM (SELECT t.*, s.turns, s.gauge, row_number() OVER (PARTITION BY t.format, t.note ORDER BY"
     " t.mtime_ns DESC) AS place FROM transcript t LEFT JOIN session s ON s.id = t.session_id AND s.parent_id IS NULL"
-    " WHERE t.agent_id = ? AND t.fate NOT IN ('deleted', 'still-gone')) WHERE place <= ? ORDER BY mtime_ns DESC"
+    " WHERE t.agent_id = ? AND t.fate <> 'deleted') WHERE place <= ? ORDER BY mtime_ns DESC"
 )
 
 

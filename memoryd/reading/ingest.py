@@ -41,7 +41,7 @@ from memoryd.reading.unreadable_paths import UnreadablePaths
 from memoryd.reading.unscanned_turns import UnscannedTurns
 from memoryd.text.private import is_private
 from memoryd.transcripts import now_file, registry
-from memoryd.transcripts.fate import Action
+from memoryd.transcripts.fate import READ_AGAIN
 from memoryd.transcripts.format import UNHEARD, Identity, LineFormat, Unsupported
 from memoryd.transcripts.lines import clean
 from memoryd.transcripts.messages import Messages
@@ -400,13 +400,13 @@ class Ingest:
             return
         rested = self.clock.now().timestamp() - stat.mtime_ns / 1e9 >= QUIET_SECONDS
         cursor.doubtful = cursor.doubtful or (rested and not cursor.rested and cursor.since_verified > 0)
-        what = reading.examine(cursor, path, stat, handle)
-        if what.action is Action.READ_AGAIN and what.name != "new":
+        fate = reading.examine(cursor, path, stat, handle)
+        if fate in READ_AGAIN and fate != "new":
             self.flush()  # rows carry the generation they were read in
-        self.place(cursor, path, stat, same=what.name == "unchanged")
-        self.set_fate(cursor, what.name)
-        if what.action is Action.READ_AGAIN:
-            cursor.generation += what.name != "new"  # otherwise it is another file, or another version of itself
+        self.place(cursor, path, stat, same=fate == "unchanged")
+        self.set_fate(cursor, fate)
+        if fate in READ_AGAIN:
+            cursor.generation += fate != "new"  # otherwise it is another file, or another version of itself
             reading.start(cursor)
         if stat.size > cursor.offset and self._prepare(source, cursor, handle, stat.size):
             self._read_on(cursor, handle, stat.size)
@@ -414,7 +414,7 @@ class Ingest:
                 self.backlog.add(source, path, stat.mtime_ns, stat.size)
             if rested and not cursor.unfinished:
                 self._collect_reading(cursor, partial(reading.take_unended, cursor, handle, stat.size))
-                if what.name == "new":
+                if fate == "new":
                     cursor.meetings = None  # of an old file, and rebuilt if it grows: an import reads thousands
         elif stat.size == cursor.offset:
             cursor.unfinished = False  # it was completely read, perhaps by an earlier process

@@ -34,7 +34,7 @@ _LABEL = re.compile(r"^(?:\*\*[\w ]+\*\*:\s*)?(?:[-*+] (?:\[x\] )?)?")  # of a p
 _HINT = "name a line, such as MEMORY.md:12 or memory/2026-03-04.md:7, or the id of a memory"
 _TURN = (
     "SELECT t.session_id AS session, t.seq, t.origin AS speaker, t.at, plain(CAST(t.text AS BLOB), t.text_crc) AS text,"
-    " t.withheld, p.path AS transcript, p.fate IN ('deleted', 'still-gone') AS transcript_deleted"
+    " t.withheld, p.path AS transcript, p.fate = 'deleted' AS transcript_deleted"
     " FROM turn t LEFT JOIN transcript p ON p.id = t.transcript_id WHERE t.agent_id = ?"
 )
 _LEAST = 0.3  # a sentence with this share of a memory's words counts as its source

@@ -212,9 +212,7 @@ class World:
 
     def transcripts(self, agent: str = "ann") -> dict[str, dict[str, Any]]:
         """By path; where a path was used twice, the one that is there."""
-        found = self.query(
-            "SELECT * FROM transcript WHERE agent_id = ? ORDER BY fate NOT IN ('deleted', 'still-gone'), id", agent
-        )
+        found = self.query("SELECT * FROM transcript WHERE agent_id = ? ORDER BY fate <> 'deleted', id", agent)
         return {row["path"]: row for row in found}
 
     def transcript(self, name: str, agent: str = "ann") -> dict[str, Any]:
