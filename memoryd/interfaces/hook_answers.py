@@ -325,7 +325,7 @@ class HookAnswerer:
     ) -> Injection:
         app = self._app
         budget = contexts.budget_of(app.settings, units=asked.units)
-        made = contexts.fit_material(clean, budget, lambda texts: app.worker.count(texts).tokens)
+        made = contexts.fit_material(clean, budget, app.worker.count)
         self._last[asked] = remembered, policy, budget, made
         return made
 

@@ -163,7 +163,7 @@ class Memory:
                 strategy,
                 self._settings.sleep.keep_recent,
                 summary,
-                lambda texts: worker.count(texts).tokens,
+                worker.count,
                 partial(summarizing.summarize, self._settings, self._agent),
             )
 

@@ -248,7 +248,7 @@ def inject(
             with searching.open_recall(settings, scrubber) as opened:
                 found = opened.search(agent, query, Narrowing(limit=HITS))
         clean = redact_material(gather_for_folder(settings, agent, folder, found), scrubber.redact)
-        return fit_material(clean, budget_of(settings, whole), lambda texts: worker.count(texts).tokens)
+        return fit_material(clean, budget_of(settings, whole), worker.count)
 
 
 def gather_for_folder(settings: Settings, agent: Agent, folder: str | None, found: Sequence[Hit]) -> InjectionMaterial:

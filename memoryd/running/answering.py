@@ -353,14 +353,14 @@ class Answerer:
     def _split_to_fit(self, asked: RunQuestion, room: int | None) -> Sequence[Ask]:
         if room is None or not dividing.is_divisible(asked.ask) or measure(asked, asked.ask) <= room:
             return [asked.ask]
-        return dividing.divide(asked.ask, room, _counter(asked))
+        return dividing.divide(asked.ask, room, asked.worker.count)
 
     def _split_smaller(self, asked: RunQuestion, part: Ask, endpoint: Endpoint, failure: Failure) -> Sequence[Ask]:
         size = measure(asked, part)
         is_cut_off = failure.what == CUT_OFF
         if not dividing.is_divisible(part) or (is_cut_off and len(part.material) < 2):
             raise self._make_blocked_error(asked, endpoint, failure.what)
-        divided = dividing.divide(part, size // 2, _counter(asked))
+        divided = dividing.divide(part, size // 2, asked.worker.count)
         if max(measure(asked, one) for one in divided) >= size:
             raise self._make_blocked_error(asked, endpoint, failure.what)
         if not is_cut_off:
@@ -495,13 +495,9 @@ def endpoint_of(settings: Settings, agent_id: str, job: str = "") -> Endpoint:
     return Endpoint(base_url, model, llm.api_key_env, llm.timeout.total_seconds(), llm.max_output_tokens)
 
 
-def _counter(asked: RunQuestion) -> Callable[[Sequence[str]], list[int]]:
-    return lambda texts: asked.worker.count(texts).tokens
-
-
 def measure(asked: RunQuestion, ask: Ask) -> int:
     """Return about how many tokens a question has."""
-    return dividing.measure(ask, _counter(asked))
+    return dividing.measure(ask, asked.worker.count)
 
 
 def question_hash(ask: Ask) -> str:

@@ -91,7 +91,7 @@ def fill_tokens(engine: Engine, worker: Worker, session_id: str, *, after: int) 
         if not waiting:
             return
         counted = worker.count([text for _, text in waiting])
-        turns.fill_tokens(engine, [(turn_id, n) for (turn_id, _), n in zip(waiting, counted.tokens, strict=True)])
+        turns.fill_tokens(engine, [(turn_id, n) for (turn_id, _), n in zip(waiting, counted, strict=True)])
 
 
 def needs_counting(row: RowMapping) -> bool:
@@ -363,7 +363,7 @@ def make_inputs(
         keep_recent=settings.sleep.keep_recent,
         strategy=settings.sleep.strategy,
         tz=settings.zone,
-        count_tokens=lambda texts: source.worker.count(texts).tokens,
+        count_tokens=source.worker.count,
         now=source.clock.now(),
         instructions=read_instructions("sleep"),
         judges=make_judges(source),

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -74,14 +74,6 @@ class ClosedError(WorkerError):
 
 class LostError(WorkerError):
     """The child had the request and died of it, or was killed for being late: the request may be to blame."""
-
-
-@dataclass(frozen=True, slots=True)
-class TokenCounts:
-    """Token counts, and how they were had."""
-
-    tokens: list[int]
-    how: str  # tiktoken | characters
 
 
 class _ScanPart(NamedTuple):
@@ -150,14 +142,12 @@ class Worker:
         child = self._child
         return None if child is None else child.pid
 
-    def count(self, texts: Sequence[str]) -> TokenCounts:
+    def count(self, texts: Sequence[str]) -> list[int]:
         """Count the tokens of each text."""
         tokens: list[int] = []
-        how = "tiktoken"
         for batch in _batches(texts, BATCH_CHARACTERS):
-            counts, how = self._ask(("count", batch), COUNT_DEADLINE)
-            tokens += counts
-        return TokenCounts(tokens, how)
+            tokens += self._ask(("count", batch), COUNT_DEADLINE)
+        return tokens
 
     def scan(
         self, texts: Sequence[str], policy: Policy, progress: Callable[[], None] = lambda: None
@@ -241,7 +231,7 @@ class Worker:
 
     def answer(self, ask: Ask, backend: str, deadline: timedelta) -> Reply:
         """The answer to a question, of a backend that needs nothing but the question."""
-        result: Reply | Failure = self._ask(("answer", backend, _sendable(ask)), deadline)
+        result = self._answer(deadline, backend, ask)
         if isinstance(result, Failure):
             raise WorkerError(result.what, f"backend {backend}")
         return result
@@ -254,8 +244,11 @@ class Worker:
                 it had asked may have to be paid.
             MemorydError: the backend failed.
         """
-        deadline = timedelta(seconds=endpoint.timeout) + MODEL_GRACE
-        result: Reply | Failure = self._ask(("answer", "openai", _sendable(ask), endpoint), deadline, again=False)
+        return self._answer(timedelta(seconds=endpoint.timeout) + MODEL_GRACE, "openai", ask, endpoint)
+
+    def _answer(self, deadline: timedelta, backend: str, ask: Ask, *endpoint: Endpoint) -> Reply | Failure:
+        sent = replace(ask, about=None)  # what its job keeps with it is no concern of a backend
+        result: Reply | Failure = self._ask(("answer", backend, sent, *endpoint), deadline, again=not endpoint)
         return result
 
     def embed(self, texts: Sequence[str]) -> list[bytes | None]:
@@ -400,11 +393,6 @@ def _parts(places: Sequence[int], size: int) -> Iterator[_ScanPart]:
 
 def _digest(text: str) -> bytes:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
-
-
-def _sendable(ask: Ask) -> Ask:
-    """A question without what its job keeps with it, which is no concern of a backend."""
-    return replace(ask, about=None)
 
 
 def _drain(child: subprocess.Popen[bytes]) -> None:

@@ -48,15 +48,15 @@ _KNOWN = {
 class TokenCounter:
     """Count with tiktoken if it is available, or else by characters."""
 
-    def count(self, texts: Sequence[str]) -> tuple[list[int], str]:
-        """Return the tokens of each text, and how they were counted: `tiktoken` or `characters`.
+    def count(self, texts: Sequence[str]) -> list[int]:
+        """Return the tokens of each text.
 
         Texts of more than 100,000 characters are counted in pieces, which may add a token per cut. Special tokens
         in a text are text. Lone surrogates count as the replacement character does.
         """
         if self._encoding is None:
-            return [*map(estimate, texts)], "characters"
-        return [tokens_of(self._encoding, text) for text in texts], "tiktoken"
+            return [*map(estimate, texts)]
+        return [tokens_of(self._encoding, text) for text in texts]
 
     @cached_property
     def _encoding(self) -> tiktoken.Encoding | None:

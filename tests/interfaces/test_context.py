@@ -93,10 +93,9 @@ def test_the_library_tells_what_fits_without_secrets_as_the_real_tokenizer_count
             made.text[begin : made.text.index(CLOSE)],
         )
         counted = worker.count([made.text, sections, files])
-    assert counted.how == "tiktoken"
-    assert counted.tokens[0] == made.tokens
-    assert 250 < counted.tokens[1] <= 300
-    assert 150 < counted.tokens[2] <= 200
+    assert counted[0] == made.tokens
+    assert 250 < counted[1] <= 300
+    assert 150 < counted[2] <= 200
 
 
 def test_the_command(scratch):
@@ -270,7 +269,7 @@ def test_of_a_project_of_last_month_the_rules_and_the_state_are_told_within_1500
             query.run(connection, insert, session_id, last)
         remembered = context.gather(app.settings, app.settings.agents[0], now)
         budget = context.budget_of(app.settings, 1500)
-        made = context.fit_material(remembered, budget, lambda texts: app.worker.count(texts).tokens)
+        made = context.fit_material(remembered, budget, app.worker.count)
     assert 1200 < made.tokens <= 1500
     assert re.search(
         r"Facts:\n- \[\w+ \| 0.60\] Do .*\n- .* Do .*\n- .* Do .*\n- \[knowledge \| 0.90\] Fact", made.text

@@ -626,7 +626,7 @@ def test_what_is_told_of_a_prompt_stays_within_its_budget(prompted):
     about = {"workspace": str(prompted.workspace), "prompt": "how is the kumquat orchard", "session": "kumquat"}
     text = prompted.hooked.prompt(about)["text"]
     assert text.count("2026-01-06.md, lines") == 3
-    assert 200 < prompted.app.worker.count([text]).tokens[0] <= 500
+    assert 200 < prompted.app.worker.count([text])[0] <= 500
     assert len(prompted.hooked.prompt(about | {"session": "k", "units": 200})["text"].encode("utf-16-le")) // 2 <= 200
     elsewhere = about | {"workspace": "/elsewhere"}
     with pytest.raises(NotFoundError):

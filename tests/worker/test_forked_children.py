@@ -20,7 +20,7 @@ def answers(folder):
 def test_a_forked_child_answers_as_a_new_one(tmp_path, monkeypatch):
     assert Worker._start is forks.fork_child
     counts, scanned = answers(tmp_path)
-    assert (counts.how, counts.tokens[0]) == ("tiktoken", 0)
+    assert counts[0] == 0
     assert sum("[REDACTED:" in one.text for one in scanned) > 50
     monkeypatch.setattr(Worker, "_start", forks.new_child)
     assert (counts, scanned) == answers(tmp_path)

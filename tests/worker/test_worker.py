@@ -30,7 +30,7 @@ from memoryd.llm.failure import Failure, Trouble
 from memoryd.scrub.finding import Finding, ScrubbedText
 from memoryd.worker import client, embedder
 from memoryd.worker.__main__ import list_operations, serve
-from memoryd.worker.client import LostError, TokenCounts, Worker, WorkerError
+from memoryd.worker.client import LostError, Worker, WorkerError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,24 +70,24 @@ def worker(tmp_path: Path) -> Iterator[Worker]:
 @pytest.mark.usefixtures("new_children")
 def test_it_counts_in_order_and_stays_for_the_next_request(worker: Worker) -> None:
     assert worker.pid is None
-    assert worker.count([]) == TokenCounts([], "tiktoken")
-    assert worker.count(["hello world", "", "\ud83d", "<|endoftext|>"]) == TokenCounts([2, 0, 1, 7], "tiktoken")
+    assert worker.count([]) == []
+    assert worker.count(["hello world", "", "\ud83d", "<|endoftext|>"]) == [2, 0, 1, 7]
     first = worker.pid
-    assert worker.count([" " * 1_000_001]).tokens[0] > 0
+    assert worker.count([" " * 1_000_001])[0] > 0
     assert worker.pid == first
 
 
 def test_large_requests_go_in_batches(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "BATCH_CHARACTERS", 10)
     texts = ["hello world"] * 3 + ["a"] * 11 + [""]
-    assert worker.count(texts).tokens == [2] * 3 + [1] * 11 + [0]
+    assert worker.count(texts) == [2] * 3 + [1] * 11 + [0]
 
 
 def test_threads_take_turns(worker: Worker) -> None:
     results: dict[int, list[int]] = {}
 
     def work(number: int) -> None:
-        results[number] = worker.count(["a"] * number).tokens
+        results[number] = worker.count(["a"] * number)
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(1, 9)]
     for thread in threads:
@@ -103,7 +103,7 @@ def test_a_killed_child_is_replaced(worker: Worker) -> None:
     first = worker.pid
     assert first is not None
     os.kill(first, signal.SIGKILL)
-    assert worker.count(["hello world"]).tokens == [2]
+    assert worker.count(["hello world"]) == [2]
     assert worker.pid != first
 
 
@@ -113,7 +113,7 @@ def test_a_child_that_dies_again_is_an_error(worker: Worker, monkeypatch: pytest
         worker.count([CANARY])
     assert isinstance(caught.value, StateError)
     monkeypatch.undo()
-    assert worker.count(["a"]).tokens == [1]
+    assert worker.count(["a"]) == [1]
 
 
 @pytest.mark.parametrize("answer", [b"no", b"length", b"\0\0\0\5bytes", b"\0\0\0\4N."])
@@ -140,7 +140,7 @@ def test_an_idle_child_is_stopped_and_a_busy_one_is_not(tmp_path: Path) -> None:
         assert worker.pid is not None
         worker.tick(time.monotonic() + 61)
         assert worker.pid is None
-        assert worker.count(["a"]).tokens == [1]
+        assert worker.count(["a"]) == [1]
 
 
 def test_a_child_that_may_not_give_way_works_all_the_same(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,7 +208,7 @@ def test_its_own_output_never_mixes_with_the_answers(
     others = {*threading.enumerate()}
     with caplog.at_level(logging.DEBUG):
         assert worker.answer(ASK, "noisy", MINUTE) == Reply("words", "stop", "sleep")
-        assert worker.count(["hello world"]).tokens == [2]
+        assert worker.count(["hello world"]) == [2]
         child = worker._child
         worker.close()
         assert child is not None
@@ -240,7 +240,7 @@ def test_an_answer_that_cannot_be_sent_is_an_error_and_ends_nothing(
     with pytest.raises(MemorydError, match=r"Error in reduction\.py line") as caught:
         worker.answer(ASK, "unsendable", MINUTE)
     assert not isinstance(caught.value, WorkerError)
-    assert (worker.count(["hello world"]).tokens, worker.pid) == ([2], pid)
+    assert (worker.count(["hello world"]), worker.pid) == ([2], pid)
 
 
 def test_a_mistake_of_the_parent_is_not_taken_for_a_dead_child(worker: Worker) -> None:
@@ -248,7 +248,7 @@ def test_a_mistake_of_the_parent_is_not_taken_for_a_dead_child(worker: Worker) -
     pid = worker.pid
     with pytest.raises((AttributeError, pickle.PicklingError)):
         worker._ask(("count", lambda: None), MINUTE)
-    assert (worker.count(["hello world"]).tokens, worker.pid) == ([2], pid)
+    assert (worker.count(["hello world"]), worker.pid) == ([2], pid)
 
 
 def test_a_process_without_descriptors_left_gets_the_error_of_a_worker(
@@ -261,7 +261,7 @@ def test_a_process_without_descriptors_left_gets_the_error_of_a_worker(
     with pytest.raises(WorkerError, match="cannot be started: Too many open files"):
         worker.count(["a"])
     monkeypatch.undo()
-    assert worker.count(["a"]).tokens == [1]
+    assert worker.count(["a"]) == [1]
 
 
 class Harmful:
@@ -290,7 +290,7 @@ def test_an_answer_names_no_class_but_those_of_answers(tmp_path: Path) -> None:
     scrubbed = [None, ScrubbedText("a [REDACTED:key]", (Finding("key", 2, 9),))]
     ours, theirs = Pipe()
     with ours, theirs:
-        for answer in (failure, reply, scrubbed, [b"\x04\xff", None], ([1, 2], "tiktoken")):
+        for answer in (failure, reply, scrubbed, [b"\x04\xff", None], [1, 2]):
             theirs.send(answer)
             assert client._receive(ours) == answer
         theirs.send(RefusedError("no", "here", "do this"))
@@ -303,7 +303,6 @@ def test_an_answer_names_no_class_but_those_of_answers(tmp_path: Path) -> None:
             ByName(Reply, "__init__"),
             Path("x"),
             ASK,
-            client.TokenCounts([], ""),
         ):
             theirs.send(wrong)
             with pytest.raises(pickle.UnpicklingError):
@@ -322,20 +321,20 @@ def test_nothing_is_imported_from_the_current_folder(tmp_path: Path, monkeypatch
         (tmp_path / f"{name}.py").write_text("raise SystemExit('taken over')")
     monkeypatch.chdir(tmp_path)
     with Worker(tmp_path / "state") as worker:
-        assert worker.count(["hello world"]) == TokenCounts([2], "tiktoken")
+        assert worker.count(["hello world"]) == [2]
 
 
 def test_unknown_operations_and_half_requests_end_nothing(tmp_path: Path) -> None:
     ours, theirs = Pipe()
     table = list_operations(tmp_path)
-    table["count"] = lambda texts: ([len(text) for text in texts], "characters")
+    table["count"] = lambda texts: [len(text) for text in texts]
     for request in (("fly",), ("count",), ("count", ["four"])):
         ours.send(request)
     os.write(ours.fileno(), b"\0\0\1\0half")
     answers = threading.Thread(target=serve, args=(theirs, table))
     answers.start()
     assert [type(ours.recv()) for _ in range(2)] == [MemorydError, MemorydError]
-    assert ours.recv() == ([4], "characters")
+    assert ours.recv() == [4]
     ours.close()
     answers.join()
     theirs.close()

@@ -238,9 +238,7 @@ class Model:
         self.close()
 
     def count(self, texts):
-        from memoryd.worker.client import TokenCounts
-
-        return TokenCounts([len(text) // 4 + 1 for text in texts], "characters")
+        return [len(text) // 4 + 1 for text in texts]
 
     def answer(self, ask, backend, deadline):
         from memoryd.offline import backend as offline
