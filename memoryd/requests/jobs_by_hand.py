@@ -27,6 +27,7 @@ from memoryd.running import (
     sleeping,
 )
 from memoryd.running.kinds import check_kind
+from memoryd.running.queueing import agent_key
 
 SLEEP = "sleep"
 
@@ -86,14 +87,13 @@ def require_mode(kind: str, mode: str | None) -> None:
 
 
 def _refine(engine: Engine, clock: Clock, agent_id: str, mode: str | None, *, force: bool) -> str:
-    open_run = sqlite.read(engine, runs.open_by_key, refining.key_of(agent_id))
+    key = agent_key(refining.KIND, agent_id)
+    open_run = sqlite.read(engine, runs.open_by_key, key)
     if open_run is not None and refining.is_called(runs.get_run(engine, open_run)):
         hint = "wait until it is over, or end it: memoryd job cancel"
         raise RefusedError("the agent refines its core itself at the moment", open_run, hint)
     options = {"mode": mode} if mode is not None else {}
-    return waiting.request(
-        engine, clock, agent_id, refining.KIND, options | {"force": force}, key=refining.key_of(agent_id)
-    )
+    return waiting.request(engine, clock, agent_id, refining.KIND, options | {"force": force}, key=key)
 
 
 def run_dry(settings: Settings, kind: str, agent: Agent, asked: JobRequest) -> list[dict[str, Any]]:
@@ -133,7 +133,8 @@ def _queue_runs(
     if kind == dreaming.KIND:
         flushed = dreaming.flush(engine, settings, clock, agent_id, "manual", HUMAN)
         options = {"force": asked.force, "lookback_days": asked.lookback_days, "flushed": flushed}
-        return [*flushed, waiting.request(engine, clock, agent_id, kind, options, key=dreaming.key_of(agent_id))]
+        key = agent_key(dreaming.KIND, agent_id)
+        return [*flushed, waiting.request(engine, clock, agent_id, kind, options, key=key)]
     if kind == rollover.KIND and asked.before is not None:
         flushed = [] if asked.scheduled else dreaming.flush(engine, settings, clock, agent_id, "manual", HUMAN)
         about: dict[str, Any] = {"before": asked.before, "scheduled": asked.scheduled}

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, Engine
 
 from memoryd.app import App, open_app
+from memoryd.changing import ledger_runs
 from memoryd.changing.core_import import CORE_FILE, digest_of
 from memoryd.changing.recovery import Keeper
 from memoryd.clock import Clock
@@ -20,9 +21,9 @@ from memoryd.ledger import audit as chain
 from memoryd.reading.scrubbing import Scrubber
 from memoryd.requests import daemon_client
 from memoryd.requests.scanner import open_scrubber
-from memoryd.running import queueing
 from memoryd.running.alarms import HELD
 from memoryd.running.core_watch import CoreWatch
+from memoryd.running.queueing import agent_key
 
 RELOAD = "reload it: SIGHUP, or stop and start it"
 POLL_SECONDS = 0.1
@@ -90,7 +91,7 @@ def catch_up(settings: Settings, agent: Agent) -> None:
     try:
         with open_app(settings) as app:
             CoreWatch(app.runner).take(agent, settled=False)
-            waiting = sqlite.read(app.engine, runs.open_by_key, queueing.import_key(agent.id))
+            waiting = sqlite.read(app.engine, runs.open_by_key, agent_key(ledger_runs.IMPORT, agent.id))
             if waiting is not None:
                 app.runner.run_next(only=waiting)
     except LockedError:

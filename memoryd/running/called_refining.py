@@ -30,6 +30,7 @@ from memoryd.jobs.refinement_tools import Misuse, SearchCall
 from memoryd.ledger.memory import MemoryKind
 from memoryd.running import queueing, refining
 from memoryd.running.proposed_refining import PENDING
+from memoryd.running.queueing import agent_key
 from memoryd.running.refining import AGENT, KIND, Refiner, is_called
 from memoryd.running.runner import Runner
 from memoryd.running.second_reader import SecondReader
@@ -98,7 +99,7 @@ def found_in(connection: Connection, agent_id: str, arguments: str) -> dict[str,
 def goes_on(connection: Connection, agent_id: str) -> bool:
     """Return True while an agent's own refinement waits for its next call, or carries out a call."""
     sql = 'SELECT 1 FROM job_run WHERE id = ? AND "trigger" = ? AND state <> ?'
-    run_id = runs.open_by_key(connection, refining.key_of(agent_id))
+    run_id = runs.open_by_key(connection, agent_key(KIND, agent_id))
     return query.has_row(connection, sql, run_id, AGENT, runs.PROPOSED)
 
 
@@ -124,7 +125,7 @@ def hand_over(
     if proposal is not None:
         hint = "that is for a person to answer: memoryd job accept, or reject"
         raise RefusedError("what the last refinement came to waits for an answer", proposal, hint)
-    waiting = runs.open_by_key(connection, refining.key_of(agent_id))
+    waiting = runs.open_by_key(connection, agent_key(KIND, agent_id))
     if waiting is not None:
         kept = _read_options(connection, waiting)
         text = json.dumps(json.loads(text) | {name: kept[name] for name in (PENDING, CLAIMS) if name in kept})
@@ -139,7 +140,7 @@ def hand_over(
         hint = f"a refinement is due: {', '.join(sorted(BEGINNING))} begin it; else {_OTHERWISE}"
         raise RefusedError("no refinement has begun, so nothing was done", tool, hint)
     by: dict[str, Any] = {"trigger": AGENT, "actor": AGENT_TOOL, "options": {"by": AGENT}}
-    run_id = queueing.queue(connection, clock, KIND, agent_id, refining.key_of(agent_id), **by)
+    run_id = queueing.queue(connection, clock, KIND, agent_id, agent_key(KIND, agent_id), **by)
     assert run_id is not None  # noqa: S101 - no run of its key is open, see above
     runs.give_text(connection, run_id, text)
     return run_id
@@ -155,7 +156,7 @@ def given_to(engine: Engine, run: Run) -> dict[str, Any] | None:
 def give_up(engine: Engine, agent_id: str, now: str, why: str) -> int:
     """End an agent's own refinement that waits for its next call, and drop its unwritten changes; return how many."""
     with sqlite.begin_write(engine) as connection:
-        waiting = runs.open_by_key(connection, refining.key_of(agent_id))
+        waiting = runs.open_by_key(connection, agent_key(KIND, agent_id))
         if waiting is None or PENDING not in _read_options(connection, waiting):
             return 0
         runs.withdraw(connection, waiting, now, why)

@@ -143,7 +143,7 @@ class CoreWatch:
             ids = ", ".join(f"{one.memory_id} was {one.was}" for one in brought.put_back)
             text = f"an edit of MEMORY.md touched protected memories, put back: {ids}"
             self.runner.set_alarm(PROTECTED, text, agent.id)
-            key = queueing.import_key(agent.id)
+            key = queueing.agent_key(ledger_runs.IMPORT, agent.id)
             wanted = (self.runner.clock, ledger_runs.IMPORT, agent.id, key)
             sqlite.write(self.runner.engine, queueing.queue, *wanted, trigger="recovery")
         elif brought.changes:

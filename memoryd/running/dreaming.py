@@ -74,11 +74,6 @@ class PastDream(NamedTuple):
 # --- when -------------------------------------------------------------------------------------------------------------
 
 
-def key_of(agent_id: str) -> str:
-    """Return the key that keeps two dreams of an agent from waiting at the same time."""
-    return f"{KIND}:{agent_id}"
-
-
 def flush(engine: Engine, settings: Settings, clock: Clock, agent_id: str, trigger: str, actor: str) -> list[str]:
     """Queue a sleep of each live session of an agent; return the runs, with those that already wait."""
     if settings.modes.sleep == "off":
@@ -99,10 +94,11 @@ def queue(
     """
     queued = 0
     for agent, name in queueing.agents_of_slot(engine, settings, KIND, slot, at):
-        if not agent.enabled or modes.mode_of(engine, settings, agent.id, KIND) == modes.OFF:
+        if modes.mode_of(engine, settings, agent.id, KIND) == modes.OFF:
             continue
+        key = queueing.agent_key(KIND, agent.id)
         with sqlite.begin_read(engine) as connection:
-            waiting = runs.open_by_key(connection, key_of(agent.id))
+            waiting = runs.open_by_key(connection, key)
             is_paused = runs.is_paused(connection, agent.id)
         if is_paused or waiting is not None:
             why = PAUSED if is_paused else f"dream {waiting} of an earlier night still waits"
@@ -111,7 +107,6 @@ def queue(
         options = {"scheduled": True, "flushed": flush(engine, settings, clock, agent.id, trigger, "memoryd")}
         more: dict[str, Any] = {"slot": name, "options": options | {"missed_slots": missed}}
         more |= {"created_at": clock.text(ahead=timedelta(milliseconds=1))}  # after sleeps that have the same time
-        key = key_of(agent.id)
         queued += sqlite.write(engine, queueing.queue, clock, KIND, agent.id, key, trigger=trigger, **more) is not None
     return queued
 

@@ -59,7 +59,7 @@ def request(engine: Engine, clock: Clock, agent_id: str, options: dict[str, Any]
 
     The options are `since` (a time in UTC, or empty), `search_only` (bool) and `tokens` (the budget, or None).
     """
-    key = queueing.history_key(agent_id)
+    key = queueing.agent_key(KIND, agent_id)
     with sqlite.begin_write(engine) as connection:
         more: dict[str, Any] = {"trigger": "manual", "actor": HUMAN, "options": options, "scheduled_for": NEVER}
         run_id = queueing.queue(connection, clock, KIND, agent_id, key, **more)
@@ -297,7 +297,7 @@ class _OpenImport:
     def queue_dream(self, days: Sequence[str]) -> bool:
         """Queue the dream of some days; return False if another dream of the agent waits, which has priority."""
         options = {"import": self.run.id, "from": days[0], "to": days[1], "force": True, **self._grant_tokens()}
-        key = dreaming.key_of(self.agent_id)
+        key = queueing.agent_key(dreaming.KIND, self.agent_id)
         more: dict[str, Any] = {"trigger": "manual", "actor": HUMAN, "options": options}
         told = self.told | {"dreamt": self.told.get("dreamt", 0) + 1}
         with sqlite.begin_write(self.runner.engine) as connection:

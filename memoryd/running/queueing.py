@@ -60,11 +60,11 @@ def skip(connection: Connection, /, clock: Clock, kind: str, agent_id: str, trig
 def agents_of_slot(
     engine: Engine, settings: Settings, kind: str, slot: str, at: datetime
 ) -> Iterator[tuple[Agent, str]]:
-    """Yield the agents that must use a slot of the schedule, and the slot's name.
+    """Yield the enabled agents that must use a slot of the schedule, and the slot's name.
 
     Leaves out agents that were first seen after the slot, and those that have used it.
     """
-    for agent in settings.agents:
+    for agent in (one for one in settings.agents if one.enabled):
         name = f"{kind}:{agent.id}:{slot}"
         with sqlite.begin_read(engine) as connection:
             is_known = runs.knows_agent(connection, agent.id) and not runs.slot_is_used(connection, name)
@@ -77,23 +77,17 @@ def queue_dedup(engine: Engine, settings: Settings, clock: Clock, slot: str, at:
     """Queue a dedup of each agent that was seen before this slot, once for the slot; return how many."""
     queued = 0
     for agent, name in agents_of_slot(engine, settings, ledger_runs.DEDUP, slot, at):
-        if agent.enabled:
-            more = {"trigger": trigger, "slot": name}
-            queued += sqlite.write(engine, queue, clock, ledger_runs.DEDUP, agent.id, **more) is not None
+        more = {"trigger": trigger, "slot": name}
+        queued += sqlite.write(engine, queue, clock, ledger_runs.DEDUP, agent.id, **more) is not None
     return queued
 
 
+def agent_key(kind: str, agent_id: str) -> str:
+    """Return the key that keeps two runs of a kind for an agent from waiting or running at the same time."""
+    return f"{kind}:{agent_id}"
+
+
 # --- turns of a session -----------------------------------------------------------------------------------------------
-
-
-def import_key(agent_id: str) -> str:
-    """Return the key that keeps two runs of that kind for an agent from waiting at the same time."""
-    return f"{ledger_runs.IMPORT}:{agent_id}"
-
-
-def history_key(agent_id: str) -> str:
-    """Return the key that lets an agent have one import of its history at a time."""
-    return f"history:{agent_id}"
 
 
 def key_of(kind: str, session_id: str, mark: int) -> str:

@@ -22,26 +22,24 @@ ALARM = "core"
 def queue(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datetime, trigger: str) -> int:
     """Queue a refinement of each agent that was seen before this slot, once for the slot; return how many.
 
-    If an agent is paused, disabled or in a refinement, a skipped run uses up the slot and holds the reason.
+    If an agent is paused or in a refinement, a skipped run uses up the slot and holds the reason.
     """
     queued = 0
     for agent, name in queueing.agents_of_slot(engine, settings, refining.KIND, slot, at):
         if modes.mode_of(engine, settings, agent.id, refining.KIND) == modes.OFF:
             continue
         with sqlite.begin_write(engine) as connection:
-            why = None if agent.enabled else "the agent is not enabled"
-            if runs.is_paused(connection, agent.id):
-                why = "the agent is paused"
-            if why is None and _enqueue(connection, clock, agent.id, trigger=trigger, slot=name):
+            is_paused = runs.is_paused(connection, agent.id)
+            if not is_paused and _enqueue(connection, clock, agent.id, trigger=trigger, slot=name):
                 queued += 1
             else:
-                why = why or "a refinement waits or runs already"
+                why = "the agent is paused" if is_paused else "a refinement waits or runs already"
                 queueing.skip(connection, clock, refining.KIND, agent.id, trigger, why, slot=name)
     return queued
 
 
 def _enqueue(connection: Connection, /, clock: Clock, agent_id: str, **more: str) -> bool:
-    key = refining.key_of(agent_id)
+    key = queueing.agent_key(refining.KIND, agent_id)
     return queueing.queue(connection, clock, refining.KIND, agent_id, key, **more) is not None
 
 

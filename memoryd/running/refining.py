@@ -526,11 +526,6 @@ def is_called(run: Run) -> bool:
     return run.options.get("by") == AGENT
 
 
-def key_of(agent_id: str) -> str:
-    """Return the key that keeps two refinements of an agent from waiting or running at the same time."""
-    return f"{KIND}:{agent_id}"
-
-
 def count_changes(connection: Connection, run: Run) -> RefinementTally:
     """Count from the audit what a run has done, without the reverted part."""
     texts = audit.make_text_reader(connection)

@@ -31,6 +31,7 @@ from memoryd.jobs.job import Ask, Done, Edit, KeepSummary, NoteTold, NothingToDo
 from memoryd.running import dreaming, modes, now_files, queueing, sleeping
 from memoryd.running.answering import OFFLINE, RunQuestion
 from memoryd.running.now_files import DueNowFile
+from memoryd.running.queueing import agent_key
 from memoryd.running.runner import REDECIDED_MAX, Runner
 from memoryd.running.second_reader import keep_whole
 from memoryd.text.private import is_private
@@ -149,16 +150,15 @@ def queue(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datet
     queued = 0
     options = {"before": clock.text(ahead=-settings.sessions.stale_after), "scheduled": True}
     for agent, name in queueing.agents_of_slot(engine, settings, KIND, slot, at):
-        if agent.enabled:
-            more: dict[str, Any] = {"key": f"{KIND}:{agent.id}", "slot": name, "options": options}
-            queued += sqlite.write(engine, queueing.queue, clock, KIND, agent.id, trigger=trigger, **more) is not None
+        more: dict[str, Any] = {"key": agent_key(KIND, agent.id), "slot": name, "options": options}
+        queued += sqlite.write(engine, queueing.queue, clock, KIND, agent.id, trigger=trigger, **more) is not None
     return queued
 
 
 def request(engine: Engine, settings: Settings, clock: Clock, agent_id: str) -> None:
     """Queue a rollover after something was forgotten, so that the next session moves up."""
     if _may_run(settings, agent_id):
-        sqlite.write(engine, queueing.queue, clock, KIND, agent_id, f"{KIND}:{agent_id}", trigger="recovery")
+        sqlite.write(engine, queueing.queue, clock, KIND, agent_id, agent_key(KIND, agent_id), trigger="recovery")
 
 
 def _may_run(settings: Settings, agent_id: str) -> bool:

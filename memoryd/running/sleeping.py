@@ -17,6 +17,7 @@ from sqlalchemy import Connection, Engine, RowMapping
 from memoryd.clock import Clock, moment_of, text_of
 from memoryd.config import Settings
 from memoryd.database import query, runs, sqlite, turns
+from memoryd.database.history import KIND as HISTORY
 from memoryd.database.runs import Run
 from memoryd.errors import MemorydError
 from memoryd.files import regular
@@ -147,7 +148,7 @@ def is_left_alone(connection: Connection, settings: Settings, clock: Clock, row:
     """Return True if a session is history that becomes memory only on request, or in the running import."""
     return is_history(row, settings.sessions.idle_end, clock.now()) and (
         settings.ingest.history == "index"
-        or runs.open_by_key(connection, queueing.history_key(row["agent_id"])) is not None
+        or runs.open_by_key(connection, queueing.agent_key(HISTORY, row["agent_id"])) is not None
     )
 
 
@@ -294,8 +295,6 @@ def flush_live(engine: Engine, settings: Settings, clock: Clock, slot: str, at: 
         return 0
     queued = 0
     for agent, name in queueing.agents_of_slot(engine, settings, CONSUMER, slot, at):
-        if not agent.enabled:
-            continue
         found = [
             request(engine, clock, row, reason=SUMMARY, trigger=trigger) for row in list_candidates(engine, agent.id)
         ]

@@ -36,7 +36,7 @@ class Nights:
         self.server.part = part
         app, run_id = self.app, runs.new_run_id(self.app.clock.now())
         row = {"id": run_id, "kind": "dream", "agent_id": "demo", "actor": "memoryd", "trigger": "schedule"}
-        row |= {"key": dreaming.key_of("demo"), "options": {"scheduled": True}}
+        row |= {"key": "dream:demo", "options": {"scheduled": True}}
         with sqlite.begin_write(app.engine) as connection:
             assert runs.enqueue(connection, row | {"created_at": app.clock.text(), "scheduled_for": app.clock.text()})
         for _ in range(8):

@@ -388,7 +388,7 @@ def test_cancelled_in_the_midst_of_a_commit_it_ends_in_good_order(fresh, monkeyp
 def test_asked_for_by_hand_one_that_waits_becomes_what_is_asked_for(fresh):
     world = fresh()
     with world.open():
-        engine, clock, key = world.app.engine, world.app.clock, refining.key_of("demo")
+        engine, clock, key = world.app.engine, world.app.clock, "refine:demo"
         queued = world.queue("refine", key=key, actor="memoryd")
         for mode in ("dedup", "strict"):
             assert waiting.request(engine, clock, "demo", "refine", {"mode": mode, "force": False}, key=key) == queued
@@ -435,7 +435,7 @@ def test_two_never_wait_or_run_at_once(fresh):
     with world.open(), sqlite.begin_write(world.app.engine) as connection:
         now = world.app.clock.text()
         row = {"kind": "refine", "agent_id": "demo", "actor": "human", "trigger": "manual", "created_at": now}
-        row |= {"key": refining.key_of("demo"), "scheduled_for": now}
+        row |= {"key": "refine:demo", "scheduled_for": now}
         assert runs.enqueue(connection, row | {"id": "one"})
         assert not runs.enqueue(connection, row | {"id": "two"})
 

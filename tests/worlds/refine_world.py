@@ -134,7 +134,7 @@ class World:
         return self.row(run_id)
 
     def refine(self, **options):
-        return self.run(refining.KIND, key=refining.key_of("demo"), **options)
+        return self.run(refining.KIND, key="refine:demo", **options)
 
     def row(self, run_id):
         with reads.open_reader(self.app.database) as reader:
