@@ -10,17 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from watchdog.events import (
-    DirCreatedEvent,
-    DirDeletedEvent,
-    DirMovedEvent,
-    FileCreatedEvent,
-    FileDeletedEvent,
-    FileModifiedEvent,
-    FileMovedEvent,
-    FileSystemEvent,
-    FileSystemEventHandler,
-)
+from watchdog import events
 from watchdog.observers import Observer
 from watchdog.observers.api import BaseObserver, ObservedWatch
 
@@ -28,20 +18,20 @@ from memoryd.files import mounts, sources
 from memoryd.files.log import Log, on_record
 from memoryd.reading.sources import SourcePattern
 
-EVENTS: list[type[FileSystemEvent]] = [
-    FileModifiedEvent, FileCreatedEvent, FileMovedEvent, FileDeletedEvent, DirCreatedEvent, DirDeletedEvent,
-    DirMovedEvent,
+EVENTS: list[type[events.FileSystemEvent]] = [
+    events.FileModifiedEvent, events.FileCreatedEvent, events.FileMovedEvent, events.FileDeletedEvent,
+    events.DirCreatedEvent, events.DirDeletedEvent, events.DirMovedEvent,
 ]  # fmt: skip
 
 
 OUT_OF_FILES = "there are no more open files for this process: raise LimitNOFILE of the service, or ulimit -n"
 
 
-class _Handler(FileSystemEventHandler):
+class _Handler(events.FileSystemEventHandler):
     def __init__(self, hint: Callable[[str], None]) -> None:
         self._hint = hint
 
-    def on_any_event(self, event: FileSystemEvent) -> None:
+    def on_any_event(self, event: events.FileSystemEvent) -> None:
         for path in (event.src_path, event.dest_path):
             if path:
                 self._hint(os.fsdecode(path) + ("/" if event.is_directory else ""))

@@ -22,14 +22,7 @@ from memoryd.ledger.memory import Memory, MemoryKind
 from memoryd.ledger.profile import ProfileEntry
 from memoryd.running import modes, queueing, sleeping
 from memoryd.running.queueing import list_candidates
-from memoryd.running.sleeping import (
-    GatherContext,
-    check_times,
-    files_of_people,
-    is_left_alone,
-    make_judges,
-    read_instructions,
-)
+from memoryd.running.sleeping import GatherContext
 from memoryd.transcripts.registry import program_of
 
 KIND = "facts"
@@ -72,7 +65,7 @@ def _may_be_asked_about(
     # A subagent's session is not the user's: the agent wrote its instructions.
     if row["parent_id"] is not None or row["last_seq"] <= turns.read_watermark(connection, row["id"], CONSUMER):
         return False
-    if not imported and is_left_alone(connection, settings, clock, row):
+    if not imported and sleeping.is_left_alone(connection, settings, clock, row):
         return False
     return any(agent.id == row["agent_id"] and agent.enabled for agent in settings.agents)
 
@@ -141,7 +134,7 @@ def gather_sleep(source: GatherContext, run: Run) -> JointInputs | NothingToDo:
     if row is None or not is_due or mark >= upto:
         return JointInputs(slept)
     found = _read_inputs(source, row, mark, upto, drain=row["state"] == "ended" and upto == row["last_seq"])
-    return JointInputs(slept, found, read_instructions("joint"))
+    return JointInputs(slept, found, sleeping.read_instructions("joint"))
 
 
 def _read_inputs(source: GatherContext, row: RowMapping, mark: int, upto: int, *, drain: bool) -> FactsInputs | None:
@@ -156,14 +149,14 @@ def _read_inputs(source: GatherContext, row: RowMapping, mark: int, upto: int, *
         graves = memories.read_tombstones(connection, agent_id)
     if blind is not None and not covered:
         return None
-    days, known = files_of_people(source, check_times(covered, row))
+    days, known = sleeping.files_of_people(source, sleeping.check_times(covered, row))
     clean = source.scrubber.redact([one.text for one in sections.values()])
     settings = source.settings
     return FactsInputs(
         agent_id=agent_id,
         session_id=session_id,
-        turns=check_times(set_aside_scheduled(covered, earlier), row),
-        earlier=check_times(set_aside_scheduled(earlier), row),
+        turns=sleeping.check_times(set_aside_scheduled(covered, earlier), row),
+        earlier=sleeping.check_times(set_aside_scheduled(earlier), row),
         folder=row["folder"],
         program=program_of(row["format"]),
         known=tuple(Store(map(fact_of, live)).all()),
@@ -179,8 +172,8 @@ def _read_inputs(source: GatherContext, row: RowMapping, mark: int, upto: int, *
         drain=drain,
         tz=settings.zone,
         now=source.clock.now(),
-        instructions=read_instructions(KIND),
-        judges=make_judges(source),
+        instructions=sleeping.read_instructions(KIND),
+        judges=sleeping.make_judges(source),
     )
 
 

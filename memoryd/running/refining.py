@@ -25,19 +25,11 @@ from memoryd.errors import RefusedError, StateError
 from memoryd.files import regular
 from memoryd.files.open_folder import OpenFolder
 from memoryd.gauge.estimate import estimate
-from memoryd.jobs import refine, refinement_tools, stored_edits, tally
+from memoryd.jobs import refine, refinement, refinement_tools, stored_edits, tally
 from memoryd.jobs.job import Ask, ChangeResult, Done, NothingToDo, Operate, Reply
 from memoryd.jobs.reader import JOB as VERIFY
 from memoryd.jobs.refine import Apply, RefineInputs, Steps, Talk
-from memoryd.jobs.refinement import (
-    BREAKER,
-    CANCELLED,
-    COMPLETED,
-    RefinementSession,
-    describe_end,
-    first_said,
-    restore_session,
-)
+from memoryd.jobs.refinement import RefinementSession
 from memoryd.jobs.tally import Audited, RefinementTally
 from memoryd.ledger import guards
 from memoryd.ledger.guards import Guard, GuardLimits, Refusal, core_tokens
@@ -106,7 +98,7 @@ class Refiner:
             if not self.tally().changes or not self.heeds_cancel():
                 raise
             self.keep()
-            self.carry_out(lambda refiner: refiner.finish(refiner.restore_session().end(CANCELLED)))
+            self.carry_out(lambda refiner: refiner.finish(refiner.restore_session().end(refinement.CANCELLED)))
 
     def heeds_cancel(self) -> bool:
         """Return True if a person has cancelled the run, and stop asking."""
@@ -115,7 +107,7 @@ class Refiner:
     def ask_model(self) -> None:
         """Hold the conversation with the model."""
         if self.tally().changes:  # an earlier attempt of this run has begun
-            self.finish(self.restore_session().end(CANCELLED if self.heeds_cancel() else STOPPED))
+            self.finish(self.restore_session().end(refinement.CANCELLED if self.heeds_cancel() else STOPPED))
             return
         take_over(self.writer, self.run.agent_id)
         inputs = self.begin_run()
@@ -296,7 +288,7 @@ class Refiner:
             talk.session = talk.session.end("out of time")
             return True
         if talk.session.mutations and self.heeds_cancel():
-            talk.session = talk.session.end(CANCELLED)
+            talk.session = talk.session.end(refinement.CANCELLED)
             return True
         self.runner.go_on(self.run)
         return False
@@ -375,7 +367,7 @@ class Refiner:
     def restore_session(self) -> RefinementSession:
         """Restore the refinement from the run's report; return a new one if the report has none."""
         receipt = self.receipt()
-        return restore_session(receipt.get(KIND, {}), receipt, self._begin_session(self.core()))
+        return refinement.restore_session(receipt.get(KIND, {}), receipt, self._begin_session(self.core()))
 
     def tally(self) -> RefinementTally:
         """Return the counts so far, real or proposed."""
@@ -390,19 +382,19 @@ class Refiner:
             session = self.sandbox.judged_again(session, planned)
         done = self.tally()
         after = core_tokens(self.core(), estimate)
-        summary = session.summary if session.ended == COMPLETED else None
+        summary = session.summary if session.ended == refinement.COMPLETED else None
         told = session.row() | {"counted": done.row(), "end": {"tokens": after}}
         if summary:
             told["unfounded"] = ["numbers"] if tally.is_miscounted(summary, done, (session.tokens, after)) else []
         if not done.changes and not told.get("unfounded"):
-            if session.ended == COMPLETED:
+            if session.ended == refinement.COMPLETED:
                 self.end("skipped", "nothing could be condensed safely", {KIND: told}, session.claims)
             else:
-                state = "cancelled" if session.ended == CANCELLED else "failed"
+                state = "cancelled" if session.ended == refinement.CANCELLED else "failed"
                 self.end(state, f"nothing was changed: {session.why or session.ended}", {KIND: told}, session.claims)
             return
-        undo = session.ended == BREAKER or (
-            session.ended != COMPLETED and self.source.settings.refine.unfinished == "rollback"
+        undo = session.ended == refinement.BREAKER or (
+            session.ended != refinement.COMPLETED and self.source.settings.refine.unfinished == "rollback"
         )
         if done.changes and undo:
             try:
@@ -423,17 +415,17 @@ class Refiner:
             RefusedError: it cannot be reverted.
         """
         summary = self.summary(session)
-        if self.proposes and (undo or session.ended == CANCELLED):
+        if self.proposes and (undo or session.ended == refinement.CANCELLED):
             undo, receipt[KIND]["rolled_back"] = True, True
         elif self.sandbox.changes:
-            _, why, _ = describe_end(session, undo=False, changed=True, conflict=False)
-            cut = "" if session.ended == COMPLETED else f"it was cut short ({session.ended}); "
+            _, why, _ = refinement.describe_end(session, undo=False, changed=True, conflict=False)
+            cut = "" if session.ended == refinement.COMPLETED else f"it was cut short ({session.ended}); "
             seen = session.ids | {one.memory_id for one in self.sandbox.changes}
             note = self.note(done, (session.tokens, after), f"{cut}{WAITS}", summary)
             proposed = self._propose_edits(receipt, why, seen, summary)
             self.close([note], runs.PROPOSED, why, receipt, session.claims, proposed=proposed)
             return
-        state, why, how = describe_end(
+        state, why, how = refinement.describe_end(
             session, undo=undo, changed=bool(done.changes), conflict="conflict" in receipt[KIND]
         )
         receipt[KIND]["end"] = {"tokens": session.tokens if undo else after}
@@ -481,7 +473,7 @@ class Refiner:
 
     def summary(self, session: RefinementSession) -> str | None:
         """Return the model's own summary without secrets."""
-        if not session.summary or session.ended != COMPLETED:
+        if not session.summary or session.ended != refinement.COMPLETED:
             return None
         (clean,) = self.source.scrubber.redact([session.summary])
         return clean
@@ -563,7 +555,7 @@ def search(core: Sequence[Memory], query: str, after: str | None, before: str | 
     words, signs = [term.text for term in parse(query).terms], query.strip()
     found = []
     for memory in core:
-        day = first_said(memory)
+        day = refinement.first_said(memory)
         if (after or "") <= day and (before is None or day <= before):
             hits = len(find_held(memory.content, words)) if words else memory.content.count(signs) if signs else 0
             if hits or not signs:

@@ -25,20 +25,8 @@ from memoryd.errors import AwayError, MemorydError, NotFoundError, RefusedError,
 from memoryd.files import regular
 from memoryd.files.journal import Journal
 from memoryd.files.log import Log, bind_values
-from memoryd.jobs.job import (
-    AddMemories,
-    AppendDaily,
-    AppendDiary,
-    Done,
-    Edit,
-    EditFacts,
-    KeepSummary,
-    NothingToDo,
-    Operate,
-    Reply,
-    RewriteCore,
-    WriteFile,
-)
+from memoryd.jobs import job
+from memoryd.jobs.job import Done, Edit, NothingToDo, Reply
 from memoryd.jobs.reader import ReaderAnswer
 from memoryd.ledger.facts import FactLimits
 from memoryd.ledger.guards import GuardLimits
@@ -54,7 +42,7 @@ SETTLE_AGAIN_SECONDS = 30.0
 UNTOLD_MAX = 20
 PROTECTED = "constitutional"  # the alarm of an edit that removed a protected memory …
 EMPTIED = "emptied"  # … and of one that removed most of the core
-_WORDED = (AppendDaily, AddMemories, EditFacts, KeepSummary)  # edits with lines of text
+_WORDED = (job.AppendDaily, job.AddMemories, job.EditFacts, job.KeepSummary)  # edits with lines of text
 REFUSALS = (RefusedError, NotFoundError, OperationError)
 REDECIDED_MAX = 5  # decisions on one reply while the core changes; then the run is retried
 
@@ -315,7 +303,7 @@ class Runner:
             OutdatedError: the core has changed since the decision.
         """
         step = self._redact_edits(run, step)
-        blocks = [edit for edit in step.edits if isinstance(edit, AppendDaily) and self.kinds[run.kind].tells]
+        blocks = [edit for edit in step.edits if isinstance(edit, job.AppendDaily) and self.kinds[run.kind].tells]
         outcome = self._outcome(run, step, reply, phases or {}, tells=bool(blocks and self.settings.hooks.on_summary))
         decided = decided or saving.SavePlan(step)
         texts = [*_texts(step.edits, outcome.receipt, outcome.why), *decided.texts]
@@ -541,21 +529,21 @@ def _texts(edits: Sequence[Edit], receipt: dict[str, Any], why: str | None) -> l
     found = [why or "", *strings_of(receipt)]
     for edit in edits:
         match edit:
-            case AppendDaily():
+            case job.AppendDaily():
                 found += [edit.reason, edit.body]
-            case AppendDiary():
+            case job.AppendDiary():
                 found += [edit.body]
-            case RewriteCore() | Operate():
+            case job.RewriteCore() | job.Operate():
                 found += [text for one in edit.operations for text in texts_of(one)]
-            case AddMemories():
+            case job.AddMemories():
                 found += [text for memory in edit.memories for text in (memory.text, memory.note or "")]
-            case EditFacts():
+            case job.EditFacts():
                 found += [text for one in edit.learned for text in (one.content, one.note or "")]
                 found += [one.text for one in edit.sections]
-            case WriteFile():
+            case job.WriteFile():
                 there = set((edit.old or b"").splitlines())  # what a person wrote into it is theirs
                 found += [line.decode(errors="replace") for line in (edit.new or b"").splitlines() if line not in there]
-            case KeepSummary():
+            case job.KeepSummary():
                 found += [edit.summary, *(message.text for message in edit.messages)]
     return found
 
