@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 from sqlalchemy import Engine
 from sqlalchemy.exc import OperationalError
@@ -61,6 +62,14 @@ _KNOW = (
 )
 
 
+class _Pause(NamedTuple):
+    """Say how long a transcript that cannot be stored, or whose ids cannot be scanned, is left alone."""
+
+    until: float  # monotonic
+    seconds: float
+    stat: ranges.Stat | None = None  # a file in another state is read all the same
+
+
 class Ingest:
     """Read all transcripts of all agents. For one thread only."""
 
@@ -89,10 +98,7 @@ class Ingest:
         self._looking: set[tuple[str, str]] = set()
         # Called after each check, however many there are in a scan, and after each part of a scan for secrets.
         self.progress: Callable[[], None] = lambda: None
-        # Files that could not be stored, and the time until which they are skipped if they do not change.
-        self._poison: dict[tuple[str, str], tuple[ranges.Stat, float]] = {}
-        # Files whose ids could not be scanned: the time until which they are skipped, and the length of this pause.
-        self._held: dict[tuple[str, str], tuple[float, float]] = {}
+        self._pauses: dict[tuple[str, str], _Pause] = {}  # by agent and path
         sqlite.read(engine, self.unreadable.load)
         self.configure(settings)
         self._stale = False  # nothing is remembered yet
@@ -127,12 +133,11 @@ class Ingest:
         self.cursors.find_again(self.engine)
         if self._stale:
             self._stale = False
-            self._poison.clear()
+            self._pauses.clear()
             # Unstored results depend on the old ids: they are read again.
             self._lose_rest()
             self._lose_place(IngestBatch(cursors={id(cursor): cursor for cursor in self.cursors.all()}))
             self.cursors.find_again(self.engine)
-            self._held.clear()
 
     # --- looking --------------------------------------------------------------------------------------------------
 
@@ -280,14 +285,12 @@ class Ingest:
             raise StateError("its name is not text", unreadable_paths.make_printable(path), "rename it")
         if self.scrubber.name(path) != path:
             raise StateError("its name holds a secret, so it is not read", path, "rename it")
-        is_held = self._held.get((source.agent.id, path), (0.0, 0.0))[0] > self.clock.monotonic()
-        if is_held or self.databases.is_beside(path):
+        if self.databases.is_beside(path):
             return
         stat = ranges.observe(Path(path))
         cursor = self.cursors.find(source.agent.id, path)
-        poisoned, until = self._poison.pop((source.agent.id, path), (None, 0.0))
-        if stat is not None and poisoned == stat and self.clock.monotonic() < until:
-            self._poison[source.agent.id, path] = poisoned, until
+        pause = self._pauses.get((source.agent.id, path))
+        if pause is not None and self.clock.monotonic() < pause.until and pause.stat in {None, stat}:
             return
         if stat is None:
             self.unreadable.take_back(source.agent.id, path)
@@ -649,7 +652,7 @@ class Ingest:
                     self.again.pop(cursor.path, None)
                     key = cursor.agent_id, cursor.path
                     stat = ranges.Stat(cursor.device, cursor.inode, cursor.size, cursor.mtime_ns, cursor.ctime_ns)
-                    self._poison[key] = stat, self.clock.monotonic() + POISON_SECONDS
+                    self._pauses[key] = _Pause(self.clock.monotonic() + POISON_SECONDS, POISON_SECONDS, stat)
                     self.unreadable.report(*key, f"{cursor.path}: cannot be stored: {_place(error)}")
 
     def _hold(self, batch: IngestBatch) -> None:
@@ -657,8 +660,8 @@ class Ingest:
         self._lose_place(batch)
         for cursor in batch.cursors.values():
             key = cursor.agent_id, cursor.path
-            wait = min(max(HELD_SECONDS, 2 * self._held.get(key, (0.0, 0.0))[1]), POISON_SECONDS)
-            self._held[key] = self.clock.monotonic() + wait, wait
+            wait = min(2 * self._pauses[key].seconds, POISON_SECONDS) if key in self._pauses else HELD_SECONDS
+            self._pauses[key] = _Pause(self.clock.monotonic() + wait, wait)
             self.look_again(cursor.path, wait)
             self.unreadable.report(*key, f"{cursor.path}: its ids could not be scanned for secrets; it is tried again")
 
@@ -667,9 +670,8 @@ class Ingest:
         self.changed.update(stored.sessions)
         if stored.resumed:
             self.unscanned.expect()
-        if self._held:
-            for cursor in batch.cursors.values():
-                self._held.pop((cursor.agent_id, cursor.path), None)
+        for cursor in batch.cursors.values():
+            self._pauses.pop((cursor.agent_id, cursor.path), None)
         if stored.turns or stored.bad:
             self.log.debug("turns stored", turns=stored.turns, read=len(batch.found), bad_spans=len(stored.bad))
         first_of = {id(cursor): (cursor, span) for cursor, span in reversed(stored.bad)}
