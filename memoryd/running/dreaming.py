@@ -268,11 +268,8 @@ def _find_late_days(source: Gathered, before: Sequence[PastDream], first: date) 
         seen |= one.dailies
     for day in list_days(source.workspace):
         if day < first and any(one.first <= day <= one.last for one in before):
-            yield from (
-                (name, data)
-                for name, data in _files(source, day, day)
-                if seen.get(name) != regular.compute_digest(data)
-            )
+            files = _files(source, day, day)
+            yield from ((name, data) for name, data in files if seen.get(name) != regular.compute_digest(data))
 
 
 def _report_flush(source: Gathered, run: Run) -> dict[str, Any]:

@@ -69,10 +69,8 @@ def _memories(runner: Runner, run_id: str) -> list[dict[str, Any]]:
         "SELECT 'rewrite' AS what, 'profile ' || section AS \"where\", text AS content FROM profile_section"
         " WHERE run_id = ? ORDER BY section"
     )
-    found = [
-        row for sql in (memories, sections) for row in sqlite.read(runner.engine, query.fetch_mappings, sql, run_id)
-    ]
-    return [dict(row) for row in found]
+    found = [sqlite.read(runner.engine, query.fetch_mappings, sql, run_id) for sql in (memories, sections)]
+    return [dict(row) for rows in found for row in rows]
 
 
 def _blocks(receipt: str, workspace: Path) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Engine, RowMapping
+from sqlalchemy import Engine, RowMapping
 
 from memoryd.changing.guard_check import HUMAN
 from memoryd.clock import Clock, moment_of
@@ -329,21 +329,12 @@ class _OpenImport:
         result: dict[str, Any] = {"sessions": int(self._rows(sql, self.agent_id, self.since)[0][0])}
         if self.options.get("search_only"):
             return result
-        with sqlite.begin_read(self.runner.engine) as connection:
-            return (
-                result
-                | self._count_written(connection)
-                | {
-                    "left": self.count_left(),
-                    "left_why": self.told.get("stopped"),
-                    "dream": self._describe_dreams(connection),
-                }
-            )
+        result |= self._count_written() | {"left": self.count_left(), "left_why": self.told.get("stopped")}
+        return result | {"dream": self._describe_dreams()}
 
-    def _count_written(self, connection: Connection) -> dict[str, int]:
+    def _count_written(self) -> dict[str, int]:
         """Count new memories by kind, sessions that are only in daily files, and sessions without a result."""
-        added = query.fetch_rows(
-            connection,
+        added = self._rows(
             "SELECT m.kind, m.sources FROM memory m WHERE m.agent_id = ? AND m.deleted_at IS NULL"  # noqa: S608
             " AND m.kind IN ('core', 'fact') AND m.id IN (SELECT a.memory_id FROM audit a JOIN job_run r"
             f" ON r.id = a.run_id WHERE a.operation = 'add' AND {_OF_IMPORT})",
@@ -351,8 +342,7 @@ class _OpenImport:
             self.run.id,
         )
         remembered = {one.get("session") for _, sources in added for one in json.loads(sources or "[]")}
-        rows = query.fetch_rows(
-            connection,
+        rows = self._rows(
             "SELECT r.session_id, r.state, json_array_length(r.receipt, '$.files') FROM job_run r"  # noqa: S608
             f" WHERE {_OF_IMPORT} AND r.kind = 'sleep'",
             self.run.id,
@@ -368,17 +358,12 @@ class _OpenImport:
             "tried": len({session for session, *_ in rows}),
         }
 
-    def _describe_dreams(self, connection: Connection) -> str:
+    def _describe_dreams(self) -> str:
         """Return why the rest of the daily files is not in `MEMORY.md`."""
         if self._mode(dreaming.KIND) == modes.OFF:
             return "modes.dream is off"
-        rows = query.fetch_rows(
-            connection,
-            f"SELECT r.id, r.state FROM job_run r WHERE {_OF_IMPORT} AND r.kind = ?",  # noqa: S608
-            self.run.id,
-            dreaming.KIND,
-        )
-        for run_id, state in rows:
+        sql = f"SELECT r.id, r.state FROM job_run r WHERE {_OF_IMPORT} AND r.kind = ?"  # noqa: S608
+        for run_id, state in self._rows(sql, self.run.id, dreaming.KIND):
             if state == runs.PROPOSED:
                 return f"changes of MEMORY.md wait for an answer (memoryd job accept {run_id})"
             if state in _UNDONE or state in runs.WAITING:

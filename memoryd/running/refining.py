@@ -525,11 +525,9 @@ def count_changes(connection: Connection, run: Run) -> RefinementTally:
         'SELECT operation, "before", "after" FROM audit WHERE agent_id = ? AND run_id = ? AND memory_id LIKE ?'
         " ORDER BY id"
     )
+    rows = query.fetch_rows(connection, sql, run.agent_id, run.id, f"{PREFIXES[MemoryKind.CORE]}%")
     return tally.count_entries(
-        Audited(operation, *(None if one is None else texts(one) for one in states))
-        for operation, *states in query.fetch_rows(
-            connection, sql, run.agent_id, run.id, f"{PREFIXES[MemoryKind.CORE]}%"
-        )
+        Audited(operation, *(None if one is None else texts(one) for one in states)) for operation, *states in rows
     )
 
 

@@ -255,11 +255,8 @@ def _response(value: dict[str, Any], kind: object) -> tuple[str | None, str | No
         if _is_synthetic(value):
             return None, SYNTHETIC, None
         response = read_mapping(value.get("message"))
-        return (
-            read_word(response.get("id")),
-            read_word(response.get("model")),
-            _context(read_mapping(response.get("usage"))),
-        )
+        usage = _context(read_mapping(response.get("usage")))
+        return read_word(response.get("id")), read_word(response.get("model")), usage
     if kind == "system":
         return None, None, read_tokens(read_mapping(value.get("compactMetadata")).get("postTokens")) or None
     return None, None, None

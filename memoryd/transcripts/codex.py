@@ -205,12 +205,9 @@ def _event(payload: dict[str, Any], kind: object) -> list[RecordText] | str:
         return _split_authors(text) if payload.get("kind", "plain") == "plain" else [read_message(text, program=True)]
     item = payload.get("item")
     if kind == "item_completed" and type(item) is dict:
-        inner = item.get("type")
-        return (
-            of_blocks(item.get("content"), _split_authors)
-            if inner == "UserMessage"
-            else f"item_completed/{type_name(inner)}"
-        )
+        if item.get("type") == "UserMessage":
+            return of_blocks(item.get("content"), _split_authors)
+        return f"item_completed/{type_name(item.get('type'))}"
     return f"event_msg/{type_name(kind)}"
 
 

@@ -106,7 +106,7 @@ def render_arguments(name: object, value: object) -> str:
 
     Of a patch the heads of the files that are left out stay, since they tell what was changed.
     """
-    text = value if type(value) is str else _compact(value)
+    text = value if type(value) is str else compact_json(value)
     if len(text) > ARGUMENTS_MAX:
         later = [one for one in _PATCHED.finditer(text) if one.end() > ARGUMENTS_MAX] if _PATCH in text else []
         heads = list(dict.fromkeys(one[0] for one in later))[:_MOST_PATCHED]
@@ -135,7 +135,8 @@ def shown_arguments(text: str) -> dict[str, Any]:
     return found if type(found) is dict else {}
 
 
-def _compact(value: object) -> str:
+def compact_json(value: object) -> str:
+    """Return a value as compact JSON, or a mark where it is nested too deeply; empty for None."""
     if value is None:
         return ""
     try:

@@ -19,10 +19,17 @@ from hashlib import sha256
 from pathlib import PurePosixPath
 from typing import Any
 
-import orjson
-
 from memoryd.transcripts.dialogs import read_answers
-from memoryd.transcripts.fields import block_text, mappings, read_mapping, read_time, read_tokens, read_word, type_name
+from memoryd.transcripts.fields import (
+    block_text,
+    compact_json,
+    mappings,
+    read_mapping,
+    read_time,
+    read_tokens,
+    read_word,
+    type_name,
+)  # fmt: skip
 from memoryd.transcripts.format import UNHEARD, UNKNOWN_PARENT, Identity, LineFormat, RecordTurns, Values, first_of
 from memoryd.transcripts.lines import Pass, Record, clean, derived_id
 from memoryd.transcripts.record_text import Envelope, RecordText, read_message, tool_call, tool_result, turns_of
@@ -241,10 +248,7 @@ def _result_text(result: object) -> str:
         response = read_mapping(read_mapping(part.get("functionResponse")).get("response"))
         own = next((response[key] for key in ("output", "error") if type(response.get(key)) is str), None)
         if own is None and response:
-            try:
-                own = orjson.dumps(response).decode()
-            except orjson.JSONEncodeError:
-                own = "[…]"
+            own = compact_json(response)
         texts.append(clean(own) if own is not None else _part(part))
     return "\n".join(text for text in texts if text)
 
