@@ -131,8 +131,7 @@ class Worker:
         self._sizes: dict[bytes, int] = {}  # by hash of a text that was lost, the size of parts to ask for it in
         self._idle = idle
         self._turn = threading.Lock()
-        self._child: subprocess.Popen[bytes] | None = None
-        self._connection: Connection | None = None  # to the child, while there is one
+        self._child: tuple[subprocess.Popen[bytes], Connection] | None = None
         self._used_at = time.monotonic()
         self._closed = False
 
@@ -140,7 +139,7 @@ class Worker:
     def pid(self) -> int | None:
         """Process id of the child; None while there is none."""
         child = self._child
-        return None if child is None else child.pid
+        return None if child is None else child[0].pid
 
     def count(self, texts: Sequence[str]) -> list[int]:
         """Count the tokens of each text."""
@@ -266,15 +265,13 @@ class Worker:
             finally:
                 self._turn.release()
 
-    def close(self, grace: timedelta = timedelta()) -> None:
-        """Stop the child for good. Its current work may take `grace` more; then its caller gets an error."""
+    def close(self) -> None:
+        """Stop the child for good; whoever waits for its current work gets an error."""
         self._closed = True
-        patience = max(0.0, grace.total_seconds())
-        while not self._turn.acquire(timeout=patience):
-            patience = _RETRY_SECONDS  # the child to kill may have been about to start
+        while not self._turn.acquire(timeout=_RETRY_SECONDS):  # again, for the child may have been about to start
             child = self._child
             if child is not None:
-                child.kill()
+                child[0].kill()
         try:
             self._stop()
         finally:
@@ -326,10 +323,10 @@ class Worker:
             timer.cancel()
 
     def _get_child(self) -> tuple[subprocess.Popen[bytes], Connection]:
-        if self._child is None or self._connection is None or self._child.poll() is not None:
+        if self._child is None or self._child[0].poll() is not None:
             self._stop()
-            self._child, self._connection = self._start()
-        return self._child, self._connection
+            self._child = self._start()
+        return self._child
 
     def _start(self) -> tuple[subprocess.Popen[bytes], Connection]:
         from multiprocessing import Pipe  # a process that asks nothing starts without it
@@ -354,12 +351,10 @@ class Worker:
         return child, ours
 
     def _stop(self) -> None:
-        child, self._child = self._child, None
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
-        if child is None:
+        if self._child is None:
             return
+        (child, connection), self._child = self._child, None
+        connection.close()
         try:
             child.wait(STOP_DEADLINE.total_seconds())
         except subprocess.TimeoutExpired:
