@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from memoryd.transcripts.fields import has_words, is_output, output_text, read_word
+from memoryd.transcripts.fields import first_word, has_words, is_output, output_text, read_word
 from memoryd.transcripts.messages import COUNTS, SPEAKERS, time_of
 from memoryd.transcripts.turn import Role
 
@@ -200,7 +200,7 @@ def _recorded_call(call: Mapping[str, Any]) -> dict[str, Any]:
     function = call.get("function")
     named = function if isinstance(function, Mapping) else call
     told = {"name": read_word(named.get("name")) or "", "arguments": _argument_text(named.get("arguments"))}
-    key = read_word(call.get("id")) or read_word(call.get("call_id"))
+    key = first_word(call, "id", "call_id")
     return ({"id": key} if key else {}) | {"type": "function", "function": told}
 
 
@@ -249,9 +249,7 @@ def _list_answers(message: Message) -> list[str]:
 
 
 def _key(value: Any) -> str:
-    if not isinstance(value, dict):
-        return ""
-    return next((found for found in (read_word(value.get(name)) for name in _KEYS) if found), "")
+    return first_word(value, *_KEYS) or ""
 
 
 def _remove_orphans(message: dict[str, Any], orphans: Sequence[str]) -> dict[str, Any] | None:

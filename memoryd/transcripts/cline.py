@@ -22,6 +22,7 @@ import orjson
 from memoryd.transcripts import whole
 from memoryd.transcripts.fields import (
     block_text,
+    first_word,
     is_output,
     mappings,
     output_text,
@@ -51,7 +52,7 @@ _SDK_FOLDER = re.compile(r"Working Directory: ([^\n]{1,4096})")
 # A message that holds many results is divided again with each writing, which adds to its id.
 _PARTED = re.compile(r"(_tool_.+?)\1+\Z", re.DOTALL)
 _CALLS, _UNSPOKEN = frozenset({"tool_use", "tool-call"}), frozenset({"thinking", "redacted_thinking", "reasoning"})
-_IMAGES = frozenset({"image", "image_url"})
+_IMAGES, _TOOL_NAMES = frozenset({"image", "image_url"}), ("name", "toolName")
 
 
 class Cline(whole.DocumentFormat):
@@ -143,8 +144,7 @@ def _is_open(records: Sequence[Record], age: float) -> bool:
 
 
 def _envelope(message: dict[str, Any], record_id: str, identity: Identity) -> Envelope:
-    told = read_mapping(message.get("modelInfo"))
-    model = read_word(told.get("id")) or read_word(told.get("modelId"))
+    model = first_word(message.get("modelInfo"), "id", "modelId")
     return Envelope(record_id, read_time(message.get("ts")), identity.sidechain, record_id, model)
 
 
@@ -190,8 +190,8 @@ def _read_given(block: dict[str, Any], text: str, *, typed: bool) -> list[Record
     """Return the text of one block in the user's name: the typed words, and the files they name, which follow it."""
     kind = block.get("type")
     if kind == "tool-result" or is_output(kind):
-        call = read_word(block.get("tool_use_id")) or read_word(block.get("toolCallId"))
-        return [tool_result(_result_text(block), call, _tool_name(block))]
+        call = first_word(block, "tool_use_id", "toolCallId")
+        return [tool_result(_result_text(block), call, first_word(block, *_TOOL_NAMES))]
     if kind in _IMAGES or (kind == "text" and typed):
         found = _TYPED.match(text)
         message = read_message(found[2] if found else text, program=bool(_PROGRAM.match(text)))
@@ -205,14 +205,10 @@ def _read_given(block: dict[str, Any], text: str, *, typed: bool) -> list[Record
 def _read_answer(block: dict[str, Any]) -> Iterator[RecordText]:
     kind = block.get("type")
     if kind in _CALLS:
-        call = read_word(block.get("id")) or read_word(block.get("toolCallId"))
-        yield tool_call(_tool_name(block), block.get("input"), call)
+        name, call = first_word(block, *_TOOL_NAMES), first_word(block, "id", "toolCallId")
+        yield tool_call(name, block.get("input"), call)
     elif kind not in _UNSPOKEN:
         yield RecordText(Role.ASSISTANT, Origin.ASSISTANT, TurnKind.MESSAGE, block_text([block]))
-
-
-def _tool_name(block: dict[str, Any]) -> str | None:
-    return read_word(block.get("name")) or read_word(block.get("toolName"))
 
 
 def _result_text(block: dict[str, Any]) -> str:

@@ -44,6 +44,12 @@ def read_word(value: object) -> str | None:
     return None
 
 
+def first_word(value: object, *keys: str) -> str | None:
+    """Return the first of these members of a JSON object that is a short string; None if none is."""
+    given = read_mapping(value)
+    return next((found for key in keys if (found := read_word(given.get(key)))), None)
+
+
 def type_name(value: object) -> str:
     """Return a record's type as a name fit for counters and logs, which must not carry content."""
     return value if type(value) is str and _NAME.fullmatch(value) else "other"

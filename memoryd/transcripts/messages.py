@@ -13,6 +13,7 @@ from typing import Any
 
 from memoryd.transcripts.fields import (
     block_text,
+    first_word,
     has_words,
     is_output,
     output_text,
@@ -160,7 +161,7 @@ def _read_texts(message: dict[str, Any]) -> list[RecordText]:
     speaker, origin = SPEAKERS[message["role"].lower()]
     content = message.get("content")
     if speaker is Role.TOOL:
-        return [tool_result(block_text(content), _call_id(message), read_word(message.get("name")))]
+        return [tool_result(block_text(content), first_word(message, *_IDS), read_word(message.get("name")))]
     blocks = content if type(content) is list else [content]
     said = [one for one in (_block(block, speaker, origin) for block in blocks) if one is not None]
     calls = message.get("tool_calls")
@@ -175,7 +176,7 @@ def _block(block: object, speaker: Role, origin: Origin) -> RecordText | None:
         if kind in {"tool_use", "function_call"}:
             return _call(block)
         if is_output(kind):
-            return tool_result(output_text(block), _call_id(block))
+            return tool_result(output_text(block), first_word(block, *_IDS))
     text = block_text([block])
     is_speech = type(kind) is str and kind in _SPEECH
     if isinstance(block, dict) and not is_speech and has_words(block) and block.keys() != {"text"}:
@@ -187,11 +188,7 @@ def _call(call: dict[str, Any]) -> RecordText:
     function = call.get("function")
     named = function if type(function) is dict else call
     given = named.get("arguments", named.get("input"))
-    return tool_call(named.get("name"), given, read_word(call.get("id")) or _call_id(call))
-
-
-def _call_id(block: dict[str, Any]) -> str | None:
-    return next((found for found in (read_word(block.get(key)) for key in _IDS) if found), None)
+    return tool_call(named.get("name"), given, first_word(call, "id", *_IDS))
 
 
 def _context(usage: object) -> int | None:
