@@ -46,10 +46,6 @@ class UnscannedError(StateError):
     """Report that a text to be sent or written could not be scanned. Nothing was sent."""
 
 
-def _do_nothing() -> None:
-    pass
-
-
 class Scan:
     """Run a scan on its own thread."""
 
@@ -67,7 +63,7 @@ class Scan:
         finally:
             self._more.put(item=False)
 
-    def result(self, progress: Progress = _do_nothing) -> list[ScrubbedText | None]:
+    def result(self, progress: Progress = lambda: None) -> list[ScrubbedText | None]:
         """Wait for the texts, once; call `progress` on this thread for each finished part."""
         while self._more.get():
             progress()
@@ -118,7 +114,7 @@ class Scrubber:
 
     # --- what comes in --------------------------------------------------------------------------------------------
 
-    def scan(self, texts: Sequence[str], progress: Progress = _do_nothing) -> list[ScrubbedText | None]:
+    def scan(self, texts: Sequence[str], progress: Progress = lambda: None) -> list[ScrubbedText | None]:
         """Return each text in its stored form; None if it could not be scanned. `progress`: between parts.
 
         A clean text of at least `LEAST_KNOWN` characters is not scanned again, because a resumed session repeats the
@@ -131,14 +127,14 @@ class Scrubber:
 
         `private`: also without text between `<private>` tags.
         """
-        return self._scan(texts, _make_redacting(self.policy, private=private), _do_nothing)
+        return self._scan(texts, _make_redacting(self.policy, private=private))
 
     def begin(self, texts: Sequence[str]) -> Scan:
         """Start a scan on another thread, so that the caller can continue."""
         return Scan(lambda progress: self.scan(texts, progress))
 
     def _scan_new(
-        self, texts: Sequence[str], known: _CleanTexts, progress: Progress = _do_nothing, least: int = 0
+        self, texts: Sequence[str], known: _CleanTexts, progress: Progress = lambda: None, least: int = 0
     ) -> list[ScrubbedText | None]:
         clean = known.clean
         hashes = {text: _hash_of(text) for text in texts if len(text) >= least}
@@ -149,7 +145,9 @@ class Scrubber:
         clean.update(hashes[one] for one, scrubbed in found.items() if one in hashes and scrubbed == (one, (), False))
         return [found[text] if text in found else ScrubbedText(text, ()) for text in texts]
 
-    def _scan(self, texts: Sequence[str], policy: Policy, progress: Progress) -> list[ScrubbedText | None]:
+    def _scan(
+        self, texts: Sequence[str], policy: Policy, progress: Progress = lambda: None
+    ) -> list[ScrubbedText | None]:
         if not texts:
             return []
         try:
@@ -160,7 +158,7 @@ class Scrubber:
             self._log.warning("texts not scanned", texts=len(texts), why=str(error))
             return [None] * len(texts)
 
-    def names(self, given: Iterable[str], progress: Progress = _do_nothing) -> dict[str, str | None]:
+    def names(self, given: Iterable[str], progress: Progress = lambda: None) -> dict[str, str | None]:
         """Return ids and other short names in their stored form; None for one that could not be scanned.
 
         A name with a secret is replaced by its own hash. So it still distinguishes things, in the same way at any time
