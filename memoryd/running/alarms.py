@@ -18,14 +18,13 @@ from memoryd.database.alarms import Alarm
 from memoryd.reading import drift
 from memoryd.running import nights, proposing, self_test
 from memoryd.running.answering import OFFLINE
-from memoryd.running.hooks import HookResult, run_hook
+from memoryd.running.hooks import HookResult
 from memoryd.running.runner import PROTECTED, Runner
 
 DATABASE, DISK, FILES, CONFIG, MODEL, SPEND, LATE = (
     "database", "disk", "open-files", "config", "model", "spend", "late-edit",
 )  # fmt: skip
 FLEET, HELD = "fleet", "held"  # PostgreSQL cannot be reached; another host works on the workspace
-TIMEOUT_SECONDS = 60.0
 TRIES = 3
 AGAIN_SECONDS = 120.0
 _MEMORY = re.compile(r"\bcore_[0-9a-f]{8}\b")
@@ -132,16 +131,7 @@ class AlarmHook:
                 self.failed[one.id] = tries, self.runner.clock.monotonic() + AGAIN_SECONDS * tries
                 continue
             self.told.add(one.id)
-            sqlite.write(self.runner.engine, alarms.note_told, one.id, "ok" if result.ok else f"failed: {result.why}")
+            sqlite.write(self.runner.engine, alarms.note_told, one.id, result.told)
 
     def _run(self, kind: str, agent_id: str, text: str) -> HookResult:
-        result = run_hook(
-            self.runner.settings.hooks.on_alarm or "",
-            f"{kind}: {text}\n",
-            {"MEMORYD_AGENT": agent_id, "MEMORYD_SESSION": "", "MEMORYD_ALARM": kind},
-            is_stopping=lambda: self.runner.stopping,
-            timeout_seconds=TIMEOUT_SECONDS,
-        )
-        if not result.ok and not result.stopped:
-            self.runner.log.warning("hook failed", hook="on_alarm", agent=agent_id, alarm=kind, why=result.why)
-        return result
+        return self.runner.call_hook("on_alarm", f"{kind}: {text}\n", agent_id, alarm=kind)

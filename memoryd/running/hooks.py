@@ -20,21 +20,20 @@ class HookResult:
     why: str = ""
     stopped: bool = False  # ended early because memoryd is stopping: it is called again later
 
+    @property
+    def told(self) -> str:
+        """Return the result as it is stored."""
+        return "ok" if self.ok else f"failed: {self.why}"
+
 
 def run_hook(
-    command: str,
-    text: str,
-    names: Mapping[str, str],
-    *,
-    is_stopping: Callable[[], bool] = lambda: False,
-    timeout_seconds: float = TIMEOUT_SECONDS,
+    command: str, text: str, names: Mapping[str, str], *, is_stopping: Callable[[], bool] = lambda: False
 ) -> HookResult:
     """Run a hook command in the shell with `text` on its standard input.
 
-    Adds `names` to the environment. If the command takes longer than `timeout_seconds`, or if memoryd stops, every
+    Adds `names` to the environment. If the command takes longer than `TIMEOUT_SECONDS`, or if memoryd stops, every
     process that it started is killed too.
     """
-    environment = {**os.environ, **names}
     null = subprocess.DEVNULL
     try:
         child = subprocess.Popen(
@@ -42,19 +41,17 @@ def run_hook(
             stdin=subprocess.PIPE,
             stdout=null,
             stderr=null,
-            env=environment,
+            env={**os.environ, **names},
             start_new_session=True,
         )
     except (OSError, ValueError) as error:
         return HookResult(ok=False, why=getattr(error, "strerror", None) or "could not be started")
     with child:
-        return _wait(child, text.encode(errors="replace"), is_stopping, timeout_seconds)
+        return _wait(child, text.encode(errors="replace"), is_stopping)
 
 
-def _wait(
-    child: subprocess.Popen[bytes], text: bytes, is_stopping: Callable[[], bool], timeout_seconds: float
-) -> HookResult:
-    until = time.monotonic() + timeout_seconds
+def _wait(child: subprocess.Popen[bytes], text: bytes, is_stopping: Callable[[], bool]) -> HookResult:
+    until = time.monotonic() + TIMEOUT_SECONDS
     given: bytes | None = text
     while True:
         try:
@@ -69,7 +66,7 @@ def _wait(
             return HookResult(ok=False, why="memoryd was stopped", stopped=True)
         if time.monotonic() >= until:
             _kill(child)
-            return HookResult(ok=False, why=f"took longer than {timeout_seconds:g} s")
+            return HookResult(ok=False, why=f"took longer than {TIMEOUT_SECONDS:g} s")
 
 
 def _kill(child: subprocess.Popen[bytes]) -> None:

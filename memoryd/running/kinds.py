@@ -3,15 +3,15 @@
 from dataclasses import replace
 
 from memoryd.changing import commit as committing
-from memoryd.changing import forgetting, ledger_runs, plan, rescrub
+from memoryd.changing import forgetting, ledger_runs, rescrub
 from memoryd.database import runs
 from memoryd.database.history import KIND as HISTORY
 from memoryd.database.runs import Run
-from memoryd.errors import AwayError, NotFoundError
+from memoryd.errors import NotFoundError
 from memoryd.ledger import guards
 from memoryd.running import deciding, evaluating, extraction, history, proposing, refining, removal, rollover, self_test
 from memoryd.running.called_refining import carry_out as refine
-from memoryd.running.runner import REDECIDED_MAX, RunKind, Runner
+from memoryd.running.runner import RunKind, Runner
 
 
 def _decide_ledger_run(runner: Runner, run: Run) -> None:
@@ -23,29 +23,26 @@ def _decide_ledger_run(runner: Runner, run: Run) -> None:
 def _answer_proposal(runner: Runner, run: Run) -> None:
     """Carry out a person's answer to a proposal. If the answer is refused, the proposal waits for another one."""
     workspace = runner.workspace_of(run)
-    step = decided = proposing.decide(runner.engine, run, runner.clock.text())
+    decided = proposing.decide(runner.engine, run, runner.clock.text())
     writer = runner.writer(workspace)
     if refined := decided.receipt.get(refining.KIND):
         writer = replace(writer, limits=refining.limits_of(refined["mode"], runner.settings))
-    planned = None
-    for _ in range(REDECIDED_MAX):
-        if run.kind == runs.ACCEPT:
-            step, planned = proposing.preview_proposal(writer, run, decided, runner.settings.zone)
-            if proposing.is_refused(planned, step):
-                rows = guards.describe_refusals(planned.refusals)
-                runner.note_guards(run, committing.CommitResult(refused=tuple(rows)))
-                whys = dict.fromkeys(one.why for one in planned.refusals)
-                why = f"the guards refuse all of it: {'; '.join(whys)}"
-                runner.end(run, "declined", why=why, receipt={"refused": rows})
-                return
-        try:
+
+    def accept() -> None:
+        step, planned = proposing.preview_proposal(writer, run, decided, runner.settings.zone)
+        if not proposing.is_refused(planned, step):
             runner.commit(run, step, writer, foreseen=planned)
-        except plan.OutdatedError as error:
-            runner.log.info("accepted on another core", run=run.id, agent=run.agent_id, why=error.what)
-        else:
-            proposing.tidy(runner.engine, workspace, run.agent_id)
             return
-    raise AwayError("the core changes all the time", str(workspace), "the run is tried again")
+        rows = guards.describe_refusals(planned.refusals)
+        runner.note_guards(run, committing.CommitResult(refused=tuple(rows)))
+        whys = dict.fromkeys(one.why for one in planned.refusals)
+        runner.end(run, "declined", why=f"the guards refuse all of it: {'; '.join(whys)}", receipt={"refused": rows})
+
+    if run.kind == runs.ACCEPT:
+        runner.decide_anew(run, "the core changes", accept)
+    else:
+        runner.commit(run, decided, writer)
+    proposing.tidy(runner.engine, workspace, run.agent_id)
 
 
 KINDS: dict[str, RunKind] = {

@@ -18,12 +18,11 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Engine, RowMapping
 
 from memoryd.changing.guard_check import HUMAN
-from memoryd.changing.plan import OutdatedError
 from memoryd.clock import Clock
 from memoryd.config import Settings
 from memoryd.database import query, runs, sqlite, summaries, turns
 from memoryd.database.runs import Run
-from memoryd.errors import AwayError, StateError
+from memoryd.errors import StateError
 from memoryd.files import regular
 from memoryd.jobs import sleep
 from memoryd.jobs.evidence import parse_moment
@@ -32,7 +31,7 @@ from memoryd.running import dreaming, modes, now_files, queueing, sleeping
 from memoryd.running.answering import OFFLINE, RunQuestion
 from memoryd.running.now_files import DueNowFile
 from memoryd.running.queueing import agent_key
-from memoryd.running.runner import REDECIDED_MAX, Runner
+from memoryd.running.runner import Runner
 from memoryd.running.second_reader import keep_whole
 from memoryd.text.private import is_private
 from memoryd.text.tags import MARKERS, find_tags
@@ -205,14 +204,7 @@ def carry_out(runner: Runner, run: Run) -> None:
     """
     workspace = runner.workspace_of(run)
     writer = runner.writer(workspace)
-    for _ in range(REDECIDED_MAX):
-        try:
-            runner.commit(run, _decide(runner, run, workspace), writer)
-        except OutdatedError as error:
-            runner.log.info("decided again", run=run.id, kind=run.kind, agent=run.agent_id, why=error.what)
-        else:
-            return
-    raise AwayError("the files change all the time", str(workspace), "the run is tried again")
+    runner.decide_anew(run, "the files change", lambda: runner.commit(run, _decide(runner, run, workspace), writer))
 
 
 class _LastSessions(NamedTuple):

@@ -34,7 +34,7 @@ from memoryd.ledger.operation import OperationError, texts_of
 from memoryd.reading.scrubbing import Scrubber, SecretError, redacted_json, strings_of
 from memoryd.running import modes, proposing, rejection, retry, sleeping
 from memoryd.running.answering import Answerer
-from memoryd.running.hooks import run_hook
+from memoryd.running.hooks import HookResult, run_hook
 from memoryd.tiers import daily
 from memoryd.worker.client import ClosedError, Worker
 
@@ -378,6 +378,21 @@ class Runner:
         self.log_end(run, runs.PROPOSED)
         return True
 
+    def decide_anew(self, run: Run, what: str, attempt: Callable[[], None]) -> None:
+        """Carry out `attempt` until nobody has changed what it decided on before its commit.
+
+        Raises:
+            AwayError: `what` changes all the time.
+        """
+        for _ in range(REDECIDED_MAX):
+            try:
+                attempt()
+            except plan.OutdatedError as error:
+                self.log.info("decided again", run=run.id, kind=run.kind, agent=run.agent_id, why=error.what)
+            else:
+                return
+        raise AwayError(f"{what} all the time", str(self.workspace_of(run)), "the run is tried again")
+
     def note_guards(self, run: Run, done: committing.CommitResult) -> None:
         """Report what the guards refused in a commit."""
         if done.put_back:
@@ -415,17 +430,18 @@ class Runner:
                 self._tell(run_id, agent_id, session_id, "\n".join(found))
 
     def _tell(self, run_id: str, agent_id: str, session_id: str | None, text: str) -> None:
-        result = run_hook(
-            self.settings.hooks.on_summary or "",
-            text,
-            {"MEMORYD_AGENT": agent_id, "MEMORYD_SESSION": session_id or ""},
-            is_stopping=lambda: self.stopping,
-        )
-        if result.stopped:
-            return  # it stays pending, and is called at the next start
-        runs.note_on_receipt(self.engine, run_id, "on_summary", "ok" if result.ok else f"failed: {result.why}")
-        if not result.ok:
-            self.log.warning("hook failed", hook="on_summary", run=run_id, agent=agent_id, why=result.why)
+        result = self.call_hook("on_summary", text, agent_id, session=session_id or "")
+        if not result.stopped:  # else it stays pending, and is called at the next start
+            runs.note_on_receipt(self.engine, run_id, "on_summary", result.told)
+
+    def call_hook(self, hook: str, text: str, agent_id: str, *, session: str = "", alarm: str = "") -> HookResult:
+        """Pass a text to the user's command for this event; log its failure."""
+        names = {"MEMORYD_AGENT": agent_id, "MEMORYD_SESSION": session, "MEMORYD_ALARM": alarm}
+        command = getattr(self.settings.hooks, hook) or ""
+        result = run_hook(command, text, names, is_stopping=lambda: self.stopping)
+        if not result.ok and not result.stopped:
+            self.log.warning("hook failed", hook=hook, agent=agent_id, session=session, alarm=alarm, why=result.why)
+        return result
 
     # --- ends and failures ----------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from memoryd.daemon.once import run_once
 from memoryd.database import alarms, query, runs, sqlite
 from memoryd.requests import waiting
 from memoryd.running import alarms as alarming
+from memoryd.running import hooks
 from memoryd.running.alarms import AlarmHook, review
 from memoryd.running.core_watch import CoreWatch
 
@@ -112,7 +113,7 @@ def test_a_stop_cuts_the_telling_short_and_the_next_start_tells(world):
 
 
 def test_nobody_waits_for_a_command_that_hangs(world, monkeypatch):
-    monkeypatch.setattr(alarming, "TIMEOUT_SECONDS", 0.3)
+    monkeypatch.setattr(hooks, "TIMEOUT_SECONDS", 0.3)
     with_hook(world, "sleep 60")
     world.alarm("disk")
     AlarmHook(world.app.runner).tell()

@@ -701,10 +701,11 @@ def test_the_hook_is_told_after_a_stop_between_commit_and_hook(hooked, scratch, 
     assert rows(app, "json_extract(receipt, '$.on_summary')") == [("ok",)]
 
 
-def test_a_hook_that_takes_too_long_is_killed_with_all_it_started(tmp_path):
+def test_a_hook_that_takes_too_long_is_killed_with_all_it_started(tmp_path, monkeypatch):
+    monkeypatch.setattr(hooks, "TIMEOUT_SECONDS", 0.5)
     pids = tmp_path / "pids"
     command = f"sleep 60 & echo $! > {pids}; wait"
-    result = hooks.run_hook(command, "text", {"MEMORYD_AGENT": "a"}, timeout_seconds=0.5)
+    result = hooks.run_hook(command, "text", {"MEMORYD_AGENT": "a"})
     assert result == hooks.HookResult(ok=False, why="took longer than 0.5 s")
     pid = int(pids.read_text())
     until(lambda: not alive(pid), why="what the hook started is gone")
