@@ -131,7 +131,7 @@ class AlarmHook:
                 self.failed[one.id] = tries, self.runner.clock.monotonic() + AGAIN_SECONDS * tries
                 continue
             self.told.add(one.id)
-            sqlite.write(self.runner.engine, alarms.note_told, one.id, result.told)
+            sqlite.write(self.runner.engine, alarms.note_told, one.id, result.outcome)
 
     def _run(self, kind: str, agent_id: str, text: str) -> HookResult:
         return self.runner.call_hook("on_alarm", f"{kind}: {text}\n", agent_id, alarm=kind)

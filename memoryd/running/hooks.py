@@ -21,7 +21,7 @@ class HookResult:
     stopped: bool = False  # ended early because memoryd is stopping: it is called again later
 
     @property
-    def told(self) -> str:
+    def outcome(self) -> str:
         """Return the result as it is stored."""
         return "ok" if self.ok else f"failed: {self.why}"
 

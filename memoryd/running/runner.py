@@ -432,7 +432,7 @@ class Runner:
     def _tell(self, run_id: str, agent_id: str, session_id: str | None, text: str) -> None:
         result = self.call_hook("on_summary", text, agent_id, session=session_id or "")
         if not result.stopped:  # else it stays pending, and is called at the next start
-            runs.note_on_receipt(self.engine, run_id, "on_summary", result.told)
+            runs.note_on_receipt(self.engine, run_id, "on_summary", result.outcome)
 
     def call_hook(self, hook: str, text: str, agent_id: str, *, session: str = "", alarm: str = "") -> HookResult:
         """Pass a text to the user's command for this event; log its failure."""
