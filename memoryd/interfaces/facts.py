@@ -42,7 +42,8 @@ def facts_list(call: Call, settings: Settings, agent: Agent, query: str | None, 
     from memoryd.ledger.facts import Store, fact_of
 
     with call.reader(settings) as reader:
-        store = Store(fact_of(memories.of_row(row)) for row in reads.fact_rows(reader, agent.id))
+        held = [memories.of_row(row) for row in reads.fact_rows(reader, agent.id)]
+    store, days = Store(map(fact_of, held)), {one.id: one.origin_at or one.created_at for one in held}
     found = store.all() if query is None else store.search(query, sys.maxsize)
     rows = [as_row(fact) for fact in found if category in {None, fact.category}]
     if query is not None:
@@ -50,7 +51,7 @@ def facts_list(call: Call, settings: Settings, agent: Agent, query: str | None, 
     rows = access.show_rows(settings, agent, "facts list", rows, "content", "category")
     lines = [
         f"{row['id']} [{row['category']} | {row['confidence']:.2f}] {one_line(access.text_of(row['content'], row))}"
-        f" ({row['createdAt'][:10]})"
+        f" ({days[row['id']][:10]})"
         for row in rows
     ]
     call.output.result(rows, "\n".join(lines) or "no facts yet")

@@ -1,10 +1,10 @@
-"""Retractions: what plainly takes back, or ends, something that was so, in the languages of the cues."""
+"""Signals of messages: what takes back or ends something that was so, and what says nothing."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.jobs.signals import Signal, find_signals, is_retraction
+from memoryd.jobs.signals import Signal, find_signals, is_retraction, says_nothing
 
 RETRACTED = """
 Please forget that I live in Ghent. | please forget that my sister is called Eve | Forget what I said about tea. |
@@ -92,3 +92,18 @@ PIECES = [*" .,?!\n'", "not ", "any more", "forget ", "that ", "now ", "in ", "�
 @given(st.lists(st.sampled_from(PIECES)).map("".join) | st.text())
 def test_any_text_is_judged(text):
     assert is_retraction(text) in {True, False}
+
+
+@pytest.mark.parametrize(
+    ("text", "is_empty"),
+    [
+        ("thanks, that's all for today", True),
+        ("That’s it for now. Good night!", True),
+        ("Danke, das war's für heute. Bis morgen!", True),
+        ("今天就到这里，谢谢", True),
+        ("That's all that we store in the cache.", False),
+        ("See you tomorrow. Jonas starts at nine.", False),
+    ],
+)
+def test_a_farewell_says_nothing_unless_it_says_something_else(text, is_empty):
+    assert says_nothing(text) is is_empty
