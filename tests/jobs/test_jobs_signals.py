@@ -98,9 +98,9 @@ def test_any_text_is_judged(text):
     ("text", "is_empty"),
     [
         ("thanks, that's all for today", True),
-        ("That’s it for now. Good night!", True),
+        ("That\u2019s it for now. Good night!", True),
         ("Danke, das war's für heute. Bis morgen!", True),
-        ("今天就到这里，谢谢", True),
+        ("今天就到这里\uff0c谢谢", True),
         ("That's all that we store in the cache.", False),
         ("See you tomorrow. Jonas starts at nine.", False),
     ],
