@@ -16,6 +16,7 @@ from memoryd.scrub.plausible import (
     is_joined,
     is_made_up,
     is_mixed,
+    is_number,
     is_odd_password,
     is_password,
     is_stand_in,
@@ -85,7 +86,19 @@ _CODE = re.compile(
 _FEWEST_CODES, _MOST_CODES = 2, 32
 _CODES_BEGIN = re.compile(rb"[^\n:]{0,60}:[ \t]*(?:\r?\n){1,2}(?:```\w{0,8}\r?\n)?")
 _SEED = re.compile(
-    rb"[^\n:=]{0,24}(?:[:=]|is)[ \t\"'`*]{0,6}(?P<value>(?:[A-Z2-7]{4}[ -]?){4,16}[A-Z2-7]{0,4})(?![A-Za-z0-9])"
+    rb"(?:[^\n:=]{0,24}(?:[:=]|is)|(?=[ \t]))[ \t\"'`*]{0,6}"
+    rb"(?P<value>(?:[A-Z2-7]{4}[ -]?){4,16}[A-Z2-7]{0,4})(?![A-Za-z0-9])"
+)
+# What a lock takes, and what it belongs to: "the door code is 4471".
+_NUMBER = re.compile(rb"(?:[:=]|is|ist|est|es)?[ \t]*(?P<value>[0-9]{4,8})[#*]?(?![\w-]|[.,][0-9])")
+_LOCK_NAMES = (
+    "door gate alarm entry entrance unlock safe garage lock locker voicemail security sim access haustür tür tor "
+    "tresor alarmanlage portail porte alarme coffre puerta portón alarma cancello"
+)
+_NUMBERED = ("pin is ", "pin ist ", "pin lautet ", "pin to ", "pin est ", "code ", "code: ")
+_LOCKS = frozenset(_LOCK_NAMES.split())
+_QUOTED = re.compile(
+    rb"(?i)[^\n\"'`:=]{0,40}?\b(?:" + _LINK + rb")[ \t]{1,4}(?P<mark>[\"'`])(?P<value>[^\"'`\n\x00]{8,80})(?P=mark)"
 )
 # A short word for a password that stands alone before one is led to by one of these: "als PW", "with pw", "(pw".
 _LEADS = re.compile(rb"(?i)(?:\(|\b(?:as|als|with|mit|avec|con|use|using|nimm)[ \t])\Z")
@@ -144,6 +157,16 @@ def _find_said_as(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
         yield SecretSpan(begin + found.start("value"), begin + found.end("value"), "password-told")
 
 
+def _find_number(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
+    """Yield the number that opens a lock: "the pin is 809377", "alarm code: 9912"."""
+    before = place.buffer[max(place.begin, place.first - 24) : place.first]
+    words = before.decode("utf-8", "replace").lower().split()
+    is_meant = words[-1:] and words[-1] in _LOCKS if keyword.startswith(b"code") else not before[-1:].isalnum()
+    found = _NUMBER.match(place.buffer, place.last, min(place.end, place.last + _REACH))
+    if is_meant and found is not None and is_number(found["value"], quoted=False):
+        yield _span(found, "pin-value")
+
+
 def _find_codes(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
     """Yield the codes of a list that opens an account, on the lines below its name."""
     head = _CODES_BEGIN.match(place.buffer, place.last, place.end)
@@ -198,7 +221,8 @@ def _behind(pattern: re.Pattern[bytes], judge: Callable[[bytes], bool], rule: st
 _find_login = _behind(_PAIR, lambda value: is_made_up(trim(value)), "password-told")
 _find_account = _behind(_BRACKET, lambda value: is_made_up(trim(value)), "password-told")
 # A login as people say it: "log in as admin with …"; as .NET takes it: `NetworkCredential("bob", "…")`.
-_find_as_user = _behind(_AS_USER, lambda value: is_odd_password(trim(value), quoted=False), "password-told")
+_find_as_user = _behind(_AS_USER, lambda value: is_made_up(trim(value)), "password-told")
+_find_quoted = _behind(_QUOTED, lambda value: not is_stand_in(value), "password-told")
 _find_credential = _behind(_CREDENTIAL, lambda value: is_password(value, quoted=True), "password-value")
 # The seed of one-time passwords (RFC 4226), as programs show it: in base32.
 _find_seed = _behind(_SEED, lambda value: len(value) >= 16 and looks_random(value), "otp-seed")
@@ -220,6 +244,10 @@ FINDS: dict[bytes, Find] = {
     **{word.encode(): _find_wallet_key for word in _CHAINS},
     **dict.fromkeys((b"key ", b"token "), _find_run),
     b"secret ": _find_drawn,
+    **dict.fromkeys(
+        (b"pin is ", b"pin ist ", b"pin lautet ", b"pin to ", b"pin est ", b"code ", b"code: "), _find_number
+    ),
+    b"passphrase ": _find_quoted,
     b"sourcegraph": _find_hex,
     **dict.fromkeys((b"mdp", b"password", b"passwort"), _find_said_as),
     **{word.encode(): _find_codes for word in _CODES},

@@ -61,3 +61,19 @@ def test_a_password_that_reads_like_a_name_with_dots_and_a_number_is_taken_out_a
     assert [one.rpartition(" ")[2] in after for one, after in zip(told, left_of(told), strict=True)] == [False] * 3
     code = ["password: form1.field2.value", "password = form.password.value", "password: base64.password"]
     assert left_of(code) == code
+
+
+def test_the_number_of_a_lock_and_a_quoted_passphrase_are_taken_out_and_other_numbers_are_not():
+    told = [
+        "the pin is 809377", "door code 4471#", "the alarm code is 9912", "gate code: 20481",
+        'passphrase for the ssh key is "blue monday 1983"', "TOTP seed JBSWY3DPEHPK3PXP",
+        "log in as admin with Kestrel55!",
+    ]  # fmt: skip
+    secrets = ["809377", "4471", "9912", "20481", "blue monday", "JBSWY3DPEHPK3PXP", "Kestrel55"]
+    assert [secret in after for secret, after in zip(secrets, left_of(told), strict=True)] == [False] * len(told)
+    harmless = [
+        "the exit code is 4471", "error code: 20481", "the spin is 80937", "the pin is 13",
+        "we log in as admin with sudo",
+        "the passphrase is read from the terminal", "the entry code is in gate.py", "code 200 4471",
+    ]  # fmt: skip
+    assert left_of(harmless) == harmless
