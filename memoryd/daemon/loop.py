@@ -60,6 +60,7 @@ PROJECT_SECONDS = 0.4  # between two checks whether a new project has its agent
 MOST_LOOKS = 25  # at a transcript that a hook event waits for: some stay half read
 SUSPENDED_SECONDS = 10.0
 COUNT_SECONDS = 20.0  # of reading a backlog; after that, tokens are counted in parallel
+CHORES, INDEXING, DISCOVERY = "chore", "indexing", "discovery"  # kinds of tasks
 
 
 class Wake:
@@ -120,27 +121,6 @@ class Hints:
             return min(self.paths.values(), default=None)
 
 
-class _BackgroundTask:
-    """Run one task at a time beside the loop; report the reason of a failure before the next begins."""
-
-    def __init__(self, pool: ThreadPoolExecutor, tell: Callable[..., None], failed: str) -> None:
-        self._pool = pool
-        self._tell = tell
-        self._failed = failed
-        self.future: Future[object] | None = None
-
-    @property
-    def is_busy(self) -> bool:
-        return self.future is not None and not self.future.done()
-
-    def start(self, chore: Callable[[], object]) -> None:
-        if self.is_busy:
-            return
-        if self.future is not None and (error := self.future.exception()) is not None:
-            self._tell(self._failed, error_type=type(error).__name__, why=describe(error))
-        self.future = self._pool.submit(chore)
-
-
 class Loop:
     """Run the daemon until it must stop."""
 
@@ -158,21 +138,14 @@ class Loop:
         self.counting = ThreadPoolExecutor(1, thread_name_prefix="count")
         self.running: set[Future[Run | None]] = set()
         self.counts: dict[str, Future[None]] = {}
-        # Work that may wait for a disk, a hook or the user's command, for up to a minute, is done beside the loop.
-        self.tasks: list[_BackgroundTask] = []  # a stop waits for them
-        self.chores = self._add_task(app.log.error, "chore failed")
-        self.indexing = self._add_task(app.log.warning, "index not up to date")
-        self.embedding = self._add_task(app.log.warning, "not embedded")
-        self.capturing = self._add_task(app.log.warning, "sessions not captured")
+        # Work that may wait for a disk, a hook or the user's command, for up to a minute, is done beside the loop: one
+        # task of each kind at a time. A stop waits for them.
+        self.tasks: dict[str, Future[object]] = {}
         self.captures = Captures()
-        self.discovering = self._add_task(app.log.warning, "new projects not added")
         self.discoverer = Discoverer(app.log.bind(part="discovery"))
-        self.linking = self._add_task(app.log.warning, "fleet not updated")
-        self.heeding = self._add_task(app.log.warning, "requests of the fleet not carried out")
         # True while a session with injected text is live: its hooks need the scanner.
         self.is_hooked: Callable[[], bool] = lambda: False
         self.heed: Callable[[], None] | None = None  # carries out the fleet's requests to this host
-        self.telling = self._add_task(app.log.error, "alarms not reported")
         self.index_is_checked = False
         self.reconsider: dict[str, str] = {}
         self.uncounted: set[str] = set()  # sessions whose tokens are counted once the history has been read
@@ -200,9 +173,16 @@ class Loop:
 
     # --- life -------------------------------------------------------------------------------------------------------
 
-    def _add_task(self, tell: Callable[..., None], failed: str) -> _BackgroundTask:
-        self.tasks.append(_BackgroundTask(self.pool, tell, failed))
-        return self.tasks[-1]
+    def _is_busy(self, kind: str) -> bool:
+        return kind in self.tasks and not self.tasks[kind].done()
+
+    def _start(self, kind: str, task: Callable[[], object]) -> None:
+        """Start a task beside the loop unless the last one of its kind still runs; first report why that failed."""
+        if self._is_busy(kind):
+            return
+        if kind in self.tasks and (error := self.tasks[kind].exception()) is not None:
+            self.app.log.error("task failed", task=kind, error_type=type(error).__name__, why=describe(error))
+        self.tasks[kind] = self.pool.submit(task)
 
     def run(self) -> bool:
         """Run until `SIGTERM` or `SIGINT`.
@@ -218,7 +198,7 @@ class Loop:
             self._configure(self.app.settings)
             self._note_start()
             self._reconsider_all()
-            self.chores.start(self.app.runner.tell_pending)
+            self._start(CHORES, self.app.runner.tell_pending)
             while not self.stop_asked:
                 self._turn()
         except ClosedError:
@@ -308,10 +288,9 @@ class Loop:
         self.app.runner.stopping = True
         self.counting.shutdown(wait=False, cancel_futures=True)
         self.pool.shutdown(wait=False, cancel_futures=True)
-        threads: list[Future[Any]] = [*self.running, *self.counts.values()]
+        threads: list[Future[Any]] = [*self.running, *self.counts.values(), *self.tasks.values()]
         if self.app.link is not None:
             self.app.link.asker.close()  # a run that waits for a reply finds it at the next start
-        threads += [one.future for one in self.tasks if one.future is not None]
         if not self._wait_until_ended(threads, STOP_SECONDS, unless=lambda: self.hurried):
             self.app.worker.close()
             self.app.embedder.close()
@@ -593,11 +572,11 @@ class Loop:
         app.ingest.changed.update(sleeping.end_idle(app.engine, app.settings, app.clock))
         app.runner.beat()
         # In this order, because asking whether it is due also sets its next time.
-        if not self.chores.is_busy and self.prune.is_due(now):
+        if not self._is_busy(CHORES) and self.prune.is_due(now):
             drop = app.recall.indexer.drop_sessions
-            self.chores.start(lambda: self._keep(drop))
-        self.chores.start(app.runner.settle if app.runner.is_unsettled_due() else self._look_at_core)
-        self.indexing.start(self._index)
+            self._start(CHORES, lambda: self._keep(drop))
+        self._start(CHORES, app.runner.settle if app.runner.is_unsettled_due() else self._look_at_core)
+        self._start(INDEXING, self._index)
         self._start_embedding()
         app.worker.tick(now)
         app.scrubber.tick(now)
@@ -609,10 +588,10 @@ class Loop:
         if self.check.is_due(now):
             self.watcher.check_limits()
             alarming.review(app.runner)
-        if app.settings.discover and not self.discovering.is_busy and self.discover.is_due(now):
-            self.discovering.start(self._discover)
+        if app.settings.discover and not self._is_busy(DISCOVERY) and self.discover.is_due(now):
+            self._start(DISCOVERY, self._discover)
         if app.settings.sessions.capture and self.capture.is_due(now):
-            self.capturing.start(lambda: self.captures.write_all(app.engine, app.settings, self.clock))
+            self._start("capture of sessions", lambda: self.captures.write_all(app.engine, app.settings, self.clock))
         self._tend_link()
         self._tell_alarms()
         if (self.watcher.method, self.watcher.polling_why) != before:
@@ -624,13 +603,13 @@ class Loop:
             return
         if link.is_changed:
             self._apply(link.restrict(self.app.settings))
-        self.linking.start(lambda: link.tick(self.app.settings))
+        self._start("update of the fleet", lambda: link.tick(self.app.settings))
         if self.heed is not None:
-            self.heeding.start(self.heed)
+            self._start("request of the fleet", self.heed)
 
     def _tell_alarms(self) -> None:
         if self.teller.is_wanted():
-            self.telling.start(self.teller.tell)
+            self._start("report of alarms", self.teller.tell)
 
     def _index(self) -> None:
         if not self.index_is_checked:
@@ -644,7 +623,7 @@ class Loop:
 
     def _start_embedding(self) -> None:
         if self.app.recall.meaning is not None:
-            self.embedding.start(self._embed)
+            self._start("embedding", self._embed)
 
     def _embed(self) -> None:
         for agent in self.app.settings.agents:

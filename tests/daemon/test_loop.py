@@ -214,13 +214,13 @@ def test_texts_are_embedded_beside_the_loop_as_the_settings_say(scratch, opened,
     verb = serving._verbs(opened, loop)["embed"]
     (scratch.workspace / "MEMORY.md").write_text("- the automobile is in the shed\n", encoding="utf-8")
     loop._start_embedding()
-    assert loop.embedding.future is None, "it is switched off"
+    assert "embedding" not in loop.tasks, "it is switched off"
     assert verb({"text": "a car"})["why"] == "the daemon searches by words alone"
     scratch.write_config(search={"embeddings": "auto"})
     loop._take_settings()
     loop._index()
     loop._start_embedding()
-    loop.embedding.future.result(60)
+    loop.tasks["embedding"].result(60)
     assert model.texts == ["- the automobile is in the shed\n"]
     assert [hit.path for hit in opened.recall.search(opened.settings.agents[0], "garage")] == ["MEMORY.md"]
     assert meanings.from_json(verb({"text": "a car"})).vector == vector("car")

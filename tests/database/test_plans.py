@@ -89,8 +89,8 @@ def work(scratch, statements, name):
                 pass
             for agent in app.settings.agents:
                 app.recall.indexer.refresh(agent)
-            for beside in (loop.chores, loop.indexing):
-                beside.future.result()
+            for task in loop.tasks.values():
+                task.result()
         loop._stop()
     for command in ("status", "status --check", "context"):
         assert scratch.run(*command.split()).returncode in {0, 1}

@@ -159,7 +159,7 @@ def test_what_is_old_goes_as_soon_as_the_chore_before_is_done(scratch):
     with in_process(scratch) as app:
         loop = Loop(app, lambda _settings: None)
         now = loop.prune.at
-        loop.chores.future = before = Future()
+        loop.tasks["chore"] = before = Future()
         loop._tend(now)
         assert old.exists()
         before.set_result(None)
