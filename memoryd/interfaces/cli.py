@@ -51,8 +51,8 @@ USAGE = 2
 # Words that people try, and the command for each.
 _MEANT = {kind: f"job run {kind}" for kind in ("sleep", "rollover", "dedup", "dream", "refine", "canary")} | {
     "undo": "rollback", "revert": "rollback", "remember": "save", "note": "save", "add": "save", "recall": "search",
-    "find": "search", "memory": "core list", "list": "core list", "sessions": "session list", "jobs": "job list",
-    "start": "run", "log": "logs", "delete": "forget", "remove": "forget", "check": "doctor", "health": "doctor",
+    "find": "search", "list": "core list", "sessions": "session list", "jobs": "job list", "start": "run",
+    "delete": "forget", "remove": "forget", "check": "doctor",
 }  # fmt: skip
 
 

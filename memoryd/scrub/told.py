@@ -23,6 +23,7 @@ from memoryd.scrub.plausible import (
     is_token,
     looks_random,
 )
+from memoryd.text.word_lists import list_words
 
 # The words of all languages. The short ones mean much else, and lead to a value only with a link behind them.
 _SHORT = "pass pw p/w mdp pasword passwrd"
@@ -89,14 +90,8 @@ _SEED = re.compile(
     rb"(?:[^\n:=]{0,24}(?:[:=]|is)|(?=[ \t]))[ \t\"'`*]{0,6}"
     rb"(?P<value>(?:[A-Z2-7]{4}[ -]?){4,16}[A-Z2-7]{0,4})(?![A-Za-z0-9])"
 )
-# What a lock takes, and what it belongs to: "the door code is 4471".
+# What a lock takes: "the door code is 4471".
 _NUMBER = re.compile(rb"(?:[:=]|is|ist|est|es)?[ \t]*(?P<value>[0-9]{4,8})[#*]?(?![\w-]|[.,][0-9])")
-_LOCK_NAMES = (
-    "door gate alarm entry entrance unlock safe garage lock locker voicemail security sim access haustür tür tor "
-    "tresor alarmanlage portail porte alarme coffre puerta portón alarma cancello"
-)
-_NUMBERED = ("pin is ", "pin ist ", "pin lautet ", "pin to ", "pin est ", "code ", "code: ")
-_LOCKS = frozenset(_LOCK_NAMES.split())
 _QUOTED = re.compile(
     rb"(?i)[^\n\"'`:=]{0,40}?\b(?:" + _LINK + rb")[ \t]{1,4}(?P<mark>[\"'`])(?P<value>[^\"'`\n\x00]{8,80})(?P=mark)"
 )
@@ -161,7 +156,9 @@ def _find_number(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
     """Yield the number that opens a lock: "the pin is 809377", "alarm code: 9912"."""
     before = place.buffer[max(place.begin, place.first - 24) : place.first]
     words = before.decode("utf-8", "replace").lower().split()
-    is_meant = words[-1:] and words[-1] in _LOCKS if keyword.startswith(b"code") else not before[-1:].isalnum()
+    is_meant = (
+        words[-1:] and words[-1] in list_words("locks") if keyword.startswith(b"code") else not before[-1:].isalnum()
+    )
     found = _NUMBER.match(place.buffer, place.last, min(place.end, place.last + _REACH))
     if is_meant and found is not None and is_number(found["value"], quoted=False):
         yield _span(found, "pin-value")
@@ -222,14 +219,11 @@ _find_login = _behind(_PAIR, lambda value: is_made_up(trim(value)), "password-to
 _find_account = _behind(_BRACKET, lambda value: is_made_up(trim(value)), "password-told")
 # A login as people say it: "log in as admin with …"; as .NET takes it: `NetworkCredential("bob", "…")`.
 _find_as_user = _behind(_AS_USER, lambda value: is_made_up(trim(value)), "password-told")
-_find_quoted = _behind(_QUOTED, lambda value: not is_stand_in(value), "password-told")
 _find_credential = _behind(_CREDENTIAL, lambda value: is_password(value, quoted=True), "password-value")
 # The seed of one-time passwords (RFC 4226), as programs show it: in base32.
 _find_seed = _behind(_SEED, lambda value: len(value) >= 16 and looks_random(value), "otp-seed")
 # A random token right behind the word "secret": "sign it with the secret Vq7…".
 _find_drawn = _behind(_DRAWN, lambda value: looks_random(value) and not is_stand_in(value), "token-told", back=1)
-# The token of a service that has no prefix: "sourcegraph: 3f…".
-_find_hex = _behind(_HEX, lambda value: not is_stand_in(value), "token-told")
 
 
 FINDS: dict[bytes, Find] = {
@@ -244,11 +238,10 @@ FINDS: dict[bytes, Find] = {
     **{word.encode(): _find_wallet_key for word in _CHAINS},
     **dict.fromkeys((b"key ", b"token "), _find_run),
     b"secret ": _find_drawn,
-    **dict.fromkeys(
-        (b"pin is ", b"pin ist ", b"pin lautet ", b"pin to ", b"pin est ", b"code ", b"code: "), _find_number
-    ),
-    b"passphrase ": _find_quoted,
-    b"sourcegraph": _find_hex,
+    **dict.fromkeys((b"pin is ", b"pin ist ", b"pin to ", b"code ", b"code: "), _find_number),
+    b"passphrase ": _behind(_QUOTED, lambda value: not is_stand_in(value), "password-told"),
+    # The token of a service that has no prefix: "sourcegraph: 3f…".
+    b"sourcegraph": _behind(_HEX, lambda value: not is_stand_in(value), "token-told"),
     **dict.fromkeys((b"mdp", b"password", b"passwort"), _find_said_as),
     **{word.encode(): _find_codes for word in _CODES},
     **{word.encode(): _find_seed for word in _SEEDS},
