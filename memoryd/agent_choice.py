@@ -8,13 +8,14 @@ from memoryd.config import Agent, Settings
 def folders_of(agent: Agent) -> tuple[Path, ...]:
     """Return the folders whose sessions belong to the agent: its projects and shared folders; empty: any folder.
 
-    An agent in private mode without projects serves only sessions in its workspace, because its memory is not for all
-    sessions of a user.
+    Any folder is meant only by an agent without projects that reads transcripts outside its workspace, as those of a
+    coding agent are. The memory of any other agent, or of one in private mode, is not for all sessions of a user.
     """
     projects = dict.fromkeys(source.project for source in agent.transcripts)
     if projects and None not in projects:
         return tuple(project for project in projects if project is not None)
-    return (agent.folder, *agent.share) if agent.privacy == "silo" or (agent.share and not projects) else ()
+    is_everywhere = any(not source.root.is_relative_to(agent.folder) for source in agent.transcripts)
+    return () if is_everywhere and agent.privacy != "silo" else (agent.folder, *agent.share)
 
 
 def is_within(agent: Agent, cwd: object) -> bool:

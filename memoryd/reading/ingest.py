@@ -490,7 +490,7 @@ class Ingest:
             return False
         identity = reader.identify(head.whole + head.salvaged, PurePosixPath(cursor.path))
         if identity is not None and identity.cwd is None:
-            identity = identity._replace(cwd=self._read_root(reader, cursor.path))
+            identity = identity._replace(cwd=self._read_root(source, reader, cursor.path))
         if identity is None or not self.is_wanted(source, cursor, identity):
             return False
         identity = self.without_secrets(identity)
@@ -499,8 +499,10 @@ class Ingest:
             cursor.session_id = cursor.session_id or self.session_for(cursor, identity)
         return True
 
-    def _read_root(self, reader: LineFormat, path: str) -> str | None:
-        """Return the project that a file beside a transcript names."""
+    def _read_root(self, source: SourcePattern, reader: LineFormat, path: str) -> str | None:
+        """Return the project that a file beside a transcript names; lines that never name one are the source's own."""
+        if isinstance(reader, Messages):
+            return None if source.project is None else str(source.project)
         root_file = reader.root_file(PurePosixPath(path))
         if root_file is None:
             return None

@@ -31,8 +31,16 @@ def test_an_agent_of_all_sessions_has_those_that_no_project_has_if_it_is_the_onl
     assert chosen([every, agent("shop", "/shop")], "/shop/a", "/x", "") == ["shop", "every", "every"]
     assert chosen([every, other], "/x", "/w/other/a") == [None, "other"]
     assert chosen([every, agent("python")], "/x", "/w/python") == ["every", "python"]
-    assert chosen([agent("alone")], "/x") == ["alone"]
-    assert chosen([agent("silo", privacy="silo")], "/x", "/w/silo") == [None, "silo"]
+    assert chosen([agent("silo", None, privacy="silo")], "/x", "/w/silo") == [None, "silo"]
+
+
+def test_an_agent_that_reads_transcripts_only_in_its_workspace_has_no_sessions_of_other_folders():
+    chat = TranscriptSource(path="/w/chat/sessions/*.jsonl", root=Path("/w/chat/sessions"))
+    agents = [Agent(id="chat", workspace=Path("/w/chat"), transcripts=(chat,)), agent("shop", "/shop")]
+    assert chosen(agents, "/x", "/w/chat/a", "/shop/b") == [None, "chat", "shop"]
+    assert chosen([agent("alone")], "/x", "/w/alone") == [None, "alone"], "nor one that reads no transcripts"
+    shared = Agent(id="chat", workspace=Path("/w/chat"), transcripts=(chat,), share=(Path("/y"),))
+    assert chosen([shared], "/x", "/y/z") == [None, "chat"]
 
 
 def test_a_link_to_a_project_is_the_project(tmp_path):

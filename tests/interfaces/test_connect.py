@@ -33,7 +33,8 @@ def place(tmp_path):
     workspace = tmp_path / "my $HOME's ws"
     workspace.mkdir()
     (tmp_path / "memoryd.yaml").touch()
-    agents = (Agent(id="demo", workspace=workspace),)
+    elsewhere = TranscriptSource(path="x", root=tmp_path / "elsewhere")
+    agents = (Agent(id="demo", workspace=workspace, transcripts=(elsewhere,)),)
     settings = Settings(state_dir=tmp_path / "state", agents=agents, source=tmp_path / "memoryd.yaml")
     return ConnectTarget(settings, settings.agents[0], tmp_path / "home", {}, None)
 

@@ -657,6 +657,15 @@ def test_a_project_keeps_others_out_also_when_the_file_gets_another_name(tmp_pat
         assert Counter(world.texts()) == Counter(["text 1", "text 4", "text 5"])
 
 
+def test_lines_that_never_name_a_folder_are_of_the_project_of_their_source(tmp_path):
+    with World(tmp_path, {"project": tmp_path / "chat"}) as world:
+        world.write("plain.jsonl", lines([message("Call me Jo.")]))
+        world.write("claude.jsonl", in_folder(1, None))
+        world.poll()
+        assert world.texts() == ["Call me Jo."]
+        assert world.transcript("plain.jsonl")["note"] is None
+
+
 def test_two_sources_with_one_pattern_and_two_projects_take_both(tmp_path):
     sources = ({"project": Path("/home/ann/shop")}, {"project": Path("/home/ann/blog")})
     with World(tmp_path, *sources) as world:
