@@ -53,7 +53,7 @@ def carry_out(runner: Runner, run: Run) -> None:
     kind, workspace = KINDS[run.kind], runner.workspace_of(run)
     writer = runner.writer(workspace)
     is_up = runner.answerer.is_up(runner.settings, run.agent_id)
-    reader = SecondReader(runner, run, partial(runner.go_on, run))
+    reader = SecondReader(run, runner.settings, runner.worker, runner.answerer, partial(runner.go_on, run), runner.step)
     source = runner.source(workspace, reader.find_answer, is_up=is_up)
     inputs = kind.gather(source, run)
     if isinstance(inputs, NothingToDo):
@@ -132,5 +132,6 @@ class _Decision:
     def _ask(
         self, ask: Ask, merge: Callable[[Sequence[Reply]], Reply | RejectedReply], stand_in: Reply | None = None
     ) -> tuple[RunQuestion, Reply]:
-        asked = self.runner.question(self.run, ask, merge, stand_in=stand_in)
-        return asked, self.runner.answerer.answer(asked)
+        runner = self.runner
+        asked = RunQuestion(self.run, ask, runner.settings, runner.worker, merge, runner.step, stand_in=stand_in)
+        return asked, runner.answerer.answer(asked)

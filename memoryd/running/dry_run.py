@@ -13,7 +13,7 @@ from memoryd.files import regular
 from memoryd.jobs import refine
 from memoryd.jobs.job import Ask, NothingToDo, Reply, first_of
 from memoryd.running import called_refining, refining, sandbox
-from memoryd.running.answering import OFFLINE, endpoint_of, measure
+from memoryd.running.answering import OFFLINE, RunQuestion, endpoint_of, measure
 from memoryd.running.deciding import KINDS
 from memoryd.running.runner import Runner, daily_blocks
 from memoryd.tiers import archive
@@ -38,7 +38,7 @@ def _question(runner: Runner, run: Run, workspace: Path) -> dict[str, Any]:
     step, merge = _first_step(runner, run, workspace)
     if not isinstance(step, Ask):
         return {"state": "skipped", "why": getattr(step, "why", None)}
-    asked = runner.question(run, step, merge)
+    asked = RunQuestion(run, step, runner.settings, runner.worker, merge)
     model = endpoint_of(runner.settings, run.agent_id).name
     asks = {
         "model": model,

@@ -40,7 +40,7 @@ from memoryd.reading.scrubbing import SecretError, redacted_json
 from memoryd.recall.query import parse
 from memoryd.recall.snippet import find_held
 from memoryd.running import proposing, rejection, sleeping
-from memoryd.running.answering import OFFLINE
+from memoryd.running.answering import OFFLINE, RunQuestion
 from memoryd.running.proposed_refining import PENDING, WAITS, RefinementSandbox, make_entry, with_id
 from memoryd.running.runner import Runner
 from memoryd.running.second_reader import SecondReader
@@ -301,8 +301,11 @@ class Refiner:
         try:
             if step.job == VERIFY:
                 return self.reader.answer(step)
-            asked = self.runner.question(self.run, step, refine.merge, own_model_only=True)
-            return self.runner.answerer.answer(asked)
+            runner = self.runner
+            asked = RunQuestion(
+                self.run, step, runner.settings, runner.worker, refine.merge, runner.step, own_model_only=True
+            )
+            return runner.answerer.answer(asked)
         except ClosedError:
             raise
         except (ModelError, WorkerError) as error:

@@ -28,7 +28,7 @@ from memoryd.jobs import sleep
 from memoryd.jobs.evidence import parse_moment
 from memoryd.jobs.job import Ask, Done, Edit, KeepSummary, NoteTold, NothingToDo, Reply, WriteFile, drive
 from memoryd.running import dreaming, modes, now_files, queueing, sleeping
-from memoryd.running.answering import OFFLINE
+from memoryd.running.answering import OFFLINE, RunQuestion
 from memoryd.running.now_files import DueNowFile
 from memoryd.running.queueing import agent_key
 from memoryd.running.runner import Runner
@@ -347,7 +347,8 @@ def _sum_up(runner: Runner, run: Run, workspace: Path, row: RowMapping) -> KeepS
     def answer(ask: Ask) -> Reply:
         if ask.job != sleep.CONSUMER:
             return Reply("", "stop", OFFLINE)  # it only quotes, and needs no second reader
-        return runner.answerer.answer(replace(runner.question(run, ask, keep_whole), settings=offline))
+        asked = RunQuestion(run, ask, offline, runner.worker, keep_whole, runner.step)
+        return runner.answerer.answer(asked)
 
     end = drive(sleep.decide(sleeping.make_inputs(source, run, row, said, ("", ()))), answer)
     edits = end.edits if isinstance(end, Done) else ()

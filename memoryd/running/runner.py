@@ -26,14 +26,14 @@ from memoryd.files import regular
 from memoryd.files.journal import Journal
 from memoryd.files.log import Log, bind_values
 from memoryd.jobs import job
-from memoryd.jobs.job import Ask, Done, Edit, NothingToDo, RejectedReply, Reply
+from memoryd.jobs.job import Done, Edit, NothingToDo, Reply
 from memoryd.jobs.reader import ReaderAnswer
 from memoryd.ledger.facts import FactLimits
 from memoryd.ledger.guards import GuardLimits
 from memoryd.ledger.operation import OperationError, texts_of
 from memoryd.reading.scrubbing import Scrubber, SecretError, redacted_json, strings_of
 from memoryd.running import modes, proposing, rejection, retry, sleeping
-from memoryd.running.answering import Answerer, RunQuestion
+from memoryd.running.answering import Answerer
 from memoryd.running.hooks import HookResult, run_hook
 from memoryd.tiers import daily
 from memoryd.worker.client import ClosedError, Worker
@@ -241,12 +241,6 @@ class Runner:
         return sleeping.GatherContext(
             self.engine, self.settings, self.worker, self.scrubber, self.clock, workspace, is_up, known
         )
-
-    def question(
-        self, run: Run, ask: Ask, merge: Callable[[Sequence[Reply]], Reply | RejectedReply], **more: Any
-    ) -> RunQuestion:
-        """Return a question of a run, as the answerer takes it."""
-        return RunQuestion(run, ask, self.settings, self.worker, merge, self.step, **more)
 
     def is_proposing(self, run: Run) -> bool:
         """Return True if a run must propose its decision."""
