@@ -20,9 +20,11 @@ from memoryd.transcripts.turn import Origin, Role, Turn, TurnKind
 
 _State = TypeVar("_State")
 
-NOT_AN_OBJECT = "not a JSON object"
+NOT_JSON = "not JSON"
+NOT_AN_OBJECT = "not an object"
 NUL_BYTES = "NUL bytes"
 MANY_PLACES = "many places that are not records"
+TOO_DEEP = "nested too deeply"
 
 # A longer string of digits is quadratic work for int(), and Python refuses it by default.
 _DIGITS_MAX = 4000
@@ -36,7 +38,7 @@ _ERROR_COST = 100
 _ERROR_COST_SHIFT = 6
 _NOT_SPACE = re.compile(r"[^ \t\r\n]")
 _OBJECT_START = re.compile(r"\{[ \t\r]*\"")
-_NOT_EMPTY = re.compile(r"[^\0 \t\r\n]")
+_NOT_NUL = re.compile(r"[^\0]")
 _BOM = "\ufeff"
 
 
@@ -265,55 +267,82 @@ class JsonScanner:
 
 
 class _Salvage:
-    """Finds the records of a line that is not simply one record; what is between them is bad."""
+    """Takes a line apart that is not simply one record."""
 
     def __init__(self, line: FileLine) -> None:
         self.line = line
         self.scanner = JsonScanner(line.data, line.first_byte)
         self.text = self.scanner.text
         self.budget = _SEARCH_EFFORT * len(self.text) + _SEARCH_MIN
+        self.records: list[Record] = []
+        self.bad: list[BadSpan] = []
+        self.waiting: tuple[int, int, str] | None = None  # bad, and perhaps followed by more of its kind
 
     def run(self) -> DecodedLine:
-        scanner = self.scanner
-        records: list[Record] = []
-        bad: list[BadSpan] = []
-        begin = scanner.skip_space(scanner.start)
-        while begin < len(self.text):
-            value, at, end = self._find_record(begin)
-            if at > begin:
-                reason = NOT_AN_OBJECT if _NOT_EMPTY.search(self.text, begin, at) else NUL_BYTES
-                bad.append(scanner.make_bad_span(begin, at, reason))
-            if value is not None:
-                records.append(scanner.record(value, at, end))
-            begin = scanner.skip_space(end)
-        return DecodedLine(records, _bound_spans(bad, self.line))
+        text, skip_space = self.text, self.scanner.skip_space
+        at = self.scanner.start
+        while (at := skip_space(at)) < len(text):
+            at = self._nuls(at) if text[at] == "\0" else self._value(at)
+        self._end_bad()
+        return DecodedLine(self.records, _bound_spans(self.bad, self.line))
 
-    def _find_record(self, begin: int) -> tuple[dict[str, Any] | None, int, int]:
-        """Return the next record with its place; None at the line's end if there is no other.
+    def _add_bad(self, at: int, end: int, reason: str) -> None:
+        if self.waiting is not None and self.waiting[2] == reason:
+            at = self.waiting[0]
+        else:
+            self._end_bad()
+        self.waiting = (at, end, reason)
 
-        Behind broken bytes, a record is a brace whose object is followed by the line's end or another record; an object
-        inside a broken record is followed by a comma or a bracket.
-        """
-        first = found = _NOT_EMPTY.search(self.text, begin)
-        while found and self.budget > 0:
-            at = found.start()
-            value, end = self._parse(at)
-            if type(value) is dict and (found is first or self._at_boundary(end)):
-                return value, at, end
-            found = _OBJECT_START.search(self.text, at + 1)
-        return None, len(self.text), len(self.text)
+    def _end_bad(self) -> None:
+        if self.waiting is not None:
+            self.bad.append(self.scanner.make_bad_span(*self.waiting))
+            self.waiting = None
 
-    def _parse(self, at: int) -> tuple[object, int]:
+    def _nuls(self, at: int) -> int:
+        found = _NOT_NUL.search(self.text, at)
+        end = found.start() if found else len(self.text)
+        self._add_bad(at, end, NUL_BYTES)
+        return end
+
+    def _value(self, at: int) -> int:
+        value, end, reason = self._parse(at)
+        if type(value) is dict:
+            self._end_bad()
+            self.records.append(self.scanner.record(value, at, end))
+            return end
+        if reason is None:
+            reason = NOT_AN_OBJECT
+            if not self._at_boundary(end):
+                reason, end = NOT_JSON, self._next_start(at)
+        else:
+            end = self._next_start(at)
+        self._add_bad(at, end, reason)
+        return end
+
+    def _parse(self, at: int) -> tuple[object, int, str | None]:
         try:
             value, end = self.scanner.parse(at)
         except RecursionError:
             self.budget -= _DEEP_COST
-            return None, at
+            return None, at, TOO_DEEP
         except json.JSONDecodeError as error:
             self.budget -= error.pos - at + _ERROR_COST + (error.pos >> _ERROR_COST_SHIFT)
-            return None, at
+            return None, at, NOT_JSON
         self.budget -= end - at
-        return value, end
+        return value, end, None
+
+    def _next_start(self, at: int) -> int:
+        """Return where the next record begins behind a broken one.
+
+        That is at a brace whose object is followed by the line's end or another record; an object inside the broken one
+        is followed by a comma or a bracket.
+        """
+        while self.budget > 0 and (found := _OBJECT_START.search(self.text, at + 1)):
+            at = found.start()
+            value, end, _ = self._parse(at)
+            if type(value) is dict and self._at_boundary(end):
+                return at
+        return len(self.text)
 
     def _at_boundary(self, end: int) -> bool:
         after = self.scanner.skip_space(end)

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from memoryd.transcripts.lines import (
     NOT_AN_OBJECT,
+    NOT_JSON,
     NUL_BYTES,
+    TOO_DEEP,
     FileLine,
     Pass,
     Record,
@@ -103,7 +105,7 @@ def test_a_half_record_before_a_whole_one() -> None:
     data = b'{"u":1,"te{"u":2}'
     decoded = decode(line_of(data, 50))
     assert [record.value for record in decoded.records] == [{"u": 2}]
-    assert [(bad.first_byte, bad.last_byte, bad.reason) for bad in decoded.bad] == [(50, 60, NOT_AN_OBJECT)]
+    assert [(bad.first_byte, bad.last_byte, bad.reason) for bad in decoded.bad] == [(50, 60, NOT_JSON)]
 
 
 @given(OBJECTS, OBJECTS, st.data())
@@ -118,7 +120,7 @@ def test_a_cut_record_never_hides_the_next(cut: dict[str, Any], whole: dict[str,
 def test_an_object_inside_a_broken_record_is_not_a_record() -> None:
     data = b'{"message":{"role":"user","content":"x"},"broken":'
     assert values_of(data) == []
-    assert reasons_of(data) == [NOT_AN_OBJECT]
+    assert reasons_of(data) == [NOT_JSON]
 
 
 def test_a_nul_hole_is_skipped_and_said() -> None:
@@ -151,7 +153,7 @@ def test_numbers_no_parser_likes() -> None:
 
 def test_deep_nesting_is_quarantined() -> None:
     data = b'{"a":' * 200_000
-    assert reasons_of(data) == [NOT_AN_OBJECT]
+    assert reasons_of(data) == [TOO_DEEP]
     assert_spans(data)
 
 
