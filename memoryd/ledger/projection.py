@@ -1,7 +1,7 @@
 """Turn changes of the ledger into edits of `MEMORY.md`, so that no other part of the file moves."""
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from difflib import SequenceMatcher
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -71,14 +71,12 @@ STEP = 1024
 
 
 def assign_places(numbers: Sequence[int | None]) -> list[int]:
-    """Return strictly growing numbers for memories in file order; those that have not moved keep their number.
+    """Return strictly growing numbers for memories in file order; as many as possible keep their number.
 
     Args:
         numbers: the present number of each, None for a new one.
     """
-    growing = sorted({number for number in numbers if number is not None})
-    blocks = SequenceMatcher(None, numbers, growing, autojunk=False).get_matching_blocks()
-    kept = [index for block in blocks for index in range(block.a, block.a + block.size)]
+    kept = _find_longest(numbers)
     found: list[int | None] = [None] * len(numbers)
     for index in kept:
         found[index] = numbers[index]
@@ -103,3 +101,24 @@ def _number_between(low: int | None, high: int | None, count: int) -> list[int] 
     if high - low <= count:
         return None
     return [low + (high - low) * (index + 1) // (count + 1) for index in range(count)]
+
+
+def _find_longest(numbers: Sequence[int | None]) -> list[int]:
+    """Return the indexes of a longest growing part (patience sorting: Fredman, 1975)."""
+    tails: list[int] = []  # the smallest last number of a growing part of each length …
+    at: list[int] = []  # … and where it is
+    previous: dict[int, int] = {}
+    for index, number in enumerate(numbers):
+        if number is None:
+            continue
+        length = bisect_left(tails, number)
+        if length:
+            previous[index] = at[length - 1]
+        tails[length : length + 1] = [number]
+        at[length : length + 1] = [index]
+    found: list[int] = []
+    index_or_none: int | None = at[-1] if at else None
+    while index_or_none is not None:
+        found.append(index_or_none)
+        index_or_none = previous.get(index_or_none)
+    return found[::-1]

@@ -151,8 +151,7 @@ def test_what_was_joined_with_a_protected_bullet_is_not_lost():
     found, new = put_back(old, data)
     assert [(one.memory_id, one.was) for one in found.put_back] == [(A, "missing")]
     assert found.operations == (
-        Update(C, content="The user prefers green tea; deploys happen on Fridays"),
-        Update(B, position=4 * STEP),
+        Update(C, content="The user prefers green tea; deploys happen on Fridays", position=STEP),
     )
     assert b"- The user prefers green tea; deploys happen on Fridays\n" in new
     assert b"- The user prefers green tea\n" in new
@@ -193,21 +192,18 @@ def test_the_ledger_and_the_file_agree_after_any_edit(before, edited, protected)
 
 
 @given(st.lists(st.none() | st.integers(-3, 12), max_size=12))
-def test_places_grow_and_stay_as_they_are(numbers):
+def test_places_grow_and_as_many_as_can_be_stay(numbers):
     found = assign_places(numbers)
     assert len(found) == len(numbers)
     assert all(one < two for one, two in pairwise(found))
+    longest = 0
+    for mask in range(1 << min(len(numbers), 9)):
+        chosen = [number for index, number in enumerate(numbers[:9]) if mask >> index & 1]
+        if None not in chosen and all(one < two for one, two in pairwise(chosen)):
+            longest = max(longest, len(chosen))
+    stayed = sum(one == two for one, two in zip(found, numbers, strict=True))
+    assert stayed >= longest or found == [STEP * (index + 1) for index in range(len(numbers))]
     assert assign_places(found) == found
-
-
-@given(st.lists(st.integers(-3, 12), min_size=1, max_size=12, unique=True), st.data())
-def test_one_that_moved_is_the_only_one_with_a_new_place(numbers, data):
-    order = sorted(numbers)
-    moved = order.pop(data.draw(st.integers(0, len(order) - 1)))
-    order.insert(data.draw(st.integers(0, len(order))), moved)
-    found = assign_places(order)
-    stayed = sum(one == two for one, two in zip(found, order, strict=True))
-    assert stayed >= len(order) - 1 or found == [STEP * (index + 1) for index in range(len(order))]
 
 
 def test_places_lie_apart():

@@ -186,7 +186,7 @@ def test_a_start_proves_that_the_configuration_and_the_disk_are_well(world):
 
 
 def test_a_job_without_a_key_clears_what_an_earlier_one_of_its_kind_came_to(world, monkeypatch):
-    monkeypatch.setattr(ledger_runs.dedup, "find_duplicates", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(ledger_runs.dedup, "run", lambda *_, **__: 1 / 0)
     attempts = dataclasses.replace(world.app.settings.jobs, attempts=1)
     world.app.runner.settings = dataclasses.replace(world.app.settings, jobs=attempts)
     world.queue(ledger_runs.DEDUP, slot="1")
