@@ -1,7 +1,6 @@
 """Report in `consolidation.log` what each run changed: names of files and counts, no content."""
 
 import base64
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -45,7 +44,9 @@ def plan_entry(workspace: OpenFolder, run: Run, now: str, intent: Mapping[str, A
 
 def _list_changes(intent: Mapping[str, Any]) -> Sequence[str]:
     """Return how many memories were added, updated and so on, and how many sessions are in the files."""
-    counts = Counter(operation for operation, *_ in intent["changes"])
+    counts: dict[str, int] = {}
+    for operation, *_ in intent["changes"]:
+        counts[operation] = counts.get(operation, 0) + 1
     lines = [f"{name} of memories: {number}" for name, number in sorted(counts.items())]
     told = len(intent["rows"].get("told", ()))
     return [*lines, f"sessions: {told}"] if told else lines

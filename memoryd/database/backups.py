@@ -7,12 +7,12 @@ import hashlib
 import os
 import re
 import shutil
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from memoryd.database import snapshot
-from memoryd.database.library import connect, load_library
+from memoryd.database.library import load_library, own_uri
 from memoryd.errors import StateError, describe
 
 FOLDER = "backups"
@@ -22,8 +22,11 @@ _UNFINISHED = "unfinished.db"
 
 def list_copies(state_dir: Path) -> list[Path]:
     """List the copies, the newest first."""
-    found = (state_dir / FOLDER).glob("memoryd-*.db")
-    return sorted((one for one in found if _NAME.fullmatch(one.name) and one.is_file()), reverse=True)
+    with suppress(OSError):
+        return sorted(
+            (one for one in (state_dir / FOLDER).iterdir() if _NAME.fullmatch(one.name) and one.is_file()), reverse=True
+        )
+    return []
 
 
 def made_at(copy: Path) -> datetime:
@@ -46,10 +49,11 @@ def why_bad(copy: Path) -> str | None:
 
 def read_seq(copy: Path) -> int:
     """Return the number of the last change in a copy; 0 for one of an older schema."""
-    with closing(connect(copy, "?mode=ro&immutable=1")) as connection:
+    module = load_library()
+    with closing(module.connect(f"{own_uri(copy)}?mode=ro&immutable=1", uri=True)) as connection:
         try:
             return int(connection.execute("SELECT max(seq) FROM changed_row").fetchone()[0] or 0)
-        except load_library().DatabaseError:
+        except module.DatabaseError:
             return 0
 
 

@@ -7,14 +7,13 @@ from contextlib import closing
 from dataclasses import dataclass
 from importlib import resources
 from importlib.resources.abc import Traversable
-from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from sqlalchemy import Engine
 
 from memoryd.database import backups, query, reads, sqlite
-from memoryd.database.library import as_trouble, connect, load_library, require_file
+from memoryd.database.library import as_trouble, load_library, own_uri, require_file
 from memoryd.errors import StateError
 
 _SIDE_FILES = ("", "-wal", "-shm")
@@ -90,12 +89,13 @@ def require_ours(path: Path) -> None:
     Raises:
         StateError: it has a table, an index, a view or a trigger of somebody else.
     """
-    with closing(connect(path, "?mode=ro")) as connection:
+    module = load_library()
+    with closing(module.connect(f"{own_uri(path)}?mode=ro", uri=True)) as connection:
         number = connection.execute("PRAGMA user_version").fetchone()[0]
         found = _list_objects(connection)
     known: set[tuple[str, str, str]] = set()
     for steps in ((read_newest(),), read_migrations()):
-        with closing(load_library().connect(":memory:")) as made:
+        with closing(module.connect(":memory:")) as made:
             for statement in (one for step in steps if step.number <= number for one in step.statements):
                 made.execute(statement)
             known |= _list_objects(made)
@@ -158,14 +158,15 @@ def open_database(path: Path, *, now: str, told: Callable[[Engine], None] | None
 
 
 def _is_sound(path: Path) -> bool:
+    module = load_library()
     try:
-        with closing(connect(path)) as connection:
+        with closing(module.connect(own_uri(path), uri=True, timeout=10)) as connection:
             rows = connection.execute("PRAGMA quick_check").fetchall()
             number = connection.execute("PRAGMA user_version").fetchone()[0]
             tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
     except UnicodeDecodeError:
         return False  # a damaged name or message is no longer a text
-    except load_library().DatabaseError as error:
+    except module.DatabaseError as error:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         # Read-only by its header, although the file can be written: that is damage, too.
         if code in _NOT_DAMAGE and not (code == _READONLY and os.access(path, os.W_OK)):
@@ -176,8 +177,11 @@ def _is_sound(path: Path) -> bool:
 
 def _move_aside(path: Path, now: str) -> Path:
     stamp = now.replace(":", "").replace("-", "")
-    names = (f"{path.name}.damaged-{stamp}{'' if one == 1 else f'-{one}'}" for one in count(1))
-    target = next(place for place in map(path.with_name, names) if not place.exists())
+    target = path.with_name(f"{path.name}.damaged-{stamp}")
+    count = 1
+    while target.exists():
+        count += 1
+        target = path.with_name(f"{path.name}.damaged-{stamp}-{count}")
     for suffix in ("-wal", "-shm", ""):
         source = path.with_name(path.name + suffix)
         if source.exists():

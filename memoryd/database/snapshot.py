@@ -8,7 +8,7 @@ import os
 from contextlib import closing, suppress
 from pathlib import Path
 
-from memoryd.database.library import as_trouble, connect, load_library
+from memoryd.database.library import BUSY_TIMEOUT_MS, as_trouble, load_library, own_uri
 from memoryd.database.reads import newest_schema
 from memoryd.errors import StateError
 
@@ -17,15 +17,16 @@ def copy(source: Path, target: Path) -> None:
     """Copy the database while others may write to it; `target` is a new file (0600)."""
     if not source.exists():
         raise StateError("there is no database yet", str(source), "start the daemon: memoryd run")
+    module = load_library()
     os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
     try:
         with (
-            closing(connect(source, "?mode=ro")) as reading,
-            closing(connect(target)) as writing,
+            closing(module.connect(f"{own_uri(source)}?mode=ro", uri=True, timeout=BUSY_TIMEOUT_MS / 1000)) as reading,
+            closing(module.connect(str(target), timeout=BUSY_TIMEOUT_MS / 1000)) as writing,
         ):
             reading.backup(writing)  # in one step: one read transaction, which keeps no writer waiting
             writing.execute("PRAGMA journal_mode=DELETE")  # so that the copy is this one file
-    except load_library().Error as error:
+    except module.Error as error:
         raise as_trouble(error, "the database cannot be copied", source) from error
 
 
@@ -35,12 +36,13 @@ def check(path: Path) -> None:
     Raises:
         StateError: it is damaged, is no database of memoryd, or a newer memoryd wrote it.
     """
+    module = load_library()
     try:
-        with closing(connect(path, "?mode=ro")) as connection:
+        with closing(module.connect(f"{own_uri(path)}?mode=ro", uri=True)) as connection:
             sound = connection.execute("PRAGMA quick_check").fetchall() == [("ok",)]
             number = connection.execute("PRAGMA user_version").fetchone()[0]
-    except (load_library().Error, UnicodeDecodeError):
-        sound, number = False, 0
+    except (module.Error, UnicodeDecodeError) as error:
+        raise StateError("the database is damaged", str(path), "take another backup") from error
     if not sound:
         raise StateError("the database is damaged", str(path), "take another backup")
     if not 0 < number <= newest_schema():
@@ -53,5 +55,9 @@ def check(path: Path) -> None:
 
 def settle(path: Path) -> None:
     """Move the write-ahead log into the database file, if both are sound; no other process may use them."""
-    with suppress(load_library().Error), closing(connect(path)) as connection:  # if damaged, its parts stay as they are
+    module = load_library()
+    with (
+        suppress(module.Error),  # damaged: then its parts are kept as they are
+        closing(module.connect(own_uri(path), uri=True, timeout=BUSY_TIMEOUT_MS / 1000)) as connection,
+    ):
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()

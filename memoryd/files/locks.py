@@ -5,6 +5,7 @@ nothing.
 """
 
 import contextlib
+import errno
 import fcntl
 import os
 import stat
@@ -15,10 +16,8 @@ from typing import Self
 
 from memoryd.errors import LockedError, StateError
 from memoryd.files.open_folder import Descriptor, FolderEntry, give_to
-from memoryd.files.regular import as_state_error
 
 _POLL_SECONDS = 0.01
-_HINT = "the folder must exist and be writable, and its file system must support locks"
 # `holder` takes the lock for an instant to check whether it is free; an acquirer waits longer than that.
 _GRACE = timedelta(milliseconds=50)
 
@@ -80,27 +79,32 @@ class Lock:
 
     def holder(self) -> int | None:
         """Return the pid of the current holder; None if there is none, 0 if the holder has not written it."""
-        with as_state_error("cannot be locked", self.path, _HINT):
-            try:
-                fd = self._open(os.O_RDONLY)
-            except FileNotFoundError:
-                return None
-            with Descriptor(fd):
-                return None if _flock(fd, fcntl.LOCK_SH) else _pid_in(fd)
+        try:
+            fd = self._open(os.O_RDONLY)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise self._unusable(error) from error
+        with Descriptor(fd):
+            return None if self._flock(fd, fcntl.LOCK_SH) else _pid_in(fd)
 
     def _try(self) -> int | None:
         """Return a descriptor that holds the lock on the file at the path; None if another process holds it."""
-        with as_state_error("cannot be locked", self.path, _HINT):
+        try:
             fd = self._open(os.O_RDWR | os.O_CREAT)
-            kept = False
-            try:
-                if self._folder is not None and os.geteuid() == 0:  # else a user could not lock it
-                    give_to(fd, os.fstat(self._folder))
-                kept = _flock(fd, fcntl.LOCK_EX) and self._still_named(fd)
-            finally:
-                if not kept:
-                    os.close(fd)
-            return fd if kept else None
+        except OSError as error:
+            raise self._unusable(error) from error
+        kept = False
+        try:
+            if self._folder is not None and os.geteuid() == 0:  # else a user could not lock it
+                give_to(fd, os.fstat(self._folder))
+            kept = self._flock(fd, fcntl.LOCK_EX) and self._still_named(fd)
+        except OSError as error:
+            raise self._unusable(error) from error
+        finally:
+            if not kept:
+                os.close(fd)
+        return fd if kept else None
 
     def _open(self, flags: int) -> int:
         fd = os.open(self._name, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600, dir_fd=self._folder)
@@ -112,6 +116,15 @@ class Lock:
         raise StateError(
             "is not a regular file of one name", str(self.path), "move it away; memoryd creates a new lock"
         )
+
+    def _flock(self, fd: int, how: int) -> bool:
+        try:
+            fcntl.flock(fd, how | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno in {errno.EWOULDBLOCK, errno.EACCES}:
+                return False
+            raise self._unusable(error) from error
+        return True
 
     def _still_named(self, fd: int) -> bool:
         # Deleted and recreated between open and flock: a lock on the old inode would exclude nobody.
@@ -125,20 +138,17 @@ class Lock:
         who = f"process {pid}" if pid else "another process"
         return LockedError(f"is held by {who}", str(self.path), "wait for it to end, or stop it")
 
+    def _unusable(self, error: OSError) -> StateError:
+        reason = os.strerror(error.errno) if error.errno else type(error).__name__
+        hint = "the folder must exist and be writable, and its file system must support locks"
+        return StateError(f"cannot be locked: {reason}", str(self.path), hint)
+
     def __enter__(self) -> Self:
         self.acquire(self._patience)
         return self
 
     def __exit__(self, *_: object) -> None:
         self.release()
-
-
-def _flock(fd: int, how: int) -> bool:
-    try:
-        fcntl.flock(fd, how | fcntl.LOCK_NB)
-    except (BlockingIOError, PermissionError):
-        return False
-    return True
 
 
 def _pid_in(fd: int) -> int:

@@ -134,10 +134,10 @@ def _not_regular(path: Path) -> StateError:
 
 
 @contextlib.contextmanager
-def as_state_error(what: str, where: Path | FolderEntry, hint: str = "") -> Iterator[None]:
-    """Convert an error of the system into one that says what, where and what to do: `hint`, or what helps with it."""
+def as_state_error(what: str, where: Path | FolderEntry) -> Iterator[None]:
+    """Convert an error of the system into one that says what, where and what to do."""
     try:
         yield
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else type(error).__name__
-        raise StateError(f"{what}: {reason}", str(where), hint or hint_at(error.errno)) from error
+        raise StateError(f"{what}: {reason}", str(where), hint_at(error.errno)) from error

@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from memoryd.ledger.memory import Ending, Memory, MemoryKind
-from memoryd.ledger.operation import Change, find_living
+from memoryd.ledger.operation import Change
 from memoryd.text.wording import CLAUSE, STOP, find_stem, fold, list_units, normalize
 
 WINDOW = timedelta(days=30)
@@ -77,7 +77,17 @@ def list_successors(memory_id: str, state: Callable[[str], Memory | None]) -> li
         memory_id: of the memory.
         state: returns a memory's state; None if it is unknown.
     """
-    return [memory for memory in find_living(memory_id, state) if memory.kind is MemoryKind.CORE]
+    found: list[Memory] = []
+    passed: set[str] = set()
+    ahead = [memory_id]
+    for one in ahead:  # grows as it goes
+        memory = state(one) if one not in passed else None
+        passed.add(one)
+        if memory is not None and not memory.is_live:
+            ahead += memory.successors
+        elif memory is not None and memory.kind is MemoryKind.CORE:
+            found.append(memory)
+    return found
 
 
 def drops_of(changes: Sequence[Change], after: Mapping[str, Memory], at: str) -> list[tuple[str, Drop]]:

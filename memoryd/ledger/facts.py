@@ -5,6 +5,7 @@ operations, and the outcome for the caller.
 """
 
 import math
+from bisect import insort
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -193,7 +194,8 @@ class _Growing(Store):
         super().__init__(store.all())
         self._used = set(self._facts)  # evicted ones among them
         self._max = max(1, max_facts)
-        self._protected = protected
+        free = (fact for fact in self._facts.values() if fact.id not in protected)
+        self._least = sorted(self._rank(fact, 0) for fact in free)
         self.operations: list[Operation] = []
         self.evicted: list[Fact] = []
 
@@ -221,19 +223,22 @@ class _Growing(Store):
         self._facts[fact_id] = fact
         self._used.add(fact_id)
         self._ids[normalize(fact.content)] = fact_id
+        insort(self._least, self._rank(fact, len(self.operations)))
         return fact
 
     def _evict(self) -> bool:
         """End the least certain fact; return whether one could end."""
-        free = (fact for fact in self._facts.values() if fact.id not in self._protected)
-        fact = min(free, key=lambda fact: (fact.confidence, fact.created_at), default=None)
-        if fact is None:
+        if not self._least:
             return False
-        del self._facts[fact.id]
+        fact = self._facts.pop(self._least.pop(0)[-1])
         self._ids.pop(normalize(fact.content), None)
         self.operations.append(Delete(fact.id, Ending.EVICTED))
         self.evicted.append(fact)
         return True
+
+    @staticmethod
+    def _rank(fact: Fact, order: int) -> tuple[float, str, int, str]:
+        return fact.confidence, fact.created_at, order, fact.id
 
 
 def render_line(fact: Fact) -> str:

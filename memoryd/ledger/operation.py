@@ -176,26 +176,6 @@ def texts_of(operation: Operation) -> tuple[str, ...]:
     return tuple(text for text in (operation.content, operation.note) if text is not None)
 
 
-def find_living(memory_id: str, state: Callable[[str], Memory | None]) -> list[Memory]:
-    """Return the live memories that stand for one: itself, or its last successors.
-
-    Args:
-        memory_id: of the memory.
-        state: returns a memory's state; None if it is unknown.
-    """
-    found: list[Memory] = []
-    passed: set[str] = set()
-    ahead = [memory_id]
-    for one in ahead:  # grows as it goes
-        memory = state(one) if one not in passed else None
-        passed.add(one)
-        if memory is not None and memory.is_live:
-            found.append(memory)
-        elif memory is not None:
-            ahead += memory.successors
-    return found
-
-
 def apply(
     memories: Mapping[str, Memory],
     operations: Sequence[Operation],
@@ -340,9 +320,22 @@ class _Ledger:
     def check_successors(self, operation: Operation) -> None:
         """Raise an error if a successor is neither live at the end nor has a live successor itself."""
         if isinstance(operation, Delete) and operation.successors:
-            gone = [one for one in operation.successors if not find_living(one, self.memories.get)]
+            gone = [one for one in operation.successors if not self._lives_on(one, operation.id)]
             if gone:
                 raise OperationError(f"a successor of {operation.id} is not there", gone)
+
+    def _lives_on(self, memory_id: str, ended: str) -> bool:
+        passed, waiting = {ended}, [memory_id]
+        while waiting:
+            one = waiting.pop()
+            memory = self.memories.get(one)
+            if memory is None or one in passed:
+                continue
+            if memory.is_live:
+                return True
+            passed.add(one)
+            waiting += memory.successors
+        return False
 
     def _new_id(self, kind: MemoryKind, given: str | None) -> str:
         if given is None:

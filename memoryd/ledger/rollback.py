@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from memoryd.errors import NotFoundError, RefusedError
 from memoryd.ledger import audit, forgetting
-from memoryd.ledger.memory import ANY_PREFIX, Ending, Memory, from_json, to_json
+from memoryd.ledger.memory import Ending, from_json, to_json
 
 OPERATION = "rollback"  # the name in the audit
 
@@ -23,6 +23,7 @@ _TELLS_MORE = "run memoryd job show to see it without its text"
 _MOVING = (audit.WATERMARK, audit.FILE)
 # A used access, a refusal and a forgotten session cannot be undone.
 _STAYS = (audit.ACCESS, audit.GRANT, audit.SESSION)
+_NO_MEMORY = (*_MOVING, *_STAYS, audit.RUN, audit.PROPOSAL, audit.PROFILE)
 StateTexts = Callable[[str], str | None]  # returns the state of a digest; None if it is erased
 
 
@@ -155,7 +156,7 @@ def operation_of(
     Raises:
         NotFoundError: the run has not changed this memory.
     """
-    own = [entry for entry in entries if entry.run_id == run_id and entry.memory_id.startswith(ANY_PREFIX)]
+    own = [entry for entry in entries if entry.run_id == run_id and not entry.memory_id.startswith(_NO_MEMORY)]
     last = next((entry for entry in reversed(own) if entry.memory_id == memory_id), None)
     if last is None:
         raise NotFoundError("the run has not changed this memory", memory_id, "memoryd audit --run shows what it did")
@@ -169,8 +170,9 @@ def _find_merged(entry: audit.AuditEntry, texts: StateTexts) -> str | None:
         return None
     if entry.before is None:
         return entry.memory_id
-    memory = _read_memory(entry.memory_id, entry.after, texts)
-    return memory.successors[0] if memory is not None and memory.successors else None
+    state_ = None if entry.after is None else texts(entry.after)
+    successors = () if state_ is None else from_json(state_).successors
+    return successors[0] if successors else None
 
 
 BACK, OUT, AS_BEFORE, REWORDED = "brought back", "taken out", "as before", "text as before"
@@ -274,13 +276,13 @@ def _plan(
     conflicts: list[Conflict] = []
     stayed: list[str] = []
     for memory_id, trace in reversed(traces.items()):
-        memory = _read_memory(memory_id, trace.now, texts)
-        ended_as = None if memory is None else memory.ended_as
-        if trace.now == trace.before or (trace.before is None and ended_as is Ending.UNDONE):
+        if trace.now == trace.before or (
+            trace.before is None and _ended_as(memory_id, trace.now, texts) is Ending.UNDONE
+        ):
             continue
         stands = any(_is_alike(memory_id, trace.now, one, texts) for one in (trace.after, trace.before))
         if trace.between or not stands:
-            is_erased = ended_as is Ending.ERASED
+            is_erased = _ended_as(memory_id, trace.now, texts) is Ending.ERASED
             if memory_id.startswith(_MOVING) or (not is_run and (is_erased or trace.before is not None)):
                 stayed.append(memory_id)
                 continue
@@ -300,17 +302,18 @@ def _plan(
     return RollbackPlan((*steps, flag) if flag is not None else tuple(steps), stayed=tuple(stayed))
 
 
-def _read_memory(memory_id: str, digest: str | None, texts: StateTexts) -> Memory | None:
-    """Return the memory in a state; None if there is none, if its text is erased, and for other objects."""
-    text = texts(digest) if digest is not None and memory_id.startswith(ANY_PREFIX) else None
-    return None if text is None else from_json(text)
-
-
 def _is_alike(memory_id: str, one: str | None, other: str | None, texts: StateTexts) -> bool:
     """Return True if two states differ only in their time of writing."""
-    both = [_read_memory(memory_id, digest, texts) for digest in (one, other)]
-    known = {replace(memory, updated_at="") for memory in both if memory is not None}
-    return one == other or (None not in both and len(known) == 1)
+    if one == other or one is None or other is None or memory_id.startswith(_NO_MEMORY):
+        return one == other
+    states = [texts(one), texts(other)]
+    both = [replace(from_json(text), updated_at="") for text in states if text is not None]
+    return len(both) == len(states) and both[0] == both[1]
+
+
+def _ended_as(memory_id: str, known: str | None, texts: StateTexts) -> Ending | None:
+    text = None if known is None or memory_id.startswith(_NO_MEMORY) else texts(known)
+    return None if text is None else from_json(text).ended_as
 
 
 def _step(memory_id: str, trace: _Trace, texts: StateTexts, now: str) -> RollbackStep | None:
@@ -319,14 +322,14 @@ def _step(memory_id: str, trace: _Trace, texts: StateTexts, now: str) -> Rollbac
     goal = None if trace.before is None else texts(trace.before)
     if (goal is None) != (trace.before is None) or (current is None) != (trace.now is None):
         return None
-    if goal is None and current is not None and memory_id.startswith(ANY_PREFIX):
+    if goal is None and current is not None and not memory_id.startswith(_NO_MEMORY):
         ended = replace(from_json(current), deleted_at=now, updated_at=now, ended_as=Ending.UNDONE, successors=())
         goal = to_json(ended)
     return RollbackStep(memory_id, current, goal)
 
 
 def _ends(step: RollbackStep) -> bool:
-    return step.memory_id.startswith(ANY_PREFIX) and step.after is not None and not from_json(step.after).is_live
+    return not step.memory_id.startswith(_NO_MEMORY) and step.after is not None and not from_json(step.after).is_live
 
 
 def _find_needed(ending: set[str], ends: dict[str, audit.AuditEntry], texts: StateTexts) -> Iterator[Conflict]:
@@ -334,7 +337,9 @@ def _find_needed(ending: set[str], ends: dict[str, audit.AuditEntry], texts: Sta
     if not ending:
         return
     for memory_id, entry in ends.items():
-        memory = None if memory_id in ending else _read_memory(memory_id, entry.after, texts)
-        for successor in () if memory is None else memory.successors:
+        text = None if entry.after is None or memory_id.startswith(_NO_MEMORY) else texts(entry.after)
+        if text is None or memory_id in ending:
+            continue
+        for successor in from_json(text).successors:
             if successor in ending:
                 yield Conflict(successor, "needed", ((entry.id, entry.run_id),))
