@@ -28,7 +28,7 @@ from memoryd.changing.session_files import drop_sessions
 from memoryd.changing.time_machine import Revision
 from memoryd.changing.written_blocks import record_left
 from memoryd.clock import utc_now
-from memoryd.database import audit, erasure, memories, profile, query, sqlite, turns, vault
+from memoryd.database import audit, erasure, memories, profile, query, sqlite, texts, turns, vault
 from memoryd.errors import NotFoundError, RefusedError, StateError
 from memoryd.files import regular
 from memoryd.files.open_folder import OpenFolder, open_folder
@@ -461,13 +461,16 @@ class Copies(FullScan):
             sqlite.write(engine, vault.empty_damaged, LOST)  # it may hold the text, and must not come back
             self.rows_of(engine, () if self.sessions else _COPIES)
             return
+        there = texts.list_tables(engine)
         copies = ("job_run",) if self.sessions else _COPIES
-        self.rows_of(engine, ("memory", "profile_section", *copies))
+        self.rows_of(engine, [table for table in ("memory", "profile_section", *copies) if table in there])
         with sqlite.begin_write(engine) as connection:
             erasure.erase_sessions(connection, self.sessions)
             erasure.erase_replies(connection, self.sessions)
+            if "audit" in there:
+                for agent_id in self.workspaces:
+                    _erase_said(connection, agent_id, self.cut)
             for agent_id in self.workspaces:
-                _erase_said(connection, agent_id, self.cut)
                 erasure.erase_judgements(connection, agent_id)
 
     def was_written(self, connection: Connection, table: str, row: Mapping[str, Any]) -> None:

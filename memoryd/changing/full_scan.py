@@ -27,7 +27,7 @@ from sqlalchemy import Connection, Engine
 from memoryd.changing.core_import import CORE_FILE
 from memoryd.changing.written_blocks import record_left
 from memoryd.clock import text_of, utc_now
-from memoryd.database import audit, schema, sqlite, texts
+from memoryd.database import audit, sqlite, texts
 from memoryd.database.texts import ColumnKind
 from memoryd.errors import MemorydError, StateError
 from memoryd.files import durable, late_edits, locked_folder, regular, staging, temporary, trial
@@ -85,7 +85,7 @@ class FullScan(ABC):
 
     def was_written(self, connection: Connection, table: str, row: Mapping[str, Any]) -> None:
         """Handle the change of a row, given in its old form, in its transaction; a changed memory is audited."""
-        if table == "memory":
+        if table == "memory" and texts.list_columns(connection, "audit"):
             audit.record_redaction(connection, row["rowid"], at=text_of(utc_now()), actor=self.ACTOR)
 
     def were_written(self, table: str, columns: AbstractSet[str]) -> None:  # noqa: B027 - not all remember texts
@@ -131,7 +131,7 @@ class FullScan(ABC):
 
     # --- rows -----------------------------------------------------------------------------------------------------
 
-    def rows_of(self, engine: Engine, tables: Iterable[str]) -> None:
+    def rows_of(self, engine: Engine, tables: Sequence[str]) -> None:
         """Scan the rows of tables for the chosen agents."""
         for table in tables:
             for agent_id in [None] if self.everybody else self.workspaces:
@@ -206,12 +206,11 @@ class FullScan(ABC):
             self.counts["files"] += 1
 
     def _put_aside(self, folder: Path) -> None:
-        """Scan a state that a restore has replaced: its own database, brought up to date, and its journal."""
+        """Scan a state that a restore has replaced: its own database and journal."""
         path = folder / "memoryd.db"
         if path.exists():
             engine = sqlite.connect(path)
             try:
-                schema.migrate(engine)
                 self.database(engine)
                 self.left += [f"{path}: intent of run {run_id}" for run_id in texts.list_intents(engine)]
                 texts.rewrite_file(engine)

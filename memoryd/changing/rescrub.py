@@ -62,7 +62,7 @@ class Rescrub(FullScan):
                 self.renamed()
                 self.counts["rows"] += 1
                 self.counts["texts"] += 1
-        self.rows_of(engine, texts.COLUMNS)
+        self.rows_of(engine, texts.list_tables(engine))
 
     def were_written(self, table: str, columns: AbstractSet[str]) -> None:
         """Reload what the readers of transcripts cache, because it has changed."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlalchemy import Connection, RowMapping
 
-from memoryd.database import audit, query, runs
+from memoryd.database import audit, query, runs, texts
 from memoryd.database.turns import FORGOTTEN
 from memoryd.ledger import audit as chain
 from memoryd.ledger.forgetting import OPERATION
@@ -22,7 +22,7 @@ from memoryd.transcripts.turn import Role
 
 Forgotten = dict[tuple[str, str], dict[str, int]]  # (agent, session) → how often each text was met, by its key
 _OF_SESSIONS = "session_id IN (SELECT value FROM json_each(?))"
-_DROP_BRANCH = "UPDATE session SET branch = NULL WHERE id IN (SELECT value FROM json_each(?))"
+_IS_SESSION = "id IN (SELECT value FROM json_each(?))"
 _HAS_REPLY = "coalesce(reply, refused, claims) IS NOT NULL"
 _TURNS = (
     "SELECT t.id, t.session_id, t.agent_id, s.format, t.role, t.at, plain(CAST(t.text AS BLOB), t.text_crc) AS text"
@@ -140,14 +140,24 @@ def erase(connection: Connection, agent_id: str, what: Mapping[str, Any], now: s
 
 def erase_replies(connection: Connection, sessions: Sequence[str]) -> None:
     """Erase the replies of models in runs over sessions, and the verdicts on their claims."""
-    sql = f"UPDATE job_run SET reply = NULL, refused = NULL, claims = NULL WHERE {_OF_SESSIONS}"  # noqa: S608
-    query.run(connection, sql, tuple(sessions))
+    replied = dict.fromkeys(("reply", "refused", "claims"))
+    _set(connection, "job_run", replied, _OF_SESSIONS, tuple(sessions))
 
 
 def erase_judgements(connection: Connection, agent_id: str) -> None:
     """Erase the claims of runs over several sessions, in any wording, and all verdicts on claims."""
-    query.run(connection, "UPDATE job_run SET claims = NULL WHERE agent_id = ? AND session_id IS NULL", agent_id)
-    query.run(connection, "DELETE FROM verdict WHERE agent_id = ?", agent_id)
+    if _set(connection, "job_run", {"claims": None}, "agent_id = ? AND session_id IS NULL", agent_id):
+        query.run(connection, "DELETE FROM verdict WHERE agent_id = ?", agent_id)
+
+
+def _set(connection: Connection, table: str, values: Mapping[str, object], which: str, *given: object) -> bool:
+    """Set columns of rows; return False if the table has none of them, because an old database may lack them."""
+    there = texts.list_columns(connection, table)
+    known = {name: value for name, value in values.items() if name in there}
+    if known:
+        sets = ", ".join(f"{name} = ?" for name in known)
+        query.run(connection, f"UPDATE {table} SET {sets} WHERE {which}", *known.values(), *given)  # noqa: S608
+    return bool(known)
 
 
 def erase_sessions(connection: Connection, sessions: Sequence[str]) -> None:
@@ -155,8 +165,8 @@ def erase_sessions(connection: Connection, sessions: Sequence[str]) -> None:
     given = tuple(sessions)
     rows = query.fetch_mappings(connection, f"{_TURNS} WHERE t.{_OF_SESSIONS} AND t.text <> ''", given)
     _keep_keys(connection, ((row, row["text"], "") for row in rows))
-    query.run(connection, f"UPDATE turn SET text = '', withheld = ? WHERE {_OF_SESSIONS}", FORGOTTEN, given)  # noqa: S608
-    query.run(connection, _DROP_BRANCH, given)
+    _set(connection, "turn", {"text": "", "withheld": FORGOTTEN}, _OF_SESSIONS, given)
+    _set(connection, "session", {"branch": None}, _IS_SESSION, given)
     query.run(connection, f"DELETE FROM session_summary WHERE {_OF_SESSIONS}", given)  # noqa: S608
 
 
@@ -164,7 +174,7 @@ def erase_known(connection: Connection) -> None:
     """Erase forgotten texts from the turns of a database that was restored from an older copy."""
     keys = {(session, key) for (_, session), counted in read_forgotten(connection).items() for key in counted}
     sessions = [session for session, _ in keys]
-    query.run(connection, _DROP_BRANCH, sessions)
+    _set(connection, "session", {"branch": None}, _IS_SESSION, sessions)
     for row in query.fetch_mappings(connection, f"{_TURNS} WHERE t.{_OF_SESSIONS} AND t.text <> ''", sessions):
         session, text = row["session_id"], row["text"]
         left = "" if (session, text_key(row["role"], row["at"], text)) in keys else text
@@ -178,7 +188,7 @@ def erase_known(connection: Connection) -> None:
 
 def turn_was_cut(connection: Connection, rowid: int, old: str) -> None:
     """Record that part of a turn's text was removed, so that its record does not restore it."""
-    query.run(connection, "UPDATE turn SET withheld = ? WHERE rowid = ?", FORGOTTEN, rowid)
+    _set(connection, "turn", {"withheld": FORGOTTEN}, "rowid = ?", rowid)
     row = query.run(connection, f"{_TURNS} WHERE t.rowid = ?", rowid).mappings().one()
     _keep_keys(connection, [(row, old, row["text"])])
 
@@ -189,6 +199,8 @@ def _keep_keys(connection: Connection, cuts: Iterable[tuple[RowMapping, str, str
     Lines of a NOW file can be recognised only by these keys. A record without its own id becomes another one when its
     bytes are written differently.
     """
+    if not texts.list_columns(connection, "forgotten_text"):
+        return
     found: Counter[tuple[str, str, str]] = Counter()
     for row, old, new in cuts:
         keys = [text_key(row["role"], row["at"], old)]

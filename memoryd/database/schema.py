@@ -4,23 +4,47 @@ import os
 import secrets
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine
 
-from memoryd.database import backups, query, reads, sqlite
+from memoryd.database import audit, backups, memories, query, reads, sqlite
 from memoryd.database.library import as_trouble, load_library, own_uri, require_file
 from memoryd.errors import StateError
+from memoryd.ledger.audit import events_of
+from memoryd.ledger.memory import draw_salt
+from memoryd.ledger.operation import Change
 
 _SIDE_FILES = ("", "-wal", "-shm")
 # Primary result codes (https://sqlite.org/rescode.html) that concern the moment or the machine, not the file: PERM BUSY
 # LOCKED NOMEM READONLY IOERR FULL CANTOPEN PROTOCOL AUTH. In these cases, the file is not moved from under its user.
 _NOT_DAMAGE = frozenset({3, 5, 6, 7, 8, 10, 13, 14, 15, 23})
 _READONLY = 8
+_LATER = {"note": None, "lost": None}  # columns that later migrations add to the table of memories
+
+
+def _write_first_entries(connection: Connection) -> None:
+    """Give each memory its salt and the audit entry of its beginning, in the migration's transaction.
+
+    The entry's time is that of the memory, so that the audit of a day shows the memories of that day.
+    """
+    for row in query.fetch_mappings(connection, "SELECT * FROM memory ORDER BY agent_id, created_at, id"):
+        try:
+            memory = replace(memories.of_row({**_LATER, **row}), salt=draw_salt(lambda: secrets.token_hex(4)))
+        except (ValueError, StateError):
+            continue  # no version wrote such a memory: it stays as it is, and verify names it
+        change, at = Change("add", memory.id, None, memory), memory.created_at
+        # The table does not have the later columns yet, so the row is not written in today's form.
+        query.run(connection, "UPDATE memory SET salt = ? WHERE id = ?", memory.salt, memory.id)
+        audit.append(connection, *events_of([change], at=at, agent_id=memory.agent_id, actor="memoryd", run_id=None))
+
+
+# Steps of a migration besides its SQL, in the same transaction: the audit's hashes cannot be computed in SQL.
+_FILLS = {5: _write_first_entries}
 
 
 class Migration(NamedTuple):
@@ -69,6 +93,8 @@ def migrate(engine: Engine) -> int:
                 continue
             for statement in step.statements:
                 connection.exec_driver_sql(statement)
+            if number and step.number in _FILLS:
+                _FILLS[step.number](connection)
             connection.exec_driver_sql(f"PRAGMA user_version = {step.number}")
     if not sqlite.read(engine, query.fetch_number, "PRAGMA application_id"):
         set_identity(engine, secrets.randbits(30) + 1)

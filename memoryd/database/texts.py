@@ -1,6 +1,7 @@
 """List every column that may hold session text, with the kind of its text, and read its rows in portions.
 
-This serves scans of everything that is stored: a later rule about texts is applied to the rows as well.
+This serves scans of everything that is stored: a later rule about texts is applied to the rows as well. In a kept
+database, the tables may be those of an older schema; missing columns are skipped.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,6 +25,7 @@ class ColumnKind(StrEnum):
     JSON = "json"  # of texts
     NAME = "name"  # an id or a similar value that distinguishes things
     NAMES = "names"  # JSON of names, one a line
+    OURS = "ours"  # written by memoryd in its own words, or taken from the configuration
     SESSION = "session"  # the id of a session, in any table
 
 
@@ -31,30 +33,56 @@ def _kinds(**names: str) -> dict[str, ColumnKind]:
     return {name: ColumnKind(kind) for kind, listed in names.items() for name in listed.split()}
 
 
-# The content of the columns that may be compressed.
-_PACKED = {
-    ("turn", "text"): "plain(CAST(text AS BLOB), text_crc)",
-    ("session_summary", "messages"): "plain(CAST(messages AS BLOB), NULL)",
-    ("session_summary", "earlier"): "plain(CAST(earlier AS BLOB), NULL)",
-}
-# All other columns of text are written by memoryd in its own words, or taken from the configuration. Rows of `intent`
-# belong to a run whose files are being written: it is completed first. A plan holds whole files, with anything that a
-# person has written there; a plan that cannot be completed is for a person.
+_PACKED = {("turn", "text"), ("session_summary", "messages"), ("session_summary", "earlier")}
 COLUMNS: Mapping[str, Mapping[str, ColumnKind]] = {
-    "session": _kinds(session="id", name="native_id parent_id model branch", names="gauge", text="folder"),
-    "transcript": _kinds(session="session_id", names="skipped", text="path note"),
-    "turn": _kinds(session="session_id", name="record_id tool_call_id tool_name", text="text"),
-    "forgotten_text": _kinds(session="session_id"),
-    "watermark": _kinds(session="session_id"),
-    "session_summary": _kinds(session="session_id", text="summary", json="messages earlier"),
-    "memory": _kinds(names="sources", text="content category heading note", json="tags derived_from"),
-    "content": _kinds(json="text"),
-    "profile_section": _kinds(names="sources", text="text"),
-    "grant": _kinds(text="purpose person scope"),
-    "job_run": _kinds(session="session_id key", text="why error refused", json="options receipt reply claims"),
-    "alarm": _kinds(text="subject text"),
-    "daemon": _kinds(text="watching_note"),
-}
+    "agent": _kinds(ours="id workspace seen_at"),
+    "session": _kinds(
+        session="id", name="native_id parent_id model branch", names="gauge", text="folder",
+        ours="agent_id format state seen_at started_at last_turn_at ended_at slept_at facts_look",
+    ),
+    "transcript": _kinds(
+        session="session_id", names="skipped", text="path note",
+        ours="agent_id format version head_sha256 marker_sha256 prefix_sha256 fate fate_at",
+    ),
+    "turn": _kinds(
+        session="session_id", name="record_id tool_call_id tool_name", text="text",
+        ours="agent_id record_key role origin kind at withheld",  # the id is computed from the key
+    ),
+    "forgotten_text": _kinds(session="session_id", ours="text_key agent_id"),
+    "bad_span": _kinds(ours="sha256 reason seen_at"),
+    "vault_size": _kinds(),
+    "watermark": _kinds(session="session_id", ours="consumer moved_at run_id"),
+    "session_summary": _kinds(
+        session="session_id", text="summary", json="messages earlier", ours="updated_at run_id told"
+    ),
+    "memory": _kinds(
+        names="sources", text="content category heading note", json="tags derived_from",
+        ours="id agent_id kind content_hash origin_at created_at updated_at deleted_at ended_as successors salt",
+    ),
+    "audit": _kinds(ours="at agent_id actor run_id operation memory_id before after prev_hash hash"),
+    "content": _kinds(json="text", ours="sha256"),
+    "profile_section": _kinds(names="sources", text="text", ours="agent_id section updated_at run_id salt"),
+    "grant": _kinds(
+        text="purpose person scope", ours="id agent_id requested_at decided_at expires_at state reported_at"
+    ),
+    "core_file": _kinds(ours="agent_id sha256 agreed_at"),
+    "job_run": _kinds(
+        session="session_id key", text="why error refused", json="options receipt reply claims",
+        ours="id kind agent_id actor trigger state slot created_at scheduled_for started_at heartbeat_at "
+        "finished_at owner input_hash",
+    ),
+    "reader": _kinds(ours="endpoint model version tested_at"),
+    "verdict": _kinds(ours="agent_id key verdict read_at"),
+    "spend": _kinds(ours="run_id agent_id endpoint day at how"),
+    # Rows of a run whose files are being written: it is completed first. A plan holds whole files, with anything that a
+    # person has written there; a plan that cannot be completed is for a person.
+    "intent": _kinds(ours="run_id agent_id made_at plan"),
+    "alarm": _kinds(text="subject text", ours="kind agent_id since cleared_at told"),
+    "job_mode": _kinds(ours="agent_id kind mode since why"),
+    "changed_row": _kinds(ours="name pk"),
+    "daemon": _kinds(text="watching_note", ours="owner version started_at watching"),
+}  # fmt: skip
+_LOOKED_AT = frozenset({ColumnKind.TEXT, ColumnKind.JSON, ColumnKind.NAME, ColumnKind.NAMES})
 
 
 def read_portions(engine: Engine, table: str, agent_id: str | None) -> Iterator[list[dict[str, Any]]]:
@@ -65,7 +93,7 @@ def read_portions(engine: Engine, table: str, agent_id: str | None) -> Iterator[
     last = -1
     while True:
         with sqlite.begin_read(engine) as connection:
-            own = "" if agent_id is None else _own(connection, table)
+            own = "" if agent_id is None else _own(list_columns(connection, table))
             found = _read(connection, table, f"rowid > ?{own}", (last, agent_id) if own else (last,))
         if not found:
             return
@@ -73,8 +101,7 @@ def read_portions(engine: Engine, table: str, agent_id: str | None) -> Iterator[
         yield found
 
 
-def _own(connection: Connection, table: str) -> str:
-    there = query.fetch_column(connection, f"SELECT name FROM pragma_table_info('{table}')")  # noqa: S608
+def _own(there: set[str]) -> str:
     if "agent_id" in there:
         return " AND agent_id IN (?, '')"
     return " AND session_id IN (SELECT id FROM session WHERE agent_id = ?)" if "session_id" in there else ""
@@ -86,21 +113,31 @@ def read_rows(engine: Engine, table: str, rowids: Sequence[int]) -> list[dict[st
 
 
 def _read(connection: Connection, table: str, which: str, values: tuple[Any, ...]) -> list[dict[str, Any]]:
-    wanted = [name for name, kind in COLUMNS[table].items() if kind is not ColumnKind.SESSION]
+    there = list_columns(connection, table)
+    wanted = [name for name, kind in COLUMNS[table].items() if kind in _LOOKED_AT and name in there]
     if not wanted:
         return []
-    quoted = ", ".join(f'{_express_column(table, name)} AS "{name}"' for name in wanted)
+    quoted = ", ".join(f'{_express_column(table, name, there)} AS "{name}"' for name in wanted)
     sql = f'SELECT rowid AS rowid, {quoted} FROM "{table}" WHERE {which} ORDER BY rowid LIMIT {PORTION}'  # noqa: S608
     return [dict(row) for row in query.fetch_mappings(connection, sql, *values)]
 
 
-def _express_column(table: str, name: str) -> str:
-    return _PACKED.get((table, name), f'"{name}"')
+def _express_column(table: str, name: str, there: set[str]) -> str:
+    """Return the expression for the content of a column, which may be compressed."""
+    if (table, name) not in _PACKED:
+        return f'"{name}"'
+    crc = "text_crc" if "text_crc" in there else "NULL"
+    return f'plain(CAST("{name}" AS BLOB), {crc})'
+
+
+def list_columns(connection: Connection, table: str) -> set[str]:
+    """Return the names of a table's columns; none if there is no such table."""
+    return {row[1] for row in connection.exec_driver_sql(f'PRAGMA table_xinfo("{table}")')}  # the computed as well
 
 
 def change(connection: Connection, table: str, row: Mapping[str, Any], new: Mapping[str, Any], now: str) -> bool:
     """Replace values of a row; return False, and change nothing, if others changed it meanwhile."""
-    values = dict(new)
+    values, there = dict(new), list_columns(connection, table)
     if table == "alarm" and "subject" in new:
         # Without the secret that distinguished two of them they are one, and only one of them may be open.
         query.run(
@@ -116,13 +153,13 @@ def change(connection: Connection, table: str, row: Mapping[str, Any], new: Mapp
         values["text"] = None  # a state must match its digest, or have no text
     if table == "turn" and "text" in new:
         values["tokens"] = None  # counted again
-        values["text_crc"] = packing.compute_crc(new["text"])
-    if table == "turn" and "record_id" in new:
+        values |= {"text_crc": packing.compute_crc(new["text"])} if "text_crc" in there else {}
+    if table == "turn" and "record_id" in new and "record_key" in there:
         values["record_key"] = packing.pack_id(values.pop("record_id"))
     if table == "memory" and "content" in new:
         values["content_hash"] = hash_of(new["content"])
     sets = ", ".join(f'"{name}" = ?' for name in values)
-    same = " AND ".join(f"{_express_column(table, name)} IS ?" for name in new)
+    same = " AND ".join(f"{_express_column(table, name, there)} IS ?" for name in new)
     sql = f'UPDATE "{table}" SET {sets} WHERE rowid = ? AND {same}'  # noqa: S608
     return query.change_one(connection, sql, *values.values(), row["rowid"], *(row[name] for name in new))
 
@@ -135,6 +172,8 @@ def session_ids(engine: Engine, agents: Sequence[str] | None) -> list[str]:
 
 def list_intents(engine: Engine) -> list[str]:
     """List the ids of the runs whose intents are there."""
+    if "intent" not in list_tables(engine):
+        return []
     return sqlite.read(engine, query.fetch_column, "SELECT run_id FROM intent ORDER BY run_id")
 
 
@@ -143,7 +182,8 @@ def rename_session(engine: Engine, old: str, new: str) -> None:
     with sqlite.begin_write(engine) as connection:
         connection.exec_driver_sql("PRAGMA defer_foreign_keys = ON")
         for table, kinds in COLUMNS.items():
-            for name in (name for name, kind in kinds.items() if kind is ColumnKind.SESSION):
+            there = list_columns(connection, table)
+            for name in (name for name, kind in kinds.items() if kind is ColumnKind.SESSION and name in there):
                 if name == "key":
                     sql = 'UPDATE job_run SET "key" = replace("key", ?1, ?2) WHERE instr("key", ?1)'
                 else:
@@ -169,3 +209,9 @@ def rewrite_file(engine: Engine) -> None:
         locked = load_library().OperationalError("database is locked")
         hint = "another program reads it: close that, or wait"
         raise StateError("its log cannot be emptied", str(engine.url.database), hint) from locked
+
+
+def list_tables(engine: Engine) -> Sequence[str]:
+    """List the known tables that are there."""
+    there = sqlite.read(engine, query.fetch_column, "SELECT name FROM sqlite_master WHERE type = 'table'")
+    return [name for name in COLUMNS if name in there]
