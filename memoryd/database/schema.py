@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Engine
 from memoryd.database import audit, backups, memories, query, reads, sqlite
 from memoryd.database.library import as_trouble, load_library, own_uri, require_file
 from memoryd.errors import StateError
-from memoryd.ledger.audit import events_of
+from memoryd.ledger.audit import AuditStamp, events_of
 from memoryd.ledger.memory import draw_salt
 from memoryd.ledger.operation import Change
 
@@ -40,7 +40,7 @@ def _write_first_entries(connection: Connection) -> None:
         change, at = Change("add", memory.id, None, memory), memory.created_at
         # The table does not have the later columns yet, so the row is not written in today's form.
         query.run(connection, "UPDATE memory SET salt = ? WHERE id = ?", memory.salt, memory.id)
-        audit.append(connection, *events_of([change], at=at, agent_id=memory.agent_id, actor="memoryd", run_id=None))
+        audit.append(connection, *events_of([change], AuditStamp(at, memory.agent_id, "memoryd")))
 
 
 # Steps of a migration besides its SQL, in the same transaction: the audit's hashes cannot be computed in SQL.

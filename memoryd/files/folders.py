@@ -59,19 +59,25 @@ def made_way(folder: OpenFolder, relative: str) -> Iterator[FolderEntry]:
 
 
 def make_private_dir(path: Path, owner: int = -1) -> Path:
-    """Make a folder that only its owner may enter (0700), or make an existing one so; give new ones to `owner`."""
+    """Make a folder that only its owner may enter (0700), or make an existing one so.
+
+    It belongs to the user `owner` then, and so do the folders above it that were missing; -1 for the caller.
+    """
     with as_state_error("cannot be made a private folder", path):
         for missing in reversed([path, *path.parents]):
             if not missing.exists():
                 with contextlib.suppress(FileExistsError):
                     missing.mkdir(mode=0o700)
-                    os.chown(missing, owner, -1)
+                    if owner != -1:
+                        os.chown(missing, owner, -1, follow_symlinks=False)
                 with follow_folder(missing.parent) as above:  # else a power failure takes the folder and all work in it
                     sync_folder(above)
         if not path.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
         if stat.S_IMODE(path.stat().st_mode) != 0o700:
             path.chmod(0o700)
+        if owner != -1 and path.lstat().st_uid != owner:
+            os.chown(path, owner, -1, follow_symlinks=False)
     return path
 
 

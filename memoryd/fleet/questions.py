@@ -120,6 +120,7 @@ class FleetAsker:
         try:
             answer = ANSWERS.validate_python(self.seal.unwrap(f"answer {question_id}", text))
         except ValueError:
+            self.forget(question_id)
             raise RefusedError("an answer of the fleet cannot be read", question_id) from None
         if isinstance(answer, Failure):
             self.forget(question_id)  # the next attempt stores it again

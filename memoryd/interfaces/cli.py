@@ -457,10 +457,11 @@ def _globals_first(given: list[str]) -> list[str]:
 def _explain_usage(error: click.UsageError, name: str) -> ConfigError:
     command = error.ctx.command_path if error.ctx else name
     told, hint = error.format_message(), f"{command} --help"
-    for word, meant in _MEANT.items() if command == name else ():
+    for word, meant in _MEANT.items() if command == "memoryd" else ():
         if error.message == f"No such command '{word}'.":
             told, hint = error.message, f"{name} {meant}"
-    if "extra argument" in told and error.ctx and any("--agent" in one.opts for one in error.ctx.command.params):
+    taken = [name for one in (error.ctx.command.params if error.ctx else ()) for name in one.opts]
+    if "extra argument" in told and "--agent" in taken and all(name.startswith("-") for name in taken):
         hint = f"an agent is named with --agent ID; {hint}"
     return ConfigError(told, hint=hint)
 

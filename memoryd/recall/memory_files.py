@@ -20,6 +20,7 @@ _ANCHOR = re.compile(r"^\*\*Link\*\*:.*#session-([^()\s]+)\)$", re.MULTILINE)
 _SESSION = re.compile(r"^From [^,\n]+, [\d:-]+, session:(\S+)$", re.MULTILINE)
 _SIGNS = ("#", "**")
 _HEADED = re.compile(r"### .*|\*\*[^*]+\*\*:\s*")  # above the text that it is about
+_TITLED = re.compile(r"#{1,6}(?:\s|$)")
 _SHORT = 8  # characters of a session's id that name it
 
 
@@ -37,8 +38,12 @@ def find_newest(text: str, is_told: Callable[[str], bool]) -> str:
 
 def remove_bullets(text: str, told: Collection[str]) -> str:
     """Return `MEMORY.md` with empty lines in place of bullets with these texts, and of sections without other text."""
-    left = "\n".join("" if line.removeprefix("- ") in told else line for line in text.split("\n"))
-    return "".join(_empty_bare(section) for section in re.split(r"^(?=## )", left, flags=re.MULTILINE))
+    made = []
+    for section in re.split(r"^(?=## )", text, flags=re.MULTILINE):
+        lines = section.split("\n")
+        left = ["" if line.startswith("- ") and line[2:].rstrip("\r") in told else line for line in lines]
+        made.append(_empty_bare("\n".join(left)) if left != lines else section)
+    return "".join(made)
 
 
 def make_daily(name: str, text: str, is_told: Callable[[str], bool]) -> Part:
@@ -86,7 +91,7 @@ def _shorten_entry(entry: str) -> str:
 
 def _empty_bare(entry: str) -> str:
     """Return an entry, or its line feeds if it has only headings."""
-    is_bare = all(line.startswith("#") or not line.strip() for line in entry.split("\n"))
+    is_bare = all(_TITLED.match(line) or not line.strip() for line in entry.split("\n"))
     return "\n" * entry.count("\n") if is_bare else entry
 
 

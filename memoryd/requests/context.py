@@ -148,9 +148,10 @@ def _files(
 
 
 def _is_report_of(row: reads.Row, session: str) -> bool:
-    """Return True for the assistant's words in a session of this name, which `RECENT.md` tells about."""
-    is_report = bool(session) and row["content"].startswith("Assistant: ")
-    return is_report and any(name_of(one.get("session", "")) == session for one in json.loads(row["sources"]))
+    """Return True for the assistant's words of no other session than this one, which `RECENT.md` tells about."""
+    if row["constitutional"] or not row["content"].startswith("Assistant: "):
+        return False
+    return {name_of(one.get("session", "")) for one in json.loads(row["sources"])} == {session}
 
 
 def redact_material(

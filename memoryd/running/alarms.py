@@ -71,8 +71,10 @@ def _find_over(runner: Runner, found: list[Alarm]) -> Iterator[Alarm]:
 
 def _is_unprotected(runner: Runner, one: Alarm) -> bool:
     """Return True if an alarm is about protected memories that are all unprotected or forgotten since."""
+    if one.kind != PROTECTED:
+        return False
     named = sqlite.read(runner.engine, memories.by_ids, one.agent_id, _MEMORY.findall(one.text))
-    return one.kind == PROTECTED and not any(each.constitutional and each.is_live for each in named.values())
+    return not any(each.constitutional and each.is_live for each in named.values())
 
 
 def _day(runner: Runner, at: str | None = None) -> date:

@@ -11,14 +11,14 @@ from typing import Any
 
 from memoryd.changing.plan import OutdatedError
 from memoryd.database.runs import Run
-from memoryd.errors import MemorydError
+from memoryd.errors import AwayError, MemorydError
 from memoryd.jobs import dream, dream_reply, facts, facts_reply, joint
 from memoryd.jobs.job import Ask, Done, End, NothingToDo, RejectedReply, Reply, Steps, drive
 from memoryd.jobs.reader import JOB as VERIFY
 from memoryd.jobs.repair import REPAIR
 from memoryd.running import dreaming, extraction, sleeping
 from memoryd.running.answering import OFFLINE, RunQuestion
-from memoryd.running.runner import Runner
+from memoryd.running.runner import REDECIDED_MAX, Runner
 from memoryd.running.second_reader import SecondReader, keep_whole, sum_tokens
 
 
@@ -53,7 +53,8 @@ def carry_out(runner: Runner, run: Run) -> None:
     kind, workspace = KINDS[run.kind], runner.workspace_of(run)
     writer = runner.writer(workspace)
     is_up = runner.answerer.is_up(runner.settings, run.agent_id)
-    reader = SecondReader(run, runner.settings, runner.worker, runner.answerer, partial(runner.go_on, run), runner.step)
+    go_on = partial(runner.go_on, run)
+    reader = SecondReader(run, runner.settings, runner.worker, runner.answerer, go_on, runner.step)
     source = runner.source(workspace, reader.find_answer, is_up=is_up)
     inputs = kind.gather(source, run)
     if isinstance(inputs, NothingToDo):
@@ -61,22 +62,22 @@ def carry_out(runner: Runner, run: Run) -> None:
         return
     deciding = _Decision(runner, run, kind, inputs, reader)
     end: End | None = None
-
-    def attempt() -> None:
-        nonlocal end
+    for _ in range(REDECIDED_MAX):
         end = deciding.decide(end)
         if isinstance(end, RejectedReply):
             raise RejectedReplyError(end.why)
         told = replace(end, receipt=end.receipt | deciding.receipt())
         try:
             runner.commit(run, told, writer, reply=deciding.written, phases=deciding.phases)
-        except OutdatedError:
-            if kind.again is not None and isinstance(end, Done) and end.anew is not None:
-                deciding.inputs = kind.again(source, run, deciding.inputs)
-                end = end.anew(deciding.inputs)
-            raise
-
-    runner.decide_anew(run, "the core changes", attempt)
+        except OutdatedError as error:
+            if kind.again is None or not isinstance(end, Done) or end.anew is None:
+                raise
+            runner.log.info("decided again", run=run.id, kind=run.kind, agent=run.agent_id, why=error.what)
+            deciding.inputs = kind.again(source, run, deciding.inputs)
+            end = end.anew(deciding.inputs)
+        else:
+            return
+    raise AwayError("the core changes all the time", str(workspace), "the run is tried again")
 
 
 @dataclass(slots=True)

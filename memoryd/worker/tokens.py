@@ -60,7 +60,7 @@ class TokenCounter:
 
     @cached_property
     def _encoding(self) -> tiktoken.Encoding | None:
-        # Whatever the reason, an estimate that is called one is better than no count at all.
+        # Whatever the reason, an estimate is better than no count at all.
         with contextlib.suppress(StateError, ImportError, OSError, ValueError):
             return load_encoding()
         return None

@@ -301,6 +301,7 @@ def test_exit_codes_and_errors_as_json(slept, capsys, arguments, code, name):
         (("job", "undo"), "memoryd job --help"),
         (("pause", "demo"), "an agent is named with --agent ID; memoryd pause --help"),
         (("config", "check", "x"), "memoryd config check --help"),
+        (("save", "two", "words"), "memoryd save --help"),
     ],
 )
 def test_a_word_that_is_no_command_names_the_command_that_is_meant(slept, capsys, arguments, hint):

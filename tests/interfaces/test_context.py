@@ -291,10 +291,16 @@ def test_reports_of_the_session_that_recent_begins_with_are_not_injected_from_th
     entry = "## Session 2026-03-20 morning (1h)\n\n**Open**: A page.\n\n**Link**: [Full details](m.md#session-{})\n\n"
     with in_process(scratch) as app:
         run_once(app)
-        with sqlite.begin_write(app.engine) as connection:
-            sources = json.dumps([{"session": "5c8ff8a1-5dc6-4f31-9d32-4d9d8ac9a5c5"}])
-            query.run(connection, "UPDATE memory SET sources = ? WHERE kind = 'core'", sources)
-        for newest, injected in (("5c8ff8a1", False), ("9e953218", True)):
+        first = "5c8ff8a1-5dc6-4f31-9d32-4d9d8ac9a5c5"
+        for newest, sessions, protected, injected in (
+            ("5c8ff8a1", [first], False, False), ("9e953218", [first], False, True),
+            ("5c8ff8a1", [first, "another"], False, True), ("5c8ff8a1", [first], True, True),
+            ("5c8ff8a1", [], False, True),
+        ):  # fmt: skip
+            with sqlite.begin_write(app.engine) as connection:
+                sources = json.dumps([{"session": one} for one in sessions])
+                change = "UPDATE memory SET sources = ?, constitutional = ? WHERE kind = 'core'"
+                query.run(connection, change, sources, protected)
             recent_file.write_text(entry.format(newest) + entry.format("5c8ff8a1"), encoding="utf-8")
             parts = context.gather(app.settings, app.settings.agents[0], app.clock.now()).parts
             (shown,) = (part.text for part in parts if part.name == "MEMORY.md")

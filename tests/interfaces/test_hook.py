@@ -65,7 +65,12 @@ class World:
 
     def __init__(self, root, **agent):
         self.scratch = Scratch(root, ingest={"settle": "0ms"})
-        self.scratch.agents = [Scratch.agent("demo", self.scratch.workspace, **agent)]
+        # Because of the second source, sessions in any folder belong to the agent.
+        sources = [
+            {"path": "sessions/*.jsonl", "format": "messages"},
+            {"path": str(self.scratch.root / "*" / "*.jsonl")},
+        ]
+        self.scratch.agents = [Scratch.agent("demo", self.scratch.workspace, **({"transcripts": sources} | agent))]
         self.scratch.write_config()
         self.workspace = self.scratch.workspace
         (self.workspace / "MEMORY.md").write_text("# Memory\n\n- Tabs in all Makefiles.\n", encoding="utf-8")
@@ -666,8 +671,8 @@ def shown(at):
 
 def test_what_codex_did_is_told_to_claude_code_and_to_codex_only_what_claude_code_did(tmp_path):
     """At first from the turns, later from the daily file; each time with the program and the session named."""
-    source = {"path": "sessions/*.jsonl", "format": "auto"}
-    world = World(tmp_path / "scratch", transcripts=[source], context_window=200_000)
+    sources = [{"path": "sessions/*.jsonl"}, {"path": str(tmp_path / "elsewhere" / "*.jsonl")}]
+    world = World(tmp_path / "scratch", transcripts=sources, context_window=200_000)
     with world.app, world.served():
         at, scratch = recent(30), world.scratch
         clock = shown(at)

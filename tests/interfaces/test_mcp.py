@@ -182,7 +182,7 @@ def test_who_closes_the_input_is_answered_all_the_same(tmp_path):
 
 def serve(made):
     pipe = subprocess.PIPE
-    return forks.start(arguments(made), stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)
+    return forks.start(arguments(made), cwd=made.workspace, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)
 
 
 def session(number):

@@ -129,6 +129,9 @@ def test_folders_that_root_makes_for_the_system_unit_are_its_users(scratch, monk
     folders = [scratch.root / "var", scratch.root / "var" / "state", scratch.root / "var" / "state" / "log"]
     assert [(one.stat().st_uid, one.stat().st_mode & 0o777) for one in folders] == [(1, 0o700)] * 3
     assert scratch.root.stat().st_uid == 0, "what was there before keeps its owner"
+    os.chown(folders[1], 0, 0)  # as an earlier version left it
+    services.install(made(scratch, system=True), settings_of(scratch))
+    assert folders[1].stat().st_uid == 1
 
 
 @pytest.mark.long

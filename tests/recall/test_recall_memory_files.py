@@ -107,6 +107,12 @@ def test_the_newest_entry_that_is_told_is_named():
     assert find_newest("# RECENT\n", lambda _name: True) == ""
 
 
+def test_only_bullets_that_are_told_go_and_only_sections_that_are_empty_then():
+    text = "## A\r\n\r\n- Told.\r\n\n## B\n\nTold.\n\n## C\n\n#tag\n- Told.\n\n## D\n\n## E\n\n- Kept."
+    left = [line for line in remove_bullets(text, {"Told."}).split("\n") if line.strip()]
+    assert left == ["## B", "Told.", "## C", "#tag", "## D", "## E", "- Kept."]
+
+
 pieces = st.sampled_from([*RECENT.splitlines(), *DAILY.splitlines(), "", " ", "```", "\r", "- x", "**State**: y"])
 
 

@@ -48,7 +48,7 @@ def arguments(scratch, *more):
 
 def over_stdio(scratch):
     """The transport of a client that starts the server, as agent programs do."""
-    return stdio_client(StdioServerParameters(command=sys.executable, args=arguments(scratch)))
+    return stdio_client(StdioServerParameters(command=sys.executable, args=arguments(scratch), cwd=scratch.workspace))
 
 
 @contextmanager
