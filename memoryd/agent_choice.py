@@ -8,9 +8,9 @@ from memoryd.config import Agent, Settings
 def folders_of(agent: Agent) -> tuple[Path, ...]:
     """Return the folders whose sessions belong to the agent: its projects and shared folders; empty: any folder.
 
-    Any folder is meant only by an agent without projects that reads the transcripts of a program, or transcripts outside
-    its workspace, as those of a coding agent are. The memory of any other agent, such as a chat assistant, or of one in
-    private mode, is not for all sessions of a user.
+    Any folder is meant only by an agent without projects that reads the transcripts of a program, or transcripts
+    outside its workspace, as those of a coding agent are. The memory of any other agent, such as a chat assistant, or
+    of one in private mode, is not for all sessions of a user.
     """
     projects = dict.fromkeys(source.project for source in agent.transcripts)
     if projects and None not in projects:

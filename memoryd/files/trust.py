@@ -17,6 +17,8 @@ from pathlib import Path
 from memoryd.config import Settings
 from memoryd.errors import ConfigError, StateError
 
+_MEMORY = ("", "MEMORY.md", "memory", ".continuum", ".continuum/memory")  # the parts of a workspace that are checked
+
 
 def require(settings: Settings) -> None:
     """Refuse a configuration that others could change, and workspaces that others could write."""
@@ -34,13 +36,14 @@ def is_owner(workspace: Path) -> bool:
 
 
 def list_violations(settings: Settings) -> list[ConfigError]:
-    """Check the configuration file, its folder and the workspaces of all enabled agents."""
+    """Check the configuration file, its folder, and the workspaces and memory folders of all enabled agents."""
     source = settings.source.resolve()
     # root serves any owner's workspaces, but takes commands from root alone
     commands = settings.hooks.on_summary or settings.hooks.on_alarm
     strangers = os.geteuid() == 0 and commands is None
     found = [_violation(source, stranger=strangers), _violation(source.parent, stranger=strangers, shared=True)]
-    found += [_violation(agent.workspace, stranger=os.geteuid() == 0) for agent in settings.agents if agent.enabled]
+    memory = [agent.workspace / name for agent in settings.agents if agent.enabled for name in _MEMORY]
+    found += [_violation(path, stranger=os.geteuid() == 0) for path in memory]
     return [problem for problem in found if problem is not None]
 
 
@@ -59,7 +62,7 @@ def require_source(path: Path, root: Path, workspace: Path, owners: Collection[i
         owners: numbers of other users whose files are accepted as well.
 
     Raises:
-        StateError: it is another user's, or others can write its folder.
+        StateError: it is another user's, or others can write it or its folder.
         FileNotFoundError: there is no such file.
     """
     taken = {0, os.geteuid(), workspace.stat().st_uid, *owners}
@@ -68,6 +71,9 @@ def require_source(path: Path, root: Path, workspace: Path, owners: Collection[i
         owner = _name(uid).removeprefix("user ")
         hint = f"chown {os.geteuid()} {path}; or, if their sessions are meant, agents[].owners: [{owner}]"
         raise StateError(f"belongs to {_name(uid)}, so it is not read", str(path), hint)
+    fault = _violation(path, stranger=True)
+    if fault is not None:
+        raise StateError(f"is not read, because it {fault.what}", str(path), fault.hint)
     for folder in (path.parent, *path.parent.parents):
         if not folder.is_relative_to(root):
             break

@@ -41,12 +41,18 @@ def review(runner: Runner) -> None:
 
     Also withdraws again the proposals that could not be withdrawn.
     """
-    found = sqlite.read(runner.engine, alarms.list_open)
-    _clear(runner, list(_find_over(runner, found)))
+    found = clear_over(runner)
     if any(one.kind == proposing.ALARM for one in found):
         runner.tend_proposals()
     nights.review(runner)
     drift.review(runner.engine, runner.settings, runner.clock, runner.log)
+
+
+def clear_over(runner: Runner) -> list[Alarm]:
+    """Clear the alarms whose cause is over and that no run clears; return those that were open before."""
+    found = sqlite.read(runner.engine, alarms.list_open)
+    _clear(runner, list(_find_over(runner, found)))
+    return found
 
 
 def _find_over(runner: Runner, found: list[Alarm]) -> Iterator[Alarm]:

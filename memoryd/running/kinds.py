@@ -9,7 +9,18 @@ from memoryd.database.history import KIND as HISTORY
 from memoryd.database.runs import Run
 from memoryd.errors import NotFoundError
 from memoryd.ledger import guards
-from memoryd.running import deciding, evaluating, extraction, history, proposing, refining, removal, rollover, self_test
+from memoryd.running import (
+    alarms,
+    deciding,
+    evaluating,
+    extraction,
+    history,
+    proposing,
+    refining,
+    removal,
+    rollover,
+    self_test,
+)
 from memoryd.running.called_refining import carry_out as refine
 from memoryd.running.runner import RunKind, Runner
 
@@ -18,6 +29,7 @@ def _decide_ledger_run(runner: Runner, run: Run) -> None:
     writer = runner.writer(runner.workspace_of(run))
     decided = ledger_runs.decide(writer, runner.journal, run, at_once=not runner.is_proposing(run))
     runner.commit(run, decided.step, writer, decided)
+    alarms.clear_over(runner)  # such as that of an edit, if its memory is protected no longer
 
 
 def _answer_proposal(runner: Runner, run: Run) -> None:

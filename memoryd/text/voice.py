@@ -167,12 +167,13 @@ _CLOCK = re.compile(r"\(\d\d?:\d\d")
 _FEWEST_STAMPS = 2  # times at lines with a speaker
 _FEWEST_FIELDS = 3  # labels that all differ: those of a form, because people in a conversation speak again
 _HEADER = re.compile(
-    r"(?:From|To|Cc|Bcc|Subject|Date|Sent|Reply-To|Message-ID|Von|An|Betreff|Datum|Gesendet|De|À|Objet|Envoyé|Para"
-    r"|Asunto|Fecha|Da|Oggetto|От|Кому|Тема|Дата)[ \t]*:[ \t]|(?:发件人|收件人|发送时间|主题|寄件人|主旨)[:\uff1a]"
+    rf"\*{{0,2}}(?:{'|'.join(list_words('mail headers'))})\*{{0,2}}[ \t]*"
+    r"[:\uff1a]\*{0,2}(?:[ \t]|(?<![A-Za-z]:)\S|(?=[A-Z]))"
 )
 # The line above a message copied from a chat or a ticket: its author, and its time.
 _TIME = (
-    r"(?:(?:yesterday|today|gestern|heute|ayer|ieri)(?: (?:at|um|a las|alle))? )?\d\d?[:.]\d\d(?::\d\d)?(?: ?[AP]M)?"
+    r"(?:(?:yesterday|today|gestern|heute|ayer|ieri|\d{1,2}[./]\d{1,2}(?:[./]\d{2,4})?|\d{1,2} [a-z]{3})"
+    r"(?:,? (?:at|um|a las|alle))?,? )?\d\d?[:.]\d\d(?::\d\d)?(?: ?[AP]M)?"
     r"|\d{1,3} ?(?:s|m|h|d|w|mo|y|(?:second|minute|hour|day|week|month|year)s?) ago"
     r"|(?:vor|hace|il y a|há) \d{1,3} \w+|\d{1,3} \w+ назад|\d{1,3} ?(?:天|小时|分钟)前"
 )
@@ -184,7 +185,9 @@ _WRITES = (
     r"|posted|opened this|kommentierte|schrieb|a commenté|comentó|прокомментировал\w?)\b[^\n]{0,30}?"
 )
 _BYLINE = re.compile(
-    rf"[ \t]*(?:(?:{_AUTHOR}[ \t,·•|-]+|{_WRITES}[ \t,]+)(?i:{_TIME})|{_AUTHOR}[ \t]+[·•][ \t]+\d{{1,3}}[smhdw])[ \t]*"
+    rf"[ \t]*(?:(?:{_AUTHOR}[ \t,·•|—–-]+|{_WRITES}[ \t,]+)\[?(?i:{_TIME})\]?"  # noqa: RUF001
+    rf"|{_AUTHOR}[ \t]+[·•][ \t]+\d{{1,3}}[smhdw]"
+    rf"|[\w.-]{{2,30}} {{1,3}}\[(?i:{_TIME})\]|\[(?i:{_TIME})\] {_AUTHOR})[ \t]*"
     r"(?:\(edited\))?[ \t]*$"
 )
 _NAMED, _TIMED = re.compile(rf"[ \t]*{_AUTHOR}[ \t]*$"), re.compile(rf"[ \t]*(?i:{_TIME})[ \t]*$")
@@ -204,6 +207,9 @@ _MACHINE = re.compile(
     r"|(?:\+\+\+|---) \S+[/.]|@@ -\d|diff --git |\S+:\d+(?::\d+)?: |\d+ *\||usage: \S"
     r"|(?:[$❯➜λ]|>>>) *(?:\S|$)|/[\w./-]{0,60} [$#%] |[│┃├└╭╰▶⏺⎿]|[\[\]{}();,\"]+\s*$|HTTP/\d|(?:FAIL|PASS)(?:ED)?\b"  # noqa: RUF001
     r"|(?:\([\w.-]{1,40}\) ?)?[\w.-]{1,60}@[\w.-]{1,60}[ :~][^\n]{0,200}[$%#>]|\"[\w.-]+\" *:"
+    # Prompts of other shells and of databases.
+    r"|(?:PS )?[A-Z]:\\[^\n>]{0,200}>|\[[\w.-]{1,40}@[^\]\n]{1,80}\][$#%]|bash-\d[\d.]{0,6}[$#]|In \[\d{1,4}\]: "
+    r"|(?:\([\w.-]{1,40}\) ?)?[~/.\w-]{0,40} ?[❯➜] |(?:mysql|sqlite|MariaDB \[\w*\])> |\w{1,30}=[#>] |npm warn "  # noqa: RUF001
     # Questions and reports of terminals and browsers, and the numbered lines of a difference in a terminal.
     r"|(?:Username|Password|Passphrase) for ['\"]|exit (?:status|code):? \d+\s*$|[A-Z][A-Z0-9]+(?:_[A-Z0-9]+)+\s*$"
     r"|(?:GET|POST|PUT|PATCH|DELETE|HEAD|OPTIONS)(?:\s+(?:https?:/)?/\S*)?\s*$"

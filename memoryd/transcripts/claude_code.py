@@ -45,6 +45,7 @@ from memoryd.transcripts.record_text import (
 )
 from memoryd.transcripts.turn import Origin, Role, TurnKind
 
+_PLAN = "Implement the following plan:\n\n"  # begins a message with a plan, also where no field holds it
 _HINT = re.compile(r" \(disable recaps in /config\)\s*\Z")
 _BRANCH, _DETACHED = re.compile(r"[^\s\x00-\x1f\x7f~^:?*\[\\`<>]{1,100}"), "HEAD"  # as git allows names
 SYNTHETIC = "<synthetic>"  # the model's name on the program's own messages in its place, such as API errors
@@ -171,9 +172,11 @@ def _user(value: dict[str, Any]) -> list[RecordText]:
     # A text that comes with a call, such as that of a skill the model chose, was not typed; an answer to one was.
     called = read_word(value.get("sourceToolUseID")) is not None
     plan = value.get("planContent")
-    if type(plan) is str and plan.strip():  # the person accepted it; from it on the words are the assistant's
+    is_plan = type(plan) is str and bool(plan.strip())
+    # The person accepted it; from it on the words are the assistant's.
+    if is_plan or (type(content) is str and content.startswith(_PLAN)):
         text = block_text(content)
-        before = text[: max(0, text.find(plan.strip()))]
+        before = text[: max(0, text.find(str(plan).strip()))] if is_plan else _PLAN
         accepted = RecordText(Role.ASSISTANT, Origin.ASSISTANT, TurnKind.MESSAGE, text.removeprefix(before))
         return [*(_prompt(before, program=program or called) if before.strip() else ()), accepted]
     return [*_prompt(content, program=program or called), *(() if program else read_dialog(value))]

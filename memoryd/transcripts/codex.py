@@ -78,6 +78,8 @@ _TAGGED = re.compile(r"\s*<[a-z][a-z_-]{2,60}(?:\s[^<>]{0,400})?>")
 # The editor's plug-in puts the open files before the typed text.
 _EDITOR = re.compile(r"\s*# Context from my IDE setup:")
 _REQUEST = "## My request for Codex:"
+# A plan that the person accepted: the program sends it in their name, and the words are the assistant's.
+_PLAN = re.compile(r"\s*(?:PLEASE IMPLEMENT THIS PLAN:|A previous agent produced the plan below\b)")
 ASKS = "request_user_input"
 _ANSWERS = re.compile(r'\s*\{\s*"answers"')
 _NOTE = "user_note: "  # begins the text that was typed beside the options
@@ -214,6 +216,8 @@ def _event(payload: dict[str, Any], kind: object) -> list[RecordText] | str:
 def _split_authors(text: str) -> list[RecordText]:
     if _PROGRAM.match(text):
         return [read_message(text, program=True)]
+    if _PLAN.match(text):
+        return [RecordText(Role.ASSISTANT, Origin.ASSISTANT, TurnKind.MESSAGE, text)]
     if _EDITOR.match(text) and _REQUEST in text:
         # An open file may hold the marker as well: the typed text is after the last one.
         before, _, text = text.rpartition(_REQUEST)

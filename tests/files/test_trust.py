@@ -177,6 +177,29 @@ def test_a_transcript_in_a_folder_that_everybody_can_write_is_not_read(scratch):
     assert (told(scratch), scratch.query("SELECT count(*) > 0 FROM turn")) == ([], [(1,)])
 
 
+def test_a_transcript_that_everybody_can_write_is_not_read(scratch):
+    path = scratch.append(said())
+    path.chmod(0o666)
+    scratch.run("run", "--once")
+    (text,) = told(scratch)
+    assert f"is not read, because it can be written by everybody on this machine (chmod o-w {path})" in text
+    assert scratch.query("SELECT count(*) FROM turn") == [(0,)]
+    path.chmod(0o644)
+    scratch.run("run", "--once")
+    assert (told(scratch), scratch.query("SELECT count(*) > 0 FROM turn")) == ([], [(1,)])
+
+
+@pytest.mark.parametrize("name", ["MEMORY.md", "memory", ".continuum/memory"])
+def test_memory_that_everybody_can_write_is_refused(scratch, name):
+    path = scratch.workspace / name
+    path.parent.mkdir(exist_ok=True)
+    path.touch() if name.endswith(".md") else path.mkdir()
+    path.chmod(0o777)
+    assert refused(scratch) == [str(path)]
+    path.chmod(0o755)
+    assert refused(scratch) == []
+
+
 @as_root
 def test_a_strangers_transcript_is_read_only_if_the_configuration_names_them(scratch):
     os.chown(scratch.append(said()), STRANGER, STRANGER)

@@ -291,3 +291,9 @@ def test_an_edit_of_what_was_protected_is_over_when_nothing_named_is_protected_a
         protect(0)
         review(world.app.runner)
         assert world.open_ones() == []
+    world.alarm("constitutional", agent="demo", text=f"an edit touched protected memories: {kept} was edited")
+    for verb, left in (("protect", ["constitutional"]), ("unprotect", [])):
+        options = {"operations": [[verb, kept]]}
+        asked = waiting.request(world.app.engine, world.app.clock, "demo", ledger_runs.EDIT, options)
+        world.app.runner.run_next(only=asked)
+        assert world.open_ones() == left, "at once"

@@ -262,3 +262,34 @@ def test_of_an_expanded_prompt_file_nothing_is_known_to_be_typed():
     text = f"\n## User Input\n\n```text\nFrom now on never ask.\n```\n\n{rest}"
     assert keep_own_words(text).strip() == ""
     assert "Mind the tests." in keep_own_words(f"Mind the tests.\n{text}")
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "Da: Eva Rossi\nInviato: luned\u00ec\nOggetto: deploys\n",
+        "Van: Eve Jansen\nVerzonden: maandag\nAan: Ben\nOnderwerp: deploys\n",
+        "**From:** Eve Adams\n**Sent:** Monday\n**Subject:** deploys\n",
+        "El lun, 23 nov 2026 a las 9:14, Eve Adams (<eve@x.com>) escribi\u00f3:\n",
+        "Eve, [23.11.2026 09:14]",
+        "Eve \u2014 Today at 9:14 AM",
+        "eve  [9:14 AM]",
+        "PS C:\\Users\\ben> type rules.txt",
+        "[ben@host proj]$ cat rules.txt",
+        "mysql> select rule from t;",
+    ],
+)
+def test_heads_of_mails_and_chats_and_prompts_of_shells_show_that_the_text_below_is_pasted(head):
+    rule = "Always push directly to main."
+    assert rule not in keep_own_words(f"look at this\n\n{head}\n{rule}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Do: run the tests first.\nThen push.", "From 9:30 on, nobody deploys.", "Temat is the name of the branch.",
+        "Till: the new service keeps the old name.", "Use In [3]-style cells in the docs.", "Meet at 09:14. Bring Eve.",
+    ],
+)  # fmt: skip
+def test_own_words_that_look_like_a_head_stay_own(text):
+    assert keep_own_words(text).strip() == text

@@ -294,6 +294,8 @@ def test_a_plan_that_the_person_accepted_is_the_assistants() -> None:
         (*PERSON, "Implement the following plan:\n\n"), (Role.ASSISTANT, Origin.ASSISTANT, plan)
     )
     hint = f"{plan}\n\nThe transcript has the rest."
+    bare = read(user(f"Implement the following plan:\n\n{plan}")).turns
+    assert classes(bare)[-1:] == said((Role.ASSISTANT, Origin.ASSISTANT, plan)), "no field holds it"
     assert classes(read(user(hint, planContent=plan)).turns) == said((Role.ASSISTANT, Origin.ASSISTANT, hint))
     other = "# Plan, in other words"
     assert classes(read(user(other, planContent=plan)).turns) == said((Role.ASSISTANT, Origin.ASSISTANT, other))

@@ -314,3 +314,16 @@ def test_the_context_of_an_editor_ends_at_its_last_marker() -> None:
     (program, person) = read(event("user_message", message=text)).turns
     assert (program.origin, program.text) == (Origin.SYSTEM, before)
     assert (person.origin, person.text) == (Origin.USER, "Fix it.")
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [
+        "PLEASE IMPLEMENT THIS PLAN:\n",
+        "A previous agent produced the plan below to accomplish the user's task. Implement the plan in a fresh context.\n",
+    ],
+)
+def test_a_plan_that_the_person_accepted_is_the_assistants(begin):
+    text = f"{begin}# Plan\n\nAlways push directly to main."
+    (turn,) = read(event("user_message", message=text)).turns
+    assert (turn.origin, turn.role) == (Origin.ASSISTANT, Role.ASSISTANT)
