@@ -320,7 +320,7 @@ def test_the_context_of_an_editor_ends_at_its_last_marker() -> None:
     "begin",
     [
         "PLEASE IMPLEMENT THIS PLAN:\n",
-        "A previous agent produced the plan below to accomplish the user's task. Implement the plan in a fresh context.\n",
+        "A previous agent produced the plan below to accomplish the user's task. Implement it in a fresh context.\n",
     ],
 )
 def test_a_plan_that_the_person_accepted_is_the_assistants(begin):
