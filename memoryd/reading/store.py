@@ -451,9 +451,8 @@ class _SessionState:
             self.model = turn.model
         if turn.branch is not None and not turn.sidechain:
             self.branch = turn.branch or None
-        at = turn.at or text_of(datetime.fromtimestamp(mtime_ns / 1e9, UTC))
-        if at > self.latest:
-            self.latest, self.file_time = at, mtime_ns
+        # The file's time counts only where no turn has one: a first line without a time makes no old session a new one.
+        self.latest, self.file_time = max(self.latest, turn.at or ""), mtime_ns
         return int(self.seq)
 
     def reveal(self, turn: Turn, seq: int, new_seq: int, measured_at: int) -> None:
@@ -466,7 +465,7 @@ class _SessionState:
     def values(self) -> tuple[Any, ...]:
         """Return the values for `_UPDATE_SESSION`; a session that had ended becomes live again."""
         gauge = dict(self.gauge._asdict().items() - live.Gauge()._asdict().items())  # the others are as they begin
-        last = max(self.moment, _moment(self.latest, self.file_time)) if self.latest else self.moment
+        last = max(self.moment, _moment(self.latest, self.file_time)) if self.file_time else self.moment
         text = json.dumps(gauge, sort_keys=True)
         return self.seq, self.turns, text, self.model, self.branch, last, self.id
 

@@ -51,6 +51,7 @@ def test_everything_a_daemon_makes(tmp_path, umask, folder):
     scratch.workspace.chmod(folder)
     scratch.sessions.chmod(0o755)
     scratch.config.chmod(0o644)
+    (scratch.sessions / "one.jsonl").touch(0o644)  # a transcript that others may write is not read
     with scratch.daemon():
         scratch.append([*said(at=recent()), filler(at=recent())])
         until(lambda: scratch.query("SELECT 1 FROM job_run WHERE state = 'succeeded'"), why="it has slept")
@@ -100,6 +101,7 @@ def test_every_file_is_closed_from_the_moment_it_is_made(tmp_path, umask):
     scratch.workspace.chmod(0o755)
     scratch.sessions.chmod(0o755)
     scratch.config.chmod(0o644)
+    (scratch.sessions / "one.jsonl").touch(0o644)
     scratch.append([*said(), filler()])
     (scratch.workspace / "MEMORY.md").write_text("- mine\n", encoding="utf-8")
     (scratch.workspace / "MEMORY.md").chmod(0o640)

@@ -666,6 +666,16 @@ def test_lines_that_never_name_a_folder_are_of_the_project_of_their_source(tmp_p
         assert world.transcript("plain.jsonl")["note"] is None
 
 
+def test_a_first_line_without_a_time_makes_no_old_session_a_new_one(world):
+    timed = json.loads(message("Never deploy on a Friday.")) | {"timestamp": "2026-01-02T03:04:05Z"}
+    system = json.loads(message("You are an assistant.")) | {"role": "system"}
+    world.write("old.jsonl", lines([json.dumps(one).encode() for one in (system, timed)]))
+    world.poll()
+    assert world.query("SELECT turns, last_turn_at FROM session") == [
+        {"turns": 2, "last_turn_at": "2026-01-02T03:04:05.000Z"}
+    ]
+
+
 def test_two_sources_with_one_pattern_and_two_projects_take_both(tmp_path):
     sources = ({"project": Path("/home/ann/shop")}, {"project": Path("/home/ann/blog")})
     with World(tmp_path, *sources) as world:
