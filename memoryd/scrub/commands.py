@@ -92,7 +92,17 @@ _RULES: dict[bytes, _Rule] = {
     **dict.fromkeys((b"mysql", b"mysqldump", b"mysqladmin", b"mariadb"), _DATABASE),
     **{name + b" login": _LOGIN for name in b"docker podman registry skopeo buildah nerdctl az oc cf".split()},
     b"sshpass": _Rule(b" -p", re.compile(rb"(?<=\s)-p[ \t]{0,4}" + _SECRET)),
-    b"redis-cli": _Rule(b" -", re.compile(rb"(?<=\s)(?:-a|--pass)[ \t]{1,4}" + _SECRET)),
+    b"redis-cli": _Rule(b" ", re.compile(rb"(?<=\s)(?:-a|--pass|AUTH)[ \t]{1,4}" + _SECRET)),
+    # `-u` is found alone; among other letters it takes the name and the password as well.
+    b"curl": _Rule(b":", re.compile(rb"(?<=\s)-[a-zA-Z]{1,8}u[ \t]{1,4}['\"]?[\w.@-]{1,64}:" + _SECRET)),
+    b"rabbitmqctl": _Rule(b"", re.compile(rb"(?<=\s)(?:add_user|change_password)[ \t]+\S{1,64}[ \t]+" + _SECRET)),
+    # What terminals and agents of browsers print: a question with its answer, a field with its content.
+    b"passphrase for key ": _Rule(b":", re.compile(rb"'[^'\n]{1,200}':[ \t]{1,4}" + _SECRET), matches=True),
+    b"password for 'http": _Rule(b"':", re.compile(rb"[^'\n]{1,200}':[ \t]{1,4}" + _SECRET), matches=True),
+    b"getbylabel(": _Rule(
+        b"assword", re.compile(rb"(?i).[^'\"\n]{0,40}password['\"]\)\.(?:fill|type)\((?=['\"])" + _SECRET), matches=True
+    ),
+    b"wifi:": _Rule(b"P:", re.compile(rb"(?:[A-OQ-Z]:[^;\n]{0,64};){0,3}P:(?P<bare>[^;\s]{4,64});"), matches=True),
     b"htpasswd": _Rule(
         b" -",
         re.compile(
