@@ -82,7 +82,7 @@ def test_the_number_of_a_lock_and_a_quoted_passphrase_are_taken_out_and_other_nu
 def test_passwords_behind_joined_flags_prompts_and_fields_are_taken_out():
     told = [
         "curl -fsSLu ci:Zk39xqLamp https://x", "redis-cli AUTH Zk39xqLamp", "rabbitmqctl add_user ben Zk39xqLamp",
-        "Enter passphrase for key '/home/ben/.ssh/id_ed25519': Zk39xqLamp", "Password for 'https://ben@host': Zk39xqLamp",
+        "Enter passphrase for key '/b/.ssh/id': Zk39xqLamp", "Password for 'https://ben@host': Zk39xqLamp",
         "page.getByLabel('Password').fill('Zk39xqLamp')", "WIFI:S:net;T:WPA;P:Zk39xqLamp;;",
     ]  # fmt: skip
     assert ["Zk39xqLamp" in after for after in left_of(told)] == [False] * len(told)
