@@ -55,6 +55,7 @@ _SESSION_TYPES = frozenset({
     "queue-operation", "last-prompt", "mode", "permission-mode", "ai-title", "custom-title", "agent-name", "pr-link",
     "bridge-session",
 })  # fmt: skip
+_NO_CONTENT = "/no content"  # behind the type of a message whose words are elsewhere: the format has changed
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _BARE_TYPES = frozenset({"file-history-snapshot", "file-history-delta"})
 
@@ -110,7 +111,7 @@ class ClaudeCode(LineFormat):
 
     def is_known(self, skipped: str) -> bool:
         """Return True if the program is known to write this type of record; its subtypes change."""
-        return skipped.partition("/")[0] in _SESSION_TYPES
+        return skipped.partition("/")[0] in _SESSION_TYPES and not skipped.endswith(_NO_CONTENT)
 
     def version_of(self, value: dict[str, Any]) -> str | None:
         """Return the program's version, which most records repeat."""
@@ -126,6 +127,8 @@ class ClaudeCode(LineFormat):
         said = read(value)
         if isinstance(said, str):
             return RecordTurns((), said)
+        if not said and kind in {"user", "assistant"} and type(_content(value)) not in {str, list}:
+            return RecordTurns((), f"{kind}{_NO_CONTENT}")
         message_id, model, usage = _response(value, kind)
         if not said and usage is None:
             return RecordTurns()
