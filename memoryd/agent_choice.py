@@ -8,17 +8,14 @@ from memoryd.config import Agent, Settings
 def folders_of(agent: Agent) -> tuple[Path, ...]:
     """Return the folders whose sessions belong to the agent: its projects and shared folders; empty: any folder.
 
-    Any folder is meant only by an agent without projects that reads the transcripts of a program, or transcripts
-    outside its workspace, as those of a coding agent are. The memory of any other agent, such as a chat assistant, or
-    of one in private mode, is not for all sessions of a user.
+    Any folder is meant only by an agent without projects that reads transcripts outside its workspace, as those of a
+    coding agent are. The memory of any other agent, such as a chat assistant, or of one in private mode, is not for
+    all sessions of a user.
     """
     projects = dict.fromkeys(source.project for source in agent.transcripts)
     if projects and None not in projects:
         return tuple(project for project in projects if project is not None)
-    own = {"auto", "messages"}  # formats of files that the user may have chosen
-    is_everywhere = any(
-        source.format not in own or not source.root.is_relative_to(agent.folder) for source in agent.transcripts
-    )
+    is_everywhere = any(not source.root.is_relative_to(agent.folder) for source in agent.transcripts)
     return () if is_everywhere and agent.privacy != "silo" else (agent.folder, *agent.share)
 
 

@@ -136,7 +136,7 @@ class FactStore:
         self, connection: Connection, operations: Sequence[Operation], counts: Mapping[str, int], now: str
     ) -> str:
         """Judge operations and write the accepted ones as a run of the owner."""
-        writer = replace(self.writer, now=lambda: now)  # a new fact has the time that its caller is told
+        writer = replace(self.writer, now=lambda: now)  # a new fact has the time that its caller gets
         passed = guard_check.judge(connection, writer, self.agent_id, operations, Caller.OWNER)
         guard_check.require_passed(passed)
         run_id = runs.new_run_id(moment_of(now))

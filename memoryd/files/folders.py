@@ -61,7 +61,7 @@ def made_way(folder: OpenFolder, relative: str) -> Iterator[FolderEntry]:
 def make_private_dir(path: Path, owner: int = -1) -> Path:
     """Make a folder that only its owner may enter (0700), or make an existing one so.
 
-    It belongs to the user `owner` then, and so do the folders above it that were missing; -1 for the caller.
+    With an `owner` other than -1, this user gets it from the caller, and the folders above it that were missing too.
     """
     with as_state_error("cannot be made a private folder", path):
         for missing in reversed([path, *path.parents]):
@@ -76,7 +76,7 @@ def make_private_dir(path: Path, owner: int = -1) -> Path:
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
         if stat.S_IMODE(path.stat().st_mode) != 0o700:
             path.chmod(0o700)
-        if owner != -1 and path.lstat().st_uid != owner:
+        if owner != -1 and path.lstat().st_uid == os.geteuid():
             os.chown(path, owner, -1, follow_symlinks=False)
     return path
 

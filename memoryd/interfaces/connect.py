@@ -12,7 +12,6 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
-from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -80,7 +79,8 @@ class ConnectTarget:
     def marks(self) -> frozenset[tuple[str, str]]:
         """Return the options that identify a hook of this configuration, whatever version wrote it."""
         agents = [("--workspace", str(agent.workspace)) for agent in self.settings.agents]
-        return frozenset([*pairwise(self.options()), *agents])
+        words = self.options()
+        return frozenset([*zip(words[::2], words[1::2], strict=True), *agents])
 
     def command(self, tool: str, event: str) -> str:
         """Return the hook as a command line of the shell."""

@@ -168,8 +168,8 @@ class Documents:
             raise
         if found is None:
             cursor.note = "the document is not complete yet"
-            reading.start(cursor)  # nothing is consumed
-        cursor.rested = True
+            reading.start(cursor)  # nothing is consumed, and it may turn out to be lines
+        cursor.rested = found is None or self.is_one(cursor)
         if not unchanged or gone:
             ingest.set_fate(cursor, "new" if not known else "returned" if unchanged else "edited")
         ingest.take(cursor, reading.CursorReading(found or []))

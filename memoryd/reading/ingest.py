@@ -662,7 +662,9 @@ class Ingest:
         self._lose_place(batch)
         for cursor in batch.cursors.values():
             key = cursor.agent_id, cursor.path
-            wait = min(2 * self._pauses[key].seconds, POISON_SECONDS) if key in self._pauses else HELD_SECONDS
+            before = self._pauses.get(key)
+            # The pause of a file that could not be stored, which has a `stat`, is another one.
+            wait = min(2 * before.seconds, POISON_SECONDS) if before and before.stat is None else HELD_SECONDS
             self._pauses[key] = _Pause(self.clock.monotonic() + wait, wait)
             self.look_again(cursor.path, wait)
             self.unreadable.report(*key, f"{cursor.path}: its ids could not be scanned for secrets; it is tried again")

@@ -439,7 +439,7 @@ class _SessionState:
         self.model, self.branch = row["model"], row["branch"]
         self.started_at = row["started_at"]
         self.latest = ""
-        self.file_time = 0
+        self.file_time: int | None = None  # of the last turn that was added
         self.moment = row["last_turn_at"] if row["turns"] else ""
 
     def take(self, turn: Turn, mtime_ns: int) -> int:
@@ -465,7 +465,7 @@ class _SessionState:
     def values(self) -> tuple[Any, ...]:
         """Return the values for `_UPDATE_SESSION`; a session that had ended becomes live again."""
         gauge = dict(self.gauge._asdict().items() - live.Gauge()._asdict().items())  # the others are as they begin
-        last = max(self.moment, _moment(self.latest, self.file_time)) if self.file_time else self.moment
+        last = self.moment if self.file_time is None else max(self.moment, _moment(self.latest, self.file_time))
         text = json.dumps(gauge, sort_keys=True)
         return self.seq, self.turns, text, self.model, self.branch, last, self.id
 

@@ -31,17 +31,17 @@ def make_recent(text: str, is_told: Callable[[str], bool]) -> Part:
     return Part(RECENT_FILE, shown, plain=frozenset((TOP, *_LABELS, *headings)))
 
 
-def find_newest(text: str, is_told: Callable[[str], bool]) -> str:
-    """Return the session id in the link of the first entry of `RECENT.md` that is told; empty for none."""
-    return next(filter(is_told, _ANCHOR.findall(text)), "")
+def find_newest(text: str, is_injected: Callable[[str], bool]) -> str:
+    """Return the session id in the link of the first entry of `RECENT.md` that is injected; empty for none."""
+    return next(filter(is_injected, _ANCHOR.findall(text)), "")
 
 
-def remove_bullets(text: str, told: Collection[str]) -> str:
+def remove_bullets(text: str, bullets: Collection[str]) -> str:
     """Return `MEMORY.md` with empty lines in place of bullets with these texts, and of sections without other text."""
     made = []
     for section in re.split(r"^(?=## )", text, flags=re.MULTILINE):
         lines = section.split("\n")
-        left = ["" if line.startswith("- ") and line[2:].rstrip("\r") in told else line for line in lines]
+        left = ["" if line.startswith("- ") and line[2:].rstrip("\r") in bullets else line for line in lines]
         made.append(_empty_bare("\n".join(left)) if left != lines else section)
     return "".join(made)
 

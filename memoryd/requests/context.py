@@ -95,8 +95,7 @@ def gather(settings: Settings, agent: Agent, now: datetime, asker: Asker = ANYBO
     notes += [(f"- {neutralize(row['content'])}", row["note"]) for row in core if row["note"] is not None]
     entries = {one: ProfileEntry(rows[one]["text"], rows[one]["updated_at"]) for one in ProfileSection if one in rows}
     known = sorted(facts.Store(map(facts.fact_of, held)).all(), key=lambda fact: fact.category not in RULES)
-    first = sorted(core, key=_weigh, reverse=True)
-    parts, unreadable = _files(agent, local, project, first)
+    parts, unreadable = _files(agent, local, project, sorted(core, key=_weigh, reverse=True))
     return InjectionMaterial(
         tuple(profile.render(entries)),
         tuple(map(facts.render_line, known)),
@@ -138,8 +137,8 @@ def _files(
             part = memory_files.make_recent(text, project.has_session)
             newest = memory_files.find_newest(text, project.has_session)
         elif name == CORE_FILE:
-            told = {row["content"] for row in core if _is_report_of(row, newest)}
-            shown, first = memory_files.remove_bullets(text, told), tuple(row["content"] for row in core)
+            reports = {row["content"] for row in core if _is_report_of(row, newest)}
+            shown, first = memory_files.remove_bullets(text, reports), tuple(row["content"] for row in core)
             part = injection.Part(name, shown, plain=frozenset(HEADINGS.values()), first=first)
         else:
             part = memory_files.make_daily(name, text, project.has_session)
@@ -148,7 +147,7 @@ def _files(
 
 
 def _is_report_of(row: reads.Row, session: str) -> bool:
-    """Return True for the assistant's words of no other session than this one, which `RECENT.md` tells about."""
+    """Return True for an unprotected memory in the assistant's words whose only source is a session of this name."""
     if row["constitutional"] or not row["content"].startswith("Assistant: "):
         return False
     return {name_of(one.get("session", "")) for one in json.loads(row["sources"])} == {session}

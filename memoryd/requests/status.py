@@ -145,7 +145,7 @@ def _agent(
     settings: Settings, reader: DatabaseReader, agent: Agent, row: Row | None, *, everything: bool
 ) -> dict[str, Any]:
     rows = reads.list_sessions(reader, agent_id=agent.id, limit=None if everything else NEWEST)
-    data = b""
+    data = None
     with suppress(StateError):  # runs that need the file report its faults
         data = regular.read_in(agent.workspace, "MEMORY.md") or b""
     return {
@@ -160,8 +160,8 @@ def _agent(
         "sessions": [session_row(row, agent.context_window) for row in rows],
         "more_sessions": max(0, reads.session_count(reader, agent.id) - len(rows)),
         "core": reads.core_counts(reader, agent.id),
-        "loads": _loads(reader, agent, data),
-        "told": _count_injected(settings, data),
+        "loads": [] if data is None else _loads(reader, agent, data),
+        "told": _count_injected(settings, data or b""),
         "facts": reads.count_facts(reader, agent.id),
         "unsure": reads.count_unsure(reader, agent.id),
         "runs": reads.last_runs(reader, agent.id),

@@ -12,7 +12,7 @@ from memoryd.clock import Clock
 from memoryd.config import Settings
 from memoryd.daemon.once import await_settled, read_all
 from memoryd.database import query, reads, runs, sqlite
-from memoryd.errors import LockedError, MemorydError, NotFoundError, RefusedError
+from memoryd.errors import LockedError, MemorydError, NotFoundError, RefusedError, StateError
 from memoryd.files.locks import Lock
 from memoryd.requests import daemon_client, opening
 from memoryd.running import queueing
@@ -140,7 +140,9 @@ def request(
             return same
         run_id = queueing.queue(connection, clock, kind, agent_id, key, trigger=trigger, actor=actor, **asked)
         if run_id is None:  # one with this key is open
-            run_id = str(runs.open_by_key(connection, key or ""))
+            run_id = runs.open_by_key(connection, key or "")
+            if run_id is None:
+                raise StateError("the run could not be queued", kind, "memoryd verify says whether all is well")
             _require_same(connection, run_id, options or {})
         if text is not None:
             runs.give_text(connection, run_id, text)

@@ -29,7 +29,8 @@ def _decide_ledger_run(runner: Runner, run: Run) -> None:
     writer = runner.writer(runner.workspace_of(run))
     decided = ledger_runs.decide(writer, runner.journal, run, at_once=not runner.is_proposing(run))
     runner.commit(run, decided.step, writer, decided)
-    alarms.clear_over(runner)  # such as that of an edit, if its memory is protected no longer
+    if run.kind == ledger_runs.EDIT:  # which may have ended a protection that an alarm is about
+        alarms.clear_over(runner)
 
 
 def _answer_proposal(runner: Runner, run: Run) -> None:

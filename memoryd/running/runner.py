@@ -430,17 +430,17 @@ class Runner:
                 self._tell(run_id, agent_id, session_id, "\n".join(found))
 
     def _tell(self, run_id: str, agent_id: str, session_id: str | None, text: str) -> None:
-        result = self.call_hook("on_summary", text, agent_id, session=session_id or "")
+        result = self.call_hook("on_summary", text, agent_id, session=session_id or "", run=run_id)
         if not result.stopped:  # else it stays pending, and is called at the next start
             runs.note_on_receipt(self.engine, run_id, "on_summary", result.outcome)
 
-    def call_hook(self, hook: str, text: str, agent_id: str, *, session: str = "", alarm: str = "") -> HookResult:
-        """Pass a text to the user's command for this event; log its failure."""
-        names = {"MEMORYD_AGENT": agent_id, "MEMORYD_SESSION": session, "MEMORYD_ALARM": alarm}
+    def call_hook(self, hook: str, text: str, agent_id: str, *, session: str = "", **about: str) -> HookResult:
+        """Pass a text to the user's command for this event; log its failure with the `alarm` or `run` it is about."""
+        names = {"MEMORYD_AGENT": agent_id, "MEMORYD_SESSION": session, "MEMORYD_ALARM": about.get("alarm", "")}
         command = getattr(self.settings.hooks, hook) or ""
         result = run_hook(command, text, names, is_stopping=lambda: self.stopping)
         if not result.ok and not result.stopped:
-            self.log.warning("hook failed", hook=hook, agent=agent_id, session=session, alarm=alarm, why=result.why)
+            self.log.warning("hook failed", hook=hook, agent=agent_id, session=session, why=result.why, **about)
         return result
 
     # --- ends and failures ----------------------------------------------------------------------------------------

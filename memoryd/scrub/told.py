@@ -155,10 +155,8 @@ def _find_said_as(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
 def _find_number(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
     """Yield the number that opens a lock: "the pin is 809377", "alarm code: 9912"."""
     before = place.buffer[max(place.begin, place.first - 24) : place.first]
-    words = before.decode("utf-8", "replace").lower().split()
-    is_meant = (
-        words[-1:] and words[-1] in list_words("locks") if keyword.startswith(b"code") else not before[-1:].isalnum()
-    )
+    is_lock = ["", *before.decode("utf-8", "replace").lower().split()][-1] in list_words("locks")
+    is_meant = is_lock if keyword.startswith(b"code") else not before[-1:].isalnum()
     found = _NUMBER.match(place.buffer, place.last, min(place.end, place.last + _REACH))
     if is_meant and found is not None and is_number(found["value"], quoted=False):
         yield _span(found, "pin-value")

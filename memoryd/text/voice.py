@@ -168,7 +168,7 @@ _FEWEST_STAMPS = 2  # times at lines with a speaker
 _FEWEST_FIELDS = 3  # labels that all differ: those of a form, because people in a conversation speak again
 _HEADER = re.compile(
     rf"\*{{0,2}}(?:{'|'.join(list_words('mail headers'))})\*{{0,2}}[ \t]*"
-    r"[:\uff1a]\*{0,2}(?:[ \t]|(?<![A-Za-z]:)\S|(?=[A-Z]))"
+    r"[:\uff1a]\*{0,2}(?=[^a-z/\n])"
 )
 # The line above a message copied from a chat or a ticket: its author, and its time.
 _TIME = (

@@ -221,7 +221,7 @@ def _split_authors(text: str) -> list[RecordText]:
     if _EDITOR.match(text) and _REQUEST in text:
         # An open file may hold the marker as well: the typed text is after the last one.
         before, _, text = text.rpartition(_REQUEST)
-        return [read_message(before, program=True), read_message(text.strip(), program=False)]
+        return [read_message(before, program=True), *_split_authors(text.strip())]
     return [read_message(text, program=False)]
 
 

@@ -41,15 +41,17 @@ HEAD_BYTES = 16 << 10  # of a file; they show which files are not JSON
 
 
 def by_name(name: str) -> LineFormat:
-    """Return the line format of this name, which the configuration has checked.
+    """Return the line format of this name.
 
     Raises:
-        ConfigError: the files of this format are not lines.
+        ConfigError: the files of this format are not lines, or only a newer version knows it.
     """
-    if name not in FORMATS:
+    if name in FORMATS:
+        return FORMATS[name]
+    if name in WHOLE:
         hint = "its sessions are in a database or in JSON files: see docs/agents.md"
         raise ConfigError(f"is not a file of {WHOLE[name].program}", hint=hint)
-    return FORMATS[name]
+    raise ConfigError(f"unknown transcript format {name!r}", hint=f"one of {', '.join(FORMATS)}, or auto")
 
 
 def find_foreign_schema(name: str, head: bytes) -> Unsupported | None:

@@ -165,26 +165,17 @@ def told(scratch):
     return [row[0] for row in scratch.query("SELECT text FROM alarm WHERE kind = 'unreadable' AND cleared_at IS NULL")]
 
 
-def test_a_transcript_in_a_folder_that_everybody_can_write_is_not_read(scratch):
-    folder = scratch.append(said()).parent
-    folder.chmod(0o777)
-    scratch.run("run", "--once")
-    (text,) = told(scratch)
-    assert f"its folder {folder} can be written by everybody on this machine (chmod o-w {folder})" in text
-    assert scratch.query("SELECT count(*) FROM turn") == [(0,)]
-    folder.chmod(0o755)
-    scratch.run("run", "--once")
-    assert (told(scratch), scratch.query("SELECT count(*) > 0 FROM turn")) == ([], [(1,)])
-
-
-def test_a_transcript_that_everybody_can_write_is_not_read(scratch):
+@pytest.mark.parametrize("is_folder", [True, False])
+def test_a_transcript_that_everybody_can_write_is_not_read(scratch, is_folder):
     path = scratch.append(said())
-    path.chmod(0o666)
+    path, what = (path.parent, f"its folder {path.parent}") if is_folder else (path, "is not read, because it")
+    mode = path.stat().st_mode
+    path.chmod(0o777)
     scratch.run("run", "--once")
     (text,) = told(scratch)
-    assert f"is not read, because it can be written by everybody on this machine (chmod o-w {path})" in text
+    assert f"{what} can be written by everybody on this machine (chmod o-w {path})" in text
     assert scratch.query("SELECT count(*) FROM turn") == [(0,)]
-    path.chmod(0o644)
+    path.chmod(mode)
     scratch.run("run", "--once")
     assert (told(scratch), scratch.query("SELECT count(*) > 0 FROM turn")) == ([], [(1,)])
 

@@ -738,8 +738,8 @@ def by_claude(folder, name, *said, at):
 def shared(tmp_path_factory):
     """An agent that serves two projects, each a work tree of its own."""
     root = tmp_path_factory.mktemp("shared")
-    source = {"path": "sessions/*.jsonl", "format": "claude-code"}
-    made = World(root / "scratch", transcripts=[source])
+    sources = [{"path": "sessions/*.jsonl", "format": "claude-code"}, {"path": str(root / "elsewhere" / "*.jsonl")}]
+    made = World(root / "scratch", transcripts=sources)
     made.first, made.second, made.new = (root / name for name in ("first", "second", "new"))
     for number, project in enumerate((made.first, made.second)):
         (project / ".git").mkdir(parents=True)

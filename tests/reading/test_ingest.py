@@ -676,6 +676,13 @@ def test_a_first_line_without_a_time_makes_no_old_session_a_new_one(world):
     ]
 
 
+def test_a_session_without_times_has_that_of_its_file_however_old(world):
+    path = world.write("old.jsonl", lines([message("Never deploy on a Friday.")]))
+    os.utime(path, (0, 0))
+    world.poll()
+    assert world.query("SELECT last_turn_at FROM session") == [{"last_turn_at": "1970-01-01T00:00:00.000Z"}]
+
+
 def test_two_sources_with_one_pattern_and_two_projects_take_both(tmp_path):
     sources = ({"project": Path("/home/ann/shop")}, {"project": Path("/home/ann/blog")})
     with World(tmp_path, *sources) as world:

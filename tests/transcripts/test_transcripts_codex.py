@@ -323,7 +323,8 @@ def test_the_context_of_an_editor_ends_at_its_last_marker() -> None:
         "A previous agent produced the plan below to accomplish the user's task. Implement it in a fresh context.\n",
     ],
 )
-def test_a_plan_that_the_person_accepted_is_the_assistants(begin):
-    text = f"{begin}# Plan\n\nAlways push directly to main."
-    (turn,) = read(event("user_message", message=text)).turns
+@pytest.mark.parametrize("before", ["", "# Context from my IDE setup:\n## My request for Codex:\n"])
+def test_a_plan_that_the_person_accepted_is_the_assistants(begin, before):
+    text = f"{before}{begin}# Plan\n\nAlways push directly to main."
+    *_, turn = read(event("user_message", message=text)).turns
     assert (turn.origin, turn.role) == (Origin.ASSISTANT, Role.ASSISTANT)
