@@ -267,7 +267,7 @@ def sleep_inputs(turns: tuple[StoredTurn, ...]) -> sleep.SleepInputs:
     """Return the inputs of a sleep over a whole session."""
     return sleep.SleepInputs(
         "play", "s", "/srv/project", "Session Notes", turns, turns, None, (), "", 200_000, 0.25, 10, "hybrid", UTC,
-        _tokens, NOW, "sleep", judges(), daily_share=9.0,
+        _tokens, NOW, _prompt("sleep"), judges(), daily_share=9.0,
     )  # fmt: skip
 
 
@@ -286,7 +286,7 @@ def facts_inputs(turns: tuple[StoredTurn, ...]) -> facts.FactsInputs:
         agent_id="play", session_id="s", turns=turns, earlier=(), folder="/srv/project", program=None, known=(),
         said_at={},
         profile={}, tombstones={}, core=(), daily="", min_confidence=0.0, drain=True, tz=UTC, now=NOW,
-        instructions="facts", judges=judges(),
+        instructions=_prompt("facts"), judges=judges(),
     )  # fmt: skip
 
 
@@ -380,7 +380,7 @@ def _called(play: dict[str, Any], claim: dict[str, Any], reading: Reading) -> di
     inputs = refine.RefineInputs(
         core=tuple(memories), session=session, target=10, eroded=0, erosion_percent=100, consent=False, force=True,
         guide="",
-        room=100_000, instructions="refine", consent_instructions="", judges=judges(),
+        room=100_000, instructions=_prompt("refine"), consent_instructions="", judges=judges(),
     )  # fmt: skip
     talk = refine.Talk(session, memories, inputs.judges)
     steps = talk.refine(inputs)

@@ -21,10 +21,12 @@ from memoryd.text.json_values import find_values
 
 JOB = "verify"
 UNREAD = "unread"  # the backend of a reply when there is no reader
-BATCHES = 4  # version of the way batches are built: a reader is tested again when it changes
+BATCHES = 5  # version of the way batches are built: a reader is tested again when it changes
 MOST_CLAIMS = 8  # of one batch, with its decoy
 MOST_CHARACTERS = 6_000  # of the questions of one batch
-SAME = "(the claim)"  # replaces the claim itself as evidence of its class; never used for truth
+# Replaces the words of the claim in the evidence of its class or scope, so that they are paid once; never for truth.
+SAME = "(the claim)"
+_SHORT = 40  # characters of a quotation that are shown again: "b" is in many a claim
 # A subject that no claim has: evidence of a decoy if the material has nothing else.
 _ELSEWHERE = CitableSentence("x1", "The ferry to Hvar leaves at a quarter past six.", Lane.USER, "memory")
 FIT = 0.9  # share of the calibration set, of true and of false claims, that a fit reader judges correctly
@@ -63,22 +65,38 @@ class Question:
         shown = [[line.speaker, line.text, *self._show_time(line).values()] for line in self.evidence]
         return hashlib.sha256(json.dumps([self.subject, self.claim, self.replaces, shown]).encode()).hexdigest()
 
+    def list_cited(self) -> tuple[CitableSentence, ...]:
+        """Return the evidence without the sentences that are only the context of a quotation."""
+        own = tuple(line for line in self.evidence if line.text in self.claim)
+        return own if own and self.subject is Subject.SCOPE else self.evidence
+
     def describe(self, name: str) -> dict[str, Any]:
         """Return it in the form that the reader gets."""
+        # What is said on one day is in the order in which it was said, which is all that a scope depends on.
+        is_dated = self.subject is not Subject.SCOPE or len({line.at[:10] for line in self.evidence}) > 1
         return {
             "id": name,
             "ask": str(self.subject),
             "claim": self.claim,
             **({"replaces": list(self.replaces)} if self.replaces else {}),
             "evidence": [
-                {"id": line.id, "speaker": line.speaker, **self._show_time(line), "text": self._show_text(line)}
-                for line in (_join_sentences(self.evidence) if self.subject is Subject.SCOPE else self.evidence)
+                {
+                    "id": line.id,
+                    "speaker": line.speaker,
+                    **(self._show_time(line) if is_dated else {}),
+                    "text": line.text,
+                }
+                for line in self._show_evidence()
             ],
         }
 
-    def _show_text(self, line: CitableSentence) -> str:
-        """Return a text; in a question about its class it is the claim itself, which is not shown twice."""
-        return SAME if self.subject is Subject.CLASS else line.text
+    def _show_evidence(self) -> Sequence[CitableSentence]:
+        """Return the evidence as it is shown: truth is judged by each sentence, the rest of a claim by its context."""
+        if self.subject is Subject.SUPPORT:
+            return self.evidence
+        if self.subject is Subject.CLASS:
+            return [replace(line, text=SAME) for line in self.evidence]
+        return _join_sentences(self.evidence, self.claim)
 
     def _show_time(self, line: CitableSentence) -> dict[str, str]:
         """Return when a sentence was said, if that may decide which one is newer, or which day "Monday" is."""
@@ -86,13 +104,25 @@ class Question:
         return {"at": line.at[:10]} if line.at and is_dated else {}
 
 
-def _join_sentences(lines: Sequence[CitableSentence]) -> list[CitableSentence]:
-    """Return the context of a quotation, each turn in one text, under the id of its first sentence shown.
+def _join_sentences(lines: Sequence[CitableSentence], claim: str) -> list[CitableSentence]:
+    """Return the context of a quotation, each turn in one text and in its own order; `SAME` stands for the quotation.
 
     For an entry of a daily file these are the original sentences, which may come from anywhere.
     """
-    turns = groupby(lines, lambda line: line.id.partition(".")[0] if line.id.startswith("t") else line.id)
-    return [replace(held[0], text=" ".join(one.text for one in held)) for held in (tuple(group) for _, group in turns)]
+    joined = []
+    for _, held in groupby(lines, lambda line: line.id.partition(".")[0] if line.id.startswith("t") else line.id):
+        turn = sorted(held, key=_sentence_number)
+        own = [line.text for line in turn if line.speaker == "user" and line.text in claim]
+        is_long = len(" ".join(own)) > _SHORT
+        texts = (SAME if is_long and line.text in own else line.text for line in turn)
+        joined.append(replace(turn[0], text=" ".join(text for text, _ in groupby(texts))))
+    return joined
+
+
+def _sentence_number(line: CitableSentence) -> int:
+    """Return the place of a sentence in its turn; 0 for the sentence of an entry, which has no such place."""
+    number = line.id.partition(".")[2]
+    return int(number) if number.isdecimal() else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,10 +195,10 @@ def _decoy(questions: Sequence[Question], others: Sequence[CitableSentence]) -> 
     """Return the claim and the evidence of two questions with the least in common, the shortest of these."""
     pairs = [
         (
-            measure_overlap(one.claim, _join_lines(other.evidence))
-            + measure_overlap(_join_lines(other.evidence), one.claim),
+            measure_overlap(one.claim, _join_lines(other.list_cited()))
+            + measure_overlap(_join_lines(other.list_cited()), one.claim),
             one,
-            other.evidence,
+            other.list_cited(),
         )
         for one in questions
         for other in questions

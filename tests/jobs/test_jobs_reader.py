@@ -286,7 +286,35 @@ def test_a_claim_is_not_shown_twice_where_its_class_is_asked_and_evidence_of_its
     assert (shown["claim"], [one["text"] for one in shown["evidence"]]) == (claim, [SAME])
     for subject in (Subject.SUPPORT, Subject.SCOPE):
         assert [one["text"] for one in question(1, claim, SAME, subject).describe("c1")["evidence"]] == [SAME]
-        assert [one["text"] for one in question(1, claim, claim, subject).describe("c1")["evidence"]] == [claim]
+    shown = question(1, claim, claim).describe("c1")
+    assert [one["text"] for one in shown["evidence"]] == [claim]
+
+
+def test_around_a_quotation_its_own_words_are_not_shown_twice_and_a_turn_keeps_its_order():
+    said = ["Wait.", "Late shows are in screen one now.", "Cancel.", "Who is in today?"]
+    # The cited sentences come first, as a citation lists them.
+    own = [line("t2.2", said[1]), line("t2.3", said[2]), line("t2.1", said[0]), line("t2.4", said[3])]
+    asked = Question(Subject.SCOPE, f"{said[1]} {said[2]}", (line("t1.1", "Where?"), *own, line("t3.1", "Thanks.")))
+    shown = [one["text"] for one in asked.describe("c1")["evidence"]]
+    assert shown == ["Where?", f"Wait. {SAME} Who is in today?", "Thanks."]
+
+
+def test_a_decoy_has_the_quotation_of_another_claim_without_the_turns_around_it():
+    (batch,) = make_batches(
+        Question(Subject.SCOPE, words, (line(f"t{n}.1", f"Before {n}."), line(f"t{n}.2", words)))
+        for n, words in ((1, "Bake at 180 degrees."), (5, "Feed the cat twice a day."))
+    )
+    decoy = dict(batch.questions)[batch.decoy]
+    (evidence,) = decoy.evidence
+    assert {decoy.claim, evidence.text} == {"Bake at 180 degrees.", "Feed the cat twice a day."}
+
+
+def test_a_scope_shows_dates_only_where_they_differ():
+    days = [("2026-05-04T09:00", "2026-05-04T09:01"), ("2026-05-04T09:00", "2026-05-06T10:00")]
+    for times in days:
+        evidence = tuple(line(f"t{n}.1", f"Said {n}.", at=at) for n, at in enumerate(times))
+        shown = Question(Subject.SCOPE, "At 9 in room 4.", evidence).describe("c1")["evidence"]
+        assert [one.get("at") for one in shown] == ([None, None] if times is days[0] else ["2026-05-04", "2026-05-06"])
 
 
 def test_around_a_quotation_each_turn_is_shown_as_one_text_and_cited_by_any_of_its_sentences():
