@@ -205,10 +205,20 @@ def has_new_evidence(cited: Sequence[Citation]) -> bool:
 
 def is_newer(cited: Sequence[Citation], old: Old) -> bool:
     """Return True if a citation was said after a memory; undated memories count as oldest."""
+    return _find_newest(cited, old) > old.said_at
+
+
+def is_as_new(cited: Sequence[Citation], old: Old) -> bool:
+    """Return True if the newest citation was said at the time of a memory, as where both stand on one sentence."""
+    return _find_newest(cited, old) == old.said_at != ""
+
+
+def _find_newest(cited: Sequence[Citation], old: Old) -> str:
+    """Return when the newest citation besides a memory was said; empty if undated."""
     others = [one for one in cited if one.piece.id != old.id]
     # A citation of another memory does not make that entry newer.
     entries = [one for one in others if not one.piece.id.startswith("m")]
-    return any(one.said_at > old.said_at for one in entries or others)
+    return max((one.said_at for one in entries or others), default="")
 
 
 def note_of(judged: JudgedClaim, folder: str | None = None) -> str | None:

@@ -15,7 +15,17 @@ from datetime import date
 
 from memoryd.jobs import claims as reasons
 from memoryd.jobs import reader
-from memoryd.jobs.claims import Claim, ClaimOutcome, ClaimStep, JudgedClaim, Judges, Old, has_new_evidence, is_newer
+from memoryd.jobs.claims import (
+    Claim,
+    ClaimOutcome,
+    ClaimStep,
+    JudgedClaim,
+    Judges,
+    Old,
+    has_new_evidence,
+    is_as_new,
+    is_newer,
+)
 from memoryd.jobs.job import Ask, Reply
 from memoryd.jobs.pieces import LONGEST_QUOTED, CitableSentence, Citation, Piece, Pieces, is_of_user, is_verbatim
 from memoryd.jobs.reader import POSITIVE, STANDING, Inquiry, Question, ReaderAnswer, Subject
@@ -397,7 +407,7 @@ class Judging:
         for one in true:
             label = answers[one.kind.key] if one.kind is not None else None
             # An order stays an order, whatever the reader calls it, as in `_apply_support`.
-            is_order = steering.is_instruction(strip_label(one.judged.text))
+            is_order = steering.is_order(strip_label(one.judged.text))
             is_open = label is not None and label.verdict in {MemoryClass.PROJECT, MemoryClass.LESSON} and not is_order
             if one.support is not None and not is_open and (own := self._own_words(one)):
                 asked += own.questions
@@ -480,7 +490,7 @@ class Judging:
                 return replace(_refuse(judged, why), step=ClaimStep.READER if why == reasons.LOSES else ClaimStep.LANE)
             changes.append(old.id)
         found = self._kind(weighed.kind) or self.context.judges.cues.kind(strip_label(judged.text))
-        if steering.is_instruction(strip_label(judged.text)):
+        if steering.is_order(strip_label(judged.text)):
             found = MemoryClass.RULE  # always; the evidence may have led the reader to another class
         is_brought = has_new_evidence(judged.cited)
         replaced = {old.id for old in judged.claim.olds}
@@ -514,7 +524,10 @@ class Judging:
         elif not is_newer(judged.cited, old) and (
             is_rule or judged.newer or measure_overlap(old.text, judged.text) < 1
         ):
-            return reasons.OLDER
+            # What was said at the same time may complete a memory in other words, if nothing of it is lost.
+            is_complete = is_as_new(judged.cited, old) and not (is_rule or judged.lost)
+            if not is_complete or weighed.support is None:
+                return reasons.OLDER
         is_reworded = not has_new_evidence(judged.cited) and (kind is MemoryClass.PERSON or not _is_merge(judged))
         return reasons.LOSES if judged.lost and (is_rule or is_reworded) else ""
 

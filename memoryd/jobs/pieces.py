@@ -19,6 +19,7 @@ from memoryd.transcripts.turn import StoredTurn, TurnKind
 LONGEST_QUOTED = 300  # characters of a typed turn that is copied whole
 _CITE = re.compile(r"([tdm]\d{1,9})(?:\.(\d{1,4}))?")
 _BARE_WORDS = 4  # of an answer that says nothing without its question
+_BRIEF_WORDS = 12
 _OPTION = re.compile(r"^\W{0,3}(?:option |variante |opción )?([a-z]|\d{1,2})\W{0,3}$", re.IGNORECASE)
 _MARKED = re.compile(r"^\W{0,3}([a-z]|\d{1,2})\W{0,2}[).:\]]\W{0,3}\s*(?=\S)", re.IGNORECASE)
 _ASKS = re.compile(r"[?？؟]\W*$")  # noqa: RUF001
@@ -74,6 +75,11 @@ class Piece:
         """Return the text that a second reader sees for the whole piece: the original sentences, if there are any."""
         found = (piece.lines[number - 1] for piece, numbers in self.behind for number in numbers)
         return tuple(replace(line, id=f"{self.id}.{n}") for n, line in enumerate(found, 1)) or self.lines
+
+    @property
+    def is_brief(self) -> bool:
+        """Return True for a text of a few words, which hardly says anything without the text before it."""
+        return prose.count_words(self.text) <= _BRIEF_WORDS
 
     @property
     def lane(self) -> Lane:
@@ -154,8 +160,9 @@ class Pieces:
     def find_cited(self, cites: Sequence[str], text: str) -> tuple[list[Citation], list[str]]:
         """Return the citations of a claim, and the citations of pieces that share no word with it.
 
-        If a piece is cited without a sentence, its sentences with most words of the claim count. Citations of unknown
-        ids are skipped.
+        If a piece is cited without a sentence, its sentences with most words of the claim count. A brief reply of the
+        user counts beside the cited piece that it answers: "na, leave it" decides about words that it does not repeat.
+        Citations of unknown ids are skipped.
         """
         numbers: dict[str, set[int]] = {}
         whole: list[str] = []
@@ -176,6 +183,12 @@ class Pieces:
                     numbers[piece_id] = best
                 else:
                     strange.append(piece_id)
+        order = list(self.by_id)
+        for piece_id in tuple(strange):
+            piece, before = self.by_id[piece_id], order[max(0, order.index(piece_id) - 1)]
+            if before in numbers and piece.is_brief and piece.lane is Lane.USER:
+                numbers[piece_id] = set(range(1, len(piece.lines) + 1))
+                strange.remove(piece_id)
         return [Citation(self.by_id[one], tuple(sorted(held))) for one, held in numbers.items()], strange
 
     def list_around(self, piece: Piece) -> tuple[list[Piece], list[Piece]]:

@@ -164,7 +164,7 @@ def decide(inputs: SleepInputs) -> job.Steps:
     yield job.EnterPhase("consolidate")
     told = _consolidate(inputs, gathered, told, dropped)
     yield job.EnterPhase("save")
-    return _save_result(inputs, told, dropped)
+    return _save_result(inputs, told, dropped, is_offline=answer.backend == job.OFFLINE)
 
 
 def word_limit(said_words: int, share: float, days: int = 1, *, is_work: bool = False) -> int:
@@ -528,7 +528,7 @@ def _fit_budget(
 # Save
 
 
-def _save_result(inputs: SleepInputs, told: _SleepResult, dropped: Counter[str]) -> job.End:
+def _save_result(inputs: SleepInputs, told: _SleepResult, dropped: Counter[str], *, is_offline: bool) -> job.End:
     types = Counter(memory.type.value for memory in told.memories)
     receipt = {
         **told.receipt,
@@ -541,7 +541,7 @@ def _save_result(inputs: SleepInputs, told: _SleepResult, dropped: Counter[str])
     if not told.lines and not told.memories:
         kept = [job.KeepSummary(inputs.session_id, told.summary, told.messages)] if told.summary else []
         return job.NothingToDo("nothing new worth keeping", (*kept, _watermark(inputs)), receipt, told.claims)
-    edits: list[job.Edit] = list(_daily(inputs, told.lines))
+    edits: list[job.Edit] = list(_daily(inputs, told.lines, is_offline=is_offline))
     receipt["save"] = {"blocks": len(edits), "core": len(told.memories)}
     if told.memories:
         edits.append(job.AddMemories(told.memories))
@@ -550,13 +550,14 @@ def _save_result(inputs: SleepInputs, told: _SleepResult, dropped: Counter[str])
     return job.Done(tuple(edits), receipt, claims=told.claims)
 
 
-def _daily(inputs: SleepInputs, lines: Sequence[reply.SummaryLine]) -> list[job.AppendDaily]:
+def _daily(inputs: SleepInputs, lines: Sequence[reply.SummaryLine], *, is_offline: bool) -> list[job.AppendDaily]:
+    """Return the blocks of the daily files, in the order of the conversation; a model orders its sections itself."""
     moments = _moments(inputs)
     clocks: dict[date, list[str]] = {}
     for turn in inputs.turns:
         clocks.setdefault(moments[turn.seq].date(), []).append(moments[turn.seq].strftime("%H:%M"))
     by_day: dict[date, list[reply.SummaryLine]] = {}
-    for line in sorted(lines, key=lambda one: max(one.sources)):
+    for line in sorted(lines, key=lambda one: max(one.sources) if is_offline or one.section is None else 0):
         by_day.setdefault(moments[max(line.sources)].date(), []).append(line)
     return [
         block_of(day, inputs.reason, _body(said), (clocks[day][0], clocks[day][-1]), inputs.program, inputs.session_id)

@@ -199,6 +199,43 @@ def test_the_assistants_word_makes_no_rule_and_nothing_about_a_person(kind):
     assert (found.outcome, found.core, found.text, found.lane) == (ClaimOutcome.KEPT, True, text, Lane.ASSISTANT)
 
 
+MUST = "Worklets must be registered before the graph starts, or the context never resumes."
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "is_core"),
+    [
+        (MUST, MemoryClass.LESSON, True),  # how things are, though it says "must" and "never"
+        (MUST, MemoryClass.RULE, False),
+        ("Always register worklets before the graph starts.", MemoryClass.LESSON, False),
+        ("You must register worklets before the graph starts.", MemoryClass.LESSON, False),
+    ],
+)
+def test_the_reader_decides_whether_a_must_of_the_assistant_is_a_rule_but_an_order_always_is(text, kind, is_core):
+    told = reads(lambda q: str(kind) if q["ask"] == "class" else honest(q))
+    found = one(claim(text, "t1", kind=MemoryClass.LESSON), read=told, pieces=(said(1, text, "assistant"),))
+    assert (found.outcome, found.core) == (ClaimOutcome.KEPT, is_core)
+    unread_one = one(claim(text, "t1", kind=MemoryClass.LESSON), pieces=(said(1, text, "assistant"),), offline=True)
+    assert not unread_one.core, "without a reader it counts as a rule"
+
+
+def speakers_of(asked: list[dict], text: str) -> set[str]:
+    shown = [q["evidence"] for q in asked if q["claim"] == text and q["ask"] == "support"]
+    return {line["speaker"] for lines in shown for line in lines if lines[0]["id"] == "t1.1"}
+
+
+def test_a_brief_reply_of_the_user_is_evidence_beside_what_it_answers():
+    offer = said(1, "I propose to go back to JWT tokens by default.", "assistant")
+    asked: list[dict] = []
+    text = "The proposal to go back to JWT tokens by default was turned down."
+    judge(claim(text, "t1", "t2", core=True), pieces=(offer, said(2, "na, let's leave that one out")), asked=asked)
+    assert speakers_of(asked, text) == {"assistant", "user"}
+    apart = (said(2, "na, let's leave that one out"), said(3, "Which port?"), offer)
+    asked.clear()
+    judge(claim(text, "t1", "t2", core=True), pieces=apart, asked=asked)
+    assert speakers_of(asked, text) == {"assistant"}
+
+
 def test_what_concerns_the_user_alone_needs_the_users_word():
     assert one(claim("The tests run on CircleCI.", "t2", user_only=True)).why == reasons.NOT_USER
     assert one(claim("The tests run on CircleCI.", "t2", verbatim_only=True)).why == reasons.NOT_USER
@@ -342,6 +379,21 @@ def test_a_newer_value_changes_a_memory_that_its_lane_may_change():
 def test_what_was_said_earlier_replaces_nothing():
     found = one(claim("The tests run on CircleCI.", "m1", "t2", olds=(replace(OLD, said_at="2025-03-05T00:00:00Z"),)))
     assert (found.outcome, found.why) == (ClaimOutcome.REFUSED, reasons.OLDER)
+
+
+def test_what_was_said_at_the_same_time_may_complete_a_memory_but_loses_nothing_and_no_rule():
+    same = replace(OLD, said_at=AT)
+    text = "The tests moved from Travis to CircleCI, and all 42 pass."
+    found = one(claim(text, "m1", "t2", olds=(same,)))
+    assert (found.why, found.changes) == ("", ("m1",))
+    rule = one(claim(text, "m1", "t2", olds=(replace(same, kind=MemoryClass.RULE),)))
+    assert rule.outcome is ClaimOutcome.REFUSED
+
+    def losing(ask: Ask) -> Reply:
+        answers = [{"id": q["id"], "verdict": honest(q), "lost": ["Travis"]} for q in questions_of(ask)]
+        return Reply(json.dumps(answers), "stop", "openai")
+
+    assert one(claim(text, "m1", "t2", olds=(same,)), read=losing).outcome is ClaimOutcome.REFUSED
 
 
 def test_a_rule_is_not_changed_where_something_of_it_is_lost():

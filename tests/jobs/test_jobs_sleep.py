@@ -117,6 +117,15 @@ def core(step: End) -> list[str]:
 GOOD = "[SUMMARY]\n- [t1] User: asked for the parser in src/parse.py to refuse empty input.\n[MEMORIES]\n"
 
 
+def test_the_sections_of_a_model_keep_its_order():
+    """It writes the most important point first, and the latest one may not be that."""
+    points = ["- [t4] 42 tests pass.", "- [t1] The parser in src/parse.py is asked to refuse empty input."]
+    for order in (points, points[::-1]):
+        step, _ = run(inputs(), "\n".join(["[SUMMARY]", "### Found out", *order, "[MEMORIES]"]))
+        written = [line for line in daily(step).splitlines() if line.startswith("- ")]
+        assert ["42 tests" in line for line in written] == ["42 tests" in line for line in order]
+
+
 def test_the_phases_in_order_and_what_is_written():
     step, phases = run(inputs(), GOOD + "- preference 0.90 [t3] User: Always run the tests before you commit.")
     assert phases == ["process", "summarize", "consolidate", "save"]
