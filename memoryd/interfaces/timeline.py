@@ -38,7 +38,10 @@ def describe_run(run: Mapping[str, Any], zone: tzinfo, now: datetime | None = No
         at=f"on {at}" if "-" in at else at, id=run["id"], attempts=count_noun(run["attempt"], "attempt")
     )
     files = " and ".join(item["path"] for item in run["receipt"].get("files", ()))
-    wrote = f"it wrote {files}" if files else "it wrote no file"
+    # The calls of a refinement write MEMORY.md themselves, one after the other.
+    refined = run["receipt"].get("refine", {})
+    changed = count_refined(refined) if refined.get("mutations") else "it wrote no file"
+    wrote = f"it wrote {files}" if files else changed
     why = run["error"] or run["why"] or (wrote if run["state"] == "succeeded" else "")
     return one_line(f"The {run['kind']} run for agent {run['agent_id']} {state}{': ' if why else ''}{why}.")
 

@@ -172,6 +172,8 @@ class JudgedClaim:
     def row(self) -> dict[str, Any]:
         """Return the claim as a row of the run report, for people who may see content."""
         why = f"{self.why}: {self.token}" if self.token else self.why
+        if why and self.claim.core and not self.core and self.outcome is not ClaimOutcome.REFUSED:
+            why = f"it stays in the daily file: {why}"
         return {
             "claim": self.claim.text,
             "cites": list(self.ids or self.claim.cites),

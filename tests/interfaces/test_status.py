@@ -195,6 +195,8 @@ def test_a_run_is_described_in_a_sentence(tmp_path):
     first = scratch.run("job", "show", row["id"]).stdout.splitlines()[0]
     assert first.startswith("The sleep run for agent demo succeeded just now: it wrote MEMORY.md and memory/2026")
     zone = ZoneInfo("Asia/Tokyo")
+    refined = {"files": [], "refine": {"mutations": 2, "counted": {"merged": 4, "into": 2}}}
+    assert ": Compressed 4 → 2" in describe_run(row | {"kind": "refine", "receipt": refined}, zone, NOW)
     failed = row | {"state": "dead", "attempt": 5, "error": "no\nanswer", "finished_at": "2026-02-01T20:00:00.000Z"}
     assert describe_run(failed, zone, NOW) == (
         "The sleep run for agent demo failed on 2026-02-02 05:00, after 5 attempts, and is not retried: no answer."

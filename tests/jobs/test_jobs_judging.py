@@ -477,6 +477,9 @@ def test_a_row_says_what_became_of_a_claim():
         "claim": "All 43 tests pass.", "cites": ["t2.1"], "verdict": "refused", "why": f"{reasons.MISSING}: 43",
         "step": "floor", "repaired": False,
     }  # fmt: skip
+    said_so = reads(lambda q: "rule" if q["ask"] == "class" else honest(q))
+    daily = one(claim("All 42 tests pass on CircleCI.", "t2", kind=MemoryClass.PROJECT), read=said_so)
+    assert daily.row()["why"] == f"it stays in the daily file: {reasons.NOT_USER}"
 
 
 # --- anything ---------------------------------------------------------------------------------------------------------
