@@ -82,6 +82,8 @@ _TALK_POINTS = 4  # factor for a conversation, which has no sections except one 
 _MADE_UP = frozenset({reasons.EMPTY, reasons.NOTHING_CITED, reasons.NO_WORD, reasons.MISSING})
 _FORM = "[MEMORIES]\n- preference 0.90 [t12.1] Always run the tests before a commit."
 
+_ALIKE = 0.6  # share of a memory's words; a line with so many of them says the same
+
 DAILY_SHARE = 0.25  # the largest share of the spoken words for the daily block, with its headings
 HEADING_WORDS = 12  # title, heading and first line of a daily block
 DENSE_WORDS = 600  # up to so many words, a working session may have twice the share
@@ -301,8 +303,21 @@ def _list_lines(judged: Sequence[JudgedClaim], foreign: Foreign) -> tuple[reply.
     in_sections = any(_section_of(one.claim.origin) for one in told)
     found = [(one, line) for one in judged if (line := _line(one, foreign, in_sections=in_sections))]
     cited = {cite for one, _ in found if one in told for cite in one.claim.cites}
-    kept = [line for one, line in found if one in told or line.required or not cited.issuperset(one.claim.cites)]
+    kept = [
+        line
+        for one, line in found
+        if one in told or line.required or not (cited.issuperset(one.claim.cites) or _is_told(one, told))
+    ]
     return _require_last_request(kept)
+
+
+def _is_told(memory: JudgedClaim, lines: Iterable[JudgedClaim]) -> bool:
+    """Return True if one line of the summary stands on the turns of a memory and has most of its words."""
+    return any(
+        set(memory.seqs) <= set(one.seqs) and measure_overlap(memory.text, one.text) >= _ALIKE
+        for one in lines
+        if one.outcome is not ClaimOutcome.REFUSED
+    )
 
 
 def _without_false(judged: Sequence[JudgedClaim]) -> list[JudgedClaim]:

@@ -117,6 +117,14 @@ def core(step: End) -> list[str]:
 GOOD = "[SUMMARY]\n- [t1] User: asked for the parser in src/parse.py to refuse empty input.\n[MEMORIES]\n"
 
 
+def test_a_memory_that_a_line_of_the_summary_says_too_is_written_once():
+    line = "- [t4, t2] The parser is done, and all 42 tests pass now."
+    for memory, written in (("The parser: all 42 tests pass.", 1), ("Tests of the archive need a fixture folder.", 2)):
+        given = f"[SUMMARY]\n### Found out\n{line}\n[MEMORIES]\n- learning 0.80 [t4.1] {memory}"
+        step, _ = run(inputs(), given, reads(lambda _: "supported"))
+        assert sum(one.startswith("- ") for one in daily(step).splitlines()) == written
+
+
 def test_the_sections_of_a_model_keep_its_order():
     """It writes the most important point first, and the latest one may not be that."""
     points = ["- [t4] 42 tests pass.", "- [t1] The parser in src/parse.py is asked to refuse empty input."]
