@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from memoryd.transcripts import lines
-from memoryd.transcripts.lines import BadSpan, Pass, Record
+from memoryd.transcripts.lines import FileCut, Pass, Record
 from memoryd.transcripts.turn import Turn
 
 DRIFTED = "its schema is not known"  # in the reason for not reading a file that its agent's format should be
@@ -41,14 +41,6 @@ class Unsupported(NamedTuple):
 
     name: str  # the agent or the kind of file
     why: str
-
-
-class FileCut(NamedTuple):
-    """Hold what whole lines of a file contain."""
-
-    records: Sequence[Record]
-    bad: Sequence[BadSpan]
-    consumed: int  # bytes; the rest belongs to a record that is not complete yet
 
 
 class Reader(ABC):
@@ -96,18 +88,7 @@ class LineFormat(Reader):
             base: offset of `data` in the file.
             last: nothing follows, so that what looks unfinished is taken as it is.
         """
-        listed, consumed = lines.split(data, base)
-        if last and consumed < len(data) and (tail := lines.read_unterminated(data[consumed:], base + consumed)):
-            listed.append(tail)
-            consumed = len(data)
-        records: list[Record] = []
-        bad: list[BadSpan] = []
-        for line in listed:
-            found = lines.decode(line)
-            records += found.records
-            if found.bad:
-                bad += found.bad
-        return FileCut(records, bad, consumed)
+        return lines.cut(data, base, last=last)
 
     def version_of(self, value: dict[str, Any]) -> str | None:
         """Return the version of the program that wrote this record, if the record gives it."""

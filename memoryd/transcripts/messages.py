@@ -23,7 +23,7 @@ from memoryd.transcripts.fields import (
     type_name,
 )
 from memoryd.transcripts.format import UNHEARD, Identity, LineFormat, RecordTurns, Values, first_of
-from memoryd.transcripts.lines import Pass, Record, derived_id, read_unterminated
+from memoryd.transcripts.lines import Pass, Record, derived_id, is_record
 from memoryd.transcripts.record_text import Envelope, RecordText, tool_call, tool_result, turns_with_usage_last
 from memoryd.transcripts.turn import Origin, Role, Turn, TurnKind
 
@@ -97,7 +97,7 @@ def is_lines(data: bytes) -> bool:
     for piece in data.split(b"\n")[:-1]:
         line = piece.strip()
         is_apart = line[:1] + line[-1:] == b"{}" and not before.endswith((b",", b"[", b":"))
-        if is_apart and read_unterminated(line, 0) is not None:
+        if is_apart and is_record(line):
             return True
         before = line or before
     return False
