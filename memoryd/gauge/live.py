@@ -65,8 +65,7 @@ def advance(gauge: Gauge, turn: Turn, seq: int) -> Gauge:
         return gauge
     if turn.kind is TurnKind.COMPACTION:
         return _start_after_compaction(gauge, turn, seq)
-    is_counted = turn.message_id is not None and turn.message_id in gauge.responses.split("\n")
-    if turn.usage and not is_counted:
+    if turn.usage and (turn.message_id is None or turn.message_id not in gauge.responses.split("\n")):
         gauge = _add_usage(gauge, turn, turn.usage)
     return with_text(gauge, turn)
 
