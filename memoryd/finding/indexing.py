@@ -233,7 +233,7 @@ class Indexer:
                 self._session(tables, number, reader, session_id, (low, high))
             last = max((row[0] for row in rows if row[0] > progress.turn_id), default=None)
             if last is None:
-                last = next(reader.stream("SELECT coalesce(max(id), 0) FROM turn"))[0]
+                last = reader.number("SELECT max(id) FROM turn")
             waiting = [row[0] for row in rows if row[3] in ("unscanned", "retracted")]
             waiting += [one for one in progress.waiting if one not in {row[0] for row in rows}]
             mark = _mark(reader, last)
@@ -443,8 +443,9 @@ def _front_tags(data: bytes) -> frozenset[str]:
 
 def _turn_work(reader: DatabaseReader, agent_id: str, progress: Progress) -> bool:
     """Return True if turns wait for the index."""
-    newest = next(reader.stream("SELECT coalesce(max(id), 0) FROM turn"))[0]
-    return newest != progress.turn_id or bool(_read_waiting(reader, agent_id, progress))
+    return reader.number("SELECT max(id) FROM turn") != progress.turn_id or bool(
+        _read_waiting(reader, agent_id, progress)
+    )
 
 
 def _mark(reader: DatabaseReader, turn_id: int) -> str:
