@@ -443,9 +443,8 @@ def _front_tags(data: bytes) -> frozenset[str]:
 
 def _turn_work(reader: DatabaseReader, agent_id: str, progress: Progress) -> bool:
     """Return True if turns wait for the index."""
-    return reader.number("SELECT max(id) FROM turn") != progress.turn_id or bool(
-        _read_waiting(reader, agent_id, progress)
-    )
+    newest = reader.number("SELECT max(id) FROM turn")
+    return newest != progress.turn_id or bool(_read_waiting(reader, agent_id, progress))
 
 
 def _mark(reader: DatabaseReader, turn_id: int) -> str:

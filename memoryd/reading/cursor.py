@@ -214,7 +214,7 @@ def head_records(handle: Handle, size: int, limit: int) -> Head:
         else:
             data, at = stretch.data, stretch.end
         cost += len(stretch.data) if stretch is not None and stretch.data else CHUNK
-        for line in [line for line in data.split(b"\n") if line and not line.isspace()][:most]:
+        for line in splitting.list_lines(data)[:most]:
             records, bad = splitting.decode(line, 0)
             (head.salvaged if bad else head.whole).extend(record.value for record in records)
     return head

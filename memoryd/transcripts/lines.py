@@ -127,6 +127,11 @@ def cut(data: bytes, base: int, *, last: bool) -> FileCut:
     return FileCut(records, bad, consumed)
 
 
+def list_lines(data: bytes) -> list[bytes]:
+    """Return the lines that are not blank, without their line ends."""
+    return [line for line in data.split(b"\n") if line and not line.isspace()]
+
+
 def is_record(line: bytes) -> bool:
     """Return True if a line is one JSON object; another one may still be in the middle of being written."""
     try:

@@ -210,11 +210,11 @@ def _read_entry(value: dict[str, Any]) -> list[RecordText] | str:
         case "message":
             return _read_message(read_mapping(value.get("message")))
         case "compaction":  # the entries that it keeps were read before
-            return [RecordText(Role.SYSTEM, Origin.SYSTEM, TurnKind.COMPACTION, ""), _summary(value)]
+            return [RecordText(Role.SYSTEM, Origin.SYSTEM, TurnKind.COMPACTION, ""), _read_summary(value)]
         case "branch_summary":
-            return [_summary(value)]
+            return [_read_summary(value)]
         case "custom_message":
-            return [_injected(value)]
+            return [_read_injected(value)]
         case other:
             return type_name(other)
 
@@ -234,9 +234,9 @@ def _read_message(message: dict[str, Any]) -> list[RecordText] | str:
             output = RecordText(Role.TOOL, Origin.TOOL, TurnKind.MESSAGE, block_text(message.get("output")))
             return [read_message(block_text(message.get("command")), program=False), output]
         case "custom" | "hookMessage":
-            return [_injected(message)]
+            return [_read_injected(message)]
         case "branchSummary" | "compactionSummary":
-            return [_summary(message)]
+            return [_read_summary(message)]
         case other:
             return f"{UNHEARD}{type_name(other)}"
 
@@ -286,11 +286,11 @@ def _read_response(content: object) -> list[RecordText]:
     return said
 
 
-def _injected(value: dict[str, Any]) -> RecordText:
+def _read_injected(value: dict[str, Any]) -> RecordText:
     """Return the text that an extension put into the context."""
     return RecordText(Role.SYSTEM, Origin.INJECTED, TurnKind.MESSAGE, block_text(value.get("content")))
 
 
-def _summary(value: dict[str, Any]) -> RecordText:
+def _read_summary(value: dict[str, Any]) -> RecordText:
     """Return the agent's summary of a branch, or of cleared text."""
     return RecordText(Role.SYSTEM, Origin.ASSISTANT, TurnKind.SUMMARY, block_text(value.get("summary")))
