@@ -28,7 +28,7 @@ _SYNTHETIC = "<synthetic>"
 
 
 class Gauge(NamedTuple):
-    """What is known of a session's context after a turn. Numbers and strings only, so that it is stored as it is."""
+    """Hold what is known of a session's context after a turn: numbers and strings, so that it can be stored as JSON."""
 
     context: int = 0  # tokens that the agent recorded since the last compaction; 0: none
     record_id: str = ""  # of the turn with this figure

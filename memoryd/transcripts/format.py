@@ -17,7 +17,7 @@ Values = Sequence[dict[str, Any]]
 
 
 class Identity(NamedTuple):
-    """Whose session a transcript is."""
+    """Hold whose session a transcript is."""
 
     session_id: str  # the agent's own id of it
     parent_session_id: str | None = None  # of a subagent: the session that started it
@@ -37,7 +37,7 @@ class RecordTurns(NamedTuple):
 
 
 class Unsupported(NamedTuple):
-    """A file that is known not to be readable here, so that nobody takes it for something else."""
+    """Hold why a file is not read that might be taken for a transcript."""
 
     name: str  # the agent or the kind of file
     why: str
@@ -55,7 +55,7 @@ class Reader(ABC):
 
 
 class LineFormat(Reader):
-    """A reader of lines to which one appends. It never raises on any JSON object."""
+    """Read lines that are only appended. A reader never raises, whatever the lines say."""
 
     many_sessions = False  # each record says in its `session` which one it belongs to
 
@@ -70,7 +70,7 @@ class LineFormat(Reader):
 
     @abstractmethod
     def identify(self, records: Values, path: PurePosixPath) -> Identity | None:
-        """Whose session this is; None while the records read so far do not tell."""
+        """Return whose session this is; None as long as the records do not tell."""
 
     @abstractmethod
     def turns(self, record: Record, identity: Identity, meetings: Pass) -> RecordTurns:
@@ -96,7 +96,7 @@ class LineFormat(Reader):
         return None
 
     def cwd_of(self, value: dict[str, Any]) -> str | None:
-        """Return the folder this record says the agent works in."""
+        """Return the folder that the agent works in, if the record names it."""
         cwd = value.get("cwd")
         return cwd if type(cwd) is str and cwd else None
 

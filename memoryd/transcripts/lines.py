@@ -43,7 +43,7 @@ _BOM = "\ufeff"
 
 
 class Record(NamedTuple):
-    """One JSON object of a transcript and the bytes it was written as."""
+    """Hold one JSON object of a transcript, and the bytes that it was read from."""
 
     value: dict[str, Any]
     first_byte: int
@@ -56,7 +56,7 @@ class Record(NamedTuple):
 
 
 class BadSpan(NamedTuple):
-    """Bytes that are no record. They are counted and reported by place, and shown to no model."""
+    """Hold the place of bytes that are no record: it is counted and reported, and no model sees the bytes."""
 
     first_byte: int
     last_byte: int  # exclusive
@@ -74,7 +74,7 @@ class FileCut(NamedTuple):
 
 @dataclass(slots=True)
 class Pass:
-    """One reading of a transcript from its first byte, carried along as the file grows.
+    """Follow one reading of a transcript, from its first byte and then as the file grows.
 
     It counts how often each line without time or id was met, so that the second of two equal lines gets another id than
     the first, and gets the same one when the file is read again. A lost pass is rebuilt by reading from byte 0.
@@ -248,7 +248,7 @@ class JsonScanner:
 
 
 class _Salvage:
-    """Takes a line apart that is not simply one record."""
+    """Find the records in a line that is not simply one record."""
 
     def __init__(self, line: bytes, first: int) -> None:
         self.line, self.first = line, first

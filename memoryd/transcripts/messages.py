@@ -47,7 +47,7 @@ COUNTS = (*_INPUTS, "prompt_tokens", "completion_tokens", "output_tokens", "tota
 
 
 class Messages(LineFormat):
-    """The reader. A session is the file: its name, and a hash of its folder to tell equal names apart."""
+    """Read the messages. A session is known by its file's name, and a hash of the folder."""
 
     name = "messages"
 
@@ -56,7 +56,7 @@ class Messages(LineFormat):
         return _speaks(value) or bool(_list_messages(value))
 
     def identify(self, records: Values, path: PurePosixPath) -> Identity | None:
-        """By the path alone."""
+        """Identify the session by its path alone."""
         folder = sha256(str(path.parent).encode("utf-8", "replace")).hexdigest()[:8]
         cwd, started = first_of(self.cwd_of, records), first_of(time_of, records)
         return Identity(f"{path.stem}-{folder}", None, cwd, sidechain=False, started_at=started)
