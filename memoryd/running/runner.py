@@ -236,8 +236,9 @@ class Runner:
         self, workspace: Path, known: Callable[[str], ReaderAnswer | None] = lambda _key: None, *, is_up: bool = False
     ) -> sleeping.GatherContext:
         """Return the source of the inputs of a job."""
+        writer = self.writer(workspace)
         return sleeping.GatherContext(
-            self.engine, self.settings, self.worker, self.scrubber, self.clock, workspace, is_up, known
+            self.engine, self.settings, self.worker, self.scrubber, self.clock, workspace, writer, is_up, known
         )
 
     def is_proposing(self, run: Run) -> bool:
