@@ -8,7 +8,6 @@ only until the model works again.
 import contextlib
 import hashlib
 import json
-import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
@@ -303,8 +302,8 @@ def _inputs(source: Gathered, run: Run, entries: tuple[DailyEntry, ...], standin
         file=file,
         places=map_places(live, bullets_of(core.parse(file), source.scrubber.redact)),
         now=now,
-        new_id=lambda: draw_id(MemoryKind.CORE, lambda: secrets.token_hex(4), ids),
-        new_hex=lambda: secrets.token_hex(4),
+        new_id=lambda: draw_id(MemoryKind.CORE, source.writer.new_id, ids),
+        new_hex=source.writer.new_id,
         taken=ids,
         sources_of=standing.sources,
         behind_of=standing.behind,
