@@ -13,7 +13,8 @@ from memoryd.tiers.session_summary import BY_USER, HEADINGS, Section
 
 ASKS = 0.7  # factor for a sentence that asks or orders …
 WONDERS = 0.85  # … for a question of the person, whose other requests state what the person wants …
-ANNOUNCES = 0.6  # … and for one that announces the next step
+ANNOUNCES = 0.6  # … for one that announces the next step …
+GUESSES = 0.85  # … and for one that is not sure
 TELLS = 1.1  # factor for a sentence with a decision or a reason …
 FITS = 1.3  # … and for one with the kind of answer that the question wants
 NARRATES = 0.75  # factor for a message that announces its next step: the outcome comes later
@@ -53,6 +54,11 @@ _ANNOUNCEMENT = re.compile(
     r"[:\uff1a]\s*$|" + _OPENING + r"(?:let me\b|let's (?:check|see|look|try|run|test|verify)\b|i'll\b|i will\b|"
     r"i'm going to\b|i need to\b|i'm (?:checking|looking|running|reading)\b|ich werde\b|je vais\b|voy a\b|"
     r"我将|我会|我先|让我|接下来)",
+    re.IGNORECASE,
+)
+_GUESS = re.compile(
+    r"\b(?:likely|may(?:be)?|might|perhaps|probably|possibly|not sure|i (?:think|guess|suspect|wonder)|seems?|"
+    r"vielleicht|wahrscheinlich|peut-être|quizás?)\b|可能|也许|大概",
     re.IGNORECASE,
 )
 _CAUSE = re.compile(
@@ -114,9 +120,10 @@ def weigh_form(sentence: str, wanted: Sequence[re.Pattern[str]] = (), *, by_user
         return (WONDERS if _QUESTION.search(bare) else 1.0) if by_user else ASKS
     if _ANNOUNCEMENT.search(bare):
         return ANNOUNCES
+    sure = GUESSES if _GUESS.search(bare) else 1.0
     if any(pattern.search(bare) for pattern in wanted):
-        return FITS
-    return TELLS if _CAUSE.search(bare) or _CHOICE.search(bare) else 1.0
+        return FITS * sure
+    return sure * TELLS if _CAUSE.search(bare) or _CHOICE.search(bare) else sure
 
 
 def find_asked(question: str) -> Speaker | None:
