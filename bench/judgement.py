@@ -47,8 +47,7 @@ from memoryd.offline.cue_judge import CueJudge
 from memoryd.text.normal import normalize_quotation
 from memoryd.text.sentences import split
 from memoryd.transcripts import registry
-from memoryd.transcripts.lines import Pass, decode
-from memoryd.transcripts.lines import split as split_lines
+from memoryd.transcripts.lines import Pass, cut
 from memoryd.transcripts.turn import Origin, Role, StoredTurn, TurnKind
 
 if TYPE_CHECKING:
@@ -221,8 +220,7 @@ def _real_turns(name: str, folders: dict[str, Path]) -> tuple[StoredTurn, ...] |
     path = root / name.removeprefix("gold/") if root else None
     if path is None or not path.is_file():
         return None
-    lines, _ = split_lines(path.read_bytes() + b"\n", 0)
-    records = [record for line in lines for record in decode(line).records]
+    records = cut(path.read_bytes() + b"\n", 0, last=True).records
     values, name_of = [one.value for one in records[:50]], PurePosixPath(path.name)
     reading = registry.detect(values, name_of)
     if reading is None or isinstance(reading, registry.Unsupported):

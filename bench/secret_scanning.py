@@ -23,7 +23,7 @@ from pathlib import Path, PurePosixPath
 from memoryd.scrub import scan as rules
 from memoryd.scrub.policy import Policy
 from memoryd.transcripts.format import Identity
-from memoryd.transcripts.lines import Pass, decode, split
+from memoryd.transcripts.lines import Pass, cut
 from memoryd.transcripts.registry import by_name, detect
 from memoryd.worker.client import Worker
 from memoryd.worker.scanner import KnownFormats, cache_folder
@@ -62,16 +62,15 @@ def texts_of(folder: Path) -> tuple[list[str], list[bytes]]:
     lines: list[bytes] = []
     for path in sorted(folder.rglob("*.jsonl")):
         data = path.read_bytes()
-        found = [decode(line) for line in split(data + b"\n", 0)[0]]
-        lines += [record.data for each in found for record in each.records]
-        values = [record.value for each in found for record in each.records]
+        records = cut(data + b"\n", 0, last=True).records
+        lines += [record.data for record in records]
+        values = [record.value for record in records]
         reader = detect(values, PurePosixPath(path))
         if reader is None or not hasattr(reader, "turns"):
             reader = by_name("messages")
         meetings, identity = Pass("bench"), Identity("bench")
-        for each in found:
-            for record in each.records:
-                texts += [turn.text for turn in reader.turns(record, identity, meetings).turns if turn.text]
+        for record in records:
+            texts += [turn.text for turn in reader.turns(record, identity, meetings).turns if turn.text]
     return texts, lines
 
 

@@ -82,7 +82,8 @@ def or_null(parse: Parser) -> Parser:
     return lambda place, value: None if value is None else parse(place, value)
 
 
-def _text(value: object) -> str:
+def parse_text(_: PathBase, value: object) -> str:
+    """Parse a text that is not blank."""
     if not isinstance(value, str):
         raise ConfigError(f"text is needed, not {show_value(value)}", hint="put it in quotes if it is meant as text")
     if not value.strip() or "\0" in value:
@@ -156,9 +157,9 @@ def make_duration_parser(low: timedelta = timedelta(0)) -> Parser:
     return parse
 
 
-def zone_name(_: PathBase, value: object) -> str:
+def zone_name(place: PathBase, value: object) -> str:
     """Parse an IANA zone name, or `local`."""
-    name = _text(value)
+    name = parse_text(place, value)
     parse_zone(name)
     return name
 
@@ -183,9 +184,9 @@ def _zone_hint(name: str) -> str:
     return f"did you mean {folded[near[0]]}?" if near else "an IANA name such as Europe/Berlin, UTC, or local"
 
 
-def cron_line(_: PathBase, value: object) -> str:
+def cron_line(place: PathBase, value: object) -> str:
     """Parse a cron line, and keep its text."""
-    line = _text(value)
+    line = parse_text(place, value)
     parse_cron(line)
     return line
 
@@ -199,14 +200,9 @@ def duration_text(span: timedelta) -> str:
     return f"{milliseconds}ms" if milliseconds else "0s"
 
 
-def parse_text(_: PathBase, value: object) -> str:
-    """Parse a text that is not blank."""
-    return _text(value)
-
-
-def parse_user(_: PathBase, value: object) -> int:
+def parse_user(place: PathBase, value: object) -> int:
     """Parse the name or number of a user of this machine; return the number."""
-    name = str(value) if isinstance(value, int) else _text(value)
+    name = str(value) if isinstance(value, int) else parse_text(place, value)
     if name.isdecimal():
         return int(name)
     try:
@@ -226,9 +222,9 @@ def make_list_parser(parse: Parser) -> Parser:
     return parse_all
 
 
-def allowed_value(_: PathBase, value: object) -> str:
+def allowed_value(place: PathBase, value: object) -> str:
     """Parse a value that is not a secret, or a regular expression between slashes."""
-    entry = _text(value)
+    entry = parse_text(place, value)
     try:
         allowed.compile_allowed(entry)
     except ValueError:
@@ -237,9 +233,9 @@ def allowed_value(_: PathBase, value: object) -> str:
     return entry
 
 
-def base_url(_: PathBase, value: object) -> str:
+def base_url(place: PathBase, value: object) -> str:
     """Parse the URL of a server that may be asked."""
-    url = _text(value).rstrip("/")
+    url = parse_text(place, value).rstrip("/")
     try:
         parse_base_url(url)
     except AddressError as error:
@@ -248,9 +244,9 @@ def base_url(_: PathBase, value: object) -> str:
     return url
 
 
-def listen_address(_: PathBase, value: object) -> str:
+def listen_address(place: PathBase, value: object) -> str:
     """Parse the address and port that a page is served on."""
-    address = _text(value)
+    address = parse_text(place, value)
     host, _colon, port = address.rpartition(":")
     if not host or not port.isascii() or not port.isdecimal() or int(port) > 65535:
         raise ConfigError(f"{show_value(address)} is not an address with a port", hint="127.0.0.1:8765")
@@ -262,18 +258,18 @@ def is_loopback(address: str) -> bool:
     return address.rpartition(":")[0] in {"127.0.0.1", "localhost", "[::1]"}
 
 
-def passphrase_hash(_: PathBase, value: object) -> str:
+def passphrase_hash(place: PathBase, value: object) -> str:
     """Parse the argon2 hash of a passphrase; never the passphrase itself."""
-    text = _text(value)
+    text = parse_text(place, value)
     if not text.startswith("$argon2id$"):
         hint = "memoryd admin --hash asks for the passphrase and prints its hash"
         raise ConfigError("this is not the argon2id hash of a passphrase", hint=hint)
     return text
 
 
-def variable_name(_: PathBase, value: object) -> str:
+def variable_name(place: PathBase, value: object) -> str:
     """Parse the name of an environment variable; never the key itself."""
-    name = _text(value)
+    name = parse_text(place, value)
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,99}", name) or re.match(r"sk[-_]", name):
         raise ConfigError("this is not the name of a variable", hint="set the key in a variable, and name that here")
     return name
@@ -286,9 +282,9 @@ def parse_boolean(_: PathBase, value: object) -> bool:
     return value
 
 
-def agent_id(_: PathBase, value: object) -> str:
+def agent_id(place: PathBase, value: object) -> str:
     """Parse a name that is safe in a path, a log line and a command."""
-    name = _text(value)
+    name = parse_text(place, value)
     if not _AGENT_ID.fullmatch(name):
         hint = "a-z 0-9 _ -, beginning with a letter or digit, 64 at most"
         raise ConfigError(f"{show_value(name)} cannot be an id", hint=hint)
@@ -297,7 +293,7 @@ def agent_id(_: PathBase, value: object) -> str:
 
 def parse_folder(place: PathBase, value: object) -> Path:
     """Parse the path of a folder that exists or is still free."""
-    path = place.path(_text(value))
+    path = place.path(parse_text(place, value))
     if path.exists() and not path.is_dir():
         raise ConfigError(f"{path} is not a folder")
     return path
@@ -305,12 +301,12 @@ def parse_folder(place: PathBase, value: object) -> Path:
 
 def any_path(place: PathBase, value: object) -> Path:
     """Parse any path and make it absolute."""
-    return place.path(_text(value))
+    return place.path(parse_text(place, value))
 
 
 def expand_pattern(place: PathBase, value: object) -> str:
     """Return the expanded pattern; text from a variable or `~` never counts as a wildcard."""
-    text = place.expand(_text(value), quote=lambda given: re.sub(r"([*?\[])", r"[\1]", given))
+    text = place.expand(parse_text(place, value), quote=lambda given: re.sub(r"([*?\[])", r"[\1]", given))
     parts = text.split("/")
     wild = [number for number, part in enumerate(parts) if _literal(part) is None]
     if any("**" in part and part != "**" for part in parts):

@@ -19,7 +19,7 @@ from click.testing import CliRunner
 import memoryd
 from memoryd.interfaces.cli import cli
 from memoryd.transcripts.format import Identity
-from memoryd.transcripts.lines import Pass, decode, split
+from memoryd.transcripts.lines import Pass, cut
 from memoryd.transcripts.messages import Messages
 
 ROOT = Path(memoryd.__file__).parent.parent
@@ -245,8 +245,7 @@ def test_the_python_example_runs_as_it_is_shown(tmp_path, page, added):
 
 
 def test_the_json_lines_of_the_documentation_are_a_transcript():
-    lines, _ = split(snippet(ROOT / "docs" / "agents.md", "json", '"role"').encode(), 0)
-    records = [record for line in lines for record in decode(line).records]
+    records = cut(snippet(ROOT / "docs" / "agents.md", "json", '"role"').encode(), 0, last=False).records
     turns = [turn for one in records for turn in Messages().turns(one, Identity("s"), Pass("s")).turns]
     assert [(turn.role, turn.text, turn.at) for turn in turns] == [
         ("user", "Never deploy on a Friday.", "2026-11-21T09:30:00Z"),

@@ -233,7 +233,7 @@ class Indexer:
                 self._session(tables, number, reader, session_id, (low, high))
             last = max((row[0] for row in rows if row[0] > progress.turn_id), default=None)
             if last is None:
-                last = next(reader.stream("SELECT coalesce(max(id), 0) FROM turn"))[0]
+                last = reader.number("SELECT max(id) FROM turn")
             waiting = [row[0] for row in rows if row[3] in ("unscanned", "retracted")]
             waiting += [one for one in progress.waiting if one not in {row[0] for row in rows}]
             mark = _mark(reader, last)
@@ -329,14 +329,14 @@ class Indexer:
             number = tables.find_number(agent.id)
             if number is None:
                 return []
-            wanted = {path: tier for path, (_, tier, _) in _list_files(agent, opened)}
+            wanted = {path for path, _ in _list_files(agent, opened)}
             if reader is not None:
-                wanted |= {f"{FACT}:{row['id']}": FACT for row in reads.fact_rows(reader, agent.id)}
+                wanted |= {f"{FACT}:{row['id']}" for row in reads.fact_rows(reader, agent.id)}
                 sql = "SELECT DISTINCT session_id FROM turn WHERE agent_id = ? AND text <> '' AND origin <> 'injected'"
-                wanted |= {f"{SESSION}:{row[0]}": SESSION for row in reader.stream(sql, agent.id)}
+                wanted |= {f"{SESSION}:{row[0]}" for row in reader.stream(sql, agent.id)}
             held = tables.sources(number, *TIERS)
-            wrong = [(path, "is not in the index") for path in sorted(wanted.keys() - held.keys())]
-            wrong += [(path, "is in the index, and nowhere else") for path in sorted(held.keys() - wanted.keys())]
+            wrong = [(path, "is not in the index") for path in sorted(wanted - held.keys())]
+            wrong += [(path, "is in the index, and nowhere else") for path in sorted(held.keys() - wanted)]
         return [{"what": what, "where": path, "hint": hint} for path, what in wrong]
 
     # --- what was found to be stale -------------------------------------------------------------------------------
@@ -443,7 +443,7 @@ def _front_tags(data: bytes) -> frozenset[str]:
 
 def _turn_work(reader: DatabaseReader, agent_id: str, progress: Progress) -> bool:
     """Return True if turns wait for the index."""
-    newest = next(reader.stream("SELECT coalesce(max(id), 0) FROM turn"))[0]
+    newest = reader.number("SELECT max(id) FROM turn")
     return newest != progress.turn_id or bool(_read_waiting(reader, agent_id, progress))
 
 

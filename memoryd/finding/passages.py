@@ -60,14 +60,14 @@ class Passages:
         return origin if shown in " ".join(own.split()) else PASTED
 
     def weigh(self, candidate: Candidate) -> float:
-        """Return the factor for a candidate's score that depends on its text and the question, and the reason."""
+        """Return the factor for a candidate's score that depends on its text and on the question."""
         if self.sources.text(candidate) is None:
             return 1.0
         passage = self.get(candidate)
         return (1 + passage.worth) * min(1.0, passage.form) * self.weigh_kind(candidate)
 
     def weigh_kind(self, candidate: Candidate) -> float:
-        """Return the factor that depends on the kind of the text only, and the reason."""
+        """Return the factor for a candidate's score that depends only on the kind of its text."""
         if self.sources.text(candidate) is None:
             return 1.0
         if candidate.tier == SESSION:

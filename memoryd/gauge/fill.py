@@ -1,16 +1,11 @@
 """Compute how full a session's context window is, from the stored values of the session."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from memoryd.gauge import live, window
-
-
-class Columns(Protocol):
-    """Declare a row that gives its columns by name."""
-
-    def __getitem__(self, name: str, /) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +21,7 @@ class Fill:
         return self.live.tokens / self.window.tokens
 
 
-def fill_of(session: Columns, configured: int | None) -> Fill:
+def fill_of(session: Mapping[Any, Any], configured: int | None) -> Fill:
     """Return how full a session is.
 
     The session is its columns `gauge`, `counted_tokens`, `counted_seq`, `last_seq` and `model`.

@@ -28,7 +28,7 @@ _SYNTHETIC = "<synthetic>"
 
 
 class Gauge(NamedTuple):
-    """What is known of a session's context after a turn. Numbers and strings only, so that it is stored as it is."""
+    """Hold what is known of a session's context after a turn: numbers and strings, so that it can be stored as JSON."""
 
     context: int = 0  # tokens that the agent recorded since the last compaction; 0: none
     record_id: str = ""  # of the turn with this figure
@@ -65,8 +65,7 @@ def advance(gauge: Gauge, turn: Turn, seq: int) -> Gauge:
         return gauge
     if turn.kind is TurnKind.COMPACTION:
         return _start_after_compaction(gauge, turn, seq)
-    is_counted = turn.message_id is not None and turn.message_id in gauge.responses.split("\n")
-    if turn.usage and not is_counted:
+    if turn.usage and (turn.message_id is None or turn.message_id not in gauge.responses.split("\n")):
         gauge = _add_usage(gauge, turn, turn.usage)
     return with_text(gauge, turn)
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from memoryd.database import library
 from memoryd.database.library import BUSY_TIMEOUT_MS, file_id, load_library, own_uri
@@ -21,8 +21,10 @@ from memoryd.files.locks import Lock
 from memoryd.files.log import Log
 from memoryd.index.matches import Counts, SearchFilter
 from memoryd.index.tables import SCHEMA, DamagedError, FaultError, Tables
-from memoryd.index.vectors import Vectors
 from memoryd.recall.ranking import Candidate
+
+if TYPE_CHECKING:
+    from memoryd.index.vectors import Vectors
 
 NAME = "index.db"
 SIDES = ("", "-wal", "-shm", "-journal")
@@ -51,13 +53,16 @@ class Index:
         self._lock = threading.RLock()
         self._connection: Any = None
         self._file: tuple[int, int] | None = None
-        self._vectors = Vectors()
+        self._vectors: Vectors | None = None
         self._counts = Counts()
 
     def find_nearest(
         self, tables: Tables, number: int, vector: bytes, where: SearchFilter, limit: int
     ) -> list[Candidate]:
         """Return the documents whose meaning is nearest to a vector's, the nearest first."""
+        from memoryd.index.vectors import Vectors  # it loads numpy, which a search by words does not need
+
+        self._vectors = self._vectors or Vectors()
         return tables.read_candidates(number, self._vectors.find_nearest(tables, number, vector, where, limit))
 
     def begin_read(self) -> AbstractContextManager[Tables]:
@@ -91,7 +96,7 @@ class Index:
         """Close the file; it is opened again when it is needed."""
         with self._lock:
             connection, self._connection, self._file = self._connection, None, None
-            self._vectors, self._counts = Vectors(), Counts()
+            self._vectors, self._counts = None, Counts()
             if connection is not None:
                 with suppress(load_library().Error):
                     connection.close()

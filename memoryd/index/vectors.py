@@ -3,23 +3,19 @@
 A document's vector is a direction: integers from -127 to 127, only whose ratios matter. The vector of a turn
 leans towards those of its neighbours, which give its context. A search compares all vectors: first only the signs, by
 their Hamming distance, then the best ones by their cosine, as Yamada, Asai and Hajishirzi do
-(https://arxiv.org/abs/2106.00882).
+(https://arxiv.org/abs/2106.00882). Importing this module loads numpy, so it is imported where a vector is compared.
 """
 
-from __future__ import annotations
-
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from memoryd.index.matches import SearchFilter
+from memoryd.index.tables import Tables, Vector
 from memoryd.recall.documents import NEIGHBOURS
 from memoryd.recall.ranking import SESSION
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from memoryd.index.matches import SearchFilter
-    from memoryd.index.tables import Tables, Vector
 
 LEAN = 0.8  # weight of all neighbours relative to the text itself; results hardly change from 0.3 to 1.2
 LEAST = 0.2  # of a cosine: below this, two texts have nothing in common
@@ -54,8 +50,6 @@ class _AgentVectors:
     """Hold the vectors of one agent, in arrays with free room at the end; outdated ones stay in them, without an id."""
 
     def __init__(self, size: int) -> None:
-        import numpy as np
-
         self.newest = 0
         self.size = size
         self._count = 0
@@ -71,8 +65,6 @@ class _AgentVectors:
 
     def follow(self, tables: Tables, number: int, newest: int) -> None:
         """Read all vectors of the sources that have newer ones than those held."""
-        import numpy as np
-
         before = self._count
         for rows in tables.vectors(number, self.newest):
             if len(rows[0].vector) == self.size:
@@ -90,8 +82,6 @@ class _AgentVectors:
             self._shrink()
 
     def _add(self, rows: list[Vector]) -> None:
-        import numpy as np
-
         start, self._count = self._count, self._count + len(rows)
         if self._count > len(self._ids):
             self._resize(self._count + self._count // _ROOM + len(rows))
@@ -110,8 +100,6 @@ class _AgentVectors:
             row.resize(room, refcheck=False)
 
     def _shrink(self) -> None:
-        import numpy as np
-
         left = np.flatnonzero(self._ids[: self._count])
         for name in _ARRAYS:
             setattr(self, name, getattr(self, name)[left])
@@ -122,8 +110,6 @@ class _AgentVectors:
 
     def find_nearest(self, vector: bytes, where: SearchFilter, limit: int) -> dict[int, float]:
         """Return the cosine of the nearest vectors, by their ids."""
-        import numpy as np
-
         asked = np.frombuffer(vector, np.int8).astype(np.float32)
         allowed = self._mask_allowed(where)
         closer = max(_CLOSER, 4 * limit)
@@ -157,15 +143,11 @@ class _AgentVectors:
 
 def _signs(vectors: NDArray[Any]) -> NDArray[np.uint64]:
     """Return a bit for each dimension, set if it is above zero: a row of each vector's first 64, then the next …"""
-    import numpy as np
-
     return np.packbits(vectors > 0, axis=1).view(np.uint64).T
 
 
 def _lean(vectors: NDArray[np.int8], groups: NDArray[np.int64]) -> None:
     """Lean each vector towards its neighbours in its group, in place; in blocks, because fractions need much memory."""
-    import numpy as np
-
     count = len(vectors)
     before = vectors[:0]
     for start in range(0, count, _BLOCK):

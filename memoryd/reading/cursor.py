@@ -210,14 +210,12 @@ def head_records(handle: Handle, size: int, limit: int) -> Head:
         stretch = next_stretch(handle, at, size, limit)
         if stretch is None:
             tail = handle.read(at, LONGEST_LINE) if size - at <= LONGEST_LINE else b""
-            rest = splitting.read_unterminated(tail, at)
-            listed, at = ([rest] if rest else []), size
+            data, at = (tail if splitting.is_record(tail) else b""), size
         else:
-            listed, _ = splitting.split(stretch.data, at)
-            at = stretch.end
+            data, at = stretch.data, stretch.end
         cost += len(stretch.data) if stretch is not None and stretch.data else CHUNK
-        for line in listed[:most]:
-            records, bad = splitting.decode(line)
+        for line in splitting.list_lines(data)[:most]:
+            records, bad = splitting.decode(line, 0)
             (head.salvaged if bad else head.whole).extend(record.value for record in records)
     return head
 
@@ -389,7 +387,7 @@ def _take(cursor: Cursor, records: Sequence[Record]) -> CursorReading:
         if turns:
             _, first, last, data = record
             digest = sha256(data).digest()
-            found.extend(FoundTurn(cursor, turn, first, last, digest, owner=owner) for turn in turns)
+            found += [FoundTurn(cursor, turn, first, last, digest, None, owner) for turn in turns]
         if skipped:
             cursor.skipped[skipped] += 1
         if retracted or resumed:

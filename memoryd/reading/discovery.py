@@ -17,7 +17,7 @@ from memoryd.files import sources
 from memoryd.reading.foreign_database import ForeignDatabase
 from memoryd.transcripts.fields import read_time
 from memoryd.transcripts.format import Identity, LineFormat, Unsupported, first_of
-from memoryd.transcripts.lines import clean, decode, split
+from memoryd.transcripts.lines import clean, cut
 from memoryd.transcripts.registry import detect
 
 _HEADS = (1 << 16, 1 << 20)  # bytes; Codex puts long instructions into its first record
@@ -134,8 +134,8 @@ def _read_head(file: Path, length: int) -> Identity | None:
     """Return the owner of a transcript from its first bytes; None for a subagent and for a side file."""
     with file.open("rb") as opened:
         data = opened.read(length)
-    lines, _ = split(data if len(data) == length else data + b"\n", 0)
-    values = [record.value for line in lines for record in decode(line).records]
+    whole = data if len(data) == length else data + b"\n"
+    values = [record.value for record in cut(whole, 0, last=False).records]
     reader = detect(values, PurePosixPath(file))
     if isinstance(reader, LineFormat):
         identity = reader.identify(values, PurePosixPath(file))

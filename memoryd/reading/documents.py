@@ -23,7 +23,7 @@ from memoryd.text.private import is_private
 from memoryd.transcripts import messages, now_file, registry
 from memoryd.transcripts.fields import read_time
 from memoryd.transcripts.format import LineFormat
-from memoryd.transcripts.lines import Pass, decode, split
+from memoryd.transcripts.lines import Pass, cut
 from memoryd.transcripts.whole import RESTED_SECONDS, DocumentFile, DocumentFormat, parse_document
 
 PRIVATE = "marked private"
@@ -183,9 +183,8 @@ class Documents:
         if content is None:
             return None
         plain = PurePosixPath(path.removesuffix(PACKED_SUFFIX))
-        values = [
-            record.value for line in split(content, 0)[0][: reading.HEAD_LINES] for record in decode(line).records
-        ]
+        head = b"\n".join(content.split(b"\n", reading.HEAD_LINES)[: reading.HEAD_LINES])
+        values = [record.value for record in cut(head, 0, last=True).records]
         reader = registry.detect(values, plain, content[: registry.HEAD_BYTES])
         identity = reader.identify(values, plain) if isinstance(reader, LineFormat) else None
         if not isinstance(reader, LineFormat) or identity is None:

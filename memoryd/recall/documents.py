@@ -119,17 +119,10 @@ def _of_turn(turn: IndexTurn, column: str, near: str) -> list[IndexDocument]:
     day = None if turn.day is None else turn.day.isoformat()
     if turn.origin == _USER:
         column = "person"
+    pieces = (text[start : start + PIECE] for start in range(0, len(text), PIECE))
     return [
-        IndexDocument(
-            seq,
-            seq,
-            digest,
-            _columns(text[start : start + PIECE], column, near=near, about=about),
-            day,
-            piece,
-            turn.voice,
-        )
-        for piece, start in enumerate(range(0, len(text), PIECE))
+        IndexDocument(seq, seq, digest, _columns(own, column, near=near, about=about), day, piece, turn.voice)
+        for piece, own in enumerate(pieces)
     ]
 
 

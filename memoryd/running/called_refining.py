@@ -182,7 +182,7 @@ def carry_out(runner: Runner, run: Run) -> None:
 def refiner_of(runner: Runner, run: Run) -> Refiner:
     """Return the object that carries out a refinement, with the second reader that judges its texts."""
     engine, settings = runner.engine, runner.settings
-    reader = SecondReader(run, settings, runner.worker, runner.answerer, runner.unless_stopping, runner.step)
+    reader = SecondReader(runner, run, runner.unless_stopping)
     given = given_to(engine, run)
     proposes = runner.is_proposing(run) if given is None else PENDING in given
     if proposes and given is None:  # a run that has written changes ends in the mode in which it began

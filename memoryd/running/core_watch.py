@@ -6,6 +6,7 @@ and renames it changes the inode, which counts as a new look.
 """
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -48,20 +49,21 @@ class CoreWatch:
         before = dict(self.done)
         for agent in self.runner.settings.agents:
             if agent.enabled and not self.runner.stopping:
-                try:
-                    self._look(agent)
-                except (MemorydError, OSError) as error:
-                    self.runner.log.warning("core file not imported", agent=agent.id, why=type(error).__name__)
+                self._try(self._look, agent, "core file not imported")
         return self.done != before
 
     def look_late(self) -> None:
         """Import late writes to replaced versions of files; raise an alarm if one conflicts with the new version."""
         for agent in self.runner.settings.agents:
             if any(agent.workspace.glob(f"{CONTINUUM}/.late-*")):
-                try:
-                    self._look_late(agent)
-                except (MemorydError, OSError) as error:
-                    self.runner.log.warning("late edits not looked for", agent=agent.id, why=type(error).__name__)
+                self._try(self._look_late, agent, "late edits not looked for")
+
+    def _try(self, look: Callable[[Agent], None], agent: Agent, warning: str) -> None:
+        """Look at the files of an agent; log a failure, so that it does not stop the looks at other agents."""
+        try:
+            look(agent)
+        except (MemorydError, OSError) as error:
+            self.runner.log.warning(warning, agent=agent.id, why=type(error).__name__)
 
     def _look_late(self, agent: Agent) -> None:
         now = self.runner.clock.now().timestamp()

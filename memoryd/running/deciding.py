@@ -53,8 +53,7 @@ def carry_out(runner: Runner, run: Run) -> None:
     kind, workspace = KINDS[run.kind], runner.workspace_of(run)
     writer = runner.writer(workspace)
     is_up = runner.answerer.is_up(runner.settings, run.agent_id)
-    go_on = partial(runner.go_on, run)
-    reader = SecondReader(run, runner.settings, runner.worker, runner.answerer, go_on, runner.step)
+    reader = SecondReader(runner, run, partial(runner.go_on, run))
     source = runner.source(workspace, reader.find_answer, is_up=is_up)
     inputs = kind.gather(source, run)
     if isinstance(inputs, NothingToDo):

@@ -8,7 +8,6 @@ only until the model works again.
 import contextlib
 import hashlib
 import json
-import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
@@ -21,7 +20,6 @@ from sqlalchemy import Connection, Engine
 
 from memoryd.changing import authorship, guard_check
 from memoryd.changing.core_import import bullets_of, take_over
-from memoryd.changing.writer import Writer
 from memoryd.changing.written_blocks import NOTED, WrittenBlock, find_written_blocks, read_sentences
 from memoryd.clock import Clock, moment_of, text_of
 from memoryd.config import Settings
@@ -35,7 +33,7 @@ from memoryd.jobs.sleep import CONSUMER
 from memoryd.jobs.witness import Behind, SupportingSentences
 from memoryd.ledger import audit as chain
 from memoryd.ledger.accounting import Unmentioned
-from memoryd.ledger.guards import Caller, GuardLimits
+from memoryd.ledger.guards import Caller
 from memoryd.ledger.lane import Lane
 from memoryd.ledger.matching import map_places
 from memoryd.ledger.memory import Memory, MemoryKind, Source, draw_id
@@ -282,18 +280,9 @@ def _report_flush(source: Gathered, run: Run) -> dict[str, Any]:
 
 def _inputs(source: Gathered, run: Run, entries: tuple[DailyEntry, ...], standing: "_EntrySupport") -> DreamInputs:
     settings = source.settings
-    writer = Writer(
-        source.engine,
-        source.workspace,
-        source.clock.text,
-        lambda: secrets.token_hex(4),
-        settle_seconds=settings.ingest.settle.total_seconds(),
-        redact=source.scrubber.redact,
-    )
-    brought = take_over(writer, run.agent_id)
-    file = brought.data or b""
+    file = take_over(source.writer, run.agent_id).data or b""
     now = source.clock.text()
-    limits = GuardLimits(settings.guards.retention_floor, settings.guards.erosion_percent)
+    limits = source.writer.limits
     with sqlite.begin_read(source.engine) as connection:
         live = memories.read_live(connection, run.agent_id, MemoryKind.CORE)
         known = {one.id: one for one in live}
@@ -313,8 +302,8 @@ def _inputs(source: Gathered, run: Run, entries: tuple[DailyEntry, ...], standin
         file=file,
         places=map_places(live, bullets_of(core.parse(file), source.scrubber.redact)),
         now=now,
-        new_id=lambda: draw_id(MemoryKind.CORE, lambda: secrets.token_hex(4), ids),
-        new_hex=lambda: secrets.token_hex(4),
+        new_id=lambda: draw_id(MemoryKind.CORE, source.writer.new_id, ids),
+        new_hex=source.writer.new_id,
         taken=ids,
         sources_of=standing.sources,
         behind_of=standing.behind,

@@ -3,6 +3,7 @@
 A dry run ends before a model is asked, because that may cost money.
 """
 
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -75,14 +76,12 @@ def _memories(runner: Runner, run_id: str) -> list[dict[str, Any]]:
 
 def _blocks(receipt: str, workspace: Path) -> list[dict[str, Any]]:
     """Return the blocks that would be appended to daily files, and the files of the last sessions as they would be."""
-    import json
-
     told = json.loads(receipt or "{}").get("files", ())
-    files = [item for item in told if "appended" in item]
-    both = zip(files, daily_blocks(workspace, files), strict=True)
     whole = [item["path"] for item in told if item["path"].startswith(f"{archive.FOLDER}/")]
     return [
-        {"what": "append", "where": item["path"], "content": block.strip()} for item, block in both if block is not None
+        {"what": "append", "where": path, "content": block.strip()}
+        for path, block in daily_blocks(workspace, told)
+        if block is not None
     ] + [
         {"what": "write", "where": path, "content": (regular.read_in(workspace, path) or b"").decode()}
         for path in whole

@@ -112,7 +112,7 @@ def as_passed(done: Done, planned: Preview, day: str, now: str, how: str) -> Don
     """Return the part of a proposal that the guards accept, with a report and a journal entry for the agent.
 
     Args:
-        done: the decision, see `on`.
+        done: the decision, as `measure_against` returned it.
         planned: its effect.
         day: local, YYYY-MM-DD.
         now: UTC, ISO 8601 with `Z`.

@@ -376,11 +376,10 @@ def _list_writes(runner: Runner, run: Run, workspace: Path, found: _LastSessions
     if old is not None or found.last:
         most = runner.settings.sessions
         known = {archive.name_of(one) for one in sqlite.read(runner.engine, turns.list_ids, run.agent_id)}
-        file = recent.write_file(
-            found.last, most.recent_sessions, most.recent_max_lines, recent.parse(old or b""),
-            known=known, unchanged=found.unchanged,
-        )  # fmt: skip
-        yield from _write(path, old, recent.render(file))
+        new = recent.write_file(
+            found.last, most.recent_sessions, most.recent_max_lines, old or b"", known=known, unchanged=found.unchanged
+        )
+        yield from _write(path, old, new)
 
 
 def _is_private(workspace: Path, name: str) -> bool:

@@ -6,7 +6,7 @@ everything: state, why, error (never content) and the run report (`receipt`).
 
 import threading
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -32,7 +32,7 @@ from memoryd.ledger.facts import FactLimits
 from memoryd.ledger.guards import GuardLimits
 from memoryd.ledger.operation import OperationError, texts_of
 from memoryd.reading.scrubbing import Scrubber, SecretError, redacted_json, strings_of
-from memoryd.running import modes, proposing, rejection, retry, sleeping
+from memoryd.running import modes, owner, proposing, rejection, retry, sleeping
 from memoryd.running.answering import Answerer
 from memoryd.running.hooks import HookResult, run_hook
 from memoryd.tiers import daily
@@ -100,10 +100,8 @@ class Runner:
 
     def recover(self) -> None:
         """Recover after a start: requeue runs of ended processes, complete leftover intents, fix the watermarks."""
-        from memoryd.running.owner import is_alive
-
         for run in runs.recover_orphans(
-            self.engine, alive=is_alive, attempts=self.settings.jobs.attempts, now=self.clock.text()
+            self.engine, alive=owner.is_alive, attempts=self.settings.jobs.attempts, now=self.clock.text()
         ):
             self.log.warning("run recovered", run=run.id, kind=run.kind, agent=run.agent_id, state=run.state)
             if run.state == "dead":
@@ -238,8 +236,9 @@ class Runner:
         self, workspace: Path, known: Callable[[str], ReaderAnswer | None] = lambda _key: None, *, is_up: bool = False
     ) -> sleeping.GatherContext:
         """Return the source of the inputs of a job."""
+        writer = self.writer(workspace)
         return sleeping.GatherContext(
-            self.engine, self.settings, self.worker, self.scrubber, self.clock, workspace, is_up, known
+            self.engine, self.settings, self.worker, self.scrubber, self.clock, workspace, writer, is_up, known
         )
 
     def is_proposing(self, run: Run) -> bool:
@@ -567,15 +566,13 @@ def _texts(edits: Sequence[Edit], receipt: dict[str, Any], why: str | None) -> l
 def block_bodies(workspace: Path, files: Sequence[dict[str, Any]]) -> list[str | None]:
     """Read the bodies of a run's daily blocks; None for a block that is gone."""
     blocks = daily_blocks(workspace, files)
-    return [None if block is None else block.strip("\n").partition("\n\n")[2] for block in blocks]
+    return [None if block is None else block.strip("\n").partition("\n\n")[2] for _, block in blocks]
 
 
-def daily_blocks(workspace: Path, files: Sequence[dict[str, Any]]) -> list[str | None]:
-    """Read a run's daily blocks from the files in its run report; None for a block that is gone."""
-    blocks = []
+def daily_blocks(workspace: Path, files: Sequence[dict[str, Any]]) -> Iterator[tuple[str, str | None]]:
+    """Yield a run's daily blocks, each with its file, as its run report names them; None for a block that is gone."""
     for item in files:
         if "appended" in item:
             data = regular.read_in(workspace, item["path"]) or b""
             at = daily.find_block(data, item["appended"], item["bytes"])
-            blocks.append(None if at is None else data[at : at + item["bytes"]].decode("utf-8", "replace"))
-    return blocks
+            yield item["path"], None if at is None else data[at : at + item["bytes"]].decode("utf-8", "replace")

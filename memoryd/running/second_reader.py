@@ -16,7 +16,6 @@ from importlib import resources
 from typing import Any
 
 from memoryd.clock import moment_of
-from memoryd.config import Settings
 from memoryd.database import readers, sqlite
 from memoryd.database.readers import CalibrationResult
 from memoryd.database.runs import Run
@@ -24,9 +23,9 @@ from memoryd.jobs import reader
 from memoryd.jobs.job import Ask, Reply
 from memoryd.jobs.reader import Fitness, QuestionBatch, ReaderAnswer
 from memoryd.llm.endpoint import Endpoint, has_reader
-from memoryd.running.answering import Answerer, RunQuestion, endpoint_of
+from memoryd.running.answering import RunQuestion, endpoint_of
+from memoryd.running.runner import Runner
 from memoryd.running.sleeping import read_instructions
-from memoryd.worker.client import Worker
 
 ALARM = "reader"
 AGAIN = timedelta(days=1)  # an unfit reader is not tested more often: a test costs some ten thousand tokens
@@ -59,20 +58,14 @@ class SecondReader:
     """Ask the second reader of one run.
 
     Attributes:
+        runner: carries the run out.
         run: the run.
-        settings: in force.
-        worker: counts tokens.
-        answerer: asks the model.
         go_on: called before each question of a test; raises if the run is to stop.
-        step: called before and after each answer.
     """
 
+    runner: Runner
     run: Run
-    settings: Settings
-    worker: Worker
-    answerer: Answerer
-    go_on: Callable[[], None] = lambda: None
-    step: Callable[[str], None] = lambda _name: None
+    go_on: Callable[[], None]
     _asked: set[str] = field(default_factory=set)  # keys of questions …
     _answered: set[str] = field(default_factory=set)  # … and of those with a valid answer
     _batches: int = 0
@@ -94,10 +87,10 @@ class SecondReader:
 
     def find_answer(self, key: str) -> ReaderAnswer | None:
         """Return the reader's earlier answer; None if there is none or the reader is not fit."""
-        if not has_reader(self.settings):
+        if not has_reader(self.runner.settings):
             return None
         endpoint = self._endpoint()
-        with sqlite.begin_read(self.answerer.engine) as connection:
+        with sqlite.begin_read(self.runner.engine) as connection:
             result = readers.read_result(connection, endpoint.base_url, endpoint.model, compute_version())
             if result is None or not result.fitness.is_fit:
                 return None
@@ -120,19 +113,19 @@ class SecondReader:
     # --- fitness --------------------------------------------------------------------------------------------------
 
     def _is_fit(self) -> bool:
-        if not has_reader(self.settings):
-            self.answerer.set_alarm(ALARM, "", None, self.run.agent_id)
+        if not has_reader(self.runner.settings):
+            self.runner.set_alarm(ALARM, None, self.run.agent_id)
             return False
         endpoint = self._endpoint()
         named = endpoint.base_url, endpoint.model, compute_version()
-        result = sqlite.read(self.answerer.engine, readers.read_result, *named)
-        if result is None or (not result.fitness.is_fit and self.answerer.clock.now() - moment_of(result.at) >= AGAIN):
+        result = sqlite.read(self.runner.engine, readers.read_result, *named)
+        if result is None or (not result.fitness.is_fit and self.runner.clock.now() - moment_of(result.at) >= AGAIN):
             result = self._test_model(endpoint) or result
         if result is None:
             return False
         is_fit = result.fitness.is_fit
         text = None if is_fit else f"the second reader {endpoint.name} is {describe_fitness(result.fitness)}"
-        self.answerer.set_alarm(ALARM, "", text, self.run.agent_id)
+        self.runner.set_alarm(ALARM, text, self.run.agent_id)
         return is_fit
 
     def _test_model(self, endpoint: Endpoint) -> CalibrationResult | None:
@@ -145,23 +138,25 @@ class SecondReader:
                 return None
             self._test_tokens.append((reply.tokens_in, reply.tokens_out))
             replies.append((batch, truth, reply))
-        result = CalibrationResult(reader.measure_fitness(replies), self.answerer.clock.text())
+        result = CalibrationResult(reader.measure_fitness(replies), self.runner.clock.text())
         named = endpoint.base_url, endpoint.model, compute_version()
-        sqlite.write(self.answerer.engine, readers.keep_test, *named, result)
-        self.answerer.log.info(
+        sqlite.write(self.runner.engine, readers.keep_test, *named, result)
+        self.runner.log.info(
             "second reader tested", run=self.run.id, endpoint=endpoint.name, how=describe_fitness(result.fitness)
         )
         return result
 
     def _endpoint(self) -> Endpoint:
-        return endpoint_of(self.settings, self.run.agent_id, reader.JOB)
+        return endpoint_of(self.runner.settings, self.run.agent_id, reader.JOB)
 
     # --- questions ------------------------------------------------------------------------------------------------
 
     def _reply(self, ask: Ask) -> Reply:
-        return self.answerer.answer(
-            RunQuestion(self.run, ask, self.settings, self.worker, keep_whole, self.step, stand_in=_make_unread_reply())
+        runner = self.runner
+        asked = RunQuestion(
+            self.run, ask, runner.settings, runner.worker, keep_whole, runner.step, stand_in=_make_unread_reply()
         )
+        return runner.answerer.answer(asked)
 
     def _note(self, batch: QuestionBatch, reply: Reply) -> None:
         """Count the questions, and store the answers that hold no text."""
@@ -175,8 +170,8 @@ class SecondReader:
         self._answered |= found.answers.keys()
         endpoint = self._endpoint()
         verdicts = {_make_key(key, endpoint): one.verdict for key, one in found.answers.items() if not one.lost}
-        now = self.answerer.clock.text()
-        sqlite.write(self.answerer.engine, readers.keep_verdicts, self.run.agent_id, verdicts, now)
+        now = self.runner.clock.text()
+        sqlite.write(self.runner.engine, readers.keep_verdicts, self.run.agent_id, verdicts, now)
 
 
 def _make_unread_reply() -> Reply:

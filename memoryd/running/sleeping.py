@@ -14,6 +14,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection, Engine, RowMapping
 
+from memoryd.changing.writer import Writer
 from memoryd.clock import Clock, moment_of, text_of
 from memoryd.config import Settings
 from memoryd.database import query, runs, sqlite, turns
@@ -63,10 +64,9 @@ class GatherContext:
     scrubber: Scrubber
     clock: Clock
     workspace: Path
-    model_is_up: bool = False  # a model answers for the agent, as far as is known
-    known: Callable[[str], ReaderAnswer | None] = lambda _key: (
-        None
-    )  # earlier answers of a second reader, by a question's key
+    writer: Writer
+    model_is_up: bool  # a model answers for the agent, as far as is known
+    known: Callable[[str], ReaderAnswer | None]  # earlier answers of a second reader, by a question's key
 
 
 @dataclass(frozen=True, slots=True)

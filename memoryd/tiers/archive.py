@@ -26,8 +26,7 @@ GENERAL = "General"  # the theme of a session that names none
 SAID = "#### Also said"
 _PIECES = re.compile(rb"^(?=###? )", re.MULTILINE)
 _SECTIONS = re.compile(rb"^(?=## )", re.MULTILINE)
-_PART = re.compile(rb"###? Session ([a-z0-9_-]+)[ \t]*\r?(?:\n|\Z)")
-_THEME = re.compile(rb"## (?!Session [a-z0-9_-]+[ \t]*\r?(?:\n|\Z))([^\r\n]*)")
+_PART = re.compile(rb"### Session ([a-z0-9_-]+)[ \t]*\r?(?:\n|\Z)")
 _FIELD = re.compile(rb"\*\*(?:Date Range|Summary|Related Files|Code|Tasks|Key Points)\*\*:.*")
 _RANGE = re.compile(r"^\*\*Date Range\*\*: (\d{4}-\d\d-\d\d)[^-]*(?:- (\d{4}-\d\d-\d\d))?", re.MULTILINE)
 _TASK = re.compile(r"^\*\*Tasks\*\*: (.+)$", re.MULTILINE)
@@ -175,27 +174,21 @@ def _without_dates(data: bytes) -> bytes:
 
 def _put_part(pieces: list[bytes], session: PastSession, part: bytes | None) -> None:
     """Put a part in its place, or take it out; the same part once more is dropped."""
-    places = _places_of(pieces, session.name)
-    themed = [at for at in places if part is not None and not pieces[at].startswith(b"## ")]  # of a file with themes
-    kept = {at for at in themed if at == themed[0] or pieces[at].strip() != pieces[themed[0]].strip()}
-    for at in sorted({*places} - kept, reverse=True):
-        del pieces[at]
-    places = _places_of(pieces, session.name)
+    places = [at for at, piece in enumerate(pieces) if _name(piece) == session.name]
+    for at in reversed(places):
+        if part is None or (at != places[0] and pieces[at].strip() == pieces[places[0]].strip()):
+            del pieces[at]
     if part is not None and not places:
         _add_part(pieces, session.theme, part)
     elif part is not None and pieces[places[0]].strip() != part.strip():
         pieces[places[0]] = part
 
 
-def _places_of(pieces: Sequence[bytes], name: str) -> list[int]:
-    return [at for at, piece in enumerate(pieces) if _name(piece) == name]
-
-
 def _add_part(pieces: list[bytes], theme: str, part: bytes) -> None:
     """Put a part last in its theme."""
     title = neutralize(one_line(theme)) or GENERAL
     heading = f"## {title}".encode(errors="replace")
-    if _PART.fullmatch(heading):  # which would be a part
+    if _PART.fullmatch(b"#" + heading):  # it would have the anchor of a part
         heading = f"## About {title}".encode()
     places = [at for at, piece in enumerate(pieces) if piece.splitlines()[0].rstrip() == heading]
     if not places:
@@ -250,7 +243,7 @@ def _themes(pieces: Sequence[bytes]) -> list[tuple[int, list[bytes]]]:
     """Return each theme with parts of sessions: its place, and the pieces below it."""
     starts = [at for at, piece in enumerate(pieces) if piece.startswith(b"## ")]
     ends = [*starts[1:], len(pieces)][: len(starts)]
-    found = [(at, list(pieces[at + 1 : end])) for at, end in zip(starts, ends, strict=True) if _THEME.match(pieces[at])]
+    found = [(at, list(pieces[at + 1 : end])) for at, end in zip(starts, ends, strict=True)]
     return [(at, below) for at, below in found if any(map(_name, below))]
 
 
@@ -276,7 +269,7 @@ def _is_empty_theme(piece: bytes, following: Sequence[bytes]) -> bool:
     """Return True if a theme has only the fields of parts that are gone."""
     lines = [line.rstrip() for line in piece.splitlines()[1:] if line.strip()]
     is_bare = bool(lines) and all(map(_FIELD.fullmatch, lines))
-    return is_bare and _THEME.match(piece) is not None and not any(one.startswith(b"### ") for one in following)
+    return is_bare and piece.startswith(b"## ") and not any(one.startswith(b"### ") for one in following)
 
 
 def _fields_of(parts: Sequence[bytes]) -> str:

@@ -24,7 +24,7 @@ class Slot:
 
 @dataclass(slots=True)
 class _LaidPiece:
-    """Lines of the new file: a heading or bullet with what belongs to it, or the text above all."""
+    """Hold lines of the new file: a heading or bullet with what belongs to it, or the text before the first of them."""
 
     raw: bytes
     kind: PieceKind
@@ -34,7 +34,7 @@ class _LaidPiece:
 
 @dataclass(slots=True)
 class _FilePart:
-    """A part of the new file: a heading, and the bullets below it."""
+    """Hold a part of the new file: a heading, and the bullets below it."""
 
     key: str
     heading: int | None  # the piece of the old file it is
@@ -130,7 +130,7 @@ def _index(parts: Sequence[_FilePart], part: _FilePart) -> int:
 
 
 class _Layout:
-    """The lines of the new file, made of the pieces of the old."""
+    """Build the lines of the new file from the pieces of the old one."""
 
     def __init__(self, file: CoreFile) -> None:
         self._pieces = file.pieces
@@ -138,7 +138,7 @@ class _Layout:
         self._newline = core.newline_of(core.render(file))
 
     def lay_out(self, parts: Sequence[_FilePart]) -> list[_LaidPiece]:
-        """Return all of them, in order."""
+        """Return the lines of all parts, in order."""
         used = {one for part in parts for slot in part.slots for one in (slot.position, *slot.takes)}
         found = [_LaidPiece(one.raw, one.kind, at) for at, one in enumerate(self._pieces) if one.kind is PieceKind.TEXT]
         for part in parts:

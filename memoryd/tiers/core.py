@@ -323,7 +323,7 @@ def _section_end(file: CoreFile, heading: str) -> int | None:
 
 
 def _lead(before: bytes, *, apart: bool) -> str:
-    """Line feeds between what is there and what comes: a list goes on at once, anything else stays a paragraph away."""
+    """Return the line feeds before an insertion: none within a list, else a blank line."""
     if not before:
         return ""
     last = lines_of(before)[-1]
@@ -337,9 +337,9 @@ def _lead(before: bytes, *, apart: bool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """Another text for a bullet; its mark and what hangs below it stay.
+    """Give a bullet another text; its mark and the blocks below it stay.
 
-    With `keeps`, so do those of its further lines that the other text does not hold: as a paragraph below it.
+    With `keeps`, its further lines stay too unless the new text holds them: they become a paragraph below it.
     """
 
     position: int
@@ -356,7 +356,7 @@ class Remove:
 
 @dataclass(frozen=True, slots=True)
 class Insert:
-    """A new bullet ahead of another, or at the end of a heading's section."""
+    """Insert a bullet before another one, or at the end of a heading's section."""
 
     text: str
     heading: str = ""
@@ -365,7 +365,7 @@ class Insert:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A bullet, and what hangs below it, ahead of another, or at the end of a heading's section."""
+    """Move a bullet and the blocks below it before another one, or to the end of a heading's section."""
 
     position: int
     heading: str = ""
@@ -415,7 +415,7 @@ def own_text(piece: CorePiece, text: str) -> bytes:
 
 
 class _Draft:
-    """The pieces of a file while some are edited."""
+    """Hold the pieces of a file while edits change some of them."""
 
     def __init__(self, file: CoreFile) -> None:
         self._given = file
@@ -468,7 +468,7 @@ class _Draft:
         return own + piece.raw[piece.own :]
 
     def file(self) -> CoreFile:
-        """Return the file as edited, what hung below a bullet that is gone kept what it was."""
+        """Return the edited file; what was below a removed bullet keeps its meaning."""
         if not any(self._leads) and all(raw is piece.raw for raw, piece in zip(self._raws, self._pieces, strict=True)):
             return self._given
         file = parse(self._join())
@@ -490,7 +490,7 @@ class _Draft:
         return front + self._newline + data[len(front) :] if match and match.end() > len(front) else data
 
     def _close_open(self, raw: bytes) -> bytes:
-        """Return what nothing closes, or only the end of the bullet it hung below, is closed by a line."""
+        """Return text with a line that closes its open private part, fence or comment, if it has one."""
         for _ in range(raw.lower().count(KEYWORD)):  # they nest
             if not is_open(raw):
                 break

@@ -32,7 +32,7 @@ _HTML = re.compile(r"^( {0,3})<(?=[!?]|/?(?:script|pre|style|textarea)\b)", re.M
 
 @dataclass(frozen=True, slots=True)
 class DailyBlock:
-    """One `## ` section, with the bytes it was read from."""
+    """Hold one `## ` section, with the bytes that it was read from."""
 
     reason: str
     clock: str | None  # HH:MM; None in a section somebody else wrote
@@ -42,7 +42,7 @@ class DailyBlock:
 
 @dataclass(frozen=True, slots=True)
 class DailyFile:
-    """A daily file. Everything before its first block is the head."""
+    """Hold a daily file. Everything before its first block is the head."""
 
     title: str | None  # YYYY-MM-DD of the title line; None where the first line is another
     head: bytes
@@ -97,13 +97,13 @@ def attribute_block(program: str, first: str, last: str, session: str) -> str:
 
 
 def session_of(body: str) -> str:
-    """Return the id of the session that a block's body is about, as its first line says it; nothing if it does not."""
+    """Return the id of the session that the first line of a block's body names; empty if it names none."""
     found = _ATTRIBUTION.fullmatch(body.partition("\n")[0])
     return (found[1] or "") if found else ""
 
 
 def says_nothing(body: str) -> bool:
-    """Return whether a block's body is empty, or only says whose session it was about."""
+    """Return True if a block's body is empty, or only names its session."""
     return not body or _ATTRIBUTION.fullmatch(body.strip()) is not None
 
 

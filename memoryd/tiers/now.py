@@ -58,18 +58,11 @@ class NowDocument(NamedTuple):
     body: bytes
 
 
-class _Head(NamedTuple):
-    """Hold the lines of the front matter, each with its line end, and the fields in them."""
-
-    lines: list[bytes]
-    fields: list[now_file.FrontMatterField]
-
-
 def parse(data: bytes) -> NowDocument:
     """Parse a NOW file. Never raises."""
     lines, fields = _read_head(data)
     head = b"".join(lines)
-    return NowDocument(_header(_Head(lines, fields)) if lines else None, head, data[len(head) :])
+    return NowDocument(_header(lines, fields) if lines else None, head, data[len(head) :])
 
 
 def render(document: NowDocument) -> bytes:
@@ -173,25 +166,26 @@ def _is_bare(document: NowDocument) -> bool:
     return document.header is not None and not document.body.strip()
 
 
-def _read_head(data: bytes) -> _Head:
+def _read_head(data: bytes) -> tuple[list[bytes], list[now_file.FrontMatterField]]:
+    """Return the lines of the front matter, each with its line end, and the fields in them."""
     lines = data.split(b"\n")
     texts = [line.decode("utf-8", "replace") for line in lines[: now_file.FRONT_MATTER_LINES_MAX]]
     texts[0] = texts[0].removeprefix(BOM.decode())
     fields, count = now_file.front_matter([clean(text) for text in texts])
     if count < 2 or texts[count - 1].rstrip() != "---":
-        return _Head([], [])
+        return [], []
     whole = [line + b"\n" for line in lines[:count]]
     if count == len(lines):
         whole[-1] = lines[count - 1]
-    return _Head(whole, fields)
+    return whole, fields
 
 
-def _header(head: _Head) -> NowHeader:
-    texts = [line.decode("utf-8", "replace").rstrip("\r\n") for line in head.lines]
-    found = {field.key: field for field in head.fields}
+def _header(lines: Sequence[bytes], fields: Sequence[now_file.FrontMatterField]) -> NowHeader:
+    texts = [line.decode("utf-8", "replace").rstrip("\r\n") for line in lines]
+    found = {field.key: field for field in fields}
     values = {key: now_file.unquote(found[key].value) if key in found else "" for key in KEYS}
     lists = {key: _items(found.get(key), texts) for key in ("tags", "related_tasks")}
-    other = [number for field in head.fields if field.key not in KEYS for number in field.lines]
+    other = [number for field in fields if field.key not in KEYS for number in field.lines]
     return NowHeader(
         session_id=values["session_id"],
         timestamp_start=read_time(values["timestamp_start"]),

@@ -65,9 +65,6 @@ class RecentFile:
     entries: tuple[RecentEntry, ...]
 
 
-_EMPTY = RecentFile(b"", ())
-
-
 def parse(data: bytes) -> RecentFile:
     """Parse any bytes; `render` returns the same bytes."""
     head, *raws = split_sections(data)
@@ -91,11 +88,11 @@ def write_file(
     sessions: Sequence[PastSession],
     count: int,
     most_lines: int,
-    old: RecentFile = _EMPTY,
+    old: bytes = b"",
     *,
     known: Collection[str] = (),
     unchanged: Collection[str] = (),
-) -> RecentFile:
+) -> bytes:
     """Return the file of these sessions, newest first; the oldest that have no room in `most_lines` are left out.
 
     Args:
@@ -106,27 +103,25 @@ def write_file(
         known: names of all sessions of the agent; an entry of any other stays, in its place by date.
         unchanged: names of sessions of which nothing is new: what people changed in their entry stays.
     """
-    held = {entry.name: entry for entry in old.entries if entry.name is not None}
+    there = parse(old).entries
+    held = {entry.name: entry for entry in there if entry.name is not None}
     made: list[RecentEntry] = []
     for session in sessions[:count]:
         made.append(_make_entry(session, held.get(session.name), session.name in unchanged, is_newest=not made))
-    for entry in old.entries:
+    for entry in there:
         if entry.name is None or entry.name not in known:
             at = next((at for at, one in enumerate(made) if _day_of(one) < _day_of(entry)), len(made))
             made.insert(at, entry)
-    head = f"# RECENT - Last {count} Sessions\n"
-    entries: list[RecentEntry] = []
-    lines = head.count("\n")
-    for entry in made[:count]:
-        raw = entry.raw.strip(b"\n") + b"\n"
-        lines += raw.count(b"\n") + 1
-        if lines > most_lines:
-            break
-        entries.append(replace(entry, raw=raw))
-    # A blank line behind the head and each entry but the last.
-    for at, entry in enumerate(entries[:-1]):
-        entries[at] = replace(entry, raw=entry.raw + b"\n")
-    return RecentFile((head + "\n" * bool(entries)).encode(), tuple(entries))
+    kept = made[:count]
+    while kept and _join_entries(count, kept).count(b"\n") > most_lines:
+        kept.pop()
+    return _join_entries(count, kept)
+
+
+def _join_entries(count: int, entries: Iterable[RecentEntry]) -> bytes:
+    """Return the bytes of a file, with a blank line behind the title and each entry but the last."""
+    title = f"# RECENT - Last {count} Sessions\n".encode()
+    return title + b"".join(b"\n" + entry.raw.strip(b"\n") + b"\n" for entry in entries)
 
 
 def repair(data: bytes, count: int, places: Mapping[str, str]) -> bytes:
@@ -142,11 +137,7 @@ def repair(data: bytes, count: int, places: Mapping[str, str]) -> bytes:
     for entry in sorted(file.entries, key=_day_of, reverse=True):
         if entry.name is None or entry.name not in {one.name for one in entries}:
             entries.append(_relink(entry, places))
-    kept = entries[:count]
-    # A blank line behind the title and each entry but the last.
-    raws = [entry.raw.strip(b"\n") + b"\n" for entry in kept]
-    title = f"# RECENT - Last {count} Sessions\n".encode()
-    return title + b"".join(b"\n" + raw for raw in raws)
+    return _join_entries(count, entries[:count])
 
 
 def _relink(entry: RecentEntry, places: Mapping[str, str]) -> RecentEntry:

@@ -145,7 +145,7 @@ def _check_archive(data: bytes, lines: Sequence[str]) -> _Found:
             yield 1, f"no {key} in the front matter", "the next rollover of this day writes it"
     number = (str.isdigit, "is not a number", "the number of sessions in the file")
     yield from _check_values(keys, {"consolidation_date": (_is_date, "is not a date", "YYYY-MM-DD"), total: number})
-    names = Counter(line.rstrip() for line in lines if re.fullmatch(r"###? Session [a-z0-9_-]+\s*", line))
+    names = Counter(line.rstrip() for line in lines if re.fullmatch(r"### Session [a-z0-9_-]+\s*", line))
     for name in (name for name, times in names.items() if times > 1):
         at = max(number for number, line in enumerate(lines, 1) if line.rstrip() == name)
         yield at, "a second part of one session", "join it with the first"

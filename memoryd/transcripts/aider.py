@@ -20,8 +20,8 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from memoryd.transcripts.fields import read_time
-from memoryd.transcripts.format import FileCut, Identity, LineFormat, RecordTurns, Values
-from memoryd.transcripts.lines import Pass, Record, clean
+from memoryd.transcripts.format import Identity, LineFormat, RecordTurns, Values
+from memoryd.transcripts.lines import FileCut, Pass, Record, clean
 from memoryd.transcripts.record_text import Envelope, RecordText, read_message, turns_with_usage_last
 from memoryd.transcripts.turn import Origin, Role, TurnKind
 

@@ -81,7 +81,7 @@ _TAG = re.compile(
 
 
 class ClaudeCode(LineFormat):
-    """The reader. A session is the file's name; a subagent's is `<parent>/agent-<hex>`."""
+    """Read the lines. A session is known by its file's name, a subagent's as `<parent>/agent-<hex>`."""
 
     name = "claude-code"
     program = "Claude Code"
@@ -98,7 +98,7 @@ class ClaudeCode(LineFormat):
         return kind in {"user", "assistant"} and type(value.get("message")) is dict
 
     def identify(self, records: Values, path: PurePosixPath) -> Identity | None:
-        """By the path; only a subagent's file of 2.0 needs a record, for its parent. The folder may come later."""
+        """Identify the session by its path. A subagent's file of 2.0 names its parent only in a record."""
         parent = None
         sidechain = path.stem.startswith("agent-") or _is_below_subagents(path)
         if sidechain:

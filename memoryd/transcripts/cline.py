@@ -62,7 +62,7 @@ class Cline(whole.DocumentFormat):
     program = "Cline"
 
     def sniff(self, head: bytes, path: PurePosixPath) -> bool:
-        """Identify the session by the file's name, or by the first members."""
+        """Return True if the file's name, or its first members, are those of a task or of a session of the SDK."""
         return path.name.endswith((_API, _UI, ".messages.json")) or bool(_SDK.match(head) or _SHOWN.match(head))
 
     def list_companions(self, path: PurePosixPath, found: Iterable[str]) -> Sequence[str]:

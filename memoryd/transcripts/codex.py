@@ -88,7 +88,7 @@ _OWN_ID = re.compile(r"(?=(?:\D*\d){4}).{16,}", re.DOTALL)
 
 
 class Codex(LineFormat):
-    """The reader. A session is known by the id in its first `session_meta`, which is also in its file's name."""
+    """Read the lines. A session is known by the id in its first `session_meta`, which is also in its file's name."""
 
     name = "codex"
     program = "Codex"
@@ -100,7 +100,7 @@ class Codex(LineFormat):
         return is_item or is_legacy_head(value)
 
     def identify(self, records: Values, path: PurePosixPath) -> Identity | None:
-        """By the first record that says; else by the file's name."""
+        """Identify the session by its first `session_meta`, else by the file's name."""
         meta = next((found for found in map(_meta, records) if found), {})
         named = _NAME.fullmatch(path.name)
         session = read_word(meta.get("id")) or (named[1].lower() if named else path.stem)
@@ -164,7 +164,7 @@ def _meta(value: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _parent(meta: dict[str, Any]) -> str | None:
-    """Return the session that started this one, if it is a subagent's; a person's fork has none."""
+    """Return the session that started this one if it is a subagent's; None for a person's own session or fork."""
     kind = read_mapping(meta.get("source")).get("subagent")
     if not kind and meta.get("thread_source") != "subagent":
         return None

@@ -59,7 +59,12 @@ def read_dialog(value: dict[str, Any]) -> list[RecordText]:
 
 
 def is_confirmed(call: str | None, answered: str | None) -> bool:
-    """Say whether a call to the tool `call` is one that an answer can belong to which bears the name `answered`."""
+    """Return True if an answer can belong to a call.
+
+    Args:
+        call: the name of the called tool; None if no such call is known.
+        answered: the tool that the answer must belong to: a name, `ANY_TOOL` or `BUILT_IN`.
+    """
     if call is None:
         return False
     return answered in (ANY_TOOL, call) or (answered == BUILT_IN and not call.startswith(_SERVERS_TOOL))

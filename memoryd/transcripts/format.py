@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from memoryd.transcripts import lines
-from memoryd.transcripts.lines import BadSpan, Pass, Record
+from memoryd.transcripts.lines import FileCut, Pass, Record
 from memoryd.transcripts.turn import Turn
 
 DRIFTED = "its schema is not known"  # in the reason for not reading a file that its agent's format should be
@@ -17,7 +17,7 @@ Values = Sequence[dict[str, Any]]
 
 
 class Identity(NamedTuple):
-    """Whose session a transcript is."""
+    """Hold whose session a transcript is."""
 
     session_id: str  # the agent's own id of it
     parent_session_id: str | None = None  # of a subagent: the session that started it
@@ -37,18 +37,10 @@ class RecordTurns(NamedTuple):
 
 
 class Unsupported(NamedTuple):
-    """A file that is known not to be readable here, so that nobody takes it for something else."""
+    """Hold why a file is not read that might be taken for a transcript."""
 
     name: str  # the agent or the kind of file
     why: str
-
-
-class FileCut(NamedTuple):
-    """Hold what whole lines of a file contain."""
-
-    records: Sequence[Record]
-    bad: Sequence[BadSpan]
-    consumed: int  # bytes; the rest belongs to a record that is not complete yet
 
 
 class Reader(ABC):
@@ -63,7 +55,7 @@ class Reader(ABC):
 
 
 class LineFormat(Reader):
-    """A reader of lines to which one appends. It never raises on any JSON object."""
+    """Read lines that are only appended. A reader never raises, whatever the lines say."""
 
     many_sessions = False  # each record says in its `session` which one it belongs to
 
@@ -78,7 +70,7 @@ class LineFormat(Reader):
 
     @abstractmethod
     def identify(self, records: Values, path: PurePosixPath) -> Identity | None:
-        """Whose session this is; None while the records read so far do not tell."""
+        """Return whose session this is; None as long as the records do not tell."""
 
     @abstractmethod
     def turns(self, record: Record, identity: Identity, meetings: Pass) -> RecordTurns:
@@ -96,18 +88,7 @@ class LineFormat(Reader):
             base: offset of `data` in the file.
             last: nothing follows, so that what looks unfinished is taken as it is.
         """
-        listed, consumed = lines.split(data, base)
-        if last and consumed < len(data) and (tail := lines.read_unterminated(data[consumed:], base + consumed)):
-            listed.append(tail)
-            consumed = len(data)
-        records: list[Record] = []
-        bad: list[BadSpan] = []
-        for line in listed:
-            found = lines.decode(line)
-            records += found.records
-            if found.bad:
-                bad += found.bad
-        return FileCut(records, bad, consumed)
+        return lines.cut(data, base, last=last)
 
     def version_of(self, value: dict[str, Any]) -> str | None:
         """Return the version of the program that wrote this record, if the record gives it."""
@@ -115,7 +96,7 @@ class LineFormat(Reader):
         return None
 
     def cwd_of(self, value: dict[str, Any]) -> str | None:
-        """Return the folder this record says the agent works in."""
+        """Return the folder that the agent works in, if the record names it."""
         cwd = value.get("cwd")
         return cwd if type(cwd) is str and cwd else None
 

@@ -25,7 +25,7 @@ class GeminiFile(DocumentFormat):
     program = "Gemini CLI"
 
     def sniff(self, head: bytes, path: PurePosixPath) -> bool:
-        """Identify the session by the first members."""
+        """Return True if a file begins with the first members of such a chat."""
         del path
         return bool(_HEAD.match(head))
 

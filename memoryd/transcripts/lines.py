@@ -42,16 +42,8 @@ _NOT_NUL = re.compile(r"[^\0]")
 _BOM = "\ufeff"
 
 
-class FileLine(NamedTuple):
-    """One complete line of a file, without its line end."""
-
-    first_byte: int
-    last_byte: int  # exclusive
-    data: bytes
-
-
 class Record(NamedTuple):
-    """One JSON object of a transcript and the bytes it was written as."""
+    """Hold one JSON object of a transcript, and the bytes that it was read from."""
 
     value: dict[str, Any]
     first_byte: int
@@ -64,7 +56,7 @@ class Record(NamedTuple):
 
 
 class BadSpan(NamedTuple):
-    """Bytes that are no record. They are counted and reported by place, and shown to no model."""
+    """Hold the place of bytes that are no record: it is counted and reported, and no model sees the bytes."""
 
     first_byte: int
     last_byte: int  # exclusive
@@ -72,16 +64,17 @@ class BadSpan(NamedTuple):
     reason: str
 
 
-class DecodedLine(NamedTuple):
-    """Hold the content of one line, in order."""
+class FileCut(NamedTuple):
+    """Hold what whole lines of a file contain, in order."""
 
     records: Sequence[Record]
     bad: Sequence[BadSpan]
+    consumed: int  # bytes; the rest belongs to a record that is not complete yet
 
 
 @dataclass(slots=True)
 class Pass:
-    """One reading of a transcript from its first byte, carried along as the file grows.
+    """Follow one reading of a transcript, from its first byte and then as the file grows.
 
     It counts how often each line without time or id was met, so that the second of two equal lines gets another id than
     the first, and gets the same one when the file is read again. A lost pass is rebuilt by reading from byte 0.
@@ -110,51 +103,52 @@ class Pass:
         return cast("_State", self.state)
 
 
-def split(chunk: bytes, base: int) -> tuple[list[FileLine], int]:
-    """Cut a chunk of a file into lines.
+def cut(data: bytes, base: int, *, last: bool) -> FileCut:
+    """Cut bytes of a file into lines, and these into records. Never raises.
 
     Args:
-        chunk: bytes that begin at the start of a line.
-        base: offset of the chunk in the file.
-
-    Returns:
-        The lines that are not blank, and how many bytes of the chunk are consumed: all but a torn last line.
+        data: bytes that begin at the start of a line.
+        base: offset of `data` in the file.
+        last: nothing follows. Then a last line without a line end is taken as well if it is a whole record: some agents
+            never write the last line end.
     """
-    pieces = chunk.split(b"\n")
-    torn = pieces.pop()
-    lines: list[FileLine] = []
-    start = base
-    for piece in pieces:
-        end = start + len(piece)
-        if piece and not piece.isspace():
-            lines.append(FileLine(start, end, piece))
-        start = end + 1
-    return lines, len(chunk) - len(torn)
+    consumed = data.rfind(b"\n") + 1
+    if last and is_record(data[consumed:]):
+        consumed = len(data)
+    records: list[Record] = []
+    bad: list[BadSpan] = []
+    first = base
+    for line in data[:consumed].split(b"\n"):
+        if line and not line.isspace():
+            found, broken = decode(line, first)
+            records += found
+            bad += broken
+        first += len(line) + 1
+    return FileCut(records, bad, consumed)
 
 
-def read_unterminated(tail: bytes, base: int) -> FileLine | None:
-    """Return the last line of a file that ends without a line end, if it is a whole record all the same.
+def list_lines(data: bytes) -> list[bytes]:
+    """Return the lines that are not blank, without their line ends."""
+    return [line for line in data.split(b"\n") if line and not line.isspace()]
 
-    Some agents never write the last line end. When such a file has been left alone for long, this is its last line; a
-    line that does not parse as one JSON object may still be in the middle of being written.
-    """
+
+def is_record(line: bytes) -> bool:
+    """Return True if a line is one JSON object; another one may still be in the middle of being written."""
     try:
-        whole = isinstance(orjson.loads(tail), dict)
+        return isinstance(orjson.loads(line), dict)
     except orjson.JSONDecodeError:
-        return None
-    return FileLine(base, base + len(tail), tail) if whole else None
+        return False
 
 
-def decode(line: FileLine) -> DecodedLine:
-    """Return the records of a line, and the spans of it that are none. Never raises."""
-    first, last, data = line
+def decode(line: bytes, first: int) -> tuple[Sequence[Record], Sequence[BadSpan]]:
+    """Return the records of a line that begins at this byte of a file, and the spans of it that are none."""
     try:
-        value = orjson.loads(data)
+        value = orjson.loads(line)
     except orjson.JSONDecodeError:
-        return _Salvage(line).run()
+        return _Salvage(line, first).run()
     if type(value) is dict:
-        return DecodedLine((Record(value, first, last, data),), ())
-    return DecodedLine((), (BadSpan(first, last, sha256(data).hexdigest(), NOT_AN_OBJECT),))
+        return (Record(value, first, first + len(line), line),), ()
+    return (), (BadSpan(first, first + len(line), sha256(line).hexdigest(), NOT_AN_OBJECT),)
 
 
 def clean(text: str) -> str:
@@ -203,20 +197,7 @@ def oversize_turn(head: bytes, tail: bytes, length: int, digest: str) -> Turn:
     return Turn(f"sha256:{digest}", 0, Role.SYSTEM, Origin.UNKNOWN, TurnKind.OVERSIZE, rest)
 
 
-def _bound_spans(bad: list[BadSpan], line: FileLine) -> list[BadSpan]:
-    """Return the spans; if there are too many, the last one includes all the rest."""
-    if len(bad) <= _SPANS_MAX:
-        return bad
-    first, last = bad[_SPANS_MAX - 1].first_byte, bad[-1].last_byte
-    data = line.data[first - line.first_byte : last - line.first_byte]
-    return [*bad[: _SPANS_MAX - 1], BadSpan(first, last, sha256(data).hexdigest(), MANY_PLACES)]
-
-
-def _integer(digits: str) -> int | float:
-    return int(digits) if len(digits) <= _DIGITS_MAX else float(digits)
-
-
-_DECODER = json.JSONDecoder(parse_int=_integer)
+_DECODER = json.JSONDecoder(parse_int=lambda digits: int(digits) if len(digits) <= _DIGITS_MAX else float(digits))
 
 
 class JsonScanner:
@@ -267,24 +248,32 @@ class JsonScanner:
 
 
 class _Salvage:
-    """Takes a line apart that is not simply one record."""
+    """Find the records in a line that is not simply one record."""
 
-    def __init__(self, line: FileLine) -> None:
-        self.line = line
-        self.scanner = JsonScanner(line.data, line.first_byte)
+    def __init__(self, line: bytes, first: int) -> None:
+        self.line, self.first = line, first
+        self.scanner = JsonScanner(line, first)
         self.text = self.scanner.text
         self.budget = _SEARCH_EFFORT * len(self.text) + _SEARCH_MIN
         self.records: list[Record] = []
         self.bad: list[BadSpan] = []
         self.waiting: tuple[int, int, str] | None = None  # bad, and perhaps followed by more of its kind
 
-    def run(self) -> DecodedLine:
+    def run(self) -> tuple[list[Record], list[BadSpan]]:
         text, skip_space = self.text, self.scanner.skip_space
         at = self.scanner.start
         while (at := skip_space(at)) < len(text):
             at = self._nuls(at) if text[at] == "\0" else self._value(at)
         self._end_bad()
-        return DecodedLine(self.records, _bound_spans(self.bad, self.line))
+        return self.records, self._bound_spans()
+
+    def _bound_spans(self) -> list[BadSpan]:
+        """Return the bad spans; if there are too many, the last one includes all the rest."""
+        if len(self.bad) <= _SPANS_MAX:
+            return self.bad
+        first, last = self.bad[_SPANS_MAX - 1].first_byte, self.bad[-1].last_byte
+        digest = sha256(self.line[first - self.first : last - self.first]).hexdigest()
+        return [*self.bad[: _SPANS_MAX - 1], BadSpan(first, last, digest, MANY_PLACES)]
 
     def _add_bad(self, at: int, end: int, reason: str) -> None:
         if self.waiting is not None and self.waiting[2] == reason:

@@ -23,7 +23,7 @@ from memoryd.transcripts.fields import (
     type_name,
 )
 from memoryd.transcripts.format import UNHEARD, Identity, LineFormat, RecordTurns, Values, first_of
-from memoryd.transcripts.lines import Pass, Record, derived_id, read_unterminated
+from memoryd.transcripts.lines import Pass, Record, derived_id, is_record
 from memoryd.transcripts.record_text import Envelope, RecordText, tool_call, tool_result, turns_with_usage_last
 from memoryd.transcripts.turn import Origin, Role, Turn, TurnKind
 
@@ -47,7 +47,7 @@ COUNTS = (*_INPUTS, "prompt_tokens", "completion_tokens", "output_tokens", "tota
 
 
 class Messages(LineFormat):
-    """The reader. A session is the file: its name, and a hash of its folder to tell equal names apart."""
+    """Read the messages. A session is known by its file's name, and a hash of the folder."""
 
     name = "messages"
 
@@ -56,7 +56,7 @@ class Messages(LineFormat):
         return _speaks(value) or bool(_list_messages(value))
 
     def identify(self, records: Values, path: PurePosixPath) -> Identity | None:
-        """By the path alone."""
+        """Identify the session by its path alone."""
         folder = sha256(str(path.parent).encode("utf-8", "replace")).hexdigest()[:8]
         cwd, started = first_of(self.cwd_of, records), first_of(time_of, records)
         return Identity(f"{path.stem}-{folder}", None, cwd, sidechain=False, started_at=started)
@@ -97,7 +97,7 @@ def is_lines(data: bytes) -> bool:
     for piece in data.split(b"\n")[:-1]:
         line = piece.strip()
         is_apart = line[:1] + line[-1:] == b"{}" and not before.endswith((b",", b"[", b":"))
-        if is_apart and read_unterminated(line, 0) is not None:
+        if is_apart and is_record(line):
             return True
         before = line or before
     return False

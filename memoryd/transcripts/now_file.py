@@ -58,7 +58,7 @@ class NowEntry(NamedTuple):
 
 
 class NowFile(NamedTuple):
-    """A NOW file as read."""
+    """Hold a NOW file as it was read."""
 
     front_matter: Mapping[str, str]  # values without their quotes; null is empty
     entries: Sequence[NowEntry]
@@ -154,7 +154,10 @@ def line_key(role: Role, line: str) -> str:
 
 
 def _fresh_lines(entry: NowEntry, met: Counter[str], seen: Counter[str], session_id: str) -> tuple[list[str], str]:
-    """Counts the entry's lines into `met`; blank lines are kept between lines that are, and are nobody's."""
+    """Return the lines of an entry that are new, with a digest of them; count all of its lines into `met`.
+
+    A blank line is kept only between two new lines, and is not counted.
+    """
     digest = sha256(session_id.encode("utf-8", "replace"))
     fresh: list[str] = []
     for line in entry.lines:
@@ -220,7 +223,7 @@ def _tool_of(line: str) -> str | None:
 
 
 class _Speech:
-    """Sorts lines under who speaks, one by one, so that a longer file never changes what an earlier one said."""
+    """Sort lines by their speaker, one at a time, so that what a file gains never changes what it said before."""
 
     def __init__(self) -> None:
         self.entries: list[NowEntry] = []

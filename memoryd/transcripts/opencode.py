@@ -277,7 +277,7 @@ class OpenCodeTree(OpenCode, whole.DocumentFormat):
     """Read the tree before 1.2, `storage/session/PROJECT/SESSION.json` with its messages and parts; and an export."""
 
     def sniff(self, head: bytes, path: PurePosixPath) -> bool:
-        """Identify the session by the place in the tree; an export by its first member."""
+        """Return True for a file in its place in the tree, and for an export, by its first member."""
         return bool(_TREE.fullmatch(str(path)) or _SIDE.fullmatch(str(path)) or _EXPORT.match(head))
 
     def list_companions(self, path: PurePosixPath, found: Iterable[str]) -> Sequence[str]:

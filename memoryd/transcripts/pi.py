@@ -14,7 +14,7 @@ public sessions of 2025 and 2026:
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import PurePosixPath
@@ -147,8 +147,7 @@ class Pi(LineFormat):
     def turns(self, record: Record, identity: Identity, meetings: Pass) -> RecordTurns:
         """Return the turns of one entry, and which entries it left or resumed."""
         value = record.value
-        kind = value.get("type")
-        said = _READERS[kind](value) if type(kind) is str and kind in _READERS else type_name(kind)
+        said = _read_entry(value)
         record_id = None if isinstance(said, str) else _record_id(record, meetings)
         retracted, resumed = meetings.recall(_Tree).grow(value, record_id)
         if isinstance(said, str) or record_id is None:
@@ -205,18 +204,41 @@ def _context(message: dict[str, Any]) -> int | None:
     return read_tokens(usage.get("totalTokens")) or parts or None
 
 
-def _message(value: dict[str, Any]) -> list[RecordText] | str:
+def _read_entry(value: dict[str, Any]) -> list[RecordText] | str:
+    """Return the turns of an entry, or the name under which it is skipped."""
+    match value.get("type"):
+        case "message":
+            return _read_message(read_mapping(value.get("message")))
+        case "compaction":  # the entries that it keeps were read before
+            return [RecordText(Role.SYSTEM, Origin.SYSTEM, TurnKind.COMPACTION, ""), _read_summary(value)]
+        case "branch_summary":
+            return [_read_summary(value)]
+        case "custom_message":
+            return [_read_injected(value)]
+        case other:
+            return type_name(other)
+
+
+def _read_message(message: dict[str, Any]) -> list[RecordText] | str:
     """Return the turns of a message by its role, or the name of an unknown role."""
-    message = read_mapping(value.get("message"))
-    role = message.get("role")
-    read = _ROLES.get(role) if type(role) is str else None
-    return read(message) if read is not None else f"{UNHEARD}{type_name(role)}"
-
-
-def _user(message: dict[str, Any]) -> list[RecordText]:
-    """Return the parts in the user's name, without the wrappers of OpenClaw."""
     content = message.get("content")
-    return _split_authors(block_text(content)) if type(content) is str else of_blocks(content, _split_authors)
+    match message.get("role"):
+        case "user":
+            return _split_authors(block_text(content)) if type(content) is str else of_blocks(content, _split_authors)
+        case "assistant":
+            return _read_response(content)
+        case "toolResult":
+            call, tool = read_word(message.get("toolCallId")), read_word(message.get("toolName"))
+            return [tool_result(block_text(content), call, tool)]
+        case "bashExecution":  # a command that the person ran, and its output
+            output = RecordText(Role.TOOL, Origin.TOOL, TurnKind.MESSAGE, block_text(message.get("output")))
+            return [read_message(block_text(message.get("command")), program=False), output]
+        case "custom" | "hookMessage":
+            return [_read_injected(message)]
+        case "branchSummary" | "compactionSummary":
+            return [_read_summary(message)]
+        case other:
+            return f"{UNHEARD}{type_name(other)}"
 
 
 def _split_authors(text: str) -> list[RecordText]:
@@ -251,9 +273,8 @@ def _metadata(wrapper: str) -> dict[str, Any]:
     return about
 
 
-def _assistant(message: dict[str, Any]) -> list[RecordText]:
+def _read_response(content: object) -> list[RecordText]:
     """Return the texts and calls of a response, without its thinking."""
-    content = message.get("content")
     blocks = [{"type": "text", "text": content}] if type(content) is str else mappings(content)
     said: list[RecordText] = []
     for block in blocks:
@@ -265,46 +286,11 @@ def _assistant(message: dict[str, Any]) -> list[RecordText]:
     return said
 
 
-def _result(message: dict[str, Any]) -> list[RecordText]:
-    """Return the result of a tool."""
-    call, tool = read_word(message.get("toolCallId")), read_word(message.get("toolName"))
-    return [tool_result(block_text(message.get("content")), call, tool)]
-
-
-def _shell(message: dict[str, Any]) -> list[RecordText]:
-    """Return a command that the person ran, and its output."""
-    output = RecordText(Role.TOOL, Origin.TOOL, TurnKind.MESSAGE, block_text(message.get("output")))
-    return [read_message(block_text(message.get("command")), program=False), output]
-
-
-def _read_injected(message: dict[str, Any]) -> list[RecordText]:
+def _read_injected(value: dict[str, Any]) -> RecordText:
     """Return the text that an extension put into the context."""
-    return [RecordText(Role.SYSTEM, Origin.INJECTED, TurnKind.MESSAGE, block_text(message.get("content")))]
+    return RecordText(Role.SYSTEM, Origin.INJECTED, TurnKind.MESSAGE, block_text(value.get("content")))
 
 
-def _summary(value: dict[str, Any]) -> list[RecordText]:
+def _read_summary(value: dict[str, Any]) -> RecordText:
     """Return the agent's summary of a branch, or of cleared text."""
-    return [RecordText(Role.SYSTEM, Origin.ASSISTANT, TurnKind.SUMMARY, block_text(value.get("summary")))]
-
-
-def _compaction(value: dict[str, Any]) -> list[RecordText]:
-    """Return the mark of a compaction and its summary; the entries that it keeps were read before."""
-    return [RecordText(Role.SYSTEM, Origin.SYSTEM, TurnKind.COMPACTION, ""), *_summary(value)]
-
-
-_ROLES: dict[str, Callable[[dict[str, Any]], list[RecordText]]] = {
-    "user": _user,
-    "assistant": _assistant,
-    "toolResult": _result,
-    "bashExecution": _shell,
-    "custom": _read_injected,
-    "hookMessage": _read_injected,
-    "branchSummary": _summary,
-    "compactionSummary": _summary,
-}
-_READERS: dict[str, Callable[[dict[str, Any]], list[RecordText] | str]] = {
-    "message": _message,
-    "compaction": _compaction,
-    "branch_summary": _summary,
-    "custom_message": _read_injected,
-}
+    return RecordText(Role.SYSTEM, Origin.ASSISTANT, TurnKind.SUMMARY, block_text(value.get("summary")))

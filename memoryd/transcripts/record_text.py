@@ -18,7 +18,7 @@ from memoryd.transcripts.turn import Origin, Role, Turn, TurnKind
 
 
 class RecordText(NamedTuple):
-    """One text of a record."""
+    """Hold one text of a record."""
 
     role: Role
     origin: Origin
@@ -29,7 +29,7 @@ class RecordText(NamedTuple):
 
 
 class Envelope(NamedTuple):
-    """What all turns of one record share."""
+    """Hold what all turns of one record share."""
 
     record_id: str
     at: str | None

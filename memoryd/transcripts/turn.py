@@ -42,10 +42,10 @@ SPOKEN = frozenset({TurnKind.MESSAGE, TurnKind.CHOICE})
 
 
 class Turn(NamedTuple):
-    """One turn as a reader gives it. A NamedTuple, since ingest builds one per record.
+    """Hold one turn as a reader gives it. It is a NamedTuple, because ingest builds one for each record.
 
     `record_id` is the format's own id of the record, or `sha256:…` made by the line splitter where the format has
-    none; together with `part` it is what "seen before" means.
+    none. A turn with a known `record_id` and `part` was read before.
     """
 
     record_id: str
@@ -66,7 +66,7 @@ class Turn(NamedTuple):
 
 
 class StoredTurn(NamedTuple):
-    """One turn as the database gives it back."""
+    """Hold one turn as the database returns it."""
 
     seq: int  # 1, 2, … within its session, in file order
     record_id: str

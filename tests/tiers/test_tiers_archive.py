@@ -99,15 +99,6 @@ def test_a_part_keeps_its_tasks_when_its_session_names_them_no_more():
     assert put(new, past("### Asked\n- More.", "one"), past(session_id="two")) == new
 
 
-def test_a_part_of_a_file_without_themes_moves_into_one_when_it_changes():
-    old = b"---\nsource_sessions: [one, two]\n---\n\n## Session one\n\nfirst\n\n## Session two\n\nsecond\n"
-    new = put(old, past(session_id="one")).decode()
-    assert "first" not in new
-    assert "\n## Session two\n\nsecond\n" in new
-    assert new.index("## Login\n") < new.index("### Session one\n")
-    assert "source_sessions: [two, one]\ntotal_sessions: 2" in new
-
-
 @example(b"## Session b\n## Session b\n**Summary**: x", [past(session_id="b")])
 @given(MARKDOWN, st.lists(sessions_of_any(), max_size=3, unique_by=lambda one: one.id))
 def test_parts_that_are_there_are_not_written_again(data, sessions):

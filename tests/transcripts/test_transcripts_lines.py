@@ -15,15 +15,14 @@ from memoryd.transcripts.lines import (
     NOT_JSON,
     NUL_BYTES,
     TOO_DEEP,
-    FileLine,
     Pass,
     Record,
     clean,
+    cut,
     decode,
     derived_id,
+    is_record,
     oversize_turn,
-    read_unterminated,
-    split,
 )
 from memoryd.transcripts.turn import Origin, Role, TurnKind
 
@@ -37,23 +36,19 @@ OBJECTS = st.dictionaries(
 )
 
 
-def line_of(data: bytes, first: int = 0) -> FileLine:
-    return FileLine(first, first + len(data), data)
-
-
 def values_of(data: bytes) -> list[dict[str, Any]]:
-    return [record.value for record in decode(line_of(data)).records]
+    return [record.value for record in decode(data, 0)[0]]
 
 
 def reasons_of(data: bytes) -> list[str]:
-    return [span.reason for span in decode(line_of(data)).bad]
+    return [span.reason for span in decode(data, 0)[1]]
 
 
 def assert_spans(data: bytes, first: int = 100) -> None:
     """Records and bad spans lie in order, apart, inside the line, hold the bytes they say, and leave out only space."""
-    decoded = decode(line_of(data, first))
-    spans = [(record.first_byte, record.last_byte, record.sha256()) for record in decoded.records]
-    spans += [(bad.first_byte, bad.last_byte, bad.sha256) for bad in decoded.bad]
+    records, bad = decode(data, first)
+    spans = [(record.first_byte, record.last_byte, record.sha256()) for record in records]
+    spans += [(span.first_byte, span.last_byte, span.sha256) for span in bad]
     at = first
     for begin, end, digest in sorted(spans):
         assert at <= begin < end <= first + len(data)
@@ -64,26 +59,32 @@ def assert_spans(data: bytes, first: int = 100) -> None:
 
 
 def test_a_torn_last_line_waits() -> None:
-    lines, consumed = split(b'{"a":1}\n\n  \r\n{"b":2}\n{"c"', 10)
-    assert lines == [FileLine(10, 17, b'{"a":1}'), FileLine(23, 30, b'{"b":2}')]
-    assert consumed == 21
+    data = b'{"a":1}\n\n  \r\n{"b":2}\n{"c"'
+    for last in (False, True):
+        found = cut(data, 10, last=last)
+        assert found.records == [Record({"a": 1}, 10, 17, b'{"a":1}'), Record({"b": 2}, 23, 30, b'{"b":2}')]
+        assert not found.bad
+        assert found.consumed == 21
 
 
 @given(st.lists(st.binary(max_size=12)), st.integers(0, 1 << 40))
 def test_lines_are_where_they_say(pieces: list[bytes], base: int) -> None:
     chunk = b"\n".join(pieces)
-    lines, consumed = split(chunk, base)
+    records, bad, consumed = cut(chunk, base, last=False)
     assert consumed == chunk.rfind(b"\n") + 1
-    assert [line.data for line in lines] == [piece for piece in chunk.split(b"\n")[:-1] if piece.strip()]
-    for line in lines:
-        assert chunk[line.first_byte - base : line.last_byte - base] == line.data
+    at = base
+    for line in chunk.split(b"\n")[:-1]:
+        found, broken = decode(line, at) if line.strip() else ((), ())
+        assert [one for one in records if at <= one.first_byte <= at + len(line)] == list(found)
+        assert [one for one in bad if at <= one.first_byte <= at + len(line)] == list(broken)
+        at += len(line) + 1
 
 
 @pytest.mark.parametrize("separator", ["\u2028", "\u0085", "\x0b", "\x1c"])
 def test_only_line_feeds_part_lines(separator: str) -> None:
     data = json.dumps({"text": f"a{separator}b"}, ensure_ascii=False).encode()
-    (line,), _ = split(data + b"\n", 0)
-    assert [record.value["text"] for record in decode(line).records] == ([f"a{separator}b"])
+    found = cut(data + b"\n", 0, last=False)
+    assert [record.value["text"] for record in found.records] == [f"a{separator}b"]
 
 
 @given(OBJECTS)
@@ -103,9 +104,9 @@ def test_glued_records_all_count(values: list[dict[str, Any]], glue: str) -> Non
 
 def test_a_half_record_before_a_whole_one() -> None:
     data = b'{"u":1,"te{"u":2}'
-    decoded = decode(line_of(data, 50))
-    assert [record.value for record in decoded.records] == [{"u": 2}]
-    assert [(bad.first_byte, bad.last_byte, bad.reason) for bad in decoded.bad] == [(50, 60, NOT_JSON)]
+    records, bad = decode(data, 50)
+    assert [record.value for record in records] == [{"u": 2}]
+    assert [(span.first_byte, span.last_byte, span.reason) for span in bad] == [(50, 60, NOT_JSON)]
 
 
 @given(OBJECTS, OBJECTS, st.data())
@@ -180,8 +181,7 @@ def test_clean_text_is_storable_and_otherwise_untouched(text: str) -> None:
 
 
 def ids_of(data: bytes, meetings: Pass, *, stamped: bool = False) -> list[str]:
-    records = [record for line in split(data, 0)[0] for record in decode(line).records]
-    return [derived_id(record, meetings, stamped=stamped) for record in records]
+    return [derived_id(record, meetings, stamped=stamped) for record in cut(data, 0, last=False).records]
 
 
 def test_equal_lines_without_a_stamp_are_two_turns_and_keep_their_ids() -> None:
@@ -205,9 +205,11 @@ def test_equal_lines_with_a_stamp_are_one_record_wherever_they_lie() -> None:
 
 
 def test_a_last_line_without_line_end_counts_once_it_is_whole() -> None:
-    assert read_unterminated(b'{"a":1}', 7) == FileLine(7, 14, b'{"a":1}')
+    assert cut(b'{"a":1}', 7, last=True) == ([Record({"a": 1}, 7, 14, b'{"a":1}')], [], 7)
+    assert cut(b'{"a":1}', 7, last=False) == ([], [], 0)
     for tail in (b'{"a":1', b"", b"1", b'{"a":1}{"b"'):
-        assert read_unterminated(tail, 0) is None
+        assert not is_record(tail)
+        assert cut(tail, 0, last=True) == ([], [], 0)
 
 
 def test_an_oversize_line_is_an_excerpt() -> None:
@@ -222,15 +224,16 @@ def test_an_oversize_line_is_an_excerpt() -> None:
 
 
 def test_a_record_knows_the_hash_of_its_own_bytes() -> None:
-    (first, second) = decode(line_of(b'{"a":1}{"b":2}')).records
+    (first, second), _ = decode(b'{"a":1}{"b":2}', 0)
     assert isinstance(first, Record)
     assert second.sha256() == sha256(b'{"b":2}').hexdigest()
 
 
 def test_the_bad_places_of_one_line_are_few_however_they_are_scattered() -> None:
-    assert len(decode(FileLine(0, 4000, b"\0 " * 2000)).bad) == 1
+    _, holes = decode(b"\0 " * 2000, 0)
+    assert len(holes) == 1
     mixed = b'\0{"a":1}' * 1000
-    records, bad = decode(FileLine(7, 7 + len(mixed), mixed))
+    records, bad = decode(mixed, 7)
     assert len(records) == 1000
     assert len(bad) == 20
     assert bad[-1].last_byte == 7 + len(mixed) - 7

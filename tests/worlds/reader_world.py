@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
-from memoryd.transcripts.lines import Pass, Record, decode, split
+from memoryd.transcripts.lines import Pass, Record, cut
 from memoryd.transcripts.turn import Origin, Role, Turn, TurnKind
 
 if TYPE_CHECKING:
@@ -63,9 +63,9 @@ def _turns_of(reader: LineFormat, identity: Identity, chunks: list[bytes]) -> li
     data, offset = b"", 0
     for chunk in chunks:
         data += chunk
-        lines, consumed = split(data[offset:], offset)
+        records, _, consumed = cut(data[offset:], offset, last=False)
         offset += consumed
-        for one in (found for part in lines for found in decode(part).records):
+        for one in records:
             turns += reader.turns(one, identity, meetings).turns
         meetings = Pass(identity.session_id, json.loads(json.dumps(meetings.seen)))
     return turns
