@@ -119,9 +119,12 @@ GOOD = "[SUMMARY]\n- [t1] User: asked for the parser in src/parse.py to refuse e
 
 def test_a_memory_that_a_line_of_the_summary_says_too_is_written_once():
     line = "- [t4, t2] The parser is done, and all 42 tests pass now."
-    for memory, written in (("The parser: all 42 tests pass.", 1), ("Tests of the archive need a fixture folder.", 2)):
-        given = f"[SUMMARY]\n### Found out\n{line}\n[MEMORIES]\n- learning 0.80 [t4.1] {memory}"
-        step, _ = run(inputs(), given, reads(lambda _: "supported"))
+    others = ("[t4.1] All 42 tests pass, done.", 1), ("[t2.1] Callers relied on parse() and ValueError.", 2)
+    for memory, written in others:
+        cites, text = memory.split("] ")
+        given = f"[SUMMARY]\n### Found out\n{line}\n[MEMORIES]\n- learning 0.80 {cites}] {text}"
+        step, _ = run(inputs(), given, reads(honest))
+        assert len(core(step)) == 1
         assert sum(one.startswith("- ") for one in daily(step).splitlines()) == written
 
 
