@@ -23,6 +23,7 @@ from memoryd.ledger.operation import Add, Delete, Merge, Operation, Update, ids_
 from memoryd.ledger.steering import NO_THEME, is_theme
 from memoryd.text.content import is_label, label_of, measure_overlap, strip_label
 from memoryd.text.neutral import neutralize
+from memoryd.text.word_lists import list_words
 from memoryd.tiers.core import normalize
 
 _FOUND = 0.6  # a bullet without a citation shares this part of its content words with its source
@@ -39,11 +40,7 @@ _GUARDS = {ClaimStep.LANE: Guard.TAINT}
 NOWHERE = "nothing that is accepted takes its place"
 _AS_OF = re.compile(r"\(as of \d{4}-\d\d-\d\d\)$")
 _NAMED = re.compile(r"^([^\W\d_][\w.'’-]{0,30}(?: [^\W\d_][\w.'’-]{0,30}){0,2}) ?[:：]\s+(?=\S)")  # noqa: RUF001
-_ASSISTANTS_LIST = """
-assistant assistent assistentin assistante asistente assistente agente agent ki ai bot claude codex gemini gpt chatgpt
-copilot aider ассистент помощник агент бот 助手 助理 アシスタント 어시스턴트
-"""
-_ASSISTANTS = frozenset(_ASSISTANTS_LIST.split())
+_ASSISTANTS = frozenset(list_words("assistants"))
 _HAND = "hand"
 _OFTEN = 3  # with so many entries, a name before the text may be the owner's
 

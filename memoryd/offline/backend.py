@@ -56,8 +56,7 @@ _LEAST_UNIT = 12  # words; if there is room for few words, messages are read in 
 _MOST_FILES = 12
 _MOST_FAILURES = 4
 _NAMED = re.compile(r"^\s{0,3}([^\W\d_][^\W\d_'’.-]*(?: [^\W\d_][\w'’.-]*){0,2}):\s+")  # noqa: RUF001
-_NO_NAME_LIST = "report note warning error todo example ps nb fix http https update edit system"
-_NO_NAMES = frozenset(_NO_NAME_LIST.split())
+_NO_NAMES = frozenset(list_words("no names"))
 # The parts of the project's state, the most important first.
 _STATES = "Branch Last commit Pull request Not committed Not pushed Tests Pushed Lint Tasks"
 _DEFAULT_BRANCH = re.compile(r"Branch: `(?:main|master)`")  # the usual branch; it is not mentioned

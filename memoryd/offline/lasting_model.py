@@ -5,10 +5,11 @@ No single sign shows it, but many signs together do. The user speaks of themselv
 how long something is so, and points neither at the text at hand nor at the moment.
 """
 
-import pkgutil
 import re
 from functools import cache, lru_cache
 from typing import NamedTuple
+
+from memoryd.text.patterns import read_patterns
 
 _IN_MESSAGE = frozenset({"text", "supposed"})  # looked for in all that the user wrote
 _BIAS, _SHORT = -1.9, -1.3  # of any statement; of one that is short
@@ -49,18 +50,9 @@ class Sign(NamedTuple):
 
 @cache
 def _read_signs() -> tuple[Sign, ...]:
-    text = (pkgutil.get_data(__name__, "lasting_signs.txt") or b"").decode()
-    lists: dict[str, str] = {}
-    found = []
-    for part in re.split(r"\n{2,}", re.sub(r"\n {5}|^#.*", "", text, flags=re.MULTILINE).strip()):
-        head, *lines = part.splitlines()
-        kind, _, name = head.partition(":")[0].partition(" ")
-        pattern = re.sub(r"\{([a-z]+)\}", lambda use: lists[use[1]], "|".join(line.strip() for line in lines))
-        if kind == "list":
-            lists[name] = pattern
-        else:
-            found.append(Sign(float(kind), name, re.compile(pattern, re.IGNORECASE)))
-    return tuple(found)
+    heads = read_patterns(__name__, "lasting_signs.txt").items()
+    signs = ((*head.split(" "), pattern) for head, pattern in heads)
+    return tuple(Sign(float(weight), name, re.compile(pattern, re.IGNORECASE)) for weight, name, pattern in signs)
 
 
 @lru_cache(maxsize=8)
