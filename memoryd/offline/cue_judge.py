@@ -12,19 +12,13 @@ from memoryd.ledger.lane import MemoryClass
 from memoryd.offline import lasting, lasting_model
 from memoryd.offline.sentences import is_question, split_sentences
 from memoryd.text.content import strip_label
+from memoryd.text.word_lists import list_words
 
-_HEADINGS = {
-    MemoryClass.RULE: "preference rule instruction convention guideline wish style regel vorlieb wünsche préférence"
-    " règle consigne preferencia regla norma правил предпочт 偏好 规则 規則 約束 ルール 好み",
-    MemoryClass.PERSON: "person people user about.me family contact team famil leute mensch kunden client gente"
-    " люди семья пользовател 人物 家族 用户",
-    MemoryClass.LESSON: "learn lesson gotcha pitfall gelernt erfahrung appris leçon aprendid lecci урок выуч"
-    " 经验 教训 学び",
-    MemoryClass.PROJECT: "decision project state status fact event history environment infrastructure setup"
-    " architecture entscheid projekt betrieb auftr stand projet décision état proyecto decisi estado проект решен"
-    " состоян 项目 决定",
+# The beginnings of words in headings; the first class that fits counts.
+_OF_HEADING = {
+    kind: re.compile("|".join(list_words(f"headings of {kind}")), re.IGNORECASE)
+    for kind in (MemoryClass.RULE, MemoryClass.PERSON, MemoryClass.LESSON, MemoryClass.PROJECT)
 }
-_OF_HEADING = {kind: re.compile("|".join(words.split()), re.IGNORECASE) for kind, words in _HEADINGS.items()}
 _OF_TYPE = {
     MemoryType.PREFERENCE: MemoryClass.RULE,
     MemoryType.DECISION: MemoryClass.PROJECT,

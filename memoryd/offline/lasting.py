@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from memoryd.jobs.job import MemoryType
-from memoryd.offline import lasting_model, words
+from memoryd.offline import cues, lasting_model, words
 from memoryd.offline.sentences import is_question
 from memoryd.text.patterns import read_patterns
 
@@ -43,12 +43,6 @@ _APPLYING = {
     for by_user in (True, False)
     for working in (True, False)
 }
-_PASSING = re.compile(
-    r"\b(?:today|tonight|tomorrow|yesterday|right now|this (?:week|morning|evening|afternoon|time)|for now|"
-    r"at the moment|currently|just now)\b"
-    r"|\b(?:maybe|perhaps|might|not sure|i guess|i wonder|if|what if|let me|would you|could you|can you|do you)\b",
-    re.IGNORECASE,
-)
 _OF_USER = frozenset({MemoryType.PREFERENCE, MemoryType.FACT})
 _ORDER = 0.9  # importance of what is asked for in so many words
 _LECTURES = 2.5  # times the length of the user's messages
@@ -56,13 +50,6 @@ _SHORTEST = 3  # a statement with fewer content words says too little to last �
 _SHORTEST_OF_SELF = 2  # … the limit for what users are, like, want or have decided: "I prefer tea."
 _OF_SELF = 0.75  # importance of such a statement
 _LONGEST = 320  # characters; a longer text is not a single statement
-# "Remember the rule on that page" says where the rule is, not what it is.
-_ELSEWHERE = re.compile(
-    r"^(?!.*\b(?:is|are|was|were|must|should|needs?)\b)[^:,;]*\bremember (?:the|my|our)\b[^:,;]*\b"
-    r"(?:above|below|(?:on|in|from|at|behind|under) (?:that|this|the (?:linked|next|same))(?: web)? ?"
-    r"(?:page|site|link|url|file|document|doc|article|post|thread|issue|message|image|screenshot))\W*$",
-    re.IGNORECASE,
-)
 _NAMES = re.compile(r"\s[A-Z][\w+#.-]+|\w\d|\d\w|\w_\w")  # the object of a decision: "Let's use Redis."
 
 
@@ -72,12 +59,11 @@ def find_cue(sentence: str, *, by_user: bool, working: bool, message: str = "") 
     `message` is the whole message of a user to a chat assistant. With it, a sentence without a cue lasts if enough
     other signs show it.
     """
-    cues = _APPLYING[by_user, working]
-    if not cues or not _is_statement(sentence):
+    if not _is_statement(sentence):
         return None
     plain = sentence.replace("’", "'")  # noqa: RUF001
     own = lasting_model.drop_quotations(plain) if by_user else plain
-    found = next((cue for cue in cues if cue.pattern.search(own) and _stands(plain, cue)), None)
+    found = next((cue for cue in _APPLYING[by_user, working] if cue.pattern.search(own) and _stands(plain, cue)), None)
     if found is None:
         return _NOTED if by_user and message and lasting_model.lasts(plain, message) else None
     may_pass = found.type in _OF_USER and found.importance < _ORDER
@@ -86,7 +72,7 @@ def find_cue(sentence: str, *, by_user: bool, working: bool, message: str = "") 
 
 def _is_statement(sentence: str) -> bool:
     is_whole = len(sentence) <= _LONGEST and not sentence.endswith(":")
-    return is_whole and not is_question(sentence) and not _ELSEWHERE.search(sentence)
+    return is_whole and not is_question(sentence) and not cues.ELSEWHERE.search(sentence)
 
 
 def _stands(sentence: str, cue: Cue) -> bool:
@@ -97,7 +83,7 @@ def _stands(sentence: str, cue: Cue) -> bool:
     least = _SHORTEST_OF_SELF if is_plain else _SHORTEST
     if is_plain and cue.type is MemoryType.DECISION and _NAMES.search(sentence):
         least = 1
-    return told >= least and not _PASSING.search(sentence)
+    return told >= least and not cues.PASSING.search(sentence)
 
 
 def is_lecturing(own: Iterable[str], other: Iterable[str]) -> bool:

@@ -9,6 +9,7 @@ import re
 from functools import cache, lru_cache
 from typing import NamedTuple
 
+from memoryd.offline import cues
 from memoryd.text.patterns import read_patterns
 
 _IN_MESSAGE = frozenset({"text", "supposed"})  # looked for in all that the user wrote
@@ -25,19 +26,6 @@ _SELF = re.compile(
 )
 _LOOKED_AT = 4_000  # characters at the start of a message
 _QUOTED = re.compile(r"\"[^\"]*\"|“[^”]*”|„[^“”]*[“”]|«[^»]*»|「[^」]*」|^[^\"]*\S\"|\"[^\"]*$")
-_ANNOUNCES = re.compile(
-    r"\b(?:past(?:e|ing)|next message|translat\w+|proofread|test inputs?|übersetz\w*|tradui\w*|traduc\w*|traduz\w*)\b"
-    r"|переведи|翻译|翻訳",
-    re.IGNORECASE,
-)
-# Words that point at one text or choice. A preference with them is not about all such texts.
-_AT_HAND = re.compile(
-    r"\b(?:this|that|these|those|the (?:first|second|third|last|previous|next|other|new|old|early)|dies\w*|ce|cette|"
-    r"ess?[ae]|l[ea] (?:premi[eè]re?|deuxième|dernière?|primera|segunda)) (?:\w+ )?(?:ones?|paragraph|wording|version|"
-    r"sentence|line|option|variant|slogan|title|photo|foto|logo|draft|return|button|branch|loop|colou?r|name|part|layout)\b"
-    r"|\b(?:up|in) here\b|刚才",
-    re.IGNORECASE,
-)
 
 
 class Sign(NamedTuple):
@@ -62,7 +50,7 @@ def _find_around(message: str) -> tuple[Sign, ...]:
 
 def announces(message: str) -> bool:
     """Return True if the next message may be somebody else's words: a text to work on, or a part that is played."""
-    return _ANNOUNCES.search(message) is not None or any(one.name == "supposed" for one in _find_around(message))
+    return cues.ANNOUNCES.search(message) is not None or any(one.name == "supposed" for one in _find_around(message))
 
 
 def lasts(statement: str, message: str) -> bool:
@@ -86,7 +74,7 @@ def drop_quotations(statement: str) -> str:
 
 def is_at_hand(statement: str) -> bool:
     """Return True if a statement is about the text or the choice at hand, or about what is only supposed."""
-    return _AT_HAND.search(statement) is not None or any(one.name == "supposed" for one in _find_around(statement))
+    return cues.AT_HAND.search(statement) is not None or any(one.name == "supposed" for one in _find_around(statement))
 
 
 def is_order(statement: str) -> bool:
