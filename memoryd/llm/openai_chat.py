@@ -180,8 +180,9 @@ class _ChatCall:
         found = read_refused_length(text)
         if found is None:
             return None
-        trouble, what = (Trouble.LIMIT, _TOO_MUCH) if found.is_output else (Trouble.OVERFLOW, _TOO_LONG)
-        return replace(self._failure(trouble, what, billed=False), most=found.tokens)
+        trouble, most = found
+        what = _TOO_MUCH if trouble is Trouble.LIMIT else _TOO_LONG
+        return replace(self._failure(trouble, what, billed=False), most=most)
 
     def _other_dialect(self, text: str) -> _EndpointDialect | None:
         if self._dialect.limit == "max_tokens" and "max_completion_tokens" in text:
@@ -330,28 +331,24 @@ _CONTEXT = _patterns(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class RefusedLength:
-    """Hold the length that was refused, and the most that the server takes, if it says."""
+def read_refused_length(text: str) -> tuple[Trouble, int | None] | None:
+    """Return which length the text of an error refuses, and the most tokens if it names them; None for other errors.
 
-    is_output: bool  # the reply alone; else question and reply together
-    tokens: int | None
-
-
-def read_refused_length(text: str) -> RefusedLength | None:
-    """Return the length that the text of an error names; None if it is about something else."""
+    `LIMIT` is the reply alone, `OVERFLOW` question and reply together.
+    """
     tokens = _find_number(_CONTEXT_OF, text)
     if tokens is not None:
-        return RefusedLength(is_output=False, tokens=tokens)
+        return Trouble.OVERFLOW, tokens
     tokens = _find_number(_OUTPUT_OF, text)
     if tokens is not None or any(pattern.search(text) for pattern in _OUTPUT):
-        return RefusedLength(is_output=True, tokens=tokens)
-    return RefusedLength(is_output=False, tokens=None) if any(pattern.search(text) for pattern in _CONTEXT) else None
+        return Trouble.LIMIT, tokens
+    return (Trouble.OVERFLOW, None) if any(pattern.search(text) for pattern in _CONTEXT) else None
 
 
 def _find_number(patterns: tuple[re.Pattern[str], ...], text: str) -> int | None:
     for pattern in patterns:
         found = pattern.search(text)
-        if found and int(found["n"].replace(",", "")[:12]) >= _LEAST:
-            return int(found["n"].replace(",", "")[:12])
+        number = int(found["n"].replace(",", "")[:12]) if found else 0
+        if number >= _LEAST:
+            return number
     return None
