@@ -218,7 +218,7 @@ def _begin_judging(
     # A note holds nothing from outside, and its own words are no echo of it.
     notes = {quoted.id for quoted in gathered.material if quoted.origin == NOTE}
     made = context_of(
-        Pieces.collect(one if one.id in notes else _without_echoes(one, foreign) for one in gathered.pieces),
+        Pieces(one if one.id in notes else _without_echoes(one, foreign) for one in gathered.pieces),
         evidence.map_days(gathered.material, inputs.now.astimezone(inputs.tz).date()),
         inputs.judges,
         offline=answer.backend == job.OFFLINE,
@@ -458,6 +458,7 @@ def _receipt(
     inputs: SleepInputs, gathered: SleepEvidence, answer: job.Reply, messages: Sequence[job.CompressedMessage]
 ) -> dict[str, object]:
     limit = int(inputs.window * inputs.budget)
+    tokens = sum(message.tokens for message in messages)
     return {
         "process": {
             "turns": len(inputs.turns),
@@ -470,9 +471,9 @@ def _receipt(
             "strategy": inputs.strategy,
             "live_turns": len(inputs.live),
             "messages": len(messages),
-            "tokens": sum(message.tokens for message in messages),
+            "tokens": tokens,
             "budget": limit,
-            "over_budget": compress.count_excess(messages, limit),
+            "over_budget": max(0, tokens - limit),  # only if the system messages alone exceed it
         },
     }
 
