@@ -267,9 +267,7 @@ def _without_tokens(detail: str, part: Memory, draft: Draft) -> str:
 
 def _class_of(part: Memory, answers: Mapping[str, ReaderAnswer | None], cues: Cues) -> MemoryClass:
     answer = answers.get(class_question(part.content).key)
-    if answer is None:
-        return cues.kind(part.content, part.heading or "")
-    return MemoryClass(answer.verdict) if answer.verdict in set(MemoryClass) else MemoryClass.RULE
+    return cues.kind(part.content, part.heading or "") if answer is None else answer.kind
 
 
 def _list_gone(part: Memory, draft: Draft, named: tuple[str, ...]) -> tuple[str, ...]:

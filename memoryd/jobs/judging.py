@@ -416,7 +416,9 @@ class Judging:
         """Return the refused claims that their author may reword once: those meant for the core."""
         if self.context.offline or self.inquiry.unread:
             return ()
-        return tuple(filter(_is_fixable, self.results))
+        refused = (one for one in self.results if one.outcome is ClaimOutcome.REFUSED)
+        meant = (one for one in refused if one.claim.core and not one.claim.repaired)
+        return tuple(one for one in meant if one.step in _MENDABLE and one.why != reasons.EMPTY)
 
     def replace_claims(self, claims: Sequence[Claim]) -> "Judging":
         """Return the judging of the reworded claims; all others keep their verdict."""
@@ -446,9 +448,7 @@ class Judging:
 
     def _kind(self, question: Question | None) -> MemoryClass | None:
         answer = self._answer(question)
-        if answer is None:
-            return None
-        return MemoryClass(answer.verdict) if answer.verdict in set(MemoryClass) else MemoryClass.RULE
+        return None if answer is None else answer.kind
 
     def _apply_scope(self, judged: JudgedClaim, asked: Question) -> JudgedClaim:
         cues = self.context.judges.cues
@@ -589,11 +589,6 @@ def _is_merge(judged: JudgedClaim) -> bool:
     olds = {old.id for old in judged.claim.olds}
     others = (one.piece for one in judged.cited if one.piece.id not in olds)
     return len(olds) > 1 or any(normal.normalize(one.text) == normal.normalize(judged.text) for one in others)
-
-
-def _is_fixable(judged: JudgedClaim) -> bool:
-    is_refused = judged.outcome is ClaimOutcome.REFUSED and judged.claim.core and not judged.claim.repaired
-    return is_refused and judged.step in _MENDABLE and judged.why != reasons.EMPTY
 
 
 def _refuse(judged: JudgedClaim, why: str) -> JudgedClaim:

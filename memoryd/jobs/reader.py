@@ -15,7 +15,7 @@ from typing import Any
 
 from memoryd.jobs.job import Ask, Reply
 from memoryd.jobs.pieces import CitableSentence
-from memoryd.ledger.lane import Lane
+from memoryd.ledger.lane import Lane, MemoryClass
 from memoryd.text.content import measure_overlap
 from memoryd.text.json_values import find_values
 
@@ -101,6 +101,11 @@ class ReaderAnswer:
 
     verdict: str
     lost: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> MemoryClass:
+        """Return the class that the answer gives to a memory; in doubt it is a rule."""
+        return MemoryClass(self.verdict) if self.verdict in set(MemoryClass) else MemoryClass.RULE
 
 
 @dataclass(frozen=True, slots=True)
