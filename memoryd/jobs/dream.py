@@ -75,7 +75,7 @@ def decide(inputs: DreamInputs) -> job.Steps:
     offline = answer.backend == job.OFFLINE
     planned = plan(parsed, inputs.earlier, inputs.entries, offline=offline)
     days = {**{one.id: one.said_on for one in inputs.earlier}, **{one.id: one.day for one in inputs.entries}}
-    pieces = Pieces.collect(material_of(inputs))
+    pieces = Pieces(material_of(inputs))
     context = context_of(pieces, days, inputs.judges, offline=offline)
     context = replace(context, talk=_is_talk(inputs))
     over = {one.id: end for one in planned.archived if (end := _end(inputs, pieces, one))}

@@ -158,7 +158,7 @@ def _gather_material(inputs: FactsInputs, ready: Sequence[Exchange], last: int) 
     }
     watermark = job.MoveWatermark(inputs.session_id, CONSUMER, last)
     material = tuple(quoted for quoted, _ in pieces)
-    return _FactsMaterial(material, Pieces.collect(piece for _, piece in pieces), hints, watermark, receipt)
+    return _FactsMaterial(material, Pieces(piece for _, piece in pieces), hints, watermark, receipt)
 
 
 def _show_turn(inputs: FactsInputs, turn: StoredTurn, before: StoredTurn | None) -> tuple[job.QuotedPiece, Piece]:

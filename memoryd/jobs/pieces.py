@@ -6,7 +6,7 @@ sentence. An entry that only paraphrases turns carries the original sentences wi
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from memoryd.ledger.foreign import ONLY_A_PAGE
 from memoryd.ledger.lane import Lane, lane_of_turn, lanes_of_text
@@ -78,9 +78,7 @@ class Piece:
     @property
     def lane(self) -> Lane:
         """Return the lowest lane among its sentences, and among the original ones."""
-        lanes = [line.lane for line in self.lines]
-        lanes += [line.lane for line in self.evidence]
-        return min(lanes, default=Lane.NONE)
+        return min((line.lane for line in (*self.lines, *self.evidence)), default=Lane.NONE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +101,7 @@ class Citation:
     @property
     def lane(self) -> Lane:
         """Return the lowest lane among the cited sentences and the original ones."""
-        return min((*(line.lane for line in self.lines), *(line.lane for line in self.evidence)), default=Lane.NONE)
+        return min((line.lane for line in (*self.lines, *self.evidence)), default=Lane.NONE)
 
     @property
     def said_at(self) -> str:
@@ -140,16 +138,11 @@ class Citation:
         return f'asked "{self.piece.asked}", chose "{offered or said.rstrip(".!")}"'
 
 
-@dataclass(slots=True)
 class Pieces:
     """Hold the material of one question, by id."""
 
-    by_id: dict[str, Piece] = field(default_factory=dict)
-
-    @classmethod
-    def collect(cls, pieces: Iterable[Piece]) -> "Pieces":
-        """Return these pieces."""
-        return cls({piece.id: piece for piece in pieces})
+    def __init__(self, pieces: Iterable[Piece]) -> None:
+        self.by_id = {piece.id: piece for piece in pieces}
 
     def find_cited(self, cites: Sequence[str], text: str) -> tuple[list[Citation], list[str]]:
         """Return the citations of a claim, and the citations of pieces that share no word with it.
@@ -204,7 +197,7 @@ def _score_match(piece: Piece, text: str) -> float:
     return max((measure_overlap(text, line.text) for line in piece.evidence), default=0.0) if piece.behind else 0.0
 
 
-def piece_of_turn(turn: StoredTurn, text: str, at: str, before: StoredTurn | None = None, name: str = "") -> Piece:
+def piece_of_turn(turn: StoredTurn, text: str, at: str, before: StoredTurn | None = None) -> Piece:
     """Return a turn as a piece.
 
     Args:
@@ -212,9 +205,8 @@ def piece_of_turn(turn: StoredTurn, text: str, at: str, before: StoredTurn | Non
         text: its shown text.
         at: its local time, as it is shown; may be empty.
         before: the assistant's turn that it follows, if there is one.
-        name: its id; `t` and its number by default.
     """
-    name = name or f"t{turn.seq}"
+    name = f"t{turn.seq}"
     parts = split(text)
     lane = lane_of_turn(turn.origin)
     lanes = lanes_of_text(text, parts, lane, turn.kind)

@@ -118,10 +118,8 @@ class Talk:
             if is_part and len(material) < len(self.core):
                 more = f"{len(material)} of the {len(self.core)} memories are shown; complete_refinement ends this part"
                 context = (*context, ("part", more))
-            instructions, tools = (
-                _instructions(inputs, inputs.instructions),
-                refinement_tools.list_tools(self.session.mode),
-            )
+            instructions = _instructions(inputs, inputs.instructions)
+            tools = refinement_tools.list_tools(self.session.mode)
             reply: Reply | None = yield Ask(JOB, instructions, material, context, tools=tools, earlier=earlier)
             if reply is None:
                 # Each attempt is a step, so that a context that is too small for anything ends it.

@@ -59,8 +59,8 @@ _NAMED = re.compile(r"^\s{0,3}([^\W\d_][^\W\d_'’.-]*(?: [^\W\d_][\w'’.-]*){0
 _NO_NAMES = frozenset(list_words("no names"))
 # The parts of the project's state, the most important first.
 _STATES = "Branch Last commit Pull request Not committed Not pushed Tests Pushed Lint Tasks"
-_DEFAULT_BRANCH = re.compile(r"Branch: `(?:main|master)`")  # the usual branch; it is not mentioned
-_ALL_DONE = re.compile(r"Tasks: (\d+) of \1 done")  # no task is open
+# What needs no mention: the usual branch, and a task list of which nothing is open.
+_USUAL = re.compile(r"Branch: `(?:main|master)`|Tasks: (\d+) of \1 done")
 _CHARS_PER_TOKEN = 4
 # The last run passed, and its command names no file, package or test: `go test ./...`, `mise run test`.
 _ALL_PASSED = re.compile(r"Tests: (?:\d+ )?passed(?!.*(?:(?<!\.)/|::|\.\w{2,4}\b| -(?:k|p|t|run)\b))[^`]*`")
@@ -241,12 +241,9 @@ def _read_messages(spoken: Sequence[QuotedPiece], names: Collection[str] = ()) -
         if speaker != REPORTER and found and found[1] in names:
             speaker, text = found[1], text[found.end() :]
         told = number_sentences(quoted.text)
-        if (
-            text != quoted.text
-            and told
-            and (rest := " ".join(split_sentences(told[0].text.removeprefix(f"{speaker}:"))))
-        ):
-            told[0] = told[0]._replace(text=rest)
+        if text != quoted.text and told:  # its first sentence begins with the name
+            rest = " ".join(split_sentences(told[0].text.removeprefix(f"{speaker}:")))
+            told[0] = told[0]._replace(text=rest or told[0].text)
         out.append(ConversationMessage(quoted.id, speaker, quoted.role == "user", text, tuple(told)))
     return out
 
@@ -283,10 +280,6 @@ def _has_reports(material: Sequence[QuotedPiece]) -> bool:
     return any(quoted.origin in {REPORT, NOTE} for quoted in material)
 
 
-def _with_date(text: str, day: date | None) -> str:
-    return dates.annotate(text, day) if day else text
-
-
 def _summary(said: Sequence[ConversationMessage], days: dict[str, date | None], limit: int) -> list[reply.SummaryLine]:
     seen: set[str] = set()
     candidates = []
@@ -296,14 +289,13 @@ def _summary(said: Sequence[ConversationMessage], days: dict[str, date | None], 
             seen.add(folded)
             day = days[line.id]
             candidates.append(line._replace(cost=line.cost + (len(dates.find(line.text, day)) if day else 0)))
-    chosen = salience.choose(candidates, limit)
-    asked = [f" (asked: {line.asked})" if line.asked else "" for line in chosen]
-    return _join_statements(
-        [
-            line._replace(text=neutralize(f"{line.speaker}: {_with_date(line.text, days[line.id])}{question}"))
-            for line, question in zip(chosen, asked, strict=True)
-        ]
-    )
+    told = []
+    for line in salience.choose(candidates, limit):
+        day = days[line.id]
+        text = dates.annotate(line.text, day) if day else line.text
+        question = f" (asked: {line.asked})" if line.asked else ""
+        told.append(line._replace(text=neutralize(f"{line.speaker}: {text}{question}")))
+    return _join_statements(told)
 
 
 def _join_statements(chosen: Sequence[Statement]) -> list[reply.SummaryLine]:
@@ -395,13 +387,11 @@ def _reports(facts: Sequence[QuotedPiece], limit: int) -> list[reply.SummaryLine
             failures.append(reply.SummaryLine((seq,), fact.text.removeprefix(FAILED), section=Section.FAILED))
         else:
             text = fact.text.removeprefix(STATE)
-            if _ALL_DONE.fullmatch(text):
-                states.pop("Tasks", None)
-                continue
-            if _DEFAULT_BRANCH.fullmatch(text):
-                states.pop("Branch", None)
-                continue
-            states[text.partition(":")[0]] = reply.SummaryLine((seq,), text, section=Section.STATE)
+            key = text.partition(":")[0]
+            if _USUAL.fullmatch(text):
+                states.pop(key, None)
+            else:
+                states[key] = reply.SummaryLine((seq,), text, section=Section.STATE)
     told = [states[key] for key in sorted(states, key=_STATES.find)]
     if files:
         shown = list(files)[:_MOST_FILES]

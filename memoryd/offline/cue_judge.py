@@ -9,7 +9,7 @@ from memoryd.jobs.job import MemoryType
 from memoryd.ledger import steering
 from memoryd.ledger.floor import TokenKind, find_tokens
 from memoryd.ledger.lane import MemoryClass
-from memoryd.offline import lasting, lasting_model
+from memoryd.offline import cues, lasting, lasting_model
 from memoryd.offline.sentences import is_question, split_sentences
 from memoryd.text.content import strip_label
 from memoryd.text.word_lists import list_words
@@ -26,14 +26,7 @@ _OF_TYPE = {
 }
 _NAMED = re.compile(r"[^\W\d_][\w'.-]*(?: [A-Z]\w+)?:\s")  # people who talk to each other have names
 _THINGS = frozenset({TokenKind.MARK, TokenKind.URL, TokenKind.QUOTE})
-_PEOPLE = re.compile(
-    r"\b(?:he|she|his|her|who|er|sie|il|elle|él|ella|your|(?:the )?user(?:'s)?)\b|[他她彼你您]|\b(?:он|она)\b",
-    re.IGNORECASE,
-)
 _SELF = re.compile(r"\b(?:i|i'm|my|me|ich|mein\w*|je|mon|ma|yo|mi)\b|[我私僕]|\b(?:я|мой|моя)\b", re.IGNORECASE)
-_WHY = re.compile(
-    r"\b(?:because|due to|so that|caused by|root cause|turns out|weil|parce que|porque)\b|因为|由于|原因", re.IGNORECASE
-)
 
 
 class CueJudge:
@@ -62,13 +55,13 @@ class CueJudge:
         cue = lasting.find_cue(said, by_user=False, working=True)
         if cue is not None:
             return _OF_TYPE.get(cue.type, MemoryClass.RULE)
-        if _PEOPLE.search(said):
+        if cues.PEOPLE.search(said):
             return MemoryClass.PERSON
         if any(one.kind in _THINGS for one in find_tokens(said)):
             return MemoryClass.PROJECT
         if _SELF.search(said):
             return MemoryClass.PERSON
-        return MemoryClass.LESSON if _WHY.search(said) else MemoryClass.RULE
+        return MemoryClass.LESSON if cues.WHY.search(said) else MemoryClass.RULE
 
     def kind_below(self, heading: str) -> MemoryClass | None:
         """Return the class of the bullets below a heading; None if the heading does not name one."""

@@ -18,12 +18,6 @@ _FEW = 5  # words
 _LEAST = 0.5  # log odds; at this limit, 13 of the 500 messages that do not last are kept (`bench/statements.py`)
 # Who or what it is about: the user, their people, or the project.
 _ABOUT = frozenset({"role", "standing", "ours", "kept", "kin"})
-_SELF = re.compile(
-    r"\b(?:i|i'm|i've|i'd|i'll|my|me|mine|we|we're|we've|our|us|ich|mein\w*|mir|mich|wir|uns\w*|je|j'\w+|mon|ma|mes|moi|"
-    r"nous|notre|nos|yo|mi|mis|nuestr\w+|io|mio|mia|noi|eu|meu|minha|nós|ik|mijn|wij|ons|tengo|vivo|prefiero|tenho|"
-    r"habe)\b|\b\w{3,}[aei]mos\b|\b(?:я|мне|меня|мо[йяюи]|моего|моей|мы|нас|нам|наш\w*)\b|[我私僕俺]",
-    re.IGNORECASE,
-)
 _LOOKED_AT = 4_000  # characters at the start of a message
 _QUOTED = re.compile(r"\"[^\"]*\"|“[^”]*”|„[^“”]*[“”]|«[^»]*»|「[^」]*」|^[^\"]*\S\"|\"[^\"]*$")
 
@@ -63,7 +57,7 @@ def lasts(statement: str, message: str) -> bool:
     found = [one for one in _read_signs() if one.name not in _IN_MESSAGE and one.pattern.search(statement)]
     words = len(statement.split()) if " " in statement else len(statement) / 2
     odds = _BIAS + _SHORT * (words < _FEW) + sum(one.weight for one in (*found, *_find_around(message)))
-    is_about = _SELF.search(statement) is not None or any(one.name in _ABOUT for one in found)
+    is_about = cues.ONESELF.search(statement) is not None or any(one.name in _ABOUT for one in found)
     return is_about and odds > _LEAST
 
 

@@ -298,12 +298,8 @@ class _WorkReading:
         for part in one.sentences if self._said else ():
             text, keys = _text_of([part]), _keys_of(part.text)
             # The context that it needs may have been left out, because a message says it.
-            if (
-                not work_texts.is_idle(part.text)
-                and not work_cues.LEANS.match(text)
-                and len(keys) >= _FEWEST
-                and len(text) <= _LONGEST
-            ):
+            is_clear = not work_texts.is_idle(part.text) and not work_cues.LEANS.match(text)
+            if is_clear and len(keys) >= _FEWEST and len(text) <= _LONGEST:
                 section = Section.FOUND if work_cues.STATE.search(text) else self._section(turn, text)
                 yield self._make(turn, one, [part], text, section, self._rate(turn, one, [part], keys))
 
@@ -334,11 +330,8 @@ class _WorkReading:
         return Section.DECIDED if work_cues.DONE.search(text) or work_cues.CHOSEN.search(text) else Section.FOUND
 
     def _is_guess(self, turn: int, text: str, keys: frozenset[str]) -> bool:
-        return (
-            work_cues.HEDGES.search(text) is not None
-            or self._is_rejected(turn, keys)
-            or self._is_overtaken(turn, text, keys)
-        )
+        is_hedged = work_cues.HEDGES.search(text) is not None
+        return is_hedged or self._is_rejected(turn, keys) or self._is_overtaken(turn, text, keys)
 
     def _is_rejected(self, turn: int, keys: frozenset[str]) -> bool:
         """Return True if the user rejects an answer, or rejects X ("not X") in it; a no may answer its question."""
@@ -455,13 +448,11 @@ def may_last(one: WorkStatement) -> bool:
 
 def _tells_result(one: WorkStatement) -> bool:
     """Return True if an assistant's line gives a cause or has a high weight, and is neither a guess nor progress."""
-    if (
-        one.is_guess
-        or work_texts.is_progress(one.text)
-        or ((unfinished.is_left(one.text) or work_texts.is_pending(one.text)) and not work_cues.CAUSE.search(one.text))
-    ):
+    tells_cause = work_cues.CAUSE.search(one.text) is not None
+    is_left = unfinished.is_left(one.text) or work_texts.is_pending(one.text)
+    if one.is_guess or work_texts.is_progress(one.text) or (is_left and not tells_cause):
         return False
-    return one.weight >= _WORTH_LASTING or work_cues.CAUSE.search(one.text) is not None
+    return one.weight >= _WORTH_LASTING or tells_cause
 
 
 def _rules(one: ConversationMessage, unit: Sequence[NumberedSentence]) -> bool:
@@ -513,12 +504,8 @@ def _join(
     """
     unit: list[NumberedSentence] = []
     for part in parts:
-        if (
-            unit
-            and not work_texts.find_mark(part.text)
-            and leans(unit[-1].number, part)
-            and len(_text_of([*unit, part])) <= _JOINED
-        ):
+        goes_on = bool(unit) and not work_texts.find_mark(part.text) and leans(unit[-1].number, part)
+        if goes_on and len(_text_of([*unit, part])) <= _JOINED:
             unit.append(part)
             continue
         if unit:

@@ -74,9 +74,7 @@ def _shape(line: str) -> str:
 
 
 def _is_log(shapes: Counter[str], line: str) -> bool:
-    if not shapes:
-        return False
-    shape = _shape(line)
+    shape = _shape(line) if shapes else ""
     return bool(shape) and shapes[shape] >= _REPEATED
 
 
