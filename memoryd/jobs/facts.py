@@ -287,9 +287,9 @@ def _said_of(inputs: FactsInputs, section: ProfileSection) -> set[str]:
 
 def _parse_repair(answer: job.Reply) -> list[Claim]:
     parsed = facts_reply.parse(answer)
-    return (
-        [] if isinstance(parsed, job.RejectedReply) else [Claim("", one.content, one.cites) for one in parsed.offered]
-    )
+    if isinstance(parsed, job.RejectedReply):
+        return []
+    return [Claim("", one.content, one.cites) for one in parsed.offered]
 
 
 def _end_job(

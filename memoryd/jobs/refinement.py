@@ -96,9 +96,7 @@ class RefinementSession:
             answers: of a second reader about the texts of calls, by the key of the question.
             cues: decide about a class if no reader does.
         """
-        if self.ended is not None:
-            return self.note_call(call.name, "late"), _render_answer(error=_LATE)
-        counted = self.step()
+        counted = self if self.ended is not None else self.step()
         if counted.ended is not None:
             return counted.note_call(call.name, "late"), _render_answer(error=_LATE)
         digest = hashlib.sha256(f"{call.name} {call.arguments}".encode(errors="replace")).hexdigest()
