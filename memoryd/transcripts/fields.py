@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
@@ -35,6 +36,11 @@ def read_mapping(value: object) -> dict[str, Any]:
 def mappings(value: object) -> list[dict[str, Any]]:
     """Return the JSON objects of `value` if it is a list; none for anything else."""
     return [one for one in value if type(one) is dict] if type(value) is list else []
+
+
+def first_text(given: Mapping[str, Any], keys: Iterable[str]) -> str:
+    """Return the first of these members of a JSON object that is a text, of any length; empty if none is."""
+    return next((value for key in keys if isinstance(value := given.get(key), str)), "")
 
 
 def read_word(value: object) -> str | None:
