@@ -220,7 +220,7 @@ def _without_settings() -> Iterator[None]:
 
 
 def _retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
-    """Return the seconds the server asks to wait (RFC 9110, 10.2.3: seconds, or a date), None where it says nothing."""
+    """Return the seconds that the server asks to wait (RFC 9110, 10.2.3: a number or a date); None if it names none."""
     text = headers.get("retry-after", "").strip()
     try:
         return max(0.0, float(text)) if text.isascii() and float(text) < float("inf") else None
@@ -237,7 +237,7 @@ def _printable(name: str) -> str:
     return "".join(mark if mark.isprintable() else "?" for mark in name[:_LONGEST_MODEL_NAME])
 
 
-# ── what a model says around its answer ───────────────────────────────────────────────────────────────────────────────
+# ── text of a model around its answer ─────────────────────────────────────────────────────────────────────────────────
 
 
 _TAGS = r"(?:seed:)?(?:think|thinking|thoughts?|reasoning|reasoning_content|reflection|analysis|scratchpad)"
@@ -289,7 +289,7 @@ def _final(text: str) -> str:
     return said
 
 
-# ── what a server says about lengths when it refuses ──────────────────────────────────────────────────────────────────
+# ── refused lengths ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 _LEAST = 16  # tokens; a smaller number in an error is no limit

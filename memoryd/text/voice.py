@@ -1,11 +1,11 @@
-"""Voice: what of a person's message is said in their own voice, and what they only hand on.
+"""Find out which parts of a person's message are their own words, and which parts they only pasted.
 
-People paste: pages, mails, logs, chats, code. All of it is typed by the person as far as the envelope knows, and none
-of it is their wish. The form alone tells it apart, in two steps: blocks with marks around them (fences, tags,
-comments), then lines. `voice.txt` has the forms. What a form leaves open is unclear, never the person's own:
+People paste pages, mails, logs, chats and code. A transcript does not mark such text, but it is no wish of the person.
+Only its form shows it. First come blocks with marks around them (fences, tags, comments), then single lines.
+`voice.txt` has the forms. If the form leaves it open, a part is unclear, and never the person's own:
 
-- A message has words of the person on one side of what they pasted: above it, or below where there are none above.
-- After words that announce somebody else's text, or the head of a mail, nothing is known to be the person's again.
+- The person's words are on one side of what they pasted: above it, or below it if there are none above.
+- After words that announce another person's text, or after the head of a mail, no later line is surely the person's.
 """
 
 import re
@@ -115,13 +115,13 @@ def find_spans(text: str) -> tuple[VoiceSpan, ...]:
 
 
 def keep_own_words(text: str) -> str:
-    """Return `text` without parts in another voice than the sender's; the rest keeps its lines."""
+    """Return `text` without the parts that are not surely the sender's own; line breaks stay."""
     parts = ((text[start:end], voice) for start, end, voice in find_spans(text))
     return "".join(part if voice is Voice.OWN else "\n" if "\n" in part else " " for part, voice in parts)
 
 
 def _marks(text: str) -> bytearray:
-    """Return a byte for each character that names its author."""
+    """Return one byte for each character: its voice, as an index of `_VOICES`."""
     blocks = [(found.start(), found.end(), _PASTED) for found in _COMMENT.finditer(text)]
     left = _mask_blocks(text, blocks)
     for find in (_find_fenced, _find_tagged, _find_objects):
@@ -246,7 +246,7 @@ def _is_statement(quoted: str) -> bool:
 
 
 def _by_line(text: str) -> Iterator[_Mark]:
-    """Yield the lines that are not the person's, each with its line feed."""
+    """Yield the lines that are not surely the person's, each with its line feed."""
     places = list(_lines(text))
     marks = _MessageLines([text[start:end] for start, end in places]).read()
     for (start, _), (stop, _), mark in zip(places, [*places[1:], (len(text), 0)], marks, strict=False):
@@ -255,7 +255,7 @@ def _by_line(text: str) -> Iterator[_Mark]:
 
 
 class _MessageLines:
-    """Reads the lines of a message one by one."""
+    """Find the voice of each line of a message."""
 
     def __init__(self, lines: Sequence[str]) -> None:
         self._lines = lines
@@ -266,7 +266,7 @@ class _MessageLines:
         self._marks = [_OWN] * len(lines)
 
     def read(self) -> list[int]:
-        """Return of each line whose it is."""
+        """Return the voice of each line."""
         for at, line in enumerate(self._lines):
             if self._machine[at] or _CITED.match(line):
                 self._marks[at] = _PASTED
@@ -295,7 +295,7 @@ class _MessageLines:
         return wrapped[0] if len(wrapped) >= _FEWEST_WRAPPED else len(self._lines)
 
     def _by_machine(self) -> list[bool]:
-        """Say of each line whether a program wrote it, or a person code."""
+        """Return for each line whether it is a program's output, or code."""
         found = [
             logged or _MACHINE.match(line) is not None
             for line, logged in zip(self._lines, prose.mark_log_lines(self._lines), strict=True)
@@ -310,9 +310,9 @@ class _MessageLines:
         return found
 
     def _chat(self) -> None:
-        """Mark the lines of a chat: names with times or that speak again; a name alone is unclear.
+        """Mark the lines of a chat: those with a name and a time, or with names that occur again; others are unclear.
 
-        One name at the very beginning is what a bridge from another chat puts before all that its user says.
+        A single name at the very beginning may be added by a bridge from another chat to all that its user says.
         """
         is_chat = self._is_chat()
         if is_chat is None:
@@ -326,7 +326,7 @@ class _MessageLines:
                 self._names[at] = self._names[at - 1]  # a message may have more lines
 
     def _is_chat(self) -> bool | None:
-        """Return whether people talk in the lines with names; None where the names are surely none of speakers."""
+        """Return whether the lines with names are a chat; None if the names are surely not those of speakers."""
         times = Counter(filter(None, self._names))
         named = (line for name, line in zip(self._names, self._lines, strict=True) if name)
         stamps = sum(_STAMP.match(line) is not None for line in named)
@@ -395,7 +395,7 @@ class _MessageLines:
         return is_split or _BYLINE.match(self._lines[at]) is not None
 
     def _find_handed(self, at: int) -> int | None:
-        """Return where a text begins that the line `at` asks to work on; None where it asks nothing of the kind."""
+        """Return the line at which a text begins that the line `at` asks to work on; None without such a request."""
         line, below = self._lines[at], self._lines[at + 1 : at + 2]
         is_colon = line.rstrip().endswith((":", "\uff1a"))
         is_apart = bool(below) and not below[0].strip()
@@ -407,7 +407,7 @@ class _MessageLines:
         return begin if begin is not None and self._is_bare(begin) else None
 
     def _find_led_in(self, at: int) -> int | None:
-        """Return where a text begins that a paragraph of one line says to be somebody else's; None without one."""
+        """Return the line at which another person's text begins, if the paragraph at line `at` announces one."""
         line, around = self._lines[at], (*self._lines[max(0, at - 1) : at], *self._lines[at + 1 : at + 2])
         is_alone = at + 2 < len(self._lines) and not any(map(str.strip, around))
         if not is_alone or len(line) > _LONGEST_LEAD or _MINE.search(line) or not _LEADS_IN.search(line):
@@ -426,7 +426,7 @@ class _MessageLines:
         return is_asked and sum(len(one.split()) for one in self._lines[at:]) >= _PAGE
 
     def _find_announced(self) -> tuple[int, int]:
-        """Return from which line on nothing is known to be the person's, and up to which all is somebody else's."""
+        """Return the first line that is not surely the person's, and the line up to which all is another person's."""
         lines = self._lines
         for at, line in enumerate(lines):
             if _ANNOUNCES.search(line):
@@ -448,7 +448,7 @@ class _MessageLines:
 
 
 def _speaker(line: str) -> str | None:
-    """Return who speaks in a line of a chat: a name of up to three words, each with a capital, before a colon."""
+    """Return the speaker of a line of a chat: up to three words with capitals before a colon; None without one."""
     found = _SPEAKER.match(line)
     if found is None:
         return None
