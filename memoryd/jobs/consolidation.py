@@ -157,8 +157,8 @@ class _Planner:
         self._by_hash: dict[str, list[EarlierMemory]] = defaultdict(list)
         for one in earlier:
             self._by_hash[one.memory.content_hash].append(one)
-        self._taken: set[str] = set()  # ids of memories that a bullet keeps or rewrites …
-        self._rewritten: set[str] = set()  # … and of those that one rewrites or declares superseded
+        self._taken: set[str] = set()  # ids of memories that a bullet keeps or rewrites
+        self._rewritten: set[str] = set()  # ids of memories that one rewrites or declares superseded
         self._ends: dict[str, list[Old]] = defaultdict(list)  # bullet → the memories that it supersedes
         self._mentioned: set[str] = set()
 

@@ -55,8 +55,8 @@ class Apply(NamedTuple):
     """Change the ledger now, if the guards allow it: only a refinement edits while it runs."""
 
     operate: Operate
-    session: RefinementSession  # the refinement so far …
-    tool: str  # … and the tool of this call
+    session: RefinementSession  # the refinement so far
+    tool: str  # of this call
 
 
 T = TypeVar("T")

@@ -49,8 +49,8 @@ class RefinementSession:
         tokens: of the live core when it began.
         ids: of the core memories that were live then.
         floor: tokens of these that must be left.
-        most_mutations: the most operations …
-        most_steps: … and calls.
+        most_mutations: the most operations.
+        most_steps: the most calls.
         mutations: operations done.
         steps: calls made, and answers without a call.
         last: the digest of the last call, and how often it came in a row.

@@ -87,9 +87,9 @@ HEADING_WORDS = 12  # title, heading and first line of a daily block
 DENSE_WORDS = 600  # up to so many words, a working session may have twice the share
 FLOOR_WORDS = 80  # a short session may be dense: almost all of it is kept, with its speakers
 FLOOR_OF_WORK = 240  # the lines must hold its decisions and its final state
-CEILING_WORDS = 1400  # of a day, so that a person can read even a huge session the next morning …
+CEILING_WORDS = 1400  # of a day, so that a person can read even a huge session the next morning
 LENGTH_TOLERANCE = 1.05  # no backend counts words exactly
-CEILING_TOKENS = 3000  # … and by an agent within its start-up budget
+CEILING_TOKENS = 3000  # of a day, so that an agent can read it within its start-up budget
 RUNNING_SHARE = 0.25  # largest share of the compressed session's budget for the running summary
 RUNNING_TOKENS = 1500
 

@@ -18,8 +18,8 @@ class RefinementTally:
     `details` are the numbers in the changed texts: a summary that names one of them does not give a count.
     """
 
-    merged: int = 0  # memories that were consolidated …
-    into: int = 0  # … into this number
+    merged: int = 0  # memories that were consolidated
+    into: int = 0  # memories that replaced them
     updated: int = 0
     deleted: int = 0
     protected: int = 0

@@ -25,15 +25,15 @@ from memoryd.text import prose
 from memoryd.tiers.session_summary import Section
 
 _LONGEST = 600  # characters of a line; longer sentences are dumps
-_FEWEST_OF_WISH = 2  # … the limit for wishes of the user
+_FEWEST_OF_WISH = 2  # content words; a wish of the user with fewer does not last
 _OF_OPEN = 2.5  # weight of an open point of the last answer; a mere offer weighs nothing
 _OF_OFFER = 1.5  # weight of an offer that ends the last answer: the next session may begin with a yes
-_NEAR = 8  # messages after which a later diagnosis is about another fault, unless the two share …
-_SAME_FAULT = 0.3  # … this much of its words
-_FEWEST_NAMED = 4  # … with fewer, a user's line seldom names its subject
+_NEAR = 8  # messages; a diagnosis farther away is about another fault, unless `_SAME_FAULT` holds
+_SAME_FAULT = 0.3  # two diagnoses of one fault share this part of the words of the first
+_FEWEST_NAMED = 4  # content words; a user's line with fewer seldom names its subject
 _BARE = 5  # words; a shorter answer says nothing without its question
-_MANY = 10  # … from this number on it is clear enough, even with a word that refers to something else
-_FEWEST_ASKED = 2  # … the limit for a user's message to be a request
+_MANY = 10  # content words; a line with so many is clear, even with a word that refers to something else
+_FEWEST_ASKED = 2  # content words; a message of the user with fewer is no request
 _JOINED = 280  # characters up to which sentences of one message are joined into one line
 _LONGEST_ASKED = 200  # characters of a question that is shown beside its answer
 _FEWEST_CLEAR = 5  # content words; a line of an answer with so many usually names its subject
@@ -41,8 +41,8 @@ _FEWEST = 3  # an assistant's sentence with fewer content words says too little
 _MOST_LOOKS = 300  # lines of a session that are compared with all others
 _MOST_OF_MESSAGE = 5  # lines of one message of the assistant
 _USER_SHARE = 0.6  # the user's statements may take this share of the room
-_SHORT = 260  # words; in a shorter session in which the user has said something, lines below …
-_LEAST_TOLD = -2.0  # … this weight are left out
+_SHORT = 260  # words of a summary; a shorter one has no lines below `_LEAST_TOLD` if the user has said something
+_LEAST_TOLD = -2.0  # weight
 _OF_REPORT = -0.5  # added to the worth of a subagent's lines: the assistant mostly repeats the important ones
 
 # Weights by feature. They were fitted, see above, except "refers", "jokes" and "corrects", which were set by hand.
@@ -64,7 +64,7 @@ _NAMES = re.compile(r"`[^`]*`|[!-~]*[/\\][!-~]*|[!-~]+\.[a-z]{1,5}\b")
 _FEWEST_LETTERS = 4  # besides names of files and code
 
 _OF_LAST = 20.0  # added to the weight of the last request
-_OF_MARK = 10.0  # … and to the weight of lines that the speaker marked as a decision, a finding or the state
+_OF_MARK = 10.0  # added to the weight of lines that the speaker marked as a decision, a finding or the state
 _MOST_OF_NOTE = 8  # lines of one note, which may be about a whole session
 _LEAST_SAID = 80  # least words for messages if there are long notes
 _WORTH_LASTING = -1.0  # from this weight on, a line of an answer lasts, whatever it says
