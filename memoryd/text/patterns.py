@@ -2,7 +2,7 @@ r"""Read regular expressions from a text file, in which alternatives have lines 
 
 So the wordings of many languages can be read and extended without the quotation marks and prefixes of Python.
 
-    # This line is a comment.
+    # A comment, which is only above an entry.
     list month:
         january|february|march
 
