@@ -47,7 +47,6 @@ _CHATTING = frozenset({"", "OpenClaw"})
 _DEFAULT_WORDS = 400
 # Limits for one run, except for wishes and decisions of the user. A wrong memory in the core is worse than a late one.
 _MOST_MEMORIES = 6
-_ASKED_FOR = 0.9  # from this importance on, the user has explicitly asked to keep a statement
 _LASTING_SHARE = 0.5  # lasting statements may have this share of the words of the day's text
 _MOST_LASTING = 14  # most memories of one sleep that nobody explicitly asked to keep
 _OF_DECISION, _OF_LESSON = 0.8, 0.75  # importance of decisions and lessons that the user and the assistant state
@@ -347,7 +346,7 @@ def _select_important(found: list[NewMemory], limit: int) -> list[NewMemory]:
         limit -= prose.count_words(memory.text) + 1
         is_wanted = memory.type in {MemoryType.PREFERENCE, MemoryType.DECISION} and memory.text.startswith(_USER)
         has_room = place < _MOST_MEMORIES and (limit >= 0 or memory.type is MemoryType.PREFERENCE)
-        if has_room or is_wanted or memory.importance >= _ASKED_FOR:
+        if has_room or is_wanted or memory.importance >= lasting.ASKED_FOR:
             kept.append(memory)
     return sorted(kept, key=lambda memory: memory.sources)
 

@@ -5,7 +5,7 @@ In doubt, a quotation does not last, and a memory counts as a rule, which only t
 
 import re
 
-from memoryd.jobs.job import MemoryType
+from memoryd.jobs.sleep import CORE_CLASSES
 from memoryd.ledger import steering
 from memoryd.ledger.floor import TokenKind, find_tokens
 from memoryd.ledger.lane import MemoryClass
@@ -18,11 +18,6 @@ from memoryd.text.word_lists import list_words
 _OF_HEADING = {
     kind: re.compile("|".join(list_words(f"headings of {kind}")), re.IGNORECASE)
     for kind in (MemoryClass.RULE, MemoryClass.PERSON, MemoryClass.LESSON, MemoryClass.PROJECT)
-}
-_OF_TYPE = {
-    MemoryType.PREFERENCE: MemoryClass.RULE,
-    MemoryType.DECISION: MemoryClass.PROJECT,
-    MemoryType.LEARNING: MemoryClass.LESSON,
 }
 _NAMED = re.compile(r"[^\W\d_][\w'.-]*(?: [A-Z]\w+)?:\s")  # people who talk to each other have names
 _THINGS = frozenset({TokenKind.MARK, TokenKind.URL, TokenKind.QUOTE})
@@ -54,7 +49,7 @@ class CueJudge:
             return found
         cue = lasting.find_cue(said, by_user=False, working=True)
         if cue is not None:
-            return _OF_TYPE.get(cue.type, MemoryClass.RULE)
+            return CORE_CLASSES.get(cue.type) or MemoryClass.RULE
         if cues.PEOPLE.search(said):
             return MemoryClass.PERSON
         if any(one.kind in _THINGS for one in find_tokens(said)):

@@ -22,7 +22,7 @@ from memoryd.jobs.check_runs import shorten
 from memoryd.jobs.dream_reply import Declaration, LetGo, ReplyBullet, ReplySection
 from memoryd.jobs.job import HEADINGS, Ask, QuotedPiece
 from memoryd.ledger.lane import Lane, may_change, read_label
-from memoryd.offline import promotion, replacement, salience, words
+from memoryd.offline import lasting, promotion, replacement, salience, words
 from memoryd.offline.cue_judge import CueJudge
 from memoryd.offline.promotion import Offer
 from memoryd.offline.sentences import split_sentences
@@ -145,7 +145,7 @@ class _Night:
         entry = self._by_id[saying.id.partition(".")[0]]
         said = next(one for one in entry.sentences if saying.id == f"{entry.id}.{one.number}")
         kind = promotion.type_of(entry, saying.text, working=self._working)
-        offer = Offer(entry.quote_sentence(said), (saying.id,), kind, promotion.EXPLICIT, entry.day)
+        offer = Offer(entry.quote_sentence(said), (saying.id,), kind, lasting.ASKED_FOR, entry.day)
         if not self._may_be(offer):
             return False
         self._new.setdefault(offer.text, (offer, "says what is so now"))
@@ -214,7 +214,7 @@ class _Night:
         room = self._bullets - len(stays) - len(self._new)
         for offer in sorted(offers, key=lambda one: (-one.importance, one.cites)):
             goes = room <= 0 and self._may_go and self._may_go[-1] + _BETTER <= offer.importance
-            is_full = len(stays) > self._bullets and offer.importance < promotion.EXPLICIT
+            is_full = len(stays) > self._bullets and offer.importance < lasting.ASKED_FOR
             if room <= 0 and (not goes or is_full):
                 self._left |= dict.fromkeys(_entries_of(offer), _NO_ROOM)
             elif not self._may_be(offer):
@@ -332,4 +332,4 @@ def _entries_of(offer: Offer) -> tuple[str, ...]:
 
 
 def _explain_offer(offer: Offer) -> str:
-    return f"{offer.type}, {'asked for, ' if offer.importance >= promotion.EXPLICIT else ''}said on {offer.day}"
+    return f"{offer.type}, {'asked for, ' if offer.importance >= lasting.ASKED_FOR else ''}said on {offer.day}"

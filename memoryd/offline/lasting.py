@@ -44,7 +44,7 @@ _APPLYING = {
     for working in (True, False)
 }
 _OF_USER = frozenset({MemoryType.PREFERENCE, MemoryType.FACT})
-_ORDER = 0.9  # importance of what is asked for in so many words
+ASKED_FOR = 0.9  # importance; from this on, the user has explicitly asked to keep a statement
 _LECTURES = 2.5  # times the length of the user's messages
 _SHORTEST = 3  # content words; a statement with fewer says too little to last
 _SHORTEST_OF_SELF = 2  # content words; the limit for what users are, like, want or have decided: "I prefer tea."
@@ -66,7 +66,7 @@ def find_cue(sentence: str, *, by_user: bool, working: bool, message: str = "") 
     found = next((cue for cue in _APPLYING[by_user, working] if cue.pattern.search(own) and _stands(plain, cue)), None)
     if found is None:
         return _NOTED if by_user and message and lasting_model.lasts(plain, message) else None
-    may_pass = found.type in _OF_USER and found.importance < _ORDER
+    may_pass = found.type in _OF_USER and found.importance < ASKED_FOR
     return None if may_pass and lasting_model.is_at_hand(plain) else found
 
 
@@ -77,7 +77,7 @@ def _is_statement(sentence: str) -> bool:
 
 def _stands(sentence: str, cue: Cue) -> bool:
     told = sum(1 for key in words.list_content_words(sentence) if key not in words.CHATTER_KEYS)
-    if cue.importance >= _ORDER:
+    if cue.importance >= ASKED_FOR:
         return told >= _SHORTEST_OF_SELF
     is_plain = cue.by_user_only and (cue.importance >= _OF_SELF or cue.type is MemoryType.DECISION)
     least = _SHORTEST_OF_SELF if is_plain else _SHORTEST

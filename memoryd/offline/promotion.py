@@ -22,7 +22,6 @@ from memoryd.text.neutral import neutralize
 from memoryd.text.sentences import quote_around
 
 USER, HAND, ASSISTANT, AGENT = "user", "hand", "assistant", "agent"
-EXPLICIT = 0.9  # from this importance on, the user has explicitly asked to keep a statement
 LONGEST = 400  # characters; a longer text is no memory
 _SPOKEN = re.compile(r"^([^\W\d_][^\W\d_'’.-]*(?: [^\W\d_][\w'’.-]*){0,2}):\s+(?=\S)")  # noqa: RUF001
 _REPORTED = re.compile(r"^(?:Report|Changed|Failed)\b:?", re.IGNORECASE)
