@@ -38,7 +38,7 @@ _PLACES = {
 }
 _GUARDS = {ClaimStep.LANE: Guard.TAINT}
 NOWHERE = "nothing that is accepted takes its place"
-_AS_OF = re.compile(r"\(as of \d{4}-\d\d-\d\d\)$")
+AS_OF = re.compile(r"\(as of \d{4}-\d\d-\d\d\)$")
 _NAMED = re.compile(r"^([^\W\d_][\w.'’-]{0,30}(?: [^\W\d_][\w.'’-]{0,30}){0,2}) ?[:：]\s+(?=\S)")  # noqa: RUF001
 _ASSISTANTS = frozenset(list_words("assistants"))
 _HAND = "hand"
@@ -478,7 +478,7 @@ class DreamConsolidation:
         changed = {memory_id for operation in self.operations for memory_id in ids_of(operation)}
         if one is None or one.memory.constitutional or one.memory.id in changed:
             return
-        if not _AS_OF.search(one.memory.content):
+        if not AS_OF.search(one.memory.content):
             self.operations.append(Update(one.memory.id, f"{one.memory.content} (as of {one.said_on})"))
 
     def _end(self, name: str, ending: Ending, *successors: str) -> None:

@@ -28,7 +28,6 @@ from memoryd.text.content import label_of, list_stems, measure_overlap, strip_la
 from memoryd.text.neutral import neutralize
 from memoryd.text.sentences import split
 
-_MOST_SPARE = 40  # lines of the material from which a decoy may get its evidence
 _MENDABLE = frozenset({ClaimStep.FLOOR, ClaimStep.READER, ClaimStep.QUOTE})
 _LATER, _MOST_LATER = 6, 2  # pieces after a quotation; the reader sees the user's next two among them
 _ALIKE = 0.3  # an entry about the same subject shares this part of the words
@@ -357,7 +356,7 @@ class Judging:
             return (yield from replace(self, weighed=self._weigh_claims()).ask_reader())
         judges = self.context.judges
         lines = (line for piece in self.context.pieces.by_id.values() for line in piece.lines)
-        spare = [line for line in lines if line.lane >= Lane.ASSISTANT][:_MOST_SPARE]
+        spare = [line for line in lines if line.lane >= Lane.ASSISTANT][: reader.MOST_SPARE]
         before = self.inquiry.answers
         inquiry = yield from reader.inquire(self._questions, judges.known, spare, judges.verify, before)
         return replace(self, inquiry=inquiry)

@@ -18,7 +18,7 @@ from memoryd.text.content import list_stems
 from memoryd.text.fences import without_fences
 from memoryd.text.private import is_private
 from memoryd.text.sentences import SentenceKind, split
-from memoryd.transcripts.fields import first_text, mappings, shown_arguments
+from memoryd.transcripts.fields import PATCH, first_text, mappings, shown_arguments
 from memoryd.transcripts.turn import SPOKEN, Origin, Role, StoredTurn, TurnKind
 
 # The text that the program puts around a summary in the agent's name.
@@ -142,7 +142,6 @@ _TAKEN = ("old_string", "old_str", "oldString", "oldText")
 _WHOLE = ("content", "file_text")
 _FACT = "save_memory"  # the tool of Gemini that adds one line to its memory file
 _UNDONE = re.compile(r"^(?:The user doesn't want to|<tool_use_error>|Error\b)", re.IGNORECASE)
-_PATCH = "*** Begin Patch"
 _PATCHED = re.compile(r"^\*\*\* (?P<what>Add|Update|Delete|End)\b(?: File: (?P<path>.+))?", re.MULTILINE)
 _HEREDOC = re.compile(
     r"^(?P<line>[^\n]{0,1000}<<-?[ \t]*['\"]?(?P<end>\w+)\b['\"]?[^\n]*)\n(?P<text>.*?)\n[ \t]*(?P=end)[ \t]*$",
@@ -211,7 +210,7 @@ def _list_changes(turn: StoredTurn) -> Iterator[_FileChange]:
             whole = first_text(one, _WHOLE)
             yield _FileChange(path, whole or first_text(one, _ADDED), old, is_whole=bool(whole))
     command = _find_command(given) or turn.text
-    if _PATCH in command:
+    if PATCH in command:
         yield from _list_patched(command)
     elif "<<" in command:
         yield from _list_piped(command)

@@ -21,7 +21,6 @@ _CITE = re.compile(r"([tdm]\d{1,9})(?:\.(\d{1,4}))?")
 _BARE_WORDS = 4  # of an answer that says nothing without its question
 _OPTION = re.compile(r"^\W{0,3}(?:option |variante |opción )?([a-z]|\d{1,2})\W{0,3}$", re.IGNORECASE)
 _MARKED = re.compile(r"^\W{0,3}([a-z]|\d{1,2})\W{0,2}[).:\]]\W{0,3}\s*(?=\S)", re.IGNORECASE)
-_ASKS = re.compile(r"[?？؟]\W*$")  # noqa: RUF001
 SPEAKERS = {Lane.USER: "user", Lane.ASSISTANT: "assistant"}
 
 
@@ -232,7 +231,7 @@ def piece_of_text(name: str, text: str, lane: Lane, speaker: str, at: str = "", 
 def _question(text: str) -> tuple[str, tuple[tuple[str, str], ...]]:
     """Return the last question of a text, and its offers by letter or number."""
     parts = split(text)
-    asked = next((part.text for part in reversed(parts) if _ASKS.search(part.text)), "")
+    asked = next((part.text for part in reversed(parts) if prose.QUESTION_END.search(part.text)), "")
     if not asked:
         return "", ()
     lines = [line for part in parts if part.kind is not Part.CODE for line in part.text.splitlines()]

@@ -23,6 +23,7 @@ JOB = "verify"
 UNREAD = "unread"  # the backend of a reply when there is no reader
 BATCHES = 4  # version of the way batches are built: a reader is tested again when it changes
 MOST_CLAIMS = 8  # of one batch, with its decoy
+MOST_SPARE = 40  # lines from which the decoy of a batch may get its evidence
 MOST_CHARACTERS = 6_000  # of the questions of one batch
 SAME = "(the claim)"  # replaces the claim itself as evidence of its class; never used for truth
 # A subject that no claim has: evidence of a decoy if the material has nothing else.

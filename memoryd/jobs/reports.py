@@ -13,11 +13,11 @@ from memoryd.jobs.check_runs import has_failed, has_passed, shorten
 from memoryd.jobs.git_state import BRANCH
 from memoryd.jobs.shell import Step, extract_command, list_steps, read_input
 from memoryd.jobs.task_list import keeps_tasks
-from memoryd.jobs.work_state import STATE, WorkState, list_changes
+from memoryd.jobs.work_state import STATE, TAIL, WorkState, list_changes
 from memoryd.text.neutral import neutralize
 from memoryd.text.patterns import read_patterns
 from memoryd.text.word_lists import list_words
-from memoryd.transcripts.fields import CUT_MARK
+from memoryd.transcripts.fields import CUT_MARK, PATCH
 from memoryd.transcripts.turn import Origin, StoredTurn, TurnKind
 
 CHANGED = "changed "  # begins a fact that names files, each between backticks
@@ -28,14 +28,12 @@ _PATTERNS = read_patterns(__name__, "reports.txt")
 _LONGEST = 220  # characters of a path or an error line
 _LONGEST_COMMAND = 120
 _MOST_ERRORS = 12
-_TAIL = 20_000  # characters from the end of an output that are searched for its error
 _EDITS = re.compile(_PATTERNS["edits"], re.IGNORECASE)
 _SHELL = re.compile(r"bash|shell|exec|terminal|command|run", re.IGNORECASE)
 _PATH_KEYS = ("file_path", "notebook_path", "path", "filename", "target_file")
 _PATCHED = re.compile(r"\*\*\* (?:Add|Update|Delete) File: ([^\n\\\"]+)")
-_PATCH = "*** Begin Patch"
 # A patch in the input of a shell or a script.
-_PATCHES = re.compile(rf"{re.escape(_PATCH)}(?:\\+n|\s)+\*\*\* (?:Add|Update|Delete) File: ")
+_PATCHES = re.compile(rf"{re.escape(PATCH)}(?:\\+n|\s)+\*\*\* (?:Add|Update|Delete) File: ")
 _CUT_PATH = re.compile(rf'"(?:{"|".join(_PATH_KEYS)})"\s*:\s*"([^"\\\n]{{1,400}})"')
 _ERROR = re.compile(_PATTERNS["error"])
 _DIGITS = re.compile(r"\d+")  # a failure with other timings is the same failure
@@ -173,7 +171,7 @@ class Reports:
             return None  # the agent repeats such an edit
         steps = list_steps(self._scripts.get(turn.tool_call_id or "", ""))
         if is_only_printing(steps):
-            own = [line for line in turn.text[-_TAIL:].splitlines() if is_own_error(line, steps)]
+            own = [line for line in turn.text[-TAIL:].splitlines() if is_own_error(line, steps)]
             return neutralize(own[-1])[:_LONGEST] if own else None
         is_known = has_passed(turn.text) or (self._marks_failures and not has_failed(turn.text))
         return None if is_known and shows_every_failure(steps) else _error(turn.text)
@@ -202,7 +200,7 @@ class Reports:
 
 def _find_passed(command: str, output: str) -> Iterator[tuple[str, str]]:
     """Yield what a run shows as passed: its command if nothing failed; its tests, its files or all if tests passed."""
-    tail = output[-_TAIL:]
+    tail = output[-TAIL:]
     if not tail.strip() or _FAILS.search(tail) or _GOES_ON.search(tail) or _error(tail) is not None:
         return
     passes = _PASSES.search(tail) is not None
@@ -235,7 +233,7 @@ def _show_script(script: str) -> str:
 
 
 def _is_patch(script: str) -> bool:
-    return _PATCH in script
+    return PATCH in script
 
 
 def _as_written(name: str) -> str:
@@ -252,7 +250,7 @@ def _paths(text: str) -> list[str]:
 
 def _error(text: str) -> str | None:
     """Return the last line of `text` that names an error, except a line that only says that there was one."""
-    for line in reversed(text[-_TAIL:].splitlines()):
+    for line in reversed(text[-TAIL:].splitlines()):
         if len(line) <= 2 * _LONGEST and len(line.split()) > 2 and _ERROR.search(line):
             return neutralize(line)[:_LONGEST].strip() or None
     return None

@@ -30,6 +30,7 @@ from memoryd.text.content import split_question
 from memoryd.text.neutral import neutralize
 from memoryd.text.sentences import quote_around, split
 from memoryd.text.word_lists import list_words
+from memoryd.tiers.daily import PASSING
 from memoryd.tiers.session_summary import Section, parse_points
 from memoryd.transcripts.turn import Origin
 
@@ -37,7 +38,6 @@ BACKEND = "offline"
 FACTS, DREAM = "facts", "dream"  # the jobs whose questions have grammars of their own
 _CATEGORIES = {MemoryType.PREFERENCE: Category.PREFERENCE, MemoryType.FACT: Category.CONTEXT}
 _POINT = re.compile(r"\[(s\d+)\] (.+)")  # of the summary so far
-_PASSING = frozenset({Section.STATE, Section.OPEN, Section.FILES})  # a change here corrects nothing
 _LISTED = re.compile(r"^fact_\w+ \[[^\]]*\] ")
 _USER = "User: "
 _UNNAMED = frozenset({"User", "Assistant", REPORTER})  # people who talk to each other have names instead
@@ -140,7 +140,7 @@ def _list_superseded(so_far: str, lines: Sequence[reply.SummaryLine]) -> list[re
     """Return the points of earlier sleeps that a new line contradicts, each with the id of the turn that does so."""
     found = []
     for point in parse_points(so_far).points:
-        told = _POINT.fullmatch(point.text) if point.section not in _PASSING else None
+        told = _POINT.fullmatch(point.text) if point.section not in PASSING else None
         later = next((line for line in lines if told and _says_newer(line.text, told[2])), None)
         found += [reply.SupersededPoint(told[1], later.cites)] if told and later else []
     return found

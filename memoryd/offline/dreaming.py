@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from memoryd.jobs import dream_reply
 from memoryd.jobs.check_runs import shorten
+from memoryd.jobs.consolidation import AS_OF
 from memoryd.jobs.dream_reply import Declaration, LetGo, ReplyBullet, ReplySection
 from memoryd.jobs.job import HEADINGS, Ask, QuotedPiece
 from memoryd.ledger.lane import Lane, may_change, read_label
@@ -45,7 +46,6 @@ _NIGHTS_TO_FILL = 9  # a dream may take one ninth of the free room if that is mo
 _LONGEST_SHOWN = 100  # characters of a memory in the diary
 _SILENT, _REPORTED = "say nothing new that lasts", "were only reported"
 _NO_ROOM, _UNFIT = "found no room", "would not pass the guards"
-_DATED = re.compile(r"\(as of \d{4}-\d\d-\d\d\)$")
 _CITING = re.compile(r"\[\s*[md]\d[^\[\]]*\][\s*.]*$", re.IGNORECASE)
 _FIGURE = re.compile(r"importance=(\d(?:\.\d+)?)")
 
@@ -135,7 +135,7 @@ class _Night:
                 older.over |= set(ended)
                 self._stale |= {normal.normalize(one.text) for one in ended}
                 self._let_go([one.id for one in ended if not one.is_daily], saying.id)
-            self._mark([one.id for one in competing if not one.is_daily and not _DATED.search(one.text)], saying.id)
+            self._mark([one.id for one in competing if not one.is_daily and not AS_OF.search(one.text)], saying.id)
         self._looked_enough = older.looks < _MOST_LOOKS
 
     def _say(self, saying: _Saying, found: Sequence[_Saying]) -> bool:
@@ -178,7 +178,7 @@ class _Night:
         self._may_go = sorted((one.importance for one in stays if not one.is_protected), reverse=True)
         known = {normal.normalize(text) for text in (*(one.text for one in stays), *self._new)} | self._stale
         for memory in stays:
-            if not _DATED.search(memory.text):  # repeating a memory makes it current again
+            if not AS_OF.search(memory.text):  # repeating a memory makes it current again
                 known |= {normal.normalize(part) for part in split_sentences(strip_label(memory.text))}
         self._take(promotion.list_offers(self._entries, known, working=self._working))
         if not self._working and promotion.is_talk(self._entries):

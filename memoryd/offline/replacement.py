@@ -23,7 +23,6 @@ from memoryd.text.wording import STOP, expand, find_stem, fold
 _PATTERNS = read_patterns(__name__, "replacement.txt")
 _STAMP = re.compile(r"\s*\((?:as of )?\d{4}[-\d/]*\)")
 _CLAUSE = re.compile(r"[,;:—–、](?=\D)|\s(?:and|but|und|aber|sondern|et|mais|y|pero|sino|e|ma|mas|en|maar|и|а|но)\s")
-_ASKS = re.compile(r"[?？؟]\W*$")
 _SUPPOSED = re.compile(_PATTERNS["supposed"], re.IGNORECASE)
 _NO_LONGER = re.compile(_PATTERNS["no longer"], re.IGNORECASE)
 _MARKS = re.compile(_PATTERNS["marks"])
@@ -78,7 +77,7 @@ def read(text: str) -> ParsedStatement:
 def find_ended(text: str) -> tuple[frozenset[str], ...]:
     """Return the words of each thing that `text` plainly says has ended."""
     said = fold(_REASON.sub("", _STAMP.sub("", strip_label(text))))
-    is_plain = not _ASKS.search(said) and not _SUPPOSED.search(said)
+    is_plain = not prose.QUESTION_END.search(said) and not _SUPPOSED.search(said)
     return tuple(one for one in (_find_ended(said) if is_plain else ()) if one)
 
 
@@ -120,7 +119,7 @@ def is_competing(newer: str, older: str) -> bool:
 def _reorders(newer: str, older: str) -> bool:
     order = read(newer).order
     is_same = order == read(older).order and len(order) >= _FEWEST_REORDERED and denies(newer) == denies(older)
-    return is_same and not _ASKS.search(newer) and normal.normalize(newer) != normal.normalize(older)
+    return is_same and not prose.QUESTION_END.search(newer) and normal.normalize(newer) != normal.normalize(older)
 
 
 def _ends(newer: str, older: str) -> bool:
