@@ -27,7 +27,6 @@ NEWEST = 5000  # turns that are searched; an edit is imported moments after it w
 _PATHS = ("file_path", "path", "filename", "target_file")
 _TEXTS = ("content", "new_string", "new_str", "file_text", "insert_text")
 _UNDONE = re.compile(r"^(?:The user doesn't want to|<tool_use_error>)", re.IGNORECASE)
-_PATCH = "*** Begin Patch"
 _ESCAPED = re.compile(r"\\[nrt]")  # a line feed, in the form of a command or a shortened JSON text
 _SIGNS = re.compile(r"[\\\"'`]")  # a shell needs more or fewer of them than the text
 
@@ -101,7 +100,7 @@ def _find_written(call: str, texts: Collection[str], folder: str, path: Path) ->
 def _extract_input(call: str) -> str:
     """Return the command or patch of a call, without the lines that a patch removes or keeps."""
     text = "\n".join(strings_of(fields.shown_arguments(call))) or call
-    if _PATCH in text:
+    if fields.PATCH in text:
         lines = _ESCAPED.sub("\n", text).splitlines()
         text = "\n".join(line.removeprefix("+") for line in lines if not line.startswith(("-", " ")))
     return text

@@ -19,11 +19,10 @@ from memoryd.fleet.question import FleetQuestion
 from memoryd.jobs.job import Reply
 from memoryd.llm import circuit as breaker
 from memoryd.llm.circuit import Circuit
-from memoryd.llm.failure import Failure, Trouble
+from memoryd.llm.failure import BUSY_SECONDS, Failure, Trouble
 
 ALL = ""  # the row of `fleet_day` that counts all agents
 PROBE_GRACE = 30.0  # seconds beyond its timeout after which a probe's worker counts as killed
-BUSY_SECONDS = 30.0
 _LAZY = "SET LOCAL synchronous_commit = off"
 _NOW = "SELECT extract(epoch FROM clock_timestamp())::float8"
 # In one statement, after the lock, which may have been waited for: now, today, and the calls of the last minute. The

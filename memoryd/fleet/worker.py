@@ -26,7 +26,7 @@ from memoryd.fleet.questions import QUEUE, TASK, channel_of
 from memoryd.fleet.sealing import Seal, read_seal
 from memoryd.jobs.job import Reply
 from memoryd.llm.endpoint import OPENAI_URL, Endpoint
-from memoryd.llm.failure import Failure, Trouble
+from memoryd.llm.failure import BUSY_SECONDS, Failure, Trouble
 from memoryd.reading.scrubbing import Scrubber
 from memoryd.running.answering import compute_cost, redact_reply
 from memoryd.worker.client import ClosedError, Worker
@@ -86,7 +86,7 @@ class FleetWorker:
             reservation = None if isinstance(reserved, Failure) else reserved
             if not isinstance(result, Failure) or result.trouble is not Trouble.BUSY:
                 return result, reservation
-            wait = result.retry_after or budget.BUSY_SECONDS
+            wait = result.retry_after or BUSY_SECONDS
             if time.monotonic() + wait > until or self.stopped.wait(wait):
                 return result, reservation
             self._settle(asked, result, reservation)

@@ -1,112 +1,53 @@
-"""Recognise commands that run tests or a linter, and read the result from their output."""
+"""Recognise commands that run tests or a linter, and read the result from their output.
+
+`check_runs.txt` has the forms of the output.
+"""
 
 import re
 
 from memoryd.jobs.shell import Step
+from memoryd.text.patterns import read_patterns
+from memoryd.text.word_lists import list_words
 
+_PATTERNS = read_patterns(__name__, "check_runs.txt")
 _LONGEST_SHOWN = 80
 _MOST_NAMED = 3
-_TESTERS_LIST = """
-pytest py.test unittest tox nox jest vitest mocha ava jasmine rspec phpunit ctest nextest gotestsum bats trial behave
-"""
-_TESTERS = frozenset(_TESTERS_LIST.split())
+_TESTERS = frozenset(list_words("test runners"))
 # A script or target that runs tests or a linter, after the name of its runner.
-_RUNS_SCRIPTS_LIST = """
-npm pnpm yarn bun make just mise task rake gradle gradlew mvn mvnw dotnet mix cargo go swift deno node playwright
-cypress composer sbt lein zig hatch nx turbo
-"""
-_RUNS_SCRIPTS = frozenset(_RUNS_SCRIPTS_LIST.split())
+_RUNS_SCRIPTS = frozenset(list_words("script runners"))
 _TEST_SCRIPT = re.compile(r"(?:test|tests|t|verify|check|nextest|spec)(?:[:_.-][\w:.-]+)?|[\w.-]+[:_-]tests?|--test")
 _LINT_SCRIPT = re.compile(
     r"(?:[\w.]+[:_-])?(?:lint|type-?check|check-?types|types|clippy|vet|eslint)(?:[:_-][\w:.-]+)?"
 )
-_LINTERS_LIST = """
-ruff eslint mypy tsc vue-tsc pyright basedpyright golangci-lint flake8 pylint biome stylelint shellcheck ty
-"""
-_LINTERS = frozenset(_LINTERS_LIST.split())
+_LINTERS = frozenset(list_words("linters"))
 _QUIET_LINTERS = frozenset(["eslint", "tsc", "vue-tsc", "flake8", "stylelint", "shellcheck", "vet"])
 _NO_RUN = re.compile(
     r"--(?:collect-only|co|markers|fixtures|help|version|list\w*|init|showConfig|print-config|dry-run)$|-(?:h|V|list)$"
 )
 _LINT_ONLY = frozenset(["check", "lint", "ci"])  # of ruff, biome and ty; their other commands check nothing
 
-# Each gives some of the counts, by name; the last match in an output counts, for cargo the sum of all.
-_COUNT_LINES = (
-    (
-        r"^=*[ \t]*(?:(?P<failed>\d{1,9}) failed,? ?)?(?:(?P<passed>\d{1,9}) passed,? ?)?"
-        r"(?:(?P<skipped>\d{1,9}) skipped,? ?)?(?:\d{1,9} (?!errors?\b)[a-z]{1,20},? ?){0,4}"
-        r"(?:(?P<errors>\d{1,9}) errors?,? ?)?"
-        r"in \d[\d.]{0,12}s\b"
-    ),
-    (
-        r"^[ \t]*Tests:?[ \t]+(?:(?P<failed>\d+) failed[,| \t]+)?(?:(?P<skipped>\d+) skipped[,| \t]+)?"
-        r"(?:\d+ todo[,| \t]+)?(?P<passed>\d+) passed\b"
-    ),
-    r"^[ \t]*Tests:?[ \t]+(?P<failed>\d+) failed\b(?![^\n]*\bpassed)",
-    r"^[ \t]*(?P<passed>\d+) passing\b(?:[^\0]{0,200}?^[ \t]*(?P<failed>\d+) failing\b)?",
-    (
-        r"^(?P<total>\d+) (?:examples?|tests?), (?:\d+ assertions?, )?(?P<failed>\d+) failures?"
-        r"(?:, (?P<errors>\d+) errors?)?"
-    ),
-    r"^\S pass (?P<passed>\d+)\n\S fail (?P<failed>\d+)",
-    r"^[ \t]*(?P<passed>\d+) pass\n(?:[ \t]*\d+ (?:skip|todo)\n)*[ \t]*(?P<failed>\d+) fail\b",
-    r"Failed:[ \t]+(?P<failed>\d+), Passed:[ \t]+(?P<passed>\d+)",
-    r"^(?:ok|FAILED) \| (?P<passed>\d+) passed(?: \([^)\n]*\))? \| (?P<failed>\d+) failed",
-    r"^OK \((?P<passed>\d+) tests?, \d+ assertions?\)",
-    r"^Tests: (?P<total>\d+), Assertions: \d+(?:, Errors: (?P<errors>\d+))?(?:, Failures: (?P<failed>\d+))?",
-    r"^DONE (?P<total>\d+) tests?(?:, (?P<skipped>\d+) skipped)?(?:, (?P<failed>\d+) failures?)?",
-    r"Executed (?P<total>\d+) tests?, with (?P<failed>\d+) failures?",
-    r"tests passed, (?P<failed>\d+) tests? failed out of (?P<total>\d+)",
-)
-_COUNTS = tuple(re.compile(line, re.MULTILINE) for line in _COUNT_LINES)
-_CARGO = re.compile(r"^test result: \w+\. (?P<passed>\d+) passed; (?P<failed>\d+) failed;", re.MULTILINE)
-_UNITTEST = re.compile(r"^Ran (?P<total>\d+) tests? in [^\n]*\n+(?:OK|FAILED \((?P<how>[^)\n]*)\))", re.MULTILINE)
-_GO_LINE = re.compile(r"^(?:\[[\w:.-]+\] )?(?:ok[ \t]+\S+[ \t]+[\d.(]|PASS$|FAIL(?:$|[ \t]))", re.MULTILINE)
-_GO_FAILED = re.compile(r"^(?:\[[\w:.-]+\] )?(?:[ \t]*--- FAIL: (?P<test>\S+)|FAIL(?:$|[ \t]))", re.MULTILINE)
-_BUILT = re.compile(r"^BUILD (?P<how>SUCCESS|FAIL)", re.MULTILINE)
-_COVERAGE = re.compile(
-    r"^TOTAL[ \t](?:[^\n]*[ \t])?(?P<total>\d{1,3}(?:\.\d{1,6})?)%[ \t]*$"
-    r"|^All files[ \t]*\|[ \t]*(?P<all>\d+(?:\.\d+)?)[ \t]*\|",
-    re.MULTILINE,
-)
-_CLEAN = re.compile(
-    r"\bAll checks passed!|\bSuccess: no issues found|^0 issues\.?$|\bNo ESLint warnings or errors"
-    r"|\b0 errors, 0 warnings|\bChecked \d+ files? in [^\n]*No fixes applied|\brated at 10\.00/10",
-    re.MULTILINE,
-)
-_FOUND = re.compile(
-    r"^(?:✖ \d+ problems? \()?(?:[Ff]ound )?(?P<errors>\d+) (?:errors?|diagnostics?)\b"
-    r"(?:[^\n]{0,30}?(?P<left>\d+) remaining)?(?:, (?P<warnings>\d+) warnings?\b)?|^(?P<issues>\d+) issues?[:.]",
-    re.MULTILINE,
-)
-# The lines by which linters show their result, if several of them print into one output.
+# The last match in an output counts.
+_COUNTS = tuple(re.compile(pattern, re.MULTILINE) for name, pattern in _PATTERNS.items() if name.startswith("count "))
+_CARGO = re.compile(_PATTERNS["cargo"], re.MULTILINE)
+_UNITTEST = re.compile(_PATTERNS["unittest"], re.MULTILINE)
+_GO_LINE = re.compile(_PATTERNS["go line"], re.MULTILINE)
+_GO_FAILED = re.compile(_PATTERNS["go failed"], re.MULTILINE)
+_BUILT = re.compile(_PATTERNS["built"], re.MULTILINE)
+_COVERAGE = re.compile(_PATTERNS["coverage"], re.MULTILINE)
+_CLEAN = re.compile(_PATTERNS["clean"], re.MULTILINE)
+_FOUND = re.compile(_PATTERNS["found"], re.MULTILINE)
 _OWN_LINES = {
-    "ruff": re.compile(r"^(?:All checks passed!|Found \d+ errors?(?! in \d+ file)\b.*)$", re.MULTILINE),
-    "mypy": re.compile(r"^(?:Success: no issues found|Found \d+ errors? in \d+ file).*$", re.MULTILINE),
-    "golangci-lint": re.compile(r"^\d+ issues?[:.]", re.MULTILINE),
+    name.removeprefix("own "): re.compile(pattern, re.MULTILINE)
+    for name, pattern in _PATTERNS.items()
+    if name.startswith("own ")
 }
 _NOTHING = re.compile(r"(?!)")
-_PLACE = re.compile(r"^\S+?(?::\d+(?::\d+)?:|\(\d+,\d+\):)[ \t](?!note:)", re.MULTILINE)
-# Codex writes a report about the run before the output; Claude Code replaces an empty output.
-_HEAD = re.compile(
-    r"(?:Chunk ID|Wall time|Exit code:|Script \w+|Process exited)[^\0]{0,400}?^Output:(?:\n|\Z)", re.MULTILINE
-)
-_EMPTY = re.compile(
-    r"\s*(?:\(Bash completed with no output\)|Tool ran without output(?: or errors)?)?\s*|(?:\s*> [^\n]*)*\s*"
-)
-_FAILED = re.compile(
-    r"\A(?:Error: )?(?:Exit code:?|Command failed with exit code) [1-9]|\A[^\0]{0,300}^Process exited with code [1-9]"
-    r"|\A[^\n]{0,200}execution error: sandbox denied exec error"
-    r"|\bCommand exited with code [1-9]\d*\s*\Z",
-    re.MULTILINE,
-)
-_PASSED = re.compile(r"\A[^\0]{0,300}^(?:Process exited with code|Exit code:) 0$", re.MULTILINE)
-_NOT_RUN = re.compile(
-    r"command not found|[Nn]o such file or directory|No module named|not recognized as|Missing script|[Uu]nknown option"
-    r"|unrecognized arguments|^[Uu]sage: |No rule to make target|Cannot find module"
-    r"|[Nn]o tests? (?:files? )?(?:found|ran)",
-    re.MULTILINE,
-)
+_PLACE = re.compile(_PATTERNS["place"], re.MULTILINE)
+_HEAD = re.compile(_PATTERNS["head"], re.MULTILINE)
+_EMPTY = re.compile(_PATTERNS["empty"])
+_FAILED = re.compile(_PATTERNS["failed"], re.MULTILINE)
+_PASSED = re.compile(_PATTERNS["passed"], re.MULTILINE)
+_NOT_RUN = re.compile(_PATTERNS["not run"], re.MULTILINE)
 
 
 def has_failed(output: str) -> bool:

@@ -49,8 +49,8 @@ def compress(
 ) -> tuple[CompressedMessage, ...]:
     """Return the messages that replace `turns` within `budget_tokens`.
 
-    If the system messages alone exceed the budget, only they are returned, and all of them: `count_excess` returns by
-    how much. Raises ValueError for a strategy that is not in `STRATEGIES`.
+    If the system messages alone exceed the budget, only they are returned, and all of them. Raises ValueError for a
+    strategy that is not in `STRATEGIES`.
     """
     check_strategy(strategy)
     shown = [turn for turn in turns if turn.text and not turn.sidechain and turn.kind is not TurnKind.COMPACTION]
@@ -79,11 +79,6 @@ def choose_staying(
     """Return the positions of the turns that stay: the system messages, and the others that fit `room` tokens."""
     kept = {i for i, turn in enumerate(turns) if _is_system(turn)}
     return kept | _choose_groups(_groups(turns, tokens), room, strategy, _choose_newest(turns, keep_recent))
-
-
-def count_excess(messages: Sequence[CompressedMessage], budget_tokens: int) -> int:
-    """Return by how many tokens `messages` exceed the budget; only system messages alone can exceed it."""
-    return max(0, sum(message.tokens for message in messages) - budget_tokens)
 
 
 def squeeze(lines: Sequence[str], limit: int, measure: CountTokens) -> list[str]:

@@ -27,7 +27,6 @@ from memoryd.ledger.text_removal import MARK
 from memoryd.text import normal
 from memoryd.text.content import list_stems, measure_overlap
 
-_MOST_SPARE = 40  # other memories from which a decoy may get its evidence
 _ROOM = 800  # characters of a batch for the evidence of its decoy
 
 
@@ -95,7 +94,7 @@ def read(
 
     used = {part.id for draft in drafts for part in draft.parts}
     free = [one for one in others if one.id not in used and len(one.content) < _ROOM // 2]
-    spare = [_line(f"x{number}", one) for number, one in enumerate(free[:_MOST_SPARE], 1)]
+    spare = [_line(f"x{number}", one) for number, one in enumerate(free[: reader.MOST_SPARE], 1)]
     found = yield from reader.inquire(ask_questions, judges.known, spare, judges.verify)
     return found.answers
 
@@ -267,9 +266,7 @@ def _without_tokens(detail: str, part: Memory, draft: Draft) -> str:
 
 def _class_of(part: Memory, answers: Mapping[str, ReaderAnswer | None], cues: Cues) -> MemoryClass:
     answer = answers.get(class_question(part.content).key)
-    if answer is None:
-        return cues.kind(part.content, part.heading or "")
-    return MemoryClass(answer.verdict) if answer.verdict in set(MemoryClass) else MemoryClass.RULE
+    return cues.kind(part.content, part.heading or "") if answer is None else answer.kind
 
 
 def _list_gone(part: Memory, draft: Draft, named: tuple[str, ...]) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ from memoryd.ledger.operation import Add, Delete, Merge, Operation, Update, ids_
 from memoryd.ledger.steering import NO_THEME, is_theme
 from memoryd.text.content import is_label, label_of, measure_overlap, strip_label
 from memoryd.text.neutral import neutralize
+from memoryd.text.word_lists import list_words
 from memoryd.tiers.core import normalize
 
 _FOUND = 0.6  # a bullet without a citation shares this part of its content words with its source
@@ -37,13 +38,9 @@ _PLACES = {
 }
 _GUARDS = {ClaimStep.LANE: Guard.TAINT}
 NOWHERE = "nothing that is accepted takes its place"
-_AS_OF = re.compile(r"\(as of \d{4}-\d\d-\d\d\)$")
+AS_OF = re.compile(r"\(as of \d{4}-\d\d-\d\d\)$")
 _NAMED = re.compile(r"^([^\W\d_][\w.'’-]{0,30}(?: [^\W\d_][\w.'’-]{0,30}){0,2}) ?[:：]\s+(?=\S)")  # noqa: RUF001
-_ASSISTANTS_LIST = """
-assistant assistent assistentin assistante asistente assistente agente agent ki ai bot claude codex gemini gpt chatgpt
-copilot aider ассистент помощник агент бот 助手 助理 アシスタント 어시스턴트
-"""
-_ASSISTANTS = frozenset(_ASSISTANTS_LIST.split())
+_ASSISTANTS = frozenset(list_words("assistants"))
 _HAND = "hand"
 _OFTEN = 3  # with so many entries, a name before the text may be the owner's
 
@@ -160,8 +157,8 @@ class _Planner:
         self._by_hash: dict[str, list[EarlierMemory]] = defaultdict(list)
         for one in earlier:
             self._by_hash[one.memory.content_hash].append(one)
-        self._taken: set[str] = set()  # ids of memories that a bullet keeps or rewrites …
-        self._rewritten: set[str] = set()  # … and of those that one rewrites or declares superseded
+        self._taken: set[str] = set()  # ids of memories that a bullet keeps or rewrites
+        self._rewritten: set[str] = set()  # ids of memories that one rewrites or declares superseded
         self._ends: dict[str, list[Old]] = defaultdict(list)  # bullet → the memories that it supersedes
         self._mentioned: set[str] = set()
 
@@ -481,7 +478,7 @@ class DreamConsolidation:
         changed = {memory_id for operation in self.operations for memory_id in ids_of(operation)}
         if one is None or one.memory.constitutional or one.memory.id in changed:
             return
-        if not _AS_OF.search(one.memory.content):
+        if not AS_OF.search(one.memory.content):
             self.operations.append(Update(one.memory.id, f"{one.memory.content} (as of {one.said_on})"))
 
     def _end(self, name: str, ending: Ending, *successors: str) -> None:

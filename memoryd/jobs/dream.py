@@ -38,14 +38,15 @@ JOB = "dream"
 _FORM = "[MEMORY]\n- The database is Postgres 16 on the host Marvin. [m2, d4.1]"
 _LONGEST_CLAIM = 300  # characters of a claim in the diary
 _LONGEST_DIARY = 8_000  # characters of the model's own words
-_MOST_TOLD = 40  # refusals, and ended memories, that a diary lists one by one …
-_MOST_IDS = 10  # … with so many ids each …
-_MOST_ROWS = 200  # … and a run report
+_MOST_TOLD = 40  # refusals, and ended memories, that a diary lists one by one
+_MOST_IDS = 10  # ids of each refusal in a diary
+_MOST_ROWS = 200  # refusals that a run report lists one by one
 _TOO_MUCH = "too much of the core would be lost within 30 days"
 _SPARE = 200  # bullets that a reply may have besides two for each piece of the material
 _DEFAULT_IMPORTANCE = 0.5
-_ENDS = frozenset(str(one).capitalize() for one in Ending)  # the beginnings of a diary's lines about ended memories …
-_MEASURED = ("Bullets over dream.max_bullets",)  # … and of those about the core as a whole
+# The beginnings of a diary's lines: about ended memories, and about the core as a whole.
+_ENDS = frozenset(str(one).capitalize() for one in Ending)
+_MEASURED = ("Bullets over dream.max_bullets",)
 _BY_HAND = 0.9  # importance of a bullet that a person has written into the file
 
 
@@ -75,7 +76,7 @@ def decide(inputs: DreamInputs) -> job.Steps:
     offline = answer.backend == job.OFFLINE
     planned = plan(parsed, inputs.earlier, inputs.entries, offline=offline)
     days = {**{one.id: one.said_on for one in inputs.earlier}, **{one.id: one.day for one in inputs.entries}}
-    pieces = Pieces.collect(material_of(inputs))
+    pieces = Pieces(material_of(inputs))
     context = context_of(pieces, days, inputs.judges, offline=offline)
     context = replace(context, talk=_is_talk(inputs))
     over = {one.id: end for one in planned.archived if (end := _end(inputs, pieces, one))}

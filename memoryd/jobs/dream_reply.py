@@ -1,4 +1,4 @@
-"""The grammar of a dream's reply, written once for every backend.
+"""Parse and render the reply of a dream; every backend answers in this grammar.
 
     [MEMORY]
     ## Preferences
@@ -10,11 +10,13 @@
     - superseded [m5] by [d4]: another version
     - dated [m6] by [d4]: another value, and nobody says which holds
 
-Headings are optional; a bullet ends with the ids it stands on, and goes on in indented lines. `[NOTHING]` alone says
-that all may stay as it is; beside a `[MEMORY]`, that all the rest may. Read with patience for what models do to a
-grammar without changing its meaning (letter case, bold, headings, the other order, a fence around the whole or a
-section), and refused as a whole when it was cut off, refused, empty, or has no memory in it. The time it takes grows
-with the reply's length and no faster, whatever is in it.
+Headings are optional. A bullet ends with the ids of the memories and entries that support it, and may continue in
+indented lines. `[NOTHING]` alone means that all memories stay as they are. Beside a `[MEMORY]`, it means that all
+others stay.
+
+The parser accepts changes of form that models make: other letter case, bold, headings, the sections in another order,
+and a fence around the whole or around a section. It rejects a reply that was cut off or refused, is empty, or has no
+memory in it. Its time grows linearly with the length of the reply.
 """
 
 import re

@@ -25,7 +25,7 @@ from memoryd.text.voice import keep_own_words
 from memoryd.transcripts.turn import SPOKEN, Origin, Role, StoredTurn, TurnKind
 
 REPORT = "report"  # the origin, in the material, of text that only a tool or a subagent says
-NOTE = "note"  # … and of the assistant's own notes, see `own_notes`
+NOTE = "note"  # the origin, in the material, of the assistant's own notes, see `own_notes`
 # Years: an unset clock shows the first one; at the ends of the calendar, a time has no other time zones.
 _EARLIEST, _LATEST = 1970, 9000
 _FORGED = re.compile(rf"^({CHANGED}|{FAILED}|{STATE})", re.MULTILINE | re.IGNORECASE)

@@ -158,7 +158,7 @@ def _gather_material(inputs: FactsInputs, ready: Sequence[Exchange], last: int) 
     }
     watermark = job.MoveWatermark(inputs.session_id, CONSUMER, last)
     material = tuple(quoted for quoted, _ in pieces)
-    return _FactsMaterial(material, Pieces.collect(piece for _, piece in pieces), hints, watermark, receipt)
+    return _FactsMaterial(material, Pieces(piece for _, piece in pieces), hints, watermark, receipt)
 
 
 def _show_turn(inputs: FactsInputs, turn: StoredTurn, before: StoredTurn | None) -> tuple[job.QuotedPiece, Piece]:
@@ -287,9 +287,9 @@ def _said_of(inputs: FactsInputs, section: ProfileSection) -> set[str]:
 
 def _parse_repair(answer: job.Reply) -> list[Claim]:
     parsed = facts_reply.parse(answer)
-    return (
-        [] if isinstance(parsed, job.RejectedReply) else [Claim("", one.content, one.cites) for one in parsed.offered]
-    )
+    if isinstance(parsed, job.RejectedReply):
+        return []
+    return [Claim("", one.content, one.cites) for one in parsed.offered]
 
 
 def _end_job(

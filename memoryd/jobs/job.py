@@ -70,7 +70,7 @@ class Ask:
     job: str  # "sleep"
     instructions: str  # the text of the job's prompt file
     material: tuple[QuotedPiece, ...]
-    context: tuple[tuple[str, str], ...] = ()  # (name, text): the running summary, known memories …
+    context: tuple[tuple[str, str], ...] = ()  # (name, text), such as the running summary and known memories
     tools: tuple[ModelTool, ...] = ()
     earlier: tuple[ModelExchange, ...] = ()  # the conversation so far; with it, the question cannot be divided
     text: str = ""  # the user message, verbatim; then the instructions are the system message, verbatim
@@ -142,7 +142,7 @@ class AppendDaily:
     """Append a block to the daily file of a day."""
 
     day: date
-    reason: str  # "Trimmed Context" …
+    reason: str  # such as "Trimmed Context"
     clock: str  # "HH:MM"
     body: str
 
@@ -254,7 +254,7 @@ class LearnedFact:
 class LearnedSection:
     """Hold the new text of one section of the profile, with the turns that support its new sentences."""
 
-    section: str  # "work" …
+    section: str  # such as "work"
     text: str
     sources: tuple[int, ...]
 

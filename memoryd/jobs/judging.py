@@ -38,7 +38,6 @@ from memoryd.text.content import label_of, list_stems, measure_overlap, strip_la
 from memoryd.text.neutral import neutralize
 from memoryd.text.sentences import split
 
-_MOST_SPARE = 40  # lines of the material from which a decoy may get its evidence
 _MENDABLE = frozenset({ClaimStep.FLOOR, ClaimStep.READER, ClaimStep.QUOTE})
 _LATER, _MOST_LATER = 6, 2  # pieces after a quotation; the reader sees the user's next two among them
 _ALIKE = 0.3  # an entry about the same subject shares this part of the words
@@ -367,7 +366,7 @@ class Judging:
             return (yield from replace(self, weighed=self._weigh_claims()).ask_reader())
         judges = self.context.judges
         lines = (line for piece in self.context.pieces.by_id.values() for line in piece.lines)
-        spare = [line for line in lines if line.lane >= Lane.ASSISTANT][:_MOST_SPARE]
+        spare = [line for line in lines if line.lane >= Lane.ASSISTANT][: reader.MOST_SPARE]
         before = self.inquiry.answers
         inquiry = yield from reader.inquire(self._questions, judges.known, spare, judges.verify, before)
         return replace(self, inquiry=inquiry)
@@ -426,7 +425,9 @@ class Judging:
         """Return the refused claims that their author may reword once: those meant for the core."""
         if self.context.offline or self.inquiry.unread:
             return ()
-        return tuple(filter(_is_fixable, self.results))
+        refused = (one for one in self.results if one.outcome is ClaimOutcome.REFUSED)
+        meant = (one for one in refused if one.claim.core and not one.claim.repaired)
+        return tuple(one for one in meant if one.step in _MENDABLE and one.why != reasons.EMPTY)
 
     def replace_claims(self, claims: Sequence[Claim]) -> "Judging":
         """Return the judging of the reworded claims; all others keep their verdict."""
@@ -456,9 +457,7 @@ class Judging:
 
     def _kind(self, question: Question | None) -> MemoryClass | None:
         answer = self._answer(question)
-        if answer is None:
-            return None
-        return MemoryClass(answer.verdict) if answer.verdict in set(MemoryClass) else MemoryClass.RULE
+        return None if answer is None else answer.kind
 
     def _apply_scope(self, judged: JudgedClaim, asked: Question) -> JudgedClaim:
         cues = self.context.judges.cues
@@ -602,11 +601,6 @@ def _is_merge(judged: JudgedClaim) -> bool:
     olds = {old.id for old in judged.claim.olds}
     others = (one.piece for one in judged.cited if one.piece.id not in olds)
     return len(olds) > 1 or any(normal.normalize(one.text) == normal.normalize(judged.text) for one in others)
-
-
-def _is_fixable(judged: JudgedClaim) -> bool:
-    is_refused = judged.outcome is ClaimOutcome.REFUSED and judged.claim.core and not judged.claim.repaired
-    return is_refused and judged.step in _MENDABLE and judged.why != reasons.EMPTY
 
 
 def _refuse(judged: JudgedClaim, why: str) -> JudgedClaim:

@@ -18,7 +18,7 @@ from memoryd.text.content import list_stems
 from memoryd.text.fences import without_fences
 from memoryd.text.private import is_private
 from memoryd.text.sentences import SentenceKind, split
-from memoryd.transcripts.fields import mappings, shown_arguments
+from memoryd.transcripts.fields import PATCH, first_text, mappings, shown_arguments
 from memoryd.transcripts.turn import SPOKEN, Origin, Role, StoredTurn, TurnKind
 
 # The text that the program puts around a summary in the agent's name.
@@ -142,7 +142,6 @@ _TAKEN = ("old_string", "old_str", "oldString", "oldText")
 _WHOLE = ("content", "file_text")
 _FACT = "save_memory"  # the tool of Gemini that adds one line to its memory file
 _UNDONE = re.compile(r"^(?:The user doesn't want to|<tool_use_error>|Error\b)", re.IGNORECASE)
-_PATCH = "*** Begin Patch"
 _PATCHED = re.compile(r"^\*\*\* (?P<what>Add|Update|Delete|End)\b(?: File: (?P<path>.+))?", re.MULTILINE)
 _HEREDOC = re.compile(
     r"^(?P<line>[^\n]{0,1000}<<-?[ \t]*['\"]?(?P<end>\w+)\b['\"]?[^\n]*)\n(?P<text>.*?)\n[ \t]*(?P=end)[ \t]*$",
@@ -203,23 +202,18 @@ def _list_changes(turn: StoredTurn) -> Iterator[_FileChange]:
     """Yield the changes that a call makes to memory files."""
     given = shown_arguments(turn.text)
     if turn.tool_name == _FACT:
-        yield _FileChange("GEMINI.md", _first(given, ("fact",)))
-    path = _first(given, _PATHS)
+        yield _FileChange("GEMINI.md", first_text(given, ("fact",)))
+    path = first_text(given, _PATHS)
     if _MEMORY_FILE.search(path):
         for one in (given, *mappings(given.get("edits"))):
-            old = frozenset(line.strip() for line in _first(one, _TAKEN).splitlines())
-            whole = _first(one, _WHOLE)
-            yield _FileChange(path, whole or _first(one, _ADDED), old, is_whole=bool(whole))
+            old = frozenset(line.strip() for line in first_text(one, _TAKEN).splitlines())
+            whole = first_text(one, _WHOLE)
+            yield _FileChange(path, whole or first_text(one, _ADDED), old, is_whole=bool(whole))
     command = _find_command(given) or turn.text
-    if _PATCH in command:
+    if PATCH in command:
         yield from _list_patched(command)
     elif "<<" in command:
         yield from _list_piped(command)
-
-
-def _first(given: Mapping[str, Any], keys: Sequence[str]) -> str:
-    """Return the first of these values that is a text; empty if none is."""
-    return next((value for key in keys if isinstance(value := given.get(key), str)), "")
 
 
 def _find_command(given: Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@ sentence. An entry that only paraphrases turns carries the original sentences wi
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from memoryd.ledger.foreign import ONLY_A_PAGE
 from memoryd.ledger.lane import Lane, lane_of_turn, lanes_of_text
@@ -22,7 +22,6 @@ _BARE_WORDS = 4  # of an answer that says nothing without its question
 _BRIEF_WORDS = 12
 _OPTION = re.compile(r"^\W{0,3}(?:option |variante |opción )?([a-z]|\d{1,2})\W{0,3}$", re.IGNORECASE)
 _MARKED = re.compile(r"^\W{0,3}([a-z]|\d{1,2})\W{0,2}[).:\]]\W{0,3}\s*(?=\S)", re.IGNORECASE)
-_ASKS = re.compile(r"[?？؟]\W*$")  # noqa: RUF001
 SPEAKERS = {Lane.USER: "user", Lane.ASSISTANT: "assistant"}
 
 
@@ -84,9 +83,7 @@ class Piece:
     @property
     def lane(self) -> Lane:
         """Return the lowest lane among its sentences, and among the original ones."""
-        lanes = [line.lane for line in self.lines]
-        lanes += [line.lane for line in self.evidence]
-        return min(lanes, default=Lane.NONE)
+        return min((line.lane for line in (*self.lines, *self.evidence)), default=Lane.NONE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +106,7 @@ class Citation:
     @property
     def lane(self) -> Lane:
         """Return the lowest lane among the cited sentences and the original ones."""
-        return min((*(line.lane for line in self.lines), *(line.lane for line in self.evidence)), default=Lane.NONE)
+        return min((line.lane for line in (*self.lines, *self.evidence)), default=Lane.NONE)
 
     @property
     def said_at(self) -> str:
@@ -146,16 +143,11 @@ class Citation:
         return f'asked "{self.piece.asked}", chose "{offered or said.rstrip(".!")}"'
 
 
-@dataclass(slots=True)
 class Pieces:
     """Hold the material of one question, by id."""
 
-    by_id: dict[str, Piece] = field(default_factory=dict)
-
-    @classmethod
-    def collect(cls, pieces: Iterable[Piece]) -> "Pieces":
-        """Return these pieces."""
-        return cls({piece.id: piece for piece in pieces})
+    def __init__(self, pieces: Iterable[Piece]) -> None:
+        self.by_id = {piece.id: piece for piece in pieces}
 
     def find_cited(self, cites: Sequence[str], text: str) -> tuple[list[Citation], list[str]]:
         """Return the citations of a claim, and the citations of pieces that share no word with it.
@@ -217,7 +209,7 @@ def _score_match(piece: Piece, text: str) -> float:
     return max((measure_overlap(text, line.text) for line in piece.evidence), default=0.0) if piece.behind else 0.0
 
 
-def piece_of_turn(turn: StoredTurn, text: str, at: str, before: StoredTurn | None = None, name: str = "") -> Piece:
+def piece_of_turn(turn: StoredTurn, text: str, at: str, before: StoredTurn | None = None) -> Piece:
     """Return a turn as a piece.
 
     Args:
@@ -225,9 +217,8 @@ def piece_of_turn(turn: StoredTurn, text: str, at: str, before: StoredTurn | Non
         text: its shown text.
         at: its local time, as it is shown; may be empty.
         before: the assistant's turn that it follows, if there is one.
-        name: its id; `t` and its number by default.
     """
-    name = name or f"t{turn.seq}"
+    name = f"t{turn.seq}"
     parts = split(text)
     lane = lane_of_turn(turn.origin)
     lanes = lanes_of_text(text, parts, lane, turn.kind)
@@ -253,7 +244,7 @@ def piece_of_text(name: str, text: str, lane: Lane, speaker: str, at: str = "", 
 def _question(text: str) -> tuple[str, tuple[tuple[str, str], ...]]:
     """Return the last question of a text, and its offers by letter or number."""
     parts = split(text)
-    asked = next((part.text for part in reversed(parts) if _ASKS.search(part.text)), "")
+    asked = next((part.text for part in reversed(parts) if prose.QUESTION_END.search(part.text)), "")
     if not asked:
         return "", ()
     lines = [line for part in parts if part.kind is not Part.CODE for line in part.text.splitlines()]

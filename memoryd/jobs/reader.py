@@ -15,7 +15,7 @@ from typing import Any
 
 from memoryd.jobs.job import Ask, Reply
 from memoryd.jobs.pieces import CitableSentence
-from memoryd.ledger.lane import Lane
+from memoryd.ledger.lane import Lane, MemoryClass
 from memoryd.text.content import measure_overlap
 from memoryd.text.json_values import find_values
 
@@ -23,6 +23,7 @@ JOB = "verify"
 UNREAD = "unread"  # the backend of a reply when there is no reader
 BATCHES = 5  # version of the way batches are built: a reader is tested again when it changes
 MOST_CLAIMS = 8  # of one batch, with its decoy
+MOST_SPARE = 40  # lines from which the decoy of a batch may get its evidence
 MOST_CHARACTERS = 6_000  # of the questions of one batch
 # Replaces the words of the claim in the evidence of its class or scope, so that they are paid once; never for truth.
 SAME = "(the claim)"
@@ -131,6 +132,11 @@ class ReaderAnswer:
 
     verdict: str
     lost: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> MemoryClass:
+        """Return the class that the answer gives to a memory; in doubt it is a rule."""
+        return MemoryClass(self.verdict) if self.verdict in set(MemoryClass) else MemoryClass.RULE
 
 
 @dataclass(frozen=True, slots=True)

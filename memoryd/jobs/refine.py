@@ -20,6 +20,7 @@ from memoryd.jobs.parts import group_items
 from memoryd.jobs.refinement import COMPLETED, RefinementSession, describe_memory, first_said, ledger_line
 from memoryd.jobs.refinement_tools import RefinementChange, SearchCall
 from memoryd.ledger.memory import Memory
+from memoryd.text.word_lists import list_words
 
 JOB = "refine"
 CONSENT = "consent"
@@ -54,8 +55,8 @@ class Apply(NamedTuple):
     """Change the ledger now, if the guards allow it: only a refinement edits while it runs."""
 
     operate: Operate
-    session: RefinementSession  # the refinement so far …
-    tool: str  # … and the tool of this call
+    session: RefinementSession  # the refinement so far
+    tool: str  # of this call
 
 
 T = TypeVar("T")
@@ -117,10 +118,8 @@ class Talk:
             if is_part and len(material) < len(self.core):
                 more = f"{len(material)} of the {len(self.core)} memories are shown; complete_refinement ends this part"
                 context = (*context, ("part", more))
-            instructions, tools = (
-                _instructions(inputs, inputs.instructions),
-                refinement_tools.list_tools(self.session.mode),
-            )
+            instructions = _instructions(inputs, inputs.instructions)
+            tools = refinement_tools.list_tools(self.session.mode)
             reply: Reply | None = yield Ask(JOB, instructions, material, context, tools=tools, earlier=earlier)
             if reply is None:
                 # Each attempt is a step, so that a context that is too small for anything ends it.
@@ -205,18 +204,8 @@ def _numbers(inputs: RefineInputs) -> tuple[tuple[str, str], ...]:
 
 
 # Not among them are words that also begin other sentences, such as "si" (if), "ya" (already) and "da" (since).
-_YES = frozenset(
-    """
-    yes y yeah yep yup aye true agreed ja jawohl joo jah jā oui sí sì sim да так ano áno tak taip igen evet kyllä
-    ναι نعم כן हाँ हां có vâng ใช่ はい ええ 是 是的 好 好的 同意 对 對 네 예 그래 동의
-    """.split()  # noqa: RUF001, SIM905
-)
-_NO = frozenset(
-    """
-    no n nope nah not never false decline declined nein nicht non não nu nee niet nej nei ei nie ne nem
-    hayır нет не ні ne όχι لا לא नहीं tidak không ไม่ いいえ いや 不 不是 不要 不同意 否 아니 아니요 아니오
-    """.split()  # noqa: RUF001, SIM905
-)
+_YES = frozenset(list_words("yes"))
+_NO = frozenset(list_words("no"))
 _LABEL = re.compile(
     r"\A[\W_]*(?:(?:my|final|the|meine|ma|mi|la) )?"
     r"(?:answer|consent|decision|reply|response|antwort|réponse|respuesta|risposta|resposta|antwoord|odpowiedź|ответ|答案|"

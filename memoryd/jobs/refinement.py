@@ -49,8 +49,8 @@ class RefinementSession:
         tokens: of the live core when it began.
         ids: of the core memories that were live then.
         floor: tokens of these that must be left.
-        most_mutations: the most operations …
-        most_steps: … and calls.
+        most_mutations: the most operations.
+        most_steps: the most calls.
         mutations: operations done.
         steps: calls made, and answers without a call.
         last: the digest of the last call, and how often it came in a row.
@@ -96,9 +96,7 @@ class RefinementSession:
             answers: of a second reader about the texts of calls, by the key of the question.
             cues: decide about a class if no reader does.
         """
-        if self.ended is not None:
-            return self.note_call(call.name, "late"), _render_answer(error=_LATE)
-        counted = self.step()
+        counted = self if self.ended is not None else self.step()
         if counted.ended is not None:
             return counted.note_call(call.name, "late"), _render_answer(error=_LATE)
         digest = hashlib.sha256(f"{call.name} {call.arguments}".encode(errors="replace")).hexdigest()

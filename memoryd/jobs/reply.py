@@ -1,4 +1,4 @@
-"""The grammar of a sleep reply, written once for every backend.
+"""Parse and render the reply of a sleep; every backend answers in this grammar.
 
     [SUMMARY]
     ### Asked
@@ -9,11 +9,12 @@
     [MEMORIES]
     - preference 0.90 [t12,t15] User: always run the tests before a commit.
 
-The headings are those of `Section`; a line above the first one has no section, as in a talk where nobody works. A
-point of the summary so far that holds no longer is named as superseded, below whatever heading. Either
-part may be empty; `[NOTHING]` alone says that nothing was worth keeping. Read with patience for what models
-do to a grammar without changing its meaning (letter case, bold, one fence around the whole, CRLF, `*` bullets), and
-refused as a whole when it was cut off, refused, empty, or holds no line that can be read.
+The headings are those of `Section`. A line above the first heading has no section, as in a conversation in which nobody
+works. A point of the earlier summary that no longer holds is listed as superseded, below any heading. Each of the two
+parts may be empty. `[NOTHING]` alone means that nothing is worth keeping.
+
+The parser accepts changes of form that models make: other letter case, bold, one fence around the whole, CRLF and `*`
+bullets. It rejects a reply that was cut off or refused, is empty, or has no readable line.
 """
 
 import re
@@ -39,15 +40,15 @@ class SummaryLine:
 
 
 class SupersededPoint(NamedTuple):
-    """Say that a point of the summary so far no longer holds."""
+    """Hold the statement that a point of the earlier summary no longer holds."""
 
     id: str  # "s3"
-    by: tuple[str, ...]  # what says so
+    by: tuple[str, ...]  # ids of the turns that say so
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedSleepReply:
-    """A reply in its parts."""
+    """Hold a reply in its parts."""
 
     summary: tuple[SummaryLine, ...] = ()
     memories: tuple[NewMemory, ...] = ()
@@ -96,7 +97,7 @@ def render(
 
 
 def _render_summary(lines: Iterable[SummaryLine]) -> Iterator[str]:
-    """Yield the lines in their order, with a heading wherever the section changes; what has none comes first."""
+    """Yield the lines in order, with a heading before each change of section; lines without a section come first."""
     section: Section | None = None
     for one in sorted(lines, key=lambda one: one.section is not None):
         if one.section is not None and one.section is not section:
@@ -106,7 +107,7 @@ def _render_summary(lines: Iterable[SummaryLine]) -> Iterator[str]:
 
 
 def merge(replies: Sequence[Reply]) -> Reply | RejectedReply:
-    """Return the reply to a question that was asked in parts: their lines in order, under one heading each."""
+    """Return one reply from the replies to the parts of a question, with all their lines in order."""
 
     def join(parts: list[ParsedSleepReply]) -> str:
         lines = [one for part in parts for one in part.summary]

@@ -1,7 +1,8 @@
 """Extract short facts from tool traffic for memory.
 
 These are the files that an edit changed, the error of a failed command, and the state of the work. Nothing else of a
-tool's output is taken: it is text from outside, and most of it is useless the next day.
+tool's output is taken: it is text from outside, and most of it is useless the next day. `reports.txt` has the names of
+tools and the wordings of errors.
 """
 
 import re
@@ -12,68 +13,39 @@ from memoryd.jobs.check_runs import has_failed, has_passed, shorten
 from memoryd.jobs.git_state import BRANCH
 from memoryd.jobs.shell import Step, extract_command, list_steps, read_input
 from memoryd.jobs.task_list import keeps_tasks
-from memoryd.jobs.work_state import STATE, WorkState, list_changes
+from memoryd.jobs.work_state import STATE, TAIL, WorkState, list_changes
 from memoryd.text.neutral import neutralize
-from memoryd.transcripts.fields import CUT_MARK
+from memoryd.text.patterns import read_patterns
+from memoryd.text.word_lists import list_words
+from memoryd.transcripts.fields import CUT_MARK, PATCH
 from memoryd.transcripts.turn import Origin, StoredTurn, TurnKind
 
 CHANGED = "changed "  # begins a fact that names files, each between backticks
 FAILED = "failed "  # begins a fact that quotes an error, after the command between backticks if it is known
 MENDED = " (a later run passed)"  # ends a fact whose command or test has passed since
 
+_PATTERNS = read_patterns(__name__, "reports.txt")
 _LONGEST = 220  # characters of a path or an error line
 _LONGEST_COMMAND = 120
 _MOST_ERRORS = 12
-_TAIL = 20_000  # characters from the end of an output that are searched for its error
-_EDITS = re.compile(
-    r"(?:^|_|-)(?:multi|notebook)?(?:edit|write|replace|create|patch)(?:$|_|-|file)"
-    r"|apply_?patch|str_replace|(?:Edit|Write)$",
-    re.IGNORECASE,
-)
+_EDITS = re.compile(_PATTERNS["edits"], re.IGNORECASE)
 _SHELL = re.compile(r"bash|shell|exec|terminal|command|run", re.IGNORECASE)
 _PATH_KEYS = ("file_path", "notebook_path", "path", "filename", "target_file")
 _PATCHED = re.compile(r"\*\*\* (?:Add|Update|Delete) File: ([^\n\\\"]+)")
-_PATCH = "*** Begin Patch"
 # A patch in the input of a shell or a script.
-_PATCHES = re.compile(rf"{re.escape(_PATCH)}(?:\\+n|\s)+\*\*\* (?:Add|Update|Delete) File: ")
+_PATCHES = re.compile(rf"{re.escape(PATCH)}(?:\\+n|\s)+\*\*\* (?:Add|Update|Delete) File: ")
 _CUT_PATH = re.compile(rf'"(?:{"|".join(_PATH_KEYS)})"\s*:\s*"([^"\\\n]{{1,400}})"')
-_ERROR = re.compile(
-    r"^\s*(?:[\w.]*(?:Error|Exception)\b(?::|$)|(?:FAIL|FAILED|ERROR|FATAL|PANIC)\b"
-    r"|(?:error|fatal|panic)(?:\[\w+\])?:|npm ERR!|E\s{2,}\S|--- FAIL)"
-    r"|: (?:command not found|No such file or directory|Permission denied)\b"
-    r"|\b[45]\d\d (?:Forbidden|Unauthorized|Internal Server Error)\b|\berror TS\d+"
-)
+_ERROR = re.compile(_PATTERNS["error"])
 _DIGITS = re.compile(r"\d+")  # a failure with other timings is the same failure
-_PASSES = re.compile(
-    r"\b[1-9]\d* (?:tests? )?(?:passed|passing)\b|\b[1-9]\d* (?:tests?|examples?),[^\n]{0,80}\b0 (?:failures|failed)\b"
-    r"|\bSuccessfully rebased and updated\b"
-    r"|\btest result: ok\b|\ball (?:\d+ )?tests pass|\bbuild success|^ok\s+\S+\s+[\d.]+s$|^OK(?: \(\d+ tests?.*\))?$",
-    re.IGNORECASE | re.MULTILINE,
-)
-_FAILS = re.compile(
-    r"\b[1-9]\d* (?:tests? )?(?:failed|failing|failures?|errors?)\b|\bexit(?:ed with)?(?: code| status)?:? [1-9]"
-    r"|^Traceback \(|\*\*\* [^\n]{0,200}\bError [1-9]|\bbuild fail|\bno tests ran\b|^Killed\b|\bcore dumped\b",
-    re.IGNORECASE | re.MULTILINE,
-)
-# Texts by which agents say that a command has not ended: its result is unknown.
-_GOES_ON = re.compile(
-    r"\b(?:timed out|running in (?:the )?background|running with session ID|interrupted by|aborted by)\b", re.IGNORECASE
-)
+_PASSES = re.compile(_PATTERNS["passes"], re.IGNORECASE | re.MULTILINE)
+_FAILS = re.compile(_PATTERNS["fails"], re.IGNORECASE | re.MULTILINE)
+_GOES_ON = re.compile(_PATTERNS["goes on"], re.IGNORECASE)
 _TEST_ID = re.compile(r"(?<![\w./-])[\w./-]+::[\w:]+")
-_CODE_FILE = re.compile(
-    r"(?<![\w./-])[\w./-]*\w\.(?:py|[cm]?[jt]sx?|go|rs|rb|java|kt|php|cs|c|cc|cpp|swift|exs?|scala)\b", re.IGNORECASE
-)
-_RUNNER = re.compile(
-    r"\b(?:git rebase|pytest|unittest|tox|nox|jest|vitest|mocha|rspec|phpunit|gradlew?|mvn|ctest|"
-    r"(?:cargo|go|npm|pnpm|yarn|bun|make|dotnet|mix|swift) (?:run )?(?:test|check|build)\w*)\b"
-)
+_CODE_FILE = re.compile(_PATTERNS["code file"], re.IGNORECASE)
+_RUNNER = re.compile(_PATTERNS["runner"])
 _CHOOSES = re.compile(r"\s(?:-k|-m|-t|-run|--run|--filter|--grep|--testNamePattern)\b")
 _COMMAND, _TEST, _FILE, _ALL = "command", "test", "file", "all"
-_DECLINED = re.compile(
-    r"^(?:The user doesn't want to|<tool_use_error>|(?:exec )?command rejected by user|apply_patch verification failed"
-    r"|aborted by user|String to replace not found|File has (?:not been read|been modified))",
-    re.IGNORECASE,
-)
+_DECLINED = re.compile(_PATTERNS["declined"], re.IGNORECASE)
 _SHOWN_BRANCH = re.compile(r"[^:\[]+")  # not a hash or a mark that replaces a secret
 
 
@@ -199,7 +171,7 @@ class Reports:
             return None  # the agent repeats such an edit
         steps = list_steps(self._scripts.get(turn.tool_call_id or "", ""))
         if is_only_printing(steps):
-            own = [line for line in turn.text[-_TAIL:].splitlines() if is_own_error(line, steps)]
+            own = [line for line in turn.text[-TAIL:].splitlines() if is_own_error(line, steps)]
             return neutralize(own[-1])[:_LONGEST] if own else None
         is_known = has_passed(turn.text) or (self._marks_failures and not has_failed(turn.text))
         return None if is_known and shows_every_failure(steps) else _error(turn.text)
@@ -228,7 +200,7 @@ class Reports:
 
 def _find_passed(command: str, output: str) -> Iterator[tuple[str, str]]:
     """Yield what a run shows as passed: its command if nothing failed; its tests, its files or all if tests passed."""
-    tail = output[-_TAIL:]
+    tail = output[-TAIL:]
     if not tail.strip() or _FAILS.search(tail) or _GOES_ON.search(tail) or _error(tail) is not None:
         return
     passes = _PASSES.search(tail) is not None
@@ -261,7 +233,7 @@ def _show_script(script: str) -> str:
 
 
 def _is_patch(script: str) -> bool:
-    return _PATCH in script
+    return PATCH in script
 
 
 def _as_written(name: str) -> str:
@@ -278,7 +250,7 @@ def _paths(text: str) -> list[str]:
 
 def _error(text: str) -> str | None:
     """Return the last line of `text` that names an error, except a line that only says that there was one."""
-    for line in reversed(text[-_TAIL:].splitlines()):
+    for line in reversed(text[-TAIL:].splitlines()):
         if len(line) <= 2 * _LONGEST and len(line.split()) > 2 and _ERROR.search(line):
             return neutralize(line)[:_LONGEST].strip() or None
     return None
@@ -287,30 +259,16 @@ def _error(text: str) -> str | None:
 # ── commands that only show what is there, so that an error in their output is a find ─────────────────────────────────
 
 
-_PRINTER_LIST = """
-cat bat sed head tail less more rg grep egrep fgrep zgrep ag ack ls find fd tree nl wc awk cut sort uniq tr jq yq echo
-printf diff file stat strings xxd od column man which type pwd date env printenv xargs tee curl wget lynx pbpaste read
-for
-"""
-_PRINTERS = frozenset(_PRINTER_LIST.split())
-_GIT_LIST = """
-diff log show blame grep status ls-files ls-tree cat-file branch reflog remote rev-parse rev-list shortlog describe
-whatchanged
-"""
+_PRINTERS = frozenset(list_words("commands that print"))
 # For programs that also do other things, the calls that only show text: their first words that are no options.
 _SHOWS = {
-    "git": frozenset(_GIT_LIST.split()),
+    "git": frozenset(list_words("commands of git that print")),
     "gh": frozenset(["pr", "issue", "run", "api", "repo", "search", "release"]),
 }
 _MAKES = frozenset(["create", "merge", "edit", "close", "checkout", "delete", "rerun", "upload", "clone"])
 _QUIET = frozenset(["cd", "source", ".", "export", "set", "true", "sleep", "mkdir", "done", "fi"])
 _SHELL_ERROR = re.compile(r"\s*(?:/\S*/)?(?:ba|z|da)?sh: ")
-_REFUSED = re.compile(
-    r"permission denied|could not resolve|unable to access|(?:could not|cannot|can't) (?:connect|read from)"
-    r"|timed out|failed to connect|authentication|not logged in|HTTP (?:401|403|5\d\d)|\b403\b"
-    r"|command not found|rate limit|disk|corrupt",
-    re.IGNORECASE,
-)
+_REFUSED = re.compile(_PATTERNS["refused"], re.IGNORECASE)
 _MASKS = frozenset(["|", "|&", ";", "||", "&", "\n"])
 
 

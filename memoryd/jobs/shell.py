@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 import orjson
 
+from memoryd.transcripts.fields import first_text
+
 COMMAND_KEYS = ("command", "cmd", "script")
 _FOLDER_KEYS = ("workdir", "cwd", "dir_path", "directory")
 _CUT_COMMAND = re.compile(rf'[{{,]\s*"?(?:{"|".join(COMMAND_KEYS)})"?\s*:\s*"((?:[^"\\]|\\.){{1,4000}})')
@@ -78,7 +80,7 @@ def extract_command(call: str) -> str:
 def extract_folder(call: str) -> str:
     """Return the folder that a call names as its working folder; empty if it names none."""
     given = read_input(call)
-    found = next((value for key in _FOLDER_KEYS if isinstance(value := given.get(key), str)), None)
+    found = first_text(given, _FOLDER_KEYS)
     cut = None if given else _CUT_FOLDER.search(call)
     return found or (cut[1] if cut else "")
 

@@ -89,9 +89,9 @@ HEADING_WORDS = 12  # title, heading and first line of a daily block
 DENSE_WORDS = 600  # up to so many words, a working session may have twice the share
 FLOOR_WORDS = 80  # a short session may be dense: almost all of it is kept, with its speakers
 FLOOR_OF_WORK = 240  # the lines must hold its decisions and its final state
-CEILING_WORDS = 1400  # of a day, so that a person can read even a huge session the next morning …
+CEILING_WORDS = 1400  # of a day, so that a person can read even a huge session the next morning
 LENGTH_TOLERANCE = 1.05  # no backend counts words exactly
-CEILING_TOKENS = 3000  # … and by an agent within its start-up budget
+CEILING_TOKENS = 3000  # of a day, so that an agent can read it within its start-up budget
 RUNNING_SHARE = 0.25  # largest share of the compressed session's budget for the running summary
 RUNNING_TOKENS = 1500
 
@@ -220,7 +220,7 @@ def _begin_judging(
     # A note holds nothing from outside, and its own words are no echo of it.
     notes = {quoted.id for quoted in gathered.material if quoted.origin == NOTE}
     made = context_of(
-        Pieces.collect(one if one.id in notes else _without_echoes(one, foreign) for one in gathered.pieces),
+        Pieces(one if one.id in notes else _without_echoes(one, foreign) for one in gathered.pieces),
         evidence.map_days(gathered.material, inputs.now.astimezone(inputs.tz).date()),
         inputs.judges,
         offline=answer.backend == job.OFFLINE,
@@ -473,6 +473,7 @@ def _receipt(
     inputs: SleepInputs, gathered: SleepEvidence, answer: job.Reply, messages: Sequence[job.CompressedMessage]
 ) -> dict[str, object]:
     limit = int(inputs.window * inputs.budget)
+    tokens = sum(message.tokens for message in messages)
     return {
         "process": {
             "turns": len(inputs.turns),
@@ -485,9 +486,9 @@ def _receipt(
             "strategy": inputs.strategy,
             "live_turns": len(inputs.live),
             "messages": len(messages),
-            "tokens": sum(message.tokens for message in messages),
+            "tokens": tokens,
             "budget": limit,
-            "over_budget": compress.count_excess(messages, limit),
+            "over_budget": max(0, tokens - limit),  # only if the system messages alone exceed it
         },
     }
 

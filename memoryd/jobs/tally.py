@@ -4,20 +4,11 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
-from typing import NamedTuple
 
 from memoryd.gauge.estimate import estimate
-from memoryd.ledger.memory import Ending, MemoryKind, from_json, to_json
+from memoryd.ledger.memory import Ending, Memory, MemoryKind
 from memoryd.ledger.operation import Change
 from memoryd.text.neutral import neutralize
-
-
-class Audited(NamedTuple):
-    """Hold one entry of the audit: the states are canonical JSON; None without one, or if its text is erased."""
-
-    operation: str
-    before: str | None
-    after: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +18,8 @@ class RefinementTally:
     `details` are the numbers in the changed texts: a summary that names one of them does not give a count.
     """
 
-    merged: int = 0  # memories that were consolidated …
-    into: int = 0  # … into this number
+    merged: int = 0  # memories that were consolidated
+    into: int = 0  # memories that replaced them
     updated: int = 0
     deleted: int = 0
     protected: int = 0
@@ -56,16 +47,18 @@ class RefinementTally:
         return _capital("; ".join(parts) or "nothing was changed")
 
 
-def count_entries(entries: Iterable[Audited]) -> RefinementTally:
-    """Count the entries of one run."""
+def count_entries(entries: Iterable[tuple[str, Memory | None, Memory | None]]) -> RefinementTally:
+    """Count the entries of one run in the audit.
+
+    Args:
+        entries: of each the operation, and the memory before and after it; None without one, or if its text is erased.
+    """
     counts = Counter[str]()
     details: set[int] = set()
-    for one in entries:
-        after = None if one.after is None else from_json(one.after)
-        before = None if one.before is None else from_json(one.before)
+    for operation, before, after in entries:
         if after is None or after.kind is not MemoryKind.CORE:
             continue
-        name = _name(one.operation, is_new=before is None, ended_as=after.ended_as)
+        name = _name(operation, is_new=before is None, ended_as=after.ended_as)
         if name is None:
             continue
         counts[name] += 1
@@ -77,10 +70,7 @@ def count_entries(entries: Iterable[Audited]) -> RefinementTally:
 
 def of_changes(changes: Iterable[Change]) -> RefinementTally:
     """Count changes that are not in the audit yet."""
-    return count_entries(
-        Audited(one.operation, None if one.before is None else to_json(one.before), to_json(one.after))
-        for one in changes
-    )
+    return count_entries((one.operation, one.before, one.after) for one in changes)
 
 
 def _name(operation: str, *, is_new: bool, ended_as: Ending | None) -> str | None:

@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 from memoryd.text.neutral import neutralize
-from memoryd.transcripts.fields import mappings, shown_arguments
+from memoryd.transcripts.fields import first_text, mappings, shown_arguments
 
 _WHOLE = frozenset(["todowrite", "update_plan", "write_todos", "todo_write"])  # each call has the whole list
 _BY_TASK = frozenset(["taskcreate", "taskupdate"])
@@ -35,12 +35,12 @@ class TaskList:
             return self._replace(call)
         given = shown_arguments(call)
         if name == "taskcreate" and (created := _CREATED.search(result)):
-            self._tasks[created[1]] = (_text_of(given), "pending")
+            self._tasks[created[1]] = (first_text(given, _TEXTS), "pending")
             return True
         held = self._tasks.get(str(given.get("taskId"))) if name == "taskupdate" else None
         if held is None:
             return False
-        self._tasks[str(given["taskId"])] = (_text_of(given) or held[0], str(given.get("status") or held[1]))
+        self._tasks[str(given["taskId"])] = (first_text(given, _TEXTS) or held[0], str(given.get("status") or held[1]))
         return True
 
     def render(self) -> str:
@@ -61,9 +61,5 @@ class TaskList:
         )
         if call.rstrip().endswith("characters left out]"):
             found = []  # a part of the list must not look like the whole
-        self._tasks = {str(at): (_text_of(one), str(one.get("status"))) for at, one in enumerate(found)}
+        self._tasks = {str(at): (first_text(one, _TEXTS), str(one.get("status"))) for at, one in enumerate(found)}
         return True
-
-
-def _text_of(task: dict[str, Any]) -> str:
-    return next((value for key in _TEXTS if isinstance(value := task.get(key), str)), "")

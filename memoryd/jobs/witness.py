@@ -214,7 +214,7 @@ class SupportingSentences:
             cites: the citations of each line, by its digest, from the report of the run.
             earlier: the turns of the session before those.
         """
-        self._pieces = Pieces.collect(gather(turns, folder, tz, earlier).pieces)
+        self._pieces = Pieces(gather(turns, folder, tz, earlier).pieces)
         self._cites = cites
 
     def find_support(self, line: str) -> Behind:

@@ -14,8 +14,8 @@ from memoryd.jobs.shell import Step, extract_command, extract_folder, join_folde
 from memoryd.jobs.task_list import TaskList
 from memoryd.jobs.uncommitted import UncommittedFiles, WorkFolder
 
-_TAIL = 20_000  # characters from the end of an output that are read …
-_LONGEST_LINE = 400  # … and of each line: the result is at its beginning, and patterns stay fast
+TAIL = 20_000  # characters from the end of an output that are read
+_LONGEST_LINE = 400  # characters of each line that are read: the result is at its beginning, and patterns stay fast
 STATE = "state "  # begins a fact about the state of the work: `KEY: text`; of several with one key, the last is current
 NOTHING = "nothing"  # the text of a fact that ends an earlier sleep's fact with its key
 
@@ -67,7 +67,7 @@ class WorkState:
 
     def run(self, seq: int, call: str, output: str) -> None:
         """Record the script of a call, and the end of its output."""
-        output = "\n".join(line.rstrip()[:_LONGEST_LINE] for line in output[-_TAIL:].splitlines())
+        output = "\n".join(line.rstrip()[:_LONGEST_LINE] for line in output[-TAIL:].splitlines())
         script, own = extract_command(call), extract_folder(call)
         steps = list_steps(script, own or self._place)
         if not own and call.startswith("Bash "):  # Claude Code's shell keeps its folder until it is reset

@@ -8,6 +8,8 @@ from enum import StrEnum
 
 from memoryd.errors import MemorydError
 
+BUSY_SECONDS = 30.0  # pause if a server says "too many" and not until when
+
 
 class Trouble(StrEnum):
     """Name the action after a failure."""

@@ -26,6 +26,7 @@ from memoryd.llm import network, prompt, stream
 from memoryd.llm.endpoint import Endpoint, key_of
 from memoryd.llm.failure import Failure, Trouble
 from memoryd.text.fences import strip_fence
+from memoryd.text.patterns import read_patterns
 
 BACKEND = "openai"
 _OPENAI_HOST = "api.openai.com"
@@ -180,8 +181,9 @@ class _ChatCall:
         found = read_refused_length(text)
         if found is None:
             return None
-        trouble, what = (Trouble.LIMIT, _TOO_MUCH) if found.is_output else (Trouble.OVERFLOW, _TOO_LONG)
-        return replace(self._failure(trouble, what, billed=False), most=found.tokens)
+        trouble, most = found
+        what = _TOO_MUCH if trouble is Trouble.LIMIT else _TOO_LONG
+        return replace(self._failure(trouble, what, billed=False), most=most)
 
     def _other_dialect(self, text: str) -> _EndpointDialect | None:
         if self._dialect.limit == "max_tokens" and "max_completion_tokens" in text:
@@ -218,7 +220,7 @@ def _without_settings() -> Iterator[None]:
 
 
 def _retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
-    """Return the seconds the server asks to wait (RFC 9110, 10.2.3: seconds, or a date), None where it says nothing."""
+    """Return the seconds that the server asks to wait (RFC 9110, 10.2.3: a number or a date); None if it names none."""
     text = headers.get("retry-after", "").strip()
     try:
         return max(0.0, float(text)) if text.isascii() and float(text) < float("inf") else None
@@ -235,7 +237,7 @@ def _printable(name: str) -> str:
     return "".join(mark if mark.isprintable() else "?" for mark in name[:_LONGEST_MODEL_NAME])
 
 
-# ── what a model says around its answer ───────────────────────────────────────────────────────────────────────────────
+# ── text of a model around its answer ─────────────────────────────────────────────────────────────────────────────────
 
 
 _TAGS = r"(?:seed:)?(?:think|thinking|thoughts?|reasoning|reasoning_content|reflection|analysis|scratchpad)"
@@ -287,71 +289,34 @@ def _final(text: str) -> str:
     return said
 
 
-# ── what a server says about lengths when it refuses ──────────────────────────────────────────────────────────────────
+# ── refused lengths ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 _LEAST = 16  # tokens; a smaller number in an error is no limit
-_NUMBER = r"[`'\"]?(?P<n>\d[\d,]*)"
-_MAX = r"max_(?:completion_|output_|new_)?tokens"
+_PATTERNS = {
+    name: re.compile(pattern, re.IGNORECASE) for name, pattern in read_patterns(__name__, "refused_lengths.txt").items()
+}
 
 
-def _patterns(*patterns: str) -> tuple[re.Pattern[str], ...]:
-    return tuple(re.compile(pattern, re.IGNORECASE) for pattern in patterns)
+def read_refused_length(text: str) -> tuple[Trouble, int | None] | None:
+    """Return which length the text of an error refuses, and the most tokens if it names them; None for other errors.
 
-
-# Question and reply together, with the number.
-_CONTEXT_OF = _patterns(
-    rf"maximum context length (?:is|of) (?:only )?{_NUMBER}",
-    rf"{_NUMBER} maximum context length",
-    rf"context length of (?:only )?{_NUMBER}",
-    rf"context (?:length|window|size) \(?(?:of )?{_NUMBER}",
-    rf"context limit: \d+ \+ \d+ > {_NUMBER}",
-    rf"max_new_tokens\W+must be <=? {_NUMBER}",
-    rf"tokens > {_NUMBER} maximum",
-    rf"\bn_ctx\W{{1,4}}{_NUMBER}",
-    rf"\blimit {_NUMBER}, requested",
-)
-# The reply alone, with the number.
-_OUTPUT_OF = _patterns(
-    rf"at most {_NUMBER} (?:completion|output) tokens",
-    rf"> {_NUMBER}, which is the maximum allowed number of output",
-    rf"range of \W?{_MAX}\W+(?:is|should be) \[\d+, ?{_NUMBER}\]",
-    rf"{_MAX}\W+(?:must|should|has to) be (?:less than or equal to|at most|no more than|<=?) ?{_NUMBER}",
-    rf"{_MAX}\b.{{0,200}}(?:less than or equal to|expected a value <=) {_NUMBER}",
-    rf"(?:less than or equal to|expected a value <=) {_NUMBER}.{{0,200}}{_MAX}\b",
-    rf"maxOutputTokens\b.{{0,200}} to {_NUMBER} \((?:in|ex)clusive\)",
-    rf"fewer max_tokens.{{0,100}}can only afford {_NUMBER}",
-)
-_OUTPUT = _patterns(rf"{_MAX}\W+(?:\w+\W+){{0,6}}?(?:too (?:large|high|big)|exceeds?|must be (?:less|lower|smaller))")
-_CONTEXT = _patterns(
-    r"context[_ ](?:length|window|size)|maximum context|exceeds? (?:the )?(?:available |model'?s )?context|"
-    r"too many (?:input )?tokens|(?:prompt|input) is too long|reduce the length|larger than the context|"
-    rf"{_MAX} must be at least 1\b|truncate prompt with n_keep|request too large"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class RefusedLength:
-    """Hold the length that was refused, and the most that the server takes, if it says."""
-
-    is_output: bool  # the reply alone; else question and reply together
-    tokens: int | None
-
-
-def read_refused_length(text: str) -> RefusedLength | None:
-    """Return the length that the text of an error names; None if it is about something else."""
-    tokens = _find_number(_CONTEXT_OF, text)
+    `LIMIT` is the reply alone, `OVERFLOW` question and reply together.
+    """
+    tokens = _find_number("context of ", text)
     if tokens is not None:
-        return RefusedLength(is_output=False, tokens=tokens)
-    tokens = _find_number(_OUTPUT_OF, text)
-    if tokens is not None or any(pattern.search(text) for pattern in _OUTPUT):
-        return RefusedLength(is_output=True, tokens=tokens)
-    return RefusedLength(is_output=False, tokens=None) if any(pattern.search(text) for pattern in _CONTEXT) else None
+        return Trouble.OVERFLOW, tokens
+    tokens = _find_number("output of ", text)
+    if tokens is not None or _PATTERNS["output"].search(text):
+        return Trouble.LIMIT, tokens
+    return (Trouble.OVERFLOW, None) if _PATTERNS["context"].search(text) else None
 
 
-def _find_number(patterns: tuple[re.Pattern[str], ...], text: str) -> int | None:
-    for pattern in patterns:
+def _find_number(kind: str, text: str) -> int | None:
+    """Return the most tokens by the first pattern of a kind that finds a possible limit; None without one."""
+    for pattern in (one for name, one in _PATTERNS.items() if name.startswith(kind)):
         found = pattern.search(text)
-        if found and int(found["n"].replace(",", "")[:12]) >= _LEAST:
-            return int(found["n"].replace(",", "")[:12])
+        number = int(found["n"].replace(",", "")[:12]) if found else 0
+        if number >= _LEAST:
+            return number
     return None

@@ -1,12 +1,12 @@
-r"""A question as chat messages: instructions in the first, all else in the others, each text on a line of its own.
+r"""Render a question as chat messages: the instructions in the first, and each other text on its own line.
 
     t15 u 2026-11-20 09:12 "The parser fails. |2|Fix it, please."
     t16 a "Done."
 
-A text is a JSON string, which keeps it from closing its own quotation: a quotation mark or a line break in it is
-escaped. Before it stand the id by which a reply cites, a letter for the speaker, and as much of the time as changes.
-`|2|` begins the second sentence of a piece; where a text has such a mark of its own, its bars are escaped. The frame is
-short, since a session has hundreds of pieces.
+A text is a JSON string, so its quotation marks and line breaks are escaped, and it cannot end its own quotation. Before
+the text are the id by which a reply cites it, a letter for the speaker, and the changed part of the time. `|2|` begins
+the second sentence of a piece. If a text itself has such a mark, its bars are escaped. All this is short, because a
+session has hundreds of pieces.
 """
 
 import json

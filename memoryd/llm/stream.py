@@ -71,10 +71,10 @@ class Assembly:
         )
 
     def add(self, data: bytes, *, said_in: str) -> None:
-        """Add an object of the API: a chunk, which says its part in `delta`, or a whole answer, in `message`.
+        """Add an object of the API: a chunk, whose text is in `delta`, or a whole answer, whose text is in `message`.
 
         Raises:
-            BadReplyError: it is none.
+            BadReplyError: the data is neither.
         """
         given = _object(data)
         if given.get("error"):
@@ -136,10 +136,10 @@ class Assembly:
 
 
 def read_events(chunks: Iterable[bytes], into: Assembly) -> Iterator[None]:
-    """Read a stream of events into `into`; yields after each, so that the caller knows that something came.
+    """Read a stream of events into `into`; yield after each event, so that the caller knows that something came.
 
     Raises:
-        BadReplyError: the stream holds what is no answer, or ends before the answer does.
+        BadReplyError: an event is no part of an answer, or the stream ends before the answer is complete.
     """
     for data in _events(chunks):
         if data.strip() == _DONE:
@@ -154,7 +154,7 @@ def read_object(chunks: Iterable[bytes], into: Assembly) -> None:
     """Read one whole answer into `into`, from a server that does not stream.
 
     Raises:
-        BadReplyError: it is none.
+        BadReplyError: the bytes are no complete answer.
     """
     into.add(b"".join(chunks), said_in="message")
     if into.end is None and not into.refused:

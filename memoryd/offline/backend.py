@@ -30,6 +30,7 @@ from memoryd.text.content import split_question
 from memoryd.text.neutral import neutralize
 from memoryd.text.sentences import quote_around, split
 from memoryd.text.word_lists import list_words
+from memoryd.tiers.daily import PASSING
 from memoryd.tiers.session_summary import Section, parse_points
 from memoryd.transcripts.turn import Origin
 
@@ -37,7 +38,6 @@ BACKEND = "offline"
 FACTS, DREAM = "facts", "dream"  # the jobs whose questions have grammars of their own
 _CATEGORIES = {MemoryType.PREFERENCE: Category.PREFERENCE, MemoryType.FACT: Category.CONTEXT}
 _POINT = re.compile(r"\[(s\d+)\] (.+)")  # of the summary so far
-_PASSING = frozenset({Section.STATE, Section.OPEN, Section.FILES})  # a change here corrects nothing
 _LISTED = re.compile(r"^fact_\w+ \[[^\]]*\] ")
 _USER = "User: "
 _UNNAMED = frozenset({"User", "Assistant", REPORTER})  # people who talk to each other have names instead
@@ -47,7 +47,6 @@ _CHATTING = frozenset({"", "OpenClaw"})
 _DEFAULT_WORDS = 400
 # Limits for one run, except for wishes and decisions of the user. A wrong memory in the core is worse than a late one.
 _MOST_MEMORIES = 6
-_ASKED_FOR = 0.9  # from this importance on, the user has explicitly asked to keep a statement
 _LASTING_SHARE = 0.5  # lasting statements may have this share of the words of the day's text
 _MOST_LASTING = 14  # most memories of one sleep that nobody explicitly asked to keep
 _OF_DECISION, _OF_LESSON = 0.8, 0.75  # importance of decisions and lessons that the user and the assistant state
@@ -56,12 +55,11 @@ _LEAST_UNIT = 12  # words; if there is room for few words, messages are read in 
 _MOST_FILES = 12
 _MOST_FAILURES = 4
 _NAMED = re.compile(r"^\s{0,3}([^\W\d_][^\W\d_'’.-]*(?: [^\W\d_][\w'’.-]*){0,2}):\s+")  # noqa: RUF001
-_NO_NAME_LIST = "report note warning error todo example ps nb fix http https update edit system"
-_NO_NAMES = frozenset(_NO_NAME_LIST.split())
+_NO_NAMES = frozenset(list_words("no names"))
 # The parts of the project's state, the most important first.
 _STATES = "Branch Last commit Pull request Not committed Not pushed Tests Pushed Lint Tasks"
-_DEFAULT_BRANCH = re.compile(r"Branch: `(?:main|master)`")  # the usual branch; it is not mentioned
-_ALL_DONE = re.compile(r"Tasks: (\d+) of \1 done")  # no task is open
+# What needs no mention: the usual branch, and a task list of which nothing is open.
+_USUAL = re.compile(r"Branch: `(?:main|master)`|Tasks: (\d+) of \1 done")
 _CHARS_PER_TOKEN = 4
 # The last run passed, and its command names no file, package or test: `go test ./...`, `mise run test`.
 _ALL_PASSED = re.compile(r"Tests: (?:\d+ )?passed(?!.*(?:(?<!\.)/|::|\.\w{2,4}\b| -(?:k|p|t|run)\b))[^`]*`")
@@ -142,7 +140,7 @@ def _list_superseded(so_far: str, lines: Sequence[reply.SummaryLine]) -> list[re
     """Return the points of earlier sleeps that a new line contradicts, each with the id of the turn that does so."""
     found = []
     for point in parse_points(so_far).points:
-        told = _POINT.fullmatch(point.text) if point.section not in _PASSING else None
+        told = _POINT.fullmatch(point.text) if point.section not in PASSING else None
         later = next((line for line in lines if told and _says_newer(line.text, told[2])), None)
         found += [reply.SupersededPoint(told[1], later.cites)] if told and later else []
     return found
@@ -242,12 +240,9 @@ def _read_messages(spoken: Sequence[QuotedPiece], names: Collection[str] = ()) -
         if speaker != REPORTER and found and found[1] in names:
             speaker, text = found[1], text[found.end() :]
         told = number_sentences(quoted.text)
-        if (
-            text != quoted.text
-            and told
-            and (rest := " ".join(split_sentences(told[0].text.removeprefix(f"{speaker}:"))))
-        ):
-            told[0] = told[0]._replace(text=rest)
+        if text != quoted.text and told:  # its first sentence begins with the name
+            rest = " ".join(split_sentences(told[0].text.removeprefix(f"{speaker}:")))
+            told[0] = told[0]._replace(text=rest or told[0].text)
         out.append(ConversationMessage(quoted.id, speaker, quoted.role == "user", text, tuple(told)))
     return out
 
@@ -284,10 +279,6 @@ def _has_reports(material: Sequence[QuotedPiece]) -> bool:
     return any(quoted.origin in {REPORT, NOTE} for quoted in material)
 
 
-def _with_date(text: str, day: date | None) -> str:
-    return dates.annotate(text, day) if day else text
-
-
 def _summary(said: Sequence[ConversationMessage], days: dict[str, date | None], limit: int) -> list[reply.SummaryLine]:
     seen: set[str] = set()
     candidates = []
@@ -297,14 +288,13 @@ def _summary(said: Sequence[ConversationMessage], days: dict[str, date | None], 
             seen.add(folded)
             day = days[line.id]
             candidates.append(line._replace(cost=line.cost + (len(dates.find(line.text, day)) if day else 0)))
-    chosen = salience.choose(candidates, limit)
-    asked = [f" (asked: {line.asked})" if line.asked else "" for line in chosen]
-    return _join_statements(
-        [
-            line._replace(text=neutralize(f"{line.speaker}: {_with_date(line.text, days[line.id])}{question}"))
-            for line, question in zip(chosen, asked, strict=True)
-        ]
-    )
+    told = []
+    for line in salience.choose(candidates, limit):
+        day = days[line.id]
+        text = dates.annotate(line.text, day) if day else line.text
+        question = f" (asked: {line.asked})" if line.asked else ""
+        told.append(line._replace(text=neutralize(f"{line.speaker}: {text}{question}")))
+    return _join_statements(told)
 
 
 def _join_statements(chosen: Sequence[Statement]) -> list[reply.SummaryLine]:
@@ -356,7 +346,7 @@ def _select_important(found: list[NewMemory], limit: int) -> list[NewMemory]:
         limit -= prose.count_words(memory.text) + 1
         is_wanted = memory.type in {MemoryType.PREFERENCE, MemoryType.DECISION} and memory.text.startswith(_USER)
         has_room = place < _MOST_MEMORIES and (limit >= 0 or memory.type is MemoryType.PREFERENCE)
-        if has_room or is_wanted or memory.importance >= _ASKED_FOR:
+        if has_room or is_wanted or memory.importance >= lasting.ASKED_FOR:
             kept.append(memory)
     return sorted(kept, key=lambda memory: memory.sources)
 
@@ -396,13 +386,11 @@ def _reports(facts: Sequence[QuotedPiece], limit: int) -> list[reply.SummaryLine
             failures.append(reply.SummaryLine((seq,), fact.text.removeprefix(FAILED), section=Section.FAILED))
         else:
             text = fact.text.removeprefix(STATE)
-            if _ALL_DONE.fullmatch(text):
-                states.pop("Tasks", None)
-                continue
-            if _DEFAULT_BRANCH.fullmatch(text):
-                states.pop("Branch", None)
-                continue
-            states[text.partition(":")[0]] = reply.SummaryLine((seq,), text, section=Section.STATE)
+            key = text.partition(":")[0]
+            if _USUAL.fullmatch(text):
+                states.pop(key, None)
+            else:
+                states[key] = reply.SummaryLine((seq,), text, section=Section.STATE)
     told = [states[key] for key in sorted(states, key=_STATES.find)]
     if files:
         shown = list(files)[:_MOST_FILES]

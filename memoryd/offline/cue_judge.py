@@ -5,41 +5,23 @@ In doubt, a quotation does not last, and a memory counts as a rule, which only t
 
 import re
 
-from memoryd.jobs.job import MemoryType
+from memoryd.jobs.sleep import CORE_CLASSES
 from memoryd.ledger import steering
 from memoryd.ledger.floor import TokenKind, find_tokens
 from memoryd.ledger.lane import MemoryClass
-from memoryd.offline import lasting, lasting_model
+from memoryd.offline import cues, lasting, lasting_model
 from memoryd.offline.sentences import is_question, split_sentences
 from memoryd.text.content import strip_label
+from memoryd.text.word_lists import list_words
 
-_HEADINGS = {
-    MemoryClass.RULE: "preference rule instruction convention guideline wish style regel vorlieb wünsche préférence"
-    " règle consigne preferencia regla norma правил предпочт 偏好 规则 規則 約束 ルール 好み",
-    MemoryClass.PERSON: "person people user about.me family contact team famil leute mensch kunden client gente"
-    " люди семья пользовател 人物 家族 用户",
-    MemoryClass.LESSON: "learn lesson gotcha pitfall gelernt erfahrung appris leçon aprendid lecci урок выуч"
-    " 经验 教训 学び",
-    MemoryClass.PROJECT: "decision project state status fact event history environment infrastructure setup"
-    " architecture entscheid projekt betrieb auftr stand projet décision état proyecto decisi estado проект решен"
-    " состоян 项目 决定",
-}
-_OF_HEADING = {kind: re.compile("|".join(words.split()), re.IGNORECASE) for kind, words in _HEADINGS.items()}
-_OF_TYPE = {
-    MemoryType.PREFERENCE: MemoryClass.RULE,
-    MemoryType.DECISION: MemoryClass.PROJECT,
-    MemoryType.LEARNING: MemoryClass.LESSON,
+# The beginnings of words in headings; the first class that fits counts.
+_OF_HEADING = {
+    kind: re.compile("|".join(list_words(f"headings of {kind}")), re.IGNORECASE)
+    for kind in (MemoryClass.RULE, MemoryClass.PERSON, MemoryClass.LESSON, MemoryClass.PROJECT)
 }
 _NAMED = re.compile(r"[^\W\d_][\w'.-]*(?: [A-Z]\w+)?:\s")  # people who talk to each other have names
 _THINGS = frozenset({TokenKind.MARK, TokenKind.URL, TokenKind.QUOTE})
-_PEOPLE = re.compile(
-    r"\b(?:he|she|his|her|who|er|sie|il|elle|él|ella|your|(?:the )?user(?:'s)?)\b|[他她彼你您]|\b(?:он|она)\b",
-    re.IGNORECASE,
-)
 _SELF = re.compile(r"\b(?:i|i'm|my|me|ich|mein\w*|je|mon|ma|yo|mi)\b|[我私僕]|\b(?:я|мой|моя)\b", re.IGNORECASE)
-_WHY = re.compile(
-    r"\b(?:because|due to|so that|caused by|root cause|turns out|weil|parce que|porque)\b|因为|由于|原因", re.IGNORECASE
-)
 
 
 class CueJudge:
@@ -67,14 +49,14 @@ class CueJudge:
             return found
         cue = lasting.find_cue(said, by_user=False, working=True)
         if cue is not None:
-            return _OF_TYPE.get(cue.type, MemoryClass.RULE)
-        if _PEOPLE.search(said):
+            return CORE_CLASSES.get(cue.type) or MemoryClass.RULE
+        if cues.PEOPLE.search(said):
             return MemoryClass.PERSON
         if any(one.kind in _THINGS for one in find_tokens(said)):
             return MemoryClass.PROJECT
         if _SELF.search(said):
             return MemoryClass.PERSON
-        return MemoryClass.LESSON if _WHY.search(said) else MemoryClass.RULE
+        return MemoryClass.LESSON if cues.WHY.search(said) else MemoryClass.RULE
 
     def kind_below(self, heading: str) -> MemoryClass | None:
         """Return the class of the bullets below a heading; None if the heading does not name one."""

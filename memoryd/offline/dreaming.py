@@ -19,10 +19,11 @@ from typing import NamedTuple
 
 from memoryd.jobs import dream_reply
 from memoryd.jobs.check_runs import shorten
+from memoryd.jobs.consolidation import AS_OF
 from memoryd.jobs.dream_reply import Declaration, LetGo, ReplyBullet, ReplySection
 from memoryd.jobs.job import HEADINGS, Ask, QuotedPiece
 from memoryd.ledger.lane import Lane, may_change, read_label
-from memoryd.offline import promotion, replacement, salience, words
+from memoryd.offline import lasting, promotion, replacement, salience, words
 from memoryd.offline.cue_judge import CueJudge
 from memoryd.offline.promotion import Offer
 from memoryd.offline.sentences import split_sentences
@@ -39,13 +40,12 @@ _UNKNOWN = 0.6  # importance of any other memory whose importance is unknown
 _BETTER = 0.1  # a new memory must exceed an earlier one by this importance to replace it
 _MOST_LOOKS = 100_000  # pairs of statements that one dream compares for replacement
 _CLOSE = 0.35  # a new memory must share this part of its words with the memories under a heading
-_FEWEST_CLOSE = 2  # … and at least so many words
-_FEWEST_TOLD = 3  # a dream may take so many statements of a conversation …
-_NIGHTS_TO_FILL = 9  # … or one ninth of the free room if that is more; the rest is for later conversations
+_FEWEST_CLOSE = 2  # a new memory must share at least so many words with the memories under a heading
+_FEWEST_TOLD = 3  # a dream may take at least so many statements of a conversation
+_NIGHTS_TO_FILL = 9  # a dream may take one ninth of the free room if that is more; the rest is for later nights
 _LONGEST_SHOWN = 100  # characters of a memory in the diary
 _SILENT, _REPORTED = "say nothing new that lasts", "were only reported"
 _NO_ROOM, _UNFIT = "found no room", "would not pass the guards"
-_DATED = re.compile(r"\(as of \d{4}-\d\d-\d\d\)$")
 _CITING = re.compile(r"\[\s*[md]\d[^\[\]]*\][\s*.]*$", re.IGNORECASE)
 _FIGURE = re.compile(r"importance=(\d(?:\.\d+)?)")
 
@@ -135,7 +135,7 @@ class _Night:
                 older.over |= set(ended)
                 self._stale |= {normal.normalize(one.text) for one in ended}
                 self._let_go([one.id for one in ended if not one.is_daily], saying.id)
-            self._mark([one.id for one in competing if not one.is_daily and not _DATED.search(one.text)], saying.id)
+            self._mark([one.id for one in competing if not one.is_daily and not AS_OF.search(one.text)], saying.id)
         self._looked_enough = older.looks < _MOST_LOOKS
 
     def _say(self, saying: _Saying, found: Sequence[_Saying]) -> bool:
@@ -145,7 +145,7 @@ class _Night:
         entry = self._by_id[saying.id.partition(".")[0]]
         said = next(one for one in entry.sentences if saying.id == f"{entry.id}.{one.number}")
         kind = promotion.type_of(entry, saying.text, working=self._working)
-        offer = Offer(entry.quote_sentence(said), (saying.id,), kind, promotion.EXPLICIT, entry.day)
+        offer = Offer(entry.quote_sentence(said), (saying.id,), kind, lasting.ASKED_FOR, entry.day)
         if not self._may_be(offer):
             return False
         self._new.setdefault(offer.text, (offer, "says what is so now"))
@@ -178,7 +178,7 @@ class _Night:
         self._may_go = sorted((one.importance for one in stays if not one.is_protected), reverse=True)
         known = {normal.normalize(text) for text in (*(one.text for one in stays), *self._new)} | self._stale
         for memory in stays:
-            if not _DATED.search(memory.text):  # repeating a memory makes it current again
+            if not AS_OF.search(memory.text):  # repeating a memory makes it current again
                 known |= {normal.normalize(part) for part in split_sentences(strip_label(memory.text))}
         self._take(promotion.list_offers(self._entries, known, working=self._working))
         if not self._working and promotion.is_talk(self._entries):
@@ -214,7 +214,7 @@ class _Night:
         room = self._bullets - len(stays) - len(self._new)
         for offer in sorted(offers, key=lambda one: (-one.importance, one.cites)):
             goes = room <= 0 and self._may_go and self._may_go[-1] + _BETTER <= offer.importance
-            is_full = len(stays) > self._bullets and offer.importance < promotion.EXPLICIT
+            is_full = len(stays) > self._bullets and offer.importance < lasting.ASKED_FOR
             if room <= 0 and (not goes or is_full):
                 self._left |= dict.fromkeys(_entries_of(offer), _NO_ROOM)
             elif not self._may_be(offer):
@@ -332,4 +332,4 @@ def _entries_of(offer: Offer) -> tuple[str, ...]:
 
 
 def _explain_offer(offer: Offer) -> str:
-    return f"{offer.type}, {'asked for, ' if offer.importance >= promotion.EXPLICIT else ''}said on {offer.day}"
+    return f"{offer.type}, {'asked for, ' if offer.importance >= lasting.ASKED_FOR else ''}said on {offer.day}"

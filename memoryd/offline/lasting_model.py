@@ -5,10 +5,12 @@ No single sign shows it, but many signs together do. The user speaks of themselv
 how long something is so, and points neither at the text at hand nor at the moment.
 """
 
-import pkgutil
 import re
 from functools import cache, lru_cache
 from typing import NamedTuple
+
+from memoryd.offline import cues
+from memoryd.text.patterns import read_patterns
 
 _IN_MESSAGE = frozenset({"text", "supposed"})  # looked for in all that the user wrote
 _BIAS, _SHORT = -1.9, -1.3  # of any statement; of one that is short
@@ -16,27 +18,8 @@ _FEW = 5  # words
 _LEAST = 0.5  # log odds; at this limit, 13 of the 500 messages that do not last are kept (`bench/statements.py`)
 # Who or what it is about: the user, their people, or the project.
 _ABOUT = frozenset({"role", "standing", "ours", "kept", "kin"})
-_SELF = re.compile(
-    r"\b(?:i|i'm|i've|i'd|i'll|my|me|mine|we|we're|we've|our|us|ich|mein\w*|mir|mich|wir|uns\w*|je|j'\w+|mon|ma|mes|moi|"
-    r"nous|notre|nos|yo|mi|mis|nuestr\w+|io|mio|mia|noi|eu|meu|minha|nós|ik|mijn|wij|ons|tengo|vivo|prefiero|tenho|"
-    r"habe)\b|\b\w{3,}[aei]mos\b|\b(?:я|мне|меня|мо[йяюи]|моего|моей|мы|нас|нам|наш\w*)\b|[我私僕俺]",
-    re.IGNORECASE,
-)
 _LOOKED_AT = 4_000  # characters at the start of a message
 _QUOTED = re.compile(r"\"[^\"]*\"|“[^”]*”|„[^“”]*[“”]|«[^»]*»|「[^」]*」|^[^\"]*\S\"|\"[^\"]*$")
-_ANNOUNCES = re.compile(
-    r"\b(?:past(?:e|ing)|next message|translat\w+|proofread|test inputs?|übersetz\w*|tradui\w*|traduc\w*|traduz\w*)\b"
-    r"|переведи|翻译|翻訳",
-    re.IGNORECASE,
-)
-# Words that point at one text or choice. A preference with them is not about all such texts.
-_AT_HAND = re.compile(
-    r"\b(?:this|that|these|those|the (?:first|second|third|last|previous|next|other|new|old|early)|dies\w*|ce|cette|"
-    r"ess?[ae]|l[ea] (?:premi[eè]re?|deuxième|dernière?|primera|segunda)) (?:\w+ )?(?:ones?|paragraph|wording|version|"
-    r"sentence|line|option|variant|slogan|title|photo|foto|logo|draft|return|button|branch|loop|colou?r|name|part|layout)\b"
-    r"|\b(?:up|in) here\b|刚才",
-    re.IGNORECASE,
-)
 
 
 class Sign(NamedTuple):
@@ -49,18 +32,9 @@ class Sign(NamedTuple):
 
 @cache
 def _read_signs() -> tuple[Sign, ...]:
-    text = (pkgutil.get_data(__name__, "lasting_signs.txt") or b"").decode()
-    lists: dict[str, str] = {}
-    found = []
-    for part in re.split(r"\n{2,}", re.sub(r"\n {5}|^#.*", "", text, flags=re.MULTILINE).strip()):
-        head, *lines = part.splitlines()
-        kind, _, name = head.partition(":")[0].partition(" ")
-        pattern = re.sub(r"\{([a-z]+)\}", lambda use: lists[use[1]], "|".join(line.strip() for line in lines))
-        if kind == "list":
-            lists[name] = pattern
-        else:
-            found.append(Sign(float(kind), name, re.compile(pattern, re.IGNORECASE)))
-    return tuple(found)
+    heads = read_patterns(__name__, "lasting_signs.txt").items()
+    signs = ((*head.split(" "), pattern) for head, pattern in heads)
+    return tuple(Sign(float(weight), name, re.compile(pattern, re.IGNORECASE)) for weight, name, pattern in signs)
 
 
 @lru_cache(maxsize=8)
@@ -70,7 +44,7 @@ def _find_around(message: str) -> tuple[Sign, ...]:
 
 def announces(message: str) -> bool:
     """Return True if the next message may be somebody else's words: a text to work on, or a part that is played."""
-    return _ANNOUNCES.search(message) is not None or any(one.name == "supposed" for one in _find_around(message))
+    return cues.ANNOUNCES.search(message) is not None or any(one.name == "supposed" for one in _find_around(message))
 
 
 def lasts(statement: str, message: str) -> bool:
@@ -83,7 +57,7 @@ def lasts(statement: str, message: str) -> bool:
     found = [one for one in _read_signs() if one.name not in _IN_MESSAGE and one.pattern.search(statement)]
     words = len(statement.split()) if " " in statement else len(statement) / 2
     odds = _BIAS + _SHORT * (words < _FEW) + sum(one.weight for one in (*found, *_find_around(message)))
-    is_about = _SELF.search(statement) is not None or any(one.name in _ABOUT for one in found)
+    is_about = cues.ONESELF.search(statement) is not None or any(one.name in _ABOUT for one in found)
     return is_about and odds > _LEAST
 
 
@@ -94,7 +68,7 @@ def drop_quotations(statement: str) -> str:
 
 def is_at_hand(statement: str) -> bool:
     """Return True if a statement is about the text or the choice at hand, or about what is only supposed."""
-    return _AT_HAND.search(statement) is not None or any(one.name == "supposed" for one in _find_around(statement))
+    return cues.AT_HAND.search(statement) is not None or any(one.name == "supposed" for one in _find_around(statement))
 
 
 def is_order(statement: str) -> bool:

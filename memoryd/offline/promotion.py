@@ -22,16 +22,10 @@ from memoryd.text.neutral import neutralize
 from memoryd.text.sentences import quote_around
 
 USER, HAND, ASSISTANT, AGENT = "user", "hand", "assistant", "agent"
-EXPLICIT = 0.9  # from this importance on, the user has explicitly asked to keep a statement
 LONGEST = 400  # characters; a longer text is no memory
 _SPOKEN = re.compile(r"^([^\W\d_][^\W\d_'’.-]*(?: [^\W\d_][\w'’.-]*){0,2}):\s+(?=\S)")  # noqa: RUF001
 _REPORTED = re.compile(r"^(?:Report|Changed|Failed)\b:?", re.IGNORECASE)
 _OPEN = re.compile(r"^(?:to-?do|next steps?|open|remaining|pending)\b|\bto-?do lists?\b", re.IGNORECASE)
-_ERRAND = re.compile(
-    r"\b(?:remember|forget) to\b(?!.*\b(?:always|never|every|each)\b).*\b(?:today|tonight|tomorrow|later|soon|this|"
-    r"next|monday|tuesday|wednesday|thursday|friday|saturday|sunday)\b",
-    re.IGNORECASE,
-)
 _OF_STANDING = 0.8
 _OF_CHANGE = 0.75
 _LEAST_RATING = 0.3
@@ -99,7 +93,7 @@ def read_entries(material: Iterable[QuotedPiece]) -> list[OfflineEntry]:
 
 def is_open(text: str) -> bool:
     """Return True if `text` is an open task, which belongs to the day and not to the core."""
-    return unfinished.is_left(text) or _OPEN.search(text) is not None or _ERRAND.search(text) is not None
+    return unfinished.is_left(text) or _OPEN.search(text) is not None or cues.ERRAND.search(text) is not None
 
 
 def is_working(given: Sequence[OfflineEntry], *, reported: bool) -> bool:

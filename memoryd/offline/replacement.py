@@ -3,7 +3,7 @@
 A later statement ends an earlier one in two cases. Either it says so in plain words ("no longer", "instead of", "from A
 to B", "is now"), and contains everything that the older one says, except for the kind of a value. Or it has the same
 words in another order. If two statements give one subject different values without such words, they compete, and both
-stay. A question, plan or supposition ends nothing.
+stay. A question, plan or supposition ends nothing. `replacement.txt` has the wordings.
 """
 
 # ruff: noqa: RUF001 - the cues of other languages
@@ -15,133 +15,37 @@ from typing import NamedTuple
 from memoryd.offline.words import list_content_words
 from memoryd.text import normal, prose
 from memoryd.text.content import strip_label
+from memoryd.text.patterns import read_patterns
 from memoryd.text.sentences import list_texts
 from memoryd.text.word_lists import list_words
 from memoryd.text.wording import STOP, expand, find_stem, fold
 
+_PATTERNS = read_patterns(__name__, "replacement.txt")
 _STAMP = re.compile(r"\s*\((?:as of )?\d{4}[-\d/]*\)")
 _CLAUSE = re.compile(r"[,;:—–、](?=\D)|\s(?:and|but|und|aber|sondern|et|mais|y|pero|sino|e|ma|mas|en|maar|и|а|но)\s")
-_ASKS = re.compile(r"[?？؟]\W*$")
-# Words of a sentence that is a wish, a plan, a condition, or another person's report.
-_SUPPOSED = re.compile(
-    r"\b(?:if|unless|until|once|when|whether|would|could|should|might|may|maybe|perhaps|probably|will|going to|plan\w*|"
-    r"want\w*|wish\w*|hope\w*|consider\w*|propos\w+|suggest\w*|let's|almost|nearly|never|temporarily|says?|said|thinks?|"
-    r"wenn|falls|sobald|ob|würden?|könnten?|sollten?|vielleicht|wahrscheinlich|werden|wollen|möchten?|planen|hoffen|"
-    r"fast|beinahe|sagt|meint|si|quand|peut-être|pourra\w+|devrai\w+|voudrai\w+|voulons|veut|allons|va|prévo\w+|presque|dit|"
-    r"cuando|quizás?|tal vez|podría\w*|debería\w*|quer\w+|vamos a|planea\w*|casi|dice|se|quando|forse|potre\w+|"
-    r"dovre\w+|vorre\w+|vogliamo|talvez|poder\w+|als|zodra|misschien|zou\w*|willen|zullen|bijna|zegt|если|когда|может|возможно|"
-    r"будем|будет|хотим|хочет|планируем|почти|говорит)\b"
-    r"|如果|要是|可能|也许|打算|计划|会不会|想要?|差点|据说|もし|かも|予定|つもり|たい|なら|そうです|만약|면\b|예정|싶",
-    re.IGNORECASE,
-)
-# Something has ended; the same clause says what.
-_NO_LONGER = re.compile(
-    r"\bno longer\b|\b(?:not|never|\w+n't)\b.*\b(?:any ?more|any longer)\b"
-    r"|\b(?:nicht|kein\w{0,2}|nie)\b.*?\bmehr\b(?! als)"
-    r"|\b(?:ne|n') ?.*\bplus\b(?! (?:que|tard|vite|de))|\bplus (?:jamais )?(?:de|du) |\bya no\b|\bnon?\b.*\bpiù\b"
-    r"|\b(?:já não|não\b.*\bmais)\b|\b(?:niet|geen)\b.*\bmeer\b(?! dan)|\b(?:больше|уже) (?:не|нет)\b"
-    r"|不再|已经不|已經不|もう.*?(?:ない|ません|やめ)|(?:더 이상|이제).*?(?:않|아니|없|안 )",
-    re.IGNORECASE,
-)
-_MARKS = re.compile(
-    r"\b(?:any ?more|any longer|no longer|mehr|plus|más|più|mais|meer|больше|уже)\b|不再|もう|やめ|더 이상|이제"
-)
-_ANY = r"[^,;:，；、。]{1,60}?"
-_VALUE, _NEW = rf"(?P<old>{_ANY})", rf"(?P<new>{_ANY})"
-_END = (
-    r"(?=[,;:.!，；。]|$|\s(?:for|in|on|at|für|bei|im|pour|dans|para|en|per|voor|для|now|from now on|because|since)\s)"
-)
-_INSTEAD = re.compile(
-    rf"\b(?:instead of|rather than|in place of|anstelle von|anstatt|statt|au lieu d(?:e |')|plutôt qu(?:e |')|"
-    rf"en (?:lugar|vez) de|invece d(?:i |')|al posto di|em vez de|no lugar de|in plaats van|вместо)\s*({_ANY}){_END}"
-    rf"|(?:而不是|代替|取代)\s*({_ANY}){_END}"
-    r"|([A-Za-z0-9.]+|[\u30a0-\u30ff\u4e00-\u9fff]+)(?:の代わりに|ではなく)|(\S+) 대신",
-    re.IGNORECASE,
-)
-_CHANGES_LIST = (
-    r"\b(?:moved|switched|migrated|changed|upgraded|downgraded|relocated|renamed)\b(?P<what>.*?) from {o} to {n}{e}",
-    r"\breplaced(?P<what>) {o} (?:with|by) {n}{e}",
-    r"(?P<what>.*?)\bvon {o} (?:auf|zu|nach|in) {n} (?:um|ge|migriert|verlegt|verschoben|überge)\w*",
-    r"(?P<what>.*?)(?:haben|hat|habe|wurde) {o} durch {n} ersetzt",
-    r"\b(?:(?:pass|migr|déménag|chang|bascul|transfér|déplac)ée?s?)\b(?P<what>.*?) (?:de |d'){o} (?:à|vers|sur) {n}{e}",
-    r"\bremplacé(?P<what>) {o} par {n}{e}",
-    r"\b(?:cambi|migr|pas|mud|movi|traslad|troc|pass)\w{1,5}\b(?P<what>.*?) de {o} (?:a|al|para|pra) {n}{e}",
-    r"\b(?:reempla\w+|sustitu\w+|substitu\w+|troc\w+)(?P<what>) {o} por {n}{e}",
-    r"\b(?:passat|migrat|spostat|trasferit|cambiat)\w(?P<what>.*?) d[ae] {o} a {n}{e}",
-    r"\bsostituito(?P<what>) {o} con {n}{e}",
-    r"(?P<what>.*?)\bvan {o} naar {n} (?:over|ge|ver)\w+",
-    r"\b(?:пере(?:ехал|шл|нес|вел|ш[её]л)|мигрировал|сменил)\w*(?P<what>.*?) (?:с|со|из) {o} (?:на|в) {n}{e}",
-    r"\bзаменил\w*(?P<what>) {o} на {n}{e}",
-    r"(?P<what>.*?)从{o}(?:迁移|换|搬|切换|升级|改|转)(?:到|成|为|至)了?{n}{e}",
-    r"(?P<what>.*?)把{o}换成了?{n}{e}",
-    r"(?P<what>(?:[^,、]*[をは])?)(?P<old>[^をは、,]+?)から{n}(?:に|へ)(?:移|変|切り替|乗り換|引っ越)",
-    r"(?P<what>.*?)(?P<old>\S+)에서 {n}(?:으로|로) (?:이전|옮|변경|전환|바꾸|바꿨|이사)",
-)
+_SUPPOSED = re.compile(_PATTERNS["supposed"], re.IGNORECASE)
+_NO_LONGER = re.compile(_PATTERNS["no longer"], re.IGNORECASE)
+_MARKS = re.compile(_PATTERNS["marks"])
+_INSTEAD = re.compile(_PATTERNS["instead"], re.IGNORECASE)
 _CHANGES = tuple(
-    re.compile(one.replace("{o}", _VALUE).replace("{n}", _NEW).replace("{e}", _END), re.IGNORECASE)
-    for one in _CHANGES_LIST
+    re.compile(pattern, re.IGNORECASE) for name, pattern in _PATTERNS.items() if name.startswith("change ")
 )
-_NOW = re.compile(
-    r"\b(?:now|these days|jetzt|inzwischen|mittlerweile|nun|maintenant|désormais|ahora|actualmente|ora|adesso|agora|"
-    r"tegenwoordig|nu|теперь|сейчас)\b|现在|現在は?|如今|目前|今は?|이제|지금은?",
-    re.IGNORECASE,
-)
-_THIRD = re.compile(
-    r"\b(?:he|she|they|er|il|elle|ils|elles|él|ella|ellos|lui|lei|loro|ele|ela|eles|hij|zij|он|она|они)\b|[他她彼]"
-)
-_FIRST = re.compile(
-    r"\b(?:i|i'm|my|we|we're|our|us|ich|mein\w*|wir|unser\w*|uns|je|j'\w+|mon|ma|mes|nous|notre|nos|on|yo|mi|mis|me|"
-    r"nosotros|nuestr\w+|nos|io|mia|mio|noi|nostr\w|eu|meu|minha|nós|nosso|nossa|ik|mijn|wij|we|ons|onze|я|мой|моя|мы|"
-    r"наш\w*|у меня|у нас)\b|[我私僕내제우]"
-)
-_DENIES = re.compile(
-    r"\b(?:not|no|never|without|hates?|dislikes?|avoids?|allergic|nicht|kein\w*|nie|ohne|hass\w*|pas|jamais|sans|déteste|"
-    r"nunca|sin|odio|non|mai|senza|não|sem|niet|geen|nooit|не|нет|никогда|без)\b|n't\b|[不没沒]|ない|ません|않|안 ",
-    re.IGNORECASE,
-)
+_NOW = re.compile(_PATTERNS["now"], re.IGNORECASE)
+_THIRD = re.compile(_PATTERNS["third"])
+_FIRST = re.compile(_PATTERNS["first"])
+_DENIES = re.compile(_PATTERNS["denies"], re.IGNORECASE)
 # Words without content that such statements have besides small words, one form of each.
 _GENERIC = frozenset(find_stem(fold(word)) for word in list_words("generic"))
 # Nouns that only name the kind of a value.
 _KINDS = frozenset(find_stem(expand(fold(word))) for word in list_words("kinds"))
-_WIDE_GENERIC = re.compile(
-    r"我们|我們|我的|我|现在|現在|如今|已经|已經|不再|使用|采用|改用|运行|運行|迁移|切换|升级|换成|搬|代替|取代|而不是|数据库|部署|工作"
-    r"|从|從|到|了|在|的|用|住|是|上|把|移行|変更|使用|利用|稼働|動|引越|乗換|切替|私|僕|今|代"
-)
+_WIDE_GENERIC = re.compile(_PATTERNS["wide generic"])
 _PARTICLES = re.compile(r"(?<=[\uac00-\ud7afA-Za-z0-9])(?:에서|으로|로|은|는|이|가|을|를|에|의|도|와|과)(?=\s|$|[.,])")
 _TOKEN = re.compile(r"[^\W_]+(?:[.'-][^\W_]+)*")
 _PARTS = re.compile(r"[\u4e00-\u9fff\u3005]+|[\u30a0-\u30ff]+|[\u0e00-\u0eff]+|[^\u3040-\u30ff\u4e00-\u9fff\u3005]+")
-# The subject of a statement with its verb: "my editor is", "I live in".
-_WHOSE = (
-    r"my|our|the|mein\w*|unser\w*|der|die|das|mon|ma|mes|notre|nos|le|la|les|mi|mis|nuestr[oa]s?|el|los|las|il mio|"
-    r"la mia|il|lo|i|o|a|meu|minha|nosso|nossa|mijn|onze|ons|de|het|мо[йяеёи]|наша?|наше|наши"
-)
-_IS = (
-    r"is|are|ist|sind|heißt|est|sont|s'appelle|es|son|está|se llama|è|sono|é|são|zijn|runs on|läuft auf|"
-    r"tourne sur|corre en|—|-"
-)
-_LIVES = (
-    r"(?:i|we|ich|wir|je|nous|ik|я|мы)\s+(?:live|work|wohnen?|leben?|arbeiten?|habite|habitons|vis|travaille|woon|werk|"
-    r"живу|живём|живем|работаю)\s+(?:in|at|for|as|bei|für|als|à|en|chez|comme|pour|в|на)|j'habite (?:à|en)|"
-    r"vivo (?:en|a)|trabajo (?:en|para)|abito a|lavoro (?:a|per|da)|moro em|trabalho (?:na|no|em)"
-)
-_GIVEN = r"([^,;:!?()]{1,60})"
-_FRAME = re.compile(
-    rf"((?:(?:{_WHOSE})\s+|l')[^,;:.!?()]{{1,50}}?)\s+(?:{_IS})\s+{_GIVEN}|({_LIVES})\s+{_GIVEN}"
-    rf"|((?:мо[йяеёи]|наша?|наше|наши)\s+\w+)\s+{_GIVEN}"
-    rf"|((?:내|우리|제)\s+[^\s,]{{1,12}}?)(?:은|는|이|가)\s+([^\s,]{{1,20}}?)(?:입니다|이다|이에요|예요)?"
-    r"|(我们?的[^是在,]{1,8}|我们?住|(?:私の)?[^はが、]{1,12}(?=は))(?:是|在|叫|は)(.{1,30}?)(?:です|だ|になりました)?",
-    re.IGNORECASE,
-)
-_REASON = re.compile(
-    r"[,;]?\s+(?:because|weil|parce qu|porque|perché|omdat|потому что)\b.*|[，,]?\s*(?:因为|由于).*", re.IGNORECASE
-)
-_DECIDED_LIST = "decided decide entschieden beschlossen décidé decidido deciso besloten решили"
-_DECIDED = frozenset(map(find_stem, _DECIDED_LIST.split()))
-_SINGLE = re.compile(
-    r"\b(?:name|favou?rite \w+|preferred \w+|lieblings\w+|\w+ préférée?|\w+ favorit[oa]|\w+ preferit[oa])\b"
-    r"|\bлюбим\w+ \w+|最喜欢|好きな",
-    re.IGNORECASE,
-)
+_FRAME = re.compile(_PATTERNS["frame"], re.IGNORECASE)
+_REASON = re.compile(_PATTERNS["reason"], re.IGNORECASE)
+_DECIDED = frozenset(map(find_stem, list_words("decided")))
+_SINGLE = re.compile(_PATTERNS["single"], re.IGNORECASE)
 _LONGEST = 300  # characters; longer sentences are skipped, because time grows with the square of the length
 _LONGEST_VALUE = 5  # words
 _FEWEST_REORDERED = 3
@@ -173,7 +77,7 @@ def read(text: str) -> ParsedStatement:
 def find_ended(text: str) -> tuple[frozenset[str], ...]:
     """Return the words of each thing that `text` plainly says has ended."""
     said = fold(_REASON.sub("", _STAMP.sub("", strip_label(text))))
-    is_plain = not _ASKS.search(said) and not _SUPPOSED.search(said)
+    is_plain = not prose.QUESTION_END.search(said) and not _SUPPOSED.search(said)
     return tuple(one for one in (_find_ended(said) if is_plain else ()) if one)
 
 
@@ -215,7 +119,7 @@ def is_competing(newer: str, older: str) -> bool:
 def _reorders(newer: str, older: str) -> bool:
     order = read(newer).order
     is_same = order == read(older).order and len(order) >= _FEWEST_REORDERED and denies(newer) == denies(older)
-    return is_same and not _ASKS.search(newer) and normal.normalize(newer) != normal.normalize(older)
+    return is_same and not prose.QUESTION_END.search(newer) and normal.normalize(newer) != normal.normalize(older)
 
 
 def _ends(newer: str, older: str) -> bool:

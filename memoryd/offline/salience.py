@@ -27,7 +27,6 @@ WEIGHTS = (
     0.6,  # quotations
     0.85,  # answers a question
     -1.4,  # share of small talk
-    0.1,  # opens the conversation
 )
 _LENGTH_COST = 0.55  # exponent between "best first" (0) and "best per word" (1)
 _REPEATED = 0.3  # a statement loses this share of its worth if all its words are already in statements taken
@@ -88,5 +87,4 @@ def _features(statement: Statement) -> tuple[float, ...]:
         float(cues.QUOTE.search(text) is not None),
         float(statement.answers),
         len(statement.talk) / len(own),
-        float(statement.turn < 2),
     )

@@ -6,7 +6,6 @@ from functools import lru_cache
 from memoryd.text.word_lists import list_words
 from memoryd.text.wording import STOP, fold, list_units
 
-# Small talk: polite words that keep a conversation going. They are seldom worth keeping. One form of each.
 _SUFFIX = re.compile(r"(?:'s|’s|s'|ies|ing|ed|es|s)$")  # noqa: RUF001
 
 
@@ -27,4 +26,5 @@ def key_of(word: str) -> str:
     return stem if len(stem) >= 3 else low
 
 
+# Small talk: polite words that keep a conversation going. They are seldom worth keeping. One form of each.
 CHATTER_KEYS = frozenset(list_content_words(" ".join(list_words("chatter"))))

@@ -26,15 +26,15 @@ from memoryd.text.sentences import SentenceKind, split
 from memoryd.tiers.session_summary import Section
 
 _LONGEST = 600  # characters of a line; longer sentences are dumps
-_FEWEST_OF_WISH = 2  # … the limit for wishes of the user
+_FEWEST_OF_WISH = 2  # content words; a wish of the user with fewer does not last
 _OF_OPEN = 2.5  # weight of an open point of the last answer; a mere offer weighs nothing
 _OF_OFFER = 1.5  # weight of an offer that ends the last answer: the next session may begin with a yes
-_NEAR = 8  # messages after which a later diagnosis is about another fault, unless the two share …
-_SAME_FAULT = 0.3  # … this much of its words
-_FEWEST_NAMED = 4  # … with fewer, a user's line seldom names its subject
+_NEAR = 8  # messages; a diagnosis farther away is about another fault, unless `_SAME_FAULT` holds
+_SAME_FAULT = 0.3  # two diagnoses of one fault share this part of the words of the first
+_FEWEST_NAMED = 4  # content words; a user's line with fewer seldom names its subject
 _BARE = 5  # words; a shorter answer says nothing without its question
-_MANY = 10  # … from this number on it is clear enough, even with a word that refers to something else
-_FEWEST_ASKED = 2  # … the limit for a user's message to be a request
+_MANY = 10  # content words; a line with so many is clear, even with a word that refers to something else
+_FEWEST_ASKED = 2  # content words; a message of the user with fewer is no request
 _JOINED = 280  # characters up to which sentences of one message are joined into one line
 _LONGEST_ASKED = 200  # characters of a question that is shown beside its answer
 _FEWEST_CLEAR = 5  # content words; a line of an answer with so many usually names its subject
@@ -42,8 +42,8 @@ _FEWEST = 3  # an assistant's sentence with fewer content words says too little
 _MOST_LOOKS = 300  # lines of a session that are compared with all others
 _MOST_OF_MESSAGE = 5  # lines of one message of the assistant
 _USER_SHARE = 0.6  # the user's statements may take this share of the room
-_SHORT = 260  # words; in a shorter session in which the user has said something, lines below …
-_LEAST_TOLD = -2.0  # … this weight are left out
+_SHORT = 260  # words of a summary; a shorter one has no lines below `_LEAST_TOLD` if the user has said something
+_LEAST_TOLD = -2.0  # weight
 _OF_REPORT = -0.5  # added to the worth of a subagent's lines: the assistant mostly repeats the important ones
 
 # Weights by feature. They were fitted, see above, except "refers", "jokes" and "corrects", which were set by hand.
@@ -66,7 +66,7 @@ _FEWEST_LETTERS = 4  # besides names of files and code
 
 _OF_FIRST = 2.0  # weight of a first request that is pasted: it says what the session is about
 _OF_LAST = 20.0  # added to the weight of the last request
-_OF_MARK = 10.0  # … and to the weight of lines that the speaker marked as a decision, a finding or the state
+_OF_MARK = 10.0  # added to the weight of lines that the speaker marked as a decision, a finding or the state
 _MOST_OF_NOTE = 8  # lines of one note, which may be about a whole session
 _LEAST_SAID = 80  # least words for messages if there are long notes
 _WORTH_LASTING = -1.0  # from this weight on, a line of an answer lasts, whatever it says
@@ -314,12 +314,8 @@ class _WorkReading:
         for part in one.sentences if self._said else ():
             text, keys = _text_of([part]), _keys_of(part.text)
             # The context that it needs may have been left out, because a message says it.
-            if (
-                not work_texts.is_idle(part.text)
-                and not work_cues.LEANS.match(text)
-                and len(keys) >= _FEWEST
-                and len(text) <= _LONGEST
-            ):
+            is_clear = not work_texts.is_idle(part.text) and not work_cues.LEANS.match(text)
+            if is_clear and len(keys) >= _FEWEST and len(text) <= _LONGEST:
                 section = Section.FOUND if work_cues.STATE.search(text) else self._section(turn, text)
                 yield self._make(turn, one, [part], text, section, self._rate(turn, one, [part], keys))
 
@@ -350,11 +346,8 @@ class _WorkReading:
         return Section.DECIDED if work_cues.DONE.search(text) or work_cues.CHOSEN.search(text) else Section.FOUND
 
     def _is_guess(self, turn: int, text: str, keys: frozenset[str]) -> bool:
-        return (
-            work_cues.HEDGES.search(text) is not None
-            or self._is_rejected(turn, keys)
-            or self._is_overtaken(turn, text, keys)
-        )
+        is_hedged = work_cues.HEDGES.search(text) is not None
+        return is_hedged or self._is_rejected(turn, keys) or self._is_overtaken(turn, text, keys)
 
     def _is_rejected(self, turn: int, keys: frozenset[str]) -> bool:
         """Return True if the user rejects an answer, or rejects X ("not X") in it; a no may answer its question."""
@@ -471,13 +464,11 @@ def may_last(one: WorkStatement) -> bool:
 
 def _tells_result(one: WorkStatement) -> bool:
     """Return True if an assistant's line gives a cause or has a high weight, and is neither a guess nor progress."""
-    if (
-        one.is_guess
-        or work_texts.is_progress(one.text)
-        or ((unfinished.is_left(one.text) or work_texts.is_pending(one.text)) and not work_cues.CAUSE.search(one.text))
-    ):
+    tells_cause = work_cues.CAUSE.search(one.text) is not None
+    is_left = unfinished.is_left(one.text) or work_texts.is_pending(one.text)
+    if one.is_guess or work_texts.is_progress(one.text) or (is_left and not tells_cause):
         return False
-    return one.weight >= _WORTH_LASTING or work_cues.CAUSE.search(one.text) is not None
+    return one.weight >= _WORTH_LASTING or tells_cause
 
 
 def _rules(one: ConversationMessage, unit: Sequence[NumberedSentence]) -> bool:
@@ -529,12 +520,8 @@ def _join(
     """
     unit: list[NumberedSentence] = []
     for part in parts:
-        if (
-            unit
-            and not work_texts.find_mark(part.text)
-            and leans(unit[-1].number, part)
-            and len(_text_of([*unit, part])) <= _JOINED
-        ):
+        goes_on = bool(unit) and not work_texts.find_mark(part.text) and leans(unit[-1].number, part)
+        if goes_on and len(_text_of([*unit, part])) <= _JOINED:
             unit.append(part)
             continue
         if unit:

@@ -12,8 +12,8 @@ from memoryd.offline import replacement, work_cues
 from memoryd.text import prose
 from memoryd.tiers.session_summary import Section
 
-_SAME = 0.7  # a repeated line: lines taken before have this share of its words
-_CHANGED = 0.6  # … a changed one: a later change has this share
+_SAME = 0.7  # a repeated line: a line taken before has this share of its words
+_CHANGED = 0.6  # a changed line: a later change has this share of its words
 _MOST = 100  # if more changes share one word, the word is skipped
 
 

@@ -36,7 +36,7 @@ from memoryd.jobs.reader import JOB as VERIFY
 from memoryd.llm import circuit as breaker
 from memoryd.llm.circuit import Circuit
 from memoryd.llm.endpoint import FLEET_URL, OPENAI_URL, Endpoint
-from memoryd.llm.failure import Failure, ModelError, Trouble
+from memoryd.llm.failure import BUSY_SECONDS, Failure, ModelError, Trouble
 from memoryd.reading.scrubbing import Scrubber
 from memoryd.worker.client import ClosedError, Worker, WorkerError
 from memoryd.worker.pool import Pool
@@ -44,7 +44,6 @@ from memoryd.worker.pool import Pool
 OFFLINE = "offline"
 OFFLINE_DEADLINE = timedelta(minutes=10)
 PATIENCE = timedelta(hours=1)  # with a fallback, a run waits so long for an endpoint that is down or full
-BUSY_SECONDS = 30.0  # if a server says "too many" and not until when
 MOST_PARTS = 64
 TOO_SMALL = "the model's context is too small for this session; choose a model with a larger one"
 CUT_OFF = "the model's reply is cut off even to the smallest question; raise llm.max_output_tokens"

@@ -30,10 +30,10 @@ from memoryd.jobs.job import Ask, ChangeResult, Done, NothingToDo, Operate, Repl
 from memoryd.jobs.reader import JOB as VERIFY
 from memoryd.jobs.refine import Apply, RefineInputs, Steps, Talk
 from memoryd.jobs.refinement import RefinementSession
-from memoryd.jobs.tally import Audited, RefinementTally
+from memoryd.jobs.tally import RefinementTally
 from memoryd.ledger import guards
 from memoryd.ledger.guards import Guard, GuardLimits, Refusal, core_tokens
-from memoryd.ledger.memory import PREFIXES, Memory, MemoryKind
+from memoryd.ledger.memory import PREFIXES, Memory, MemoryKind, from_json
 from memoryd.ledger.operation import Change, text_of
 from memoryd.llm.failure import ModelError, Trouble
 from memoryd.reading.scrubbing import SecretError, redacted_json
@@ -526,9 +526,12 @@ def count_changes(connection: Connection, run: Run) -> RefinementTally:
         " ORDER BY id"
     )
     rows = query.fetch_rows(connection, sql, run.agent_id, run.id, f"{PREFIXES[MemoryKind.CORE]}%")
-    return tally.count_entries(
-        Audited(operation, *(None if one is None else texts(one) for one in states)) for operation, *states in rows
-    )
+
+    def read_state(digest: str | None) -> Memory | None:
+        text = None if digest is None else texts(digest)
+        return None if text is None else from_json(text)
+
+    return tally.count_entries((operation, read_state(before), read_state(after)) for operation, before, after in rows)
 
 
 def limits_of(mode: str, settings: Settings) -> GuardLimits:

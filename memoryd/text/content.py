@@ -3,6 +3,7 @@
 import re
 from functools import lru_cache
 
+from memoryd.text.word_lists import list_words
 from memoryd.text.wording import STOP, find_stem, fold, list_units
 
 # Labels of the speaker in a line of memory; they do not belong to the text.
@@ -11,11 +12,7 @@ LABELS = "User|Assistant|Agent|Report|Decision|Learned|Changed|Failed|Event|Aske
 _QUESTION = re.compile(r" \(asked: .*\)$", re.DOTALL)
 _LABEL = re.compile(rf"^(?:[-*+]\s+)?(?:(?:{LABELS}):\s+)+", re.IGNORECASE)
 # Further words by which a memory reports about the user: "User asked …", "prefers …".
-_FRAMING_LIST = """
-agent ask asked asks assistant changed decision dislikes done event failed hates learned like liked likes open please
-prefer prefered preferred prefers report said tells today told user users uses using wanted yesterday
-"""
-_FRAMING = frozenset(_FRAMING_LIST.split())
+_FRAMING = frozenset(list_words("framing"))
 
 
 def strip_label(text: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from memoryd.text.fences import without_fences
 
 ENDS = ".!?…:;)]}\"'”’。！？」』»"  # noqa: RUF001 - full-width marks
+QUESTION_END = re.compile(r"[?？؟]\W*$")  # noqa: RUF001
 _PICTURE = re.compile(r"!\[([^\]\n]{0,200})\]\([^)\n]{0,500}\)")
 _LINK = re.compile(r"\[([^\]\n]{1,200})\]\(([^)\n]{1,500})\)")
 # Emphasis, except look-alikes: patterns of files such as `**/*.ts`, and names such as `__init__.py`.
@@ -74,9 +75,7 @@ def _shape(line: str) -> str:
 
 
 def _is_log(shapes: Counter[str], line: str) -> bool:
-    if not shapes:
-        return False
-    shape = _shape(line)
+    shape = _shape(line) if shapes else ""
     return bool(shape) and shapes[shape] >= _REPEATED
 
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from memoryd.text import prose
 from memoryd.text.fences import find_fences, lines_of
+from memoryd.text.word_lists import list_words
 
 
 class SentenceKind(StrEnum):
@@ -76,25 +77,14 @@ _WINDOW = 40  # characters before a full stop that are searched for an abbreviat
 _WRAPS_FROM = 66  # a line of so many columns may have been wrapped; a shorter line of a message was ended
 _WRAPS_UNTIL = 100
 
-_TITLES_LIST = "Dr Mr Mrs Ms Prof St Sr Sra Dra Hr Fr Mme Mlle Mgr Sig Dott Lt Sgt Capt Col Gen Rev"
-_TITLES = frozenset(_TITLES_LIST.split())
-_NEVER_ENDS_LIST = """
-dr prof vs eg ie e.g i.e ca bzw evtl ggf vgl sog inkl exkl zzgl abzgl dipl cf núm pág págs ej egr dhr mevr bijv d.w.z
-o.ä m.b.t i.p.v т.е т.к т.н напр г-н г-жа tzn m.in
-"""  # noqa: RUF001
-_NEVER_ENDS = frozenset(_NEVER_ENDS_LIST.split())
+_TITLES = frozenset(list_words("titles"))
+_NEVER_ENDS = frozenset(list_words("abbreviations"))
 # These may end a sentence, if the next word begins with a capital.
-_MAY_END_LIST = "etc usw u.s.w approx inc ltd corp jr a.m p.m ecc enz т.д т.п др"
-_MAY_END = frozenset(_MAY_END_LIST.split())
-_BEFORE_NUMBER_LIST = """
-no nr fig art sec ch vol vols pp p s abs kap bd num nº abb ziff tab eq max min jan feb mar mär apr jun jul aug sep sept
-oct okt nov dec dez стр рис гл п
-"""
-_BEFORE_NUMBER = frozenset(_BEFORE_NUMBER_LIST.split())
+_MAY_END = frozenset(list_words("abbreviations at ends"))
+_BEFORE_NUMBER = frozenset(list_words("abbreviations before numbers"))
 _DOTTED = re.compile(r"(?:[^\W\d_]{1,2}\.)+[^\W\d_]{1,3}")
 _ORDINAL = re.compile(r"(?:\d{1,2}\.?[-–/])?\d{1,2}")  # noqa: RUF001
-_ORDINAL_AFTER_LIST = "der die das dem den des im zum zur beim vom jede jeder jedes jeden ein eine einen"
-_ORDINAL_AFTER = frozenset(_ORDINAL_AFTER_LIST.split())
+_ORDINAL_AFTER = frozenset(list_words("words before ordinals"))
 # Months of the languages that write the day with a full stop.
 _AFTER_DAY = re.compile(
     r"\d{1,2}\.|\d{4}\b|jan|feb|mär|mar[st]|apr|mai\b|maj\b|jun|jul|aug|sep|okt|nov|dez|dec|des(?:\.|ember)|ledn|leden"

@@ -1,11 +1,11 @@
-"""Voice: what of a person's message is said in their own voice, and what they only hand on.
+"""Find out which parts of a person's message are their own words, and which parts they only pasted.
 
-People paste: pages, mails, logs, chats, code. All of it is typed by the person as far as the envelope knows, and none
-of it is their wish. The form alone tells it apart, in two steps: blocks with
-marks around them (fences, tags, comments), then lines. What a form leaves open is unclear, never the person's own:
+People paste pages, mails, logs, chats and code. A transcript does not mark such text, but it is no wish of the person.
+Only its form shows it. First come blocks with marks around them (fences, tags, comments), then single lines.
+`voice.txt` has the forms. If the form leaves it open, a part is unclear, and never the person's own:
 
-- A message has words of the person on one side of what they pasted: above it, or below where there are none above.
-- After words that announce somebody else's text, or the head of a mail, nothing is known to be the person's again.
+- The person's words are on one side of what they pasted: above it, or below it if there are none above.
+- After words that announce another person's text, or after the head of a mail, no later line is surely the person's.
 """
 
 import re
@@ -16,6 +16,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from memoryd.text import prose
+from memoryd.text.patterns import read_patterns
 from memoryd.text.word_lists import list_words
 
 
@@ -40,23 +41,23 @@ _OWN, _UNCLEAR, _PASTED = range(3)
 _RUN = re.compile(rb"\x00+|\x01+|\x02+")
 _Mark = tuple[int, int, int]  # start, end, and one of the three above
 
+_SELF = frozenset(["i", "we", "ich", "wir", "je", "nous", "yo", "nosotros", "io", "noi", "eu", "nós", "я", "мы"])
+_PATTERNS = read_patterns(
+    __name__,
+    "voice.txt",
+    labels="|".join(list_words("own labels")),
+    foreign="|".join(list_words("foreign texts")),
+    headers="|".join(list_words("mail headers")),
+    persons="|".join(sorted(_SELF)),
+)
 _FEWEST_QUOTED = 4  # a quotation of so many words is a statement, not a name or a phrase
 _FEWEST_WIDE = 8  # characters of a script without spaces
 _PAGE = 60  # so many words below a question about "this" are rather a page than a part of the question
 _TAG = re.compile(r"<([a-z][\w-]{0,40})\b[^<>]{0,300}>", re.IGNORECASE)
 _CLOSING_TAG = re.compile(r"</([a-z][\w-]{0,40})\s*>", re.IGNORECASE)
-# Comments; and a prompt file in the person's name, such as a command of Spec Kit (github.com/github/spec-kit): it holds
-# the person's text, but any such file of a repository may claim to.
-_COMMENT = re.compile(
-    r"<!--.*?(?:-->|\Z)|\A\s*## User Input\s+```.*?```\s+You \*\*MUST\*\* consider the user input.*", re.DOTALL
-)
-_FENCE = re.compile(
-    r"(?P<lead>^[ \t]*)?(?P<mark>`{3,}+|~{3,}+|\"{3}|'{3})(?P<rest>[ \t]*[^\s`]{0,40}[ \t]*$)?", re.MULTILINE
-)
-_QUOTE = re.compile(
-    r"\"([^\"\n]{2,}+)\"|[“„”]([^“”„\n]{2,}+)[”“]|«([^«»\n]{2,}+)»|「([^「」\n]{2,}+)」|『([^『』\n]{2,}+)』"
-    r"|‘([^‘’\n]{2,600})’(?!\w)|›([^‹›\n]{2,}+)‹|‚([^‚‘\n]{2,}+)‘"  # noqa: RUF001
-)
+_COMMENT = re.compile(_PATTERNS["comment"], re.DOTALL)
+_FENCE = re.compile(_PATTERNS["fence"], re.MULTILINE)
+_QUOTE = re.compile(_PATTERNS["quote"])
 # An apostrophe inside does not end it, so a pattern would search the end of each again, which is slow.
 _QUOTE_OPENS, _QUOTE_ENDS = re.compile(r"(?<!\w)'"), re.compile(r"'(?!\w)")
 _LONGEST_QUOTED = 600
@@ -65,159 +66,36 @@ _PLAIN = dict.fromkeys([0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x
 _PLAIN |= dict.fromkeys([0x0B, 0x0C, 0x85, 0x2028, 0x2029], "\n")
 _OPENS = re.compile(r"[ \t]*[\"“„«「『][^\"“”»」』\n]+$")
 _CLOSES = re.compile(r"[^\"“„«「『\n]*[\"”“»」』][.,;]?[ \t]*$")
-# A complete object, with the command that printed it; like a fence, it shows its own end.
-_OBJECT = re.compile(
-    r"^(?:[$❯➜λ] [^\n]*\n)?(?:\{[ \t]*\n(?:[ \t]+\S[^\n]*\n)+\}|\[[ \t]*\n(?:[ \t]+\S[^\n]*\n)+\])[ \t]*$",  # noqa: RUF001
-    re.MULTILINE,
-)
+_OBJECT = re.compile(_PATTERNS["object"], re.MULTILINE)
 _CITED = re.compile(r"[ \t]*[>|]")
 _LISTED = re.compile(r"[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]")
-# Labels that people put before their own words; another short beginning with a colon may be a person's name.
-_OWN_LABELS = (
-    rf"(?:{'|'.join(list_words('own labels'))})(?:[ \t]+(?:\d+|[a-z]))?[ \t]*:|(?:about|my|our|mein\w*) [\w ]{{1,40}}:"
-)
-_WHEN = re.compile(r"[ \t]*(?:\[[^\]\n]{1,40}\][ \t]*|\(?\d\d?[:.]\d\d\)?[ \t]*)?")
+_OWN_LABEL = re.compile(_PATTERNS["own label"], re.IGNORECASE)
+_WHEN = re.compile(_PATTERNS["when"])
 _STAMP = re.compile(r"[ \t]*(?:\[[^\]\n]*\d[:.]\d\d[^\]\n]*\]|\(?\d\d?[:.]\d\d\)?)")
-_SPEAKER = re.compile(
-    rf"{_WHEN.pattern}(?!{_OWN_LABELS})"
-    r"(?:[^\W\d_][\w.'-]{0,30}+[ \t]?+){1,3}+(?:\d{1,2} ?)?(?:\([^)\n]{1,40}\))?[ \t]*:[ \t]+\S",
-    re.IGNORECASE,
-)
-_FOREIGN = "|".join(list_words("foreign texts"))
-_ANNOUNCES = re.compile(
-    rf"(?:\b(?:{_FOREIGN})\b[^:\n]{{0,60}}|(?:邮件|郵件|网页|網頁|文章|内容|原文|メール|ページ|記事|文章|本文)[^：:\n]{{0,20}})"  # noqa: RUF001
-    r"[：:][ \t]*$",  # noqa: RUF001
-    re.IGNORECASE,
-)
-# Such words near "mail" and similar ones say that it is there to be read; without them a list below is one's own.
-_SHOWN = re.compile(
-    r"\b(?:here|this|the|following|below|got|gets?|getting|received|from|sent|says|said|wrote|writes|replied|answered"
-    r"|hier|diese[rs]?|folgende\w*|bekam|voici|ce|cette|este|esta|aquí|questo|questa|ecco|вот|это)\b",
-    re.IGNORECASE,
-)
-_SAYS = re.compile(
-    r"(?P<who>[\w'’.-]{1,40})[ \t]+(?:(?:has|have|just|also|always|once|hat|a|ha)[ \t]+)?(?:says?|said|wrote|writes?"  # noqa: RUF001
-    r"|replied|answered|told[ \t]+(?:me|us)|sagte?|schreibt|schrieb|meinte?|dit|écrit|dice|dijo|escribe|escribió|scrive"
-    r"|detto|diz|disse|escreveu|пишет|написал\w?|сказал\w?|говорит)[ \t]*:[ \t]*(?=\S)"
-    r"|(?<![我])(?:说|說|写道|寫道)[：:][ \t]*(?=\S)"  # noqa: RUF001
-    # A request to work on the text that follows in the line.
-    r"|(?<![^\n])[ \t]*(?:please[ \t]+|bitte[ \t]+)?(?:(?:translate|summari[sz]e|proofread|übersetze?|traduis|résume"
-    r"|rephrase|traduc[ei]|переведи(?:те)?)\b[^:\n]{0,40}:|(?:翻译|翻譯|总结|總結)[^：:\n]{0,12}[：:])[ \t]*(?=\S)",  # noqa: RUF001
-    re.IGNORECASE,
-)
-# "Next feedback item: …": the text after the label belongs to a person whom it does not name.
-_REPEATS = re.compile(
-    r"(?i)(?:[\w#.'-]{1,30}[ \t]+){0,3}(?:e-?mail|mail|article|feedback|review|reply|response|newsletter|ticket|quote)"
-    r"(?:[ \t]+[\w#.-]{1,30}){0,2}[ \t]*:[ \t]+\S"
-)
-_SELF = frozenset(["i", "we", "ich", "wir", "je", "nous", "yo", "nosotros", "io", "noi", "eu", "nós", "я", "мы"])
-_ABOUT_THIS = re.compile(
-    rf"\b(?:th(?:is|ese)|following|below)\b[^?:\n]{{0,30}}\b(?:{_FOREIGN})\b|\b(?:th(?:is|ese)|below)[ \t]*[?:][ \t]*$"
-    r"|\b(?:summari[sz]e|translate|proofread|übersetze|resume|traduis)\b",
-    re.IGNORECASE,
-)
-# A request to work on a text that follows: the text itself, or the colon at the end of the line, shows it.
-_HANDS_OVER = re.compile(
-    r"\b(?:translat\w+|summari[sz]\w+|proofread|rephrase|make (?:this|it) sound|thoughts on|übersetz\w*"
-    r"|fass\w*[^\n]*zusammen|zusammenfass\w*|lektorier\w*|tradui\w*|résum\w*|reformule\w*|traduc\w*|traduz\w*|resúm\w*|riassum\w*|перевед\w*"
-    r"|переск\w*|резюмир\w*|отредакт\w*)(?!\w)|翻译|翻譯|总结|總結|概括|润色",
-    re.IGNORECASE,
-)
-# … unless it is to be done repeatedly, or to code.
-_STANDS = re.compile(
-    r"\b(?:always|never|each|every|at the end|files?|functions?|commits?|modules?|class(?:es)?|tests?|code|readme"
-    r"|buttons?|labels?|strings?|immer|nie|jede\w*|toujours|chaque|siempre|cada|sempre|ogni|всегда|кажд\w*)\b|总是|永远|每|函数|代码",
-    re.IGNORECASE,
-)
-_HANDED = re.compile(
-    r"\b(?:this|these|it|that|following|below|text|paragraph|d(?:as|ies\w*|en text)|absatz|ça|ceci|cela"
-    r"|ce(?:tte|t)?|texte|esto|est[ea]|texto|questo|testo|это\w*|текст\w*|ниже)(?!\w)|这|下面|以下",
-    re.IGNORECASE,
-)
-# A paragraph of one line that shows another person's text, and says so without a colon.
-_LEADS_IN = re.compile(
-    r"(?:here(?:'s| is| are)|this is|see below|below is|hier ist|voici|aquí está|ecco|вот|这是|下面是|以下是)\b"
-    r"[^\n]{0,60}(?:\b(?:wrote|said|says|sent|posted|answered|schreibt|schrieb|geschrieben|geschickt|écrit|envoyé|escribe|escribió"
-    r"|mandó|scrive|ha scritto|пишет|написал\w?|прислал\w?)\b|客户的|老板的|同事的)"
-    r"|\b(?:copied|pasted) (?:out of|from)\b|\bi found this[:. \t]*$|\bgot this (?:mail|e-mail|message|ticket)\b",
-    re.IGNORECASE,
-)
+_SPEAKER = re.compile(_PATTERNS["speaker"], re.IGNORECASE)
+_ANNOUNCES = re.compile(_PATTERNS["announces"], re.IGNORECASE)
+_SHOWN = re.compile(_PATTERNS["shown"], re.IGNORECASE)
+_SAYS = re.compile(_PATTERNS["says"], re.IGNORECASE)
+_REPEATS = re.compile(_PATTERNS["repeats"])
+_ABOUT_THIS = re.compile(_PATTERNS["about this"], re.IGNORECASE)
+_HANDS_OVER = re.compile(_PATTERNS["hands over"], re.IGNORECASE)
+_STANDS = re.compile(_PATTERNS["stands"], re.IGNORECASE)
+_HANDED = re.compile(_PATTERNS["handed"], re.IGNORECASE)
+_LEADS_IN = re.compile(_PATTERNS["leads in"], re.IGNORECASE)
 _LONGEST_LEAD = 160  # characters of a line that introduces another person's text
-_MINE = re.compile(
-    r"\b(?:my|our|i (?:wrote|want|need)|mein\w*|unser\w*|mon|mes|nos|mis?|nuestr\w*|мо[йия]|наш\w*)\b|我的|我们",
-    re.IGNORECASE,
-)
-# The head of a ticket, of minutes or of release notes, and labels that occur only in such a head.
-_HEAD = re.compile(
-    r"[ \t]*(?:(?:#\d{1,6}|[A-Z]{2,8}-\d{1,6}|[Tt]icket #?\d+)\b[^\n]{0,120}$"
-    r"|v?\d+\.\d+(?:\.\d+)*(?: \([^)\n]*\))?[ \t]*$"
-    r"|(?:protokoll|sitzung|compte[- ]rendu|acta|minutes of|protocollo|verbale|протокол)\b|会议纪要|會議紀要)",
-    re.IGNORECASE,
-)
-_HEAD_LABEL = re.compile(
-    r"[ \t]*(?:(?:attendees|participants|present|anwesende?|teilnehmer\w*|présente?s|excusée?s?|asistentes|presenti"
-    r"|присутствовал\w*|автор|author|status|assignee|reporter|参会人|出席|提交者|报告人|时间)[ \t]*[:\uff1a]"
-    r"|(?:opened|created|reported|erstellt|geöffnet|créée?|ouverte?|abiert[oa]|cread[oa])\b[^\n]{0,30}"
-    r"\b(?:by|von|par|por|ago|hace|vor)\b|(?:breaking changes?|changelog|what's new|новое)[: \t]*$)",
-    re.IGNORECASE,
-)
+_MINE = re.compile(_PATTERNS["mine"], re.IGNORECASE)
+_HEAD = re.compile(_PATTERNS["head"], re.IGNORECASE)
+_HEAD_LABEL = re.compile(_PATTERNS["head label"], re.IGNORECASE)
 _SECTION = re.compile(r"[ \t]*\d{1,2}\.\d{1,2}\.?(?:[ \t]+\S+){6}")  # a paragraph of a contract or a policy
 _FEWEST_SECTIONS = 2
 _CLOCK = re.compile(r"\(\d\d?:\d\d")
 _FEWEST_STAMPS = 2  # times at lines with a speaker
 _FEWEST_FIELDS = 3  # labels that all differ: those of a form, because people in a conversation speak again
-_HEADER = re.compile(
-    rf"\*{{0,2}}(?:{'|'.join(list_words('mail headers'))})\*{{0,2}}[ \t]*"
-    r"[:\uff1a]\*{0,2}(?=[^a-z/\n])"
-)
-# The line above a message copied from a chat or a ticket: its author, and its time.
-_TIME = (
-    r"(?:(?:yesterday|today|gestern|heute|ayer|ieri|\d{1,2}[./]\d{1,2}(?:[./]\d{2,4})?|\d{1,2} [a-z]{3})"
-    r"(?:,? (?:at|um|a las|alle))?,? )?\d\d?[:.]\d\d(?::\d\d)?(?: ?[AP]M)?"
-    r"|\d{1,3} ?(?:s|m|h|d|w|mo|y|(?:second|minute|hour|day|week|month|year)s?) ago"
-    r"|(?:vor|hace|il y a|há) \d{1,3} \w+|\d{1,3} \w+ назад|\d{1,3} ?(?:天|小时|分钟)前"
-)
-_AUTHOR = (
-    r"(?:u/[\w-]{1,30}|[A-ZÀ-ÞА-Я][\w.'-]{0,30}(?:,? [A-ZÀ-ÞА-Я][\w.'-]{0,30}){0,2}(?: \([^)\n]{1,40}\)| @\w{1,30})?)"
-)
-_WRITES = (
-    rf"(?!(?i:{'|'.join(sorted(_SELF))})\b)@?[\w.'-]{{1,40}} (?:commented|left a (?:comment|review)|replied|wrote"
-    r"|posted|opened this|kommentierte|schrieb|a commenté|comentó|прокомментировал\w?)\b[^\n]{0,30}?"
-)
-_BYLINE = re.compile(
-    rf"[ \t]*(?:(?:{_AUTHOR}[ \t,·•|—–-]+|{_WRITES}[ \t,]+)\[?(?i:{_TIME})\]?"  # noqa: RUF001
-    rf"|{_AUTHOR}[ \t]+[·•][ \t]+\d{{1,3}}[smhdw]"
-    rf"|[\w.-]{{2,30}} {{1,3}}\[(?i:{_TIME})\]|\[(?i:{_TIME})\] {_AUTHOR})[ \t]*"
-    r"(?:\(edited\))?[ \t]*$"
-)
-_NAMED, _TIMED = re.compile(rf"[ \t]*{_AUTHOR}[ \t]*$"), re.compile(rf"[ \t]*(?i:{_TIME})[ \t]*$")
-_GREETS = re.compile(
-    r"(?:hi|hello|hey|dear|hallo|liebe[rs]?|sehr geehrte\w*|guten tag|bonjour|cher|chère|hola|estimad[oa]s?|querid[oa]"
-    r"|ciao|gentile|caro|olá|здравствуйте|уважаем\w+)(?:[ \t]+[\w.'-]+){0,3}[ \t]*[,!][ \t]*",
-    re.IGNORECASE,
-)
-_MACHINE = re.compile(
-    # Only the table branch may backtrack into leading space: for the others, time would grow with its square.
-    r"(?:\s*\t)?[^\n\t]*\t[^\n\t]+\t|\s*+(?:"
-    r"\[?\d{4}-\d\d-\d\d[T ,]\d|\[?\d\d:\d\d:\d\d\b|\[?\d\d?/\w{3}/\d{4}|[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d|time=\S"
-    r"|\[?(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL|CRITICAL|NOTICE)\b[]:\s|]|\[[a-z][\w.-]*(?: \d+)?\] "
-    r"|[IWEF]\d{4} \d\d:\d\d|\d{4}/\d\d/\d\d \d\d:\d\d"
-    r"|Traceback \(most recent|File \"[^\"]+\", line \d|at [\w.$<>/\[\] ]+\(|at \S+:\d+|Caused by:|goroutine \d|panic:"
-    r"|[\w.]*(?:Error|Exception|Warning)(?: \[[^\]]*\])?:|(?:error|warning|fatal|remote|npm ERR!)(?:\[\w+\])?:"
-    r"|(?:\+\+\+|---) \S+[/.]|@@ -\d|diff --git |\S+:\d+(?::\d+)?: |\d+ *\||usage: \S"
-    r"|(?:[$❯➜λ]|>>>) *(?:\S|$)|/[\w./-]{0,60} [$#%] |[│┃├└╭╰▶⏺⎿]|[\[\]{}();,\"]+\s*$|HTTP/\d|(?:FAIL|PASS)(?:ED)?\b"  # noqa: RUF001
-    r"|(?:\([\w.-]{1,40}\) ?)?[\w.-]{1,60}@[\w.-]{1,60}[ :~][^\n]{0,200}[$%#>]|\"[\w.-]+\" *:"
-    # Prompts of other shells and of databases.
-    r"|(?:PS )?[A-Z]:\\[^\n>]{0,200}>|\[[\w.-]{1,40}@[^\]\n]{1,80}\][$#%]|bash-\d[\d.]{0,6}[$#]|In \[\d{1,4}\]: "
-    r"|(?:\([\w.-]{1,40}\) ?)?[~/.\w-]{0,40} ?[❯➜] |(?:mysql|sqlite|MariaDB \[\w*\])> |\w{1,30}=[#>] |npm warn "  # noqa: RUF001
-    # Questions and reports of terminals and browsers, and the numbered lines of a difference in a terminal.
-    r"|(?:Username|Password|Passphrase) for ['\"]|exit (?:status|code):? \d+\s*$|[A-Z][A-Z0-9]+(?:_[A-Z0-9]+)+\s*$"
-    r"|(?:GET|POST|PUT|PATCH|DELETE|HEAD|OPTIONS)(?:\s+(?:https?:/)?/\S*)?\s*$"
-    r"|[^\n]{0,120}[\"“]https?://[^\s\"”]+[\"”] was (?:blocked|preloaded|not )"
-    r"|Loading (?:failed|module|resource)[^\n]{0,60}[\"“]https?://"
-    r"|(?:[+-] \d{1,5}|[+-]\d{2,5}) +[-*#|]|[+-] \d{1,5}\s*$"
-    r")"
-)
+_HEADER = re.compile(_PATTERNS["header"])
+_BYLINE = re.compile(_PATTERNS["byline"])
+_NAMED, _TIMED = re.compile(_PATTERNS["named"]), re.compile(_PATTERNS["timed"])
+_GREETS = re.compile(_PATTERNS["greets"], re.IGNORECASE)
+_MACHINE = re.compile(_PATTERNS["machine"])
 # Lines filled with spaces were copied from a terminal, and a sign before words makes a heading of a page.
 _FILLED = re.compile(r".*\S {4,}$")
 _SYMBOL = re.compile(r"[\u2190-\u2bff\U0001f000-\U0001faff]\ufe0f? ")
@@ -237,13 +115,13 @@ def find_spans(text: str) -> tuple[VoiceSpan, ...]:
 
 
 def keep_own_words(text: str) -> str:
-    """Return `text` without parts in another voice than the sender's; the rest keeps its lines."""
+    """Return `text` without the parts that are not surely the sender's own; line breaks stay."""
     parts = ((text[start:end], voice) for start, end, voice in find_spans(text))
     return "".join(part if voice is Voice.OWN else "\n" if "\n" in part else " " for part, voice in parts)
 
 
 def _marks(text: str) -> bytearray:
-    """Return a byte for each character that names its author."""
+    """Return one byte for each character: its voice, as an index of `_VOICES`."""
     blocks = [(found.start(), found.end(), _PASTED) for found in _COMMENT.finditer(text)]
     left = _mask_blocks(text, blocks)
     for find in (_find_fenced, _find_tagged, _find_objects):
@@ -368,7 +246,7 @@ def _is_statement(quoted: str) -> bool:
 
 
 def _by_line(text: str) -> Iterator[_Mark]:
-    """Yield the lines that are not the person's, each with its line feed."""
+    """Yield the lines that are not surely the person's, each with its line feed."""
     places = list(_lines(text))
     marks = _MessageLines([text[start:end] for start, end in places]).read()
     for (start, _), (stop, _), mark in zip(places, [*places[1:], (len(text), 0)], marks, strict=False):
@@ -377,7 +255,7 @@ def _by_line(text: str) -> Iterator[_Mark]:
 
 
 class _MessageLines:
-    """Reads the lines of a message one by one."""
+    """Find the voice of each line of a message."""
 
     def __init__(self, lines: Sequence[str]) -> None:
         self._lines = lines
@@ -388,7 +266,7 @@ class _MessageLines:
         self._marks = [_OWN] * len(lines)
 
     def read(self) -> list[int]:
-        """Return of each line whose it is."""
+        """Return the voice of each line."""
         for at, line in enumerate(self._lines):
             if self._machine[at] or _CITED.match(line):
                 self._marks[at] = _PASTED
@@ -417,7 +295,7 @@ class _MessageLines:
         return wrapped[0] if len(wrapped) >= _FEWEST_WRAPPED else len(self._lines)
 
     def _by_machine(self) -> list[bool]:
-        """Say of each line whether a program wrote it, or a person code."""
+        """Return for each line whether it is a program's output, or code."""
         found = [
             logged or _MACHINE.match(line) is not None
             for line, logged in zip(self._lines, prose.mark_log_lines(self._lines), strict=True)
@@ -432,9 +310,9 @@ class _MessageLines:
         return found
 
     def _chat(self) -> None:
-        """Mark the lines of a chat: names with times or that speak again; a name alone is unclear.
+        """Mark the lines of a chat: those with a name and a time, or with names that occur again; others are unclear.
 
-        One name at the very beginning is what a bridge from another chat puts before all that its user says.
+        A single name at the very beginning may be added by a bridge from another chat to all that its user says.
         """
         is_chat = self._is_chat()
         if is_chat is None:
@@ -448,7 +326,7 @@ class _MessageLines:
                 self._names[at] = self._names[at - 1]  # a message may have more lines
 
     def _is_chat(self) -> bool | None:
-        """Return whether people talk in the lines with names; None where the names are surely none of speakers."""
+        """Return whether the lines with names are a chat; None if the names are surely not those of speakers."""
         times = Counter(filter(None, self._names))
         named = (line for name, line in zip(self._names, self._lines, strict=True) if name)
         stamps = sum(_STAMP.match(line) is not None for line in named)
@@ -517,7 +395,7 @@ class _MessageLines:
         return is_split or _BYLINE.match(self._lines[at]) is not None
 
     def _find_handed(self, at: int) -> int | None:
-        """Return where a text begins that the line `at` asks to work on; None where it asks nothing of the kind."""
+        """Return the line at which a text begins that the line `at` asks to work on; None without such a request."""
         line, below = self._lines[at], self._lines[at + 1 : at + 2]
         is_colon = line.rstrip().endswith((":", "\uff1a"))
         is_apart = bool(below) and not below[0].strip()
@@ -529,7 +407,7 @@ class _MessageLines:
         return begin if begin is not None and self._is_bare(begin) else None
 
     def _find_led_in(self, at: int) -> int | None:
-        """Return where a text begins that a paragraph of one line says to be somebody else's; None without one."""
+        """Return the line at which another person's text begins, if the paragraph at line `at` announces one."""
         line, around = self._lines[at], (*self._lines[max(0, at - 1) : at], *self._lines[at + 1 : at + 2])
         is_alone = at + 2 < len(self._lines) and not any(map(str.strip, around))
         if not is_alone or len(line) > _LONGEST_LEAD or _MINE.search(line) or not _LEADS_IN.search(line):
@@ -548,14 +426,14 @@ class _MessageLines:
         return is_asked and sum(len(one.split()) for one in self._lines[at:]) >= _PAGE
 
     def _find_announced(self) -> tuple[int, int]:
-        """Return from which line on nothing is known to be the person's, and up to which all is somebody else's."""
+        """Return the first line that is not surely the person's, and the line up to which all is another person's."""
         lines = self._lines
         for at, line in enumerate(lines):
             if _ANNOUNCES.search(line):
                 begin = next((one for one in range(at + 1, len(lines)) if lines[one].strip()), len(lines))
                 if _SHOWN.search(line):
                     return begin, self._find_blank(begin)
-                is_own = re.match(_OWN_LABELS, line.strip(), re.IGNORECASE) is not None
+                is_own = _OWN_LABEL.match(line.strip()) is not None
                 if not is_own and not (begin < len(lines) and _LISTED.match(lines[begin])):
                     return begin, begin
             if _HEADER.match(line) and at + 1 < len(lines) and _HEADER.match(lines[at + 1]):
@@ -570,7 +448,7 @@ class _MessageLines:
 
 
 def _speaker(line: str) -> str | None:
-    """Return who speaks in a line of a chat: a name of up to three words, each with a capital, before a colon."""
+    """Return the speaker of a line of a chat: up to three words with capitals before a colon; None without one."""
     found = _SPEAKER.match(line)
     if found is None:
         return None

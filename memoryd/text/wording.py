@@ -12,7 +12,6 @@ from memoryd.text.word_lists import list_words
 
 # Marks of Indic and other scripts belong to their word though they are no letters.
 WORD = re.compile(r"[^\W_][^\W_\u0300-\u036f]*(?:[\u0300-\u036f\u0900-\u0963\u0966-\u0dff][^\W_]*)*(?:'[^\W_]+)?")
-# A letter or digit of a script with spaces: what may not stand directly before or after a whole word.
 _STEM = 4  # letters from which a word is compared by its stem
 # What inflection puts at the end of a word, in the commonest languages with spaces; the longest goes first.
 _ENDINGS = tuple(sorted(set(list_words("endings")), key=lambda ending: (-len(ending), ending)))
@@ -71,7 +70,7 @@ def _strip_ending(word: str) -> str:
     return "" if ending == "s" and word.endswith("ss") else ending
 
 
-# Words that carry no content of their own: English first, then the commonest of some other languages.
 # Where one clause of a text ends and the next begins.
 CLAUSE = re.compile(r"[,;:.!?]\s+|[，；：。！？、]|\s(?:and|but|und|aber|et|mais|y|pero)\s")  # noqa: RUF001
+# Words that carry no content of their own: English first, then the commonest of some other languages.
 STOP = frozenset(list_words("stop"))

@@ -13,7 +13,7 @@ from datetime import date
 from memoryd.tiers.lines import LINE_ENDS, lines_of, open_fence
 from memoryd.tiers.session_summary import HEADINGS, Section
 
-_PASSING = frozenset({Section.STATE, Section.OPEN, Section.FILES})
+PASSING = frozenset({Section.STATE, Section.OPEN, Section.FILES})  # sections that concern only their day
 _BULLET = ("- ", "* ", "+ ")
 _TITLE = re.compile(rb"(?:\xef\xbb\xbf)?# Daily Memory: (\d{4}-\d\d-\d\d)[ \t]*\r?\n?")
 _BLOCK = re.compile(rb"## (.*)", re.DOTALL)
@@ -132,7 +132,7 @@ def split_pieces(raw: bytes) -> Iterator[tuple[int, str]]:
 def is_passing(raw: bytes, at: int) -> bool:
     """Return True if the piece at a byte of a block concerns only its day: a state, an open point, changed files."""
     above = [line for line in raw[:at].decode(errors="replace").split("\n") if line.startswith("#")]
-    return bool(above) and HEADINGS.get(above[-1]) in _PASSING
+    return bool(above) and HEADINGS.get(above[-1]) in PASSING
 
 
 def _piece(begins: int, lines: Sequence[str]) -> Iterator[tuple[int, str]]:

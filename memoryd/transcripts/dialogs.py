@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from memoryd.text import prose
 from memoryd.text.sentences import list_texts
 from memoryd.transcripts.fields import mappings, output_text, read_mapping, read_word
 from memoryd.transcripts.lines import clean
@@ -25,7 +26,6 @@ ASKS = "AskUserQuestion"
 ANY_TOOL, BUILT_IN = "any", "built-in"
 _SERVERS_TOOL = "mcp__"
 _OTHER = "Other"
-_ASKS = re.compile(r"[?？؟]\W*$")  # noqa: RUF001
 _REJECTED = "User rejected tool use"
 _REASON = re.compile(
     r"The user doesn't want to proceed with this tool use\. The tool use was rejected \(eg\. if it was a file edit, the"
@@ -128,7 +128,7 @@ def read_answers(given: dict[str, Any], call: str, tool: str = ASKS) -> Iterator
 
 def _extract_question(question: str) -> str:
     """Return the sentence that asks: the text before it is the assistant's, and nobody agreed to it."""
-    found = [one for one in list_texts(question) if _ASKS.search(one)]
+    found = [one for one in list_texts(question) if prose.QUESTION_END.search(one)]
     return found[-1] if found else question
 
 

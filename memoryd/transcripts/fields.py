@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
@@ -13,7 +14,7 @@ from memoryd.transcripts.lines import clean
 ARGUMENTS_MAX = 4000
 CUT_MARK = " characters left out]"  # ends arguments that were cut
 _CUT = re.compile(rf"… \[[\d,]+{re.escape(CUT_MARK)}\Z")
-_PATCH = "*** Begin Patch"
+PATCH = "*** Begin Patch"  # begins a patch of Codex
 _PATCHED = re.compile(r"\*\*\* (?:Add|Update|Delete) File: [^\n\\\"]{1,400}")  # the head of each file of a patch
 _MOST_PATCHED = 50
 _WORD_MAX = 256
@@ -35,6 +36,11 @@ def read_mapping(value: object) -> dict[str, Any]:
 def mappings(value: object) -> list[dict[str, Any]]:
     """Return the JSON objects of `value` if it is a list; none for anything else."""
     return [one for one in value if type(one) is dict] if type(value) is list else []
+
+
+def first_text(given: Mapping[str, Any], keys: Iterable[str]) -> str:
+    """Return the first of these members of a JSON object that is a text, of any length; empty if none is."""
+    return next((value for key in keys if isinstance(value := given.get(key), str)), "")
 
 
 def read_word(value: object) -> str | None:
@@ -114,7 +120,7 @@ def render_arguments(name: object, value: object) -> str:
     """
     text = value if type(value) is str else compact_json(value)
     if len(text) > ARGUMENTS_MAX:
-        later = [one for one in _PATCHED.finditer(text) if one.end() > ARGUMENTS_MAX] if _PATCH in text else []
+        later = [one for one in _PATCHED.finditer(text) if one.end() > ARGUMENTS_MAX] if PATCH in text else []
         heads = list(dict.fromkeys(one[0] for one in later))[:_MOST_PATCHED]
         kept = text[: min([ARGUMENTS_MAX, *(one.start() for one in later)])]  # no part of a head
         named = "\n".join(("", *heads, "")) if heads else ""

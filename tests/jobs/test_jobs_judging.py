@@ -60,7 +60,7 @@ PIECES = (
 
 
 def context(pieces: tuple[Piece, ...] = PIECES, *, offline: bool = False) -> JudgingContext:
-    return context_of(Pieces.collect(pieces), {one.id: DAY for one in pieces}, JUDGES, offline=offline)
+    return context_of(Pieces(pieces), {one.id: DAY for one in pieces}, JUDGES, offline=offline)
 
 
 def judge(

@@ -24,7 +24,7 @@ def piece(seq: int, text: str, before: str = "", kind: str = "message", origin: 
     return piece_of_turn(turn(seq, text, origin, kind), text, "2025-03-04T10:00", asked)
 
 
-TALK = Pieces.collect((
+TALK = Pieces((
     piece(1, "Always run the linter. The host is called Marvin. Never deploy on Fridays."),
     piece(2, "Understood. The linter runs before each commit.", origin="assistant"),
     piece(3, "Thanks, go on."),
@@ -61,7 +61,7 @@ def test_a_piece_without_a_word_of_the_claim_is_no_evidence():
 
 
 def test_a_sentence_without_a_word_of_content_is_cited_by_repeating_it():
-    assert Pieces.collect((piece(1, "Ok. C."),)).find_cited(["t1"], "User: C.")[0][0].numbers == (2,)
+    assert Pieces((piece(1, "Ok. C."),)).find_cited(["t1"], "User: C.")[0][0].numbers == (2,)
 
 
 @given(st.lists(st.text(max_size=8) | st.from_regex(r"\A[tdm]\d{1,3}(\.\d{1,3})?\Z"), max_size=5), st.text(max_size=60))
@@ -149,7 +149,7 @@ def test_an_entry_that_paraphrases_turns_stands_on_their_sentences():
     assert [(line.id, line.text) for line in cited.evidence] == [("d1.1", "I prefer tabs over spaces.")]
     assert cited.quotation() == "I prefer tabs over spaces. In Go only."
     assert cited.lane is Lane.ASSISTANT, "the lowest of the entry and of what is behind it"
-    assert Pieces.collect((behind,)).find_cited(["d1"], "They prefer tabs to spaces.")[0] == [cited]
+    assert Pieces((behind,)).find_cited(["d1"], "They prefer tabs to spaces.")[0] == [cited]
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=("Cs",)), max_size=80), min_size=1, max_size=5), st.data())

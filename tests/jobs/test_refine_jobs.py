@@ -17,7 +17,7 @@ from memoryd.jobs.condensation import read as ask_about
 from memoryd.jobs.job import Reply, ToolCall, drive
 from memoryd.jobs.refinement import RefinementSession, describe_memory, ledger_line
 from memoryd.jobs.refinement_tools import CompleteCall, Misuse, RefinementChange, SearchCall
-from memoryd.ledger.memory import Ending, to_json
+from memoryd.ledger.memory import Ending
 from memoryd.ledger.operation import Delete, Merge, Protect, Update, apply
 from memoryd.llm.openai_chat import answer_of
 from memoryd.offline.cue_judge import CueJudge
@@ -298,10 +298,7 @@ def test_any_text_is_searched_for_calls(text):
 def audited(*operations):
     made = iter(f"{number:08x}" for number in range(900, 999))
     changes = apply(CORE, operations, agent_id="demo", now="2026-05-04T00:00:00Z", new_hex=lambda: next(made))
-    return [
-        tally.Audited(one.operation, None if one.before is None else to_json(one.before), to_json(one.after))
-        for one in changes
-    ]
+    return [(one.operation, one.before, one.after) for one in changes]
 
 
 def test_the_tally_counts_what_the_audit_says():
@@ -313,10 +310,7 @@ def test_the_tally_counts_what_the_audit_says():
     )
     assert done.changes == 4
     assert tally.count_entries(audited(Delete(D))).deleted == 1
-    assert (
-        tally.count_entries([tally.Audited("rollback", None, to_json(CORE[A])), tally.Audited("update", None, None)])
-        == tally.RefinementTally()
-    )
+    assert tally.count_entries([("rollback", None, CORE[A]), ("update", None, None)]) == tally.RefinementTally()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,40 @@
+r"""Read regular expressions from a text file, in which alternatives have lines of their own.
+
+So the wordings of many languages can be read and extended without the quotation marks and prefixes of Python.
+
+    # A comment, which is only above an entry.
+    list month:
+        january|february|march
+
+    later: a time that is months away
+        \b(?:by|in|until) (?:{month})
+        \bend of (?:the )?(?:year
+         |month|quarter)\b
+
+A blank line ends an entry. The text after the colon of its name is only for readers. A line that begins with five
+spaces continues the line above. `{month}` stands for the pattern of an earlier entry, and a `list` is only for this
+use. White space at the ends of a line does not count, so a space there is written as `[ ]`.
+"""
+
+import pkgutil
+import re
+
+
+def read_patterns(module: str, file: str, **lists: str) -> dict[str, str]:
+    """Return the patterns of a file, by name and in order.
+
+    Args:
+        module: the name of a module beside the file.
+        file: the name of the file.
+        lists: patterns that the file uses like lists of its own.
+    """
+    text = (pkgutil.get_data(module, file) or b"").decode()
+    found: dict[str, str] = {}
+    for part in re.split(r"\n{2,}", re.sub(r"\n {5}|^#.*", "", text, flags=re.MULTILINE).strip()):
+        head, *lines = part.splitlines()
+        name = head.partition(":")[0]
+        pattern = re.sub(r"\{([a-z ]+)\}", lambda use: lists[use[1]], "|".join(line.strip() for line in lines))
+        lists[name.removeprefix("list ")] = pattern
+        if not name.startswith("list "):
+            found[name] = pattern
+    return found
