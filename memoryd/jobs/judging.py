@@ -15,17 +15,7 @@ from datetime import date
 
 from memoryd.jobs import claims as reasons
 from memoryd.jobs import reader
-from memoryd.jobs.claims import (
-    Claim,
-    ClaimOutcome,
-    ClaimStep,
-    JudgedClaim,
-    Judges,
-    Old,
-    has_new_evidence,
-    is_as_new,
-    is_newer,
-)
+from memoryd.jobs.claims import Claim, ClaimOutcome, ClaimStep, JudgedClaim, Judges, Old, has_new_evidence, is_newer
 from memoryd.jobs.job import Ask, Reply
 from memoryd.jobs.pieces import LONGEST_QUOTED, CitableSentence, Citation, Piece, Pieces, is_of_user, is_verbatim
 from memoryd.jobs.reader import POSITIVE, STANDING, Inquiry, Question, ReaderAnswer, Subject
@@ -524,7 +514,7 @@ class Judging:
             is_rule or judged.newer or measure_overlap(old.text, judged.text) < 1
         ):
             # What was said at the same time may complete a memory in other words, if nothing of it is lost.
-            is_complete = is_as_new(judged.cited, old) and not (is_rule or judged.lost)
+            is_complete = reasons.is_as_new(judged.cited, old) and not (is_rule or judged.lost)
             if not is_complete or weighed.support is None:
                 return reasons.OLDER
         is_reworded = not has_new_evidence(judged.cited) and (kind is MemoryClass.PERSON or not _is_merge(judged))

@@ -5,7 +5,7 @@ sentence. An entry that only paraphrases turns carries the original sentences wi
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from memoryd.ledger.foreign import ONLY_A_PAGE
@@ -19,7 +19,7 @@ from memoryd.transcripts.turn import StoredTurn, TurnKind
 LONGEST_QUOTED = 300  # characters of a typed turn that is copied whole
 _CITE = re.compile(r"([tdm]\d{1,9})(?:\.(\d{1,4}))?")
 _BARE_WORDS = 4  # of an answer that says nothing without its question
-_BRIEF_WORDS = 12
+_BRIEF_WORDS = 12  # of a reply that is understood only with what it answers
 _OPTION = re.compile(r"^\W{0,3}(?:option |variante |opción )?([a-z]|\d{1,2})\W{0,3}$", re.IGNORECASE)
 _MARKED = re.compile(r"^\W{0,3}([a-z]|\d{1,2})\W{0,2}[).:\]]\W{0,3}\s*(?=\S)", re.IGNORECASE)
 SPEAKERS = {Lane.USER: "user", Lane.ASSISTANT: "assistant"}
@@ -74,11 +74,6 @@ class Piece:
         """Return the text that a second reader sees for the whole piece: the original sentences, if there are any."""
         found = (piece.lines[number - 1] for piece, numbers in self.behind for number in numbers)
         return tuple(replace(line, id=f"{self.id}.{n}") for n, line in enumerate(found, 1)) or self.lines
-
-    @property
-    def is_brief(self) -> bool:
-        """Return True for a text of a few words, which hardly says anything without the text before it."""
-        return prose.count_words(self.text) <= _BRIEF_WORDS
 
     @property
     def lane(self) -> Lane:
@@ -175,13 +170,16 @@ class Pieces:
                     numbers[piece_id] = best
                 else:
                     strange.append(piece_id)
-        order = list(self.by_id)
-        for piece_id in tuple(strange):
-            piece, before = self.by_id[piece_id], order[max(0, order.index(piece_id) - 1)]
-            if before in numbers and piece.is_brief and piece.lane is Lane.USER:
-                numbers[piece_id] = set(range(1, len(piece.lines) + 1))
-                strange.remove(piece_id)
+        for piece_id in [one for one in strange if self._is_brief_reply(one, numbers)]:
+            numbers[piece_id] = set(range(1, len(self.by_id[piece_id].lines) + 1))
+            strange.remove(piece_id)
         return [Citation(self.by_id[one], tuple(sorted(held))) for one, held in numbers.items()], strange
+
+    def _is_brief_reply(self, piece_id: str, cited: Collection[str]) -> bool:
+        """Return True if a piece is a few words of the user right behind a cited piece."""
+        piece, order = self.by_id[piece_id], list(self.by_id)
+        is_brief = prose.count_words(piece.text) <= _BRIEF_WORDS and piece.lane is Lane.USER
+        return is_brief and order[max(0, order.index(piece_id) - 1)] in cited
 
     def list_around(self, piece: Piece) -> tuple[list[Piece], list[Piece]]:
         """Return the pieces before and after one, in order; none for an unknown piece."""

@@ -17,25 +17,24 @@ from typing import Any
 
 from memoryd.jobs import claims as reasons
 from memoryd.jobs import compress, evidence, job, reply
-from memoryd.jobs.claims import Claim, ClaimOutcome, ClaimStep, JudgedClaim, Judges, count_claims, note_of
+from memoryd.jobs.claims import Claim, ClaimOutcome, JudgedClaim, Judges, count_claims, note_of
 from memoryd.jobs.corrections import CorrectingLines, collect_known, find_corrected
+from memoryd.jobs.day_lines import list_day_lines, without_speaker
 from memoryd.jobs.duplicates import KnownTexts
 from memoryd.jobs.evidence import NOTE, REPORT, SleepEvidence
 from memoryd.jobs.judging import Judging, context_of
 from memoryd.jobs.pieces import Piece, Pieces
 from memoryd.jobs.repair import judge
-from memoryd.jobs.reports import CHANGED, FAILED
 from memoryd.jobs.witness import digest_of
 from memoryd.jobs.work_state import STATE
 from memoryd.ledger.foreign import ONLY_A_PAGE, Foreign
 from memoryd.ledger.lane import Lane, MemoryClass
-from memoryd.text import normal, prose
-from memoryd.text.content import label_of, measure_overlap, split_question, strip_label
+from memoryd.text import prose
+from memoryd.text.content import label_of, strip_label
 from memoryd.text.neutral import neutralize
 from memoryd.tiers import daily
 from memoryd.tiers.recent import LONGEST
 from memoryd.tiers.session_summary import (
-    BY_USER,
     CORRECTED,
     Section,
     SummaryPoint,
@@ -60,15 +59,7 @@ _PULL_REQUEST = re.compile(
     rf"{STATE}Pull request: https://((?:github\.com|gitlab\.com|bitbucket\.org)(?:/[\w.-]{{1,40}}){{2,5}}"
     r"/(?:pull|merge_requests)/\d{1,9})(?: \(merged\))?"
 )
-REPORTS = frozenset({"report", "changed", "failed"})  # labels of lines that nobody in the session said
 # The place in the daily file for a memory that is no line of the summary.
-_SECTIONS = {
-    job.MemoryType.PREFERENCE: Section.DECIDED,
-    job.MemoryType.DECISION: Section.DECIDED,
-    job.MemoryType.LEARNING: Section.FOUND,
-    job.MemoryType.FACT: Section.FOUND,
-    job.MemoryType.EVENT: Section.STATE,
-}
 # Characters of a session's lines that are stored with it by extraction, besides those of these sections.
 _KEPT_SHARE, _FEWEST_KEPT, _MOST_KEPT = 0.4, 2_000, 4_000
 _FREE = frozenset({Section.STATE, Section.FILES})
@@ -81,8 +72,6 @@ _TALK_POINTS = 4  # factor for a conversation, which has no sections except one 
 # Reasons that refuse a claim without support in the material.
 _MADE_UP = frozenset({reasons.EMPTY, reasons.NOTHING_CITED, reasons.NO_WORD, reasons.MISSING})
 _FORM = "[MEMORIES]\n- preference 0.90 [t12.1] Always run the tests before a commit."
-
-_ALIKE = 0.6  # share of a memory's words; a line with so many of them says the same
 
 DAILY_SHARE = 0.25  # the largest share of the spoken words for the daily block, with its headings
 HEADING_WORDS = 12  # title, heading and first line of a daily block
@@ -160,7 +149,7 @@ def decide(inputs: SleepInputs) -> job.Steps:
         return job.RejectedReply("nothing in the reply is supported by the turns it cites")
     dropped = Counter(one.why for one in judged if one.outcome is ClaimOutcome.REFUSED)
     dropped["unreadable"] = parsed.unreadable
-    lines = _list_lines(judged, foreign)
+    lines = list_day_lines(judged, foreign)
     corrected = find_corrected(_list_earlier(inputs), judging.context.pieces, parsed.superseded, lines)
     told = _build_result(inputs, gathered, answer, judged, corrected)
     yield job.EnterPhase("consolidate")
@@ -292,52 +281,6 @@ def _build_result(
     return _SleepResult(tuple(told.for_day()), memories, summary, messages, receipt, rows)
 
 
-def _list_lines(judged: Sequence[JudgedClaim], foreign: Foreign) -> tuple[reply.SummaryLine, ...]:
-    """Return the lines for the day: those of the summary, and further statements of the memories.
-
-    A line with the text of a memory that the reader refused is left out.
-    """
-    judged = _without_false(judged)
-    told = [one for one in judged if not isinstance(one.claim.origin, job.NewMemory)]
-    # In a conversation nobody asks, decides or finds out: a line there names its speaker instead.
-    in_sections = any(_section_of(one.claim.origin) for one in told)
-    found = [(one, line) for one in judged if (line := _line(one, foreign, in_sections=in_sections))]
-    cited = {cite for one, _ in found if one in told for cite in one.claim.cites}
-    kept = [
-        line
-        for one, line in found
-        if one in told or line.required or not (cited.issuperset(one.claim.cites) or _is_told(one, told))
-    ]
-    return _require_last_request(kept)
-
-
-def _is_told(memory: JudgedClaim, lines: Iterable[JudgedClaim]) -> bool:
-    """Return True if one line of the summary stands on the turns of a memory and has most of its words."""
-    return any(
-        set(memory.seqs) <= set(one.seqs) and measure_overlap(memory.text, one.text) >= _ALIKE
-        for one in lines
-        if one.outcome is not ClaimOutcome.REFUSED
-    )
-
-
-def _without_false(judged: Sequence[JudgedClaim]) -> list[JudgedClaim]:
-    false = {normal.normalize(one.claim.origin.text) for one in judged if _is_false_memory(one)}
-    return [one for one in judged if one.claim.core or normal.normalize(split_question(one.claim.text)[0]) not in false]
-
-
-def _is_false_memory(judged: JudgedClaim) -> bool:
-    """Return True if the reader refused a memory; False if no reader has read it."""
-    is_read = judged.step is ClaimStep.READER and judged.why != reasons.NOT_READ
-    is_refused = judged.outcome is ClaimOutcome.REFUSED and is_read
-    return isinstance(judged.claim.origin, job.NewMemory) and is_refused
-
-
-def _require_last_request(lines: Sequence[reply.SummaryLine]) -> tuple[reply.SummaryLine, ...]:
-    """Return the lines with the last request, with which the next session continues; no other line may replace it."""
-    last = max((at for at, line in enumerate(lines) if line.section is Section.ASKED), default=None)
-    return tuple(replace(line, required=True) if at == last else line for at, line in enumerate(lines))
-
-
 def _memory(inputs: SleepInputs, judged: JudgedClaim) -> job.NewMemory | None:
     """Return the memory that a claim adds to the core; None if it adds none."""
     memory = judged.claim.origin
@@ -345,71 +288,6 @@ def _memory(inputs: SleepInputs, judged: JudgedClaim) -> job.NewMemory | None:
         return None
     note = note_of(judged, inputs.folder) if judged.is_quoted else None
     return replace(memory, text=judged.text, sources=judged.seqs, cites=judged.ids, note=note)
-
-
-def _line(judged: JudgedClaim, foreign: Foreign, *, in_sections: bool) -> reply.SummaryLine | None:
-    """Return the line that a claim adds to the daily file; None if it adds none.
-
-    If a claim for the core is refused, the user's own words stay, so that no requirement is lost.
-    """
-    seqs, ids = judged.seqs, judged.ids
-    section = _section_of(judged.claim.origin) if in_sections else None
-    if judged.outcome is ClaimOutcome.REFUSED:
-        words = neutralize(judged.user_words) if judged.claim.core else ""
-        return reply.SummaryLine(seqs, f"{BY_USER}{words}", ids, required=True, section=section) if words else None
-    is_said = all(line.lane >= Lane.ASSISTANT for line in judged.lines)
-    text = judged.text if is_said else split_question(judged.text)[0]  # a question may come from a page
-    if judged.is_quoted and label_of(text) != "user":
-        text = f"{BY_USER}{text}"
-    is_of_tool = all(
-        one.lane is Lane.OUTSIDE and one.piece.text.startswith((CHANGED, FAILED, STATE)) for one in judged.cited
-    )
-    shown = _by_speaker(foreign.remove_tokens(text), judged)
-    return reply.SummaryLine(seqs, _without_speaker(shown, section, is_of_tool=is_of_tool), ids, section=section)
-
-
-def _section_of(origin: object) -> Section | None:
-    if isinstance(origin, job.NewMemory):
-        return _SECTIONS[origin.type]
-    return origin.section if isinstance(origin, reply.SummaryLine) else None
-
-
-def _without_speaker(text: str, section: Section | None, *, is_of_tool: bool = False) -> str:
-    """Return a line without the label of its speaker, if its section shows the speaker.
-
-    Only the user asks, and the agent does everything else. A change or a failure that memoryd itself reads from a
-    tool's result needs no label. Lines of a page or a subagent keep their own label.
-    """
-    if section is None:
-        return text
-    of_agent = {"assistant", *(REPORTS if is_of_tool else ())}
-    return strip_label(text) if label_of(text) in ({"user"} if section is Section.ASKED else of_agent) else text
-
-
-def _by_speaker(text: str, judged: JudgedClaim) -> str:
-    """Return a daily line with the label of its speaker: the one whose cited sentence is most similar.
-
-    A line that cites the user and others is the user's only if the user's sentences have most of its words. The
-    question that an answer quotes in brackets is another speaker's, so it does not count.
-    """
-    label, said = label_of(text), strip_label(text)
-    answer, question = split_question(said)
-    shares = {line: _share_words(answer, line.text) for line in judged.lines}
-    nearest = max(judged.lines, key=lambda line: (shares[line], -line.lane))
-    theirs = max((share for line, share in shares.items() if line.lane is Lane.USER), default=0.0)
-    if question and label_of(judged.claim.text) == "user" and theirs > 0 and theirs >= shares[nearest]:
-        return f"User: {said}"  # the judging removed the label, because the question is cited as well
-    if label == "user" and theirs > 0 and 2 * theirs >= shares[nearest]:
-        return text
-    if nearest.lane < Lane.ASSISTANT:
-        return text if label in REPORTS else f"Report: {said}"
-    return f"Assistant: {said}" if label in {"", "user"} and nearest.lane is Lane.ASSISTANT else text
-
-
-def _share_words(text: str, line: str) -> float:
-    """Return the share, 0..1, of the words of `text` that `line` has; 1 for equal texts, even without words."""
-    same = normal.normalize_quotation(text) == normal.normalize_quotation(line)
-    return 1.0 if same else measure_overlap(text, line)
 
 
 def _write_summary(inputs: SleepInputs, told: CorrectingLines, answer: job.Reply) -> str:
@@ -466,7 +344,7 @@ def _merge_earlier(
 
 def _point(line: reply.SummaryLine) -> SummaryPoint:
     section = line.section or (Section.ASKED if label_of(line.text) == "user" else Section.FOUND)
-    return SummaryPoint(section, _without_speaker(line.text, section))
+    return SummaryPoint(section, without_speaker(line.text, section))
 
 
 def _receipt(

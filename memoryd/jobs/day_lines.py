@@ -1,0 +1,137 @@
+"""Turn the judged claims of a sleep into the lines of the day: each says who said it, unless its section does."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from memoryd.jobs import claims as reasons
+from memoryd.jobs import job, reply
+from memoryd.jobs.claims import ClaimOutcome, ClaimStep, JudgedClaim
+from memoryd.jobs.reports import CHANGED, FAILED
+from memoryd.jobs.work_state import STATE
+from memoryd.ledger.foreign import Foreign
+from memoryd.ledger.lane import Lane
+from memoryd.text import normal
+from memoryd.text.content import label_of, measure_overlap, split_question, strip_label
+from memoryd.text.neutral import neutralize
+from memoryd.tiers.session_summary import BY_USER, Section
+
+REPORTS = frozenset({"report", "changed", "failed"})  # labels of lines that nobody in the session said
+_SECTIONS = {
+    job.MemoryType.PREFERENCE: Section.DECIDED,
+    job.MemoryType.DECISION: Section.DECIDED,
+    job.MemoryType.LEARNING: Section.FOUND,
+    job.MemoryType.FACT: Section.FOUND,
+    job.MemoryType.EVENT: Section.STATE,
+}
+_ALIKE = 0.6  # share of a memory's words; a line with so many of them says the same
+
+
+def list_day_lines(judged: Sequence[JudgedClaim], foreign: Foreign) -> tuple[reply.SummaryLine, ...]:
+    """Return the lines for the day: those of the summary, and further statements of the memories.
+
+    A line with the text of a memory that the reader refused is left out.
+    """
+    judged = _without_false(judged)
+    told = [one for one in judged if not isinstance(one.claim.origin, job.NewMemory)]
+    # In a conversation nobody asks, decides or finds out: a line there names its speaker instead.
+    in_sections = any(_section_of(one.claim.origin) for one in told)
+    found = [(one, line) for one in judged if (line := _line(one, foreign, in_sections=in_sections))]
+    cited = {cite for one, _ in found if one in told for cite in one.claim.cites}
+    kept = [
+        line
+        for one, line in found
+        if one in told or line.required or not (cited.issuperset(one.claim.cites) or _is_told(one, told))
+    ]
+    return _require_last_request(kept)
+
+
+def _is_told(memory: JudgedClaim, lines: Iterable[JudgedClaim]) -> bool:
+    """Return True if one line of the summary stands on the turns of a memory and has most of its words."""
+    return any(
+        set(memory.seqs) <= set(one.seqs) and measure_overlap(memory.text, one.text) >= _ALIKE
+        for one in lines
+        if one.outcome is not ClaimOutcome.REFUSED
+    )
+
+
+def _without_false(judged: Sequence[JudgedClaim]) -> list[JudgedClaim]:
+    false = {normal.normalize(one.claim.origin.text) for one in judged if _is_false_memory(one)}
+    return [one for one in judged if one.claim.core or normal.normalize(split_question(one.claim.text)[0]) not in false]
+
+
+def _is_false_memory(judged: JudgedClaim) -> bool:
+    """Return True if the reader refused a memory; False if no reader has read it."""
+    is_read = judged.step is ClaimStep.READER and judged.why != reasons.NOT_READ
+    is_refused = judged.outcome is ClaimOutcome.REFUSED and is_read
+    return isinstance(judged.claim.origin, job.NewMemory) and is_refused
+
+
+def _require_last_request(lines: Sequence[reply.SummaryLine]) -> tuple[reply.SummaryLine, ...]:
+    """Return the lines with the last request, with which the next session continues; no other line may replace it."""
+    last = max((at for at, line in enumerate(lines) if line.section is Section.ASKED), default=None)
+    return tuple(replace(line, required=True) if at == last else line for at, line in enumerate(lines))
+
+
+def _line(judged: JudgedClaim, foreign: Foreign, *, in_sections: bool) -> reply.SummaryLine | None:
+    """Return the line that a claim adds to the daily file; None if it adds none.
+
+    If a claim for the core is refused, the user's own words stay, so that no requirement is lost.
+    """
+    seqs, ids = judged.seqs, judged.ids
+    section = _section_of(judged.claim.origin) if in_sections else None
+    if judged.outcome is ClaimOutcome.REFUSED:
+        words = neutralize(judged.user_words) if judged.claim.core else ""
+        return reply.SummaryLine(seqs, f"{BY_USER}{words}", ids, required=True, section=section) if words else None
+    is_said = all(line.lane >= Lane.ASSISTANT for line in judged.lines)
+    text = judged.text if is_said else split_question(judged.text)[0]  # a question may come from a page
+    if judged.is_quoted and label_of(text) != "user":
+        text = f"{BY_USER}{text}"
+    is_of_tool = all(
+        one.lane is Lane.OUTSIDE and one.piece.text.startswith((CHANGED, FAILED, STATE)) for one in judged.cited
+    )
+    shown = _by_speaker(foreign.remove_tokens(text), judged)
+    return reply.SummaryLine(seqs, without_speaker(shown, section, is_of_tool=is_of_tool), ids, section=section)
+
+
+def _section_of(origin: object) -> Section | None:
+    if isinstance(origin, job.NewMemory):
+        return _SECTIONS[origin.type]
+    return origin.section if isinstance(origin, reply.SummaryLine) else None
+
+
+def without_speaker(text: str, section: Section | None, *, is_of_tool: bool = False) -> str:
+    """Return a line without the label of its speaker, if its section shows the speaker.
+
+    Only the user asks, and the agent does everything else. A change or a failure that memoryd itself reads from a
+    tool's result needs no label. Lines of a page or a subagent keep their own label.
+    """
+    if section is None:
+        return text
+    of_agent = {"assistant", *(REPORTS if is_of_tool else ())}
+    return strip_label(text) if label_of(text) in ({"user"} if section is Section.ASKED else of_agent) else text
+
+
+def _by_speaker(text: str, judged: JudgedClaim) -> str:
+    """Return a daily line with the label of its speaker: the one whose cited sentence is most similar.
+
+    A line that cites the user and others is the user's only if the user's sentences have most of its words. The
+    question that an answer quotes in brackets is another speaker's, so it does not count.
+    """
+    label, said = label_of(text), strip_label(text)
+    answer, question = split_question(said)
+    shares = {line: _share_words(answer, line.text) for line in judged.lines}
+    nearest = max(judged.lines, key=lambda line: (shares[line], -line.lane))
+    theirs = max((share for line, share in shares.items() if line.lane is Lane.USER), default=0.0)
+    if question and label_of(judged.claim.text) == "user" and theirs > 0 and theirs >= shares[nearest]:
+        return f"User: {said}"  # the judging removed the label, because the question is cited as well
+    if label == "user" and theirs > 0 and 2 * theirs >= shares[nearest]:
+        return text
+    if nearest.lane < Lane.ASSISTANT:
+        return text if label in REPORTS else f"Report: {said}"
+    return f"Assistant: {said}" if label in {"", "user"} and nearest.lane is Lane.ASSISTANT else text
+
+
+def _share_words(text: str, line: str) -> float:
+    """Return the share, 0..1, of the words of `text` that `line` has; 1 for equal texts, even without words."""
+    same = normal.normalize_quotation(text) == normal.normalize_quotation(line)
+    return 1.0 if same else measure_overlap(text, line)
