@@ -64,6 +64,12 @@ def init(call: Call, answers: InitAnswers) -> None:
             "no agent program was found", looked, "use an agent program once, or set the variable that names its folder"
         )
     call.output.say(_render_candidates(candidates, machine.home))
+    if settings is not None and _has_nothing_to_do(call, candidates, answers):
+        told = (
+            f"nothing is new, and nothing is written. Edit {machine.source}, or connect again with memoryd init --yes"
+        )
+        call.output.result({"config": str(machine.source), "agents": [agent.id for agent in settings.agents]}, told)
+        return
     is_all, chosen = _choose(call, candidates, answers, installed)
     if not is_all and not _has_agents(chosen, settings):
         call.output.say("nothing is written: memoryd init offers the projects again")
@@ -118,7 +124,7 @@ def _choose(
         return False, _choose_named(candidates, answers.projects, installed)
     if answers.is_yes:
         return True, fresh
-    if call.output.json or not _has_terminal():
+    if not _can_ask(call):
         hint = "memoryd init --yes takes all; --project DIR takes one, and can be repeated"
         raise ConfigError("there is no terminal to ask on", hint=hint)
     while fresh:
@@ -127,6 +133,12 @@ def _choose(
             return text.strip() == "all", [fresh[number - 1] for number in _parse_numbers(text, len(fresh))]
         call.output.say(f"enter all, none, or numbers from 1 to {len(fresh)}")
     return True, []
+
+
+def _has_nothing_to_do(call: Call, candidates: Sequence[FoundOffer], answers: InitAnswers) -> bool:
+    """Return True if nothing is new and nobody can be asked whether to connect again."""
+    is_told = answers.is_yes or bool(answers.projects)
+    return not is_told and not _can_ask(call) and not any(one.is_new for one in candidates)
 
 
 def _has_agents(chosen: Sequence[FoundOffer], settings: Settings | None) -> bool:
@@ -170,6 +182,10 @@ def _wants_service(answers: InitAnswers) -> bool:
     if answers.service is not None:
         return answers.service
     return answers.is_yes or not _has_terminal() or click.confirm("Run memoryd in the background?", default=True)
+
+
+def _can_ask(call: Call) -> bool:
+    return not call.output.json and _has_terminal()
 
 
 def _has_terminal() -> bool:
