@@ -57,12 +57,7 @@ def init(call: Call, answers: InitAnswers) -> None:
     machine, settings = _look_around(call)
     found = discovery.find_projects(machine.home, machine.environ)
     candidates = new_agents.judge(found, settings, machine.home)
-    installed = _list_installed(machine)
-    if not installed and settings is None:
-        looked = ", ".join(str(one.find_root(machine.home, machine.environ)) for one in PROGRAMS.values())
-        raise NotFoundError(
-            "no agent program was found", looked, "use an agent program once, or set the variable that names its folder"
-        )
+    installed = _list_installed(machine, is_first=settings is None)
     call.output.say(_render_candidates(candidates, machine.home))
     if settings is not None and _has_nothing_to_do(call, candidates, answers):
         told = (
@@ -103,13 +98,14 @@ def _look_around(call: Call) -> tuple[Machine, Settings | None]:
     return Machine(Path.home(), os.environ, state_dir, source), settings
 
 
-def _list_installed(machine: Machine) -> list[str]:
-    """Return the programs whose folder is there and whose sessions this version reads."""
-    return [
-        one.name
-        for one in PROGRAMS.values()
-        if one.name in config.KNOWN_FORMATS and one.find_root(machine.home, machine.environ).is_dir()
-    ]
+def _list_installed(machine: Machine, *, is_first: bool) -> list[str]:
+    """Return the programs whose folder is there and whose sessions this version reads; a first run needs one."""
+    roots = {one.name: one.find_root(machine.home, machine.environ) for one in PROGRAMS.values()}
+    installed = [name for name, root in roots.items() if name in config.KNOWN_FORMATS and root.is_dir()]
+    if is_first and not installed:
+        hint = "use an agent program once, or set the variable that names its folder"
+        raise NotFoundError("no agent program was found", ", ".join(map(str, roots.values())), hint)
+    return installed
 
 
 # --- the choice -------------------------------------------------------------------------------------------------------
