@@ -149,6 +149,19 @@ def test_what_a_memory_said_before_goes_with_it(world):
     assert holders(world, "another old one", "uji") == []
 
 
+def test_with_a_relative_date_goes_the_day_that_was_added_to_it(world):
+    words = "Remember that I moved to Zanzibar yesterday"
+    world.scratch.append([message("user", f"{words}.", 40), filler(minute=41)], name="two")
+    run_once(world.app)
+    moved_to = saying(world, "Zanzibar")
+    assert (
+        moved_to.content.removeprefix(f"User: {words} (").removesuffix(").") == f"{STARTED.date() - timedelta(days=1)}"
+    )
+    assert words in world.text()
+    forget(world, memory=moved_to.id)
+    assert holders(world, "Zanzibar") == []
+
+
 def test_what_another_memory_said_before_it_was_reworded_goes_with_it(world):
     rule = saying(world, "never deploy").id
     world.write(world.text().replace("never deploy on a Friday", "never deploy on a Monday"))
