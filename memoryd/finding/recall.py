@@ -25,9 +25,11 @@ from memoryd.index.tables import Tables
 from memoryd.ledger.memory import hash_of
 from memoryd.recall import ranking
 from memoryd.recall.answers import weigh_voice
+from memoryd.recall.newer import put_newer_first
 from memoryd.recall.query import Query, parse
 from memoryd.recall.ranking import FACT, Candidate, KnownMemory, RankedCandidate, fuse
 from memoryd.recall.snippet import find_held
+from memoryd.text.content import label_of
 from memoryd.text.tags import tags_in
 from memoryd.tiers import core
 
@@ -35,6 +37,7 @@ LIMIT = 10
 MOST = 200  # hits that one search may give
 _DEPTH = 2  # candidates that are read for each wanted hit, because their texts change their order …
 LEAST = 40  # … but at least so many …
+_NEAR = 0.8  # of the score of a better hit: a person's later statement comes before an earlier one
 _TAGGED = 200  # … and for tags, which are searched in the texts
 
 
@@ -190,6 +193,8 @@ class Recall:
             ranked = order_candidates(by_words, passages.weigh)
             best: list[RankedCandidate] = []
             fused = fuse(ranked, order_candidates(by_meaning, passages.weigh_kind), quoting) if by_meaning else ranked
+            read, head = partial(_tell_said, passages=passages), _DEPTH * narrowing.limit
+            fused = [*put_newer_first(fused[:head], read, partial(_is_near, quoting=quoting)), *fused[head:]]
             for one in ranking.iterate_copies_last(fused, lambda one: passages.get(one)[:2]):
                 if len(best) == narrowing.limit:
                     break
@@ -246,6 +251,19 @@ def _is_wanted(candidate: Candidate, known: KnownMemory | None, sources: SourceT
     day = candidate.day or (known.day if known is not None else None)
     after, before = (None if one is None else one.isoformat() for one in (narrowing.after, narrowing.before))
     return day is not None and (after or "") <= day and (before is None or day <= before)
+
+
+def _tell_said(one: RankedCandidate, passages: Passages) -> tuple[str, str]:
+    """Return the words of a memory or fact, and the day on which a person said them; empty for other words."""
+    words, known = passages.get(one.candidate).text, one.known
+    by_user = known is not None and (known.importance is None or label_of(words) == "user")
+    return words, (one.candidate.day or (known.day if known else None) or "") if by_user else ""
+
+
+def _is_near(one: RankedCandidate, other: RankedCandidate, quoting: frozenset[int]) -> bool:
+    """Return True if a hit has nearly the score of a better one."""
+    is_alike = (one.candidate.id in quoting) == (other.candidate.id in quoting)
+    return is_alike and _NEAR * other.score <= one.score <= other.score
 
 
 def _each_once(ranked: Sequence[RankedCandidate]) -> list[RankedCandidate]:

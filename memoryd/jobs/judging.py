@@ -19,7 +19,7 @@ from memoryd.jobs.claims import Claim, ClaimOutcome, ClaimStep, JudgedClaim, Jud
 from memoryd.jobs.job import Ask, Reply
 from memoryd.jobs.pieces import LONGEST_QUOTED, CitableSentence, Citation, Piece, Pieces, is_of_user, is_verbatim
 from memoryd.jobs.reader import POSITIVE, STANDING, Inquiry, Question, ReaderAnswer, Subject
-from memoryd.ledger import dates, steering
+from memoryd.ledger import steering
 from memoryd.ledger.floor import Material, list_missing
 from memoryd.ledger.lane import Lane, MemoryClass, may_change
 from memoryd.ledger.text_removal import MARK
@@ -365,7 +365,7 @@ class Judging:
     @property
     def results(self) -> tuple[JudgedClaim, ...]:
         """Return the outcome of each claim."""
-        return (*self.done, *map(_add_day, map(self._settle_claim, self._weigh_claims())))
+        return (*self.done, *map(reasons.add_day, map(self._settle_claim, self._weigh_claims())))
 
     def _weigh_claims(self) -> tuple[WeighedClaim, ...]:
         return tuple(map(self.context.weigh, self.claims)) if self.weighed is None else self.weighed
@@ -556,15 +556,6 @@ class Judging:
             else:
                 ended.append(old.id)
         return replace(judged, changes=(*judged.changes, *ended), ends_why=why)
-
-
-def _add_day(judged: JudgedClaim) -> JudgedClaim:
-    """Return a new memory with the day beside "yesterday" and the like, as a daily file has it."""
-    said = [line for one in judged.cited if not one.piece.id.startswith("m") for line in one.evidence]
-    days = {line.at[:10] for line in said}
-    if not judged.core or judged.claim.olds or len(days) != 1 or not (day := days.pop()):
-        return judged
-    return replace(judged, text=dates.annotate(judged.text, date.fromisoformat(day)))
 
 
 def _is_true(weighed: WeighedClaim, answers: Mapping[str, ReaderAnswer | None]) -> bool:

@@ -5,9 +5,11 @@ empty line replaces each of them, so that the other lines keep their numbers.
 """
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from itertools import groupby
 
 from memoryd.recall.injection import LABEL, RECENT_FILE, TOP, Part
+from memoryd.recall.newer import put_newer_first
 from memoryd.text.normal import normalize
 from memoryd.tiers import daily
 from memoryd.tiers.session_summary import CORRECTED, Section
@@ -44,6 +46,23 @@ def remove_bullets(text: str, bullets: Collection[str]) -> str:
         left = ["" if line.startswith("- ") and line[2:].rstrip("\r") in bullets else line for line in lines]
         made.append(_empty_bare("\n".join(left)) if left != lines else section)
     return "".join(made)
+
+
+def put_newer_bullets_first(text: str, said_at: Mapping[str, str]) -> str:
+    """Return `MEMORY.md` with a later bullet before an earlier one beside it on the same subject.
+
+    `said_at` has the texts of a person's bullets with their times. A bullet with text below it stays in its place.
+    """
+    lines = text.split("\n")
+    below = [*lines[1:], ""]
+    alone = [line.startswith("- ") and not one[:1].isspace() for line, one in zip(lines, below, strict=True)]
+    made: list[str] = []
+    for is_alone, run in groupby(zip(lines, alone, strict=True), lambda pair: pair[1]):
+        found = [line for line, _ in run]
+        if is_alone:
+            found = put_newer_first(found, lambda line: (line, said_at.get(line[2:].rstrip("\r"), "")))
+        made += found
+    return "\n".join(made)
 
 
 def make_daily(name: str, text: str, is_told: Callable[[str], bool]) -> Part:

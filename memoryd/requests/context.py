@@ -23,9 +23,11 @@ from memoryd.ledger import facts, profile
 from memoryd.ledger.profile import ProfileEntry, ProfileSection
 from memoryd.recall import injection, memory_files
 from memoryd.recall.injection import RECENT_FILE, Injection
+from memoryd.recall.newer import put_newer_first
 from memoryd.requests import access, projects, scanner, searching
 from memoryd.requests.projects import Project
 from memoryd.scrub.hidden import mask_hidden
+from memoryd.text.content import label_of
 from memoryd.text.neutral import neutralize
 from memoryd.tiers.archive import name_of
 from memoryd.worker.client import Worker
@@ -38,6 +40,7 @@ _LABELS = (
     "|work|personal|top of mind|recent|earlier|background"
 )
 _BEGINS = rf"(?:^|[-*\]>.!?] |\b(?:{_LABELS}): )"
+_DAY = re.compile(r"\d{4}-\d\d-\d\d\Z")  # at the end of a note
 ASKED = "Requests to read this memory"
 JOURNAL = "Journal of what was done to this memory"
 JOURNAL_SHOWN = timedelta(days=7)  # an entry is injected for so long, and stored for good
@@ -91,10 +94,13 @@ def gather(settings: Settings, agent: Agent, now: datetime, asker: Asker = ANYBO
             f"- {strip_model_words(row['content'])}"
             for row in reads.read_journal(reader, agent.id, text_of(now - JOURNAL_SHOWN))
         ]
-    notes = [(facts.render_line(facts.fact_of(one)), one.note) for one in held if one.note]
-    notes += [(f"- {neutralize(row['content'])}", row["note"]) for row in core if row["note"] is not None]
+    said = {one.id: one.origin_at or one.created_at for one in held}
+    notes = [(facts.render_line(facts.fact_of(one)), one.note or said[one.id][:10]) for one in held]
+    days = ((row, row["note"] or (_tell_said(row)[:10] if row["origin_at"] else "")) for row in core)
+    notes += [(f"- {neutralize(row['content'])}", note) for row, note in days if note]
     entries = {one: ProfileEntry(rows[one]["text"], rows[one]["updated_at"]) for one in ProfileSection if one in rows}
     known = sorted(facts.Store(map(facts.fact_of, held)).all(), key=lambda fact: fact.category not in RULES)
+    known = put_newer_first(known, lambda fact: (fact.content, said[fact.id]))
     parts, unreadable = _files(agent, local, project, sorted(core, key=_weigh, reverse=True))
     return InjectionMaterial(
         tuple(profile.render(entries)),
@@ -138,12 +144,20 @@ def _files(
             newest = memory_files.find_newest(text, project.has_session)
         elif name == CORE_FILE:
             reports = {row["content"] for row in core if _is_report_of(row, newest)}
-            shown, first = memory_files.remove_bullets(text, reports), tuple(row["content"] for row in core)
+            said_at = {row["content"]: _tell_said(row) for row in core}
+            shown = memory_files.put_newer_bullets_first(memory_files.remove_bullets(text, reports), said_at)
+            first = tuple(row["content"] for row in core)
             part = injection.Part(name, shown, plain=frozenset(HEADINGS.values()), first=first)
         else:
             part = memory_files.make_daily(name, text, project.has_session)
         parts += [part] if part.text.strip() else []
     return parts, unreadable
+
+
+def _tell_said(row: reads.Row) -> str:
+    """Return when a person said a bullet; empty for others' bullets."""
+    is_own = row["importance"] is None or label_of(row["content"]) == "user"
+    return str(row["origin_at"] or row["created_at"]) if is_own else ""
 
 
 def _is_report_of(row: reads.Row, session: str) -> bool:
@@ -212,13 +226,13 @@ def _statement(snippet: str) -> re.Pattern[str]:
 def fit_material(remembered: InjectionMaterial, budget: injection.Budget, count: injection.Count) -> Injection:
     """Return the injected text within a budget; unreadable files are listed in what is left out.
 
-    Notes are added only if they displace nothing.
+    Of notes that would displace anything, only the days are added.
     """
     sections, state = (remembered.profile, remembered.facts), remembered.state
-    made = injection.render(*sections, remembered.parts, budget, count, state)
-    notes: dict[str, str] = {}
-    if remembered.notes:
-        given = {line: neutralize(note) for line, note in remembered.notes}
+    given = {line: neutralize(note) for line, note in remembered.notes}
+    notes = {line: day[0] for line, note in given.items() if (day := _DAY.search(note))}
+    made = injection.render(*sections, remembered.parts, budget, count, state, notes)
+    if given != notes:
         noted = injection.render(*sections, remembered.parts, budget, count, state, given)
         if noted.left_out == made.left_out:
             made, notes = noted, given
