@@ -766,6 +766,24 @@ def test_the_commands_tell_no_content_and_what_stays(world):
     assert holders(world, "ottilie", "albatros") == []
 
 
+def test_what_says_something_similar_in_other_words_is_listed_and_stays(world):
+    other = "- In Makefiles tabs are better than spaces, Ottilie says.\n"
+    world.write(world.text() + other)
+    world.take()
+    world.app.close()
+    scratch, tabs = world.scratch, saying(world, "I prefer tabs")
+    near = saying(world, "tabs are better")
+    told = scratch.run("forget", tabs.id, "--dry-run").stdout
+    head, _, listed = told.partition("These lines say something similar and stay:\n")
+    assert f"    {near.id} {other.strip()}\n" in listed
+    assert near.id not in head
+    assert TABS not in listed, "that goes"
+    assert scratch.json("forget", tabs.id, "--dry-run")["similar"][near.id].endswith("Ottilie says.")
+    assert near.id in scratch.json("forget", tabs.id, "--yes")["similar"]
+    assert other in world.text()
+    assert "similar" not in scratch.run("forget", saying(world, "PostgreSQL 16").id, "--yes").stdout
+
+
 def test_on_a_terminal_it_asks(world, monkeypatch):
     world.app.close()
     monkeypatch.setattr("sys.stdin", Terminal("n\n"))
