@@ -215,8 +215,9 @@ def rollback(
     is_sleep = memory_id is None and row.get("kind") == "sleep"
     if is_sleep and row["session_id"] and not done["why"]:
         told += (
-            f"\nsession {row['session_id']} will sleep again, with memoryd import if it is from before memoryd;"
-            f" memoryd forget {row['session_id']} removes it for good"
+            f"\nsession {row['session_id']} will sleep again, with memoryd import if it is from before memoryd, and may"
+            " write the same lines. memoryd forget ID, with an id that was taken out, keeps that line away;"
+            f" memoryd forget {row['session_id']} removes the session for good"
         )
     call.output.result(done, f"{done['id']} {told}")
 
