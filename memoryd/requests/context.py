@@ -5,7 +5,7 @@ The text is redacted once more, because it goes to a model and files may hold an
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -20,6 +20,7 @@ from memoryd.finding.recall import Hit, Narrowing
 from memoryd.jobs.job import HEADINGS, MemoryType
 from memoryd.jobs.tally import strip_model_words
 from memoryd.ledger import facts, profile
+from memoryd.ledger.memory import Memory
 from memoryd.ledger.profile import ProfileEntry, ProfileSection
 from memoryd.recall import injection, memory_files
 from memoryd.recall.injection import RECENT_FILE, Injection
@@ -94,11 +95,8 @@ def gather(settings: Settings, agent: Agent, now: datetime, asker: Asker = ANYBO
             f"- {strip_model_words(row['content'])}"
             for row in reads.read_journal(reader, agent.id, text_of(now - JOURNAL_SHOWN))
         ]
-    said = {one.id: one.origin_at or one.created_at for one in held}
-    notes = [(facts.render_line(facts.fact_of(one)), one.note or said[one.id][:10]) for one in held]
-    days = ((row, row["note"] or (_tell_said(row)[:10] if row["origin_at"] else "")) for row in core)
-    notes += [(f"- {neutralize(row['content'])}", note) for row, note in days if note]
     entries = {one: ProfileEntry(rows[one]["text"], rows[one]["updated_at"]) for one in ProfileSection if one in rows}
+    said = {one.id: one.origin_at or one.created_at for one in held}
     known = sorted(facts.Store(map(facts.fact_of, held)).all(), key=lambda fact: fact.category not in RULES)
     known = put_newer_first(known, lambda fact: (fact.content, said[fact.id]))
     parts, unreadable = _files(agent, local, project, sorted(core, key=_weigh, reverse=True))
@@ -112,9 +110,18 @@ def gather(settings: Settings, agent: Agent, now: datetime, asker: Asker = ANYBO
         ),
         tuple(unreadable),
         state=state,
-        notes=tuple(notes),
+        notes=tuple(_list_notes(held, core)),
         asker=Asker(asker.session if is_later else None, project.root),
     )
+
+
+def _list_notes(held: Sequence[Memory], core: Sequence[reads.Row]) -> Iterator[tuple[str, str]]:
+    """Yield the notes of facts and bullets, by their lines; of those without one, the day on which a person said it."""
+    for one in held:
+        yield facts.render_line(facts.fact_of(one)), one.note or (one.origin_at or one.created_at)[:10]
+    for row in core:
+        if note := row["note"] or (row["origin_at"] and _tell_said(row)[:10]):
+            yield f"- {neutralize(row['content'])}", note
 
 
 def make_parts(name: str, lines: Sequence[str], *, newest_last: bool = False) -> list[injection.Part]:
