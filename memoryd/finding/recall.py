@@ -37,7 +37,6 @@ LIMIT = 10
 MOST = 200  # hits that one search may give
 _DEPTH = 2  # candidates that are read for each wanted hit, because their texts change their order …
 LEAST = 40  # … but at least so many …
-_NEAR = 0.8  # of the score of a better hit: a person's later statement comes before an earlier one
 _TAGGED = 200  # … and for tags, which are searched in the texts
 
 
@@ -170,9 +169,9 @@ class Recall:
             by_meaning: list[Candidate] = []
             meaning = asked()
             if meaning.vector is not None and tables.model(number) == meaning.model:
-                near = self.indexer.index.find_nearest(tables, number, meaning.vector, where, depth)
-                passages.near = {one.id: one.score for one in near}
-                by_meaning = [replace(one, score=one.score * weigh(one.voice)) for one in near]
+                nearest = self.indexer.index.find_nearest(tables, number, meaning.vector, where, depth)
+                passages.near = {one.id: one.score for one in nearest}
+                by_meaning = [replace(one, score=one.score * weigh(one.voice)) for one in nearest]
                 sources.read_ahead(by_meaning)
             candidates = {one.id: one for one in (*by_meaning, *by_words)}
             stale = {one.id: one for one in candidates.values() if one.tier == CORE and sources.text(one) is None}
@@ -193,8 +192,9 @@ class Recall:
             ranked = order_candidates(by_words, passages.weigh)
             best: list[RankedCandidate] = []
             fused = fuse(ranked, order_candidates(by_meaning, passages.weigh_kind), quoting) if by_meaning else ranked
-            read, head = partial(_tell_said, passages=passages), _DEPTH * narrowing.limit
-            fused = [*put_newer_first(fused[:head], read, partial(_is_near, quoting=quoting)), *fused[head:]]
+            head = 0 if quoting else _DEPTH * narrowing.limit
+            near = put_newer_first(fused[:head], partial(_tell_said, passages=passages), lambda one: one.score)
+            fused = [*near, *fused[head:]]
             for one in ranking.iterate_copies_last(fused, lambda one: passages.get(one)[:2]):
                 if len(best) == narrowing.limit:
                     break
@@ -258,12 +258,6 @@ def _tell_said(one: RankedCandidate, passages: Passages) -> tuple[str, str]:
     words, known = passages.get(one.candidate).text, one.known
     by_user = known is not None and (known.importance is None or label_of(words) == "user")
     return words, (one.candidate.day or (known.day if known else None) or "") if by_user else ""
-
-
-def _is_near(one: RankedCandidate, other: RankedCandidate, quoting: frozenset[int]) -> bool:
-    """Return True if a hit has nearly the score of a better one."""
-    is_alike = (one.candidate.id in quoting) == (other.candidate.id in quoting)
-    return is_alike and _NEAR * other.score <= one.score <= other.score
 
 
 def _each_once(ranked: Sequence[RankedCandidate]) -> list[RankedCandidate]:

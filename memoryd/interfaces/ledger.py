@@ -242,7 +242,7 @@ def forget(call: Call, target: str, dry_run: bool, yes: bool, agent_id: str | No
     with call.output.busy("looking for it"):
         planned = forgetting.planned_forgetting(settings, agent, options)
         shown = _read_texts(call, settings, agent, planned["memories"])
-        named = [row["content"] for row in shown if row["content"]] if "memory" in options else []
+        named = next((row["content"] for row in shown if row["id"] == options.get("memory")), None)
         similar = forgetting.find_similar(settings, agent, named) if named else {}
     texts = {row["id"]: f"\n    {one_line(access.text_of(row['content'], row))}" for row in shown}
     if dry_run:
@@ -277,8 +277,8 @@ def _forgotten_text(
     lines += [f"{erased} {be}erased" if erased else ""]
     lines += [f"protected, so nothing is forgotten: {one}" for one in told["protected"]]
     lines += [f"says it too, or is from the same records, and stays: {one}" for one in told["beside"]["memories"]]
-    lines += ["These lines say something similar and stay:"] if similar else []
-    lines += [f"    {place} {shorten(one_line(text), _LONGEST_SIMILAR)}" for place, text in similar.items()]
+    alike = (f"\n    {place} {shorten(one_line(text), _LONGEST_SIMILAR)}" for place, text in similar.items())
+    lines += [f"These lines say something similar and stay:{''.join(alike)}"] * bool(similar)
     lines += [
         f"may be of it or of another session, and stays: the note of {one}" for one in told["beside"].get("notes", ())
     ]

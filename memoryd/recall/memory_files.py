@@ -6,7 +6,6 @@ empty line replaces each of them, so that the other lines keep their numbers.
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from itertools import groupby
 
 from memoryd.recall.injection import LABEL, RECENT_FILE, TOP, Part
 from memoryd.recall.newer import put_newer_first
@@ -23,6 +22,7 @@ _SESSION = re.compile(r"^From [^,\n]+, [\d:-]+, session:(\S+)$", re.MULTILINE)
 _SIGNS = ("#", "**")
 _HEADED = re.compile(r"### .*|\*\*[^*]+\*\*:\s*")  # above the text that it is about
 _TITLED = re.compile(r"#{1,6}(?:\s|$)")
+_ALONE = re.compile(r"(?:^- .*\n(?![ \t]))+", re.MULTILINE)  # bullets with nothing below them
 _SHORT = 8  # characters of a session's id that name it
 
 
@@ -53,16 +53,12 @@ def put_newer_bullets_first(text: str, said_at: Mapping[str, str]) -> str:
 
     `said_at` has the texts of a person's bullets with their times. A bullet with text below it stays in its place.
     """
-    lines = text.split("\n")
-    below = [*lines[1:], ""]
-    alone = [line.startswith("- ") and not one[:1].isspace() for line, one in zip(lines, below, strict=True)]
-    made: list[str] = []
-    for is_alone, run in groupby(zip(lines, alone, strict=True), lambda pair: pair[1]):
-        found = [line for line, _ in run]
-        if is_alone:
-            found = put_newer_first(found, lambda line: (line, said_at.get(line[2:].rstrip("\r"), "")))
-        made += found
-    return "\n".join(made)
+
+    def put_newer_line_first(found: re.Match[str]) -> str:
+        lines = found[0].splitlines(keepends=True)
+        return "".join(put_newer_first(lines, lambda line: (line, said_at.get(line[2:].rstrip("\r\n"), ""))))
+
+    return _ALONE.sub(put_newer_line_first, text)
 
 
 def make_daily(name: str, text: str, is_told: Callable[[str], bool]) -> Part:

@@ -41,7 +41,6 @@ _LABELS = (
     "|work|personal|top of mind|recent|earlier|background"
 )
 _BEGINS = rf"(?:^|[-*\]>.!?] |\b(?:{_LABELS}): )"
-_DAY = re.compile(r"\d{4}-\d\d-\d\d\Z")  # at the end of a note
 ASKED = "Requests to read this memory"
 JOURNAL = "Journal of what was done to this memory"
 JOURNAL_SHOWN = timedelta(days=7)  # an entry is injected for so long, and stored for good
@@ -231,18 +230,10 @@ def _statement(snippet: str) -> re.Pattern[str]:
 
 
 def fit_material(remembered: InjectionMaterial, budget: injection.Budget, count: injection.Count) -> Injection:
-    """Return the injected text within a budget; unreadable files are listed in what is left out.
-
-    Of notes that would displace anything, only the days are added.
-    """
+    """Return the injected text within a budget; unreadable files are listed in what is left out."""
     sections, state = (remembered.profile, remembered.facts), remembered.state
-    given = {line: neutralize(note) for line, note in remembered.notes}
-    notes = {line: day[0] for line, note in given.items() if (day := _DAY.search(note))}
+    notes = {line: neutralize(note) for line, note in remembered.notes}
     made = injection.render(*sections, remembered.parts, budget, count, state, notes)
-    if given != notes:
-        noted = injection.render(*sections, remembered.parts, budget, count, state, given)
-        if noted.left_out == made.left_out:
-            made, notes = noted, given
     if more := list_new_parts(remembered.found, made.text):
         parts = [*remembered.parts, *more]
         made = injection.render(*sections, parts, budget, count, state, notes)

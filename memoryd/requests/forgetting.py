@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,7 @@ from memoryd.files.open_folder import open_folder
 from memoryd.finding.recall import Narrowing
 from memoryd.ledger import dates
 from memoryd.ledger.memory import ANY_PREFIX
-from memoryd.requests import opening, permission, waiting
-from memoryd.requests.scanner import open_scrubber
-from memoryd.requests.searching import open_recall
+from memoryd.requests import opening, permission, searching, waiting
 from memoryd.text import normal
 from memoryd.text.content import measure_overlap
 
@@ -68,19 +66,17 @@ def forget(settings: Settings, agent: Agent, options: dict[str, Any]) -> dict[st
     return {"run": row["id"], **receipt[forgetting.KIND], "files": receipt["files"]}
 
 
-def find_similar(settings: Settings, agent: Agent, texts: Sequence[str]) -> dict[str, str]:
-    """Return the hits, by id or place, that share most content words with forgotten texts and do not repeat one.
+def find_similar(settings: Settings, agent: Agent, forgotten: str) -> dict[str, str]:
+    """Return the hits, by id or place, that share most content words with a forgotten text and do not repeat it.
 
     Other wordings of a statement are not forgotten with it. Empty if the index cannot be used.
     """
-    forms = [normal.normalize(dates.remove_days(text)) for text in texts]
-    found: dict[str, str] = {}
-    with suppress(MemorydError), open_scrubber(settings) as scrubber, open_recall(settings, scrubber) as recall:
-        for text in texts:
-            for hit in recall.search(agent, text, Narrowing(limit=_MOST_LOOKS)):
-                said = normal.normalize(dates.remove_days(hit.snippet))
-                if measure_overlap(text, hit.snippet) > _HALF and not any(form in said for form in forms):
-                    found[hit.id or f"{hit.path}:{hit.first_line}"] = hit.snippet
+    form, found = normal.normalize(dates.remove_days(forgotten)), dict[str, str]()
+    with suppress(MemorydError):
+        for hit in searching.search(settings, agent, forgotten, Narrowing(limit=_MOST_LOOKS), "forget"):
+            is_same = form in normal.normalize(dates.remove_days(hit.snippet))
+            if not is_same and measure_overlap(forgotten, hit.snippet) > _HALF:
+                found[hit.id or f"{hit.path}:{hit.first_line}"] = hit.snippet
     return dict(list(found.items())[:_MOST_SIMILAR])
 
 
