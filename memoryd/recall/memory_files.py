@@ -22,7 +22,7 @@ _SESSION = re.compile(r"^From [^,\n]+, [\d:-]+, session:(\S+)$", re.MULTILINE)
 _SIGNS = ("#", "**")
 _HEADED = re.compile(r"### .*|\*\*[^*]+\*\*:\s*")  # above the text that it is about
 _TITLED = re.compile(r"#{1,6}(?:\s|$)")
-_ALONE = re.compile(r"(?:^- .*\n(?![ \t]))+", re.MULTILINE)  # bullets with nothing below them
+_ALONE = re.compile(r"(?:^- .*\n(?!\n*[ \t]))+", re.MULTILINE)  # bullets with nothing below them
 _SHORT = 8  # characters of a session's id that name it
 
 

@@ -61,4 +61,6 @@ def test_bullets_of_a_file_change_places_below_their_heading_only():
     )
     below = f"- {old}\n- {new}\n  - a part of it\n- {tea}\n"
     assert put_newer_bullets_first(below, said_at) == below, "what is below a bullet stays below it"
+    apart = f"- {old}\n- {new}\n\n  A paragraph of it.\n"
+    assert put_newer_bullets_first(apart, said_at) == apart
     assert put_newer_bullets_first(below, {}) == below
