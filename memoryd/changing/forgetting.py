@@ -36,7 +36,7 @@ from memoryd.jobs import facts, sleep
 from memoryd.jobs.evidence import parse_moment
 from memoryd.jobs.job import MoveWatermark
 from memoryd.ledger import audit as chain
-from memoryd.ledger import forgetting
+from memoryd.ledger import dates, forgetting
 from memoryd.ledger.floor import is_said
 from memoryd.ledger.forgetting import OPERATION, ForgetVerdict, Grounded, SectionVersion
 from memoryd.ledger.memory import ANY_PREFIX, Memory, Source, draw_salt, sources_from_json
@@ -208,9 +208,14 @@ class _HeldMemories(NamedTuple):
     sessions: Sequence[str]
 
     def list_removed_texts(self) -> list[str]:
-        """Return the current and earlier texts of the memories that are forgotten."""
-        erased = self.verdict.erased
-        return [text for one in erased for text in (self.memories[one].content, *self.known.versions.get(one, ()))]
+        """Return the current and earlier texts of the memories that are forgotten, with and without added days."""
+        found = []
+        for one in (self.memories[name] for name in self.verdict.erased):
+            said_at = parse_moment(one.origin_at or one.created_at)
+            for text in (one.content, *self.known.versions.get(one.id, ())):
+                found += [text, dates.remove_days(text)]
+                found += [dates.annotate(text, said_at.date())] if said_at else []
+        return found
 
     def list_staying_texts(self) -> list[str]:
         """Return the texts of the memories that stay live."""

@@ -5,6 +5,7 @@ A line that is no record is skipped and counted. The count is a separate record,
 
 import os
 import stat
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -86,22 +87,30 @@ def read(path: Path, wanted: LogFilter) -> Iterator[dict[str, Any]]:
         paths = [*(name_rotated(path, number) for number in range(KEPT_FILES - 1, 0, -1)), path]
         files = [opened.enter_context(file) for file in map(_open, paths) if file is not None]
         for file in {os.fstat(file.fd).st_ino: file for file in files}.values():
-            while data := os.read(file.fd, _CHUNK):
-                yield from lines.take(data)
+            yield from _take_rest(file, lines)
             lines.drop_rest()
     yield from lines.damage()
 
 
-def follow(path: Path, wanted: LogFilter, wait: Callable[[], bool]) -> Iterator[dict[str, Any]]:
-    """Return the last records and then each new one, as `tail -F` does.
+def _take_rest(file: Descriptor, lines: _RecordLines) -> Iterator[dict[str, Any]]:
+    while data := os.read(file.fd, _CHUNK):
+        yield from lines.take(data)
+
+
+def follow(
+    path: Path, wanted: LogFilter, wait: Callable[[], bool], last: int | None = None
+) -> Iterator[dict[str, Any]]:
+    """Return the last records of the file, `last` of them if it is given, and then each new one, as `tail -F` does.
 
     A file that is renamed twice between two checks is not read. `wait` is called when there is nothing new; it returns
     False to end.
     """
     lines = _RecordLines(wanted)
     file = _open(path)
-    if file is not None:
+    if file is not None and last is None:
         _skip_to_last(file, _FOLLOW_FROM)
+    elif file is not None:
+        yield from deque(_take_rest(file, lines), last)
     while True:
         is_current = file is not None and _is_current(file, path)  # before the read: a renamed file gets no more lines
         if file is not None and (data := os.read(file.fd, _CHUNK)):

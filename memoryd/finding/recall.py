@@ -25,9 +25,11 @@ from memoryd.index.tables import Tables
 from memoryd.ledger.memory import hash_of
 from memoryd.recall import ranking
 from memoryd.recall.answers import weigh_voice
+from memoryd.recall.newer import put_newer_first
 from memoryd.recall.query import Query, parse
 from memoryd.recall.ranking import FACT, Candidate, KnownMemory, RankedCandidate, fuse
 from memoryd.recall.snippet import find_held
+from memoryd.text.content import label_of
 from memoryd.text.tags import tags_in
 from memoryd.tiers import core
 
@@ -167,9 +169,9 @@ class Recall:
             by_meaning: list[Candidate] = []
             meaning = asked()
             if meaning.vector is not None and tables.model(number) == meaning.model:
-                near = self.indexer.index.find_nearest(tables, number, meaning.vector, where, depth)
-                passages.near = {one.id: one.score for one in near}
-                by_meaning = [replace(one, score=one.score * weigh(one.voice)) for one in near]
+                nearest = self.indexer.index.find_nearest(tables, number, meaning.vector, where, depth)
+                passages.near = {one.id: one.score for one in nearest}
+                by_meaning = [replace(one, score=one.score * weigh(one.voice)) for one in nearest]
                 sources.read_ahead(by_meaning)
             candidates = {one.id: one for one in (*by_meaning, *by_words)}
             stale = {one.id: one for one in candidates.values() if one.tier == CORE and sources.text(one) is None}
@@ -190,6 +192,9 @@ class Recall:
             ranked = order_candidates(by_words, passages.weigh)
             best: list[RankedCandidate] = []
             fused = fuse(ranked, order_candidates(by_meaning, passages.weigh_kind), quoting) if by_meaning else ranked
+            head = 0 if quoting else _DEPTH * narrowing.limit
+            near = put_newer_first(fused[:head], partial(_tell_said, passages=passages), lambda one: one.score)
+            fused = [*near, *fused[head:]]
             for one in ranking.iterate_copies_last(fused, lambda one: passages.get(one)[:2]):
                 if len(best) == narrowing.limit:
                     break
@@ -246,6 +251,13 @@ def _is_wanted(candidate: Candidate, known: KnownMemory | None, sources: SourceT
     day = candidate.day or (known.day if known is not None else None)
     after, before = (None if one is None else one.isoformat() for one in (narrowing.after, narrowing.before))
     return day is not None and (after or "") <= day and (before is None or day <= before)
+
+
+def _tell_said(one: RankedCandidate, passages: Passages) -> tuple[str, str]:
+    """Return the words of a memory or fact, and the day on which a person said them; empty for other words."""
+    words, known = passages.get(one.candidate).text, one.known
+    by_user = known is not None and (known.importance is None or label_of(words) == "user")
+    return words, (one.candidate.day or (known.day if known else None) or "") if by_user else ""
 
 
 def _each_once(ranked: Sequence[RankedCandidate]) -> list[RankedCandidate]:

@@ -172,7 +172,8 @@ class FleetWorker:
             except Exception as error:  # an outage ends a worker of procrastinate in many ways
                 if isinstance(error, RefusedError | StateError) and not isinstance(error, FleetAwayError):
                     raise
-                self.log.warning("the database of the fleet is away", error_type=type(error).__name__)
+                place, kind = self.database.place, type(error).__name__
+                self.log.warning("the database of the fleet is away", database=place, error_type=kind)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(asyncio.shield(waiting), AGAIN_SECONDS)
         self._let_go()

@@ -319,15 +319,17 @@ def evaluate(call: Call, settings: Settings, agent: Agent, days: int) -> None:
 
 @cli.command()
 @click.option("--follow", "-f", is_flag=True, help="Continue while the log grows.")
+@click.option("--lines", "-n", "last", type=click.IntRange(0), metavar="N", help="Show only the last N records.")
 @click.option(
     "--level", default="debug", type=click.Choice(["debug", "info", "warning", "error"]), help="The lowest level."
 )
 @agent_option
 @click.option("--run", "run_id", metavar="RUN", help="Show one run only.")
 @passed
-def logs(call: Call, follow: bool, level: str, agent_id: str | None, run_id: str | None) -> None:  # noqa: FBT001
+def logs(call: Call, follow: bool, last: int | None, level: str, agent_id: str | None, run_id: str | None) -> None:  # noqa: FBT001
     """Show the log."""
     import time
+    from collections import deque
 
     from memoryd.files.log import log_path, render_record
     from memoryd.files.log_reader import LogFilter, read
@@ -342,12 +344,14 @@ def logs(call: Call, follow: bool, level: str, agent_id: str | None, run_id: str
         raise broken
     path = log_path(state_dir)
     wanted = LogFilter(level=level, agent=agent_id, run=run_id)
-    records = follows(path, wanted, wait) if follow else read(path, wanted)
+    records = follows(path, wanted, wait, last) if follow else read(path, wanted)
     if run_id is not None and not follow:
         found = list(records)
         if not (found or broken):
             raise NotFoundError(f"the log has nothing of a run {run_id!r}", hint="memoryd job list shows them")
         records = iter(found)
+    if last is not None and not follow:
+        records = iter(deque(records, last))
     if call.output.json and not follow:
         call.output.result(list(records), "", broken)
     else:

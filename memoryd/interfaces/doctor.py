@@ -31,6 +31,7 @@ from memoryd.files.log import get_logger
 from memoryd.files.open_folder import open_folder
 from memoryd.files.temporary import list_leftovers
 from memoryd.index.database import Index
+from memoryd.interfaces import service
 from memoryd.interfaces.output import make_list, style, tell_time
 from memoryd.llm.endpoint import Endpoint
 from memoryd.reading.sources import sources_of
@@ -124,7 +125,7 @@ def _daemon(settings: Settings, _now: datetime) -> Iterator[Check]:
     with _open_database(settings) as reader:
         is_expected = reader is not None and reads.read_daemon(reader) is not None
     told = (FAIL, "is stopped: nothing is read") if is_expected else (WARN, "is not running")
-    yield Check("daemon", *told, "memoryd run, or memoryd service install")
+    yield Check("daemon", *told, service.find_start(settings) or "memoryd run, or memoryd service install")
 
 
 def _open_database(settings: Settings) -> AbstractContextManager[reads.DatabaseReader | None]:

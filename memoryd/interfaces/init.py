@@ -57,13 +57,14 @@ def init(call: Call, answers: InitAnswers) -> None:
     machine, settings = _look_around(call)
     found = discovery.find_projects(machine.home, machine.environ)
     candidates = new_agents.judge(found, settings, machine.home)
-    installed = _list_installed(machine)
-    if not installed and settings is None:
-        looked = ", ".join(str(one.find_root(machine.home, machine.environ)) for one in PROGRAMS.values())
-        raise NotFoundError(
-            "no agent program was found", looked, "use an agent program once, or set the variable that names its folder"
-        )
+    installed = _list_installed(machine, is_first=settings is None)
     call.output.say(_render_candidates(candidates, machine.home))
+    if settings is not None and _has_nothing_to_do(call, candidates, answers):
+        told = (
+            f"nothing is new, and nothing is written. Edit {machine.source}, or connect again with memoryd init --yes"
+        )
+        call.output.result({"config": str(machine.source), "agents": [agent.id for agent in settings.agents]}, told)
+        return
     is_all, chosen = _choose(call, candidates, answers, installed)
     if not is_all and not _has_agents(chosen, settings):
         call.output.say("nothing is written: memoryd init offers the projects again")
@@ -97,13 +98,14 @@ def _look_around(call: Call) -> tuple[Machine, Settings | None]:
     return Machine(Path.home(), os.environ, state_dir, source), settings
 
 
-def _list_installed(machine: Machine) -> list[str]:
-    """Return the programs whose folder is there and whose sessions this version reads."""
-    return [
-        one.name
-        for one in PROGRAMS.values()
-        if one.name in config.KNOWN_FORMATS and one.find_root(machine.home, machine.environ).is_dir()
-    ]
+def _list_installed(machine: Machine, *, is_first: bool) -> list[str]:
+    """Return the programs whose folder is there and whose sessions this version reads; a first run needs one."""
+    roots = {one.name: one.find_root(machine.home, machine.environ) for one in PROGRAMS.values()}
+    installed = [name for name, root in roots.items() if name in config.KNOWN_FORMATS and root.is_dir()]
+    if is_first and not installed:
+        hint = "use an agent program once, or set the variable that names its folder"
+        raise NotFoundError("no agent program was found", ", ".join(map(str, roots.values())), hint)
+    return installed
 
 
 # --- the choice -------------------------------------------------------------------------------------------------------
@@ -118,7 +120,7 @@ def _choose(
         return False, _choose_named(candidates, answers.projects, installed)
     if answers.is_yes:
         return True, fresh
-    if call.output.json or not _has_terminal():
+    if not _can_ask(call):
         hint = "memoryd init --yes takes all; --project DIR takes one, and can be repeated"
         raise ConfigError("there is no terminal to ask on", hint=hint)
     while fresh:
@@ -127,6 +129,12 @@ def _choose(
             return text.strip() == "all", [fresh[number - 1] for number in _parse_numbers(text, len(fresh))]
         call.output.say(f"enter all, none, or numbers from 1 to {len(fresh)}")
     return True, []
+
+
+def _has_nothing_to_do(call: Call, candidates: Sequence[FoundOffer], answers: InitAnswers) -> bool:
+    """Return True if nothing is new and nobody can be asked whether to connect again."""
+    is_told = answers.is_yes or bool(answers.projects)
+    return not is_told and not _can_ask(call) and not any(one.is_new for one in candidates)
 
 
 def _has_agents(chosen: Sequence[FoundOffer], settings: Settings | None) -> bool:
@@ -170,6 +178,10 @@ def _wants_service(answers: InitAnswers) -> bool:
     if answers.service is not None:
         return answers.service
     return answers.is_yes or not _has_terminal() or click.confirm("Run memoryd in the background?", default=True)
+
+
+def _can_ask(call: Call) -> bool:
+    return not call.output.json and _has_terminal()
 
 
 def _has_terminal() -> bool:

@@ -111,8 +111,9 @@ class JsonEdit(Edit):
         """Read the file, empty if there is none; refuse comments, and a key twice."""
         try:
             document = json.loads((old or b"{}").decode(), object_pairs_hook=_unique)
-        except (ValueError, RecursionError) as error:  # no JSON, no UTF-8, or a key twice
+        except (ValueError, RecursionError) as error:  # no JSON, no UTF-8, a key twice, or too deep for Python
             what = "is not plain JSON (comments, a key twice, a stray comma?)"
+            what = "nests too deeply to be read" if isinstance(error, RecursionError) else what
             raise RefusedError(what, str(self.path), self.by_hand()) from error
         if not isinstance(document, dict):
             raise RefusedError("is not a JSON object", str(self.path), self.by_hand())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from datetime import datetime
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from memoryd.config import Agent, Settings
 
+_LONGEST_SIMILAR = 200  # characters of a line that says something similar
 _FILE = "file:"
 _REJECTED = "proposal:"
 
@@ -213,8 +215,9 @@ def rollback(
     is_sleep = memory_id is None and row.get("kind") == "sleep"
     if is_sleep and row["session_id"] and not done["why"]:
         told += (
-            f"\nsession {row['session_id']} will sleep again, with memoryd import if it is from before memoryd;"
-            f" memoryd forget {row['session_id']} removes it for good"
+            f"\nsession {row['session_id']} will sleep again, with memoryd import if it is from before memoryd, and may"
+            " write the same lines. memoryd forget ID, with an id that was taken out, keeps that line away;"
+            f" memoryd forget {row['session_id']} removes the session for good"
         )
     call.output.result(done, f"{done['id']} {told}")
 
@@ -236,20 +239,22 @@ def forget(call: Call, target: str, dry_run: bool, yes: bool, agent_id: str | No
     agent, options = forgetting.find_target(settings, target, lambda given: call.agent(settings, agent_id or given))
     if not (dry_run or yes or sys.stdin.isatty()):
         raise click.UsageError("there is no terminal to ask on: --yes forgets without asking, --dry-run shows what")
-    if dry_run or not yes:
-        with call.output.busy("looking for it"):
-            planned = forgetting.planned_forgetting(settings, agent, options)
+    with call.output.busy("looking for it"):
+        planned = forgetting.planned_forgetting(settings, agent, options)
         shown = _read_texts(call, settings, agent, planned["memories"])
-        texts = {row["id"]: f"\n    {one_line(access.text_of(row['content'], row))}" for row in shown}
-        if dry_run:
-            planned["texts"] = {row["id"]: row["content"] for row in shown}
-            call.output.result(planned, _forgotten_text(planned, texts, is_tried=True))
-            return
-        click.echo(make_visible(_forgotten_text(planned, texts, is_tried=True)), err=True)
+        named = next((row["content"] for row in shown if row["id"] == options.get("memory")), None)
+        similar = forgetting.find_similar(settings, agent, named) if named else {}
+    texts = {row["id"]: f"\n    {one_line(access.text_of(row['content'], row))}" for row in shown}
+    if dry_run:
+        planned["texts"] = {row["id"]: row["content"] for row in shown}
+        call.output.result(planned | {"similar": similar}, _forgotten_text(planned, texts, similar, is_tried=True))
+        return
+    if not yes:
+        click.echo(make_visible(_forgotten_text(planned, texts, similar, is_tried=True)), err=True)
         click.confirm("This cannot be undone. Forget it?", abort=True, err=True)
     with call.output.busy("erasing"):
         told = forgetting.forget(settings, agent, options)
-    call.output.result(told, _forgotten_text(told, {}))
+    call.output.result(told | {"similar": list(similar)}, _forgotten_text(told, {}, similar))
 
 
 def _read_texts(call: Call, settings: Settings, agent: Agent, ids: Collection[str]) -> list[dict[str, Any]]:
@@ -259,7 +264,9 @@ def _read_texts(call: Call, settings: Settings, agent: Agent, ids: Collection[st
     return access.show_rows(settings, agent, "forget", rows, "content") if rows else []
 
 
-def _forgotten_text(told: dict[str, Any], texts: Mapping[str, str], *, is_tried: bool = False) -> str:
+def _forgotten_text(
+    told: dict[str, Any], texts: Mapping[str, str], similar: Mapping[str, str], *, is_tried: bool = False
+) -> str:
     counted = {"turns": "turns", "summaries": "summaries", "replies": "kept replies", "blocks": "daily blocks"}
     counts = told["counts"]
     be = "would be " if is_tried else ""
@@ -270,6 +277,8 @@ def _forgotten_text(told: dict[str, Any], texts: Mapping[str, str], *, is_tried:
     lines += [f"{erased} {be}erased" if erased else ""]
     lines += [f"protected, so nothing is forgotten: {one}" for one in told["protected"]]
     lines += [f"says it too, or is from the same records, and stays: {one}" for one in told["beside"]["memories"]]
+    alike = (f"\n    {place} {shorten(one_line(text), _LONGEST_SIMILAR)}" for place, text in similar.items())
+    lines += [f"These lines say something similar and stay:{''.join(alike)}"] * bool(similar)
     lines += [
         f"may be of it or of another session, and stays: the note of {one}" for one in told["beside"].get("notes", ())
     ]

@@ -56,6 +56,10 @@ def status(call: Call, everything: bool, agent_id: str | None, check: bool) -> i
         with call.reader(settings) as reader:
             data = shown.status(settings, reader, everything=everything, live=live)
     data = shown.of_agent(data, agent_id)
+    if not data["daemon"]:
+        from memoryd.interfaces import service as services
+
+        data["start"] = services.find_start(settings)
     call.output.result(data, lambda: view.list_parts(data, at_length=at_length))
     return int(check and bool(data["alarms"] or data["stopped"]))
 

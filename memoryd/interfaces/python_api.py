@@ -246,7 +246,7 @@ class Memory:
             dry_run: only report what would be erased.
 
         Returns:
-            The data of `memoryd forget --json`: ids, reasons and counts, never a text.
+            The data of `memoryd forget --json` without `similar`: ids, reasons and counts, never a text.
 
         Raises:
             NotFoundError: this agent has no such id.

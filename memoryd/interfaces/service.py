@@ -3,6 +3,7 @@
 `memoryd service` starts and stops nothing: it shows the command, so that a person runs it. `memoryd init` runs it.
 """
 
+import contextlib
 import os
 import plistlib
 import pwd
@@ -84,6 +85,18 @@ def is_installed(made: Service, settings: Settings) -> bool:
     text = made.path.read_text("utf-8", "replace") if made.path.is_file() else ""
     source = str(settings.source)
     return _quote_word(source, command=True) in text or escape(source) in text
+
+
+def find_start(settings: Settings) -> str:
+    """Return the command that starts the installed service of this configuration; empty without one."""
+    is_mac = sys.platform == "darwin"
+    for system in (False,) if is_mac else (False, True):
+        # For such a path or owner, no service can be planned, so none is installed.
+        with contextlib.suppress(ConfigError, OSError):
+            made = plan_service(settings, launchd=is_mac, system=system)
+            if is_installed(made, settings):
+                return made.start if is_mac else f"{'sudo systemctl' if system else 'systemctl --user'} start memoryd"
+    return ""
 
 
 def has_manager() -> bool:

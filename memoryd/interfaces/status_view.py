@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     _Tell = Callable[[str | None], str]  # a time of the database, for people
 
+_START = "memoryd run, or memoryd service install"  # without an installed service
 _WHY = 120  # characters of why a run ended so; `job show` has all of it
 _MIB = 1024 * 1024
 _ALARM, _WAITS, _WELL, _OFF = "bold red", "yellow", "green", "dim"
@@ -59,13 +60,14 @@ def _answer(data: Mapping[str, Any], when: _Tell) -> Text:
     daemon, alarms = data["daemon"], data["alarms"]
     planned = min(((at, kind) for agent in data["agents"] for kind, at in agent["next"].items()), default=None)
     follows = f"; {planned[1]} {when(planned[0])}" if planned else ""
+    start = data.get("start")
     if alarms:
-        runs = f"memoryd runs{follows}" if daemon else "memoryd is not running: memoryd run"
+        runs = f"memoryd runs{follows}" if daemon else f"memoryd is not running: {start or 'memoryd run'}"
         return style(f"Not well: {count_noun(len(alarms), 'alarm')}; {runs}.", _ALARM)
     if data.get("stopped"):
-        return style("Not well: the daemon is stopped: memoryd run, or memoryd service install.", _ALARM)
+        return style(f"Not well: the daemon is stopped: {start or _START}.", _ALARM)
     if not daemon:
-        return style("Not running: start memoryd run, or memoryd service install.", _WAITS)
+        return style(f"Not running: {start or f'start {_START}'}.", _WAITS)
     waiting = sum(_need(agent, [])[1] == _WAITS for agent in data["agents"])
     rest = f"look at {waiting} of them" if waiting else "none needs attention"
     return style(f"Well: memoryd runs for {count_noun(len(data['agents']), 'agent')}, {rest}{follows}.", _WELL)

@@ -2,13 +2,15 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import date
 from enum import StrEnum
 from pathlib import PurePosixPath
 from typing import Any, Protocol
 
 from memoryd.jobs.pieces import CitableSentence, Citation
 from memoryd.jobs.reader import ReaderAnswer
+from memoryd.ledger import dates
 from memoryd.ledger.lane import Lane, MemoryClass
 from memoryd.text.neutral import neutralize
 
@@ -221,6 +223,14 @@ def _find_newest(cited: Sequence[Citation], old: Old) -> str:
     # A citation of another memory does not make that entry newer.
     entries = [one for one in others if not one.piece.id.startswith("m")]
     return max((one.said_at for one in entries or others), default="")
+
+
+def add_day(judged: JudgedClaim) -> JudgedClaim:
+    """Return a new memory with the day beside "yesterday" and the like, as a daily file has it."""
+    days = {line.at[:10] for one in judged.cited if not one.piece.id.startswith("m") for line in one.evidence}
+    if not judged.core or judged.claim.olds or len(days) != 1 or not (day := days.pop()):
+        return judged
+    return replace(judged, text=dates.annotate(judged.text, date.fromisoformat(day)))
 
 
 def note_of(judged: JudgedClaim, folder: str | None = None) -> str | None:

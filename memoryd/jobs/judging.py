@@ -364,7 +364,7 @@ class Judging:
     @property
     def results(self) -> tuple[JudgedClaim, ...]:
         """Return the outcome of each claim."""
-        return (*self.done, *map(self._settle_claim, self._weigh_claims()))
+        return (*self.done, *map(reasons.add_day, map(self._settle_claim, self._weigh_claims())))
 
     def _weigh_claims(self) -> tuple[WeighedClaim, ...]:
         return tuple(map(self.context.weigh, self.claims)) if self.weighed is None else self.weighed

@@ -52,6 +52,9 @@ _HINT = re.compile(rf"ago|last|next|past|{_LATIN}|{_WIDE}", re.IGNORECASE)
 _LONGEST_AGO = {"day": 60, "week": 8, "month": 24, "year": 120}  # beyond this, "ago" gives a rough number, not a date
 
 
+_ANNOTATED = re.compile(rf"({_RELATIVE.pattern}) \(\d{{4}}(?:-\d\d){{0,2}}(?:/\d\d)?\)", re.IGNORECASE)
+
+
 class RelativeDate(NamedTuple):
     """A relative date found in a text."""
 
@@ -79,6 +82,11 @@ def annotate(text: str, said_on: date) -> str:
             last = end
         seen.add(iso)
     return "".join([*out, text[last:]])
+
+
+def remove_days(text: str) -> str:
+    """Return `text` as it was before `annotate`."""
+    return _ANNOTATED.sub(r"\1", text)
 
 
 def _is_as_now(match: re.Match[str]) -> bool:

@@ -102,7 +102,8 @@ def _describe_talk(
     days = {quoted.id: _day(quoted) for quoted in spoken}
     raw = {quoted.id: quoted.text for quoted in spoken}
     deciding = not any(one.speaker not in _UNNAMED for one in said)
-    memories = _select_important(_memories(said, raw, known, working=deciding, chatting=deciding), limit // 3)
+    spoken_words = [one for one in said if one.speaker != REPORTER]
+    memories = _select_important(_memories(spoken_words, raw, known, working=deciding, chatting=deciding), limit // 3)
     limit -= min(limit // 3, sum(prose.count_words(memory.text) + 1 for memory in memories))
     return [line for line in _summary(said, days, limit) if line.text], memories
 
@@ -208,7 +209,7 @@ def _facts(ask: Ask) -> str:
     for quoted in (one for one in ask.material if one.origin == Origin.USER):
         message = quoted.text if is_chat and not lasting_model.announces(before) else ""
         before = quoted.text
-        for number, sentence in number_sentences(quoted.text):
+        for number, sentence in () if lasting_model.takes_itself_back(quoted.text) else number_sentences(quoted.text):
             ended = tuple(name for name, fact in facts.items() if takes_back(sentence, fact))
             removals += [facts_reply.FactRemoval(name, (quoted.id,)) for name in ended]
             cue = lasting.find_cue(sentence, by_user=True, working=False, message=message)
@@ -324,7 +325,7 @@ def _memories(
     for one in said:
         around = one.text if chatting and not lasting_model.announces(before) else ""
         before = one.text if one.by_user else before
-        for number, sentence in one.sentences if one.speaker != REPORTER else ():
+        for number, sentence in () if lasting_model.takes_itself_back(one.text) else one.sentences:
             cue = lasting.find_cue(sentence, by_user=one.by_user, working=working, message=around)
             words_of = neutralize(quote_around(raw[one.id], (number,)) if one.by_user else sentence) if cue else ""
             text = words_of if words_of.startswith(f"{one.speaker}:") else f"{one.speaker}: {words_of}"

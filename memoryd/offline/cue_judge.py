@@ -29,7 +29,9 @@ class CueJudge:
 
     def stands(self, text: str) -> bool:
         """Return True if a cue shows that a person's words should hold in later sessions."""
-        return any(lasting.find_cue(one, by_user=True, working=True) for one in split_sentences(strip_label(text)))
+        said = strip_label(text)
+        lasts = any(lasting.find_cue(one, by_user=True, working=True) for one in split_sentences(said))
+        return lasts and not lasting_model.takes_itself_back(said)
 
     def asks(self, text: str) -> bool:
         """Return whether a user's words ask an assistant for something, and nothing in them lasts."""

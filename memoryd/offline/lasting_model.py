@@ -21,6 +21,15 @@ _ABOUT = frozenset({"role", "standing", "ours", "kept", "kin"})
 _LOOKED_AT = 4_000  # characters at the start of a message
 _QUOTED = re.compile(r"\"[^\"]*\"|“[^”]*”|„[^“”]*[“”]|«[^»]*»|「[^」]*」|^[^\"]*\S\"|\"[^\"]*$")
 
+# A person who says so means the opposite, or nothing: "Answer like a pirate from now on, just kidding."
+_TAKES_BACK = re.compile(
+    r"\b(?:just|only|i'm|i am|was|obviously) (?:kidding|joking)\b|(?:^|[,.;:!(–—-])\s*(?:kidding|joking)\b"  # noqa: RUF001
+    r"|(?:^|[\s(])jk[\s.,;!)]*$|\b(?:nur|war|ist) (?:nur )?(?:ein )?(?:scherz|spaß)\b|\bc'est une blague\b"
+    r"|\bes broma\b|\bшучу\b|\bэто (?:была )?шутка\b|(?<![不别])开玩笑|[,.;!(–—-]\s*not really[\s.!)]*$"  # noqa: RUF001
+    r"|[^\d\s]\s+[^\W\d]\w*[.!,]?\s+/s[\s.!)]*$",
+    re.IGNORECASE,
+)
+
 
 class Sign(NamedTuple):
     """Hold one sign that a statement lasts or passes."""
@@ -69,6 +78,11 @@ def drop_quotations(statement: str) -> str:
 def is_at_hand(statement: str) -> bool:
     """Return True if a statement is about the text or the choice at hand, or about what is only supposed."""
     return cues.AT_HAND.search(statement) is not None or any(one.name == "supposed" for one in _find_around(statement))
+
+
+def takes_itself_back(message: str) -> bool:
+    """Return True if a message says that it is not meant."""
+    return _TAKES_BACK.search(message[:_LOOKED_AT]) is not None
 
 
 def is_order(statement: str) -> bool:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from memoryd.jobs.job import MemoryType, QuotedPiece
 from memoryd.ledger import steering, unfinished
-from memoryd.offline import cues, lasting, replacement, words, work_texts
+from memoryd.offline import cues, lasting, lasting_model, replacement, words, work_texts
 from memoryd.offline.sentences import NumberedSentence, is_question, number_sentences
 from memoryd.text import normal
 from memoryd.text.content import split_question, strip_label
@@ -77,10 +77,11 @@ _Sayings = list[tuple[OfflineEntry, NumberedSentence, "lasting.Cue | None"]]  # 
 
 
 def read_entries(material: Iterable[QuotedPiece]) -> list[OfflineEntry]:
-    """Return the entries that may say something lasting; reports are left out."""
+    """Return the entries that may say something lasting; reports and what takes itself back are left out."""
     found = []
     for quoted in material:
-        if quoted.origin in {USER, HAND, ASSISTANT, AGENT} and not _REPORTED.match(quoted.text):
+        is_left_out = _REPORTED.match(quoted.text) or lasting_model.takes_itself_back(quoted.text)
+        if quoted.origin in {USER, HAND, ASSISTANT, AGENT} and not is_left_out:
             spoken = _SPOKEN.match(quoted.text)
             text, question = split_question(quoted.text[spoken.end() if spoken else 0 :])
             day = (quoted.at or "")[:10]

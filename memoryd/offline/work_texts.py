@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from memoryd.offline import cues, lasting, replacement, words, work_cues
+from memoryd.offline import cues, lasting, lasting_model, replacement, words, work_cues
 from memoryd.offline.sentences import is_question, split_sentences
 from memoryd.offline.statements import ConversationMessage
 from memoryd.tiers.session_summary import Section
@@ -72,9 +72,8 @@ def read_answer(said: Sequence[str]) -> tuple[bool, frozenset[str]]:
 def is_joke(text: str) -> bool:
     """Return True for a user's joke; a text with a rule in it is no joke."""
     plain = work_cues.JOKES.sub("", text).lstrip(" ,;:.!")
-    return plain != text and not any(
-        lasting.find_cue(one, by_user=True, working=True) for one in split_sentences(plain)
-    )
+    is_rule = any(lasting.find_cue(one, by_user=True, working=True) for one in split_sentences(plain))
+    return lasting_model.takes_itself_back(text) or (plain != text and not is_rule)
 
 
 def turns_mind(text: str) -> bool:

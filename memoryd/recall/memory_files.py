@@ -5,9 +5,10 @@ empty line replaces each of them, so that the other lines keep their numbers.
 """
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 
 from memoryd.recall.injection import LABEL, RECENT_FILE, TOP, Part
+from memoryd.recall.newer import put_newer_first
 from memoryd.text.normal import normalize
 from memoryd.tiers import daily
 from memoryd.tiers.session_summary import CORRECTED, Section
@@ -21,6 +22,7 @@ _SESSION = re.compile(r"^From [^,\n]+, [\d:-]+, session:(\S+)$", re.MULTILINE)
 _SIGNS = ("#", "**")
 _HEADED = re.compile(r"### .*|\*\*[^*]+\*\*:\s*")  # above the text that it is about
 _TITLED = re.compile(r"#{1,6}(?:\s|$)")
+_ALONE = re.compile(r"(?:^- .*\n(?!\n*[ \t]))+", re.MULTILINE)  # bullets with nothing below them
 _SHORT = 8  # characters of a session's id that name it
 
 
@@ -44,6 +46,19 @@ def remove_bullets(text: str, bullets: Collection[str]) -> str:
         left = ["" if line.startswith("- ") and line[2:].rstrip("\r") in bullets else line for line in lines]
         made.append(_empty_bare("\n".join(left)) if left != lines else section)
     return "".join(made)
+
+
+def put_newer_bullets_first(text: str, said_at: Mapping[str, str]) -> str:
+    """Return `MEMORY.md` with a later bullet before an earlier one beside it on the same subject.
+
+    `said_at` has the texts of a person's bullets with their times. A bullet with text below it stays in its place.
+    """
+
+    def put_newer_line_first(found: re.Match[str]) -> str:
+        lines = found[0].splitlines(keepends=True)
+        return "".join(put_newer_first(lines, lambda line: (line, said_at.get(line[2:].rstrip("\r\n"), ""))))
+
+    return _ALONE.sub(put_newer_line_first, text)
 
 
 def make_daily(name: str, text: str, is_told: Callable[[str], bool]) -> Part:

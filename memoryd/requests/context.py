@@ -5,7 +5,7 @@ The text is redacted once more, because it goes to a model and files may hold an
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -20,12 +20,15 @@ from memoryd.finding.recall import Hit, Narrowing
 from memoryd.jobs.job import HEADINGS, MemoryType
 from memoryd.jobs.tally import strip_model_words
 from memoryd.ledger import facts, profile
+from memoryd.ledger.memory import Memory
 from memoryd.ledger.profile import ProfileEntry, ProfileSection
 from memoryd.recall import injection, memory_files
 from memoryd.recall.injection import RECENT_FILE, Injection
+from memoryd.recall.newer import put_newer_first
 from memoryd.requests import access, projects, scanner, searching
 from memoryd.requests.projects import Project
 from memoryd.scrub.hidden import mask_hidden
+from memoryd.text.content import label_of
 from memoryd.text.neutral import neutralize
 from memoryd.tiers.archive import name_of
 from memoryd.worker.client import Worker
@@ -91,10 +94,10 @@ def gather(settings: Settings, agent: Agent, now: datetime, asker: Asker = ANYBO
             f"- {strip_model_words(row['content'])}"
             for row in reads.read_journal(reader, agent.id, text_of(now - JOURNAL_SHOWN))
         ]
-    notes = [(facts.render_line(facts.fact_of(one)), one.note) for one in held if one.note]
-    notes += [(f"- {neutralize(row['content'])}", row["note"]) for row in core if row["note"] is not None]
     entries = {one: ProfileEntry(rows[one]["text"], rows[one]["updated_at"]) for one in ProfileSection if one in rows}
+    said = {one.id: one.origin_at or one.created_at for one in held}
     known = sorted(facts.Store(map(facts.fact_of, held)).all(), key=lambda fact: fact.category not in RULES)
+    known = put_newer_first(known, lambda fact: (fact.content, said[fact.id]))
     parts, unreadable = _files(agent, local, project, sorted(core, key=_weigh, reverse=True))
     return InjectionMaterial(
         tuple(profile.render(entries)),
@@ -106,9 +109,18 @@ def gather(settings: Settings, agent: Agent, now: datetime, asker: Asker = ANYBO
         ),
         tuple(unreadable),
         state=state,
-        notes=tuple(notes),
+        notes=tuple(_list_notes(held, core)),
         asker=Asker(asker.session if is_later else None, project.root),
     )
+
+
+def _list_notes(held: Sequence[Memory], core: Sequence[reads.Row]) -> Iterator[tuple[str, str]]:
+    """Yield the notes of facts and bullets, by their lines; of those without one, the day on which a person said it."""
+    for one in held:
+        yield facts.render_line(facts.fact_of(one)), one.note or (one.origin_at or one.created_at)[:10]
+    for row in core:
+        if note := row["note"] or (row["origin_at"] and _tell_said(row)[:10]):
+            yield f"- {neutralize(row['content'])}", note
 
 
 def make_parts(name: str, lines: Sequence[str], *, newest_last: bool = False) -> list[injection.Part]:
@@ -138,12 +150,20 @@ def _files(
             newest = memory_files.find_newest(text, project.has_session)
         elif name == CORE_FILE:
             reports = {row["content"] for row in core if _is_report_of(row, newest)}
-            shown, first = memory_files.remove_bullets(text, reports), tuple(row["content"] for row in core)
+            said_at = {row["content"]: _tell_said(row) for row in core}
+            shown = memory_files.put_newer_bullets_first(memory_files.remove_bullets(text, reports), said_at)
+            first = tuple(row["content"] for row in core)
             part = injection.Part(name, shown, plain=frozenset(HEADINGS.values()), first=first)
         else:
             part = memory_files.make_daily(name, text, project.has_session)
         parts += [part] if part.text.strip() else []
     return parts, unreadable
+
+
+def _tell_said(row: reads.Row) -> str:
+    """Return when a person said a bullet; empty for others' bullets."""
+    is_own = row["importance"] is None or label_of(row["content"]) == "user"
+    return str(row["origin_at"] or row["created_at"]) if is_own else ""
 
 
 def _is_report_of(row: reads.Row, session: str) -> bool:
@@ -210,18 +230,10 @@ def _statement(snippet: str) -> re.Pattern[str]:
 
 
 def fit_material(remembered: InjectionMaterial, budget: injection.Budget, count: injection.Count) -> Injection:
-    """Return the injected text within a budget; unreadable files are listed in what is left out.
-
-    Notes are added only if they displace nothing.
-    """
+    """Return the injected text within a budget; unreadable files are listed in what is left out."""
     sections, state = (remembered.profile, remembered.facts), remembered.state
-    made = injection.render(*sections, remembered.parts, budget, count, state)
-    notes: dict[str, str] = {}
-    if remembered.notes:
-        given = {line: neutralize(note) for line, note in remembered.notes}
-        noted = injection.render(*sections, remembered.parts, budget, count, state, given)
-        if noted.left_out == made.left_out:
-            made, notes = noted, given
+    notes = {line: neutralize(note) for line, note in remembered.notes}
+    made = injection.render(*sections, remembered.parts, budget, count, state, notes)
     if more := list_new_parts(remembered.found, made.text):
         parts = [*remembered.parts, *more]
         made = injection.render(*sections, parts, budget, count, state, notes)

@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,18 @@ from memoryd.changing import forgetting
 from memoryd.clock import Clock
 from memoryd.config import Agent, Settings
 from memoryd.database import erasure, reads, sqlite, turns
-from memoryd.errors import NotFoundError
+from memoryd.errors import MemorydError, NotFoundError
 from memoryd.files.open_folder import open_folder
+from memoryd.finding.recall import Narrowing
+from memoryd.ledger import dates
 from memoryd.ledger.memory import ANY_PREFIX
-from memoryd.requests import opening, permission, waiting
+from memoryd.requests import opening, permission, searching, waiting
+from memoryd.text import normal
+from memoryd.text.content import measure_overlap
 
 PATIENCE_SECONDS = 10.0  # for a daemon to read a session before it is forgotten
+_HALF = 0.5  # of the content words of a forgotten statement
+_MOST_LOOKS, _MOST_SIMILAR = 30, 10  # hits that are compared, and that are shown
 _TAIL = 1 << 20  # bytes in which the end of a transcript's last line is looked for
 
 
@@ -57,6 +64,20 @@ def forget(settings: Settings, agent: Agent, options: dict[str, Any]) -> dict[st
     row = waiting.run_now(settings, agent_id, queue, fresh="session" in options, beside=forget_beside)[0]
     receipt = waiting.require_accepted(row)["receipt"]
     return {"run": row["id"], **receipt[forgetting.KIND], "files": receipt["files"]}
+
+
+def find_similar(settings: Settings, agent: Agent, forgotten: str) -> dict[str, str]:
+    """Return the hits, by id or place, that share most content words with a forgotten text and do not repeat it.
+
+    Other wordings of a statement are not forgotten with it. Empty if the index cannot be used.
+    """
+    form, found = normal.normalize(dates.remove_days(forgotten)), dict[str, str]()
+    with suppress(MemorydError):
+        for hit in searching.search(settings, agent, forgotten, Narrowing(limit=_MOST_LOOKS), "forget"):
+            is_same = form in normal.normalize(dates.remove_days(hit.snippet))
+            if not is_same and measure_overlap(forgotten, hit.snippet) > _HALF:
+                found[hit.id or f"{hit.path}:{hit.first_line}"] = hit.snippet
+    return dict(list(found.items())[:_MOST_SIMILAR])
 
 
 def _whole_lines(path: Path) -> int:

@@ -149,6 +149,19 @@ def test_what_a_memory_said_before_goes_with_it(world):
     assert holders(world, "another old one", "uji") == []
 
 
+def test_with_a_relative_date_goes_the_day_that_was_added_to_it(world):
+    words = "Remember that I moved to Zanzibar yesterday"
+    world.scratch.append([message("user", f"{words}.", 40), filler(minute=41)], name="two")
+    run_once(world.app)
+    moved_to = saying(world, "Zanzibar")
+    assert (
+        moved_to.content.removeprefix(f"User: {words} (").removesuffix(").") == f"{STARTED.date() - timedelta(days=1)}"
+    )
+    assert words in world.text()
+    forget(world, memory=moved_to.id)
+    assert holders(world, "Zanzibar") == []
+
+
 def test_what_another_memory_said_before_it_was_reworded_goes_with_it(world):
     rule = saying(world, "never deploy").id
     world.write(world.text().replace("never deploy on a Friday", "never deploy on a Monday"))
@@ -751,6 +764,24 @@ def test_the_commands_tell_no_content_and_what_stays(world):
         assert scratch.json("session", "messages", session) == []
         assert scratch.json("verify")["ok"] is True
     assert holders(world, "ottilie", "albatros") == []
+
+
+def test_what_says_something_similar_in_other_words_is_listed_and_stays(world):
+    other = "- In Makefiles tabs are better than spaces, Ottilie says.\n"
+    world.write(world.text() + other)
+    world.take()
+    world.app.close()
+    scratch, tabs = world.scratch, saying(world, "I prefer tabs")
+    near = saying(world, "tabs are better")
+    told = scratch.run("forget", tabs.id, "--dry-run").stdout
+    head, _, listed = told.partition("These lines say something similar and stay:\n")
+    assert f"    {near.id} {other.strip()}\n" in listed
+    assert near.id not in head
+    assert TABS not in listed, "that goes"
+    assert scratch.json("forget", tabs.id, "--dry-run")["similar"][near.id].endswith("Ottilie says.")
+    assert near.id in scratch.json("forget", tabs.id, "--yes")["similar"]
+    assert other in world.text()
+    assert "similar" not in scratch.run("forget", saying(world, "PostgreSQL 16").id, "--yes").stdout
 
 
 def test_on_a_terminal_it_asks(world, monkeypatch):

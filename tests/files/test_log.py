@@ -667,6 +667,14 @@ def test_follow_begins_with_the_last_records(tmp_path):
     assert 100 < len(found) < 2000
 
 
+def test_follow_begins_with_as_many_records_as_wanted(tmp_path):
+    path = tmp_path / "memoryd.jsonl"
+    path.write_bytes(b"".join(line(str(number)) for number in range(5000)) + line("half")[:10])
+    wait = steps(append(path, line("half")[10:]), append(path, line("new")))
+    assert events(follow(path, LogFilter(), wait, 3)) == ["4997", "4998", "4999", "half", "new"]
+    assert events(follow(path, LogFilter(), steps(append(path, line("newer"))), 0)) == ["newer"]
+
+
 @given(st.lists(st.sampled_from(["append", "half", "rest", "rotate"]), max_size=25))
 def test_following_gives_every_record_once_whatever_rotates(tmp_path_factory, actions):
     path = tmp_path_factory.mktemp("log") / "memoryd.jsonl"

@@ -1,7 +1,11 @@
 """A host without a fleet imports nothing of it, and says how to get it."""
 
+import asyncio
+import os
+import signal
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 from scratch import Scratch, said
@@ -41,3 +45,22 @@ def test_without_the_packages_the_error_says_how_to_install_them(tmp_path, comma
     done = python(code, "--json", "--config", scratch.config, *command)
     assert done.returncode == 4, done.stderr
     assert "pip install '.[fleet]'" in done.stdout
+
+
+def test_the_log_of_an_outage_names_the_database():
+    pytest.importorskip("psycopg_pool")
+    pytest.importorskip("procrastinate")
+    from memoryd.fleet.worker import FleetWorker
+
+    class LostWorker(FleetWorker):
+        async def _work(self):
+            os.kill(os.getpid(), signal.SIGTERM)
+            raise OSError
+
+    told = []
+    log = SimpleNamespace(warning=lambda event, **more: told.append((event, more)))
+    database = SimpleNamespace(place="postgresql://memoryd@db.example/fleet")
+    models = SimpleNamespace(close=lambda: None)
+    asyncio.run(LostWorker(None, log, 1, database, None, models, None).run())
+    more = {"database": database.place, "error_type": "OSError"}
+    assert told == [("the database of the fleet is away", more)]

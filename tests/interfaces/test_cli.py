@@ -188,7 +188,9 @@ def test_the_shapes_of_the_contract(slept, capsys):
     compressed = data(slept, capsys, "session", "messages", sessions[0]["id"], "--compressed")
     assert compressed[0]["seqs"] == []  # the running summary comes first
     assert data(slept, capsys, "status")["spend"]["today_tokens"] == 0  # the offline backend costs nothing
-    assert all({"at", "level", "event"} <= set(one) for one in data(slept, capsys, "logs"))
+    logged = data(slept, capsys, "logs")
+    assert all({"at", "level", "event"} <= set(one) for one in logged)
+    assert data(slept, capsys, "logs", "-n", "2") == logged[-2:]
     assert list(matches(data(slept, capsys, "config", "show"), {})) == []
 
 

@@ -80,7 +80,9 @@ class World:
         self.hooked = HookAnswerer(self.app, self.loop)
         self.app.ingest.scan()
         self.app.ingest.flush()
-        store_on(self.app.engine, self.workspace, self.app.clock).create([NewFact("Likes brakes.", "preference", 0.9)])
+        store_on(self.app.engine, self.workspace, self.app.clock).create(
+            [NewFact("Likes brakes.", "preference", 0.9, note="2026-03-04")]
+        )
         with sqlite.begin_write(self.app.engine) as connection:
             entry = ProfileEntry("Builds brakes.", "2026-03-04T09:00:00.000Z")
             section = ProfileSection.WORK
@@ -151,7 +153,7 @@ SECTIONS = f"""<memoryd-context>
 User Context:
 - Work: Builds brakes.
 Facts:
-- [preference | 0.90] Likes brakes.
+- [preference | 0.90] Likes brakes. (2026-03-04)
 """
 TEXT = f"{SECTIONS}MEMORY.md:\n{FILES}</memoryd-context>\n"
 

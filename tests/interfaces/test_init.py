@@ -188,6 +188,18 @@ def test_without_a_terminal_it_says_what_to_pass_and_writes_nothing(world):
     assert world.files() == before
 
 
+def test_again_without_a_terminal_it_says_that_nothing_is_new_and_writes_nothing(world):
+    run("--yes", "--no-service")
+    before = world.files()
+    done = called(["init"])
+    assert done.returncode == 0, done.stderr
+    assert f"Edit {world.home / CONFIG}, or connect again with memoryd init --yes" in done.stdout
+    assert run()["agents"] == [agent.id for agent in settings_of(world).agents]
+    assert world.files() == before
+    world.claude(world.project("work/new", git=True), "A new project.", session="new")
+    assert called(["init"]).returncode == 2, "there is something to choose"
+
+
 def test_one_project_is_taken_by_its_folder_and_later_ones_only_by_another_run(world):
     shop = world.home / "work/shop"
     assert run("--project", str(shop / "src"), "--memory", "state", "--no-service")["agents"] == ["shop"]
@@ -336,6 +348,8 @@ def test_a_connection_that_cannot_be_made_hinders_no_other(world):
     assert (done.returncode, data["connected"]) == (1, ["codex"])
     assert len(settings_of(world).agents) == 3
     assert "not plain JSON" in data["failed"]["claude-code"]
+    (world.home / ".claude" / "settings.json").write_text('{"a": ' * 5000 + "1" + "}" * 5000)
+    assert "nests too deeply to be read" in called(["init", "--yes", "--no-service"]).stderr
 
 
 @pytest.mark.parametrize("is_link", [True, False])

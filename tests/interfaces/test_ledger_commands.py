@@ -150,7 +150,13 @@ def test_a_rollback_of_a_sleep_says_that_the_session_is_slept_over_again_and_how
     scratch.write_config()
     told = scratch.run("rollback", row["id"]).stdout
     assert f"session {row['session_id']} will sleep again, with memoryd import if it is from before memoryd" in told
-    assert f"memoryd forget {row['session_id']} removes it for good" in told
+    assert f"memoryd forget {row['session_id']} removes the session for good" in told
+    kept, *others = rules
+    assert "memoryd forget ID, with an id that was taken out, keeps that line away" in told
+    for rule in others:
+        scratch.json("forget", rules[rule]["id"], "--yes")
+    scratch.json("run", "--once")
+    assert set(core(scratch)) == {kept}, "what was forgotten stays away"
 
 
 def test_a_dream_that_changes_nothing_says_so(tmp_path):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from places import ROOT
-from scratch import Scratch, said
+from scratch import Scratch, called, said
 
 from memoryd import config
 from memoryd.errors import ConfigError
@@ -94,6 +94,21 @@ def test_any_path_can_stand_in_a_unit(tmp_path, name, system):
     (line,) = re.findall(r"(?m)^ExecStart=(.*)$", one.text)
     words = shlex.split(line.replace("%%", "%").replace("$$", "$"))
     assert words == [sys.executable, "-I", "-m", "memoryd", "--config", str(scratch.config), "run", "--wait", "30s"]
+
+
+@pytest.mark.parametrize("system", [True, False])
+def test_a_stopped_daemon_is_started_as_its_service_is(scratch, monkeypatch, system):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(scratch.root / "config"))
+    monkeypatch.setattr(services, "SYSTEM_FOLDER", scratch.root / "units")
+    monkeypatch.setattr(services.sys, "platform", "linux")
+    settings = settings_of(scratch)
+    assert services.find_start(settings) == ""
+    services.install(made(scratch, system=system), settings)
+    start = "sudo systemctl start memoryd" if system else "systemctl --user start memoryd"
+    assert services.find_start(settings) == start
+    scratch.run("run", "--once")
+    assert called(["--config", str(scratch.config), "status"]).stdout.startswith(f"Not running: {start}.")
+    assert f"→ {start}\n" in called(["--config", str(scratch.config), "doctor"]).stdout
 
 
 def test_a_path_with_a_line_break_is_refused(tmp_path):

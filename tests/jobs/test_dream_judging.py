@@ -80,7 +80,8 @@ def test_what_the_user_says_newly_replaces_a_memory_that_it_shares_no_word_with(
         ledger = of((old, {}), reader=reader)
         ledger.dream(reply(*bullets, told=told), entry(1, said, "user"))
         assert ledger.memories["core_00000002"].ended_as == "superseded"
-        assert ({*ledger.said} - {TEA}) in ({new}, {said.removeprefix("User: ")})
+        dated = said.replace("last week", "last week (2026-03-02/08)")
+        assert ({*ledger.said} - {TEA}) in ({new}, {dated.removeprefix("User: ")})
     ledger = of((old, {}), reader=reader)
     ledger.dream(reply(f"- {new} [m2, d1]"), entry(1, said, "assistant"))
     assert old in ledger.said

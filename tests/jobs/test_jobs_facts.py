@@ -526,7 +526,8 @@ def test_a_section_grows_by_the_users_sentences_and_loses_none_that_lasts():
     (edit, *_) = run(inputs(turns, profile=held), reply).edits
     assert {one.section: one.text for one in edit.sections} == {
         "work": "Leads the importer team. I work as a nurse in Bergen.",
-        "recent": f"Came back. {turns[0].text}",  # nobody has read the sentence, so the user's words stand in its place
+        # Nobody has read the sentence, so the user's words stand in its place.
+        "recent": "Came back. I work as a nurse in Bergen. Yesterday (2025-03-03) I sold my boat.",
     }
     (edit, *_) = run(inputs(turns, profile=held), reply, reader=truthful).edits
     assert {one.section: one.text for one in edit.sections}["recent"] == "Came back. I sold my boat."
@@ -652,7 +653,11 @@ def test_offline_learns_what_the_user_said_in_so_many_words():
     )
     step = run(inputs(turns))
     assert [(fact.content, fact.category, fact.sources) for fact in learned(step)] == [
-        ("I prefer pytest over unittest. Could you fix the parser? It was late today.", "preference", (1,)),
+        (
+            "I prefer pytest over unittest. Could you fix the parser? It was late today (2025-03-04).",
+            "preference",
+            (1,),
+        ),
         ("No, my name is Anna Berg. I live in Oslo near the harbour.", "correction", (3,)),
     ]
     again = run(inputs(turns, known=tuple(replace(OLD, content=one) for one in contents(step))))

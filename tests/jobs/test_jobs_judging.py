@@ -103,6 +103,33 @@ def test_a_quotation_takes_the_place_of_a_paraphrase(text, read):
     assert (found.outcome, found.text, found.lane) == (ClaimOutcome.QUOTED, WISH, Lane.USER)
 
 
+@pytest.mark.parametrize(
+    ("text", "dated"),
+    [
+        ("I moved to Bergen yesterday.", "I moved to Bergen yesterday (2025-03-03)."),
+        ("Ich muss die Prüfung übermorgen ablegen.", "Ich muss die Prüfung übermorgen (2025-03-06) ablegen."),
+        ("Remember that the audit is next week.", "Remember that the audit is next week (2025-03-10/16)."),
+        ("我记得昨天搬到了卑尔根。", "我记得昨天 (2025-03-03)搬到了卑尔根。"),
+        ("I prefer tea.", "I prefer tea."),
+    ],
+)
+@pytest.mark.parametrize("offline", [True, False])
+def test_what_lasts_has_the_day_beside_a_relative_date(text, dated, offline):
+    pieces = (said(1, text), said(2, text, "assistant"))
+    assert one(claim(text, "t1"), pieces=pieces, offline=offline).text == dated
+    assert one(claim(text, "t1", core=False), pieces=pieces, offline=offline).text == text, "a daily file has its day"
+
+
+def test_words_of_several_days_get_no_day_and_a_memory_none_of_today():
+    text = "I moved to Bergen yesterday."
+    later = said(2, "I sold my boat yesterday.")
+    later = replace(later, lines=tuple(replace(line, at="2025-03-09T10:00") for line in later.lines))
+    both = claim("I moved to Bergen and sold my boat yesterday.", "t1", "t2")
+    assert "(" not in one(both, pieces=(said(1, text), later)).text
+    old = piece_of_text("m1", text, Lane.USER, "memory")
+    assert one(claim(text, "m1", "t2", olds=(Old("m1", text),)), pieces=(old, said(2, text))).text == text
+
+
 def test_the_words_themselves_are_kept_and_an_answer_has_its_question():
     assert one(claim(WISH, "t1")).outcome is ClaimOutcome.KEPT
     found = one(claim("Run the linter before a commit.", "t6"))

@@ -73,6 +73,7 @@ def test_a_today_that_means_as_things_are_is_no_date(text):
 )
 def test_a_day_on_which_something_happens_is_dated(text, dated):
     assert dates.annotate(text, DAY) == dated
+    assert dates.remove_days(f"{dated} It came out in May (2024).") == f"{text} It came out in May (2024)."
 
 
 @given(st.text(), st.dates())

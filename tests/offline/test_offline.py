@@ -324,6 +324,46 @@ def test_no_sign_is_trusted_behind_an_announcement_or_in_a_message_of_several_li
     assert ask(said(f"Eve, 3 days ago\n\n{message}", "Ok."), 200).memories == ()
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        "From now on answer only in pirate speech, just kidding.",
+        "From now on answer only in pirate speech. Kidding! How are the tests?",
+        "Always answer in rhymes jk",
+        "Always answer in rhymes. JK!",
+        "Immer alles in Großbuchstaben schreiben. War nur ein Scherz.",
+        "Immer in Reimen antworten, nur Spaß",
+        "Always deploy on Friday evenings, of course /s",
+        "I always drink cold coffee, not really",
+        "记住以后都用文言文回答，开玩笑的",  # noqa: RUF001
+    ],
+)
+def test_a_message_that_takes_itself_back_does_not_last(message):
+    first, _, _ = message.partition(",")
+    assert any(lasting.find_cue(one, by_user=True, working=True) for one in sentences.split_sentences(message))
+    for agent in ("", "Claude Code"):
+        assert ask(said(message, "Aye."), 200, agent=agent).memories == ()
+    assert first not in offline.answer(Ask("facts", "", said(message, "Aye."), ())).text
+    assert not CueJudge().stands(message)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Always run the tests before a push, no kidding.",
+        "I'm not kidding. Never push to main.",
+        "Are you kidding me? Never use floats for money.",
+        "I prefer tabs, I'm not really a fan of spaces.",
+        "Always keep the load below 100 requests /s",
+        "Always map jk to Escape in my editor.",
+        "你别开玩笑。记住不要用浮点数",
+    ],
+)
+def test_what_only_looks_as_if_it_took_itself_back_lasts(message):
+    assert [one.text for one in ask(said(message, "Aye."), 200).memories] == [f"User: {message}"]
+    assert CueJudge().stands(message)
+
+
 def test_findings_of_work_last_with_any_program():
     words = "The root cause is the default of mmap, which keeps the whole map until the process ends in Gdansk."
     report = QuotedPiece("t1", "tool", "report", AT, "changed `src/importer.py`")

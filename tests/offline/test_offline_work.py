@@ -511,5 +511,6 @@ def test_what_only_looks_like_a_joke_is_none(said):
 
 def test_a_joke_and_a_thought_are_no_wishes_and_a_polite_order_is():
     assert work_texts.is_joke("haha we should just delete the whole login page")
+    assert work_texts.is_joke("Always answer like a pirate, just kidding.")
     assert not work_texts.steers("Should we move the depot to Kafka one day?")
     assert work_texts.steers("Could we please use uv instead of pip?")

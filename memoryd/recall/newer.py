@@ -1,0 +1,37 @@
+"""Put a person's later statement before an earlier one on the same subject.
+
+Nothing decides whether the later statement replaces the earlier one: both are shown with their days.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from memoryd.text.content import list_stems
+
+_SHARED = 0.3  # two statements on one subject share more than this part of the content words of the shorter one
+_NEAR = 0.8  # of the score of an earlier statement: with a lower one, a later statement stays behind it
+
+_Shown = TypeVar("_Shown")
+
+
+def put_newer_first(
+    ranked: Iterable[_Shown], read: Callable[[_Shown], tuple[str, str]], rate: Callable[[_Shown], float] = lambda _: 0.0
+) -> list[_Shown]:
+    """Return things in their order, but a later statement before the first earlier one that it may be about.
+
+    `read` returns the text of a thing and when a person said it, in ISO 8601; empty for what nobody said. `rate`
+    returns its score: only one with nearly the same score passes another one.
+    """
+    made: list[tuple[_Shown, frozenset[str], str]] = []
+    for one in ranked:
+        text, said_at = read(one)
+        words = list_stems(text)
+        new = one, words, said_at
+        for place, (other, others, earlier) in enumerate(made):
+            is_alike = len(words & others) > _SHARED * min(len(words), len(others))
+            if "" < earlier < said_at and is_alike and _NEAR * rate(other) <= rate(one) <= rate(other):
+                made.insert(place, new)
+                break
+        else:
+            made.append(new)
+    return [one for one, _, _ in made]
