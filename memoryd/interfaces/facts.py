@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import contextmanager
 from dataclasses import asdict
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -37,7 +38,7 @@ def facts() -> None:
 @click.option("--category", type=_category, help="List one category only.")
 @of_agent
 def facts_list(call: Call, settings: Settings, agent: Agent, query: str | None, category: str | None) -> None:
-    """List the facts, most certain first, but a later one before an earlier one on its subject."""
+    """List the facts, most certain first; of equally certain ones, a later one before an earlier one on its subject."""
     from memoryd.database import memories
     from memoryd.ledger.facts import Store, fact_of
     from memoryd.recall.newer import put_newer_first
@@ -46,7 +47,8 @@ def facts_list(call: Call, settings: Settings, agent: Agent, query: str | None, 
         held = [memories.of_row(row) for row in reads.fact_rows(reader, agent.id)]
     store, days = Store(map(fact_of, held)), {one.id: one.origin_at or one.created_at for one in held}
     found = store.all() if query is None else store.search(query, sys.maxsize)
-    found = put_newer_first(found, lambda fact: (fact.content, days[fact.id]))
+    equals = groupby(found, key=lambda fact: fact.confidence)
+    found = [one for _, same in equals for one in put_newer_first(same, lambda fact: (fact.content, days[fact.id]))]
     rows = [as_row(fact) for fact in found if category in {None, fact.category}]
     if query is not None:
         access.require(settings, agent, "facts list --query")  # the facts that hold a word show their content

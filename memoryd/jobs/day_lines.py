@@ -124,7 +124,9 @@ def _by_speaker(text: str, judged: JudgedClaim) -> str:
     theirs = max((share for line, share in shares.items() if line.lane is Lane.USER), default=0.0)
     if question and label_of(judged.claim.text) == "user" and theirs > 0 and theirs >= shares[nearest]:
         return f"User: {said}"  # the judging removed the label, because the question is cited as well
-    if label == "user" and theirs > 0 and 2 * theirs >= shares[nearest]:
+    # Words that the user's only resemble are not theirs if somebody outside said them.
+    fewest = shares[nearest] if nearest.lane < Lane.ASSISTANT else shares[nearest] / 2
+    if label == "user" and 0 < theirs >= fewest:
         return text
     if nearest.lane < Lane.ASSISTANT:
         return text if label in REPORTS else f"Report: {said}"

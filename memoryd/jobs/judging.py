@@ -5,8 +5,7 @@ the core with only the user's words as sources is *quoted*: these words are copi
 the *token floor*. For the core it must also pass a *second reader*, who sees only the claim and the original sentences.
 Refused claims go back to their author once (`repair`). Without a fit reader, only quotations and duplicates pass.
 
-A `JudgingContext` *weighs*: it takes the steps that need no reader, and returns the questions for one. A `Judging` is a
-value: `asked` is the same with the reader's answers, and `judged` is then the outcome of each claim.
+A `JudgingContext` takes the steps that need no reader and returns the questions for one; a `Judging` asks them.
 """
 
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
@@ -159,7 +158,7 @@ class JudgingContext:
         is_core = len(words) <= _MOST_QUOTED  # longer texts stay in the daily file
         judged = JudgedClaim(claim, outcome, words, is_core, cited, Lane.USER, step=ClaimStep.QUOTE, kind=claim.kind)
         return WeighedClaim(
-            judged, scope=Question(Subject.SCOPE, words, self._around(cited)), ends=self._ends(words, cited, claim)
+            judged, scope=Question(Subject.SCOPE, words, self._around(cited)), ends=_ask_ends(words, cited, claim)
         )
 
     def _around(self, cited: Sequence[Citation]) -> tuple[CitableSentence, ...]:
@@ -194,7 +193,9 @@ class JudgingContext:
         """Judge an author's own wording by its tokens; for the core, a reader is asked as well."""
         verbatim = is_verbatim(text, cited)
         whole = {cite for cite in claim.cites if "." not in cite}
-        completed, lacking = (cited, "") if verbatim else self._complete_citation(text, cited, whole)
+        completed, lacking = (
+            (cited, "") if verbatim else self._complete_citation(text, cited, whole, is_core=claim.core)
+        )
         lane = min(one.lane for one in completed)
         if lacking:
             refused = _refuse_claim(claim, cited, reasons.MISSING, ClaimStep.FLOOR, lane)
@@ -224,28 +225,27 @@ class JudgingContext:
             # Its place in a reply proves nothing.
             kind=class_question(said) if lane is Lane.ASSISTANT or is_derived else None,
             kinds=_kinds((*claim.olds, *claim.ends)) if lane is Lane.ASSISTANT or is_open else {},
-            ends=self._ends(said, completed, claim),
+            ends=_ask_ends(said, completed, claim),
         )
 
-    def _ends(self, text: str, cited: Sequence[Citation], claim: Claim) -> dict[str, Question]:
-        return {old.id: Question(Subject.SUPPORT, text, _evidence(cited), (old.text,)) for old in claim.ends}
-
     def _complete_citation(
-        self, text: str, cited: tuple[Citation, ...], whole: Collection[str]
+        self, text: str, cited: tuple[Citation, ...], whole: Collection[str], *, is_core: bool
     ) -> tuple[tuple[Citation, ...], str]:
-        """Return the citation with the pieces that alone have a missing token, and a token that no piece has."""
-        materials = self.materials
+        """Return the citation with the pieces that have a missing token, and a token that no piece has."""
+        materials, by_id = self.materials, self.pieces.by_id
         cited = _with_neighbours(text, cited, whole)
         more: list[str] = []
         for token in list_missing(text, [materials[one.piece.id] for one in cited]):
             having = [name for name, material in materials.items() if material.has(token)]
             if not having:
                 return cited, token.text
-            if len(having) == 1:
-                more.append(having[0])
-        found, _ = self.pieces.find_cited(tuple(dict.fromkeys(more)), text)
+            # If several pieces have it, a reader decides about a claim for the core; of daily lines nobody asks one.
+            usable = [name for name in having if name in by_id and (len(having) == 1 or not is_core)]
+            usable.sort(key=lambda name: -by_id[name].lane)
+            more += [one for one in usable if self.pieces.find_cited((one,), text)[0]][:1]
         there = {one.piece.id for one in cited}
-        return (*cited, *(one for one in found if one.piece.id not in there)), ""
+        found, _ = self.pieces.find_cited([one for one in dict.fromkeys(more) if one not in there], text)
+        return (*cited, *found), ""
 
 
 def context_of(
@@ -302,6 +302,10 @@ def _with_neighbours(text: str, cited: Sequence[Citation], whole: Collection[str
         numbers |= {number for number in leads if one.piece.lines[number - 1].lane >= lane}
         found.append(replace(one, numbers=tuple(sorted(numbers))))
     return tuple(found)
+
+
+def _ask_ends(text: str, cited: Sequence[Citation], claim: Claim) -> dict[str, Question]:
+    return {old.id: Question(Subject.SUPPORT, text, _evidence(cited), (old.text,)) for old in claim.ends}
 
 
 def _kinds(olds: Sequence[Old]) -> dict[str, Question]:

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
+from itertools import groupby
 from typing import NamedTuple
 
 from memoryd.changing.core_import import CORE_FILE
@@ -97,7 +98,8 @@ def gather(settings: Settings, agent: Agent, now: datetime, asker: Asker = ANYBO
     entries = {one: ProfileEntry(rows[one]["text"], rows[one]["updated_at"]) for one in ProfileSection if one in rows}
     said = {one.id: one.origin_at or one.created_at for one in held}
     known = sorted(facts.Store(map(facts.fact_of, held)).all(), key=lambda fact: fact.category not in RULES)
-    known = put_newer_first(known, lambda fact: (fact.content, said[fact.id]))
+    equals = groupby(known, key=lambda fact: (fact.category in RULES, fact.confidence))
+    known = [one for _, same in equals for one in put_newer_first(same, lambda fact: (fact.content, said[fact.id]))]
     parts, unreadable = _files(agent, local, project, sorted(core, key=_weigh, reverse=True))
     return InjectionMaterial(
         tuple(profile.render(entries)),
