@@ -12,7 +12,6 @@ from typing import NamedTuple
 from memoryd.scrub.finding import KeywordPlace, SecretSpan
 from memoryd.scrub.plausible import (
     is_chosen,
-    is_joined,
     is_key,
     is_made_up,
     is_mixed,
@@ -20,13 +19,13 @@ from memoryd.scrub.plausible import (
     is_odd_password,
     is_password,
     is_path,
-    is_spoken,
     is_stand_in,
     is_token,
     is_word,
     is_written,
     looks_random,
 )
+from memoryd.text.word_lists import list_bytes
 
 PASSWORD, TOKEN, KEY = "password", "token", "key"
 PASS, PIN = "pass", "pin"  # short words with many meanings: the value after them must look like a secret
@@ -51,29 +50,14 @@ _SHORT = {
 }
 # They are names of values only where one of these stands behind them.
 _SHORT_ENDS = (b"=", b" =", b":", b" :", b'"', b"'", b"`", b">", b"->", b" ->", b'\\"', b"**")
-_PASS_OWNERS = frozenset(
-    b"db database mysql mariadb pg postgres postgresql mongo mongodb redis sql oracle smtp imap pop mail email ssh ftp "
-    b"sftp ldap bind admin root user sudo su become login auth basic proxy http wifi wpa rabbitmq amqp mq broker "
-    b"keystore store truststore key vault app api service svc sa account registry docker git repo jenkins nexus "
-    b"grafana elastic kibana backup my default master host server remote client cert pem gpg zip bot web".split()
-)
+_PASS_OWNERS = frozenset(list_bytes("owners of passwords"))
 _DIRECTORIES = frozenset({b"pwd", b"oldpwd", b"owd"})
 _SIGNING = frozenset({b"secret", b"secretkey", b"signingkey"})
-_KEY_OWNERS = frozenset(
-    b"api access secret private auth encryption encrypt signing sign master service account shared client app "
-    b"application admin license licence webhook hmac deploy subscription consumer storage bot write read ingest live "
-    b"prod production personal integration developer dev project server user root decryption aes jwt".split()
-)
+_KEY_OWNERS = frozenset(list_bytes("owners of keys"))
 _SURE_OWNERS = _KEY_OWNERS.difference(b"project server user app application client read write bot storage".split())
 _SECOND_WORDS = frozenset({b"key", b"token"})  # of names that people write in two words
-_HARMLESS_OWNERS = frozenset(
-    b"public pub cache primary foreign sort partition idempotency i18n translation locale unique composite map dict "
-    b"object hash row index lookup group routing message query registry storage_ property attribute event ref".split()
-)
-_TRAILING = frozenset(
-    b"value val env prod production dev development staging stage test live string text str plain plaintext raw "
-    b"base default base64 b64 old new current primary secondary backup main override here for".split()
-)
+_HARMLESS_OWNERS = frozenset(list_bytes("owners of harmless keys"))
+_TRAILING = frozenset(list_bytes("trailing words of names"))
 _NAME_WORD = re.compile(rb"[A-Z]+(?![a-z])|[A-Z]?[a-z\x80-\xff]+|[0-9]+")
 _NAME_LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-" + bytes(range(0x80, 0x100))
 
@@ -94,7 +78,7 @@ _AFTER = re.compile(
     rb"[ \t]{0,4}:[ \t]{0,4}(?:\[\s{0,40}|\{\s{0,40}" + _VALUE_KEY + rb")(?=" + _QUOTE + rb")|"  # in a list or object
     rb"[ \t]{0,4}(?:/?>|</\w{1,10}>)\s{0,40}<(?:value|td|dd|string)>|"  # the next element
     rb"[ \t]{0,4}:[ \t]{0,4}[&*]?[A-Za-z_][\w.\[\]|<> ]{0,40}=(?!=)|"  # a declaration with a type
-    rb"[ \t]{0,8}(?::=|=>|->|={1,3}|!=|:{1,2})|"
+    rb"[ \t]{0,8}(?::=|=>|->|={1,3}|!=|:-|:{1,2})|"
     rb"[ \t]{0,4}(?:,|\()(?=[ \t]{0,4}[fbrFBRu]?" + _QUOTE + rb")|"
     rb"\\{0,3}>|[ \t]{1,8}\||"
     rb"[ \t][^<>\n]{0,80}?\bvalue=(?=" + _QUOTE + rb"))"  # the value of a field for one
@@ -157,7 +141,7 @@ PLAUSIBLE: dict[str, Callable[..., bool]] = {
     PASSWORD: is_password,
     TOKEN: is_token,
     KEY: is_key,
-    PASS: is_odd_password,
+    PASS: is_made_up,
     PIN: is_number,
 }
 
@@ -286,7 +270,7 @@ def _is_secret(place: KeywordPlace, kind: str, given: _GivenValue) -> bool:
         kind = PASSWORD
     if _is_plausible(kind, name, value.text, quoted=given.quoted, meant=given.meant):
         return True
-    if not value.quoted and not _is_literal(place, value):
+    if (not value.quoted and not _is_literal(place, value)) or _is_harmless(kind, name.lower(), value.text):
         return False
     if kind == PASSWORD:
         judge = is_made_up if value.quoted else is_written
@@ -500,7 +484,7 @@ def _find_told(place: KeywordPlace, keyword: bytes, before: bytes) -> Iterator[S
         return
     context = place.buffer[max(place.begin, place.first - 24) : place.first] + found["words"]
     told = (
-        (introduced and is_spoken(value.text, quoted=value.quoted))
+        (introduced and is_made_up(value.text, quoted=value.quoted))
         or _is_told(value, kind, linked=found["link"] is not None, context=context)
         or (kind == PASSWORD and found["link"] in {b"is", b"was"} and is_word(value.text) and _ends(place, value))
     )
@@ -532,7 +516,7 @@ def _is_told(value: Value, kind: str, *, linked: bool, context: bytes) -> bool:
         if value.quoted:
             return is_password(text, quoted=True)
         is_odd = is_mixed(text) or (len(text) >= 6 and text.isdigit()) or looks_random(text) or _SIGN.search(text)
-        is_one = is_password(text, quoted=False) or is_joined(text) or (len(text) >= 8 and is_written(text))
+        is_one = is_password(text, quoted=False) or is_made_up(text) or (len(text) >= 8 and is_written(text))
         return len(text) >= 5 and bool(is_odd) and is_one
     if not linked:
         return len(text) >= 12 and is_mixed(text) and is_token(text, quoted=value.quoted) and value.quoted
@@ -552,6 +536,6 @@ def _said_before(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
             continue
         is_password_word = KEYWORDS[keyword] == PASSWORD
         judge = is_password if is_password_word else is_token
-        if is_mixed(value) and (judge(value, quoted=False) or (is_password_word and is_joined(value))):
+        if is_mixed(value) and (judge(value, quoted=False) or (is_password_word and is_made_up(value))):
             first = start + before.rfind(value)
             yield SecretSpan(first, first + len(value), f"{KEYWORDS[keyword]}-told")
