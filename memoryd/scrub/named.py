@@ -40,10 +40,7 @@ _KINDS = {
     TOKEN: "token secret apikey credential creds bearer jwt",
     KEY: "key auth signature dsn clave chiave clé schlüssel ключ",
 }
-_TOKEN_ENDS = (
-    *(b"token", b"secret", b"apikey", b"credential", b"credentials", b"creds", b"bearer", b"jwt", b"pat", b"authkey"),
-    *(b"accesskey", b"secretkey", b"privatekey", b"signingkey", b"encryptionkey", b"privkey"),
-)
+_TOKEN_ENDS = list_bytes("ends of names of tokens")
 _SHORT = {
     word.encode(): kind
     for word, kind in {"pass": PASS, "pw": PASS, "pin": PIN, "psk": PASSWORD, "mdp": PASSWORD}.items()
@@ -454,7 +451,8 @@ _NEGATIVE = re.compile(
 )
 _DENIED = re.compile(rb"(?i)\b(?:not|no|wrong|expired|invalid)\b")  # says little about a value that is clearly random
 _BEFORE_LINKS = frozenset({b"as", b"is", b"for", b"being", b"=", b"als", b"comme", b"como", "как".encode()})
-_BEFORE_OWNERS = frozenset(b"my the our a your its mein mon mi".split())
+_AS = frozenset({b"as", b"als", b"comme", b"como"})
+_OWNED = [[word] for word in b"my the our a your its mein mon mi".split()]
 _NEVER_SAID = frozenset({b"auth", b"signature", b"dsn"})  # no sentence names one of these
 _INTRODUCTION = re.compile(
     rb"(?i)\b(?:with|use|using|try|and|enter|type)[ \t]{1,4}(?:(?:the|this|his|her|my|our|a|new|old|temp|temporary|"
@@ -528,8 +526,9 @@ def _said_before(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
     start = max(place.begin, place.first - 280)
     before = place.buffer[start : place.first]
     words = before[before.rfind(b"\n") + 1 :].rsplit(None, 6)[-6:]
-    for at in range(len(words) - 2):
-        if words[at + 1] not in _BEFORE_LINKS or words[at + 2] not in _BEFORE_OWNERS:
+    for at in range(len(words) - 1):
+        is_last = at + 2 == len(words) and words[at + 1] in _AS and is_made_up(trim(words[at]))
+        if words[at + 1] not in _BEFORE_LINKS or not (is_last or words[at + 2 :][:1] in _OWNED):
             continue
         value = trim(words[at].lstrip(b"\"'`(*"))
         if len(value) < 6:

@@ -300,9 +300,7 @@ def is_number(value: bytes, *, quoted: bool) -> bool:
     return value.isdigit() and 4 <= len(value) <= (12 if quoted else 8) and len(set(value)) > 2
 
 
-_WORD_ENDS = tuple(
-    b"ed ly ble ing ion ment ive al ous ic ary ory ant ent ful less ness ity ism ist ers ors ized ised ate ary".split()
-)
+_WORD_ENDS = list_bytes("ends of long words")
 
 
 def is_word(value: bytes) -> bool:

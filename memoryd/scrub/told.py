@@ -25,23 +25,13 @@ from memoryd.text.word_lists import list_bytes, list_words
 
 # The words of all languages. The short ones mean much else, and lead to a value only with a link behind them.
 _SHORT = "pass pw p/w mdp pasword passwrd"
-_LONG = (
-    "password passwort passphrase kennwort lösenord пароль пароля contraseña clave senha wachtwoord hasło parola şifre "
-    "salasana"
-)
-LONG = frozenset(word.encode() for word in _LONG.split())
-_LOGINS = (
-    "credentials creds login zugangsdaten anmeldedaten identifiants credenciales credenziali credenciais "
-    "inloggegevens inloggning логин данные 账号"
-)
+LONG = frozenset(list_bytes("words for passwords"))
 _LINKS = "c'est is was are ist lautet war es era est é è jest to är on это sind son sont sono são zijn"
 _LATER = "it's its still now currently again noch jetzt nun ahora maintenant adesso agora nu fortfarande"
 _ACCOUNTS = ("(root", "(admin", "(postgres", "(user", "(ubuntu", "(deploy", "(administrator", "(sa")
 _CHAINS = ("wif", "wallet", "bitcoin", "electrum")
 # What a person's name for an account, a file or a number follows, and no password.
-_NOT_BEFORE = frozenset(
-    ("user", "username", "for", "host", "file", "version", "named", "than", "пользователя", "benutzer")
-)
+_NOT_BEFORE = frozenset(list_words("not before passwords"))
 
 _REACH = 200  # bytes behind the words that are looked at; four times as many behind the name of a wallet
 _LETTERS = rb"[a-zA-Z\x80-\xff'-]"
@@ -93,11 +83,6 @@ _PINS = frozenset(list_bytes("pins"))
 _QUOTED = re.compile(
     rb"(?i)[^\n\"'`:=]{0,40}?\b(?:" + _LINK + rb")[ \t]{1,4}(?P<mark>[\"'`])(?P<value>[^\"'`\n\x00]{8,80})(?P=mark)"
 )
-_AS = frozenset({b"as", b"als", b"comme", b"como"})
-_SAID_AS = re.compile(
-    rb"(?P<value>[^\s\"'`\x00]{6,64})[\"'`]?[ \t](?:as|als|comme|como)[ \t]"
-    rb"(?:(?:the|my|das|mein|le|mon|la|mi)[ \t])?\Z"
-)
 # A random token has letters of both cases and digits. Names of secrets, hashes and paths have one case, or a word.
 _DRAWN = re.compile(
     rb"['\"`: ]{1,3}(?P<value>(?=[^\s\"'`]{0,40}[a-z])(?=[^\s\"'`]{0,40}[A-Z])(?=[^\s\"'`]{0,40}[0-9])"
@@ -126,15 +111,6 @@ def find_password(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
     judged = is_made_up(value) if is_sure else is_odd_password(value, quoted=False)
     if judged and not (words and words[-1].decode("utf-8", "replace") in _NOT_BEFORE):
         yield _span(found)
-
-
-def _find_said_as(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
-    """Yield the password before a word for it: "J'ai mis … comme mdp"."""
-    begin = max(place.begin, place.first - 90)
-    as_words = place.buffer[max(begin, place.first - 12) : place.first].lower().split()[-2:]
-    found = _SAID_AS.search(place.buffer[begin : place.first]) if _AS.intersection(as_words) else None
-    if found is not None and is_mixed(found["value"]) and is_odd_password(found["value"], quoted=False):
-        yield SecretSpan(begin + found.start("value"), begin + found.end("value"), "password-told")
 
 
 def _find_number(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
@@ -215,7 +191,7 @@ _find_drawn = _behind(_DRAWN, lambda value: looks_random(value) and not is_stand
 FINDS: dict[bytes, Find] = {
     **{word.encode() + end: find_password for word in _SHORT.split() for end in (b": ", b"? ")},
     **{word.encode() + b" ": find_password for word in _SHORT.split()},
-    **{word.encode(): _find_login for word in _LOGINS.split()},
+    **dict.fromkeys(list_bytes("words for logins"), _find_login),
     b"basic auth": _find_login,
     **dict.fromkeys((b"log in as ", b"login as ", b"logged in as ", b"sign in as "), _find_as_user),
     **{word.encode(): _find_account for word in _ACCOUNTS},
@@ -227,7 +203,6 @@ FINDS: dict[bytes, Find] = {
     b"passphrase ": _behind(_QUOTED, lambda value: not is_stand_in(value), "password-told"),
     # The token of a service that has no prefix: "sourcegraph: 3f…".
     b"sourcegraph": _behind(_HEX, lambda value: not is_stand_in(value), "token-told"),
-    **dict.fromkeys((b"mdp", b"password", b"passwort"), _find_said_as),
     **dict.fromkeys(list_bytes("code lists"), _find_codes),
     **dict.fromkeys(list_bytes("seeds"), _find_seed),
 }
