@@ -77,7 +77,11 @@ def _list_flags() -> Iterator[tuple[bytes, _Rule]]:
             flags.setdefault(program, []).extend(flag.replace("~", _APART).replace("@", _USER).split())
     for program, own in flags.items():
         behind = re.compile(rb"(?<=[\s\"'])(?:" + "|".join(own).encode() + rb")" + _SECRET)
-        rule = _Rule(b"", behind, is_given if any(_APART in one for one in own) else _is_glued)
+        rule = _Rule(
+            b"-" if all(flag.startswith("-") for flag in own) else b"",
+            behind,
+            is_given if any(_APART in one for one in own) else _is_glued,
+        )
         yield from ((program.encode() + end, rule) for end in (b" ", b'"', b"'"))
 
 
@@ -94,8 +98,10 @@ _RULES: dict[bytes, _Rule] = {
     # `-u` is found alone; among other letters it takes the name and the password as well.
     b"curl": _Rule(b":", re.compile(rb"(?<=\s)-[a-zA-Z]{1,8}u[ \t]{1,4}['\"]?[\w.@-]{1,64}:" + _SECRET)),
     # What terminals and agents of browsers print: a question with its answer, a field with its content.
-    b"passphrase for key ": _Rule(b":", re.compile(rb"'[^'\n]{1,200}':[ \t]{1,4}" + _SECRET), matches=True),
-    b"password for 'http": _Rule(b"':", re.compile(rb"[^'\n]{1,200}':[ \t]{1,4}" + _SECRET), matches=True),
+    **dict.fromkeys(
+        (b"passphrase for key ", b"password for "),
+        _Rule(b"':", re.compile(rb"'[^'\n]{1,200}':[ \t]{1,4}" + _SECRET), matches=True),
+    ),
     b"wifi:": _Rule(b"P:", re.compile(rb"(?:[A-OQ-Z]:[^;\n]{0,64};){0,3}P:(?P<bare>[^;\s]{4,64});"), matches=True),
     b"htpasswd": _Rule(
         b" -",

@@ -25,7 +25,7 @@ from memoryd.scrub.plausible import (
     is_written,
     looks_random,
 )
-from memoryd.text.word_lists import list_bytes
+from memoryd.text.word_lists import list_bytes, list_words
 
 PASSWORD, TOKEN, KEY = "password", "token", "key"
 PASS, PIN = "pass", "pin"  # short words with many meanings: the value after them must look like a secret
@@ -33,10 +33,7 @@ REJECTED = ""  # the rule of a value that was judged to be no secret; it marks t
 
 # The words by which a name is a secret's, by what kind. They are looked for in lower case, anywhere in a name.
 _KINDS = {
-    PASSWORD: (
-        "password passwd passwort passphrase passcode pwd kennwort contraseña contrasena senha wachtwoord hasło "
-        "пароль пароля ПАРОЛЬ Пароль 密码 密碼 口令 パスワード 비밀번호 lösenord salasana şifre parola motdepasse"
-    ),
+    PASSWORD: " ".join(list_words("names of passwords")),
     TOKEN: "token secret apikey credential creds bearer jwt",
     KEY: "key auth signature dsn clave chiave clé schlüssel ключ",
 }

@@ -15,6 +15,7 @@ from memoryd.text.word_lists import list_bytes
 _BACK, _AHEAD = 64, 120  # bytes of the line that are looked at
 _SURE = frozenset(list_bytes("password words"))
 WORDS = _SURE.union(list_bytes("login words"))
+_DIGIT = re.compile(rb"[0-9]")
 _LINE_ENDS = (b"\n", b"\\n")
 # Before a value in quotes: an argument, or the content of a field.
 _GIVEN = re.compile(
@@ -30,16 +31,15 @@ def find_near(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
     """Yield each such value on the line; in a call or a field also a plainer one in quotes behind the word."""
     buffer = place.buffer
     begin, end = max(place.begin, place.first - _BACK), min(place.end, place.last + _AHEAD)
+    if not _DIGIT.search(buffer, begin, end):
+        return
     lines = [buffer.rfind(mark, begin, place.first) + len(mark) for mark in _LINE_ENDS]
     ends = [buffer.find(mark, place.last, end) for mark in _LINE_ENDS]
     for found in _TOKEN.finditer(buffer, max(begin, *lines), min(one for one in (*ends, end) if one >= 0)):
         value = found[0].rstrip(b".?")
-        is_one = is_outstanding(value, is_sure=keyword in _SURE) or (
-            keyword in _SURE
-            and place.last < found.start()
-            and _GIVEN.search(buffer, max(begin, found.start() - 16), found.start())
-            and is_made_up(value, quoted=True)
-        )
+        is_sure, before = keyword in _SURE, max(begin, found.start() - 16)
+        is_given = is_sure and place.last < found.start() and _GIVEN.search(buffer, before, found.start())
+        is_one = is_outstanding(value, is_sure=is_sure) or (is_given and is_made_up(value, quoted=True))
         is_cut = found.end() >= place.last + _AHEAD
         if is_one and not is_cut and kind_of(value) is None:
             yield SecretSpan(found.start(), found.start() + len(value), "password-told")

@@ -177,12 +177,12 @@ def make_cached_find() -> Callable[[KeywordPlace, bytes], list[SecretSpan]]:
     known: dict[tuple[bytes, int, bytes], tuple[int, int, list[SecretSpan]]] = {}
 
     def find(place: KeywordPlace, keyword: bytes) -> list[SecretSpan]:
-        buffer, first, _, begin, end = place
+        buffer, first, last, begin, end = place
         begin, end = max(begin, first - named.BEHIND), min(end, first + named.AHEAD)
         key = keyword, first - begin, buffer[first : first + 64]
         since, until, spans = known.get(key, (0, 0, []))
         if until == 0 or buffer[since:until] != buffer[begin:end]:
-            inner = place._replace(begin=begin, end=end)
+            inner = KeywordPlace(buffer, first, last, begin, end)
             found = [*named.find(inner, keyword), *(told.find_password(inner, keyword) if keyword in told.LONG else ())]
             found += near.find_near(inner, keyword) if keyword in near.WORDS else ()
             spans = [SecretSpan(span.first - begin, span.last - begin, span.rule) for span in found]

@@ -26,22 +26,18 @@ from memoryd.text.word_lists import list_bytes, list_words
 # The words of all languages. The short ones mean much else, and lead to a value only with a link behind them.
 _SHORT = "pass pw p/w mdp pasword passwrd"
 LONG = frozenset(list_bytes("words for passwords"))
-_LINKS = "c'est is was are ist lautet war es era est é è jest to är on это sind son sont sono são zijn"
-_LATER = "it's its still now currently again noch jetzt nun ahora maintenant adesso agora nu fortfarande"
-_ACCOUNTS = ("(root", "(admin", "(postgres", "(user", "(ubuntu", "(deploy", "(administrator", "(sa")
-_CHAINS = ("wif", "wallet", "bitcoin", "electrum")
 # What a person's name for an account, a file or a number follows, and no password.
 _NOT_BEFORE = frozenset(list_words("not before passwords"))
 
 _REACH = 200  # bytes behind the words that are looked at; four times as many behind the name of a wallet
 _LETTERS = rb"[a-zA-Z\x80-\xff'-]"
-_LINK = rb"|".join(word.encode() for word in _LINKS.split())
+_LINK = rb"|".join(list_bytes("links to a secret"))
 _VALUE = rb"['\"`*(]{0,2}(?P<value>(?=[^\s\x00]{0,127}[0-9])[^\s'\"`\x00]{6,128})"
 _SIGN_LINK = rb"[:=?,]|->|\xe2\x86\x92|\xe2\x80[\x93\x94]|(?<=[ \t])-(?=[ \t])|\xef\xbc\x9a"
 _LED = re.compile(
     rb"(?i)" + _LETTERS + rb"{0,4}(?P<words>(?:[ \t]+" + _LETTERS + rb"{1,24}){0,5}?)(?:[ \t]?\([a-z ]{1,20}\))?"
     rb"(?P<link>(?:[ \t]*(?:" + _SIGN_LINK + rb")|(?:[ \t]+|[ \t]*\r?\n[ \t]{0,8})(?:" + _LINK + rb")(?=\s)){0,2})"
-    rb"(?:[ \t]+(?:" + rb"|".join(word.encode() for word in _LATER.split()) + rb"))?"
+    rb"(?:[ \t]+(?:" + rb"|".join(list_bytes("words behind such links")) + rb"))?"
     rb"(?P<apart>[ \t]*(?:\r?\n[ \t]{0,8})?)" + _VALUE
 )  # fmt: skip
 _PAIR = re.compile(
@@ -115,8 +111,9 @@ def find_password(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
 
 def _find_number(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
     """Yield the number that opens a lock: "the pin is 809377", "alarm code: 9912", "le code de la porte est 7204B"."""
+    end = min(place.end, place.last + _REACH // 2)
+    found = _NUMBER.match(place.buffer, place.last, end) if _DIGITS.search(place.buffer, place.last, end) else None
     before = place.buffer[max(place.begin, place.first - 24) : place.first]
-    found = _NUMBER.match(place.buffer, place.last, min(place.end, place.last + _REACH))
     if found is None or (keyword in _PINS and before[-1:].isalnum()):
         return
     words = (before + b" " + found["words"]).decode("utf-8", "replace").lower().split()
@@ -194,9 +191,9 @@ FINDS: dict[bytes, Find] = {
     **dict.fromkeys(list_bytes("words for logins"), _find_login),
     b"basic auth": _find_login,
     **dict.fromkeys((b"log in as ", b"login as ", b"logged in as ", b"sign in as "), _find_as_user),
-    **{word.encode(): _find_account for word in _ACCOUNTS},
+    **dict.fromkeys(list_bytes("accounts in brackets"), _find_account),
     **dict.fromkeys(list_bytes("wallets"), _find_wallet),
-    **{word.encode(): _find_wallet_key for word in _CHAINS},
+    **dict.fromkeys(list_bytes("words for wallets"), _find_wallet_key),
     **dict.fromkeys((b"key ", b"token "), _find_run),
     b"secret ": _find_drawn,
     **dict.fromkeys((*_PINS, *list_bytes("codes")), _find_number),
