@@ -31,17 +31,19 @@ def find_near(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
     """Yield each such value on the line; in a call or a field also a plainer one in quotes behind the word."""
     buffer = place.buffer
     begin, end = max(place.begin, place.first - _BACK), min(place.end, place.last + _AHEAD)
+    # What is beyond the same word belongs to that, so that nothing is looked at many times.
+    begin, again = max(begin, buffer.rfind(keyword, begin, place.first)), buffer.find(keyword, place.last, end)
+    end = end if again < 0 else again
     if not _DIGIT.search(buffer, begin, end):
         return
-    lines = [buffer.rfind(mark, begin, place.first) + len(mark) for mark in _LINE_ENDS]
+    first = max(begin, *(buffer.rfind(mark, begin, place.first) + len(mark) for mark in _LINE_ENDS))
     ends = [buffer.find(mark, place.last, end) for mark in _LINE_ENDS]
-    for found in _TOKEN.finditer(buffer, max(begin, *lines), min(one for one in (*ends, end) if one >= 0)):
+    for found in _TOKEN.finditer(buffer, first, min(one for one in (*ends, end) if one >= 0)):
         value = found[0].rstrip(b".?")
         is_sure, before = keyword in _SURE, max(begin, found.start() - 16)
         is_given = is_sure and place.last < found.start() and _GIVEN.search(buffer, before, found.start())
         is_one = is_outstanding(value, is_sure=is_sure) or (is_given and is_made_up(value, quoted=True))
-        is_cut = found.end() >= place.last + _AHEAD
-        if is_one and not is_cut and kind_of(value) is None:
+        if is_one and found.end() not in {again, place.last + _AHEAD} and kind_of(value) is None:  # else it is cut off
             yield SecretSpan(found.start(), found.start() + len(value), "password-told")
 
 

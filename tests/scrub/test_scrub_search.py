@@ -83,7 +83,10 @@ def test_what_is_remembered_is_what_the_rule_says(pieces: list[str]) -> None:
             assert [*remembered(place, keyword)] == [*named.find(place, keyword), *spoken, *beside]
 
 
-@pytest.mark.parametrize("shape", ["pwd", "密码", "key-", " -u a:b", "password,password\n", "insert into a(password"])
+@pytest.mark.parametrize(
+    "shape",
+    ["pwd", "密码", "key-", " -u a:b", "password,password\n", "insert into a(password", "loginX5!ab ", "pskX5!ab "],
+)
 def test_a_text_that_was_dear_is_so_no_more(shape: str) -> None:
     assert too_dear(shape) is None
 
