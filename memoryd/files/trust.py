@@ -44,6 +44,7 @@ def list_violations(settings: Settings) -> list[ConfigError]:
     found = [_violation(source, stranger=strangers), _violation(source.parent, stranger=strangers, shared=True)]
     memory = [agent.workspace / name for agent in settings.agents if agent.enabled for name in _MEMORY]
     found += [_violation(path, stranger=os.geteuid() == 0) for path in memory]
+    found += map(_file_violation, memory)
     return [problem for problem in found if problem is not None]
 
 
@@ -100,6 +101,21 @@ def _violation(path: Path, *, stranger: bool, shared: bool = False) -> ConfigErr
         return ConfigError("can be written by everybody on this machine", str(path), f"chmod o-w {path}")
     if status.st_mode & stat.S_IWGRP and not _is_private_group(status.st_gid, status.st_uid):
         return ConfigError("can be written by others of its group", str(path), f"chmod g-w {path}")
+    return None
+
+
+def _file_violation(folder: Path) -> ConfigError | None:
+    """Return the fault of a file of memory in a folder that others can enter: what is in it, agents believe."""
+    with contextlib.suppress(OSError):
+        if folder.name == "memory" and folder.stat().st_mode & (stat.S_IXGRP | stat.S_IXOTH):
+            # One file of each kind is enough, since to look up a group may be slow.
+            kinds: dict[tuple[int, int, int], Path] = {}
+            for path in sorted(folder.iterdir()):
+                status = path.lstat()
+                if stat.S_ISREG(status.st_mode):
+                    kinds.setdefault((status.st_mode & 0o022, status.st_gid, status.st_uid), path)
+            fault = next(filter(None, (_violation(path, stranger=True) for path in kinds.values())), None)
+            return fault and ConfigError(fault.what, fault.where, f"chmod -R go-w {folder}")
     return None
 
 

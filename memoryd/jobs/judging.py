@@ -31,6 +31,7 @@ _MENDABLE = frozenset({ClaimStep.FLOOR, ClaimStep.READER, ClaimStep.QUOTE})
 _LATER, _MOST_LATER = 6, 2  # pieces after a quotation; the reader sees the user's next two among them
 _ALIKE = 0.3  # an entry about the same subject shares this part of the words
 _MOST_AROUND = 1_500  # characters of the sentences around a quotation
+_MOST_LINES = 100  # of a turn that are looked at for them; a turn with more is a list or a paste
 _MOST_QUOTED = 4_000  # characters of the user's words in one memory
 _USER = "user"  # the label of the user's words
 
@@ -163,13 +164,11 @@ class JudgingContext:
 
     def _around(self, cited: Sequence[Citation]) -> tuple[CitableSentence, ...]:
         """Return the sentences of a quotation with the turns around them, which may take it back."""
-        lines: dict[str, CitableSentence] = {}
-        size = 0
-        own = [line for one in cited for line in one.evidence]
-        near = [line for one in cited for piece in self._near(one.piece) for line in piece.lines]
-        for line in (*own, *near):
-            is_shown = line.lane >= Lane.ASSISTANT or line in own
-            if is_shown and line.id not in lines and (line in own or size + len(line.text) <= _MOST_AROUND):
+        lines = {line.id: line for one in cited for line in one.evidence}
+        size = sum(len(line.text) for line in lines.values())
+        for line in (line for one in cited for piece in self._near(one.piece) for line in piece.lines[:_MOST_LINES]):
+            is_shown = line.lane >= Lane.ASSISTANT and line.id not in lines
+            if is_shown and size + len(line.text) <= _MOST_AROUND:
                 lines[line.id] = line
                 size += len(line.text)
         order = {name: at for at, name in enumerate(self.pieces.by_id)}

@@ -123,15 +123,17 @@ class Citation:
             return " ".join(self.piece.text.split())
         if answer := self.answer():
             return answer
-        if all(line.lane is Lane.USER for line in self.piece.lines):
-            return quote_around(self.piece.text, self.numbers, LONGEST_QUOTED)
-        own = [number for number, line in enumerate(self.piece.lines, 1) if line.lane is Lane.USER]
-        return quote_around(self.piece.text, [one for one in self.numbers if one in own], LONGEST_QUOTED, own)
+
+        def is_own(number: int) -> bool:
+            return self.piece.lines[number - 1].lane is Lane.USER
+
+        return quote_around(self.piece.text, filter(is_own, self.numbers), LONGEST_QUOTED, is_own)
 
     def answer(self) -> str:
         """Return a bare answer together with its question; empty if the piece says more, or answers no question."""
-        said = " ".join(self.piece.text.split())
-        if not self.piece.asked or prose.count_words(said) > _BARE_WORDS or len(said) > LONGEST_QUOTED // 5:
+        longest = LONGEST_QUOTED // 5
+        said = " ".join(self.piece.text.split(maxsplit=longest)) if self.piece.asked else ""
+        if not said or len(said) > longest or prose.count_words(said) > _BARE_WORDS:
             return ""
         chosen = _OPTION.match(said)
         offered = dict(self.piece.options).get(chosen[1].casefold(), "") if chosen else ""

@@ -59,12 +59,16 @@ class Question:
     claim: str
     evidence: tuple[CitableSentence, ...]
     replaces: tuple[str, ...] = ()
+    _keys: list[str] = field(default_factory=list, init=False, repr=False, compare=False)  # empty, or its key
 
     @property
     def key(self) -> str:
         """Return a hash of the question that does not depend on the numbering of its evidence."""
-        shown = [[line.speaker, line.text, *self._show_time(line).values()] for line in self.evidence]
-        return hashlib.sha256(json.dumps([self.subject, self.claim, self.replaces, shown]).encode()).hexdigest()
+        if not self._keys:
+            shown = [[line.speaker, line.text, *self._show_time(line).values()] for line in self.evidence]
+            told = json.dumps([self.subject, self.claim, self.replaces, shown])
+            self._keys.append(hashlib.sha256(told.encode()).hexdigest())
+        return self._keys[0]
 
     def list_cited(self) -> tuple[CitableSentence, ...]:
         """Return the evidence without the sentences that are only the context of a quotation."""

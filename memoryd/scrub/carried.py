@@ -42,7 +42,16 @@ _ONLY_USER = re.compile(rb"(?P<user>[^\s/:@\"'<>`|\\]{16,512})@(?=[\w\[%-])")
 _WELL_KNOWN = frozenset(b"password pass passwd pwd secret user username token x ... port pw".split())
 
 # Functions of many libraries: a name and a password, and nothing says which is which.
-_LOGINS = (b"login(", b"log_in(", b"signin(", b"sign_in(", b"authenticate(", b"basicauth(", b"basic_auth(")
+_LOGINS = (
+    b"login(",
+    b"log_in(",
+    b"signin(",
+    b"sign_in(",
+    b"authenticate(",
+    b"basicauth(",
+    b"basic_auth(",
+    b"networkcredential(",
+)
 _PAIR = re.compile(
     rb"[ \t]{0,4}(?:auth=)?\(?[ \t]{0,4}(?P<opening>[\"'])(?P<user>[^\"'\n]{1,128})(?P=opening),[ \t]{0,4}"
     rb"(?P<quote>[\"'])(?P<password>[^\"'\n]{4,256})(?P=quote)"

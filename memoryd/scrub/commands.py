@@ -12,15 +12,15 @@ from typing import NamedTuple
 from memoryd.scrub.finding import Find, KeywordPlace, SecretSpan
 from memoryd.scrub.named import PLAUSIBLE, kind_of, trim
 from memoryd.scrub.plausible import (
+    is_coined,
     is_given,
-    is_joined,
     is_made_up,
     is_mixed,
     is_password,
-    is_spoken,
     is_token,
     looks_random,
 )
+from memoryd.text.word_lists import list_bytes, list_words
 
 _REACH = 300  # bytes of a command that are looked at, and before what reads a pipe
 _SECRET = rb"(?:'(?P<single>[^'\n]{4,256})'|\"(?P<double>[^\"\n]{4,256})\"|(?P<bare>[^\s'\"\x00]{4,256}))"
@@ -52,36 +52,42 @@ def _is_glued(value: bytes) -> bool:
 
 
 def _is_drawn(value: bytes) -> bool:
-    return is_given(value) and (looks_random(value) or not value.isalnum())
+    return is_given(value) and (looks_random(value) or not value.isalnum() or is_coined(value))
 
 
-_DATABASE = _Rule(b" -p", re.compile(rb"(?<=\s)-p" + _SECRET), _is_glued)
-_LOGIN = _Rule(b" -p", re.compile(rb"(?<=\s)-p[ \t=]{1,4}" + _SECRET))
 _VARIABLE = re.compile(rb"[ \t]{0,4}(?P<name>[A-Za-z_]\w{1,60})[ \t]{1,4}" + _SECRET)
 _IDENTIFIED = _Rule(
     b"", re.compile(rb"(?i)\s{1,8}(?:with\s{1,8}[\w']{1,40}\s{1,8})?(?:by|as)\s{1,8}(?=['\"])" + _SECRET),
     _is_sql_password, within=400, matches=True, lines=True,
 )  # fmt: skip
-_USER_AND_PASSWORD = _Rule(
-    b"%", re.compile(rb"(?<=\s)(?:-U|--user=?)[ \t]{0,4}['\"]?[\w.\\/@-]{1,64}%" + _SECRET), _is_glued
-)
-_ARCHIVE = _Rule(b" -P", re.compile(rb"(?<=\s)-P[ \t]{0,4}" + _SECRET))
-_BOUND = _Rule(b" -w", re.compile(rb"(?<=\s)-w[ \t]{1,4}" + _SECRET))
-_STORE = _Rule(b"pass", re.compile(rb"(?<=\s)-(?:src|dest|new)?(?:store|key)pass(?:wd)?[ \t]{1,4}" + _SECRET))
 _KEY = _Rule(b"", re.compile(_SECRET), _is_key, matches=True)
 _SHARE = re.compile(rb"[^\s\x00]{1,8}[ \t]{1,4}\\\\[^\s\x00]{1,128}[ \t]{1,4}(?:/user:\S{1,60}[ \t]{1,4})?+" + _SECRET)
+
+
+# In the list of flags, `~` is what stands between flag and password, and `@` a user before the password.
+_APART, _USER = r"(?:[\s=]{1,4}|[\"'],\s?)", r"[\s=]{0,4}['\"]?[\w.\\/@-]{1,64}[%,:]"
+
+
+def _list_flags() -> Iterator[tuple[bytes, _Rule]]:
+    """Yield a rule for each program that takes a password behind a flag, also if it is in a list of strings."""
+    flags: dict[str, list[str]] = {}
+    for entry in list_words("password flags"):
+        flag, programs = entry.split(": ")
+        for program in programs.split(", "):
+            flags.setdefault(program, []).extend(flag.replace("~", _APART).replace("@", _USER).split())
+    for program, own in flags.items():
+        behind = re.compile(rb"(?<=[\s\"'])(?:" + "|".join(own).encode() + rb")" + _SECRET)
+        rule = _Rule(
+            b"-" if all(flag.startswith("-") for flag in own) else b"",
+            behind,
+            is_given if any(_APART in one for one in own) else _is_glued,
+        )
+        yield from ((program.encode() + end, rule) for end in (b" ", b'"', b"'"))
+
+
 _RULES: dict[bytes, _Rule] = {
-    **dict.fromkeys((b"keytool", b"jarsigner"), _STORE),
-    **dict.fromkeys((b"ldapsearch", b"ldapmodify", b"ldapadd", b"ldapdelete", b"ldappasswd", b"ldapwhoami"), _BOUND),
-    **dict.fromkeys((b"smbclient", b"rpcclient"), _USER_AND_PASSWORD),
-    b"zip": _ARCHIVE,
-    **dict.fromkeys((b"7z ", b"7za ", b"7zz ", b"unrar "), _DATABASE),
-    **{name + b" ": _LOGIN for name in b"mongo mongosh mongodump mongorestore cqlsh rabbitmqadmin".split()},
-    **{name + b" ": _ARCHIVE for name in b"sqlcmd bcp isql mosquitto_pub mosquitto_sub ipmitool".split()},
-    b"ssh-keygen": _Rule(b" -N", re.compile(rb"(?<=\s)-N[ \t]{0,4}" + _SECRET), _is_glued),
-    b"freerdp": _Rule(b"/p:", re.compile(rb"(?<=\s)/p:" + _SECRET)),
+    **dict(_list_flags()),
     b"nmcli": _Rule(b"", re.compile(rb"(?<=\s)(?:password|wifi-sec\.psk)[ \t]{1,4}" + _SECRET), _is_glued),
-    b"twine": _Rule(b" -", re.compile(rb"(?<=\s)(?:-p|--password)[ \t=]{1,4}" + _SECRET)),
     **dict.fromkeys(
         (b"requirepass ", b"masterauth ", b"auth_pass ", b"bindpw ", b"rootpw ", b"enable secret ", b"enable password ",
          b"snmp-server community "),
@@ -89,18 +95,12 @@ _RULES: dict[bytes, _Rule] = {
     ),
     **dict.fromkeys((b"authtoken ", b"secret_access_key ", b"pypi-token.pypi ", b"github.token "), _KEY),
     b"net use ": _Rule(b"/user", _SHARE, _is_glued, matches=True),
-    **dict.fromkeys((b"mysql", b"mysqldump", b"mysqladmin", b"mariadb"), _DATABASE),
-    **{name + b" login": _LOGIN for name in b"docker podman registry skopeo buildah nerdctl az oc cf".split()},
-    b"sshpass": _Rule(b" -p", re.compile(rb"(?<=\s)-p[ \t]{0,4}" + _SECRET)),
-    b"redis-cli": _Rule(b" ", re.compile(rb"(?<=\s)(?:-a|--pass|AUTH)[ \t]{1,4}" + _SECRET)),
     # `-u` is found alone; among other letters it takes the name and the password as well.
     b"curl": _Rule(b":", re.compile(rb"(?<=\s)-[a-zA-Z]{1,8}u[ \t]{1,4}['\"]?[\w.@-]{1,64}:" + _SECRET)),
-    b"rabbitmqctl": _Rule(b"", re.compile(rb"(?<=\s)(?:add_user|change_password)[ \t]+\S{1,64}[ \t]+" + _SECRET)),
     # What terminals and agents of browsers print: a question with its answer, a field with its content.
-    b"passphrase for key ": _Rule(b":", re.compile(rb"'[^'\n]{1,200}':[ \t]{1,4}" + _SECRET), matches=True),
-    b"password for 'http": _Rule(b"':", re.compile(rb"[^'\n]{1,200}':[ \t]{1,4}" + _SECRET), matches=True),
-    b"getbylabel(": _Rule(
-        b"assword", re.compile(rb"(?i).[^'\"\n]{0,40}password['\"]\)\.(?:fill|type)\((?=['\"])" + _SECRET), matches=True
+    **dict.fromkeys(
+        (b"passphrase for key ", b"password for "),
+        _Rule(b"':", re.compile(rb"'[^'\n]{1,200}':[ \t]{1,4}" + _SECRET), matches=True),
     ),
     b"wifi:": _Rule(b"P:", re.compile(rb"(?:[A-OQ-Z]:[^;\n]{0,64};){0,3}P:(?P<bare>[^;\s]{4,64});"), matches=True),
     b"htpasswd": _Rule(
@@ -111,8 +111,6 @@ _RULES: dict[bytes, _Rule] = {
         ),
         matches=True,
     ),
-    b"openssl": _Rule(b" -", re.compile(rb"(?<=\s)-(?:k|pass|passin|passout)[ \t]{1,4}(?:pass:)?" + _SECRET)),
-    b"secret set": _Rule(b" -", re.compile(rb"(?<=\s)(?:-b|--body)[ \t=]{1,4}" + _SECRET), _is_key),
     b"sqlplus": _Rule(b"/", re.compile(rb"(?<=\s)[\w$#]{1,64}/(?P<bare>[^\s@\"'/]{4,128})(?=@|\s|\Z)"), _is_drawn),
     b"jdbc:oracle:": _Rule(b"/", re.compile(rb"(?:thin|oci8?):[\w$#]{1,64}/(?P<bare>[^\s@\"']{4,128})@"), matches=True),
     b"identified": _IDENTIFIED,
@@ -133,8 +131,7 @@ _RULES: dict[bytes, _Rule] = {
         within=600, matches=True, lines=True,
     ),
 }  # fmt: skip
-_SPOKEN = re.compile(rb"(?:is[ \t])?" + _SECRET)
-_SHARED_ACCESS = re.compile(rb"[A-Za-z0-9%+/_-]{30,120}={0,2}")
+_IN_ADDRESS = re.compile(rb"[A-Za-z0-9%+_~-]{10,256}={0,2}")
 
 
 def _end(place: KeywordPlace, keyword: bytes, within: int, *, lines: bool = False) -> int:
@@ -192,16 +189,13 @@ def _in_statement(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
         yield SecretSpan(place.last, close, "command-password")
 
 
-def _shared_access(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
-    """Yield the signature in the address of a shared access to Azure's storage, which stands among other fields."""
-    if place.buffer[place.first - 1 : place.first] not in {b"?", b"&", b";"}:
+def _find_in_address(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
+    """Yield what opens an address to everybody who knows it: a signature, a code, the path of a hook."""
+    if keyword.endswith(b"=") and place.buffer[place.first - 1 : place.first] not in {b"?", b"&", b";"}:
         return
-    found = _SHARED_ACCESS.match(place.buffer, place.last, place.end)
-    if found is None or not looks_random(found[0]):
-        return
-    around = place.buffer[max(place.begin, place.first - _REACH) : min(place.end, found.end() + _REACH)]
-    if b"se=" in around or b"sv=" in around:
-        yield SecretSpan(found.start(), found.end(), "azure-signature")
+    found = _IN_ADDRESS.match(place.buffer, place.last, place.end)
+    if found and is_mixed(found[0]) and is_token(found[0], quoted=True):
+        yield SecretSpan(found.start(), found.end(), "address-secret")
 
 
 def _variable(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
@@ -211,29 +205,10 @@ def _variable(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
         yield from _judge_match(found, partial(PLAUSIBLE[kind], quoted=True))
 
 
-_TOLD = re.compile(
-    rb"(?i)(?<![\w'])(?:us(?:e|ing)|with|enter|type|try|admin|root|user|vpn|wifi|wlan|ssh|ftp|db|database|router|server|"
-    rb"login|new|(?:user|login) [\w.@-]{2,32} (?:and|with))(?: (?:the|this|my|our))? \Z"
-)
-_USER = re.compile(
-    rb"(?i)(?<!\w)(?:user(?:name)?|login|account|cred(?:ential)?s|logged in as|wi-?fi|wlan|ssid|vpn)(?: is)?[:=]? "
-    rb"[\w.@-]{2,32}\Z"
-)
-_WHOSE = {**dict.fromkeys((b"pass ", b"pw "), _TOLD), b" / ": _USER}
-
-
-def _find_spoken(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
-    """Yield a password that is named in few words: "use pass …", "admin password … by Ben", "user root / …"."""
-    found = _SPOKEN.match(place.buffer, place.last, place.end)
-    if found and _WHOSE[keyword].search(place.buffer[max(place.begin, place.first - 64) : place.first]):
-        yield from _judge_match(found, lambda value: is_spoken(value) or is_joined(value))
-
-
 FINDS: dict[bytes, Find] = {
-    **dict.fromkeys(_WHOSE, _find_spoken),
     **dict.fromkeys(_RULES, _by_rule),
     **dict.fromkeys((b"setx ", b"setenv ", b"env ", b"set -gx ", b"set -ux ", b"set -x ", b"set -xg "), _variable),
     **dict.fromkeys((b"chpasswd", b"password-stdin", b"passwd --stdin", b"sudo -s"), _find_piped),
     b"password '": _in_statement,
-    b"sig=": _shared_access,
+    **dict.fromkeys(list_bytes("secret addresses"), _find_in_address),
 }

@@ -12,7 +12,6 @@ from typing import NamedTuple
 from memoryd.scrub.finding import KeywordPlace, SecretSpan
 from memoryd.scrub.plausible import (
     is_chosen,
-    is_joined,
     is_key,
     is_made_up,
     is_mixed,
@@ -20,13 +19,13 @@ from memoryd.scrub.plausible import (
     is_odd_password,
     is_password,
     is_path,
-    is_spoken,
     is_stand_in,
     is_token,
     is_word,
     is_written,
     looks_random,
 )
+from memoryd.text.word_lists import list_bytes, list_words
 
 PASSWORD, TOKEN, KEY = "password", "token", "key"
 PASS, PIN = "pass", "pin"  # short words with many meanings: the value after them must look like a secret
@@ -34,46 +33,25 @@ REJECTED = ""  # the rule of a value that was judged to be no secret; it marks t
 
 # The words by which a name is a secret's, by what kind. They are looked for in lower case, anywhere in a name.
 _KINDS = {
-    PASSWORD: (
-        "password passwd passwort passphrase passcode pwd kennwort contraseña contrasena senha wachtwoord hasło "
-        "пароль пароля ПАРОЛЬ Пароль 密码 密碼 口令 パスワード 비밀번호 lösenord salasana şifre parola motdepasse"
-    ),
+    PASSWORD: " ".join(list_words("names of passwords")),
     TOKEN: "token secret apikey credential creds bearer jwt",
     KEY: "key auth signature dsn clave chiave clé schlüssel ключ",
 }
-_TOKEN_ENDS = (
-    *(b"token", b"secret", b"apikey", b"credential", b"credentials", b"creds", b"bearer", b"jwt", b"pat", b"authkey"),
-    *(b"accesskey", b"secretkey", b"privatekey", b"signingkey", b"encryptionkey", b"privkey"),
-)
+_TOKEN_ENDS = list_bytes("ends of names of tokens")
 _SHORT = {
     word.encode(): kind
     for word, kind in {"pass": PASS, "pw": PASS, "pin": PIN, "psk": PASSWORD, "mdp": PASSWORD}.items()
 }
 # They are names of values only where one of these stands behind them.
 _SHORT_ENDS = (b"=", b" =", b":", b" :", b'"', b"'", b"`", b">", b"->", b" ->", b'\\"', b"**")
-_PASS_OWNERS = frozenset(
-    b"db database mysql mariadb pg postgres postgresql mongo mongodb redis sql oracle smtp imap pop mail email ssh ftp "
-    b"sftp ldap bind admin root user sudo su become login auth basic proxy http wifi wpa rabbitmq amqp mq broker "
-    b"keystore store truststore key vault app api service svc sa account registry docker git repo jenkins nexus "
-    b"grafana elastic kibana backup my default master host server remote client cert pem gpg zip bot web".split()
-)
+_PASS_OWNERS = frozenset(list_bytes("owners of passwords"))
 _DIRECTORIES = frozenset({b"pwd", b"oldpwd", b"owd"})
 _SIGNING = frozenset({b"secret", b"secretkey", b"signingkey"})
-_KEY_OWNERS = frozenset(
-    b"api access secret private auth encryption encrypt signing sign master service account shared client app "
-    b"application admin license licence webhook hmac deploy subscription consumer storage bot write read ingest live "
-    b"prod production personal integration developer dev project server user root decryption aes jwt".split()
-)
+_KEY_OWNERS = frozenset(list_bytes("owners of keys"))
 _SURE_OWNERS = _KEY_OWNERS.difference(b"project server user app application client read write bot storage".split())
 _SECOND_WORDS = frozenset({b"key", b"token"})  # of names that people write in two words
-_HARMLESS_OWNERS = frozenset(
-    b"public pub cache primary foreign sort partition idempotency i18n translation locale unique composite map dict "
-    b"object hash row index lookup group routing message query registry storage_ property attribute event ref".split()
-)
-_TRAILING = frozenset(
-    b"value val env prod production dev development staging stage test live string text str plain plaintext raw "
-    b"base default base64 b64 old new current primary secondary backup main override here for".split()
-)
+_HARMLESS_OWNERS = frozenset(list_bytes("owners of harmless keys"))
+_TRAILING = frozenset(list_bytes("trailing words of names"))
 _NAME_WORD = re.compile(rb"[A-Z]+(?![a-z])|[A-Z]?[a-z\x80-\xff]+|[0-9]+")
 _NAME_LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-" + bytes(range(0x80, 0x100))
 
@@ -94,7 +72,7 @@ _AFTER = re.compile(
     rb"[ \t]{0,4}:[ \t]{0,4}(?:\[\s{0,40}|\{\s{0,40}" + _VALUE_KEY + rb")(?=" + _QUOTE + rb")|"  # in a list or object
     rb"[ \t]{0,4}(?:/?>|</\w{1,10}>)\s{0,40}<(?:value|td|dd|string)>|"  # the next element
     rb"[ \t]{0,4}:[ \t]{0,4}[&*]?[A-Za-z_][\w.\[\]|<> ]{0,40}=(?!=)|"  # a declaration with a type
-    rb"[ \t]{0,8}(?::=|=>|->|={1,3}|!=|:{1,2})|"
+    rb"[ \t]{0,8}(?::=|=>|->|={1,3}|!=|:-|:{1,2})|"
     rb"[ \t]{0,4}(?:,|\()(?=[ \t]{0,4}[fbrFBRu]?" + _QUOTE + rb")|"
     rb"\\{0,3}>|[ \t]{1,8}\||"
     rb"[ \t][^<>\n]{0,80}?\bvalue=(?=" + _QUOTE + rb"))"  # the value of a field for one
@@ -157,7 +135,7 @@ PLAUSIBLE: dict[str, Callable[..., bool]] = {
     PASSWORD: is_password,
     TOKEN: is_token,
     KEY: is_key,
-    PASS: is_odd_password,
+    PASS: is_made_up,
     PIN: is_number,
 }
 
@@ -286,7 +264,7 @@ def _is_secret(place: KeywordPlace, kind: str, given: _GivenValue) -> bool:
         kind = PASSWORD
     if _is_plausible(kind, name, value.text, quoted=given.quoted, meant=given.meant):
         return True
-    if not value.quoted and not _is_literal(place, value):
+    if (not value.quoted and not _is_literal(place, value)) or _is_harmless(kind, name.lower(), value.text):
         return False
     if kind == PASSWORD:
         judge = is_made_up if value.quoted else is_written
@@ -470,7 +448,8 @@ _NEGATIVE = re.compile(
 )
 _DENIED = re.compile(rb"(?i)\b(?:not|no|wrong|expired|invalid)\b")  # says little about a value that is clearly random
 _BEFORE_LINKS = frozenset({b"as", b"is", b"for", b"being", b"=", b"als", b"comme", b"como", "как".encode()})
-_BEFORE_OWNERS = frozenset(b"my the our a your its mein mon mi".split())
+_AS = frozenset({b"as", b"als", b"comme", b"como"})
+_OWNED = [[word] for word in b"my the our a your its mein mon mi".split()]
 _NEVER_SAID = frozenset({b"auth", b"signature", b"dsn"})  # no sentence names one of these
 _INTRODUCTION = re.compile(
     rb"(?i)\b(?:with|use|using|try|and|enter|type)[ \t]{1,4}(?:(?:the|this|his|her|my|our|a|new|old|temp|temporary|"
@@ -500,7 +479,7 @@ def _find_told(place: KeywordPlace, keyword: bytes, before: bytes) -> Iterator[S
         return
     context = place.buffer[max(place.begin, place.first - 24) : place.first] + found["words"]
     told = (
-        (introduced and is_spoken(value.text, quoted=value.quoted))
+        (introduced and is_made_up(value.text, quoted=value.quoted))
         or _is_told(value, kind, linked=found["link"] is not None, context=context)
         or (kind == PASSWORD and found["link"] in {b"is", b"was"} and is_word(value.text) and _ends(place, value))
     )
@@ -532,7 +511,7 @@ def _is_told(value: Value, kind: str, *, linked: bool, context: bytes) -> bool:
         if value.quoted:
             return is_password(text, quoted=True)
         is_odd = is_mixed(text) or (len(text) >= 6 and text.isdigit()) or looks_random(text) or _SIGN.search(text)
-        is_one = is_password(text, quoted=False) or is_joined(text) or (len(text) >= 8 and is_written(text))
+        is_one = is_password(text, quoted=False) or is_made_up(text) or (len(text) >= 8 and is_written(text))
         return len(text) >= 5 and bool(is_odd) and is_one
     if not linked:
         return len(text) >= 12 and is_mixed(text) and is_token(text, quoted=value.quoted) and value.quoted
@@ -544,14 +523,15 @@ def _said_before(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
     start = max(place.begin, place.first - 280)
     before = place.buffer[start : place.first]
     words = before[before.rfind(b"\n") + 1 :].rsplit(None, 6)[-6:]
-    for at in range(len(words) - 2):
-        if words[at + 1] not in _BEFORE_LINKS or words[at + 2] not in _BEFORE_OWNERS:
+    for at in range(len(words) - 1):
+        is_last = at + 2 == len(words) and words[at + 1] in _AS and is_made_up(trim(words[at]))
+        if words[at + 1] not in _BEFORE_LINKS or not (is_last or words[at + 2 :][:1] in _OWNED):
             continue
         value = trim(words[at].lstrip(b"\"'`(*"))
         if len(value) < 6:
             continue
         is_password_word = KEYWORDS[keyword] == PASSWORD
         judge = is_password if is_password_word else is_token
-        if is_mixed(value) and (judge(value, quoted=False) or (is_password_word and is_joined(value))):
+        if is_mixed(value) and (judge(value, quoted=False) or (is_password_word and is_made_up(value))):
             first = start + before.rfind(value)
             yield SecretSpan(first, first + len(value), f"{KEYWORDS[keyword]}-told")

@@ -9,18 +9,11 @@ look drawn by lot. The measure of that is how many of the neighbouring letters a
 import re
 
 from memoryd.scrub.finding import PLACEHOLDER
+from memoryd.text.word_lists import list_bytes
 
 LENGTH_MAX = 256  # of a value; a longer one is judged by its beginning
 
-_BIGRAMS = frozenset(
-    b"th he in er an re on at en nd ti es or te of ed is it al ar st to nt ng se ha as ou io le ve co me de hi ri ro "
-    b"ic ne ea ra ce li ch ll be ma si om ur ca el ta la ns di fo ho pe ec pr no ct us ac ot il tr ly nc et ut ss so "
-    b"rs un lo wa ge ie wh ee wi em ad ol rt po we na ul ni ts mo ow pa im mi ai sh ir su id os iv ia am fi ci vi pl "
-    b"ig tu ev ld ry mp fe bl ab gh ty op wo sa ay ex ke fr oo av ag if ap gr od bo sp rd do uc bu ei ov by rm ep tt "
-    b"oc fa ef cu rn sc gi da yo cr cl du ga qu ue ff ba ey ls va um pp ua up lu go ht ru ug ds lt pi rc rr eg au ck "
-    b"ew mu br bi pt ak pu ui rg ib tl ny ki rk ys ob mm fu ph og ms ye ud mb ip ub oi rl gu dr cc tw ft wn nu af hu "
-    b"nn vo rv nf xp gn sm fl iz ok my gl aw ju oa sy sl ps jo je nk kn dy hy ze ks xt bs ik dd ".split()
-)
+_BIGRAMS = frozenset(list_bytes("common neighbours"))
 _ALPHABETIC = re.compile(rb"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _DIGIT = re.compile(rb"[0-9]")
 _LETTER = re.compile(rb"[A-Za-z\x80-\xff]")
@@ -52,10 +45,26 @@ _ENCLOSED = re.compile(rb"[${(](?P<name>\w+)[)}]?")
 _CAPITAL_BEHIND = re.compile(rb"(?=.*[a-z].*[0-9][A-Z])[A-Za-z0-9]{8,64}")
 # Words with a number behind them: `winter2024x`, `Katze_Minka09`. No version has two digits in a row.
 _WORD_NUMBER = re.compile(rb"(?:[A-Za-z]{3,24}[._-]){0,3}[A-Za-z]{3,24}[._-]?[0-9]{2,8}[A-Za-z!]{0,16}")
-_JOINED = re.compile(rb"(?:[A-Za-z]{3,24}[._-]){1,3}[A-Za-z]{3,24}[._-]?[0-9]{2,8}!?")
+# A word with a number in it. A program and its version, such as Python3, is no such word, nor is the name of a file.
+_COINED = re.compile(
+    rb"(?![A-Za-z]+[0-9]\Z|[a-z]+_[0-9]\Z|[a-z0-9]+(?:_[a-z0-9]+){2,}\Z|[\w.-]+\.[a-z]{1,4}\Z)(?=[^0-9]*[0-9])[A-Za-z\x80-\xff][\w\x80-\xff!@#$%^&*?+~.-]{4,63}"
+)
+_LETTERS = rb"(?:[A-Za-z]|[\xc3-\xd4][\x80-\xbf])+"
+# No number of an issue or of a standard, no place in a file, no expression.
+_SIGNED = re.compile(
+    rb"(?![A-Za-z]+#L?[0-9-]+\Z|[^#]*\.[a-z]{2,4}#|[^&]*&&)[^!#?&^*]*[A-Za-z0-9][!#?&^*][\w!#?&^%*$.-]*"
+)
+# Behind a number within it no word begins with a capital, as in names of classes.
+_CAPITALISED = re.compile(
+    rb"(?=.[a-z0-9_\xd0-\xd1])(?:[A-Z]|[\xc3-\xd4][\x80-\xbf]|[a-z]{3,16}[_-](?=[A-Z]))(?:" + _LETTERS + rb")?"
+    rb"(?:[_.]?[0-9]+(?![A-Z])" + _LETTERS + rb"(?:[_-]" + _LETTERS + rb")*|(?:[_.-]" + _LETTERS + rb")*[_.][0-9]+|"
+    rb"(?:[_.-]" + _LETTERS + rb")+[0-9]+)[!?]?|[a-z]{4,16}[0-9]{2,4}[A-Z]"
+)  # fmt: skip
+_HOST_NAME = re.compile(rb"[A-Za-z]+[._-]?[0-9]+")
+_CAPITAL = re.compile(rb"[A-Z][^A-Z]|[!#$%^&*?+~]")
 _SIGN = re.compile(rb"[!@#$%^&*?+]")
 _ALGORITHM = re.compile(
-    rb"(?i)(?:argon2|bcrypt|scrypt|pbkdf2|sha[0-9]|md[45]|base[0-9]{2}|utf-?[0-9]|aes-?[0-9]|hmac|rsa-?[0-9]|ed25519)"
+    rb"(?i)(?:argon2|bcrypt|scrypt|pbkdf2|sha[0-9]|md[45]|base[0-9]{2}|utf-?[0-9]|aes-?[0-9]|hmac|rsa-?[0-9]|ed25519|pkcs#?[0-9])"
     rb"[a-z0-9_+-]{0,16}(?:[$]v=[0-9]+)?|[a-z]{0,8}v?[0-9]+(?:\.[0-9]+){1,3}"
 )
 _HOST = re.compile(
@@ -68,13 +77,7 @@ _PART = re.compile(rb"[-_:/. #]+")
 _SHORT_PART = re.compile(rb"[a-z]{1,3}|[A-Z]{1,3}")
 _WORD_PART = re.compile(rb"[A-Za-z]{4,24}[0-9]{0,4}")
 _NUMBERS = re.compile(rb"v?[0-9]{1,8}|[0-9]{12}")
-_VALIDATION = frozenset(
-    b"a an the is are be of or and for not no to in on too must should can cannot does do contain contains character "
-    b"characters char chars least most digit digits letter letters minimum maximum required match matches short long "
-    b"weak strong field blank empty forgot forgotten reset confirm confirmation invalid incorrect wrong missing your "
-    b"you my new old current enter please repeat type show hide change update set use with without password passwords "
-    b"secret token user username name account login value length at from this that it has have will if".split()
-)
+_VALIDATION = frozenset(list_bytes("words about values"))
 _CODE = re.compile(
     rb"(?:await |new |return |not |lambda|function|async |await\b|typeof )"
     rb"|[A-Za-z_$][\w$]*(?:(?:\.|::|->|\?\.)[A-Za-z_$][\w$]*)*[(\[]"  # a call, or an item of something
@@ -85,13 +88,7 @@ _DOTTED = re.compile(rb"[A-Za-z_$][\w$]*(?:(?:\.|::|->|\?\.)[A-Za-z_$][\w$]*)+[;
 # With a number in it, a name with dots is code by its last part: "Ow1l.night" may be a password.
 _NAMED_PART = re.compile(rb"(?i)(?:pass(?:word|wd|phrase)?|pwd|secret|token|key|value|text|url|id)[;,)]*\Z")
 _ITEM = re.compile(rb"[A-Za-z_][\w.]*(?:\[[\w.\"', |:]*\][;,)]*|\[[\"'][a-z_]+)")
-_DOCUMENTED = frozenset(
-    b"password passwd passphrase secret token apikey key none null nil true false undefined required optional string "
-    b"text hidden invalid incorrect wrong missing empty bearer basic admin root user username postgres mysql test "
-    b"testing demo default value plaintext encrypted hashed input label field name type any object number boolean "
-    b"unknown varchar char bytes never void foobar foo bar baz hunter pass pwd yes no on off disabled enabled auto "
-    b"inherit write read self this private public and the your example".split()
-)
+_DOCUMENTED = frozenset(list_bytes("documented values"))
 
 
 def is_stand_in(value: bytes) -> bool:
@@ -228,7 +225,8 @@ def is_password(value: bytes, *, quoted: bool, meant: bool = False) -> bool:
     A value that was `meant`, set for a program, may also be a name.
     """
     value = value[:LENGTH_MAX]
-    if len(value) < 4 or is_stand_in(value) or value.lower() in _DOCUMENTED or _ALGORITHM.fullmatch(value):
+    is_rule = value.lower().partition(b"|")[0] in _DOCUMENTED  # perhaps the first of several rules for a value
+    if is_rule or len(value) < 4 or is_stand_in(value) or _ALGORITHM.fullmatch(value):
         return False
     if value.startswith(b"//") or _IDEOGRAPHS.search(value):  # what is behind `https:`; a sentence
         return False
@@ -261,19 +259,35 @@ def is_odd_password(value: bytes, *, quoted: bool) -> bool:
     return odd and is_password(value, quoted=quoted)
 
 
-def is_spoken(value: bytes, *, quoted: bool = False) -> bool:
-    """Return True if a value is a password after a few words only; words have no capital after a number."""
-    return is_odd_password(value, quoted=quoted) or bool(_CAPITAL_BEHIND.fullmatch(value[:LENGTH_MAX]))
+def is_made_up(value: bytes, *, quoted: bool = False) -> bool:
+    """Return True if a value is a password when the words around it name one: `winter2024x`, `R4ven_nest`, `Lune24!`.
+
+    Without a capital, a sign or a number at its end it is one only in quotes: `barnacle4ever`.
+    """
+    value = value[:LENGTH_MAX]
+    if is_odd_password(value, quoted=quoted) or _CAPITAL_BEHIND.fullmatch(value):
+        return True
+    is_shaped = _COINED.fullmatch(value) if quoted or _CAPITAL.search(value) else _WORD_NUMBER.fullmatch(value)
+    return bool(is_shaped) and is_password(value, quoted=True)
 
 
-def is_made_up(value: bytes) -> bool:
-    """Return True if a value is a password when the words around it name one: `winter2024x`, `hunter22`."""
-    return is_spoken(value) or (bool(_WORD_NUMBER.fullmatch(value)) and is_password(value, quoted=True))
+def is_coined(value: bytes) -> bool:
+    """Return True if a value is made up and more than one word with a number behind it, which may be a host's name."""
+    return is_made_up(value) and not _HOST_NAME.fullmatch(value)
 
 
-def is_joined(value: bytes) -> bool:
-    """Return True if a value is two words and more with a number after them: `Katze_Minka09`; hosts have one word."""
-    return bool(_JOINED.fullmatch(value)) and is_password(value, quoted=True)
+def is_outstanding(value: bytes, *, is_sure: bool) -> bool:
+    """Return True if a value is like no word, name or number of a text, and like many a password: `Otter5creek`.
+
+    Only where it is sure that a password is near, it may be one word and a number: `Ladin_83`.
+    """
+    is_shaped = _SIGNED.fullmatch(value) or _CAPITALISED.fullmatch(value)
+    return (
+        bool(is_shaped)
+        and is_mixed(value)
+        and (is_sure or not _HOST_NAME.fullmatch(value))
+        and is_password(value, quoted=True)
+    )
 
 
 def is_written(value: bytes) -> bool:
@@ -286,9 +300,7 @@ def is_number(value: bytes, *, quoted: bool) -> bool:
     return value.isdigit() and 4 <= len(value) <= (12 if quoted else 8) and len(set(value)) > 2
 
 
-_WORD_ENDS = tuple(
-    b"ed ly ble ing ion ment ive al ous ic ary ory ant ent ful less ness ity ism ist ers ors ized ised ate ary".split()
-)
+_WORD_ENDS = list_bytes("ends of long words")
 
 
 def is_word(value: bytes) -> bool:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from ahocorasick_rs import BytesAhoCorasick, Implementation, MatchKind
 
-from memoryd.scrub import carried, columns, commands, formats, named, personal, private, told
+from memoryd.scrub import carried, columns, commands, formats, named, near, personal, private, told
 from memoryd.scrub.encoded import View, list_views, view_stripped
 from memoryd.scrub.finding import (
     PLACEHOLDER,
@@ -169,25 +169,26 @@ def _ours(joined: JoinedTexts, low: bytes) -> Iterator[SecretSpan]:
 
 
 def make_cached_find() -> Callable[[KeywordPlace, bytes], list[SecretSpan]]:
-    """Return both finders of named secrets as one, asked once for each surrounding, so that repetition costs little.
+    """Return the finders of named secrets as one, asked once for each surrounding, so that repetition costs little.
 
     It is for one scan, since what it remembers is text that nobody has redacted yet.
     """
     # By keyword, place in the surrounding and what follows: to hash a whole surrounding is slow.
-    known: dict[tuple[bytes, int, bytes], tuple[bytes, list[SecretSpan]]] = {}
+    known: dict[tuple[bytes, int, bytes], tuple[int, int, list[SecretSpan]]] = {}
 
     def find(place: KeywordPlace, keyword: bytes) -> list[SecretSpan]:
-        buffer, first, _, begin, end = place
+        buffer, first, last, begin, end = place
         begin, end = max(begin, first - named.BEHIND), min(end, first + named.AHEAD)
-        key, around = (keyword, first - begin, buffer[first : first + 64]), buffer[begin:end]
-        surrounding, spans = known.get(key, (b"", []))
-        if surrounding != around:
-            inner = place._replace(begin=begin, end=end)
+        key = keyword, first - begin, buffer[first : first + 64]
+        since, until, spans = known.get(key, (0, 0, []))
+        if until == 0 or buffer[since:until] != buffer[begin:end]:
+            inner = KeywordPlace(buffer, first, last, begin, end)
             found = [*named.find(inner, keyword), *(told.find_password(inner, keyword) if keyword in told.LONG else ())]
+            found += near.find_near(inner, keyword) if keyword in near.WORDS else ()
             spans = [SecretSpan(span.first - begin, span.last - begin, span.rule) for span in found]
             if len(known) >= REMEMBERED_MAX:
                 known.clear()
-            known[key] = around, spans
+            known[key] = begin, end, spans
         return spans and [SecretSpan(span.first + begin, span.last + begin, span.rule) for span in spans]
 
     return find
@@ -213,7 +214,7 @@ def _private() -> BytesAhoCorasick:
 def _rules() -> tuple[BytesAhoCorasick, list[list[_Keyword]]]:
     """Return the automaton of all keywords, and for each keyword the rules of it and of those it contains."""
     finds: dict[bytes, list[Find]] = {word: [named.find] for word in named.KEYWORDS}
-    for module in (formats, columns, carried, commands, told):
+    for module in (formats, columns, carried, commands, told, near):
         for word, find in module.FINDS.items():
             finds.setdefault(word, []).append(find)
     words = sorted(finds)

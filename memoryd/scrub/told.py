@@ -13,50 +13,31 @@ from collections.abc import Callable, Iterator
 from memoryd.scrub.finding import Find, KeywordPlace, SecretSpan
 from memoryd.scrub.named import name_before, owner_before, trim
 from memoryd.scrub.plausible import (
-    is_joined,
     is_made_up,
     is_mixed,
     is_number,
     is_odd_password,
-    is_password,
     is_stand_in,
     is_token,
     looks_random,
 )
-from memoryd.text.word_lists import list_words
+from memoryd.text.word_lists import list_bytes, list_words
 
 # The words of all languages. The short ones mean much else, and lead to a value only with a link behind them.
 _SHORT = "pass pw p/w mdp pasword passwrd"
-_LONG = (
-    "password passwort passphrase kennwort lösenord пароль пароля contraseña clave senha wachtwoord hasło parola şifre "
-    "salasana"
-)
-LONG = frozenset(word.encode() for word in _LONG.split())
-_LOGINS = (
-    "credentials creds login zugangsdaten anmeldedaten identifiants credenciales credenziali credenciais "
-    "inloggegevens inloggning логин данные 账号"
-)
-_LINKS = "c'est is was are ist lautet war es era est é è jest to är on это sind son sont sono são zijn"
-_LATER = "it's its still now currently again noch jetzt nun ahora maintenant adesso agora nu fortfarande"
-_CODES = ("recovery code", "backup code", "2fa code", "one-time code", "wiederherstellungscode", "codes de secours")
-_SEEDS = ("otp seed", "otp secret", "totp seed", "totp secret", "totp key", "2fa secret", "2fa seed", "mfa secret")
-_ACCOUNTS = ("(root", "(admin", "(postgres", "(user", "(ubuntu", "(deploy", "(administrator", "(sa")
-_CHAINS = ("wif", "wallet", "bitcoin", "electrum")
-_WALLETS = ("seed phrase", "recovery phrase", "backup phrase", "secret phrase", "wallet seed", "mnemonic")
+LONG = frozenset(list_bytes("words for passwords"))
 # What a person's name for an account, a file or a number follows, and no password.
-_NOT_BEFORE = frozenset(
-    ("user", "username", "for", "host", "file", "version", "named", "than", "пользователя", "benutzer")
-)
+_NOT_BEFORE = frozenset(list_words("not before passwords"))
 
 _REACH = 200  # bytes behind the words that are looked at; four times as many behind the name of a wallet
 _LETTERS = rb"[a-zA-Z\x80-\xff'-]"
-_LINK = rb"|".join(word.encode() for word in _LINKS.split())
+_LINK = rb"|".join(list_bytes("links to a secret"))
 _VALUE = rb"['\"`*(]{0,2}(?P<value>(?=[^\s\x00]{0,127}[0-9])[^\s'\"`\x00]{6,128})"
 _SIGN_LINK = rb"[:=?,]|->|\xe2\x86\x92|\xe2\x80[\x93\x94]|(?<=[ \t])-(?=[ \t])|\xef\xbc\x9a"
 _LED = re.compile(
     rb"(?i)" + _LETTERS + rb"{0,4}(?P<words>(?:[ \t]+" + _LETTERS + rb"{1,24}){0,5}?)(?:[ \t]?\([a-z ]{1,20}\))?"
     rb"(?P<link>(?:[ \t]*(?:" + _SIGN_LINK + rb")|(?:[ \t]+|[ \t]*\r?\n[ \t]{0,8})(?:" + _LINK + rb")(?=\s)){0,2})"
-    rb"(?:[ \t]+(?:" + rb"|".join(word.encode() for word in _LATER.split()) + rb"))?"
+    rb"(?:[ \t]+(?:" + rb"|".join(list_bytes("words behind such links")) + rb"))?"
     rb"(?P<apart>[ \t]*(?:\r?\n[ \t]{0,8})?)" + _VALUE
 )  # fmt: skip
 _PAIR = re.compile(
@@ -71,37 +52,32 @@ _AS_USER = re.compile(
     rb"(?i)[\w.@-]{2,64}(?:[ \t]?[/,][ \t]?|[ \t](?:with|using|and|mit)[ \t])"
     rb"(?:the[ \t])?(?:(?:password|pw|pass)[ \t])?" + _VALUE
 )
-_CREDENTIAL = re.compile(rb"[ \t]*\"[^\"\n]{1,80}\"[ \t]*,[ \t]*\"(?P<value>[^\"\n\x00]{5,128})\"")
 _BRACKET = re.compile(rb"[ \t]?[/:][ \t]?(?P<value>[^\s'\"`()\x00]{6,128})\)")
 _WORDS = re.compile(rb"(?i)[^\n\x00]{0,24}?[:=\s]\s{0,8}[\"'`]?(?P<value>(?:[a-z]{3,8}[ ]){11,23}[a-z]{3,8})(?![a-z])")
-_COMMON = frozenset(
-    b"the and you must keep not never are for with your down once then that this them can will should from into have "
-    b"has was write shown again please when only but".split()
-)
+_COMMON = frozenset(list_bytes("words of no wallet"))
 _WALLET_KEY = re.compile(rb"(?<![\w+/=.-])(?P<value>(?:5[HJK]|[KL][w-z1-5])[1-9A-HJ-NP-Za-km-z]{49,50})(?![\w+/=-])")
 _HEX = re.compile(rb"[\"']?[ \t]{0,4}[:=][ \t]{0,4}[\"']?(?P<value>[0-9a-f]{40})(?!\w)")
 _CODE = re.compile(
     rb"[ \t>*`|-]{0,8}(?:[0-9]{1,2}[.)][ \t]{1,4})?`?(?P<value>[A-Za-z0-9]{4,10}(?:-[A-Za-z0-9]{4,10}){0,3})`?"
     rb"[ \t,;]{0,4}(?:\r?\n|\Z|(?<=[ ,;\t]))"
 )
-_FEWEST_CODES, _MOST_CODES = 2, 32
-_CODES_BEGIN = re.compile(rb"[^\n:]{0,60}:[ \t]*(?:\r?\n){1,2}(?:```\w{0,8}\r?\n)?")
+_MOST_CODES = 32
+_DIGITS = re.compile(rb"[0-9]{2}")
+_CODES_BEGIN = re.compile(rb"[^\n:]{0,60}:[ \t]*(?:(?:\r?\n){1,2}(?:```\w{0,8}\r?\n)?)?")
+# Drawn letters in base32, or in groups of four.
 _SEED = re.compile(
     rb"(?:[^\n:=]{0,24}(?:[:=]|is)|(?=[ \t]))[ \t\"'`*]{0,6}"
-    rb"(?P<value>(?:[A-Z2-7]{4}[ -]?){4,16}[A-Z2-7]{0,4})(?![A-Za-z0-9])"
+    rb"(?P<value>(?:[A-Z2-7]{4}[ -]?){4,16}[A-Z2-7]{0,4}|(?:[A-Za-z0-9]{4}[ -]){3,15}[A-Za-z0-9]{2,4})(?![A-Za-z0-9])"
 )
 # What a lock takes: "the door code is 4471".
-_NUMBER = re.compile(rb"(?:[:=]|is|ist|est|es)?[ \t]*(?P<value>[0-9]{4,8})[#*]?(?![\w-]|[.,][0-9])")
+_NUMBER = re.compile(
+    rb"(?i)(?P<words>(?:[ \t]*" + _LETTERS + rb"{1,16}(?=[ \t:=,])){0,4}?)[ \t]*(?P<link>(?:(?:" + _LINK
+    + rb")(?=\s)|" + _SIGN_LINK + rb"|\xe3\x81\xaf|\xe6\x98\xaf)?)[ \t]*(?P<value>[0-9]{4,8}|[0-9]{3}[ -][0-9]{3}|"
+    rb"[0-9]{2}(?:-[0-9]{2}){2})(?:[#*]|(?-i:[A-F]|\xd0[\x90-\x9f]))?(?![\w-]|[.,][0-9])"
+)  # fmt: skip
+_PINS = frozenset(list_bytes("pins"))
 _QUOTED = re.compile(
     rb"(?i)[^\n\"'`:=]{0,40}?\b(?:" + _LINK + rb")[ \t]{1,4}(?P<mark>[\"'`])(?P<value>[^\"'`\n\x00]{8,80})(?P=mark)"
-)
-# A short word for a password that stands alone before one is led to by one of these: "als PW", "with pw", "(pw".
-_LEADS = re.compile(rb"(?i)(?:\(|\b(?:as|als|with|mit|avec|con|use|using|nimm)[ \t])\Z")
-_BEHIND = re.compile(rb"[ \t]*" + _VALUE)
-_AS = frozenset({b"as", b"als", b"comme", b"como"})
-_SAID_AS = re.compile(
-    rb"(?P<value>[^\s\"'`\x00]{6,64})[\"'`]?[ \t](?:as|als|comme|como)[ \t]"
-    rb"(?:(?:the|my|das|mein|le|mon|la|mi)[ \t])?\Z"
 )
 # A random token has letters of both cases and digits. Names of secrets, hashes and paths have one case, or a word.
 _DRAWN = re.compile(
@@ -133,32 +109,18 @@ def find_password(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
         yield _span(found)
 
 
-def _find_led(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
-    """Yield what `find_password` does, and what a bracket or a word such as "with" leads to: "als PW …"."""
-    yield from find_password(place, keyword)
-    if _LEADS.search(place.buffer[max(place.begin, place.first - 12) : place.first]) is None:
-        return
-    found = _BEHIND.match(place.buffer, place.first + len(keyword), min(place.end, place.last + _REACH))
-    if found is not None and is_joined(trim(found["value"])):
-        yield _span(found)
-
-
-def _find_said_as(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
-    """Yield the password before a word for it: "J'ai mis … comme mdp"."""
-    begin = max(place.begin, place.first - 90)
-    as_words = place.buffer[max(begin, place.first - 12) : place.first].lower().split()[-2:]
-    found = _SAID_AS.search(place.buffer[begin : place.first]) if _AS.intersection(as_words) else None
-    if found is not None and is_mixed(found["value"]) and is_odd_password(found["value"], quoted=False):
-        yield SecretSpan(begin + found.start("value"), begin + found.end("value"), "password-told")
-
-
 def _find_number(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
-    """Yield the number that opens a lock: "the pin is 809377", "alarm code: 9912"."""
+    """Yield the number that opens a lock: "the pin is 809377", "alarm code: 9912", "le code de la porte est 7204B"."""
+    end = min(place.end, place.last + _REACH // 2)
+    found = _NUMBER.match(place.buffer, place.last, end) if _DIGITS.search(place.buffer, place.last, end) else None
     before = place.buffer[max(place.begin, place.first - 24) : place.first]
-    is_lock = ["", *before.decode("utf-8", "replace").lower().split()][-1] in list_words("locks")
-    is_meant = is_lock if keyword.startswith(b"code") else not before[-1:].isalnum()
-    found = _NUMBER.match(place.buffer, place.last, min(place.end, place.last + _REACH))
-    if is_meant and found is not None and is_number(found["value"], quoted=False):
+    if found is None or (keyword in _PINS and before[-1:].isalnum()):
+        return
+    words = (before + b" " + found["words"]).decode("utf-8", "replace").lower().split()
+    is_lock = not set(words).isdisjoint(list_words("locks"))
+    if (is_lock or (found["link"] and keyword in _PINS)) and is_number(
+        re.sub(rb"[ -]", b"", found["value"]), quoted=False
+    ):
         yield _span(found, "pin-value")
 
 
@@ -169,11 +131,11 @@ def _find_codes(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
     at = head.end() if head else place.end
     while len(codes) < _MOST_CODES and (found := _CODE.match(place.buffer, at, place.end)):
         value = found["value"]
-        if not is_mixed(value) or not (b"-" in value or looks_random(value)):
+        if not (b"-" in value and _DIGITS.search(value)) and not (is_mixed(value) and looks_random(value)):
             break
         codes.append(found)
         at = found.end()
-    if len(codes) >= _FEWEST_CODES:
+    if len(codes) > 1 or (codes and b"-" in codes[0]["value"]):
         yield from (_span(found, "recovery-code") for found in codes)
 
 
@@ -215,32 +177,29 @@ def _behind(pattern: re.Pattern[bytes], judge: Callable[[bytes], bool], rule: st
 # The password of a login in the form "credentials: admin / …", or "(root / …)".
 _find_login = _behind(_PAIR, lambda value: is_made_up(trim(value)), "password-told")
 _find_account = _behind(_BRACKET, lambda value: is_made_up(trim(value)), "password-told")
-# A login as people say it: "log in as admin with …"; as .NET takes it: `NetworkCredential("bob", "…")`.
+# A login as people say it: "log in as admin with …".
 _find_as_user = _behind(_AS_USER, lambda value: is_made_up(trim(value)), "password-told")
-_find_credential = _behind(_CREDENTIAL, lambda value: is_password(value, quoted=True), "password-value")
 # The seed of one-time passwords (RFC 4226), as programs show it: in base32.
-_find_seed = _behind(_SEED, lambda value: len(value) >= 16 and looks_random(value), "otp-seed")
+_find_seed = _behind(_SEED, lambda value: looks_random(value.replace(b" ", b"")), "otp-seed")
 # A random token right behind the word "secret": "sign it with the secret Vq7…".
 _find_drawn = _behind(_DRAWN, lambda value: looks_random(value) and not is_stand_in(value), "token-told", back=1)
 
 
 FINDS: dict[bytes, Find] = {
     **{word.encode() + end: find_password for word in _SHORT.split() for end in (b": ", b"? ")},
-    **{word.encode() + b" ": _find_led for word in _SHORT.split()},
-    **{word.encode(): _find_login for word in _LOGINS.split()},
+    **{word.encode() + b" ": find_password for word in _SHORT.split()},
+    **dict.fromkeys(list_bytes("words for logins"), _find_login),
     b"basic auth": _find_login,
     **dict.fromkeys((b"log in as ", b"login as ", b"logged in as ", b"sign in as "), _find_as_user),
-    b"networkcredential(": _find_credential,
-    **{word.encode(): _find_account for word in _ACCOUNTS},
-    **{word.encode(): _find_wallet for word in _WALLETS},
-    **{word.encode(): _find_wallet_key for word in _CHAINS},
+    **dict.fromkeys(list_bytes("accounts in brackets"), _find_account),
+    **dict.fromkeys(list_bytes("wallets"), _find_wallet),
+    **dict.fromkeys(list_bytes("words for wallets"), _find_wallet_key),
     **dict.fromkeys((b"key ", b"token "), _find_run),
     b"secret ": _find_drawn,
-    **dict.fromkeys((b"pin is ", b"pin ist ", b"pin to ", b"code ", b"code: "), _find_number),
+    **dict.fromkeys((*_PINS, *list_bytes("codes")), _find_number),
     b"passphrase ": _behind(_QUOTED, lambda value: not is_stand_in(value), "password-told"),
     # The token of a service that has no prefix: "sourcegraph: 3f…".
     b"sourcegraph": _behind(_HEX, lambda value: not is_stand_in(value), "token-told"),
-    **dict.fromkeys((b"mdp", b"password", b"passwort"), _find_said_as),
-    **{word.encode(): _find_codes for word in _CODES},
-    **{word.encode(): _find_seed for word in _SEEDS},
+    **dict.fromkeys(list_bytes("code lists"), _find_codes),
+    **dict.fromkeys(list_bytes("seeds"), _find_seed),
 }

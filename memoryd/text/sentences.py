@@ -5,7 +5,7 @@ ends of sentences, in scripts with and without spaces. Each step reads a limited
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple
@@ -118,24 +118,26 @@ def list_texts(text: str) -> list[str]:
     return [one.text for one in split(text)]
 
 
-def quote_around(text: str, numbers: Iterable[int], longest: int = 300, own: Iterable[int] | None = None) -> str:
+def quote_around(
+    text: str, numbers: Iterable[int], longest: int = 300, is_own: Callable[[int], bool] | None = None
+) -> str:
     """Return a person's words around the sentences with these numbers (from 1), copied whole, on one line.
 
     A text of at most `longest` characters is copied as a whole. From a longer one, the paragraphs of the sentences are
     copied. From a list, the cited items are copied, with the sentence that introduces the list. A sentence that
     introduces a paragraph by a colon is copied with it. From a paragraph as long as a page, the sentences are copied
-    with their neighbours. Unknown numbers add nothing. If `own` is given, only its sentences are copied, and `…` marks
-    others between them.
+    with their neighbours. Unknown numbers add nothing. If `is_own` is given, only the sentences are copied for whose
+    number it is true, and `…` marks others between them.
     """
     sentences = split(text)
     cited = sorted({number - 1 for number in numbers if 0 < number <= len(sentences)})
     if not cited:
         return ""
-    if len(" ".join(text.split())) <= longest:
+    if len(" ".join(text.split(maxsplit=longest))) <= longest:  # a longer text has no need to be split to its end
         wanted = set(range(len(sentences)))
     else:
         wanted = {place for one in cited for place in _list_around(text, sentences, one)}
-    left_out = set() if own is None else wanted - {number - 1 for number in own}
+    left_out = set() if is_own is None else {place for place in wanted if not is_own(place + 1)}
     wanted -= left_out
     items = {place for place in wanted if _begins_item(text, sentences[place])}
     leads = {sentences[place].lead for place in wanted}
@@ -190,8 +192,10 @@ def _list_around(text: str, sentences: tuple[Sentence, ...], place: int) -> Iter
 
 
 def _begins_item(text: str, one: Sentence) -> bool:
+    if one.kind is not SentenceKind.ITEM:
+        return False
     line = text.rfind("\n", 0, one.start) + 1
-    return one.kind is SentenceKind.ITEM and not text[line : one.start].strip() and bool(_mark(one.text))
+    return not text[line : one.start].strip() and bool(_mark(one.text))
 
 
 def _mark(item: str) -> int:

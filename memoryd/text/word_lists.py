@@ -10,6 +10,11 @@ def list_words(name: str) -> tuple[str, ...]:
     return _read_lists()[name]
 
 
+def list_bytes(name: str) -> tuple[bytes, ...]:
+    """Return the entries of a list, in UTF-8."""
+    return tuple(word.encode() for word in _read_lists()[name])
+
+
 @cache
 def _read_lists() -> dict[str, tuple[str, ...]]:
     text = (pkgutil.get_data(__name__, "word_lists.txt") or b"").decode()

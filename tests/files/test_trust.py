@@ -47,6 +47,26 @@ def test_what_everybody_can_write_is_refused_at_check_and_start(scratch, name, m
     assert refused(scratch) == []
 
 
+@pytest.mark.parametrize("folder", ["memory", ".continuum/memory"])
+def test_a_file_of_memory_that_everybody_can_write_is_refused_unless_they_cannot_reach_it(scratch, folder):
+    place = scratch.workspace / folder
+    place.mkdir(parents=True, exist_ok=True)
+    files = [place / f"2026-03-0{day}.md" for day in range(1, 5)]
+    for file in files:
+        file.write_text("# Daily Memory\n")
+        file.chmod(0o644)
+    (place / "link.md").symlink_to(scratch.config)
+    for at in (place, place.parent):
+        at.chmod(0o755)
+    assert refused(scratch) == []
+    for file in files[1:]:
+        file.chmod(0o666)
+    assert refused(scratch) == [str(files[1])]
+    assert scratch.json("config", "check", code=2)["hint"] == f"chmod -R go-w {place}"
+    place.chmod(0o700)
+    assert refused(scratch) == []
+
+
 def test_everything_is_told_at_once(scratch):
     scratch.config.chmod(0o666)
     scratch.workspace.chmod(0o777)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections import Counter
 from dataclasses import replace
 from datetime import date
@@ -552,3 +553,30 @@ def test_a_line_that_a_sleep_worded_is_checked_before_it_lasts():
     assert one(claim(told, "d1"), pieces=(entry,), offline=True).outcome is ClaimOutcome.KEPT
     copied = replace(piece_of_text("d1", proposed.text, Lane.ASSISTANT, "memory"), behind=entry.behind)
     assert one(claim(proposed.text, "d1"), pieces=(copied,), read=by_plan).outcome is ClaimOutcome.KEPT
+
+
+def lines_run(rules: int) -> int:
+    """Return how many lines of Python run to weigh each rule of one long message as a quotation, ten of them alone."""
+    text = " ".join(f"Always put sheet {number} of canvas into folder {number}." for number in range(rules))
+    weighing = context((said(1, text),))
+    claims = [Claim(str(n), f"Always put sheet {n} of canvas into folder {n}.", (f"t1.{n + 1}",)) for n in range(10)]
+    claims = [replace(one, core=True) for one in claims]
+    ran = 0
+
+    def count(_frame: object, event: str, _argument: object) -> object:
+        nonlocal ran
+        ran += event in {"line", "call"}
+        return count
+
+    weighed = [*map(weighing.weigh, claims)]  # what is remembered is no part of it
+    sys.settrace(count)
+    try:
+        assert [*map(weighing.weigh, claims)] == weighed
+    finally:
+        sys.settrace(None)
+    assert {one.judged.outcome for one in weighed} <= {ClaimOutcome.KEPT, ClaimOutcome.QUOTED}
+    return ran
+
+
+def test_the_work_for_one_rule_does_not_grow_with_the_message_that_holds_it():
+    assert lines_run(1_000) < 1.5 * lines_run(250)

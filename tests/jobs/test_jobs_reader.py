@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scripted_reader import last_label, questions_of, reads, says_no, says_yes
 
+from memoryd.jobs import reader
 from memoryd.jobs.job import Reply
 from memoryd.jobs.judging import class_question
 from memoryd.jobs.pieces import CitableSentence
@@ -333,3 +334,11 @@ def test_around_a_quotation_each_turn_is_shown_as_one_text_and_cited_by_any_of_i
 def test_the_class_of_a_text_is_asked_with_the_text_as_evidence():
     asked = class_question("Always run the linter.")
     assert [one.text for one in asked.evidence] == [asked.claim]
+
+
+def test_a_question_makes_its_key_once_and_equal_ones_have_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = question(1), question(1)
+    assert (one.key, one, hash(one)) == (other.key, other, hash(other))
+    monkeypatch.setattr(reader.hashlib, "sha256", None)
+    assert one.key == other.key
+    assert replace(one, claim=one.claim) == one

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.scrub import formats, named, told
+from memoryd.scrub import formats, named, near, told
 from memoryd.scrub import scan as scanning
 from memoryd.scrub.finding import KeywordPlace
 from memoryd.scrub.policy import Policy
@@ -79,10 +79,14 @@ def test_what_is_remembered_is_what_the_rule_says(pieces: list[str]) -> None:
         for found in re.finditer(keyword, text):
             place = KeywordPlace(text, *found.span(), 0, len(text))
             spoken = told.find_password(place, keyword) if keyword in told.LONG else ()
-            assert [*remembered(place, keyword)] == [*named.find(place, keyword), *spoken]
+            beside = near.find_near(place, keyword) if keyword in near.WORDS else ()
+            assert [*remembered(place, keyword)] == [*named.find(place, keyword), *spoken, *beside]
 
 
-@pytest.mark.parametrize("shape", ["pwd", "密码", "key-", " -u a:b", "password,password\n", "insert into a(password"])
+@pytest.mark.parametrize(
+    "shape",
+    ["pwd", "密码", "key-", " -u a:b", "password,password\n", "insert into a(password", "loginX5!ab ", "pskX5!ab "],
+)
 def test_a_text_that_was_dear_is_so_no_more(shape: str) -> None:
     assert too_dear(shape) is None
 

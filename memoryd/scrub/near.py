@@ -1,0 +1,51 @@
+"""Find passwords on the line of a word for one: any value that is like no word, name or number of a text.
+
+Such values are so rare elsewhere that nothing need be known of the syntax between both: a sentence of any language, the
+arguments of a call or of a command, the fields of an object, a setting.
+"""
+
+import re
+from collections.abc import Iterator
+
+from memoryd.scrub.finding import Find, KeywordPlace, SecretSpan
+from memoryd.scrub.named import KEYWORDS, kind_of
+from memoryd.scrub.plausible import is_made_up, is_outstanding
+from memoryd.text.word_lists import list_bytes
+
+_BACK, _AHEAD = 64, 120  # bytes of the line that are looked at
+_SURE = frozenset(list_bytes("password words"))
+WORDS = _SURE.union(list_bytes("login words"))
+_DIGIT = re.compile(rb"[0-9]")
+_LINE_ENDS = (b"\n", b"\\n")
+# Before a value in quotes: an argument, or the content of a field.
+_GIVEN = re.compile(
+    rb"(?i)(?:[(,][ ]?|(?:pass(?:word)?|psk|pwd)[ ]{1,9}|(?:text|value|content)[\"']?[ ]?[:=][ ]?)[\"']\Z"
+)
+_TOKEN = re.compile(
+    rb"(?<![\w/.@\\$%+])(?<![^:]-)(?!-)(?=[^\s0-9]{0,63}[0-9])(?:[\w!@#$%^&*?+~.-]|[\xc3-\xd4][\x80-\xbf]){6,64}"
+    rb"(?![\w(\[/=]|@(?!tcp)|\\[^rn])"
+)
+
+
+def find_near(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
+    """Yield each such value on the line; in a call or a field also a plainer one in quotes behind the word."""
+    buffer = place.buffer
+    begin, end = max(place.begin, place.first - _BACK), min(place.end, place.last + _AHEAD)
+    # What is beyond the same word belongs to that, so that nothing is looked at many times.
+    begin, again = max(begin, buffer.rfind(keyword, begin, place.first)), buffer.find(keyword, place.last, end)
+    end = end if again < 0 else again
+    if not _DIGIT.search(buffer, begin, end):
+        return
+    first = max(begin, *(buffer.rfind(mark, begin, place.first) + len(mark) for mark in _LINE_ENDS))
+    ends = [buffer.find(mark, place.last, end) for mark in _LINE_ENDS]
+    for found in _TOKEN.finditer(buffer, first, min(one for one in (*ends, end) if one >= 0)):
+        value = found[0].rstrip(b".?")
+        is_sure, before = keyword in _SURE, max(begin, found.start() - 16)
+        is_given = is_sure and place.last < found.start() and _GIVEN.search(buffer, before, found.start())
+        is_one = is_outstanding(value, is_sure=is_sure) or (is_given and is_made_up(value, quoted=True))
+        if is_one and found.end() not in {again, place.last + _AHEAD} and kind_of(value) is None:  # else it is cut off
+            yield SecretSpan(found.start(), found.start() + len(value), "password-told")
+
+
+# The others are asked together with `named`.
+FINDS: dict[bytes, Find] = dict.fromkeys(WORDS.difference(KEYWORDS), find_near)

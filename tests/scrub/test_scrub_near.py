@@ -1,0 +1,85 @@
+"""A value that is like no word or name is a password where a word for one is on its line, whatever stands between."""
+
+from __future__ import annotations
+
+import pytest
+
+from memoryd.scrub.policy import Policy
+from memoryd.scrub.scan import scan
+
+ODD = ("Otter5creek", "R4ven_nest", "Kestrel!55dune", "kite_Drache_28", "Meşe9orman")
+SYNTAXES = (
+    '{{"ref":"e1","element":"Password input","text":"{}"}}', "cy.get('#login-password').type('{}')",
+    'DriverManager.getConnection(url, "app", "{}")', '$("#admin_pass").val("{}");', '#define AP_PSK "{}"',
+    "ich habe das Passwort auf {} geändert", "j'ai changé le mot de passe en {}", "heslo k wifi: {}",
+    "新密码改成了 {}", "와이파이 비번: {}", "try {} as password please", "you can decrypt it with {}",
+    "crypto isakmp key {} address 10.1.1.1", "username admin privilege 15 password 0 {}", "${{DB_PASSWORD:-{}}}",
+    'sql.Open("mysql", "app:{}@tcp(10.0.0.4:3306)/shop")', "the login of the box is ida, with {}",
+)  # fmt: skip
+IN_QUOTES = (
+    'WiFi.begin("Nestbox", "{}");', "mysql.connect('db.local', 'app', '{}', 'orders')", '#define WIFI_PASS "{}"',
+    'expect(page.locator("#password")).toHaveValue("{}")', '{{"name":"Password","text":"{}"}}',
+)  # fmt: skip
+PLAIN = (
+    "the ticket Otter5creek is open", "password\nOtter5creek", "password of the next line\\nOtter5creek",
+    "the password is in notes/Chapter_5.md", "log in with Python3 and OAuth2", "user Test_1 logged in",
+    "const STORAGE_KEY = 'theme.v2'", "wifi Guest_2 and key Page_12", "the key class Ed448PublicKey",
+    "the passphrase of a PKCS#12 file", "connect(host, Port_5(x))",
+    "password: see Form2.pdf", "Credentials.basic(user, password2)", "the password for Windows 11 on 2024-05-06",
+)  # fmt: skip
+TOLD = {
+    "SIM PIN 8264, PUK 49271835": ("8264", "49271835"),
+    "key box code is 2047": ("2047",),
+    "unlock code for the phone: 390517": ("390517",),
+    "le code de la porte est 7204B": ("7204",),
+    "kod do bramy: 2296": ("2296",),
+    "暗証番号は4827です": ("4827",),
+    "passcode for the meeting: 783 114": ("783 114",),
+    "recovery codes: 8f2k-q0zm 7wxl-93ht": ("8f2k-q0zm", "7wxl-93ht"),
+    "app password: fkqz mwxl thbv nrcp": ("fkqz mwxl thbv nrcp",),
+    "setup key: GEZD GNBV GY3T QOJQ": ("GEZD GNBV",),
+    "https://nest.org/hooks/w83kf0qzm27xlt": ("w83kf0qzm27xlt",),
+    "https://nest.org/a?x=1&sig=k8Zq0mfW27xLw93h": ("k8Zq0mfW27xLw93h",),
+    '["mysql", "-u", "root", "-pnight8shade"]': ("night8shade",),
+    'subprocess.run(["sshpass", "-p", "night8shade", "ssh"])': ("night8shade",),
+    "lftp -u deploy,night8shade sftp://files": ("night8shade",),
+    "swaks --server mail -au ida -ap night8shade": ("night8shade",),
+}
+HARMLESS = (
+    "the meeting is in room 4471", "error code 390517", "pin 4471 of the header", "the code for the tests is 2047",
+    "the verification code was sent", "backup codes are on page 2", "recovery key: turn that lock with both hands",
+    "https://nest.org/hooks/pre-commit", "https://nest.org/a?code=200", '["mysql", "-u", "root", "-p"]',
+    '["ssh", "-p", "2222", "pi@h"]', "lftp -u deploy sftp://files", "the pin says 47",
+    "'password' => 'required|min:8|confirmed',", "OLDPWD=/home/ida/v1.2",
+)  # fmt: skip
+
+
+def redacted(text: str) -> str:
+    return scan([text], Policy(), lambda _: ())[0].text
+
+
+@pytest.mark.parametrize("value", ODD)
+@pytest.mark.parametrize("text", SYNTAXES)
+def test_what_is_like_no_word_is_taken_out_beside_a_word_for_a_password(text: str, value: str) -> None:
+    assert value not in redacted(text.format(value))
+
+
+@pytest.mark.parametrize("text", IN_QUOTES)
+def test_in_a_call_or_a_field_a_word_with_a_number_in_it_is_taken_out(text: str) -> None:
+    assert "barnacle4ever" not in redacted(text.format("barnacle4ever"))
+
+
+@pytest.mark.parametrize("text", PLAIN)
+def test_the_rest_of_the_line_and_other_lines_stay(text: str) -> None:
+    assert redacted(text) == text
+
+
+@pytest.mark.parametrize("text", TOLD)
+def test_numbers_of_locks_codes_addresses_and_flags_are_taken_out(text: str) -> None:
+    after = redacted(text)
+    assert [secret for secret in TOLD[text] if secret in after] == []
+
+
+@pytest.mark.parametrize("text", HARMLESS)
+def test_other_numbers_addresses_and_flags_stay(text: str) -> None:
+    assert redacted(text) == text
