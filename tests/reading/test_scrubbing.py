@@ -140,7 +140,7 @@ def spoilt(step: Done, what: str) -> Done:
 
 def test_a_receipt_with_a_secret_is_not_written(world, monkeypatch):
     real = sleep._save_result
-    monkeypatch.setattr(sleep, "_save_result", lambda *given: spoilt(real(*given), "receipt"))
+    monkeypatch.setattr(sleep, "_save_result", lambda *given, **more: spoilt(real(*given, **more), "receipt"))
     with opened(world) as app:
         queue(app)
         app.runner.run_next()
@@ -150,7 +150,7 @@ def test_a_receipt_with_a_secret_is_not_written(world, monkeypatch):
 @pytest.mark.parametrize("what", ["daily", "core", "summary", "messages"])
 def test_a_secret_in_what_a_run_writes_is_redacted_and_the_rest_is_written(world, monkeypatch, what):
     real = sleep._save_result
-    monkeypatch.setattr(sleep, "_save_result", lambda *given: spoilt(real(*given), what))
+    monkeypatch.setattr(sleep, "_save_result", lambda *given, **more: spoilt(real(*given, **more), what))
     with opened(world) as app:
         queue(app)
         app.runner.run_next()
