@@ -587,6 +587,22 @@ def test_a_refused_fact_is_mended_once():
     assert (learned(again), lines(again)) == ([], [f"User: {TALK[0].text}"])
 
 
+@pytest.mark.parametrize(
+    "mended",
+    [
+        {"new": [new("Manager Ben lives in Bergen.", "t1.2")]},
+        {"profile": {"work": {"text": "Manager Ben lives in Bergen.", "cites": ["t1.2"]}}},
+    ],
+)
+def test_a_refused_sentence_of_the_profile_is_mended_as_a_fact_or_in_its_section(mended):
+    reply = {"profile": {"work": {"text": "Manager Eve lives in Bergen.", "cites": ["t1"]}}}
+    step = run(inputs(), reply, reader=truthful, repair=json.dumps(mended))
+    (row,) = step.claims
+    assert (row["verdict"], row["repaired"]) == ("kept", True)
+    (edit,) = [edit for edit in step.edits if isinstance(edit, EditFacts)]
+    assert [section.text for section in edit.sections] == ["Manager Ben lives in Bergen."]
+
+
 def test_long_words_are_a_memory_of_the_core_and_no_fact():
     said = "I prefer short functions " + "and plain words and small files " * 9 + "in all of our code."
     turns = (turn(1, said), turn(2, "Noted.", "assistant"))
