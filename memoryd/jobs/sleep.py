@@ -73,7 +73,8 @@ _TALK_POINTS = 4  # factor for a conversation, which has no sections except one 
 _MADE_UP = frozenset({reasons.EMPTY, reasons.NOTHING_CITED, reasons.NO_WORD, reasons.MISSING})
 _FORM = "[MEMORIES]\n- preference 0.90 [t12.1] Always run the tests before a commit."
 
-DAILY_SHARE = 0.25  # the largest share of the spoken words for the daily block, with its headings
+DAILY_SHARE = 0.25  # the largest share of the spoken words for the daily block, with its headings …
+WORK_SHARE = 0.35  # … and in a session in which an agent worked: what it found out stands in few words
 HEADING_WORDS = 12  # title, heading and first line of a daily block
 DENSE_WORDS = 600  # up to so many words, a working session may have twice the share
 FLOOR_WORDS = 80  # a short session may be dense: almost all of it is kept, with its speakers
@@ -171,7 +172,8 @@ def word_limit(said_words: int, share: float, days: int = 1, *, is_work: bool = 
 
 def _limit(inputs: SleepInputs, gathered: SleepEvidence) -> int:
     is_work = bool(inputs.program) or any(gathered.counts.get(f"{fate}.tool") for fate in ("taken", "aside"))
-    return word_limit(gathered.said_words, inputs.daily_share, _days(inputs), is_work=is_work)
+    share = max(inputs.daily_share, WORK_SHARE) if is_work else inputs.daily_share
+    return word_limit(gathered.said_words, share, _days(inputs), is_work=is_work)
 
 
 def _days(inputs: SleepInputs) -> int:

@@ -486,6 +486,23 @@ def test_an_answer_over_its_length_is_cut_to_it():
     assert "Item 199 " in daily(step)
 
 
+def test_a_session_of_work_gets_a_larger_share_of_its_words_than_a_talk():
+    told = [
+        turn(
+            n,
+            "The harbour of Lisbon has a crane for every ship of the old fleet. " * 5,
+            "assistant" if n % 2 else "user",
+        )
+        for n in range(1, 61)
+    ]
+    asked = [
+        next(step for step in sleep.decide(inputs(told, daily_share=0.25, program=program)) if isinstance(step, Ask))
+        for program in (None, "Claude Code")
+    ]
+    talk, work = (int(dict(one.context)["words"]) for one in asked)
+    assert talk < work <= sleep.WORK_SHARE / 0.25 * (talk + sleep.HEADING_WORDS)
+
+
 def test_a_huge_session_has_a_ceiling_for_each_day_and_a_tiny_one_a_floor():
     assert sleep.word_limit(5, 0.25) == sleep.FLOOR_WORDS  # speakers cost words, too: five words said may need eight
     assert sleep.word_limit(100, 0.25) == sleep.FLOOR_WORDS
