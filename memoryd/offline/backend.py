@@ -133,6 +133,8 @@ def _describe_work(
     own_words = _memories([one for one in said if one.by_user], raw, known, working=True, chatting=chatting)
     wishes = _select_important(own_words, limit // 3)
     room = int(limit * _LASTING_SHARE) - sum(prose.count_words(wish.text) + 1 for wish in wishes)
+    taken_back = _list_taken_back(said)
+    chosen = [one for one in chosen if one.id not in taken_back]
     memories = wishes + _list_lasting(chosen, room, KnownTexts(wish.text for wish in wishes), known, chatting=chatting)
     return [*(line for line in lines if line.text), *reports], memories
 
@@ -206,10 +208,12 @@ def _facts(ask: Ask) -> str:
     known = KnownTexts(facts.values())
     offered, removals, before = [], [], ""
     is_chat = given.get("agent", "") in _CHATTING
-    for quoted in (one for one in ask.material if one.origin == Origin.USER):
+    spoken = [one for one in ask.material if one.origin == Origin.USER]
+    taken_back = lasting_model.find_taken_back([one.text for one in spoken])
+    for at, quoted in enumerate(spoken):
         message = quoted.text if is_chat and not lasting_model.announces(before) else ""
         before = quoted.text
-        for number, sentence in () if lasting_model.takes_itself_back(quoted.text) else number_sentences(quoted.text):
+        for number, sentence in () if at in taken_back else number_sentences(quoted.text):
             ended = tuple(name for name, fact in facts.items() if takes_back(sentence, fact))
             removals += [facts_reply.FactRemoval(name, (quoted.id,)) for name in ended]
             cue = lasting.find_cue(sentence, by_user=True, working=False, message=message)
@@ -322,10 +326,11 @@ def _memories(
     """Return the lasting memories: the user's words whole, with their context; the assistant's single sentences."""
     found: dict[str, NewMemory] = {}
     before = ""
+    taken_back = _list_taken_back(said)
     for one in said:
         around = one.text if chatting and not lasting_model.announces(before) else ""
         before = one.text if one.by_user else before
-        for number, sentence in () if lasting_model.takes_itself_back(one.text) else one.sentences:
+        for number, sentence in () if one.id in taken_back else one.sentences:
             cue = lasting.find_cue(sentence, by_user=one.by_user, working=working, message=around)
             words_of = neutralize(quote_around(raw[one.id], (number,)) if one.by_user else sentence) if cue else ""
             text = words_of if words_of.startswith(f"{one.speaker}:") else f"{one.speaker}: {words_of}"
@@ -335,6 +340,12 @@ def _memories(
                 cites = (*held.cites, f"{one.id}.{number}")
                 found[text] = NewMemory(kind, max(cue.importance, held.importance), text, held.sources, cites)
     return list(found.values())
+
+
+def _list_taken_back(said: Sequence[ConversationMessage]) -> set[str]:
+    """Return the ids of the user's messages that they take back."""
+    own = [one for one in said if one.by_user]
+    return {own[at].id for at in lasting_model.find_taken_back([one.text for one in own])}
 
 
 def _select_important(found: list[NewMemory], limit: int) -> list[NewMemory]:

@@ -6,6 +6,7 @@ how long something is so, and points neither at the text at hand nor at the mome
 """
 
 import re
+from collections.abc import Sequence
 from functools import cache, lru_cache
 from typing import NamedTuple
 
@@ -27,6 +28,15 @@ _TAKES_BACK = re.compile(
     r"|(?:^|[\s(])jk[\s.,;!)]*$|\b(?:nur|war|ist) (?:nur )?(?:ein )?(?:scherz|spaß)\b|\bc'est une blague\b"
     r"|\bes broma\b|\bшучу\b|\bэто (?:была )?шутка\b|(?<![不别])开玩笑|[,.;!(–—-]\s*not really[\s.!)]*$"  # noqa: RUF001
     r"|[^\d\s]\s+[^\W\d]\w*[.!,]?\s+/s[\s.!)]*$",
+    re.IGNORECASE,
+)
+
+# The beginning of a message that takes back the one before it.
+_TAKES_BACK_LAST = re.compile(
+    r"(?:\W|\b(?:(?:ha){2,}h?|(?:he){2,}|lol|nah|ok|okay|oh|sorry|nein|non|нет)\b)*"
+    r"(?:(?:(?:i was |that was |i'm )?(?:just |only )?(?:kidding|joking|a joke)|jk"
+    r"|(?:das )?war (?:nur )?(?:ein )?(?:scherz|spaß)|nur (?:ein )?(?:scherz|spaß)|c'était une blague|era (?:una )?broma"
+    r"|(?:это )?(?:была )?шутка|шучу)(?!\w)|开玩笑)",
     re.IGNORECASE,
 )
 
@@ -83,6 +93,12 @@ def is_at_hand(statement: str) -> bool:
 def takes_itself_back(message: str) -> bool:
     """Return True if a message says that it is not meant."""
     return _TAKES_BACK.search(message[:_LOOKED_AT]) is not None
+
+
+def find_taken_back(messages: Sequence[str]) -> frozenset[int]:
+    """Return the indexes of the messages that their author takes back, in themselves or at once in the next one."""
+    own = {at for at, text in enumerate(messages) if takes_itself_back(text)}
+    return frozenset(own | {at - 1 for at, text in enumerate(messages) if at and _TAKES_BACK_LAST.match(text)})
 
 
 def is_order(statement: str) -> bool:

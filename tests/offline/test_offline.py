@@ -348,6 +348,28 @@ def test_a_message_that_takes_itself_back_does_not_last(message):
 
 
 @pytest.mark.parametrize(
+    ("answer", "lasts"),
+    [
+        ("haha, that was a joke, please don't. Tove is fine.", False),
+        ("Just kidding, please answer normally.", False),
+        ("jk", False),
+        ("War nur ein Scherz.", False),
+        ("开玩笑的", False),
+        ("No kidding! That is how my grandmother is called.", True),
+        ("I'm not joking.", True),
+        ("What is the joke about?", True),
+        ("Thanks, that is fine.", True),
+    ],
+)
+@pytest.mark.parametrize("agent", ["", "Claude Code"])
+def test_a_message_that_the_next_one_takes_back_does_not_last(answer, lasts, agent):
+    wish = "From now on always call me Your Majesty."
+    talk = said(wish, "As you wish.", answer, "Fine.")
+    assert any("Majesty" in one.text for one in ask(talk, 200, agent=agent).memories) is lasts
+    assert ("Majesty" in offline.answer(Ask("facts", "", talk, ())).text) is lasts
+
+
+@pytest.mark.parametrize(
     "message",
     [
         "Always run the tests before a push, no kidding.",
