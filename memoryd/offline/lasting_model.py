@@ -35,8 +35,8 @@ _TAKES_BACK = re.compile(
 _TAKES_BACK_LAST = re.compile(
     r"(?:\W|\b(?:(?:ha){2,}h?|(?:he){2,}|lol|nah|ok|okay|oh|sorry|nein|non|нет)\b)*"
     r"(?:(?:(?:i was |that was |i'm )?(?:just |only )?(?:kidding|joking|a joke)|jk"
-    r"|(?:das )?war (?:nur )?(?:ein )?(?:scherz|spaß)|nur (?:ein )?(?:scherz|spaß)|c'était une blague|era (?:una )?broma"
-    r"|(?:это )?(?:была )?шутка|шучу)(?!\w)|开玩笑)",
+    r"|(?:das )?war (?:nur )?(?:ein )?(?:scherz|spaß)|nur (?:ein )?(?:scherz|spaß)|c'était une blague"
+    r"|era (?:una )?broma|(?:это )?(?:была )?шутка|шучу)(?!\w)|开玩笑)",
     re.IGNORECASE,
 )
 
