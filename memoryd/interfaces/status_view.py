@@ -160,6 +160,8 @@ def _daemon_lines(data: Mapping[str, Any], when: _Tell) -> Iterator[tuple[str, .
 
 
 def _warnings(agent: Mapping[str, Any]) -> Iterator[str]:
+    if agent.get("is_unknown"):
+        yield "the running daemon does not know it yet: systemctl --user reload memoryd, or kill -HUP its process"
     yield from passed_over_line(agent.get("passed_over", {}))
     for one in agent.get("loads", ()):
         if one["share"] >= WARN_AT:

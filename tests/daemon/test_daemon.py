@@ -147,8 +147,11 @@ def test_a_reload_takes_a_good_file_and_keeps_the_old_settings_over_a_bad_one(sc
         other.append(said(at=recent()))
         scratch.agents.append(Scratch.agent("other", other.workspace))
         scratch.write_config()
+        assert scratch.run("status").stdout.partition("\nother ")[2].split()[0] == "warning"
+        assert "kill -HUP" in scratch.run("status", "--agent", "other").stdout
         process.send_signal(signal.SIGHUP)
         until(lambda: scratch.query("SELECT count(*) FROM turn") == [(12,)], why="the new agent is read")
+        assert "none needs attention" in scratch.run("status").stdout
         assert scratch.query("SELECT count(*) FROM alarm WHERE cleared_at IS NULL") == [(0,)]
 
 
