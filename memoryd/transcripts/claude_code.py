@@ -23,7 +23,6 @@ from typing import Any
 from memoryd.transcripts.dialogs import read_dialog
 from memoryd.transcripts.fields import (
     block_text,
-    is_output,
     mappings,
     output_text,
     read_mapping,
@@ -56,9 +55,7 @@ _SESSION_TYPES = frozenset({
     "queue-operation", "last-prompt", "mode", "permission-mode", "ai-title", "custom-title", "agent-name", "pr-link",
     "bridge-session",
 })  # fmt: skip
-# Behind the type of a message whose words are elsewhere, or some of them: the format has changed.
-_UNREAD = _NO_CONTENT, _OTHER_BLOCK = "/no content", "/unknown block"
-_WORDLESS = frozenset({"thinking", "redacted_thinking", "image", "document", "container_upload"})  # types of blocks
+_NO_CONTENT = "/no content"  # behind the type of a message whose words are elsewhere: the format has changed
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _BARE_TYPES = frozenset({"file-history-snapshot", "file-history-delta"})
 
@@ -114,7 +111,7 @@ class ClaudeCode(LineFormat):
 
     def is_known(self, skipped: str) -> bool:
         """Return True if the program is known to write this type of record; its subtypes change."""
-        return skipped.partition("/")[0] in _SESSION_TYPES and not skipped.endswith(_UNREAD)
+        return skipped.partition("/")[0] in _SESSION_TYPES and not skipped.endswith(_NO_CONTENT)
 
     def version_of(self, value: dict[str, Any]) -> str | None:
         """Return the program's version, which most records repeat."""
@@ -130,16 +127,15 @@ class ClaudeCode(LineFormat):
         said = read(value)
         if isinstance(said, str):
             return RecordTurns((), said)
-        unread = _name_unread(_content(value), is_silent=not said) if kind in {"user", "assistant"} else ""
-        skipped = f"{kind}{unread}" if unread else None
+        if not said and kind in {"user", "assistant"} and type(_content(value)) not in {str, list}:
+            return RecordTurns((), f"{kind}{_NO_CONTENT}")
         message_id, model, usage = _response(value, kind)
         if not said and usage is None:
-            return RecordTurns((), skipped)
+            return RecordTurns()
         at = read_time(value.get("timestamp"))
         record_id = read_word(value.get("uuid")) or derived_id(record, meetings, stamped=at is not None)
         sidechain = identity.sidechain or value.get("isSidechain") is True
-        envelope = Envelope(record_id, at, sidechain, message_id, model, _branch(value))
-        return RecordTurns(turns_of(said, envelope, usage), skipped)
+        return RecordTurns(turns_of(said, Envelope(record_id, at, sidechain, message_id, model, _branch(value)), usage))
 
 
 def _parent_by_path(path: PurePosixPath) -> str | None:
@@ -162,23 +158,6 @@ def is_session_id(text: str) -> bool:
 
 def _content(value: dict[str, Any]) -> object:
     return read_mapping(value.get("message")).get("content")
-
-
-def _name_unread(content: object, *, is_silent: bool) -> str:
-    """Return what is not understood in the content of a message; empty if all is."""
-    if type(content) is list:
-        return _OTHER_BLOCK if any(map(_is_unknown, content)) else ""
-    return _NO_CONTENT if is_silent and type(content) is not str else ""
-
-
-def _is_unknown(block: object) -> bool:
-    """Return True if a block is of an unknown type, or has no words where its type has them."""
-    kind = read_mapping(block).get("type")
-    if type(kind) is not str:
-        return True
-    if kind == "text" or kind.endswith("tool_use"):
-        return type(read_mapping(block).get("text" if kind == "text" else "name")) is not str
-    return not (kind in _WORDLESS or is_output(kind))
 
 
 def _typed_by_person(envelope: dict[str, Any]) -> bool:

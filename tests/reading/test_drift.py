@@ -71,26 +71,6 @@ def test_messages_without_content_above_a_fifth_raise_an_alarm(world, change) ->
     assert alarms(world) == {"claude-code": f"Claude Code 9.1.0: {told.replace('41', '25')}"}
 
 
-@pytest.mark.parametrize("role", ["user", "assistant"])
-@pytest.mark.parametrize(
-    "block", [{"type": "txt", "txt": "a"}, {"type": "text", "txt": "a"}, {"type": "tool_use", "tool": "Bash"}, {}, "a"]
-)
-def test_blocks_of_messages_whose_fields_have_other_names_raise_an_alarm(world, role, block) -> None:
-    def message(one):
-        return {"role": role, "id": "m", "usage": {"input_tokens": 9}, "content": [{"type": "text", "text": "a"}, one]}
-
-    known = [
-        {"type": "thinking", "thinking": "a"}, {"type": "image", "source": {}}, {"type": "text", "text": ""},
-        {"type": "tool_use", "name": "Bash", "input": {}}, {"type": "tool_result", "tool_use_id": "t"},
-    ]  # fmt: skip
-    put(world, [*understood(), *[record(91, role, message=message(one)) for one in known * 3]])
-    assert alarms(world) == {}
-    put(world, [*understood(), *[record(91, role, message=message(block))] * 9])
-    told = f"Claude Code 9.1.0: 9 of 25 records are of unknown types and skipped: {role}/unknown block 9"
-    assert alarms(world) == {"claude-code": told}
-    assert world.texts().count("a") == 9 + 15, "what is known is read"
-
-
 def test_no_usage_in_the_newest_session_raises_an_alarm(world) -> None:
     silent = [record(place, role, usage={}) for place in range(5) for role in ("user", "assistant")]
     put(world, [{**one, "version": None} for one in silent])
