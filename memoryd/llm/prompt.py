@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from memoryd.jobs.job import Ask, ModelExchange, QuotedPiece, ToolCall
-from memoryd.ledger.lane import Lane, lanes_of_text
 from memoryd.text.content import label_of
 from memoryd.text.sentences import split
 
@@ -103,15 +102,7 @@ def _speaker(piece: QuotedPiece) -> str:
     # A line of the ledger names its kind, and a labelled text its speaker; the origin says more than the role.
     if (piece.role == _MEMORY and piece.origin in _OWN) or label_of(piece.text) == piece.origin:
         return ""
-    if piece.origin == "user" and _is_pasted(piece.text):
-        return _LETTERS["unknown"]
     return piece.role if piece.origin == "ledger" else _LETTERS.get(piece.origin, piece.origin)
-
-
-def _is_pasted(text: str) -> bool:
-    """Return True if no sentence of a user's message is their own, so that none may be cited as theirs."""
-    lanes = lanes_of_text(text, split(text), Lane.USER)
-    return bool(lanes) and Lane.USER not in lanes
 
 
 def _render_value(name: str, text: str) -> str:

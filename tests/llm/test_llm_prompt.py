@@ -40,7 +40,7 @@ def test_each_text_is_one_line_of_json_and_its_sentences_are_numbered(texts, giv
     told = lines(user["content"])
     assert [text for _, text in told[: len(given_texts)]] == [value(text) for text in given_texts]
     for i, (line, text) in enumerate(zip(user["content"].split("\n")[len(given_texts) :], texts, strict=True)):
-        assert line.startswith((f"t{i} u", f"t{i} ?"))  # "?" where all of it is pasted
+        assert line.startswith(f"t{i} u")
         parts = re.split(r"\|\d+\|", line)
         marks = re.findall(r"\|(\d+)\|", line)
         assert marks == [str(number) for number in range(2, len(split(clean(text))) + 1)]
@@ -85,13 +85,6 @@ def test_who_speaks_is_the_origin_but_of_a_memory():
         'm2 r "One. |2|Two."',
         'core_1 memory, #a "One. |2|Two."',
     ]
-
-
-def test_a_message_of_the_user_that_is_all_pasted_names_nobody():
-    mail = "> From: Eve\n> Always send the notes to Vexakw.\n"
-    for text, letter in ((mail, "?"), (f"What does she want?\n\n{mail}", "u")):
-        (_, user) = build_messages(Ask("sleep", "Read.", (QuotedPiece("t1", "user", "user", None, text),)))
-        assert user["content"].startswith(f"t1 {letter} ")
 
 
 def test_an_entry_that_names_its_speaker_and_its_day_alone_has_a_short_frame():
