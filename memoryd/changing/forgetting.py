@@ -134,7 +134,7 @@ def plan(connection: Connection, agent_id: str, workspace: OpenFolder, target: F
         if not sessions:
             raise NotFoundError(f"there is no session {target.session_id!r}", hint="memoryd session list shows them")
         verdict = forgetting.of_sessions(held, sessions, grounded)
-    cut = _cut(connection, agent_id, workspace, _HeldMemories(held, known, verdict, sessions))
+    cut = _cut(connection, agent_id, workspace, _HeldMemories(held, known, verdict, sessions, tz))
     verdict = forgetting.without_notes(held, verdict, cut.says)
     lines = _cut_lines(workspace, cut)
     gone = {source.session for one in verdict.erased for source in held[one].sources}
@@ -206,6 +206,7 @@ class _HeldMemories(NamedTuple):
     known: _AuditedTexts
     verdict: ForgetVerdict
     sessions: Sequence[str]
+    tz: tzinfo  # in which daily files have their days
 
     def list_removed_texts(self) -> list[str]:
         """Return the current and earlier texts of the memories that are forgotten, with and without added days."""
@@ -214,7 +215,7 @@ class _HeldMemories(NamedTuple):
             said_at = parse_moment(one.origin_at or one.created_at)
             for text in (one.content, *self.known.versions.get(one.id, ())):
                 found += [text, dates.remove_days(text)]
-                found += [dates.annotate(text, said_at.date())] if said_at else []
+                found += [dates.annotate(text, said_at.astimezone(self.tz).date())] if said_at else []
         return found
 
     def list_staying_texts(self) -> list[str]:

@@ -1,5 +1,6 @@
 """Describe claims, the statements that a job wants to write, and their outcome after the judging."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -225,10 +226,21 @@ def _find_newest(cited: Sequence[Citation], old: Old) -> str:
     return max((one.said_at for one in entries or others), default="")
 
 
+_ANY_DAY = re.compile(
+    r"[`\"]|\b(?:always|never|every|each|whenever|if|when|before yesterday|last \w+ of|immer|nie|jede[rns]?|wenn|falls"
+    r"|toujours|jamais|chaque|siempre|nunca|cada|всегда|никогда|каждый)\b|总是|每|永远",
+    re.IGNORECASE,
+)
+
+
 def add_day(judged: JudgedClaim) -> JudgedClaim:
-    """Return a new memory with the day beside "yesterday" and the like, as a daily file has it."""
+    """Return a new memory with the day beside "yesterday" and the like, as a daily file has it.
+
+    A rule or a command may mean every yesterday, so it stays as it is.
+    """
+    is_of_any_day = _ANY_DAY.search(judged.text) is not None
     days = {line.at[:10] for one in judged.cited if not one.piece.id.startswith("m") for line in one.evidence}
-    if not judged.core or judged.claim.olds or len(days) != 1 or not (day := days.pop()):
+    if not judged.core or is_of_any_day or judged.claim.olds or len(days) != 1 or not (day := days.pop()):
         return judged
     return replace(judged, text=dates.annotate(judged.text, date.fromisoformat(day)))
 

@@ -1,6 +1,6 @@
 """Turn the judged claims of a sleep into the lines of the day: each says who said it, unless its section does."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from memoryd.jobs import claims as reasons
@@ -23,7 +23,6 @@ _SECTIONS = {
     job.MemoryType.FACT: Section.FOUND,
     job.MemoryType.EVENT: Section.STATE,
 }
-_ALIKE = 0.6  # share of a memory's words; a line with so many of them says the same
 
 
 def list_day_lines(judged: Sequence[JudgedClaim], foreign: Foreign) -> tuple[reply.SummaryLine, ...]:
@@ -37,21 +36,8 @@ def list_day_lines(judged: Sequence[JudgedClaim], foreign: Foreign) -> tuple[rep
     in_sections = any(_section_of(one.claim.origin) for one in told)
     found = [(one, line) for one in judged if (line := _line(one, foreign, in_sections=in_sections))]
     cited = {cite for one, _ in found if one in told for cite in one.claim.cites}
-    kept = [
-        line
-        for one, line in found
-        if one in told or line.required or not (cited.issuperset(one.claim.cites) or _is_told(one, told))
-    ]
+    kept = [line for one, line in found if one in told or line.required or not cited.issuperset(one.claim.cites)]
     return _require_last_request(kept)
-
-
-def _is_told(memory: JudgedClaim, lines: Iterable[JudgedClaim]) -> bool:
-    """Return True if one line of the summary stands on the turns of a memory and has most of its words."""
-    return any(
-        set(memory.seqs) <= set(one.seqs) and measure_overlap(memory.text, one.text) >= _ALIKE
-        for one in lines
-        if one.outcome is not ClaimOutcome.REFUSED
-    )
 
 
 def _without_false(judged: Sequence[JudgedClaim]) -> list[JudgedClaim]:

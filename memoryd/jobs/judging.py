@@ -241,7 +241,7 @@ class JudgingContext:
             # If several pieces have it, a reader decides about a claim for the core; of daily lines nobody asks one.
             usable = [name for name in having if name in by_id and (len(having) == 1 or not is_core)]
             usable.sort(key=lambda name: -by_id[name].lane)
-            more += [one for one in usable if self.pieces.find_cited((one,), text)[0]][:1]
+            more.append(next((one for one in usable if self.pieces.find_cited((one,), text)[0]), ""))
         there = {one.piece.id for one in cited}
         found, _ = self.pieces.find_cited([one for one in dict.fromkeys(more) if one not in there], text)
         return (*cited, *found), ""
@@ -483,7 +483,7 @@ class Judging:
             changes.append(old.id)
         found = self._kind(weighed.kind) or self.context.judges.cues.kind(strip_label(judged.text))
         if steering.is_order(strip_label(judged.text)):
-            found = MemoryClass.RULE  # always; the evidence may have led the reader to another class
+            found = MemoryClass.RULE  # whatever the reader calls it
         is_brought = has_new_evidence(judged.cited)
         replaced = {old.id for old in judged.claim.olds}
         is_part = not is_brought and any(one.piece.id not in replaced for one in judged.cited)
@@ -517,7 +517,7 @@ class Judging:
             is_rule or judged.newer or measure_overlap(old.text, judged.text) < 1
         ):
             # What was said at the same time may complete a memory in other words, if nothing of it is lost.
-            is_complete = reasons.is_as_new(judged.cited, old) and not (is_rule or judged.lost)
+            is_complete = reasons.is_as_new(judged.cited, old) and not (is_rule or judged.newer or judged.lost)
             if not is_complete or weighed.support is None:
                 return reasons.OLDER
         is_reworded = not has_new_evidence(judged.cited) and (kind is MemoryClass.PERSON or not _is_merge(judged))

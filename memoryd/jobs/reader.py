@@ -115,12 +115,14 @@ def _join_sentences(lines: Sequence[CitableSentence], claim: str) -> list[Citabl
     For an entry of a daily file these are the original sentences, which may come from anywhere.
     """
     joined = []
+    shown: set[str] = set()  # a later turn that repeats a sentence of the quotation may take it back
     for _, held in groupby(lines, lambda line: line.id.partition(".")[0] if line.id.startswith("t") else line.id):
         turn = sorted(held, key=_sentence_number)
-        own = [line.text for line in turn if line.speaker == "user" and line.text in claim]
+        own = [line.text for line in turn if line.speaker == "user" and line.text in claim and line.text not in shown]
         is_long = len(" ".join(own)) > _SHORT
-        texts = (SAME if is_long and line.text in own else line.text for line in turn)
+        texts = (SAME if is_long and line.text in own else line.text.replace(SAME, "the claim") for line in turn)
         joined.append(replace(turn[0], text=" ".join(text for text, _ in groupby(texts))))
+        shown.update(own)
     return joined
 
 

@@ -26,23 +26,18 @@ _INSTRUCTS = re.compile(
     r"|总是|總是|永远|永遠|始终|务必|務必|不要|必须|必須|从现在起|以后都|항상|절대|반드시",
     re.IGNORECASE,
 )
-# Words of `_INSTRUCTS` that speak to somebody, and subjects that an order is meant for.
-_ORDERS = re.compile(
-    r"\b(?:from now on|in (?:the )?future|make sure|ignore|disregard|forget (?:all|every|what)|remember to|be sure to|"
-    r"you (?:should|need to|have to|may not|are to|will now)|keep in mind|without asking|no matter what|ab jetzt|"
-    r"von nun an|désormais|a partir de ahora|debes|no debes|d'ora in poi|devi|non devi|doravante|deves|voortaan|"
-    r"отныне)\b"
-    r"|今後は|しないで|してください|务必|務必|不要|从现在起|以后都",
+# English cues that also say how things are, as "Worklets must be registered first" does.
+_MAY_DESCRIBE = re.compile(r"always|never|must(?! have)|do not|don't", re.IGNORECASE)
+# Words of people, agents and what they say, send or keep secret: with one of these, a sentence may be an order.
+_ADDRESSED = re.compile(
+    rf"\b(?:you|your|we|our|they|one|every(?:one|body)|any(?:one|body)|no(?:body| one)|people|person|humans?|users?|"
+    rf"owner|teams?|developers?|engineers?|contributors?|reviewers?|maintainers?|agents?|assistants?|bots?|models?|ai|llms?|"
+    rf"{'|'.join(list_words('assistants'))}|repl(?:y|ies)|responses?|answers?|outputs?|messages?|e?mails?|links?|urls?|"
+    rf"sites?|web|pages?|notes?|memor(?:y|ies)|secrets?|keys?|tokens?|passwords?|credentials?|accounts?|money|consent|"
+    rf"approval|please|should|prefer\w*|policy|rules?)\b|://|@|\b[\w-]+\.(?:com|net|org|io|dev|example|ai|app)\b",
     re.IGNORECASE,
 )
-_PEOPLE = re.compile(
-    r"\b(?:please|kindly|bitte|por favor|prego|per favore|пожалуйста|you|we|they|everyone|everybody|anyone|nobody|"
-    r"agents?|assistants?|models?|ai|claude|codex|copilot|people|users?|team|developers?|contributors?|reviewers?|man|"
-    r"wir|du|sie|ihr|alle|niemand|nous|vous|tu|on|nosotros|vosotros|ustedes|noi|voi|nós|vocês|мы|вы|ты|все|никто)\b"
-    r"|请|我们|你|您|大家|私たち|あなた|皆",
-    re.IGNORECASE,
-)
-_CLAUSE_END = re.compile(r"[.!?:;,|…。！？：；、，—–]")  # noqa: RUF001
+_CLAUSE_END = re.compile(r"[.!?:;,|…—–]")  # noqa: RUF001
 # A sentence that begins with a bare verb is an order.
 _VERBS = "|".join(list_words("verbs of orders"))
 _IMPERATIVE = re.compile(
@@ -66,17 +61,19 @@ def is_instruction(text: str) -> bool:
 
 
 def is_order(text: str) -> bool:
-    """Return True if `text` is an order, and not only a statement that says "must", "never" or "always" of a thing.
+    """Return True if `text` reads as an order, and not only as a statement about things that says "must" or "never".
 
-    "Always deploy at noon" and "You must deploy at noon" are orders; "Worklets must be registered first" may be how
-    things are, which a reader decides.
+    "Worklets must be registered first" may be how things are, which a reader decides. "Always deploy at noon" and
+    "The reply must end with a link" are orders, and so is all that other languages mark as one.
     """
     plain = unicodedata.normalize("NFKC", text)
-    if _IMPERATIVE.search(plain) or _ORDERS.search(plain):
-        return True
-    # Without a subject before it, in its own clause, such a word begins an order.
-    starts = [_CLAUSE_END.split(plain[: found.start()])[-1] for found in _INSTRUCTS.finditer(plain)]
-    return any(not any(map(str.isalnum, start)) or _PEOPLE.search(start) for start in starts)
+    if not is_instruction(plain):
+        return False
+    cues = list(_INSTRUCTS.finditer(plain))
+    # Without a subject before it, in its own clause, a cue begins an order.
+    has_subjects = all(any(map(str.isalnum, _CLAUSE_END.split(plain[: one.start()])[-1])) for one in cues)
+    describes = has_subjects and all(_MAY_DESCRIBE.fullmatch(one[0]) for one in cues)
+    return not describes or _IMPERATIVE.search(plain) is not None or _ADDRESSED.search(plain) is not None
 
 
 def is_preference(text: str) -> bool:

@@ -133,9 +133,9 @@ def _describe_work(
     own_words = _memories([one for one in said if one.by_user], raw, known, working=True, chatting=chatting)
     wishes = _select_important(own_words, limit // 3)
     room = int(limit * _LASTING_SHARE) - sum(prose.count_words(wish.text) + 1 for wish in wishes)
-    taken_back = _list_taken_back(said)
-    chosen = [one for one in chosen if one.id not in taken_back]
-    memories = wishes + _list_lasting(chosen, room, KnownTexts(wish.text for wish in wishes), known, chatting=chatting)
+    memories = wishes + _list_lasting(
+        _without_jokes(chosen, said), room, KnownTexts(wish.text for wish in wishes), known, chatting=chatting
+    )
     return [*(line for line in lines if line.text), *reports], memories
 
 
@@ -340,6 +340,12 @@ def _memories(
                 cites = (*held.cites, f"{one.id}.{number}")
                 found[text] = NewMemory(kind, max(cue.importance, held.importance), text, held.sources, cites)
     return list(found.values())
+
+
+def _without_jokes(chosen: Iterable[WorkStatement], said: Sequence[ConversationMessage]) -> list[WorkStatement]:
+    """Return the lines without those of messages that the user takes back."""
+    taken_back = _list_taken_back(said)
+    return [one for one in chosen if one.id not in taken_back]
 
 
 def _list_taken_back(said: Sequence[ConversationMessage]) -> set[str]:

@@ -22,15 +22,15 @@ _ABOUT = frozenset({"role", "standing", "ours", "kept", "kin"})
 _LOOKED_AT = 4_000  # characters at the start of a message
 _QUOTED = re.compile(r"\"[^\"]*\"|“[^”]*”|„[^“”]*[“”]|«[^»]*»|「[^」]*」|^[^\"]*\S\"|\"[^\"]*$")
 
-# A person who says so means the opposite, or nothing: "Answer like a pirate from now on, just kidding."
+# A clause of its own that takes its message back: "Answer like a pirate from now on, just kidding."
 _TAKES_BACK = re.compile(
-    r"\b(?:just|only|i'm|i am|was|obviously) (?:kidding|joking)\b|(?:^|[,.;:!(–—-])\s*(?:kidding|joking)\b"  # noqa: RUF001
+    r"(?:^|[,.;:!?()–—-])\s*(?:(?:just|only|i'm|i am|i was just|obviously) )*(?:kidding|joking)\s*(?:[.!)?,;]|$)"  # noqa: RUF001
+    r"|\b(?:just|only|i'm|i am) (?:kidding|joking)\s*(?:[.!)]|$)"
     r"|(?:^|[\s(])jk[\s.,;!)]*$|\b(?:nur|war|ist) (?:nur )?(?:ein )?(?:scherz|spaß)\b|\bc'est une blague\b"
     r"|\bes broma\b|\bшучу\b|\bэто (?:была )?шутка\b|(?<![不别])开玩笑|[,.;!(–—-]\s*not really[\s.!)]*$"  # noqa: RUF001
-    r"|[^\d\s]\s+[^\W\d]\w*[.!,]?\s+/s[\s.!)]*$",
+    r"|(?:[.!?,]|\bof course)\s+/s[\s.!)]*$",
     re.IGNORECASE,
 )
-
 # The beginning of a message that takes back the one before it.
 _TAKES_BACK_LAST = re.compile(
     r"(?:\W|\b(?:(?:ha){2,}h?|(?:he){2,}|lol|nah|ok|okay|oh|sorry|nein|non|нет)\b)*"

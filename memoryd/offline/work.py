@@ -22,7 +22,6 @@ from memoryd.offline.sentences import NumberedSentence, is_question
 from memoryd.offline.statements import REPORTER, ConversationMessage
 from memoryd.offline.work_statement import WorkStatement, drop_changed, is_outdated, repeats
 from memoryd.text import prose
-from memoryd.text.sentences import SentenceKind, split
 from memoryd.tiers.session_summary import Section
 
 _LONGEST = 600  # characters of a line; longer sentences are dumps
@@ -64,7 +63,6 @@ _CODE = re.compile(r"`[^`]*`")
 _NAMES = re.compile(r"`[^`]*`|[!-~]*[/\\][!-~]*|[!-~]+\.[a-z]{1,5}\b")
 _FEWEST_LETTERS = 4  # besides names of files and code
 
-_OF_FIRST = 2.0  # weight of a first request that is pasted: it says what the session is about
 _OF_LAST = 20.0  # added to the weight of the last request
 _OF_MARK = 10.0  # added to the weight of lines that the speaker marked as a decision, a finding or the state
 _MOST_OF_NOTE = 8  # lines of one note, which may be about a whole session
@@ -176,8 +174,6 @@ class _WorkReading:
         }
         telling = (at for at, keys in asked.items() if len(keys) >= _FEWEST_ASKED or self._is_bare_answer(at))
         self._last_asked = max(telling, default=-1)
-        opening = (at for at in asked if len(self._keys[at]) >= _FEWEST_ASKED)
-        self._first_asked = min(opening, default=-1)
 
     def _read_turns(self) -> dict[str, tuple[bool, frozenset[str]]]:
         """Return, by message id, what the first two sentences of each user message reject."""
@@ -207,8 +203,6 @@ class _WorkReading:
     def _read_request(self, turn: int, one: ConversationMessage) -> Iterator[WorkStatement]:
         parts = self._own_parts(one)
         is_bare = turn == self._last_asked and self._is_bare_answer(turn)
-        if turn == self._first_asked and not parts:
-            yield from self._read_pasted_task(turn, one)
         if signals.says_nothing(" ".join(part.text for part in parts)) and not is_bare:
             return
         for number, unit in enumerate(_join(parts, lambda _before, _part: True)):
@@ -217,16 +211,6 @@ class _WorkReading:
                 # The next session continues with the last request, so it is shown whatever its weight.
                 is_last = turn == self._last_asked and not number
                 yield made._replace(weight=made.weight + _OF_LAST) if is_last else made
-
-    def _read_pasted_task(self, turn: int, one: ConversationMessage) -> Iterator[WorkStatement]:
-        """Yield the title and beginning of a session's first message if all of it is pasted: it is what was asked."""
-        first = split(one.text)[0]
-        is_title = first.kind is SentenceKind.HEADING and len(_keys_of(first.text)) >= _FEWEST
-        title = [NumberedSentence(1, first.text.strip("# \n"))] if is_title else []
-        unit = next(_join([*title, *one.sentences], lambda _before, _part: True), [])
-        if unit and _requests(_text_of(unit), _keys_of(_text_of(unit))):
-            made = self._make(turn, one, unit, _text_of(unit), Section.ASKED, _OF_FIRST)
-            yield made._replace(speaker=REPORTER)
 
     def _read_unit(
         self, turn: int, one: ConversationMessage, unit: Sequence[NumberedSentence], sentences: int

@@ -20,7 +20,7 @@ def put_newer_first(
     """Return things in their order, but a later statement before the first earlier one that it may be about.
 
     `read` returns the text of a thing and when a person said it, in ISO 8601; empty for what nobody said. `rate`
-    returns its score: only one with nearly the same score passes another one.
+    returns its score: a thing passes only those that have nearly the same score.
     """
     made: list[tuple[_Shown, frozenset[str], str]] = []
     for one in ranked:
@@ -29,7 +29,12 @@ def put_newer_first(
         new = one, words, said_at
         for place, (other, others, earlier) in enumerate(made):
             is_alike = len(words & others) > _SHARED * min(len(words), len(others))
-            if "" < earlier < said_at and is_alike and _NEAR * rate(other) <= rate(one) <= rate(other):
+            is_near = (
+                "" < earlier < said_at
+                and is_alike
+                and all(_NEAR * rate(passed) <= rate(one) for passed, _, _ in made[place:])
+            )
+            if is_near and rate(one) <= rate(other):
                 made.insert(place, new)
                 break
         else:

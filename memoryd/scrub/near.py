@@ -17,6 +17,11 @@ _SURE = frozenset(list_bytes("password words"))
 WORDS = _SURE.union(list_bytes("login words"))
 _DIGIT = re.compile(rb"[0-9]")
 _LINE_ENDS = (b"\n", b"\\n")
+# Words with a number, such as `Users_2`, are passwords only right behind the word and a link.
+_LINK = re.compile(
+    rb"(?i)[\s:=>\"'`(|,-]*(?:(?:is|are|was|be|now|ist|lautet|war|est|es|era|jest|to|as|with|\xc3\xa8|\xc3\xa4r|er|"
+    rb"\xe6\x98\xaf|\xe4\xb8\xba|\xec\x9d\x80|\xeb\x8a\x94|\xe3\x81\xaf)[\s:=>\"'`(-]*)?"
+)
 # Before a value in quotes: an argument, or the content of a field.
 _GIVEN = re.compile(
     rb"(?i)(?:[(,][ ]?|(?:pass(?:word)?|psk|pwd)[ ]{1,9}|(?:text|value|content)[\"']?[ ]?[:=][ ]?)[\"']\Z"
@@ -40,11 +45,19 @@ def find_near(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
     ends = [buffer.find(mark, place.last, end) for mark in _LINE_ENDS]
     for found in _TOKEN.finditer(buffer, first, min(one for one in (*ends, end) if one >= 0)):
         value = found[0].rstrip(b".?")
-        is_sure, before = keyword in _SURE, max(begin, found.start() - 16)
-        is_given = is_sure and place.last < found.start() and _GIVEN.search(buffer, before, found.start())
-        is_one = is_outstanding(value, is_sure=is_sure) or (is_given and is_made_up(value, quoted=True))
-        if is_one and found.end() not in {again, place.last + _AHEAD} and kind_of(value) is None:  # else it is cut off
+        is_cut = found.end() in {again, place.last + _AHEAD}
+        if not is_cut and _is_password(place, keyword, found, value) and kind_of(value) is None:
             yield SecretSpan(found.start(), found.start() + len(value), "password-told")
+
+
+def _is_password(place: KeywordPlace, keyword: bytes, found: re.Match[bytes], value: bytes) -> bool:
+    is_sure = keyword in _SURE
+    is_linked = place.last <= found.start() and bool(_LINK.fullmatch(place.buffer, place.last, found.start()))
+    if is_outstanding(value, is_sure=is_sure and is_linked):
+        return True
+    before = max(place.begin, found.start() - 16)
+    is_given = is_sure and place.last < found.start() and _GIVEN.search(place.buffer, before, found.start())
+    return bool(is_given) and is_made_up(value, quoted=True)
 
 
 # The others are asked together with `named`.

@@ -60,7 +60,7 @@ _CAPITALISED = re.compile(
     rb"(?:[_.]?[0-9]+(?![A-Z])" + _LETTERS + rb"(?:[_-]" + _LETTERS + rb")*|(?:[_.-]" + _LETTERS + rb")*[_.][0-9]+|"
     rb"(?:[_.-]" + _LETTERS + rb")+[0-9]+)[!?]?|[a-z]{4,16}[0-9]{2,4}[A-Z]"
 )  # fmt: skip
-_HOST_NAME = re.compile(rb"[A-Za-z]+[._-]?[0-9]+")
+_NAMED_NUMBER = re.compile(rb"[A-Za-z]+[._-]?[0-9]+")  # `Host_3`, `Users_2`
 _CAPITAL = re.compile(rb"[A-Z][^A-Z]|[!#$%^&*?+~]")
 _SIGN = re.compile(rb"[!@#$%^&*?+]")
 _ALGORITHM = re.compile(
@@ -273,19 +273,19 @@ def is_made_up(value: bytes, *, quoted: bool = False) -> bool:
 
 def is_coined(value: bytes) -> bool:
     """Return True if a value is made up and more than one word with a number behind it, which may be a host's name."""
-    return is_made_up(value) and not _HOST_NAME.fullmatch(value)
+    return is_made_up(value) and not _NAMED_NUMBER.fullmatch(value)
 
 
 def is_outstanding(value: bytes, *, is_sure: bool) -> bool:
     """Return True if a value is like no word, name or number of a text, and like many a password: `Otter5creek`.
 
-    Only where it is sure that a password is near, it may be one word and a number: `Ladin_83`.
+    Only where it is sure that it may be a password, it may be one word and a number: `Ladin_83`.
     """
     is_shaped = _SIGNED.fullmatch(value) or _CAPITALISED.fullmatch(value)
     return (
         bool(is_shaped)
         and is_mixed(value)
-        and (is_sure or not _HOST_NAME.fullmatch(value))
+        and (is_sure or not _NAMED_NUMBER.fullmatch(value))
         and is_password(value, quoted=True)
     )
 

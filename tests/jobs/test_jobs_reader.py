@@ -285,8 +285,8 @@ def test_a_claim_is_not_shown_twice_where_its_class_is_asked_and_evidence_of_its
     claim = "The archive is on the host Marvin."
     shown = question(1, claim, claim, Subject.CLASS).describe("c1")
     assert (shown["claim"], [one["text"] for one in shown["evidence"]]) == (claim, [SAME])
-    for subject in (Subject.SUPPORT, Subject.SCOPE):
-        assert [one["text"] for one in question(1, claim, SAME, subject).describe("c1")["evidence"]] == [SAME]
+    for subject, text in ((Subject.SUPPORT, SAME), (Subject.SCOPE, "the claim")):
+        assert [one["text"] for one in question(1, claim, SAME, subject).describe("c1")["evidence"]] == [text]
     shown = question(1, claim, claim).describe("c1")
     assert [one["text"] for one in shown["evidence"]] == [claim]
 
@@ -298,6 +298,13 @@ def test_around_a_quotation_its_own_words_are_not_shown_twice_and_a_turn_keeps_i
     asked = Question(Subject.SCOPE, f"{said[1]} {said[2]}", (line("t1.1", "Where?"), *own, line("t3.1", "Thanks.")))
     shown = [one["text"] for one in asked.describe("c1")["evidence"]]
     assert shown == ["Where?", f"Wait. {SAME} Who is in today?", "Thanks."]
+
+
+def test_a_later_turn_that_repeats_a_part_of_a_quotation_is_shown_as_it_is():
+    said = "Use Postgres for the orders and for the invoices of the shop."
+    evidence = (line("t1.1", said), line("t2.1", "Forget that:"), line("t2.2", said), line("t2.3", "was only a test."))
+    shown = [one["text"] for one in Question(Subject.SCOPE, said, evidence).describe("c1")["evidence"]]
+    assert shown == [SAME, f"Forget that: {said} was only a test."]
 
 
 def test_a_decoy_has_the_quotation_of_another_claim_without_the_turns_around_it():

@@ -134,17 +134,6 @@ def test_what_a_quoted_page_says_is_never_a_line_of_the_user_whatever_an_author_
     ]
 
 
-def test_a_memory_that_a_line_of_the_summary_says_too_is_written_once():
-    line = "- [t4, t2] The parser is done, and all 42 tests pass now."
-    others = ("[t4.1] All 42 tests pass, done.", 1), ("[t2.1] Callers relied on parse() and ValueError.", 2)
-    for memory, written in others:
-        cites, text = memory.split("] ")
-        given = f"[SUMMARY]\n### Found out\n{line}\n[MEMORIES]\n- learning 0.80 {cites}] {text}"
-        step, _ = run(inputs(), given, reads(honest))
-        assert len(core(step)) == 1
-        assert sum(one.startswith("- ") for one in daily(step).splitlines()) == written
-
-
 def test_the_sections_of_a_model_keep_its_order():
     """It writes the most important point first, and the latest one may not be that."""
     points = ["- [t4] 42 tests pass.", "- [t1] The parser in src/parse.py is asked to refuse empty input."]

@@ -104,17 +104,6 @@ def test_only_the_users_own_words_are_theirs():
     assert not any(one.by_user for one in lines(message, ANSWER, own={"t1": set()}))
 
 
-def test_a_first_message_that_is_all_pasted_is_what_was_asked_but_nobodys_words():
-    task = "# Importer loses depot files\n\nOn 125 of 133 depots the importer fails. It must stay offline.\n\nWhy?"
-    first, *others = lines(task, ANSWER, own={"t1": set()})
-    assert (first.section, first.speaker) == (Section.ASKED, "Report")
-    assert first.text.startswith("Importer loses depot files. On 125 of 133 depots the importer fails.")
-    assert not work.may_last(first)
-    assert not any(one.id == first.id for one in others)
-    later = lines(REQUEST, ANSWER, task, ANSWER, own={"t3": set()})
-    assert not any(one.id == "t3" for one in later)
-
-
 @pytest.mark.parametrize(
     "idle",
     [
