@@ -38,7 +38,7 @@ ALL_SECONDS = 2.0
 ASK_SECONDS = 1.5  # how long a session start waits for the daemon before it reads the files itself
 MOST_BYTES = 8 * 1024 * 1024  # the largest payload on standard input
 MOST_PROMPT = 4_000  # characters of a prompt that are searched for; encoded in JSON, they fit into a request
-CLAUDE_UNITS = 10_000  # longer context is put into a file, and the model is shown its first lines
+CLAUDE_UNITS = 10_000  # UTF-16 code units; Claude Code moves longer context to a file and shows the model the start
 START, PROMPT, COMPACT, END = EVENTS = ("session-start", "prompt", "pre-compact", "session-end")
 
 
