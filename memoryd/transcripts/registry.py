@@ -94,7 +94,7 @@ def detect(records: Values, path: PurePosixPath, head: bytes = b"") -> LineForma
 
 
 def find_side_file(path: PurePosixPath) -> Unsupported | None:
-    """Return the kind of a file beside transcripts, by its name: metadata, a journal, a copy; None for any other."""
+    """Return the kind of a file beside transcripts by its name, such as metadata or a copy; None for any other file."""
     if path.name.endswith(".meta.json") or (path.name == "journal.jsonl" and "subagents" in path.parts):
         return Unsupported("side-file", _NO_TRANSCRIPT)
     return Unsupported("side-file", _COPY) if _COPIES.search(path.name) else None
