@@ -73,7 +73,8 @@ class Offer(NamedTuple):
     day: str  # on which it was said
 
 
-_Sayings = list[tuple[OfflineEntry, NumberedSentence, "lasting.Cue | None"]]  # with the cue that it lasts
+# Statements that say the same, each with its cue or None.
+_Sayings = list[tuple[OfflineEntry, NumberedSentence, "lasting.Cue | None"]]
 
 
 def read_entries(material: Iterable[QuotedPiece]) -> list[OfflineEntry]:

@@ -140,7 +140,10 @@ class _ConversationReading:
         )  # fmt: skip
 
     def _question(self, turn: int) -> tuple[str, str]:
-        """Return the id and the last question of the preceding message, if another speaker asks it."""
+        """Return the id of the preceding message and its last question.
+
+        Both are empty unless another speaker asks the question.
+        """
         before = self._said[turn - 1] if turn else None
         if before is None or before.speaker == self._said[turn].speaker:
             return "", ""
