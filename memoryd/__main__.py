@@ -5,11 +5,15 @@ import sys
 
 
 def main() -> None:
-    """Run the command line; a hook, for which an agent waits, and `--version` load no libraries."""
+    """Run the command line.
+
+    A hook and `--version` load no libraries, because an agent waits for its hook.
+    """
     if sys.argv[1:2] == ["hook"]:
         from memoryd.interfaces import hook
 
-        os._exit(hook.main(sys.argv[2:]))  # the answer is complete: nothing that ends later may change the exit code
+        # The answer is complete, so nothing that ends later may change the exit code.
+        os._exit(hook.main(sys.argv[2:]))
     if sys.argv[1:] == ["--version"]:
         from memoryd.version import __version__
 

@@ -1,10 +1,9 @@
-"""Check where a model may be asked: which URLs, and which network addresses behind them.
+"""Check where a model may be asked: which URLs, and which network addresses they lead to.
 
-A configuration, or a name server, may point the daemon at a cloud's metadata service or another link-local address. The
+A configuration or a name server may lead the daemon to a cloud's metadata service or another link-local address. The
 daemon would then send a key and people's words to that service. So the URL is checked when it is read. The address is
-checked a second time when the connection is made, because a name can mean another address at that time.
-
-Plain http is for this machine and its private networks; everything else needs https.
+checked again at each connection, because a name can mean another address by then. Plain http is only for this machine
+and its private networks. Everything else needs https.
 """
 
 import re
@@ -14,22 +13,23 @@ from urllib.parse import urlsplit
 
 Address = IPv4Address | IPv6Address
 
-# Metadata services outside of the link-local range, by the vendors' documentation (AWS over IPv6, Alibaba, Oracle).
+# These metadata services are outside the link-local range, as their vendors document (AWS over IPv6, Alibaba, Oracle).
 _METADATA = frozenset(map(ip_address, ("fd00:ec2::254", "100.100.100.200", "192.0.0.192")))
 _METADATA_NAMES = frozenset({"metadata", "metadata.google.internal", "instance-data", "metadata.azure.internal"})
-# RFC 1918, RFC 4193, and the shared range (RFC 6598) that overlay networks give their members.
+# These are the private ranges: RFC 1918, RFC 4193, and the shared range (RFC 6598) that overlay networks use.
 _PRIVATE = tuple(
     map(
         ip_network,
         ("127.0.0.0/8", "::1/128", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7"),
     )
 )
-_NUMERIC = re.compile(r"[0-9]+|0x[0-9a-f]*")  # by the URL standard a last label like this makes it an address
+# By the URL standard, a host whose last label is such a number is an IPv4 address.
+_NUMERIC = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _NAT64 = ip_network("64:ff9b::/96")  # RFC 6052: the last four bytes are an IPv4 address
 
 
 class AddressError(ValueError):
-    """Report that a model may not be asked there, and what to write instead."""
+    """Report that a model may not be asked at a URL or address, and what to write instead."""
 
     def __init__(self, what: str, hint: str = "") -> None:
         super().__init__(what)
@@ -39,22 +39,22 @@ class AddressError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class BaseUrl:
-    """Hold a base URL in its parts."""
+    """Hold the parts of a base URL."""
 
     scheme: str  # http | https
-    host: str  # lower case; an IPv6 address without its brackets
+    host: str  # in lower case; an IPv6 address has no brackets
     port: int
 
     @property
     def is_local(self) -> bool:
-        """Return True if the host is this machine or in a private network: no key is needed there."""
+        """Return True if the host is this machine or in a private network, where no key is needed."""
         literal = _literal(self.host)
         is_private = literal is not None and _is_private(_unwrap_ipv4(literal))
         return self.host == "localhost" or self.host.endswith(".localhost") or is_private
 
 
 def parse_base_url(text: str) -> BaseUrl:
-    """Check a base URL and split it.
+    """Check a base URL and return its parts.
 
     Raises:
         AddressError: it is not an http or https URL of a host, or its host must never be asked.
@@ -83,15 +83,16 @@ def _check_host(url: BaseUrl) -> None:
     if literal is not None:
         check_address(literal, scheme=url.scheme)
     elif _NUMERIC.fullmatch(url.host.rpartition(".")[2]):
-        # Each resolver decides in its own way what such a host means: 0x7f.1, 2852039166.
+        # Resolvers read such hosts in different ways: 0x7f.1, 2852039166.
         raise AddressError("names a host by a number that is not an address", "write the address as four numbers")
 
 
 def check_address(address: Address, *, scheme: str) -> None:
-    """Check an address that is about to be connected to.
+    """Check an address before a connection to it.
 
     Raises:
-        AddressError: it is link-local, a metadata service, no single host, or public and asked without https.
+        AddressError: it is link-local, a metadata service or no single host. Or it is public, and the scheme is not
+            https.
     """
     meant = _unwrap_ipv4(address)
     if meant in _METADATA or meant.is_link_local:
@@ -114,7 +115,7 @@ def _is_private(address: Address) -> bool:
 
 
 def _unwrap_ipv4(address: Address) -> Address:
-    """Return the IPv4 address that an IPv6 address maps to, if it maps one."""
+    """Return the IPv4 address that an IPv6 address stands for, or else the address itself."""
     if isinstance(address, IPv6Address):
         if address in _NAT64:
             return IPv4Address(int(address) & 0xFFFFFFFF)

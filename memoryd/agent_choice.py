@@ -1,4 +1,4 @@
-"""Choose the agent of a folder: the one whose project holds the folder most closely."""
+"""Choose the agent of a folder: the one whose project is the closest folder around it."""
 
 from pathlib import Path
 
@@ -6,11 +6,11 @@ from memoryd.config import Agent, Settings
 
 
 def folders_of(agent: Agent) -> tuple[Path, ...]:
-    """Return the folders whose sessions belong to the agent: its projects and shared folders; empty: any folder.
+    """Return the folders whose sessions belong to the agent: its projects and shared folders.
 
-    Any folder is meant only by an agent without projects that reads transcripts outside its workspace, as those of a
-    coding agent are. The memory of any other agent, such as a chat assistant, or of one in private mode, is not for
-    all sessions of a user.
+    It is empty if the agent takes sessions of any folder. Only an agent without projects does so, if it reads
+    transcripts outside its workspace, as coding agents write them. The memory of any other agent, such as a chat
+    assistant, or of one in private mode, is not for all sessions of a user.
     """
     projects = dict.fromkeys(source.project for source in agent.transcripts)
     if projects and None not in projects:
@@ -20,16 +20,16 @@ def folders_of(agent: Agent) -> tuple[Path, ...]:
 
 
 def is_within(agent: Agent, cwd: object) -> bool:
-    """Return True if a session in this folder belongs to the agent, whatever the other agents have."""
+    """Return True if a session in this folder belongs to the agent, without regard to other agents."""
     folders = folders_of(agent)
     return not folders or _depth(folders, cwd) > 0
 
 
 def choose(settings: Settings, cwd: object) -> Agent | None:
-    """Return the agent for a session in this folder; None if it belongs to none, or equally to several.
+    """Return the agent for a session in this folder.
 
-    A project inside another project is separate. An agent without projects takes the remaining folders, if it is the
-    only one.
+    It is None if the session belongs to no agent, to a disabled one, or to several equally. A project inside another
+    project is separate. The only agent without projects takes the remaining folders.
     """
     nearest = max(settings.agents, key=lambda agent: _nearness(agent, cwd), default=None)
     if nearest is not None and _nearness(nearest, cwd) > 0:
@@ -40,7 +40,7 @@ def choose(settings: Settings, cwd: object) -> Agent | None:
 
 
 def is_nearer_to_another(settings: Settings, agent: Agent, cwd: str) -> bool:
-    """Return True if another agent's project inside this agent's holds the folder."""
+    """Return True if another agent has a closer project around the folder."""
     own = _nearness(agent, cwd)
     return any(_depth(folders_of(one), cwd) > own for one in settings.agents if one.id != agent.id)
 
@@ -50,7 +50,7 @@ def _nearness(agent: Agent, cwd: object) -> int:
 
 
 def _depth(folders: tuple[Path, ...], cwd: object) -> int:
-    """Return the number of parts of the longest of these folders that holds `cwd`; 0 if none does."""
+    """Return the number of parts of the longest of these folders that contains `cwd`, or 0 if none does."""
     if not isinstance(cwd, str) or not cwd:
         return 0
     here = Path(cwd.replace("\0", "")).resolve()

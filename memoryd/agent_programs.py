@@ -1,7 +1,7 @@
 """List the agent programs that memoryd knows, with the place of their transcripts: one row for each program.
 
-A program is offered by `memoryd init` if its files are there. `KNOWN_FORMATS` of the configuration says whether this
-version reads them.
+`memoryd init` offers a program if its files exist. `KNOWN_FORMATS` of the configuration lists the formats that this
+version reads.
 """
 
 import re
@@ -13,14 +13,18 @@ from typing import NamedTuple
 class AgentProgram(NamedTuple):
     """Locate the transcripts of one program."""
 
-    name: str  # of the program and of its format
-    folder: str  # below the home folder
-    variable: str | None  # names another folder in its place, or that above it
-    patterns: tuple[str, ...]  # globs of its transcripts below the folder
-    below: str = ""  # the program's folder in that of the variable
-    root_file: str | None = None  # a file that holds the path of the project, seen from the transcript's folder
-    rows: str | None = None  # SQL for its databases: folder, first and last time in milliseconds, of each session
-    is_by_project: bool = False  # whether each project has its own folder of transcripts, named after its path
+    name: str  # the name of the program and of its format
+    folder: str  # relative to the home folder
+    # An environment variable that names another folder instead, or with `below` the folder above it.
+    variable: str | None
+    patterns: tuple[str, ...]  # globs of its transcripts, relative to the folder
+    below: str = ""  # the program's folder, relative to the variable's
+    # A file that holds the path of the project, relative to the folder of a transcript.
+    root_file: str | None = None
+    # SQL for its databases. It returns the folder and the first and last time of each session, in milliseconds.
+    rows: str | None = None
+    # Each project has its own folder of transcripts, named after the path of the project.
+    is_by_project: bool = False
 
     def find_root(self, home: Path, environ: Mapping[str, str]) -> Path:
         """Return the absolute path of the program's folder."""
@@ -28,17 +32,24 @@ class AgentProgram(NamedTuple):
         return home / named.replace("~", str(home), named[0] == "~") / self.below if named else home / self.folder
 
     def list_patterns(self, root: Path, project: Path | None = None) -> list[str]:
-        """Return the absolute globs of the transcripts, of one project where its path names their folder."""
+        """Return the absolute globs of the transcripts.
+
+        With a project, they are limited to its transcripts if the program keeps these in a folder of their own.
+        """
         patterns = self.patterns
         if project is not None and self.is_by_project:
-            # `*` takes the project's subfolders in as well, but not those of a home folder: each is its own project.
+            # `*` also includes the subfolders of the project. It leaves out those of a home folder, which are projects
+            # themselves.
             below = "" if root.is_relative_to(project) else "*"
             patterns = tuple(pattern.replace("/**/", f"/{make_slug(project)}{below}/**/") for pattern in patterns)
         return [f"{escape(root)}/{pattern}" for pattern in patterns]
 
 
 def make_slug(project: Path) -> str:
-    """Return the name that Claude Code gives to a project's folder of transcripts; a shortened name ends in a hash."""
+    """Return the name of a project's folder of transcripts in Claude Code.
+
+    Claude Code cuts a long name to 200 characters and appends a hash, which this function leaves out.
+    """
     return re.sub(r"[^A-Za-z0-9]", "-", str(project))[:200]
 
 
@@ -70,5 +81,5 @@ PROGRAMS = {
         AgentProgram("cline", ".cline/data", None, ("**/*.messages.json",)),
     )
 }  # fmt: skip
-# Aider has no folder of its own: its history is in each project.
+# Aider has no folder of its own. Its history is in each project.
 AIDER_HISTORY = ".aider.chat.history.md"

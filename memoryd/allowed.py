@@ -6,10 +6,10 @@ import re
 
 @functools.lru_cache(maxsize=1024)
 def compile_allowed(entry: str) -> re.Pattern[str]:
-    """Return the pattern that must match all of a finding to leave it alone.
+    """Return the pattern of an allowed value. A finding that matches it as a whole is left as it is.
 
     Raises:
-        ValueError: the text between the slashes is not a regular expression; with the reason.
+        ValueError: the text between the slashes is not a regular expression. The message is the reason.
     """
     is_expression = len(entry) > 2 and entry.startswith("/") and entry.endswith("/")
     try:

@@ -1,4 +1,4 @@
-"""Build the whole app in one place: settings + clock + shells → App."""
+"""Build the whole app in one place, from the settings, a clock and all parts that read or write files."""
 
 from __future__ import annotations
 
@@ -49,12 +49,13 @@ if TYPE_CHECKING:
     from memoryd.fleet.link import Link
 
 LOCK = "memoryd.lock"
-QUESTIONS_IDLE = timedelta(minutes=10)  # an agent asks now and then, and loading the model takes a second
+# An agent asks from time to time, and loading the model takes a second.
+QUESTIONS_IDLE = timedelta(minutes=10)
 
 
 @dataclass(slots=True)
 class App:
-    """Hold everything that works on one state folder, and its lock while open."""
+    """Hold everything that works on one state folder, and the folder's lock while it is open."""
 
     settings: Settings
     clock: Clock
@@ -70,7 +71,7 @@ class App:
     database: Path
     database_inode: int
     keeper: Keeper
-    link: Link | None = None  # to a fleet
+    link: Link | None = None  # the link to a fleet
     is_borrowing: bool = False  # its child processes belong to another app
 
     def __enter__(self) -> Self:
@@ -80,7 +81,7 @@ class App:
         self.close()
 
     def close(self) -> None:
-        """Close everything, the lock last."""
+        """Close everything. The lock is released last."""
         if not self.is_borrowing:
             self.worker.close()
             self.scrubber.close()
@@ -97,12 +98,13 @@ class App:
 def open_app(
     settings: Settings, clock: Clock | None = None, patience: timedelta = timedelta(), *, lender: App | None = None
 ) -> App:
-    """Take the state folder's lock, open its database, recover after a crash, and build the components.
+    """Take the state folder's lock, open its database, recover after a crash, and build the parts.
 
-    Waits up to `patience` for another daemon; a `lender` lends its child processes.
+    `patience` is how long to wait for another daemon to release the lock. A `lender` is an app whose child processes
+    are used as well.
 
     Raises:
-        LockedError: another daemon holds the folder; StillLockedError if it did so for all of `patience`.
+        LockedError: another daemon holds the folder. It is StillLockedError if that lasts for all of `patience`.
         StateError: the folder or the database cannot be used.
         ConfigError: others could write the configuration or a workspace.
     """
@@ -208,7 +210,7 @@ def _build(settings: Settings, clock: Clock, log: Log, lock: Lock, lender: App |
 
 
 def _join_fleet(settings: Settings, engine: Engine, clock: Clock, log: Log) -> Link | None:
-    """Return the link to the fleet, if one is configured: nothing of it is imported otherwise."""
+    """Return the link to the fleet, or None if none is configured. Only then is `fleet` imported."""
     if settings.fleet.database is None:
         return None
     from memoryd.fleet.link import Link
@@ -217,7 +219,7 @@ def _join_fleet(settings: Settings, engine: Engine, clock: Clock, log: Log) -> L
 
 
 def _tell_loss(settings: Settings, opened: OpenedDatabase, caught_up: CaughtUp, keeper: Keeper, clock: Clock) -> None:
-    """Raise the alarm of a database that was damaged, missing or behind its journal, and list the differences."""
+    """Set the alarm for a database that was damaged, missing or older than its journal, and list the differences."""
     if opened.moved_aside is not None:
         what = f"the database was damaged and is kept as {opened.moved_aside.name}; {caught_up}"
         alarms.set_alarm(opened.engine, alarming.DATABASE, what, clock.text(), subject=opened.moved_aside.name)
@@ -236,6 +238,6 @@ def _tell_loss(settings: Settings, opened: OpenedDatabase, caught_up: CaughtUp, 
 
 
 def _children(settings: Settings, log: Log) -> tuple[Worker, Scrubber, Pool]:
-    """Start the child processes; a scan has its own worker, so that it never waits behind a model call."""
+    """Start the child processes. A scan has its own process, so that it never waits for a model call."""
     scrubber = Scrubber(Worker(settings.state_dir, name="scanner"), log.bind(part="scrub"))
     return Worker(settings.state_dir), scrubber, Pool(lambda: Worker(settings.state_dir, name="model"))

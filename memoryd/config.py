@@ -1,7 +1,7 @@
 """Load config/memoryd.yaml into frozen settings, or raise one error that names every file, line, key and remedy.
 
-A key exists if it is declared below; its default is only there. `config_values` parses single values. This module holds
-the keys, finds the file, and checks keys that depend on each other.
+A key exists only if it is declared below, together with its default. `config_values` parses single values. This module
+declares the keys, reads the file, and checks keys that depend on each other.
 """
 # ruff: noqa: RUF009 - the calls in the class bodies make dataclass fields
 
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 class SettingsError(ConfigError):
-    """Report all faults of a configuration, found in one pass."""
+    """Report all mistakes of a configuration, found in one pass."""
 
     def __init__(self, path: Path, problems: Sequence[ConfigError]) -> None:
         if len(problems) == 1:
@@ -54,7 +54,7 @@ class SettingsError(ConfigError):
 class TranscriptSource:
     """Locate an agent's transcripts: `pattern` (a glob) below the fixed folder `root`."""
 
-    path: str = make_required_key(values.expand_pattern)  # as configured, `~` and variables expanded
+    path: str = make_required_key(values.expand_pattern)  # as configured, with `~` and variables expanded
     format: str = make_key(values.one_of(*KNOWN_FORMATS), "auto")
     project: Path | None = make_key(values.or_null(values.any_path), None)
     root: Path = Path()
@@ -65,7 +65,7 @@ class TranscriptSource:
 class Agent:
     """Configure one agent and its separate memory.
 
-    `workspace` holds the memory. With `memory: state` this is a folder in the state folder, no longer the configured
+    `workspace` holds the memory. With `memory: state`, it is a folder in the state folder instead of the configured
     one.
     """
 
@@ -81,8 +81,8 @@ class Agent:
     guide: Path | None = make_key(values.or_null(values.any_path), None)
     privacy: str = make_key(values.one_of("open", "silo"), "open")
     enabled: bool = make_key(values.parse_boolean, default=True)
-    works_in: Path | None = None  # if it is not the workspace
-    held_by: str | None = None  # the other host of a fleet that works on the workspace: this host does not touch it
+    works_in: Path | None = None  # the folder that the agent works in, if that is not `workspace`
+    held_by: str | None = None  # the host of the fleet that works on the workspace instead of this one
 
     @property
     def folder(self) -> Path:
@@ -97,7 +97,7 @@ class Agent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestSettings:
-    """Configure how transcripts are noticed and read."""
+    """Configure how transcripts are found and read."""
 
     rescan: timedelta = make_key(values.make_duration_parser(timedelta(milliseconds=100)), timedelta(seconds=60))
     settle: timedelta = make_key(values.make_duration_parser(), timedelta(milliseconds=200))
@@ -130,7 +130,7 @@ class SleepSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionSettings:
-    """Configure when a session has ended, how long a NOW file may be, and `RECENT.md`."""
+    """Configure when a session has ended, the length of a NOW file, and `RECENT.md`."""
 
     idle_end: timedelta = make_key(values.make_duration_parser(timedelta(seconds=1)), timedelta(hours=2))
     now_max_lines: int = make_key(values.make_integer_parser(20), 200)
@@ -187,7 +187,7 @@ class GuardSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FactsSettings:
-    """Configure the least confidence and the number of facts, and the quiet time before extraction."""
+    """Configure the lowest confidence and the highest number of facts, and the quiet time before extraction."""
 
     min_confidence: float = make_key(values.share(zero=True, one=True), 0.5)
     max_facts: int = make_key(values.make_integer_parser(1), 500)
@@ -196,7 +196,7 @@ class FactsSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InjectionSettings:
-    """Configure the tokens of the text for the start of a session."""
+    """Configure how many tokens the text for the start of a session may have."""
 
     max_tokens: int = make_key(values.make_integer_parser(0), 2_000)
     files_max_tokens: int = make_key(values.make_integer_parser(0), 12_000)
@@ -242,9 +242,9 @@ _PARTIES = values.make_list_parser(values.one_of("owner", "agent", "fleet"))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessSettings:
-    """Configure who may ask for changes: the owner by commands and Python, the agent by its tools and hooks.
+    """Configure who may ask for changes.
 
-    `fleet` are the operators of a fleet, through PostgreSQL.
+    The owner uses commands and Python, the agent its tools and hooks, and operators of a fleet PostgreSQL.
     """
 
     consolidate: tuple[str, ...] = make_key(_PARTIES, ("owner", "agent"))
@@ -253,7 +253,7 @@ class AccessSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionSettings:
-    """Configure the maximum age of state files, None keeps them, and how many copies of the database are kept."""
+    """Configure the number of copies of the database, and the maximum age of state files (None keeps them)."""
 
     logs: timedelta | None = make_key(values.or_null(values.make_duration_parser(timedelta(days=1))), None)
     runs: timedelta | None = make_key(values.or_null(values.make_duration_parser(timedelta(days=1))), None)
@@ -264,7 +264,7 @@ class RetentionSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSettings:
-    """Configure the log level and the form of standard error."""
+    """Configure the log level and the format of the log on standard error."""
 
     level: str = make_key(values.one_of("debug", "info", "warning", "error"), "info")
     format: str = make_key(values.one_of("json", "text"), "json")
@@ -301,28 +301,28 @@ class Settings:
     log: LogSettings = make_section(LogSettings())
     zone: ZoneInfo = field(default_factory=lambda: ZoneInfo("UTC"))
     source: Path = field(default=Path(), compare=False)
-    sha256: str = field(default="", compare=False, repr=False)  # of the file's text
-    lines: Mapping[str, int] = field(default_factory=dict, compare=False, repr=False)  # sleep.budget → its line
+    sha256: str = field(default="", compare=False, repr=False)  # SHA-256 of the file's text
+    lines: Mapping[str, int] = field(default_factory=dict, compare=False, repr=False)  # of keys: sleep.budget → 12
     warnings: tuple[str, ...] = field(default=(), compare=False, repr=False)  # about removed keys
 
     def find_agent(self, agent_id: str) -> Agent | None:
-        """Return an agent by its id; None if it is not configured."""
+        """Return an agent by its id, or None if it is not configured."""
         return next((agent for agent in self.agents if agent.id == agent_id), None)
 
     def get_agent(self, agent_id: str) -> Agent:
-        """Return an agent that is configured."""
+        """Return the configured agent with this id."""
         return next(agent for agent in self.agents if agent.id == agent_id)
 
 
 # --- from a file to settings -----------------------------------------------------------------------------------------
 
 
-# Keys of the last release that are removed, each with its replacement.
+# Keys that an earlier version had. A file may still hold them, and gets a warning with the replacement.
 _REMOVED = {"injection.handover_max_tokens": "RECENT.md and the state of the project replace it"}
 
 
 class _ConfigReading:
-    """Read one file in one pass; collect the problems and the line of each key."""
+    """Read one file in one pass, and collect the mistakes and the line of each key."""
 
     def __init__(self, source: Path, environ: Mapping[str, str]) -> None:
         self.source = source
@@ -339,7 +339,7 @@ class _ConfigReading:
         self.warnings.append(f"{self.source}:{line}: {what}")
 
     def section(self, model: type, at: str, mark: MarkedValue) -> Any:
-        """Return the section, or None if a required key is missing; refused values are None."""
+        """Return the section, or None if a required key is missing. A refused value becomes None."""
         if not isinstance(mark.value, dict):
             hint = "indented lines of key: value"
             self.refuse(mark.line, at, f"a mapping is needed, not {values.show_value(mark.value)}", hint)
@@ -365,7 +365,7 @@ class _ConfigReading:
 
     def _value(self, key: Field[Any], path: str, mark: MarkedValue) -> Any:
         if "section" in key.metadata:
-            # If all keys of a section are commented out, it is a null in YAML: this means its defaults.
+            # A section whose keys are all commented out is null in YAML. Then its defaults are used.
             return key.default if mark.value is None else self.section(key.metadata["section"], path, mark)
         if "list" in key.metadata:
             return self._entries(key.metadata["list"], path, mark)
@@ -404,7 +404,7 @@ def _suggest_name(at: str, name: str, siblings: Sequence[str]) -> str:
 
 
 def _refuse_twins(reading: _ConfigReading, agents: Sequence[Agent | None]) -> None:
-    """Refuse two agents with one workspace or one id, because they would overwrite each other's memory."""
+    """Refuse two agents with the same workspace or id, because they would overwrite each other's memory."""
     seen: dict[tuple[str, object], str] = {}
     for number, agent in enumerate(agents):
         for key in ("id", "workspace"):
@@ -418,7 +418,7 @@ def _refuse_twins(reading: _ConfigReading, agents: Sequence[Agent | None]) -> No
 
 
 def _apply_privacy(reading: _ConfigReading, settings: Settings) -> Settings:
-    """Give agents without a privacy key the default."""
+    """Return the settings with the default privacy for agents without a privacy key."""
     agents = [
         agent
         if agent is None or f"agents[{number}].privacy" in reading.lines
@@ -429,16 +429,16 @@ def _apply_privacy(reading: _ConfigReading, settings: Settings) -> Settings:
 
 
 def _refuse_open_page(reading: _ConfigReading, settings: Settings) -> None:
-    """Refuse an admin page that other machines reach without TLS and named users, or without a named proxy."""
+    """Refuse a page that other machines reach without TLS and passphrases, or without a named proxy."""
     if settings.admin is not None and is_open_to_all(settings.admin):
         what = "other machines could reach the page without a login"
         reading.refuse(reading.lines["admin.listen"], "admin.listen", what, PAGE_HINT)
 
 
 def _refuse_mistakes(reading: _ConfigReading, settings: Settings) -> None:
-    """Refuse keys of `llm` and `fleet` without a required value, or with a forbidden one."""
+    """Refuse keys of `llm` and `fleet` that lack a required value or have a forbidden one."""
     if None in {settings.llm, settings.fleet}:
-        return  # a section that was already refused
+        return  # one of these sections was already refused
     agents = [agent for agent in settings.agents or () if agent is not None]
     mistakes = (
         *config_llm.find_mistakes(settings.llm, agents),
@@ -450,7 +450,7 @@ def _refuse_mistakes(reading: _ConfigReading, settings: Settings) -> None:
 
 
 def _refuse_state_in_reach(reading: _ConfigReading, state_dir: Path | None, agents: Sequence[Agent | None]) -> None:
-    """Refuse a state folder inside a workspace: that agent could read the state of all agents."""
+    """Refuse a state folder inside a workspace, because that agent could read the state of all agents."""
     for number, agent in enumerate(agents):
         workspace: Path | None = getattr(agent, "workspace", None)
         if agent is None or state_dir is None or workspace is None or agent.memory == "state":
@@ -462,7 +462,7 @@ def _refuse_state_in_reach(reading: _ConfigReading, state_dir: Path | None, agen
 
 
 def _refuse_proposals_of_silos(reading: _ConfigReading, settings: Settings) -> None:
-    """Refuse proposals for an agent in private mode: people may not review its memory routinely."""
+    """Refuse proposals for an agent in private mode, because they would show its memory to people."""
     silos = [agent.id for agent in settings.agents or () if agent is not None and agent.privacy == "silo"]
     for name in keys_of(ModeSettings) if silos and settings.modes is not None else ():
         if getattr(settings.modes, name) == "propose":
@@ -472,9 +472,9 @@ def _refuse_proposals_of_silos(reading: _ConfigReading, settings: Settings) -> N
 
 
 def _check_workspaces(reading: _ConfigReading, settings: Settings) -> None:
-    """Refuse a workspace that does not exist; with `discover`, where projects come and go, warn and disable its agent.
+    """Refuse a workspace that does not exist.
 
-    Also warn of an agent whose transcripts nobody named.
+    With `discover`, only warn. Also warn of a workspace that cannot be written, and of missing `transcripts`.
     """
     for number, agent in enumerate(settings.agents or ()):
         workspace: Path | None = getattr(agent, "workspace", None)
@@ -498,7 +498,7 @@ def _check_workspaces(reading: _ConfigReading, settings: Settings) -> None:
 
 
 def _locate_agent(agent: Agent, state_dir: Path) -> Agent:
-    """Return the agent with its folders: those of transcripts, of what shares its memory, and of the memory itself."""
+    """Return the agent with the folders of its transcripts, of the agents that share its memory, and of its memory."""
     sources = []
     for source in agent.transcripts:
         root, pattern = values.split_pattern(source.path, agent.workspace)
@@ -516,10 +516,10 @@ def _locate_agent(agent: Agent, state_dir: Path) -> Agent:
 def load(path: Path, environ: Mapping[str, str] | None = None, data: bytes | None = None) -> Settings:
     """Read a configuration file. Relative paths in it are relative to its folder.
 
-    With `data`, read this text as if it were the file's.
+    With `data`, read this text as if it were the file's content.
 
     Raises:
-        SettingsError: with every problem of the file, each with its line, key and a hint.
+        SettingsError: the file has mistakes. It lists all of them, each with its line, key and a hint.
     """
     source = path.absolute()
     reading = _ConfigReading(source, os.environ if environ is None else environ)
@@ -562,7 +562,7 @@ def _settings(reading: _ConfigReading, data: bytes) -> Settings | None:
 
 
 def state_dir_of(path: Path) -> Path | None:
-    """Return the state folder of a configuration that is refused for another reason; None if it names none.
+    """Return the state folder of a configuration that cannot be loaded, or None if it names none.
 
     If the file is not YAML, only its line that begins with `state_dir` is read.
     """
@@ -582,10 +582,10 @@ def state_dir_of(path: Path) -> Path | None:
 
 
 def make_default(workspace: Path, state_root: Path) -> Settings:
-    """Return the settings of a workspace without a configuration: one agent, with a separate folder for its state.
+    """Return the settings for a workspace without a configuration: one agent, and a separate state folder.
 
     Raises:
-        ConfigError: the workspace is no folder, or the state would be in it.
+        ConfigError: the workspace is no folder, or the state would be inside it.
     """
     if not workspace.is_dir():
         raise ConfigError("the workspace is not a folder", str(workspace), "make it, or correct the path")

@@ -21,7 +21,7 @@ class AdminUser:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdminSettings:
-    """Configure the admin page: where it listens, and who may use it beyond this machine."""
+    """Configure the address of the admin page, and who may use it from other machines."""
 
     listen: str | None = make_key(values.or_null(values.listen_address), None)
     users: tuple[AdminUser, ...] = make_list(AdminUser, ())
@@ -33,7 +33,10 @@ class AdminSettings:
 
 
 def is_open_to_all(admin: AdminSettings) -> bool:
-    """Return True if other machines reach the page, and neither TLS with passphrases nor a named proxy guards it."""
+    """Return True if other machines can reach the page without a login.
+
+    TLS with passphrases protects it, and so does a named proxy with users.
+    """
     if admin.listen is None or values.is_loopback(admin.listen):
         return False
     has_tls = admin.tls_certificate is not None and admin.tls_key is not None

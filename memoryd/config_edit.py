@@ -1,6 +1,6 @@
 """Add agents to the text of a configuration file and remove them again; all other bytes stay the same.
 
-Each addition begins on a line that ends with a mark, by which it is found again:
+Each addition begins on a line that ends with a mark, which finds it again:
 
     discover: ["claude-code"]  # memoryd init
     agents:
@@ -24,12 +24,14 @@ from memoryd.errors import ConfigError
 _HISTORY = "ingest: {history: flush}  # sessions from before memoryd become memory as well\n"
 HEAD = "# Written by `memoryd init`, and yours to edit: memoryd config default prints every key with its reason.\n"
 MARK = "  # memoryd init"
-_BEGUN = re.compile(rf"state_dir:|agents:|{re.escape(_HISTORY.rstrip())}|\s*$")  # lines of a new configuration
-_UNWRITTEN = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")  # JSON may hold them as they are, YAML may not
+# These are the lines of a new configuration.
+_BEGUN = re.compile(rf"state_dir:|agents:|{re.escape(_HISTORY.rstrip())}|\s*$")
+# JSON may hold these characters unescaped, but YAML may not.
+_UNWRITTEN = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 
 class NewSource(NamedTuple):
-    """Describe one source of transcripts: a glob, its format, and the project whose sessions are meant."""
+    """Describe one source of transcripts: a glob, its format, and the project of its sessions."""
 
     path: str
     format: str
@@ -41,12 +43,12 @@ class NewAgent(NamedTuple):
 
     id: str
     workspace: Path
-    in_state: bool  # whether its memory is kept in the state folder
+    in_state: bool  # its memory is kept in the state folder
     sources: Sequence[NewSource]
 
 
 def begin(state_dir: Path, discover: Sequence[str]) -> str:
-    """Return a configuration without agents."""
+    """Return the text of a configuration without agents."""
     return f"{HEAD}state_dir: {_quote(state_dir)}\n{_HISTORY}{_discover_line(discover)}agents: []\n"
 
 
@@ -54,7 +56,7 @@ def add_agents(text: str, agents: Sequence[NewAgent]) -> str:
     """Return the text with more agents after the existing ones.
 
     Raises:
-        ConfigError: `agents` is a list in brackets that holds some, or is missing.
+        ConfigError: `agents` is missing, or is a list in brackets that is not empty.
     """
     lines = text.splitlines(keepends=True)
     key, node = _find(text, "agents")
@@ -92,7 +94,10 @@ def add_sources(text: str, agent: int, sources: Sequence[NewSource]) -> str:
 
 
 def set_discover(text: str, programs: Sequence[str]) -> str:
-    """Return the text with the programs whose new projects are added; unchanged if a person has set the key."""
+    """Return the text with `programs` as `discover`, whose new projects are added.
+
+    If a person has set the key, the text is unchanged.
+    """
     lines = text.splitlines(keepends=True)
     found = [number for number, line in enumerate(lines) if line.startswith("discover:")]
     if not found:
@@ -104,7 +109,7 @@ def set_discover(text: str, programs: Sequence[str]) -> str:
 
 
 def remove_added(text: str) -> str | None:
-    """Return the text without all additions; None if they were the whole file."""
+    """Return the text without all additions, or None if they were the whole file."""
     _, node = _find(text, "agents")
     lines = text.splitlines(keepends=True)
     spans = [(number, number) for number, line in enumerate(lines) if line.rstrip().endswith(MARK)]
@@ -131,12 +136,12 @@ def _find(text: str, key: str) -> tuple[Node, Node]:
 
 
 def _last_line(node: Node) -> int:
-    """Return the number of the last line that a node is written on, counted from 0."""
+    """Return the number of the last line of a node, counted from 0."""
     if isinstance(node, MappingNode) and node.value and not node.flow_style:
         return _last_line(node.value[-1][1])
     if isinstance(node, SequenceNode) and node.value and not node.flow_style:
         return _last_line(node.value[-1])
-    # A text over several lines ends at the beginning of the next line.
+    # YAML puts the end of a text over several lines at the beginning of the next line.
     end: int = node.end_mark.line
     return end - 1 if node.end_mark.column == 0 and end > node.start_mark.line else end
 
@@ -161,6 +166,6 @@ def _source_line(one: NewSource) -> str:
 
 
 def _quote(value: object) -> str:
-    # A JSON string is a YAML one. The path is absolute, and a dollar sign in it names no variable.
+    # A JSON string is also a YAML string. The path is absolute, so a dollar sign in it is not a variable.
     text = json.dumps(str(value).replace("$", "$$"), ensure_ascii=False)
     return _UNWRITTEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

@@ -10,12 +10,13 @@ _SYSTEM_FILE = Path("/etc/memoryd") / FILE
 
 
 def find(explicit: Path | None, environ: Mapping[str, str], cwd: Path | None, user_config_dir: Path) -> Path:
-    """Find the configuration: the option, `$MEMORYD_CONFIG`, this folder, the user's folder, the system's.
+    """Return the path of the configuration file.
 
-    Without a `cwd`, the file in this folder is left out.
+    It is the one named by the option or `$MEMORYD_CONFIG`. Otherwise, it is the first that exists in the folder `cwd`,
+    the user's folder or the system's. Without a `cwd`, that folder is left out.
 
     Raises:
-        ConfigError: a file that was named does not exist, or there is none at all.
+        ConfigError: a named file does not exist, or there is no file at all.
     """
     named = explicit or (Path(environ["MEMORYD_CONFIG"]).expanduser() if environ.get("MEMORYD_CONFIG") else None)
     if named is not None:
@@ -37,7 +38,7 @@ def find(explicit: Path | None, environ: Mapping[str, str], cwd: Path | None, us
 
 
 def default_text() -> str:
-    """Return the configuration file that ships with memoryd: every key, its default and its reason."""
+    """Return the text of the configuration file that memoryd ships: every key, its default and its reason."""
     from importlib.resources import files  # only `config default` needs it
 
     packaged = files("memoryd") / FILE

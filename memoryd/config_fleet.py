@@ -12,11 +12,14 @@ from memoryd import config_values as values
 from memoryd.config_keys import make_key
 from memoryd.errors import ConfigError
 
-PROVIDER = "fleet"  # of `llm.provider`
+PROVIDER = "fleet"  # a value of `llm.provider`
 
 
 def parse_database(place: values.PathBase, value: object) -> str:
-    """Parse the address of the PostgreSQL database; a password in it would be shown wherever the settings are."""
+    """Parse the address of the PostgreSQL database.
+
+    A password in it is refused, because it would appear wherever the settings are shown.
+    """
     text = place.expand(values.parse_text(place, value))
     try:
         parts = urlsplit(text)
@@ -43,7 +46,8 @@ class FleetSettings:
     requests_per_minute: int = make_key(values.make_integer_parser(1), 500)
     models: tuple[str, ...] = make_key(values.make_list_parser(values.parse_text), ())
     keep: timedelta = make_key(values.make_duration_parser(timedelta(days=1)), timedelta(days=90))
-    is_trial: bool = False  # a copy of this host that may ask, and must not hold workspaces or send rows
+    # True for a copy of this host that may ask questions, but must not lease workspaces or send rows.
+    is_trial: bool = False
 
 
 def list_fixed(fleet: FleetSettings) -> tuple[object, ...]:
@@ -52,7 +56,7 @@ def list_fixed(fleet: FleetSettings) -> tuple[object, ...]:
 
 
 def find_mistakes(fleet: FleetSettings, provider: str, agents: Sequence[Any]) -> Iterator[tuple[str, str, str]]:
-    """Yield key, mistake and hint of each key that a fleet needs and that is missing."""
+    """Yield key, mistake and hint of each key that the fleet needs and that is missing."""
     if fleet.database is not None and fleet.host is None:
         yield "fleet.host", "is missing", "name this host: a name that no other host of the fleet has"
     if provider != PROVIDER:

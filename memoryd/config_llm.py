@@ -1,4 +1,4 @@
-"""Hold the keys of the model that answers, and tell what is missing or may not be."""
+"""Hold the keys of the model that answers, and find missing or forbidden values."""
 # ruff: noqa: RUF009 - the calls in the class bodies make dataclass fields
 
 from collections.abc import Iterator, Sequence
@@ -28,8 +28,8 @@ class LlmSettings:
 
 
 def find_mistakes(llm: LlmSettings, agents: Sequence[Any]) -> Iterator[tuple[str, str, str]]:
-    """Yield key, mistake and hint of each missing name of a model, and of each model that may not read a memory."""
-    # A person must choose which model reads the sessions.
+    """Yield key, mistake and hint of each missing model name, and of a verifier that may not read a memory."""
+    # There is no default model, because a person must choose which model reads the sessions.
     if llm.provider in {"openai", "fleet"} and llm.model is None and any(agent.model is None for agent in agents):
         yield "llm.model", "is missing", "name the model to ask, here or for each agent"
     for agent in agents if llm.verifier is not None else ():

@@ -1,6 +1,6 @@
-"""Parse the values of the configuration from YAML, and refuse values of another kind.
+"""Parse the values of the configuration from YAML, and refuse values of another type.
 
-No parser coerces one type into another, and every refusal says what to write instead.
+No parser converts one type into another, and every refusal says what to write instead.
 """
 
 import difflib
@@ -25,7 +25,8 @@ Parser: TypeAlias = Callable[["PathBase", Any], Any]
 
 _AGENT_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _DURATION = re.compile(r"([0-9]{1,15})(ms|s|m|h|d)")
-_LONGEST = timedelta(days=3650)  # a date plus any duration is still a date
+# The limit keeps every date plus a duration in the range of dates.
+_LONGEST = timedelta(days=3650)
 _UNITS = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
@@ -37,11 +38,15 @@ class PathBase:
     environ: Mapping[str, str]
 
     def path(self, text: str) -> Path:
-        """Return an absolute path with links resolved, so that one folder has one name."""
+        """Return an absolute path with links resolved, so that one folder always has the same path."""
         return (self.folder / self.expand(text)).resolve()
 
     def expand(self, text: str, quote: Callable[[str], str] = str) -> str:
-        """Return the text with variables and `~` expanded; `quote` is applied to the inserted text."""
+        """Return the text with variables and `~` expanded. `quote` changes the inserted text.
+
+        Raises:
+            ConfigError: a variable or the home folder is unknown.
+        """
         try:
             text = string.Template(text).substitute({name: quote(value) for name, value in self.environ.items()})
         except KeyError as unset:
@@ -61,7 +66,7 @@ class PathBase:
 
 
 def show_value(value: object) -> str:
-    """Return a value as an error shows it."""
+    """Return a value as errors show it."""
     match value:
         case None:
             return "nothing"
@@ -78,12 +83,16 @@ def show_value(value: object) -> str:
 
 
 def or_null(parse: Parser) -> Parser:
-    """Parse with `parse`, or accept null."""
+    """Return a parser that accepts null, and parses other values with `parse`."""
     return lambda place, value: None if value is None else parse(place, value)
 
 
 def parse_text(_: PathBase, value: object) -> str:
-    """Parse a text that is not blank."""
+    """Return a text that is not blank.
+
+    Raises:
+        ConfigError: the value is not such a text, as in all parsers here.
+    """
     if not isinstance(value, str):
         raise ConfigError(f"text is needed, not {show_value(value)}", hint="put it in quotes if it is meant as text")
     if not value.strip() or "\0" in value:
@@ -92,7 +101,7 @@ def parse_text(_: PathBase, value: object) -> str:
 
 
 def one_of(*names: str) -> Parser:
-    """Parse one of a few words."""
+    """Return a parser of one of a few words."""
 
     def parse(_: PathBase, value: object) -> str:
         if isinstance(value, str) and value in names:
@@ -105,7 +114,7 @@ def one_of(*names: str) -> Parser:
 
 
 def make_integer_parser(low: int) -> Parser:
-    """Parse a whole number, `low` or more."""
+    """Return a parser of a whole number that is at least `low`."""
 
     def parse(_: PathBase, value: object) -> int:
         if isinstance(value, bool) or not isinstance(value, int):
@@ -120,7 +129,10 @@ def make_integer_parser(low: int) -> Parser:
 
 
 def share(*, zero: bool, one: bool, whole: int = 1) -> Parser:
-    """Parse a share from 0 to `whole` (1, or 100 for percent); `zero` and `one` allow the two ends."""
+    """Return a parser of a share from 0 to `whole` (1, or 100 for percent).
+
+    `zero` and `one` say whether the lower and the upper end are allowed.
+    """
 
     def parse(_: PathBase, value: object) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -136,7 +148,7 @@ def share(*, zero: bool, one: bool, whole: int = 1) -> Parser:
 
 
 def make_duration_parser(low: timedelta = timedelta(0)) -> Parser:
-    """Parse a whole number with its unit, `low` or more."""
+    """Return a parser of a duration that is at least `low`: a whole number with its unit."""
 
     def parse(_: PathBase, value: object) -> timedelta:
         if isinstance(value, int | float) and not isinstance(value, bool):
@@ -168,11 +180,12 @@ def parse_zone(name: str) -> ZoneInfo:
     """Return the zone of an IANA name, or the system's zone for `local`."""
     try:
         if name == "local":
-            from tzlocal import get_localzone  # nothing else needs it
+            from tzlocal import get_localzone  # nothing else here needs it
 
             return get_localzone()
         return ZoneInfo(name)
-    except (KeyError, ValueError, OSError):  # a folder of the zone database is an OSError, a path a ValueError
+    # A folder of the zone database raises an OSError, and a path a ValueError.
+    except (KeyError, ValueError, OSError):
         raise ConfigError(f'"{name[:40]}" is not a time zone', hint=_zone_hint(name)) from None
 
 
@@ -185,14 +198,14 @@ def _zone_hint(name: str) -> str:
 
 
 def cron_line(place: PathBase, value: object) -> str:
-    """Parse a cron line, and keep its text."""
+    """Check a cron line and return its text."""
     line = parse_text(place, value)
     parse_cron(line)
     return line
 
 
 def duration_text(span: timedelta) -> str:
-    """Write a duration in its largest whole unit: `90s`, `5m`, `200ms`."""
+    """Return a duration in its largest whole unit: `90s`, `5m`, `200ms`."""
     milliseconds = span // timedelta(milliseconds=1)
     for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)):
         if milliseconds and milliseconds % size == 0:
@@ -201,7 +214,7 @@ def duration_text(span: timedelta) -> str:
 
 
 def parse_user(place: PathBase, value: object) -> int:
-    """Parse the name or number of a user of this machine; return the number."""
+    """Return the number of a user of this machine from a name or number."""
     name = str(value) if isinstance(value, int) else parse_text(place, value)
     if name.isdecimal():
         return int(name)
@@ -212,7 +225,7 @@ def parse_user(place: PathBase, value: object) -> int:
 
 
 def make_list_parser(parse: Parser) -> Parser:
-    """Parse a list of texts, each with `parse`."""
+    """Return a parser of a list whose entries are parsed with `parse`."""
 
     def parse_all(place: PathBase, value: object) -> tuple[str, ...]:
         if not isinstance(value, list):
@@ -234,18 +247,19 @@ def allowed_value(place: PathBase, value: object) -> str:
 
 
 def base_url(place: PathBase, value: object) -> str:
-    """Parse the URL of a server that may be asked."""
+    """Parse the URL of a model's server, and refuse one that may not be asked."""
     url = parse_text(place, value).rstrip("/")
     try:
         parse_base_url(url)
     except AddressError as error:
-        safe = re.sub(r"//[^/]*@", "//…@", url).partition("?")[0]  # people put keys before the @, and behind the ?
+        # People put keys before the @ and after the question mark, so the error must not show these.
+        safe = re.sub(r"//[^/]*@", "//…@", url).partition("?")[0]
         raise ConfigError(f"{show_value(safe)} {error.what}", hint=error.hint) from None
     return url
 
 
 def listen_address(place: PathBase, value: object) -> str:
-    """Parse the address and port that a page is served on."""
+    """Parse the address and port that the admin page listens on."""
     address = parse_text(place, value)
     host, _colon, port = address.rpartition(":")
     if not host or not port.isascii() or not port.isdecimal() or int(port) > 65535:
@@ -254,12 +268,12 @@ def listen_address(place: PathBase, value: object) -> str:
 
 
 def is_loopback(address: str) -> bool:
-    """Return True if only this machine reaches the address."""
+    """Return True if only this machine can reach the address."""
     return address.rpartition(":")[0] in {"127.0.0.1", "localhost", "[::1]"}
 
 
 def passphrase_hash(place: PathBase, value: object) -> str:
-    """Parse the argon2 hash of a passphrase; never the passphrase itself."""
+    """Parse the argon2 hash of a passphrase, and refuse the passphrase itself."""
     text = parse_text(place, value)
     if not text.startswith("$argon2id$"):
         hint = "memoryd admin --hash asks for the passphrase and prints its hash"
@@ -268,7 +282,7 @@ def passphrase_hash(place: PathBase, value: object) -> str:
 
 
 def variable_name(place: PathBase, value: object) -> str:
-    """Parse the name of an environment variable; never the key itself."""
+    """Parse the name of an environment variable, and refuse what looks like the key itself."""
     name = parse_text(place, value)
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,99}", name) or re.match(r"sk[-_]", name):
         raise ConfigError("this is not the name of a variable", hint="set the key in a variable, and name that here")
@@ -292,7 +306,7 @@ def agent_id(place: PathBase, value: object) -> str:
 
 
 def parse_folder(place: PathBase, value: object) -> Path:
-    """Parse the path of a folder that exists or is still free."""
+    """Parse the path of a folder. It may be missing, but may not be another kind of file."""
     path = place.path(parse_text(place, value))
     if path.exists() and not path.is_dir():
         raise ConfigError(f"{path} is not a folder")
@@ -305,7 +319,7 @@ def any_path(place: PathBase, value: object) -> Path:
 
 
 def expand_pattern(place: PathBase, value: object) -> str:
-    """Return the expanded pattern; text from a variable or `~` never counts as a wildcard."""
+    """Parse a glob, with `~` and variables expanded. Wildcards in the text of a variable count as plain characters."""
     text = place.expand(parse_text(place, value), quote=lambda given: re.sub(r"([*?\[])", r"[\1]", given))
     parts = text.split("/")
     wild = [number for number, part in enumerate(parts) if _literal(part) is None]
@@ -327,13 +341,13 @@ _ESCAPED = re.compile(r"\[([*?\[{}])\]")
 
 
 def _literal(part: str) -> str | None:
-    """Return a part of a path without wildcards as plain text, else None."""
+    """Return a part of a path as plain text, or None if it has wildcards."""
     plain = _ESCAPED.sub("", part)
     return None if re.search(r"[*?\[]", plain) else _ESCAPED.sub(r"\1", part)
 
 
 def split_pattern(pattern: str, workspace: Path) -> tuple[Path, str]:
-    """Split a checked pattern into its fixed folder and the glob below it."""
+    """Split a checked pattern into its fixed folder and the glob below that folder."""
     parts = PurePosixPath(pattern).parts
     fixed: list[str] = []
     for part in parts[:-1]:

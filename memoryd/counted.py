@@ -2,5 +2,5 @@
 
 
 def count_noun(number: int, one: str, many: str = "") -> str:
-    """Write a number with its noun; `many` is the plural if it is not `one` and an s."""
+    """Return a number with its noun. `many` is the plural if that is not `one` with an s."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"

@@ -1,7 +1,7 @@
 """Convert a cron line to the fields of a clock that counts weekdays from Monday, or refuse it with a remedy.
 
-Source of the grammar: crontab(5) of Vixie cron. Weekday 0 and 7 are Sunday. A line that cron would read in another way
-than this clock is refused, never reinterpreted: a line has its crontab meaning here, or none.
+Source of the grammar: crontab(5) of Vixie cron. Weekday 0 and 7 are Sunday. A line is refused if cron would read it in
+another way than this clock. So an accepted line always has its crontab meaning.
 """
 
 import re
@@ -32,7 +32,11 @@ class _Field:
     names: tuple[str, ...] = ()
 
     def number(self, word: str) -> int:
-        """Parse a number or a name of this field; the first name is the lowest number."""
+        """Return the value of a number or a name of this field. The first name has the lowest number.
+
+        Raises:
+            ConfigError: the word is neither, or is out of range.
+        """
         if word in self.names:
             return self.names.index(word) + self.low
         if not word.isdecimal():
@@ -55,13 +59,13 @@ _WEEKDAY = _Field("weekday", 0, 7, _DAYS)
 
 
 def parse_cron(line: str) -> dict[str, str]:
-    """Return the arguments of APScheduler's `CronTrigger` (without the time zone) that fire as cron would.
+    """Return the arguments of APScheduler's `CronTrigger` that run at the times of a cron line, without the time zone.
 
-    Five fields (minute, hour, day of the month, month, weekday) or a nickname such as `@daily`.
+    The line has five fields (minute, hour, day of the month, month, weekday), or is a nickname such as `@daily`.
 
     Raises:
-        ConfigError: not a cron line, a date that never comes, or day of the month together with a weekday: cron fires
-            on either of the two, which the clock cannot say.
+        ConfigError: the line is not a cron line, or its date never comes. A day of the month together with a weekday is
+            also refused: cron runs on either of the two, which APScheduler cannot express.
     """
     fields = _fields(line.strip().lower())
     minute, hour, day, month, weekday = (
@@ -113,7 +117,7 @@ def _part(text: str, field: _Field) -> range:
         return range(low, low + 1)
     high = field.number(last)
     if field is _WEEKDAY and high == 0 < low:
-        high = 7  # fri-sun: Sunday also ends a week
+        high = 7  # in fri-sun, Sunday is the end of the week
     if high < low:
         hint = f"write {first}-{field.high},{field.low}-{last}"
         raise ConfigError(f"{text}: the range runs backwards", hint=hint)

@@ -1,4 +1,4 @@
-"""Define the errors, by who must act. Every error says what happened, where, and what to do."""
+"""Define the errors by who must act. Every error says what happened, where, and what to do."""
 
 import errno
 import os
@@ -24,7 +24,7 @@ _HINTS = MappingProxyType({
     errno.EIO: "check the disk and the kernel log",
     errno.EMFILE: "raise the limit on open files: ulimit -n",
 })  # fmt: skip
-# SQLite's messages, the same in plain words, and the remedy.
+# Each part of SQLite's messages, with the same in plain words and the remedy.
 _DATABASE = MappingProxyType({
     "disk is full": ("the disk is full", "free some space on the disk of state_dir"),
     "disk I/O error": ("the disk cannot be read or written", "check the disk and the kernel log"),
@@ -38,14 +38,15 @@ class MemorydError(Exception):
     """Report an error that a person can act on.
 
     Args:
-        what: what went wrong, one sentence.
-        where: the file, line, key or id; empty without one.
-        hint: the remedy; empty if there is none.
+        what: what went wrong, in one sentence.
+        where: the file, line, key or id, or empty.
+        hint: the remedy, or empty if there is none.
     """
 
     code = "failed"
     exit_code = 1
-    data: Mapping[str, Any] = MappingProxyType({})  # values that the error could still report
+    # Results that an operation has in spite of its error.
+    data: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(self, what: str, where: str = "", hint: str = "") -> None:
         super().__init__(what)
@@ -87,38 +88,39 @@ class LockedError(MemorydError):
 
 
 class StillLockedError(LockedError):
-    """Report that another daemon held the folder for the whole waiting time: a service manager tries again.
+    """Report that another daemon held the folder for the whole waiting time, so that a service manager tries again.
 
-    The status is `EX_TEMPFAIL` of sysexits.h(3head).
+    The exit code is `EX_TEMPFAIL` of sysexits.h(3head).
     """
 
     exit_code = 75
 
 
 class StateError(MemorydError):
-    """Report that the database, the disk or the workspace cannot be used; the operator must act."""
+    """Report that the database, the disk or the workspace cannot be used, so that the operator must act."""
 
     code = "state"
 
 
 class AwayError(StateError):
-    """Report that something that a run needs is missing now, such as a workspace on an unmounted disk."""
+    """Report that a run lacks something for the moment, such as a workspace on an unmounted disk."""
 
 
-_PLAIN_WORDS = re.compile(r"[a-z][a-zA-Z /-]{1,60}")  # about a file; a quotation has more
+# A message about a file. A message with a quotation has other characters.
+_PLAIN_WORDS = re.compile(r"[a-z][a-zA-Z /-]{1,60}")
 
 
 def describe(error: BaseException) -> str:
-    """Describe an error for rows, logs and hints without content: the one place that may use an error's own words.
+    """Describe an error without content, for rows, logs and hints. Only this function may use an error's own words.
 
-    Our messages and those of the operating system are written for that. Messages of other libraries often quote their
-    input: only their type and place are shown.
+    Messages of memoryd and of the operating system hold no content. Messages of other libraries often quote their
+    input, so only their type and place are returned.
     """
     if isinstance(error, MemorydError):
         return str(error)
     if isinstance(error, OSError):
         return f"{type(error).__name__}: {error.strerror} ({error.filename or 'no path'})"
-    error = getattr(error, "orig", None) or error  # errors wrapped by SQLAlchemy and the index
+    error = getattr(error, "orig", None) or error  # SQLAlchemy and the index wrap errors
     name = type(error).__name__
     if name in {"DatabaseError", "OperationalError"} and _PLAIN_WORDS.fullmatch(str(error)):
         return str(error)
@@ -130,18 +132,18 @@ def describe(error: BaseException) -> str:
 
 
 def is_out_of_files(error: BaseException) -> bool:
-    """Return True if this process, or the machine, may open no more files."""
+    """Return True if this process or the machine cannot open more files."""
     cause = error.__cause__ or error
     return isinstance(cause, OSError) and cause.errno in {errno.EMFILE, errno.ENFILE}
 
 
 def hint_at(number: int | None) -> str:
-    """Return the remedy for an error of the system; empty if none is known."""
+    """Return the remedy for an error number of the system, or an empty string if none is known."""
     return _HINTS.get(number or 0, "")
 
 
 def is_disk_trouble(error: BaseException) -> bool:
-    """Return True if the machine is at fault, not the run: a full or failing disk, no descriptors, no permission.
+    """Return True if the machine caused the error: a full or failing disk, no free descriptors, no permission.
 
     Another program's long lock of the database also counts, because it ends by itself.
     """
@@ -152,9 +154,9 @@ def is_disk_trouble(error: BaseException) -> bool:
 
 
 def explain_trouble(error: BaseException, where: str = "memoryd.db") -> StateError | None:
-    """Return a trouble of the machine as an error that a person can act on; None if it is none.
+    """Return the machine's trouble as an error that a person can act on, or None if the cause is another.
 
-    `where` is the database, if the error is one of a database.
+    `where` names the database for an error of the database.
     """
     error = _cause_of(error)
     if isinstance(error, OSError):

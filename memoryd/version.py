@@ -1,3 +1,3 @@
-"""Hold the version of this package in its own module: importing it loads no interface."""
+"""Hold the version of this package in its own module, whose import loads no interface."""
 
 __version__ = "0.1.0"

@@ -1,8 +1,8 @@
 """Parse YAML into plain values that know their line, without the traps of YAML 1.1.
 
-Plain scalars follow the core schema of YAML 1.2 (https://yaml.org/spec/1.2.2/#103-core-schema), narrowed where a
-person and that schema would disagree: `12:30`, `no`, `off`, `2026-01-01` and `010` are text; only `true` and `false`
-are booleans; `.inf` and `.nan` are text. Duplicate keys are refused, merge keys (`<<`) and anchors work.
+Plain scalars follow the core schema of YAML 1.2 (https://yaml.org/spec/1.2.2/#103-core-schema). It is narrowed where a
+person would expect text: `12:30`, `no`, `off`, `2026-01-01`, `010`, `.inf` and `.nan` are text. Only `true` and `false`
+are booleans. Duplicate keys are refused. Merge keys (`<<`) and anchors work.
 """
 
 import re
@@ -15,7 +15,8 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 Scalar: TypeAlias = str | int | float | bool | None
 
-_MAX_CHARACTERS = 1 << 20  # a thousand times a long configuration; keeps a wrong file from eating the memory
+# A thousand times the size of a long configuration. So a wrong file cannot use up the memory.
+_MAX_CHARACTERS = 1 << 20
 _PREFIX = "tag:yaml.org,2002:"
 _BOOLEANS = {"true": True, "false": False}
 _SCALARS: dict[str, Callable[[str], Scalar]] = {
@@ -25,7 +26,7 @@ _SCALARS: dict[str, Callable[[str], Scalar]] = {
 
 @dataclass(frozen=True, slots=True)
 class MarkedValue:
-    """Hold a value and its line (of its key, inside a mapping), counted from 1."""
+    """Hold a value and its line, counted from 1. In a mapping, it is the line of the key."""
 
     value: Scalar | dict[str, "MarkedValue"] | list["MarkedValue"]
     line: int
@@ -33,19 +34,19 @@ class MarkedValue:
 
 @dataclass(frozen=True, slots=True)
 class YamlDocument:
-    """Hold the parsed values, and the keys that were left out."""
+    """Hold the parsed values, and a problem for each key that was left out."""
 
     root: MarkedValue
     problems: tuple["YamlError", ...]
 
 
 class YamlError(Exception):
-    """Report that the text is not YAML with a single reading.
+    """Report that the text is not YAML, or can be read in more than one way.
 
     Args:
         what: what is wrong.
-        line: where, counted from 1.
-        hint: what to do about it; empty where nothing is to be said.
+        line: the line, counted from 1.
+        hint: what to do about it, or empty.
     """
 
     def __init__(self, what: str, line: int, hint: str = "") -> None:
@@ -59,7 +60,7 @@ class _Loader(yaml.SafeLoader):
     yaml_implicit_resolvers = {}  # noqa: RUF012 - PyYAML's own class attribute, replaced and not shared
 
     def scan_to_next_token(self) -> None:
-        """Treat a tab between two tokens of a line as a blank; PyYAML refuses it like an indenting tab."""
+        """Treat a tab between two tokens of a line as a space. PyYAML refuses it like a tab that indents."""
         super().scan_to_next_token()
         while self.peek() == "\t" and self.prefix_of_line().strip():
             self.forward()
@@ -81,10 +82,10 @@ for _tag, _pattern, _first in (
 
 
 def read(data: bytes) -> YamlDocument:
-    """Parse one YAML document. Duplicate keys and keys that are not text go into its `problems`.
+    """Parse one YAML document. `problems` lists duplicate keys and keys that are not text.
 
     Raises:
-        YamlError: not UTF-8, not YAML, a tag, or an alias to itself.
+        YamlError: the data is not UTF-8 or not YAML, or has an unknown tag or an alias to itself.
     """
     text = _decode(data)
     loader = None
@@ -114,7 +115,10 @@ def _decode(data: bytes) -> str:
 
 
 def _explain_unclosed(text: str, loader: _Loader, error: yaml.MarkedYAMLError) -> YamlError | None:
-    """Return the open bracket that makes a later line invalid; PyYAML names only that later line."""
+    """Return an error for the open bracket that makes a later line invalid, or None.
+
+    PyYAML names only the later line.
+    """
     mark = error.problem_mark
     if not (loader.flow_level and loader.marks and mark):
         return None
@@ -137,7 +141,8 @@ def _explain(error: yaml.MarkedYAMLError) -> YamlError:
     what = " ".join(part for part in (error.context, error.problem) if part)
     quoting = "put text that holds : # { [ & * ! | > ' \" % @ ` in quotes"
     hint = "indent with spaces, not tabs" if "'\\t'" in what else quoting
-    if re.search(r"but found '(?:<block [a-z ]+>|\?|-)'$", what):  # a whole line, where another level goes on
+    # The problem is a whole line, because a line of another level is expected.
+    if re.search(r"but found '(?:<block [a-z ]+>|\?|-)'$", what):
         hint = "indent the line like the others of its list or mapping, with the same number of spaces"
     elif what == "mapping values are not allowed here":
         hint = f"{quoting}; if the line is a key, indent it like the others of its mapping"
@@ -149,7 +154,7 @@ def _line(node: Node) -> int:
 
 
 class _Builder:
-    """Build the marked tree of one document; each node once, so that nested aliases cost nothing."""
+    """Build the tree of one document. Each node is built once, so nested aliases cost nothing."""
 
     def __init__(self) -> None:
         self._built: dict[int, Scalar | dict[str, MarkedValue] | list[MarkedValue]] = {}

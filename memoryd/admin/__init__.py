@@ -1,8 +1,8 @@
-"""Serve the admin page: what the memory does, for people in a browser; content only to those who may see it.
+"""Serve the admin page, which shows people in a browser what the memory does.
 
-An interface like the others: tables of pages and acts over `requests`. It does not read the database itself, decides
-nothing about memory, and is imported only by the process that serves the page. What a person may see is decided by
-`requests/views.py` alone, and who the person is by `links.py`.
+Only people with the right to see it get an agent's content. Like the other interfaces, it consists of tables of pages
+and acts over `requests`. It does not read the database itself and decides nothing about memory. Only the process that
+serves the page imports it. `requests/views.py` alone decides what a person may see, and `links.py` who the person is.
 
 Open `server.py` first.
 """

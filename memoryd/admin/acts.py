@@ -1,7 +1,8 @@
-"""List the acts: each has a name, the request that carries it out, and the rights that the person needs.
+"""List the acts, each with a name, the function that carries it out, and the rights that the person needs.
 
-An act is audited before it is carried out, by the name of the person, with a note if they could not see the content.
-There is no act by which a person consents to access: that is the agent's.
+An act is a change or export that a person starts with a form. It is audited with the person's name before it is carried
+out, with a note if they could not see the content. No act lets a person consent to access, because only the agent
+consents.
 """
 
 import difflib
@@ -23,7 +24,7 @@ from memoryd.requests.waiting import failure_of
 
 
 class Order(NamedTuple):
-    """Hold a person's order: the form, its agent, and the place of a result for the page."""
+    """Hold a person's request for an act: the form, its agent, and a place for a result that the next page shows."""
 
     view: PersonView
     agent: Agent
@@ -31,11 +32,11 @@ class Order(NamedTuple):
     shown: dict[str, Any]
 
     def text(self, name: str) -> str:
-        """Return a field of the form; empty if it is missing."""
+        """Return a field of the form, or an empty string if it is missing."""
         return self.form.get(name, "")
 
     def number(self, name: str) -> int | None:
-        """Return a number of the form; None if it is missing or none."""
+        """Return a field of the form as a number, or None if it is missing or no number."""
         text = self.text(name)
         return int(text) if text.isascii() and text.isdecimal() else None
 
@@ -43,15 +44,15 @@ class Order(NamedTuple):
 class Act(NamedTuple):
     """Declare one act.
 
-    An act that needs to see something is refused to a person who may not. Others can be done blind: the audit then says
-    so.
+    A person who may not see what the act needs is refused. Other acts can be done blind, and the audit notes this.
     """
 
     do: Callable[[Order], str]  # returns the message for the person
-    sees: tuple[str, ...] | None = None  # parts that the person must see; None: it can be done blind
-    is_long: bool = False  # it runs on while the page answers
-    is_plain: bool = False  # its errors never hold anything of a memory
-    names: str = "id"  # the field that the audit names
+    # The parts that the person must see. With None, the act can be done blind.
+    sees: tuple[str, ...] | None = None
+    is_long: bool = False  # the act continues while the page answers
+    is_plain: bool = False  # its errors never contain content of a memory
+    names: str = "id"  # the form's field that the audit holds
 
 
 def _pause(order: Order) -> str:
@@ -77,7 +78,7 @@ def _run_job(order: Order) -> str:
 
 
 def _import(order: Order) -> str:
-    """Read the old transcripts of an agent, all or those of the last days."""
+    """Read the old transcripts of an agent, either all or those of the last days."""
     days = order.number("days")
     since = None if days is None else timedelta(days=min(3650, days))
     rows = history.run_import(order.view.settings, [order.agent.id], ImportRequest(since=since), lambda: None)
@@ -85,7 +86,10 @@ def _import(order: Order) -> str:
 
 
 def _change(order: Order) -> str:
-    """Change one core memory. Protecting needs no look at it; whatever names a text does."""
+    """Change one core memory.
+
+    Only `protect` and `unprotect` need no right to see it. Every other change shows or names its text.
+    """
     verb, text = order.text("verb"), None
     if verb not in {"protect", "unprotect", "restore", "edit", "delete"}:
         raise NotFoundError("there is no such change")
@@ -97,7 +101,7 @@ def _change(order: Order) -> str:
 
 
 def _rate(order: Order) -> str:
-    """Rate a memory as good or bad; the next refinement gets the rating."""
+    """Rate a memory as good or bad. The next refinement reads the rating."""
     if order.text("verdict") not in {"good", "bad"}:
         raise NotFoundError("there is no such verdict", hint="good, bad")
     full = memory_changes.record_feedback(order.view.settings, order.agent, order.text("id"), order.text("verdict"))
@@ -105,13 +109,13 @@ def _rate(order: Order) -> str:
 
 
 def _append(order: Order) -> str:
-    """Write a line of a daily file, which memoryd was unsure of, into the core as a person would."""
+    """Add a line of a daily file to the core, as a person would. memoryd itself was not sure of that line."""
     done = memory_changes.update(order.view.settings, order.agent, append=order.text("text"))
     return f"added by {done['run']}"
 
 
 def _cancel(order: Order) -> str:
-    """Cancel a run that waits or works."""
+    """Cancel a run that waits or runs."""
     row = jobs_by_hand.cancel(order.view.settings, order.text("id"))
     return f"{row['id']} is {row['state']}"
 
@@ -126,7 +130,10 @@ def _answer(order: Order) -> str:
 
 
 def _roll_back(order: Order) -> str:
-    """Take back a run, one change of it, or all since an entry of the audit; first only as a preview."""
+    """Take back a run, one of its changes, or all changes since an audit entry.
+
+    With `preview` in the form, only show what would change.
+    """
     entry, settings = order.number("to"), order.view.settings
     if entry is None and not order.text("id"):
         raise RefusedError("name a run, or an entry of the audit")
@@ -159,7 +166,7 @@ def _change_fact(order: Order) -> str:
 
 
 def _confidence(order: Order) -> float:
-    """Return the confidence that the form has; 1 if it was left empty."""
+    """Return the confidence in the form, or 1 if the field is empty."""
     try:
         return float(order.text("confidence") or "1")
     except ValueError:
@@ -177,7 +184,7 @@ def _write_profile(order: Order) -> str:
 
 
 def _request_access(order: Order) -> str:
-    """Ask the agent for access; the store refuses what has no purpose or is too long."""
+    """Ask the agent for access. The store refuses a request without a purpose, or for too long a time."""
     span = timedelta(minutes=order.number("minutes") or 0)
     scope = [*order.text("scope").split(), *order.text("runs").split()]
     with access.silo_of(order.view.settings, order.agent) as silo:
@@ -194,7 +201,7 @@ def _revoke(order: Order) -> str:
 
 
 def _change_setting(order: Order) -> str:
-    """Show the effect of a change of the configuration, or write it and keep the comments of the file."""
+    """Show the effect of a change of the configuration, or write it, with the comments of the file kept."""
     settings = order.view.settings
     path, old, new = settings_edit.plan(settings, order.text("key"), order.text("value"))
     lines = difflib.unified_diff(old.splitlines(), new.splitlines(), str(path), str(path), n=2, lineterm="")
@@ -208,7 +215,7 @@ def _change_setting(order: Order) -> str:
 
 
 def _ask_host(order: Order) -> str:
-    """Ask a host of the fleet for something; it decides by its own rules."""
+    """Ask another host of the fleet to do something. That host decides by its own rules."""
     verb, about = order.text("verb"), order.text("about")
     name = "run" if verb in {"cancel", "rollback"} else "agent"
     kind = {"kind": order.text("kind")} if verb == "run" else {}
@@ -236,12 +243,12 @@ ACTS = {
 
 
 def carry_out(name: str, order: Order) -> str:
-    """Audit an act and carry it out; return the message for the person.
+    """Audit an act, carry it out, and return the message for the person.
 
     Raises:
-        MemorydError: it was refused, or it failed.
+        MemorydError: the act was refused or failed.
         ValueError: a value of the form is invalid.
-        KeyError: there is no such id.
+        KeyError: an id of the form does not exist.
     """
     act = ACTS[name]
     if act.sees is not None:
@@ -254,7 +261,11 @@ def carry_out(name: str, order: Order) -> str:
 
 
 def export_facts(look: Look) -> str:
-    """Return the facts and the profile as a file, for those who may see both."""
+    """Return the facts and the profile as a JSON file.
+
+    Raises:
+        MemorydError: the person may not see both.
+    """
     view, agent = look.view, look.agent
     view.require(agent, "facts export")
     access.note_act(view.settings, agent, "export facts", agent.id, is_blind=False)
@@ -263,7 +274,11 @@ def export_facts(look: Look) -> str:
 
 
 def find_owner(view: PersonView, name: str, form: Mapping[str, str]) -> Agent:
-    """Return the agent that a form is about: named, else the one of its run; the first one audits what is of none."""
+    """Return the agent that a form is about.
+
+    It is the named agent, or else the agent of the named run. The first agent's audit records acts that concern no
+    agent.
+    """
     if name in {"setting", "fleet"}:
         if not view.settings.agents:
             hint = "edit the file, or ask a host by the command: memoryd fleet ask"

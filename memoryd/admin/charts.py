@@ -1,4 +1,7 @@
-"""Draw charts as SVG images: numbers and days, no text of a memory. An image runs no script and loads nothing."""
+"""Draw charts of numbers and days as SVG images, without any text of a memory.
+
+An image runs no script and loads nothing.
+"""
 
 import re
 import sys
@@ -20,13 +23,13 @@ _STYLE = Style(
     legend_font_size=18,
     title_font_size=18,
 )
-# What pygal leaves to find its plugins is of an old kind, about which Python warns at every import.
+# pygal registers an outdated finder for its plugins, which makes Python warn at every import.
 sys.meta_path[:] = [one for one in sys.meta_path if type(one).__module__.partition(".")[0] != "pygal"]
 _ACTIVE = re.compile(r"<script\b.*?</script>|<script\b[^>]*/>|<\?xml[^>]*\?>|<!--.*?-->", re.DOTALL)
 
 
 def draw_sizes(sizes: Mapping[str, Sequence[int]], days: Sequence[str]) -> str:
-    """Return the tokens of each tier over days as lines."""
+    """Return a line chart of the tokens of each tier by day."""
     chart = pygal.Line(**_options(), fill=False, show_dots=False)
     chart.x_labels = list(days)
     chart.x_labels_major = list(days)[:: max(1, len(days) // 5)]
@@ -36,7 +39,7 @@ def draw_sizes(sizes: Mapping[str, Sequence[int]], days: Sequence[str]) -> str:
 
 
 def draw_losses(losses: Sequence[tuple[str, float]], limit: float) -> str:
-    """Return the share of the deletion limit that is used, by day, as bars with the limit beside them."""
+    """Return a bar chart by day of the used share of the deletion limit, with the limit as a second series."""
     chart = pygal.Bar(**_options(), range=(0, max([limit, *(value for _, value in losses)])))
     chart.x_labels = [day for day, _ in losses]
     chart.add("percent of the core", [value for _, value in losses])
@@ -45,7 +48,7 @@ def draw_losses(losses: Sequence[tuple[str, float]], limit: float) -> str:
 
 
 def _options() -> dict[str, object]:
-    """Return the options of all charts: no script, no declaration, colours that both modes can show."""
+    """Return the options of all charts: no script, no XML declaration, and colours for light and dark mode."""
     return {
         "style": _STYLE,
         "js": [],
@@ -59,5 +62,5 @@ def _options() -> dict[str, object]:
 
 
 def _render(chart: pygal.graph.base.BaseGraph) -> str:
-    """Return a chart without scripts and comments: it is shown as an image, in which nothing may run."""
+    """Return a chart without scripts and comments, because nothing may run in an image."""
     return _ACTIVE.sub("", chart.render(is_unicode=True))

@@ -1,4 +1,4 @@
-"""Authenticate the users of the page: one-time links, sessions, passphrases, and a limit of attempts.
+"""Authenticate the users of the page by one-time links, sessions and passphrases, with a limit of attempts.
 
 Any user who may read the state folder can make a link. It is valid for two minutes and opens one session. The server
 remembers a used link for that time, and refuses links from before its start. So no restart makes a used link valid
@@ -44,31 +44,31 @@ def _sign(settings: Settings, until: int, nonce: str) -> str:
 class BrowserSession:
     """Hold one person's session.
 
-    `csrf` is the token that each of its forms must carry. `told` and `shown` are what its last act came to: the next
-    page shows them once.
+    Each of its forms must carry the token `csrf`. `told` and `shown` hold the messages and the result of the last act,
+    which the next page shows once.
     """
 
     person: Person
     csrf: str
-    ends: float  # monotonic
+    ends: float  # in seconds of the monotonic clock
     used: float
-    told: list[tuple[str, str]] = field(default_factory=list)  # kind and text, to show once
-    shown: dict[str, Any] = field(default_factory=dict)  # result of the last act: a preview, a diff
+    told: list[tuple[str, str]] = field(default_factory=list)  # kind and text of each message
+    shown: dict[str, Any] = field(default_factory=dict)  # a preview or a diff
     allowance: Bucket = field(default_factory=lambda: Bucket(120, 20.0))
 
 
 class Sessions:
-    """Hold the open sessions, in memory alone: a restart ends them."""
+    """Hold the open sessions in memory only, so that a restart ends them."""
 
     def __init__(self, since: float | None = None) -> None:
-        """Start without any; links from before `since` (now) are refused."""
+        """Start without sessions. Links from before `since`, by default the current time, are refused."""
         self._open: dict[str, BrowserSession] = {}
         self._used: dict[str, int] = {}
         self._began = time.time() if since is None else since
-        self._wrong = Bucket(10, 0.5)  # links and passphrases that are wrong
+        self._wrong = Bucket(10, 0.5)  # limits wrong links and passphrases
 
     def enter(self, settings: Settings, link: str) -> str | None:
-        """Take a one-time link; return the name of a new session, or None if the link is not valid."""
+        """Return the name of a new session for a one-time link, or None if the link is not valid."""
         parts = link.split(".")
         if len(parts) != 3 or not parts[0].isdecimal() or len(link) > 200:
             return None
@@ -83,16 +83,16 @@ class Sessions:
         return self.begin(Person(access.find_user_name()))
 
     def may_try(self) -> bool:
-        """Return False if too many wrong passphrases or links came lately."""
+        """Return False if too many wrong passphrases or links came recently."""
         return self._wrong.take()
 
     def log_in(self, settings: Settings, name: str, passphrase: str) -> str | None:
-        """Check a passphrase; return the name of a new session, None if it or the user is wrong."""
+        """Return the name of a new session, or None if the passphrase or the name is wrong."""
         from argon2 import PasswordHasher
         from argon2.exceptions import Argon2Error, InvalidHashError
 
         user = next((one for one in settings.admin.users if one.name == name and one.passphrase), None)
-        # An unknown name takes as long as a wrong passphrase.
+        # An unknown name must take as long as a wrong passphrase, so that nobody can find names by time.
         hashed = _NOBODY if user is None or user.passphrase is None else user.passphrase
         try:
             PasswordHasher().verify(hashed, passphrase)
@@ -101,7 +101,7 @@ class Sessions:
         return None if user is None else self.begin(Person(user.name, is_here=False, owns=user.owner))
 
     def begin(self, person: Person) -> str:
-        """Open a session with a new random name, whatever name the browser came with."""
+        """Open a session and return its new random name, so that a browser cannot choose one."""
         now = time.monotonic()
         self._open = {name: one for name, one in self._open.items() if _is_open(one, now)}
         while len(self._open) >= MOST_SESSIONS:
@@ -111,7 +111,7 @@ class Sessions:
         return name
 
     def find(self, name: str | None) -> BrowserSession | None:
-        """Return an open session and note its use."""
+        """Return the open session with this name and note its use, or None if there is none."""
         found, now = self._open.get(name or ""), time.monotonic()
         if found is None or not _is_open(found, now):
             self._open.pop(name or "", None)
@@ -125,7 +125,7 @@ class Sessions:
         return not any(_is_open(one, now) for one in self._open.values())
 
     def close(self, name: str | None) -> None:
-        """End a session."""
+        """End the session with this name, if there is one."""
         self._open.pop(name or "", None)
 
 
@@ -133,7 +133,7 @@ def _is_open(one: BrowserSession, now: float) -> bool:
     return now < one.ends and now - one.used < IDLE_SECONDS
 
 
-# The hash of a random text that nobody knows.
+# This is the hash of a random text that nobody knows.
 _NOBODY = "$argon2id$v=19$m=65536,t=3,p=4$bWVtb3J5ZC1ub2JvZHkxMg$Q5nB5Cz3o0J9S5pW5mV7hU6yX3iY8mJr2b1K0f4s7dE"
 
 

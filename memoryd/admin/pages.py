@@ -1,6 +1,6 @@
-"""List the pages: each has a path, a title, and a function that returns what its template shows.
+"""List the pages, each with a path, a title and a function that returns the data of its template.
 
-Whatever is of an agent comes from `requests` and passes through the view; a template shows only what it is given.
+All data of an agent comes from `requests` and is filtered by the person's view. A template shows only this data.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,7 +26,7 @@ _PROFILE_KEEPS = ("id", "bytes", "updated_at")
 
 
 class Look(NamedTuple):
-    """Hold the request for a page."""
+    """Hold the request for a page: the person's view, the parts of the path and the query."""
 
     view: PersonView
     place: Mapping[str, str]  # parts of the path
@@ -37,17 +37,17 @@ class Look(NamedTuple):
         return self.view.find_agent(self.place["agent"])
 
     def number(self, name: str) -> int:
-        """Return a number of the query; 0 if it is missing or none."""
+        """Return a number of the query, or 0 if it is missing or no number."""
         text = self.query.get(name, "")
         return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0
 
     def text(self, name: str) -> str | None:
-        """Return a text of the query; None if it is empty."""
+        """Return a text of the query, cut to 200 characters, or None if it is empty."""
         return self.query.get(name, "").strip()[:200] or None
 
 
 class Page(NamedTuple):
-    """Declare one page."""
+    """Declare one page. `make` returns the data of its template."""
 
     path: str
     title: str
@@ -67,7 +67,10 @@ def show_overview(look: Look) -> dict[str, Any]:
 
 
 def read_status(view: PersonView, agent_id: str | None = None) -> dict[str, Any]:
-    """Return the status for the person: without names of sessions and reasons if they may not see content."""
+    """Return the status as the person may see it, for one agent or all.
+
+    Without the right to see content, names of sessions and reasons are left out.
+    """
     told = status.of_agent(lists.read_status(view.settings), agent_id)
     agents = {agent.id: agent for agent in view.settings.agents}
     blind = {agent["id"] for agent in told["agents"] if view.is_blind(agents.get(agent["id"]))}
@@ -93,7 +96,7 @@ def read_status(view: PersonView, agent_id: str | None = None) -> dict[str, Any]
 
 
 def show_agent(look: Look) -> dict[str, Any]:
-    """Return one agent: sessions, tiers, next runs, privacy, protected memories."""
+    """Return one agent's sessions, tiers, next runs, privacy and protected memories."""
     agent, settings = look.agent, look.view.settings
     told = read_status(look.view, agent.id)
     return {
@@ -107,7 +110,7 @@ def show_agent(look: Look) -> dict[str, Any]:
 
 
 def show_memories(look: Look) -> dict[str, Any]:
-    """Return live or ended memories of one kind, or the results of a search."""
+    """Return current or ended memories of one kind, and the results of a search if there is a question."""
     view, agent = look.view, look.agent
     kind = look.query.get("kind") if look.query.get("kind") in {"core", "fact", "journal"} else "core"
     opening.catch_up(view.settings, agent)
@@ -122,7 +125,10 @@ def show_memories(look: Look) -> dict[str, Any]:
 
 
 def show_memory(look: Look) -> dict[str, Any]:
-    """Return one memory: its flags, its changes, and for viewers its text, its sources and the turns behind it."""
+    """Return one memory with its flags and changes.
+
+    People who may see content also get its text, its sources and the turns behind it.
+    """
     view, agent = look.view, look.agent
     row = lists.get_memory(view.settings, agent, look.place["memory"])
     history = row.pop("history")
@@ -133,14 +139,14 @@ def show_memory(look: Look) -> dict[str, Any]:
         try:
             turns = blame.blame(view.settings, agent, row["id"], f"blame {row['id']}").turns
         except (RefusedError, NotFoundError):
-            turns = []  # the grant is for less than sessions
+            turns = []  # the grant does not include sessions
     kept = ("id", "at", "actor", "operation", "run_id", "ended_as", "constitutional", "successors")
     changes = [{name: one.get(name) for name in (*kept, *(() if is_blind else ("content",)))} for one in history]
     return {"agent": agent, "row": shown, "changes": changes, "turns": turns, "blind": is_blind}
 
 
 def show_runs(look: Look) -> dict[str, Any]:
-    """Return the job table, filtered."""
+    """Return the rows of the job table that match the filter."""
     view = look.view
     wanted = {name: look.text(name) for name in ("kind", "state")} | {"agent_id": look.text("agent")}
     start = look.number("start")
@@ -149,14 +155,17 @@ def show_runs(look: Look) -> dict[str, Any]:
 
 
 def _show_run(view: PersonView, row: dict[str, Any]) -> dict[str, Any]:
-    """Return a run; its reasons only for those who may see content, as they may name files of the agent."""
+    """Return a run as the person may see it.
+
+    Its reasons may name files of the agent, so only people who may see content get them.
+    """
     if view.is_blind(view.settings.find_agent(row["agent_id"]), "runs", row["id"]):
         return view.hide([row], lists.RUN_KEEPS)[0]
     return row
 
 
 def show_run(look: Look) -> dict[str, Any]:
-    """Return one run: phases, counts, guards, calls of a refinement, changes, claims."""
+    """Return one run: phases, counts, guards, model calls of a refinement, changes and claims."""
     view = look.view
     row = lists.get_run(view.settings, look.place["run"])
     agent = view.settings.find_agent(row["agent_id"])
@@ -168,7 +177,7 @@ def show_run(look: Look) -> dict[str, Any]:
 
 
 def show_time(look: Look) -> dict[str, Any]:
-    """Return entries of the audit, the newest first, and the state of the chain if it is asked for."""
+    """Return entries of the audit, newest first, and the state of its hash chain if the query asks for it."""
     view = look.view
     names = ("run_id", "actor", "operation", "memory_id", "since", "until")
     wanted = {name: look.text(name) for name in names} | {"agent_id": look.text("agent")}
@@ -190,8 +199,8 @@ def show_time(look: Look) -> dict[str, Any]:
 def _show_entries(
     view: PersonView, agent: Agent | None, rows: list[dict[str, Any]], *, texts: bool
 ) -> list[dict[str, Any]]:
-    """Return entries of one agent's audit, with their texts if these are asked for and may be seen."""
-    # Without texts nothing is read, so nothing is audited; then ids of the agent's own are shown to viewers alone.
+    """Return entries of one agent's audit, with texts if the query asks for them and the person may see them."""
+    # Without texts, no content is read and no read is audited. People without the right get no ids of the agent's own.
     if texts:
         return view.show(agent, "audit entries", rows, lists.AUDIT_KEEPS, "core")
     if view.is_blind(agent, "core"):
@@ -200,7 +209,10 @@ def _show_entries(
 
 
 def show_dreams(look: Look) -> dict[str, Any]:
-    """Return the nights on a calendar, what of the deletion limit is used, and the diary for viewers."""
+    """Return the nights on a calendar, the used share of the deletion limit, and the diary.
+
+    Only people who may see content get the diary.
+    """
     view, agent = look.view, look.agent
     nights = [_show_run(view, row) | {"day": row["day"]} for row in lists.list_dreams(view.settings, agent)]
     day, diary = look.text("day"), None
@@ -210,7 +222,7 @@ def show_dreams(look: Look) -> dict[str, Any]:
         diary = lists.read_diary(agent, day)
     today = datetime.now(view.settings.zone).date()
     first = today - timedelta(days=today.weekday() + 28)
-    by_day = {one["day"]: one for one in reversed(nights)}  # of several, the newest
+    by_day = {one["day"]: one for one in reversed(nights)}  # of several nights on a day, the newest
     weeks = [[first + timedelta(days=7 * week + at) for at in range(7)] for week in range(5)]
     return {"agent": agent, "nights": nights, "weeks": weeks, "by_day": by_day, "today": today, "diary": diary,
             "days": [] if view.is_blind(agent, "runs") else lists.list_diaries(agent)[:60], "day": day,
@@ -231,7 +243,11 @@ def show_facts(look: Look) -> dict[str, Any]:
 
 
 def show_fleet(look: Look) -> dict[str, Any]:
-    """Return all hosts of the fleet, or one, with their runs and the requests to them."""
+    """Return one host or all hosts of the fleet, with their runs and the requests to them.
+
+    Raises:
+        NotFoundError: no fleet is configured.
+    """
     settings, host = look.view.settings, look.text("host")
     if settings.fleet.database is None:
         raise NotFoundError("this host is in no fleet", "fleet.database", "docs/fleet.md says how to join hosts")
@@ -249,7 +265,7 @@ def show_access(look: Look) -> dict[str, Any]:
 
 
 def show_settings(look: Look) -> dict[str, Any]:
-    """Return the configuration in effect, each key with its meaning, and the keys that may be changed here."""
+    """Return the configuration in effect, each key with its meaning, and whether it may be changed here."""
     settings = look.view.settings
     return {"keys": settings_edit.list_keys(settings), "source": settings.source,
             "limits": [lists.list_thresholds(settings, agent) for agent in settings.agents],
@@ -265,7 +281,11 @@ def show_log(look: Look) -> dict[str, Any]:
 
 
 def show_records(view: PersonView, records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return records of the log: of an agent that the person may not read, and of none, only what names nothing."""
+    """Return records of the log as the person may see them.
+
+    If they may not see the agent's content, a record keeps only fields that name nothing. A record of no agent keeps
+    only those fields if the content of any agent is hidden from them.
+    """
     blind = {agent.id: view.is_blind(agent) for agent in view.settings.agents}
     is_blind = any(blind.values())
     told = []
@@ -278,7 +298,11 @@ def show_records(view: PersonView, records: list[dict[str, Any]]) -> list[dict[s
 
 
 def draw(look: Look) -> str:
-    """Return a chart of an agent as an SVG image."""
+    """Return a chart of an agent as an SVG image.
+
+    Raises:
+        NotFoundError: the chart is unknown.
+    """
     agent, settings = look.agent, look.view.settings
     if look.place["chart"] == "sizes":
         sizes = lists.measure_sizes(settings, agent)
@@ -311,7 +335,7 @@ PAGES = (
 
 
 def describe_error(view: PersonView, error: MemorydError) -> str:
-    """Return an error for the page; its text only to those who may see what every agent remembers."""
+    """Return an error for the page, with its text only for people who may see the content of every agent."""
     if not any(view.is_blind(agent) for agent in view.settings.agents):
         return str(error)
     if isinstance(error, RefusedError):

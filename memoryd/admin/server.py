@@ -1,8 +1,8 @@
 """Serve the pages: authenticate users, add the headers of every answer, and choose the function for each path.
 
-Every request passes the door first: the host, the origin, the rate. Then comes the session, then for a change the token
-of its form. A page, an act and a chart run in a thread, as the person of the session, with the page's name for the
-audit.
+`Door` first checks the host, the origin and the rate of every request. Then comes the check of the session. For a
+change, the token of its form is checked as well. Pages, acts and charts run in a thread as the person of the session,
+and the audit names the page.
 """
 
 import asyncio
@@ -56,7 +56,8 @@ _HEADERS = {
     "cache-control": "no-store",
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
-    "referrer-policy": "same-origin",  # without a referrer, a browser would name no origin in a form either
+    # Without a referrer, a browser would not send the origin of a form either.
+    "referrer-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
@@ -64,11 +65,11 @@ _IMAGE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
 
 
 class Door:
-    """Wrap the application and pass only requests of this host, of no other origin, and not too many.
+    """Wrap the application and pass only requests for this host, from its own pages, and not too many.
 
-    It stands before everything else, so that not even a missing page or a failure is answered to somebody who may not
-    ask. The check of the host stops DNS rebinding, that of the origin forms of other sites. Each answer gets the same
-    headers here, so that no page can forget them.
+    The checks come before everything else, so even a missing page or a failure is never shown to an unknown origin. The
+    check of the host stops DNS rebinding, and that of the origin stops forms of other sites. Each answer gets the
+    security headers here, so no page can omit them.
     """
 
     def __init__(self, inner: ASGIApp, settings: Settings) -> None:
@@ -78,7 +79,8 @@ class Door:
             names += [f"{name}:{address.rpartition(':')[2]}" for name in ("127.0.0.1", "localhost", "[::1]")]
         self._hosts = {name.lower() for name in names}
         self._inner = inner
-        self._all = Bucket(400, 100.0)  # of everybody together, so that a flood costs this process little
+        # The limit counts all clients together, so that a flood of requests costs this process little.
+        self._all = Bucket(400, 100.0)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or answer with the reason for the refusal."""
@@ -102,7 +104,7 @@ class Door:
         await self._inner(scope, receive, send_sealed)
 
     def _refuse(self, scope: Scope, headers: Headers) -> tuple[int, str]:
-        """Return the status and the reason of a refusal; status 0 if the request may pass."""
+        """Return the status and the reason of a refusal, or status 0 if the request may pass."""
         if scope["type"] != "http":
             return 403, "only http is spoken here"
         hosts = headers.getlist("host")
@@ -123,15 +125,18 @@ class Door:
 
 
 class Server:
-    """Answer requests: pages, acts, charts, the live stream, and the door's own pages.
+    """Answer requests for pages, acts, charts, the live stream, and the links and passphrases of users.
 
-    What a page shows is made by `pages.py` in a thread, as the person of the session: whatever is read there is audited
-    with their name and the page's. The settings are read again when their file changes, so that a changed privacy or a
-    removed user holds from the next request on.
+    `pages.py` makes each page in a thread, as the person of the session. So the audit names the person and the page for
+    each read. The settings are read again when their file changes. A changed privacy or a removed user counts from the
+    next request on.
     """
 
     def __init__(self, source: Path, since: float | None = None) -> None:
-        """Read the configuration; it is read again whenever its file changes. Links from before `since` are refused."""
+        """Read the configuration, and read it again whenever its file changes.
+
+        One-time links from before `since` are refused.
+        """
         self._source = source
         self._mark: tuple[int, int] | None = None
         self.settings: Settings = self._load()
@@ -139,29 +144,29 @@ class Server:
         self._unused_since = time.monotonic()
         self._streams = 0
         self._log = get_logger(part="admin")
-        self._checks = asyncio.Semaphore(2)  # a check of a passphrase takes 64 MB
+        self._checks = asyncio.Semaphore(2)  # a check of a passphrase takes 64 MB of memory
         self._templates = Environment(loader=PackageLoader("memoryd.admin"), autoescape=True, trim_blocks=True)
         self._templates.filters["count"] = count_noun
         self._cookie = "memoryd_" + hashlib.sha256((self.settings.admin.listen or DEFAULT).encode()).hexdigest()[:8]
 
     def _load(self) -> Settings:
-        """Return the settings, read again if the file has changed; a file that is wrong changes nothing."""
+        """Return the settings, read again if the file has changed. A file with an error changes nothing."""
         status = self._source.stat()
         mark = (status.st_mtime_ns, status.st_size)
         if mark != self._mark:
-            with suppress(*([MemorydError] if self._mark else [])):  # the old settings stay in force
+            with suppress(*([MemorydError] if self._mark else [])):  # an invalid file leaves the old settings in force
                 self.settings = config.load(self._source)
             self._mark = mark
         return self.settings
 
     def is_unused(self, now: float) -> bool:
-        """Return True if nobody has been logged in for so long that no link is left that was used here."""
+        """Return True if nobody has been logged in for longer than a one-time link is valid."""
         if not self.sessions.is_empty():
             self._unused_since = now
         return now - self._unused_since > UNUSED_SECONDS
 
     def build(self) -> ASGIApp:
-        """Return the application behind its door."""
+        """Return the application, wrapped in `Door`."""
         routes = [
             Route("/enter/{link}", self.enter),
             Route("/login", self.log_in, methods=["GET", "POST"]),
@@ -179,7 +184,10 @@ class Server:
     # --- who it is --------------------------------------------------------------------------------------------------
 
     def _session(self, request: Request) -> BrowserSession | None:
-        """Return the session of a request; a user whom the named proxy vouches for gets one at once."""
+        """Return the session of a request, or None.
+
+        A user whom the configured proxy names gets a session at once.
+        """
         admin = self.settings.admin
         found = self.sessions.find(request.cookies.get(self._cookie))
         if admin.proxy is None or request.client is None or request.client.host != admin.proxy:
@@ -194,7 +202,10 @@ class Server:
         return self.sessions.find(request.state.opened)
 
     def _keep(self, request: Request, response: Response, session: str | None = None) -> Response:
-        """Give the browser the cookie of its session: no script may read it, and no other site may have it sent."""
+        """Set the cookie of the session in an answer.
+
+        No script can read the cookie, and browsers do not send it from other sites.
+        """
         name = session or getattr(request.state, "opened", None)
         if name is not None:
             secure = self.settings.admin.tls_certificate is not None
@@ -202,20 +213,20 @@ class Server:
         return response
 
     async def enter(self, request: Request) -> Response:
-        """Open a session by a one-time link."""
+        """Open a session by a one-time link, or explain why the link is not valid."""
         settings = self._load()
         name = self.sessions.enter(settings, request.path_params["link"])
         if name is None:
             allowed = self.sessions.may_try()
             why = "This link was used, is too old, or was never made. memoryd admin makes a new one."
             return self._page("login.html", 403 if allowed else 429, why=why, users=self._has_users())
-        # A redirect would count as part of another site's navigation, and the browser would hold back the cookie.
+        # The browser would count a redirect as part of another site's navigation and not send the cookie.
         response = self._page("entered.html", 200)
         response.headers["refresh"] = "0; url=/"
         return self._keep(request, response, name)
 
     async def log_in(self, request: Request) -> Response:
-        """Show the form for a passphrase, or check one."""
+        """Show the form for a passphrase, or check a passphrase and open a session."""
         if request.method == "GET" or not self._has_users():
             return self._page("login.html", 200 if request.method == "GET" else 403, users=self._has_users())
         if not self.sessions.may_try():
@@ -253,7 +264,7 @@ class Server:
     def _require_session(
         self, answer: Callable[[Request, BrowserSession], Awaitable[Response]]
     ) -> Callable[[Request], Awaitable[Response]]:
-        """Return a function that answers those who have a session, and not too often."""
+        """Return a function that answers only requests with a session, and not too many."""
 
         async def answer_session(request: Request) -> Response:
             session = self._session(request)
@@ -270,12 +281,12 @@ class Server:
         return await run_in_threadpool(self._render, page, self._look(request, session, page.title), session)
 
     def _look(self, request: Request, session: BrowserSession, title: str) -> Look:
-        """Return who looks at what: the person, the agent of the path and the query."""
+        """Return the person's view of this page, with the path and the query."""
         view = PersonView(self._load(), session.person._replace(page=title))
         return Look(view, request.path_params, request.query_params)
 
     def _render(self, page: Page, look: Look, session: BrowserSession) -> Response:
-        """Make a page for a person; a refusal or a missing object becomes an error page."""
+        """Render a page for a person. A refusal or a missing object becomes an error page."""
         with access.act_as(look.view.person):
             active: list[dict[str, Any]] = []
             try:
@@ -292,24 +303,25 @@ class Server:
             here=_here(look), has_fleet=look.view.settings.fleet.database is not None,
             refine=look.view.settings.refine, **data,
         )  # fmt: skip
-        if active:  # an open page does not outlive the access that it was shown by
+        # The browser loads the page again when the access that it was shown by ends.
+        if active:
             response.headers["refresh"] = str(min(one["left"] for one in active) + 1)
         return response
 
     async def chart(self, request: Request, session: BrowserSession) -> Response:
-        """Draw a chart."""
+        """Answer with a chart as an SVG image."""
         headers = {"content-security-policy": _IMAGE_POLICY}
         look = self._look(request, session, "chart")
         return await run_in_threadpool(_make_file, look, lambda: pages.draw(look), "image/svg+xml", headers)
 
     async def export(self, request: Request, session: BrowserSession) -> Response:
-        """Return the facts of an agent as a file."""
+        """Answer with the facts of an agent as a file."""
         headers = {"content-disposition": 'attachment; filename="facts.json"'}
         look = self._look(request, session, "Facts and profile")
         return await run_in_threadpool(_make_file, look, lambda: acts.export_facts(look), "application/json", headers)
 
     async def act(self, request: Request, session: BrowserSession) -> Response:
-        """Carry out an act of a form, and lead back to the page it was on."""
+        """Carry out the act of a form, and return the person to the page of that form."""
         async with request.form(max_files=0, max_fields=50, max_part_size=LARGEST_BODY) as given:
             form: dict[str, str] = {}
             for name, value in given.multi_items():
@@ -328,7 +340,7 @@ class Server:
         return RedirectResponse(back if back.startswith("/") and not back.startswith(("//", "/\\")) else "/", 303)
 
     def _carry_out(self, name: str, view: PersonView, form: dict[str, str], session: BrowserSession) -> None:
-        """Carry an act out, and keep its outcome for the next page."""
+        """Carry out an act, and keep its message for the next page."""
         with access.act_as(view.person):
             try:
                 agent = acts.find_owner(view, name, form)
@@ -341,7 +353,7 @@ class Server:
         session.told.append(told)
 
     async def live(self, request: Request, session: BrowserSession) -> Response:
-        """Stream what changes: context usage of the agents, what the person may see, and new records of the log."""
+        """Stream changes: context usage of the agents, the open accesses, and new records of the log."""
         if self._streams >= MOST_STREAMS:
             return PlainTextResponse("close other pages", 503)
         view = PersonView(self._load(), session.person._replace(page="live"))
@@ -370,7 +382,7 @@ class Server:
 
 
 def _make_file(look: Look, make: Callable[[], str], media_type: str, headers: dict[str, str]) -> Response:
-    """Make a file for a person, or say why there is none."""
+    """Answer with a file for a person, or with the reason for its absence."""
     with access.act_as(look.view.person):
         try:
             return Response(make(), media_type=media_type, headers=headers)
@@ -380,7 +392,7 @@ def _make_file(look: Look, make: Callable[[], str], media_type: str, headers: di
 
 
 def _measure(view: PersonView, newest: str | None) -> dict[str, Any]:
-    """Return the data of a live page; with `newest`, also the records of the log after that time."""
+    """Return the data of a live page. With `newest`, add the records of the log after that time."""
     with access.act_as(view.person):
         told: dict[str, Any] = {}
         with suppress(MemorydError):
@@ -395,7 +407,7 @@ def _measure(view: PersonView, newest: str | None) -> dict[str, Any]:
 
 
 def _here(look: Look) -> str:
-    """Return the agent that the page is about; empty for none."""
+    """Return the id of the agent that the page is about, or an empty string."""
     named = look.place.get("agent") or look.query.get("agent")
     return next((agent.id for agent in look.view.settings.agents if agent.id == named), "")
 
@@ -408,10 +420,10 @@ def _is_equal(one: str, other: str) -> bool:
 def serve(
     source: Path, ready: Callable[[str], None] = lambda _address: None, listener: tuple[int, float] | None = None
 ) -> None:
-    """Serve the page until a signal stops the process; call `ready` with the address.
+    """Serve the page until a signal stops the process, and call `ready` with the address.
 
-    A `listener` is an open socket, with the time since which links may have been made for it. Then the process ends
-    when the page has not been used for a while.
+    `listener` is an open socket, and the time since which one-time links may have been made for it. With it, the
+    process ends when the page has not been used for a while.
     """
     import uvicorn
     from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -424,7 +436,7 @@ def serve(
             self.loop.call_later(15, lambda: transport.close() if self.cycle is None else None)
 
     class Serving(uvicorn.Server):
-        """End when the page is unused, if somebody starts it again."""
+        """End when nobody uses the page, if another process starts it again at the next request."""
 
         async def on_tick(self, counter: int) -> bool:
             is_over = listener is not None and server.is_unused(time.monotonic())

@@ -1,6 +1,7 @@
-"""Show the configuration with the reason of each key, and change the keys that are safe to change, with a diff.
+"""Show the configuration with the reason of each key, and change the keys that are safe to change.
 
-The file keeps its comments and its order. A change is checked as the file would be read, and the old file is kept.
+The file keeps its comments and its order. A change is checked by the same code that reads the file, and the old file is
+kept.
 """
 
 import io
@@ -27,7 +28,7 @@ from memoryd.errors import MemorydError, RefusedError
 from memoryd.files import foreign_config
 from memoryd.files.locks import Lock
 
-# Numbers, times and schedules. What decides who may see or command something is changed in the file alone.
+# These are numbers, times and schedules. Whoever may see or command something is configured in the file alone.
 SAFE = (
     *("sleep.threshold", "sleep.cooldown", "sleep.keep_recent", "sleep.schedule", "sessions.idle_end"),
     *("dream.schedule", "dream.lookback_days", "dream.max_bullets", "refine.schedule", "refine.trigger_tokens"),
@@ -41,7 +42,10 @@ _WORD = re.compile(r"[A-Za-z0-9_ */,.:@+-]{1,200}")
 
 
 def list_keys(settings: Settings) -> list[dict[str, Any]]:
-    """Return each key in effect: `path`, `value`, `reason`, `line` (None: the default), and whether it is `safe`."""
+    """Return each key in effect with `path`, `value`, `reason`, `line` and `safe`.
+
+    `line` is None for a default. `safe` says whether the page may change the key.
+    """
     reasons = _read_reasons()
     return [
         {
@@ -56,12 +60,12 @@ def list_keys(settings: Settings) -> list[dict[str, Any]]:
 
 
 def is_safe(path: str) -> bool:
-    """Return True if the key may be changed at the page."""
+    """Return True if the page may change the key."""
     return path in SAFE or _OF_AGENT.fullmatch(path) is not None
 
 
 def _walk(section: Any, at: str) -> Iterator[tuple[str, Any]]:
-    """Yield path and value of each key; of the users only how many there are, since their hashes are secrets."""
+    """Yield path and value of each key. Of `admin.users`, yield only the number, because their hashes are secrets."""
     for name in keys_of(type(section)):
         value, path = getattr(section, name), f"{at}{name}"
         if is_dataclass(value):
@@ -77,7 +81,7 @@ def _walk(section: Any, at: str) -> Iterator[tuple[str, Any]]:
 
 
 def _show(value: Any) -> str:
-    """Return a value as a person would write it into the file."""
+    """Return a value as a person would write it in the file."""
     if isinstance(value, timedelta):
         return duration_text(value)
     if isinstance(value, tuple):
@@ -88,7 +92,7 @@ def _show(value: Any) -> str:
 
 
 def _read_reasons() -> dict[str, str]:
-    """Return the shipped file's comment for each key."""
+    """Return the comment on each key in the configuration file that memoryd ships."""
     reasons: dict[str, str] = {}
     stack: list[tuple[int, str]] = []
     for line in default_text().splitlines():
@@ -105,11 +109,12 @@ def _read_reasons() -> dict[str, str]:
 
 
 def plan(settings: Settings, path: str, value: str) -> tuple[Path, str, str]:
-    """Return the configuration file, its text, and its text with another value of a key; write nothing.
+    """Return the configuration file, its text, and its text with the new value of a key. Write nothing.
 
     Raises:
-        RefusedError: the key is not safe to change here.
+        RefusedError: the key is not safe to change here, or the value holds unexpected characters.
         ConfigError: the value is invalid.
+        MemorydError: the file cannot be read with its comments.
     """
     if not is_safe(path):
         raise RefusedError("this key is not changed at the page", path, f"change it in {settings.source}")
@@ -133,7 +138,7 @@ def plan(settings: Settings, path: str, value: str) -> tuple[Path, str, str]:
 
 
 def _set(document: Any, path: str, value: Any) -> None:
-    """Set one key, and make the sections above it that the file leaves out."""
+    """Set one key, and add the sections above it that the file leaves out."""
     *above, last = re.findall(r"[a-z_]+|\d+", path)
     place = document
     for part in above:
@@ -147,14 +152,14 @@ def _set(document: Any, path: str, value: Any) -> None:
 
 
 def _keep_lines(old: str, new: str) -> str:
-    """Return the new text with old lines wherever only spaces differ: people line their comments up."""
+    """Return the new text with the old line wherever only spaces differ, because people align their comments."""
     known = {re.sub(r"\s+", " ", line).strip(): line for line in old.splitlines()}
     lines = [known.get(re.sub(r"\s+", " ", line).strip(), line) for line in new.splitlines()]
     return "\n".join(lines) + "\n"
 
 
 def apply(settings: Settings, old: str, new: str) -> None:
-    """Write the file, keep the old one in the state folder, and have a running daemon read it."""
+    """Write the file, keep the old one in the state folder, and make a running daemon read it."""
     keep = settings.state_dir / foreign_config.KEPT
     foreign_config.write(settings.source, new.encode(), old.encode(), keep, Clock().text())
     pid = Lock(settings.state_dir / "memoryd.lock").holder()

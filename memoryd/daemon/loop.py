@@ -43,28 +43,28 @@ from memoryd.version import __version__
 from memoryd.worker.client import ClosedError
 
 TICK_SECONDS = 5.0
-QUEUE_SECONDS = 1.0  # commands wake the loop through the control socket; this is for those that cannot
+QUEUE_SECONDS = 1.0  # a fallback for commands that cannot use the control socket
 CHECK_SECONDS = 300.0
 PRUNE_SECONDS = 3600.0
 DISCOVER_SECONDS = 60.0
 CAPTURE_SECONDS = 5.0
 REFUSED_SECONDS = 3600.0
 POLL_SECONDS = 2.0
-DRAIN_SECONDS = 4.0  # of a stop, for questions that wait for a quiet session
-STOP_SECONDS = 8.0  # for runs to end by themselves; then the workers are killed, which ends what waits for them …
-KILLED_SECONDS = 4.0  # … within this
+DRAIN_SECONDS = 4.0  # for questions that only wait for a quiet session, when the daemon stops
+STOP_SECONDS = 8.0  # for runs to end by themselves; then the workers are killed …
+KILLED_SECONDS = 4.0  # … and the runs have this long to end
 TROUBLED_SECONDS = 1.0
-SLICE_SECONDS = 0.25  # of reading history, between two checks of live sessions
+SLICE_SECONDS = 0.25  # of reading history between two checks of live sessions
 MAX_THREADS = 64
 PROJECT_SECONDS = 0.4  # between two checks whether a new project has its agent
-MOST_LOOKS = 25  # at a transcript that a hook event waits for: some stay half read
+MOST_LOOKS = 25  # checks of a transcript for a hook event; some transcripts stay half read
 SUSPENDED_SECONDS = 10.0
-COUNT_SECONDS = 20.0  # of reading a backlog; after that, tokens are counted in parallel
+COUNT_SECONDS = 20.0  # after this time of reading a backlog, tokens are counted in parallel
 CHORES, INDEXING, DISCOVERY = "chore", "indexing", "discovery"  # kinds of tasks
 
 
 class Wake:
-    """Wake the loop; unlike an `Event`, this works from a signal handler that interrupts the loop's own check."""
+    """Wake the loop. Unlike an `Event`, this works from a signal handler that interrupts the loop."""
 
     def __init__(self) -> None:
         self._calls: SimpleQueue[None] = SimpleQueue()  # its `put` may be called in a signal handler
@@ -74,7 +74,7 @@ class Wake:
         self._calls.put(None)
 
     def wait(self, seconds: float) -> None:
-        """Wait until somebody calls, at most this long."""
+        """Wait until `set` is called, at most so many seconds."""
         with contextlib.suppress(Empty):
             self._calls.get(timeout=max(seconds, 0.0))
 
@@ -86,7 +86,7 @@ class Wake:
 
 @dataclass(slots=True)
 class Hints:
-    """Collect the paths that watchers report, with the time of the first report; other threads add to it."""
+    """Collect the paths that watchers report, each with the time of its first report. Any thread may add paths."""
 
     wake: Wake
     monotonic: Callable[[], float]
@@ -108,7 +108,7 @@ class Hints:
         self.wake.set()
 
     def take(self, settled_at: float) -> list[str]:
-        """Take the paths named no later than `settled_at`."""
+        """Remove and return the paths that were first reported no later than `settled_at`."""
         with self.lock:
             ready = [path for path, since in self.paths.items() if since <= settled_at]
             for path in ready:
@@ -116,7 +116,7 @@ class Hints:
         return ready
 
     def next_at(self) -> float | None:
-        """Return the time of the oldest report."""
+        """Return the time of the oldest report, or None if there is none."""
         with self.lock:
             return min(self.paths.values(), default=None)
 
@@ -130,7 +130,7 @@ class Loop:
         self.readiness = readiness.from_environment(os.environ, os.getpid(), app.clock.monotonic)
         app.ingest.progress = self._go_on
         self.wake = Wake()
-        self.reads_first = self.is_reading_first = False  # no run starts
+        self.reads_first = self.is_reading_first = False  # whether transcripts are read before any run starts
         self.clock = app.clock
         self.hints = Hints(self.wake, app.clock.monotonic)
         self.watcher = Watcher(app.log.bind(part="watch"), self.read, self.hints.all)
@@ -138,20 +138,20 @@ class Loop:
         self.counting = ThreadPoolExecutor(1, thread_name_prefix="count")
         self.running: set[Future[Run | None]] = set()
         self.counts: dict[str, Future[None]] = {}
-        # Work that may wait for a disk, a hook or the user's command, for up to a minute, is done beside the loop: one
+        # Work that may wait for up to a minute, for a disk, a hook or the user's command, runs on other threads, one
         # task of each kind at a time. A stop waits for them.
         self.tasks: dict[str, Future[object]] = {}
         self.captures = Captures()
         self.discoverer = Discoverer(app.log.bind(part="discovery"))
-        # True while a session with injected text is live: its hooks need the scanner.
+        # Returns True while a session with injected text is live, because its hooks need the scanner.
         self.is_hooked: Callable[[], bool] = lambda: False
         self.heed: Callable[[], None] | None = None  # carries out the fleet's requests to this host
         self.index_is_checked = False
         self.reconsider: dict[str, str] = {}
-        self.uncounted: set[str] = set()  # sessions whose tokens are counted once the history has been read
-        self.reads_since: float | None = None  # time at which the current backlog was first seen
+        self.uncounted: set[str] = set()  # sessions whose tokens are counted after the history is read
+        self.reads_since: float | None = None  # when the present backlog was first seen; None without one
         self.announced: list[HookEvent] = []
-        # Done at each tick, on a separate thread.
+        # Functions that are called at each tick, on another thread.
         self.beside: list[Callable[[], None]] = [partial(rest.empty_logs, app)]
         self.core = CoreWatch(app.runner)
         self.teller = alarming.AlarmHook(app.runner)
@@ -177,7 +177,7 @@ class Loop:
         return kind in self.tasks and not self.tasks[kind].done()
 
     def _start(self, kind: str, task: Callable[[], object]) -> None:
-        """Start a task beside the loop unless the last one of its kind still runs; first report why that failed."""
+        """Start a task on another thread, unless one of its kind is running. First log the failure of the last one."""
         if self._is_busy(kind):
             return
         if kind in self.tasks and (error := self.tasks[kind].exception()) is not None:
@@ -187,11 +187,11 @@ class Loop:
     def run(self) -> bool:
         """Run until `SIGTERM` or `SIGINT`.
 
-        Returns False if a thread did not end in time: the process must not wait for it.
+        Returns False if a thread did not end in time. The process must not wait for it.
 
         Raises:
-            StateError: the database was removed; a service manager restarts the daemon.
-            KeyboardInterrupt: the signal was `SIGINT`, and everything has ended in order.
+            StateError: The database was removed. A service manager restarts the daemon.
+            KeyboardInterrupt: The signal was `SIGINT`, and everything has ended in order.
         """
         self._listen()
         try:
@@ -205,7 +205,7 @@ class Loop:
             if not self.stop_asked:
                 raise
         except Exception:
-            self._check_files()  # nothing works without the files: the first failure is no defect of memoryd
+            self._check_files()  # if the files are gone, nothing works, and the error is not a defect of memoryd
             raise
         finally:
             ended = self._stop()
@@ -214,33 +214,33 @@ class Loop:
         return ended
 
     def look_now(self, session_id: str | None = None) -> None:
-        """Check the queue at once, and a session if one is named; from any thread."""
+        """Check the queue at once, and the session if one is named. Any thread may call this."""
         if session_id is not None:
             self.app.ingest.changed.add(session_id)
         self.queue.at = self.imports.at = 0
         self.wake.set()
 
     def announce(self, announcement: HookEvent) -> None:
-        """Handle a hook event once its transcript has settled and was read; from any thread."""
+        """Handle a hook event after its transcript has settled and was read. Any thread may call this."""
         if announcement.transcript is not None:
             self.read(announcement.transcript)
         self.announced.append(announcement)
         self.wake.set()
 
     def look_for_project(self) -> None:
-        """Look for new projects soon: somebody works in a folder without an agent. From any thread."""
+        """Look for new projects soon, because a folder without an agent is in use. Any thread may call this."""
         self.discover.hurry(TICK_SECONDS)
         self.tick.hurry(0)
         self.wake.set()
 
     def _listen(self) -> None:
         def stop(number: int, _frame: FrameType | None) -> None:
-            self.hurried = self.stop_asked  # asked twice: running work returns to the queue at once
+            self.hurried = self.stop_asked  # the second signal: running work returns to the queue at once
             self.stop_asked = True
             self.interrupted = number == signal.SIGINT
             self.app.ingest.stopping = True
             self.wake.set()
-            # The loop itself may be waiting for a scan; unscanned turns are read again at the next start.
+            # The loop itself may be waiting for a scan. Turns that are not scanned are read again at the next start.
             killer = threading.Timer(0 if self.hurried else STOP_SECONDS, self.app.scrubber.close)
             killer.daemon = True
             killer.start()
@@ -290,7 +290,7 @@ class Loop:
         self.pool.shutdown(wait=False, cancel_futures=True)
         threads: list[Future[Any]] = [*self.running, *self.counts.values(), *self.tasks.values()]
         if self.app.link is not None:
-            self.app.link.asker.close()  # a run that waits for a reply finds it at the next start
+            self.app.link.asker.close()  # a run that waits for a reply receives it at the next start
         if not self._wait_until_ended(threads, STOP_SECONDS, unless=lambda: self.hurried):
             self.app.worker.close()
             self.app.embedder.close()
@@ -306,7 +306,10 @@ class Loop:
         return self._wait_until_ended(threads, 0)
 
     def _drain(self) -> None:
-        """Ask what only waits for a session to be quiet, as far as a stop has time; the rest is for the next start."""
+        """Ask the questions that only wait for a quiet session, while a stop has time.
+
+        The others wait for the next start.
+        """
         if self.hurried or not self.stop_asked:
             return
         try:
@@ -334,7 +337,7 @@ class Loop:
         self.wake.clear()
         now = self.clock.monotonic()
         if now - self.last_turn > SUSPENDED_SECONDS + TICK_SECONDS:
-            self.hints.rescan = True  # the process was stopped or the machine slept: the missed changes are unknown
+            self.hints.rescan = True  # the process was stopped or the machine slept, so changes may have been missed
         if self.reload_asked:
             self.reload_asked = False
             self._reload()
@@ -362,11 +365,17 @@ class Loop:
         self.last_turn = self.clock.monotonic()
 
     def _feed(self) -> None:
-        """Feed the watchdog, after each check of a transcript or session and at the end of a turn."""
+        """Report progress to the watchdog after each check and turn.
+
+        A check covers one transcript or session.
+        """
         self.readiness.progress(lambda: sqlite.read(self.app.engine, query.has_row, "SELECT 1 FROM daemon"))
 
     def _go_on(self) -> None:
-        """Start due runs between two looks: a turn with a thousand looks takes long, and no run should wait for it."""
+        """Report progress and start due runs.
+
+        A turn with a thousand transcripts takes long, and runs should not wait.
+        """
         self._feed()
         if not self.stop_asked:
             self._launch(self.clock.monotonic())
@@ -375,7 +384,7 @@ class Loop:
         if self.stop_asked or not self.readiness.is_heard:
             return
         if not self.disk_is_well:
-            self.readiness.progress(lambda: None)  # a full disk is known and waited for: a restart would not help
+            self.readiness.progress(lambda: None)  # the daemon waits for a full disk, and a restart would not help
         elif not self.readiness.is_ready:
             self.readiness.ready()
         transcripts = sum(not cursor.is_gone for cursor in self.app.ingest.cursors.all())
@@ -398,14 +407,14 @@ class Loop:
             due.append(now)
         if (ping := self.readiness.next_at()) is not None:
             due.append(ping)
-        # The failed work is still due; without this pause the loop would spin until the disk works.
+        # Failed work is still due. Without this pause, the loop would repeat it at full speed until the disk works.
         return max(0.0 if self.disk_is_well else TROUBLED_SECONDS, min(due) - now)
 
     def read(self, path: str) -> None:
-        """Read a changed path soon; from any thread."""
+        """Read a changed path soon. Any thread may call this."""
         if path.endswith("/"):
-            self.hints.all()  # a folder appeared or vanished: the scan finds its content
-            self.reads_first |= path == "/"  # a tool asks for everything, before it queues a run
+            self.hints.all()  # a folder appeared or disappeared: the scan finds its content
+            self.reads_first |= path == "/"  # a caller wants everything read before it queues a run
         elif self.app.ingest.means(path):
             self.hints.add(path)
 
@@ -437,11 +446,11 @@ class Loop:
         self._note_reading(now)
 
     def _note_reading(self, now: float) -> None:
-        """Note when reading a backlog began. When it ends, or after 20 seconds, start the postponed counts."""
+        """Note when reading a backlog began. At its end, or after 20 seconds, start the postponed counts of tokens."""
         began, self.reads_since = self.reads_since, (self.reads_since or now) if self.app.ingest.backlog else None
         if not self.uncounted or self._reads_history():
             return
-        # Only after a long read, because the process that counts takes as much memory again.
+        # Only after a long read, because the child that counts tokens takes as much memory as the scanner.
         if began is not None and now - began > QUEUE_SECONDS and not self.is_hooked():
             self.app.scrubber.tick(math.inf)
         self.reconsider.update(dict.fromkeys(self.uncounted, ""))
@@ -450,7 +459,7 @@ class Loop:
     def _reads_history(self) -> bool:
         """Return True during the first seconds of reading a backlog.
 
-        Counting waits that long, but not longer: a live session may be in the backlog.
+        Counting waits only that long, because the backlog may include a live session.
         """
         return self.reads_since is not None and self.clock.monotonic() - self.reads_since < COUNT_SECONDS
 
@@ -474,12 +483,15 @@ class Loop:
                 app.log.info("announced", agent=agent_id, what=one.event.value, session=session_id, run=run_id)
 
     def _agent_of(self, event: HookEvent) -> str:
-        """Return the agent of an event; its folder may have become a project since. Empty while it has no agent."""
+        """Return the agent of an event; empty if it has none yet.
+
+        Its folder may have become a project after the event.
+        """
         agent = choose(self.app.settings, event.folder) if self.app.settings.discover and event.folder else None
         return event.agent_id if agent is None else agent.id
 
     def _wait_for_project(self, event: HookEvent, now: float) -> None:
-        """Keep an event of a session whose project or program is new until discovery has found it."""
+        """Keep an event of a session with an unknown project or program until discovery has found it."""
         if event.looks == 0:
             self.discover.at = self.tick.at = 0
         elif event.transcript is not None:
@@ -488,7 +500,7 @@ class Loop:
 
     def _find_changed_keys(self) -> list[str]:
         ingest = self.app.ingest
-        if ingest.changed:  # history has ended before it is considered, so that its tokens are not counted
+        if ingest.changed:  # end idle sessions first, so that the tokens of old sessions are not counted
             ingest.changed.update(sleeping.end_idle(self.app.engine, self.app.settings, self.app.clock))
         ready = ingest.changed - ingest.unread
         ingest.changed -= ready
@@ -497,7 +509,7 @@ class Loop:
         for session_id in [one for one, future in self.counts.items() if future.done()]:
             del self.counts[session_id]
             ready.add(session_id)
-        # Removed one by one as they are considered: an error in between costs none of them its turn.
+        # Removed one by one when they are considered, so that an error in between loses none.
         self.reconsider.update(dict.fromkeys(ready, ""))
         return sorted(ready)
 
@@ -550,7 +562,7 @@ class Loop:
             self.running.add(future)
 
     def _finish_run(self, future: Future[Run | None]) -> bool:
-        """Return True if a run was carried out, so that the next may start at once."""
+        """Return True if the future carried out a run. Then the next run may start at once."""
         error = future.exception()
         if error is not None:
             self.app.log.error("runner failed", error_type=type(error).__name__)
@@ -571,7 +583,7 @@ class Loop:
         self._check_files()
         app.ingest.changed.update(sleeping.end_idle(app.engine, app.settings, app.clock))
         app.runner.beat()
-        # In this order, because asking whether it is due also sets its next time.
+        # In this order, because `is_due` also sets the next time.
         if not self._is_busy(CHORES) and self.prune.is_due(now):
             drop = app.recall.indexer.drop_sessions
             self._start(CHORES, lambda: self._keep(drop))
@@ -638,7 +650,7 @@ class Loop:
         try:
             is_changed = self.discoverer.add_new(self.app.settings, self.clock)
         except MemorydError:
-            self.discover.at += REFUSED_SECONDS  # or until the configuration is reloaded
+            self.discover.at += REFUSED_SECONDS  # wait an hour, or until the configuration is reloaded
             raise
         if is_changed:
             self.reload_asked = True
@@ -651,7 +663,7 @@ class Loop:
         retention.prune(app.engine, app.settings, app.clock, app.log, drop)
 
     def _look_at_core(self) -> None:
-        with contextlib.ExitStack() as chores:  # a failed task does not stop the others
+        with contextlib.ExitStack() as chores:  # an error in one task does not stop the others
             for chore in reversed(self.beside):
                 chores.callback(chore)
             if self.core.look():
@@ -660,10 +672,10 @@ class Loop:
     def _run_schedules(self) -> None:
         app = self.app
         due = schedule.list_due(app.settings, app.clock.now())
-        # In a fleet, each agent has its own time within a scheduled time, so this is checked at each tick.
+        # In a fleet, each agent has its own time after a scheduled time, so this is checked at each tick.
         if not self.slots.is_due(self.clock.monotonic()) and due == self.used_slots and app.link is None:
             return
-        self.used_slots = []  # stays empty if this fails, so that the next tick tries again
+        self.used_slots = []  # empty until all succeed, so that the next tick tries again
         for slot in due:
             if scheduled_times.queue_ready(app, slot):
                 self.queue.at = 0
@@ -693,7 +705,7 @@ class Loop:
         raise error
 
     def _spare_files(self) -> None:
-        """Poll, keep fewer files open, and say so once."""
+        """Poll, keep fewer files open, and raise an alarm, because the process has too many open files."""
         self.app.ingest.files.is_short = False
         self.watcher.spare()
         self._set_scan()
@@ -704,7 +716,7 @@ class Loop:
             self.app.log.warning("alarm not stored", kind=alarming.FILES, error_type=type(error).__name__)
 
     def _note_disk(self, *, well: bool) -> None:
-        """Pause ingest and raise an alarm while the disk is full or failing; transcripts wait and nothing is lost."""
+        """Pause ingest and raise an alarm while the disk is full or fails. Transcripts wait, and nothing is lost."""
         if well == self.disk_is_well:
             return
         if not well:
@@ -716,7 +728,7 @@ class Loop:
         except Exception as error:  # noqa: BLE001 - a disk that takes no alarm is what it would be about
             self.app.log.warning("alarm not stored", kind=alarming.DISK, error_type=type(error).__name__)
             if well:
-                return  # else the alarm would stay: it is cleared after the next batch is stored
+                return  # the alarm must be cleared first: the next stored batch tries again
             if self.teller.is_wanted():
                 self.teller.unstored[alarming.DISK] = text
                 self._tell_alarms()

@@ -17,12 +17,12 @@ from memoryd.running import extraction, rollover, sleeping
 from memoryd.running.core_watch import CoreWatch
 
 PATIENCE_SECONDS = 60.0
-SETTLED_SECONDS = 10.0  # for an edit of MEMORY.md to settle
+SETTLED_SECONDS = 10.0  # how long an edit of MEMORY.md may take to settle
 POLL_SECONDS = 0.1
 
 
 def run_once(app: App) -> dict[str, Any]:
-    """Read and run until nothing is due; return counts and the ids of the runs."""
+    """Read everything and run until nothing is due. Return the number of new `turns` and the ids of the `runs`."""
     before = sleeping.count_turns(app.engine)
     CoreWatch(app.runner).look_late()
     read_all(app)
@@ -48,7 +48,7 @@ def run_once(app: App) -> dict[str, Any]:
             extraction.consider(app.engine, app.settings, app.clock, session_id)
             rollover.consider_asked(app.engine, app.settings, app.clock, session_id)
         rollover.consider_all(app.engine, app.settings, app.clock)
-        extraction.hurry_questions(app.engine, app.clock)  # nobody will be here when the sessions are quiet
+        extraction.hurry_questions(app.engine, app.clock)  # this process ends before the sessions are quiet
         sqlite.write(app.engine, runs.make_due, rollover.KIND, app.clock.text())
         run = app.runner.run_next()
         if run is None:
@@ -72,7 +72,7 @@ def _tell_end(app: App, teller: alarming.AlarmHook) -> None:
 
 
 def await_settled(app: App, agent: Agent) -> None:
-    """Import an edit of `MEMORY.md` as soon as it has settled; leave one that never settles to the runs."""
+    """Import an edit of `MEMORY.md` when it has settled. If it does not settle in time, the runs import it."""
     watch, settle = CoreWatch(app.runner), app.settings.ingest.settle.total_seconds()
     pause = threading.Event()
     began = since = time.monotonic()
@@ -81,14 +81,14 @@ def await_settled(app: App, agent: Agent) -> None:
         data = regular.read_in(agent.workspace, CORE_FILE)
         if data != seen:
             seen, since = data, now
-        is_settled = now - since >= 2 * settle  # two checks, as for one that became much shorter
+        is_settled = now - since >= 2 * settle  # two checks, which a much shorter file needs
         if watch.take(agent, settled=is_settled) or is_settled:
             return
         pause.wait(min(POLL_SECONDS, settle))
 
 
 def read_all(app: App) -> None:
-    """Read every transcript to its end; leave a file that never comes to rest to the next call."""
+    """Read every transcript to its end. A file that keeps changing for a minute is left for the next call."""
     app.ingest.scan()
     until = app.clock.monotonic() + PATIENCE_SECONDS
     pause = threading.Event()

@@ -1,4 +1,4 @@
-"""Give disk and memory back once nothing has been written for a while."""
+"""Return disk space and memory after a while without writes."""
 
 from pathlib import Path
 
@@ -12,21 +12,21 @@ QUIET_SECONDS = 30.0
 
 
 def empty_logs(app: App) -> None:
-    """Empty the write-ahead logs, and caches, of database and index that nobody has written for a while."""
+    """Empty the write-ahead logs and the caches of database and index if they were not written for 30 seconds."""
     index = app.recall.indexer.index
     database = _measure_quiet_log(app, app.database)
     is_emptied = bool(database) and sqlite.empty_log(app.engine)
     is_emptied |= bool(_measure_quiet_log(app, index.path)) and index.empty_log()
     pool = app.engine.pool
     if database is not None and isinstance(pool, QueuePool) and pool.checkedin():
-        app.engine.dispose()  # each idle connection holds its own pages and schema
+        app.engine.dispose()  # each idle connection keeps its own pages and schema in memory
         is_emptied = True
     if is_emptied:
         heap.give_back()
 
 
 def _measure_quiet_log(app: App, path: Path) -> int | None:
-    """Return the bytes in the log of a database; None if it was written recently."""
+    """Return the bytes in the write-ahead log of a database, or None if it was written recently."""
     try:
         log = path.with_name(f"{path.name}-wal").stat()
     except FileNotFoundError:

@@ -1,8 +1,8 @@
-"""Compute scheduled times: APScheduler tells when a cron line fires, and the job table remembers used times.
+"""Compute scheduled times. APScheduler computes when a cron line fires, and the job table records the used times.
 
-Each tick of the loop computes what is due from the configuration and the time. The last time that a cron line fired, as
-local wall-clock time, is a scheduled time (slot), and each is used once. So a run that was due while the machine was
-off is caught up once, and an hour that a clock change repeats does not repeat its run.
+Each tick of the loop computes what is due from the configuration and the time. The last time at which a cron line
+fired, as local wall-clock time, is a scheduled time (slot), and each slot is used once. So a run that was due while the
+machine was off is caught up once. An hour that a clock change repeats does not repeat its run.
 """
 
 import hashlib
@@ -16,21 +16,21 @@ from apscheduler.triggers.cron import CronTrigger
 from memoryd.config import Settings
 from memoryd.cron import parse_cron
 
-REPEATED_MAX = 200  # minutes: no clock change repeats more than two hours
+REPEATED_MAX = 200  # minutes; no clock change repeats more than two hours
 LOOK_BACK = (timedelta(hours=2), timedelta(days=2), timedelta(days=9), timedelta(days=40), timedelta(days=400))
 
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """Hold a scheduled time that has come."""
+    """Hold a scheduled time that has been reached."""
 
     kind: str
-    at: datetime  # aware, in the configured zone
+    at: datetime  # aware, in the configured time zone
     gap: timedelta = timedelta()  # until the schedule fires again
 
     @property
     def slot(self) -> str:
-        """Return the wall-clock time that names the slot: the same for both passes through a repeated hour."""
+        """Return the wall-clock time that names the slot. It is the same in both passes through a repeated hour."""
         return self.at.strftime("%Y-%m-%dT%H:%M")
 
 
@@ -40,7 +40,7 @@ def trigger_of(line: str, zone: ZoneInfo) -> CronTrigger:
 
 
 def list_triggers(settings: Settings) -> dict[str, CronTrigger]:
-    """List the kinds of jobs with a schedule, each with its trigger."""
+    """Return the trigger of each kind of job that has a schedule."""
     modes = settings.modes
     lines = {
         "sleep": settings.sleep.schedule,
@@ -53,7 +53,7 @@ def list_triggers(settings: Settings) -> dict[str, CronTrigger]:
 
 
 def fires_between(trigger: CronTrigger, after: datetime, before: datetime, most: int) -> int:
-    """Count how often a trigger fires after one time and before another, up to `most`."""
+    """Count how often a trigger fires after one time and before another; stop at `most`."""
     count = 0
     moment = _fires_after(trigger, after.astimezone(UTC))
     while moment is not None and moment < before.astimezone(UTC) and count < most:
@@ -63,7 +63,7 @@ def fires_between(trigger: CronTrigger, after: datetime, before: datetime, most:
 
 
 def last_fire(trigger: CronTrigger, now: datetime) -> datetime | None:
-    """Return when a trigger fired last, at or before `now`; None if it did not within the last year."""
+    """Return when a trigger fired last, at or before `now`, or None if it did not fire in the last 400 days."""
     now = now.astimezone(UTC)
     for back in LOOK_BACK:
         found: datetime | None = None
@@ -77,11 +77,11 @@ def last_fire(trigger: CronTrigger, now: datetime) -> datetime | None:
 
 
 def _fires_after(trigger: CronTrigger, after: datetime) -> datetime | None:
-    """Return when a trigger fires next, strictly after a time in UTC.
+    """Return when a trigger fires next, strictly after a time in UTC, or None if it never does.
 
-    APScheduler counts in wall-clock time: inside an hour that a clock change repeats, it returns the first pass again
+    APScheduler counts in wall-clock time. Inside an hour that a clock change repeats, it returns the first pass again
     and again. So this function checks the answer and, if necessary, asks again from outside that hour. At a clock
-    change of half an hour APScheduler skips the next day, unless it is asked from later on the day of the change.
+    change of half an hour, APScheduler skips the next day unless it is asked from later on the day of the change.
     """
     start = after + timedelta(seconds=1)
     for _ in range(REPEATED_MAX):
@@ -99,7 +99,7 @@ def _fires_after(trigger: CronTrigger, after: datetime) -> datetime | None:
 
 
 def list_due(settings: Settings, now: datetime) -> list[Due]:
-    """List the newest scheduled time of each schedule. Most have been used; the job table knows."""
+    """Return the newest scheduled time of each schedule. Most of them have been used, which the job table records."""
     found = []
     for kind, trigger in list_triggers(settings).items():
         if (at := last_fire(trigger, now)) is not None:
@@ -109,9 +109,9 @@ def list_due(settings: Settings, now: datetime) -> list[Due]:
 
 
 def delay_of(settings: Settings, gap: timedelta, agent_id: str) -> timedelta:
-    """Return how much later than its schedule an agent of a fleet runs: always the same share of `fleet.spread`.
+    """Return how long after its schedule an agent of a fleet runs: always the same share of `fleet.spread`.
 
-    The delay never reaches the schedule's next time, after a `gap`, or an agent would miss its turn forever.
+    The delay is less than `gap`, the time until the schedule fires again. Otherwise the agent would miss every turn.
     """
     if settings.fleet.database is None:
         return timedelta()
@@ -120,13 +120,13 @@ def delay_of(settings: Settings, gap: timedelta, agent_id: str) -> timedelta:
 
 
 def next_times(settings: Settings, now: datetime) -> dict[str, datetime]:
-    """Return when each scheduled kind runs next, for agents without a time of their own."""
+    """Return when each scheduled kind of job fires next. In a fleet, agents add their own delay."""
     next_at = {kind: _fires_after(trigger, now.astimezone(UTC)) for kind, trigger in list_triggers(settings).items()}
     return {kind: at.astimezone(settings.zone) for kind, at in next_at.items() if at is not None}
 
 
 def own_times(settings: Settings, now: datetime) -> Callable[[str], dict[str, datetime]]:
-    """Return a function from an agent to when each scheduled kind runs next for it, in a fleet at its own time."""
+    """Return a function from an agent's id to the next time of each scheduled kind, including its delay in a fleet."""
     coming, last = next_times(settings, now), {due.kind: due for due in list_due(settings, now)}
 
     def of_agent(agent_id: str) -> dict[str, datetime]:

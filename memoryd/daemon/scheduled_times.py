@@ -1,4 +1,4 @@
-"""Queue runs when their scheduled time (slot) comes."""
+"""Queue runs when their scheduled time (slot) is reached."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -14,7 +14,7 @@ MOST_MISSED = 400
 LATE = timedelta(minutes=2)
 
 
-UNSCHEDULED = timedelta(days=7)  # between two refinements of a core that is too large, without a schedule
+UNSCHEDULED = timedelta(days=7)  # between two refinements of a core that is too large, if they have no schedule
 _ASKS = {rollover.KIND: rollover.queue, ledger_runs.DEDUP: queueing.queue_dedup, refining.KIND: refinement_due.queue}
 
 
@@ -22,9 +22,9 @@ def queue_ready(app: App, slot: Due, *, is_late: bool = False) -> int:
     """Queue the runs of a scheduled time for the agents whose own time has come; return how many were queued.
 
     Args:
-        app: the app with the agents.
-        slot: the scheduled time.
-        is_late: all of them are caught up, not only those past their own time.
+        app: The app with the agents.
+        slot: The scheduled time.
+        is_late: Whether all runs count as caught up, not only those past their agent's time.
     """
     late: list[Agent] = []
     on_time: list[Agent] = []
@@ -40,7 +40,7 @@ def queue_ready(app: App, slot: Due, *, is_late: bool = False) -> int:
 
 
 def queue(app: App, slot: Due, trigger: str, settings: Settings | None = None) -> int:
-    """Queue the runs of a scheduled time, once; return how many were queued. `settings` has some of the agents."""
+    """Queue the runs of a scheduled time once; return how many were queued. `settings` may hold only some agents."""
     settings = settings or app.settings
     if slot.kind == dreaming.KIND:
         missed = _count_missed(app, slot)
@@ -52,14 +52,14 @@ def queue(app: App, slot: Due, trigger: str, settings: Settings | None = None) -
 
 
 def _count_missed(app: App, slot: Due) -> int:
-    """Count the scheduled times since the last used one: the machine was off or asleep."""
+    """Count the scheduled times of the dream that were missed since the last used one."""
     last = dreaming.last_slot(app.engine, [agent.id for agent in app.settings.agents])
     line = app.settings.dream.schedule
     if last is None or line is None:
         return 0
     zone = app.settings.zone
     trigger = schedule.trigger_of(line, zone)
-    after = datetime.fromisoformat(last).replace(tzinfo=zone, fold=1)  # a repeated hour holds each slot once
+    after = datetime.fromisoformat(last).replace(tzinfo=zone, fold=1)  # a repeated hour has each slot only once
     return schedule.fires_between(trigger, after, slot.at, MOST_MISSED)
 
 
@@ -71,6 +71,6 @@ def look_at_cores(app: App) -> int:
 
 
 def refinement_slot(settings: Settings, now: datetime) -> datetime:
-    """Return the last scheduled time of the refinement; without a schedule, a week ago."""
+    """Return the last scheduled time of the refinement, or the time a week ago if it has no schedule."""
     due = [slot.at for slot in schedule.list_due(settings, now) if slot.kind == refining.KIND]
     return due[0] if due else now - UNSCHEDULED

@@ -1,4 +1,4 @@
-"""Report when a periodic task is due. An idle daemon asks often, so `LookTimer` first checks if a database changed."""
+"""Report when a periodic task is due. An idle daemon asks often, so `LookTimer` first checks whether a file changed."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -21,26 +21,26 @@ class Timer:
         return True
 
     def hurry(self, seconds: float) -> None:
-        """Make the task due this long after it last was, if that is sooner."""
+        """Make the task due this long after its last time, if that is earlier."""
         self.at = min(self.at, self.last + seconds)
 
 
 class LookTimer(Timer):
-    """Report when to look into databases: at once if `at` is 0, soon after a write, otherwise at long intervals.
+    """Report when to check databases: at once if `at` is 0, soon after a write, otherwise at long intervals.
 
-    A commit changes the size or time of the write-ahead log, and a checkpoint changes the database file. The file
-    status shows both without a query. Looks at intervals are needed too: two writes may get the same file time, and
+    A commit changes the size or the time of the write-ahead log, and a checkpoint changes the database file. The file
+    status shows both without a query. Checks at intervals are still needed: two writes may get the same file time, and
     time alone may make something due.
     """
 
     def __init__(self, databases: Iterable[Path], seconds: float, now: float, *, anyway: float) -> None:
-        """Make the first look due.
+        """Make the first check due at once.
 
         Args:
-            databases: their files; any other file may be among them.
-            seconds: least time between looks.
-            now: monotonic time.
-            anyway: longest time without a look.
+            databases: The files to observe; other files than databases work too.
+            seconds: The least time between checks.
+            now: The monotonic time.
+            anyway: The longest time without a check.
         """
         super().__init__(seconds, now)
         self._anyway = anyway
@@ -49,11 +49,11 @@ class LookTimer(Timer):
         self._seen: list[tuple[int, ...] | None] = []
 
     def is_due(self, now: float) -> bool:
-        """Return True if a look is due and may find something, and set the next time."""
+        """Return True if a check is due and may find something, and set the next time."""
         is_asked = self.at == 0
         if not super().is_due(now):
             return False
-        # Observed before the look, so that a write during the look counts as new.
+        # Observed before the check, so that a write during the check counts as new.
         seen, self._seen = self._seen, list(self._observe())
         is_due = is_asked or seen != self._seen or now - self._looked >= self._anyway
         if is_due:

@@ -1,8 +1,8 @@
-"""Watch files for hints about changed transcripts. Losing every hint costs only time, never data.
+"""Watch files for hints about changed transcripts. A lost hint costs only time, because the scan finds all changes.
 
-There is one filtered watch for each root. Unfiltered recursive watches livelock watchdog 7.1 on large trees, because
-its own walk creates events that overflow its queue. It reports neither its watch limit nor, except in its log, an
-overflow.
+Each root has one filtered watch. With unfiltered recursive watches, watchdog 7.1 never finishes on large trees: its own
+walk creates events that overflow its queue. watchdog does not report its limit of watches, and it reports an overflow
+only in its log.
 """
 
 import os
@@ -38,7 +38,7 @@ class _Handler(events.FileSystemEventHandler):
 
 
 class Watcher:
-    """Watch the roots of all patterns; watchdog's threads call `hint` with each changed path."""
+    """Watch the roots of all patterns. watchdog's threads call `hint` with each changed path."""
 
     def __init__(self, log: Log, hint: Callable[[str], None], rescan: Callable[[], None]) -> None:
         self.log = log
@@ -49,19 +49,19 @@ class Watcher:
         self._watched: dict[tuple[Path, bool], tuple[ObservedWatch, tuple[int, int]]] = {}
         self._roots: dict[Path, bool] = {}
         self._policy = "auto"
-        self._short = False  # fewer folders are watched than exist, unless a folder appeared during the count
+        self._short = False  # fewer folders are watched than exist; counted again at the next `tend`
         self._complaint = ""
         self._unlisten = on_record("watchdog", "warning", self._on_log)
 
     @property
     def method(self) -> str:
-        """Return how changes are noticed: inotify, fsevents or polling."""
+        """Return how changes are noticed: `inotify`, `fsevents` or `polling`."""
         if self.polling_why is not None:
             return "polling"
         return "fsevents" if sys.platform == "darwin" else "inotify"
 
     def configure(self, wanted: Sequence[SourcePattern], policy: str) -> None:
-        """Watch the roots of these sources, by the policy `auto`, `always` (poll) or `never`."""
+        """Watch the roots of these sources, by a policy: `auto`, `always` (poll) or `never` (poll)."""
         self._stop_observer()
         self._roots = roots_of([source.pattern for source in wanted])
         self._policy = policy
@@ -71,7 +71,7 @@ class Watcher:
         self.tend()
 
     def tend(self) -> None:
-        """Watch roots that appeared or were replaced, and notice when watching fails."""
+        """Watch roots that appeared or were replaced. If watching fails, fall back to polling."""
         observer = self._start_observer() if self.polling_why is None else None
         if observer is None:
             return
@@ -80,7 +80,7 @@ class Watcher:
             if shortage := self._shortage():
                 self._give_up(shortage)
                 return
-        # A root that was deleted and recreated may have its old inode, but its watch is dead.
+        # A root that was deleted and created again may have its old inode, but its watch is dead.
         dead = {emitter.watch for emitter in observer.emitters if not emitter.is_alive()}
         for root, deep in self._roots.items():
             try:
@@ -96,7 +96,7 @@ class Watcher:
                 self._rescan()
 
     def spare(self) -> None:
-        """Poll from now on, because each watch needs a descriptor and there are no more."""
+        """Poll from now on, because watches need file descriptors and none is free."""
         if self.polling_why is None:
             self._give_up(OUT_OF_FILES)
 
@@ -114,9 +114,9 @@ class Watcher:
         return self._observer
 
     def check_limits(self) -> None:
-        """Compare the kernel's watches with the folders: watchdog does not report when it runs out of watches.
+        """Compare the kernel's watches with the folders, because watchdog does not report its limit.
 
-        Folders may appear during the count, so the next `tend` counts once more before it falls back to polling.
+        Folders may appear during the count, so the next `tend` counts again before it falls back to polling.
         """
         self._short = self._observer is not None and self._shortage() is not None
 
@@ -134,7 +134,7 @@ class Watcher:
         try:
             watch = self._observer.schedule(_Handler(self._hint), str(root), recursive=deep, event_filter=EVENTS)
         except (FileNotFoundError, PermissionError):
-            return True  # it disappeared, or the scan reports it
+            return True  # it disappeared, or the scan reports the error
         except OSError as error:
             self._give_up(f"the system refuses file watches: {error.strerror}")
             return False
@@ -178,7 +178,7 @@ class Watcher:
 
 
 def roots_of(patterns: Sequence[sources.Pattern]) -> dict[Path, bool]:
-    """Return the folders to watch, each with True for recursive; a folder inside a recursive one is left out."""
+    """Return the folders to watch, each with True if recursively. Folders inside a recursive one are left out."""
     deepest: dict[Path, bool] = {}
     for pattern in patterns:
         deepest[pattern.root] = deepest.get(pattern.root, False) or pattern.deep
@@ -190,7 +190,7 @@ def roots_of(patterns: Sequence[sources.Pattern]) -> dict[Path, bool]:
 
 
 def remote_of(roots: dict[Path, bool]) -> str | None:
-    """Return a root on a file system that does not report changes, None if there is none."""
+    """Return a root on a file system that does not report changes, or None if there is none."""
     mounted = mounts.read_mounts()
     return next((str(root) for root in roots if mounts.is_remote(mounts.file_system(root, mounted))), None)
 

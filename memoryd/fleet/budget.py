@@ -1,12 +1,10 @@
-"""Keep the limits of the whole fleet: tokens of a day, requests a minute, and one circuit breaker for each model.
+"""Keep the limits of the whole fleet: tokens each day, requests each minute, and a circuit breaker for each model.
 
-A reservation is one transaction under the lock of the model's row, and all times are those of PostgreSQL: workers on
-many hosts, with clocks that differ by minutes, keep one limit. What a killed worker has reserved stays counted, as
-nobody knows whether it was paid.
-
-All reservations wait for one lock, so nothing waits for the disk under it. `reserve` and `settle` commit lazily;
-`confirm` then brings a reservation to the disk, without the lock and before the call. A crash of the server can only
-take back a reservation that nobody has acted on, or leave a settled one as it was reserved.
+A reservation is one transaction under the lock of the model's row. All times are those of PostgreSQL, so workers whose
+clocks differ by minutes keep the same limit. A reservation of a killed worker stays counted, because nobody knows
+whether its call was paid. All reservations wait for one lock, so nothing under it waits for the disk: `reserve` and
+`settle` commit lazily. `confirm` then brings a reservation to the disk, without the lock and before the call. So a
+crash of the server can only undo a reservation that nobody has used yet, or a settlement.
 """
 
 import json
@@ -21,18 +19,19 @@ from memoryd.llm import circuit as breaker
 from memoryd.llm.circuit import Circuit
 from memoryd.llm.failure import BUSY_SECONDS, Failure, Trouble
 
-ALL = ""  # the row of `fleet_day` that counts all agents
-PROBE_GRACE = 30.0  # seconds beyond its timeout after which a probe's worker counts as killed
+ALL = ""  # The row of `fleet_day` with this agent counts all agents.
+# A worker that probes a model counts as killed this many seconds after its timeout.
+PROBE_GRACE = 30.0
 _LAZY = "SET LOCAL synchronous_commit = off"
 _NOW = "SELECT extract(epoch FROM clock_timestamp())::float8"
-# In one statement, after the lock, which may have been waited for: now, today, and the calls of the last minute. The
-# time to compare with must not be volatile, or no index serves.
+# One statement after the wait for the lock returns the time, the day and the calls of the last minute. PostgreSQL uses
+# the index only if the compared time is not volatile.
 _LAST_MINUTE = (
     "SELECT extract(epoch FROM clock_timestamp())::float8, (clock_timestamp() AT TIME ZONE 'UTC')::date, count(*),"
     " extract(epoch FROM min(at))::float8 FROM (SELECT at FROM fleet_spend WHERE model = %s"
     " AND at > statement_timestamp() - interval '60 s' ORDER BY at DESC LIMIT %s) AS newest"
 )
-# The row of all agents first: whoever locks both locks them in this order.
+# The row of all agents comes first, so that every transaction locks the two rows in the same order.
 _TAKE = (
     "INSERT INTO fleet_day AS d (day, agent, tokens)"
     " SELECT %(day)s, agent, %(tokens)s FROM (VALUES (1, '', %(all)s::bigint), (2, %(agent)s, %(each)s::bigint))"
@@ -43,9 +42,9 @@ _TAKE = (
 
 
 def reserve(connection: Any, asked: FleetQuestion, limits: FleetSettings) -> int | Failure:
-    """Reserve the cost of a question; return its id, or why it must not be made now: then nothing is changed.
+    """Reserve the cost of a question. Return its id, or the reason why it must not be asked now.
 
-    The caller commits, and calls `confirm` before it asks the model.
+    A failure leaves no reservation. The caller commits, and calls `confirm` before it asks the model.
     """
     circuit = _lock(connection, asked.model)
     now, day, count, oldest = connection.execute(_LAST_MINUTE, [asked.model, limits.requests_per_minute]).fetchone()
@@ -64,7 +63,8 @@ def reserve(connection: Any, asked: FleetQuestion, limits: FleetSettings) -> int
         connection.rollback()
         key = "agent_daily_tokens" if ALL in taken else "daily_tokens"
         return Failure(Trouble.EXHAUSTED, f"the fleet has used up fleet.{key}, {getattr(limits, key)}, for today")
-    if opened != circuit:  # a probe: if its worker is killed, the next one may probe after this time
+    # This call is a probe. If its worker is killed, the next worker may probe after this time.
+    if opened != circuit:
         _store(connection, asked.model, replace(opened, probing=False, open_until=now + asked.timeout + PROBE_GRACE))
     sql = (
         "INSERT INTO fleet_spend (day, agent, model, at, reserved)"
@@ -75,13 +75,16 @@ def reserve(connection: Any, asked: FleetQuestion, limits: FleetSettings) -> int
 
 
 def confirm(connection: Any, reservation: int) -> bool:
-    """Bring a reservation to the server's disk by the caller's commit; return False if a crash took it back."""
+    """Write a reservation to the server's disk with the caller's commit.
+
+    Return False if a crash of the server has undone the reservation.
+    """
     sql = "UPDATE fleet_spend SET reserved = reserved WHERE id = %s"
     return bool(connection.execute(sql, [reservation]).rowcount)
 
 
 def settle(connection: Any, reservation: int, tokens_in: int, tokens_out: int) -> None:
-    """Replace a reservation by the cost of its call; no-op if it is settled already. The caller commits."""
+    """Replace a reservation by the cost of its call, unless it is settled already. The caller commits."""
     connection.execute(_LAZY)
     sql = (
         "UPDATE fleet_spend SET tokens_in = %s, tokens_out = %s WHERE id = %s AND tokens_in IS NULL"
@@ -91,12 +94,12 @@ def settle(connection: Any, reservation: int, tokens_in: int, tokens_out: int) -
     if row is not None:
         day, agent, reserved = row
         sql = "UPDATE fleet_day SET tokens = tokens + %s WHERE day = %s AND agent = %s"
-        for one in (ALL, agent):  # in the order of `reserve`, so that two never wait for each other
+        for one in (ALL, agent):  # in the order of `reserve`, against a deadlock
             connection.execute(sql, [tokens_in + tokens_out - reserved, day, one])
 
 
 def note(connection: Any, model: str, result: Reply | Failure) -> None:
-    """Record the outcome of a call in the circuit that all workers share."""
+    """Record the outcome of a call in the circuit breaker that all workers share."""
     trouble = result.trouble if isinstance(result, Failure) else None
     if not isinstance(result, Failure) or trouble in {Trouble.BAD_REPLY, Trouble.OVERFLOW, Trouble.LIMIT}:
         row = connection.execute("SELECT circuit FROM fleet_model WHERE model = %s", [model]).fetchone()
@@ -116,12 +119,15 @@ def note(connection: Any, model: str, result: Reply | Failure) -> None:
 
 
 def renew(database: Database) -> None:
-    """Unblock models that only a person could fix: a worker starts, perhaps with the missing setting."""
+    """Unblock the models that only a person could fix, because a starting worker may have the missing setting."""
     database.fetch("DELETE FROM fleet_model WHERE circuit ->> 'blocked' <> ''")
 
 
 def _lock(connection: Any, model: str) -> Circuit:
-    """Lock the row of a model; make it in the same statement, because `renew` may delete it at any moment."""
+    """Lock the row of a model and return its circuit.
+
+    One statement also creates the row, because `renew` may delete it at any moment.
+    """
     connection.execute(_LAZY)
     sql = (
         "INSERT INTO fleet_model (model, circuit) VALUES (%s, %s)"

@@ -1,4 +1,4 @@
-"""Connect to the fleet's PostgreSQL: a pool of connections that survives an outage, and the check of the schema."""
+"""Connect to the fleet's PostgreSQL with a pool of connections that survives an outage, and check the schema."""
 
 import contextlib
 import logging
@@ -10,27 +10,29 @@ from memoryd.errors import RefusedError, StateError, describe
 from memoryd.fleet.extra import psycopg, psycopg_pool
 from memoryd.fleet.schema import require_schema
 
-PATIENCE_SECONDS = 3.0  # for a connection; a daemon must not hang on a server that is away
+# The wait for a connection. A daemon must not hang if the server is away.
+PATIENCE_SECONDS = 3.0
 STATEMENT_SECONDS = 30
 AWAY = "the fleet's database cannot be reached"
-logging.getLogger("psycopg.pool").setLevel(logging.ERROR)  # it warns of each try; the alarm and the error tell it once
+# The pool warns at each attempt, but the alarm and the error report an outage once.
+logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
 
 
 class FleetAwayError(StateError):
-    """Report that PostgreSQL cannot be reached now; the caller tries again later."""
+    """Report that PostgreSQL cannot be reached, so that the caller tries again later."""
 
 
 class Database:
-    """Lend connections to one fleet's database. Safe to use from several threads."""
+    """Lend connections to one fleet's database. It is safe to use from several threads."""
 
     def __init__(self, settings: Settings, most: int = 8, *, is_lazy: bool = False) -> None:
-        """Take the settings.
+        """Keep the settings. `open` connects.
 
         Args:
-            settings: name the database and the host.
-            most: connections at one time.
-            is_lazy: commits return before they are on the server's disk. For a host: what a crash of the server takes
-                back, its next look stores again.
+            settings: they name the database and the host.
+            most: the number of connections at one time.
+            is_lazy: commits return before the server has written them to disk. A host uses this, because it sends again
+                what a crash of the server has lost.
 
         Raises:
             RefusedError: no fleet is configured.
@@ -45,14 +47,15 @@ class Database:
             min_size=1,
             max_size=most,
             timeout=PATIENCE_SECONDS,
-            reconnect_timeout=PATIENCE_SECONDS,  # then each caller tries again, without a growing pause
+            # After this time, each caller tries again, so the pauses do not grow.
+            reconnect_timeout=PATIENCE_SECONDS,
             open=False,
             check=psycopg_pool.ConnectionPool.check_connection,
             kwargs=connect_options(self.host, is_lazy=is_lazy),
         )
 
     def open(self) -> Self:
-        """Begin to connect; never waits for the server."""
+        """Begin to connect, without a wait for the server."""
         self._pool.open(wait=False)
         return self
 
@@ -66,7 +69,7 @@ class Database:
 
         Raises:
             FleetAwayError: the server cannot be reached, or the connection was lost before the commit was confirmed.
-            StateError: the schema is not that of this version, or the server refused a statement.
+            StateError: the schema belongs to another version, or the server refused a statement.
         """
         try:
             with self._pool.connection() as connection:
@@ -82,11 +85,11 @@ class Database:
 
     @property
     def place(self) -> str:
-        """Return the server and the database, for people."""
+        """Return the server and the database as people know them."""
         return self.url.partition("?")[0]
 
     def fetch(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
-        """Carry out one statement in a transaction of its own, and return its rows."""
+        """Execute one statement in a transaction of its own, and return its rows."""
         with self.begin() as connection:
             cursor = connection.execute(sql, values)
             return cursor.fetchall() if cursor.description else []

@@ -1,8 +1,8 @@
-"""Hold workspaces: of two hosts that serve one workspace, only the one with the lease works on it.
+"""Lease workspaces, so that only one of several hosts with the same workspace works on it.
 
 A file in the workspace identifies it. So a disk that two hosts mount at different places is one workspace, and a moved
-agent is still the same. Times are those of PostgreSQL. The lock beside the files guards each write; the lease prevents
-two hosts from doing the same work twice.
+agent keeps its identity. Times are those of PostgreSQL. The lock beside the memory files guards each write. The lease
+prevents two hosts from doing the same work twice.
 """
 
 import re
@@ -14,7 +14,8 @@ from memoryd.files.token_file import read_or_make
 from memoryd.fleet.connection import Database
 
 FILE = ".workspace-id"
-_NO_NAME = re.compile(r"[^a-z0-9_-]")  # a person who may write the database may write anything as a name
+# A person who may write the database can store any text as a name.
+_NO_NAME = re.compile(r"[^a-z0-9_-]")
 HELD_SECONDS = 90.0
 RENEW_SECONDS = 20.0
 _TAKE = (
@@ -27,7 +28,10 @@ _TAKE = (
 
 
 def name_workspaces(agents: Sequence[Agent]) -> dict[str, str]:
-    """Return the agents by the name of their workspace; without those whose memory no other host can reach."""
+    """Return the id of each agent by the identity of its workspace.
+
+    Agents whose memory no other host can reach are left out.
+    """
     found = {}
     for agent in agents:
         if not agent.is_wanted or agent.memory == "state" or not agent.workspace.is_dir():
@@ -36,12 +40,15 @@ def name_workspaces(agents: Sequence[Agent]) -> dict[str, str]:
             path = agent.workspace / ".continuum" / "memory" / FILE
             found[read_or_make(path, is_secret=False)] = agent.id
         except (StateError, OSError):
-            continue  # the runs that need the workspace report its fault
+            continue  # the runs that need the workspace report the error
     return found
 
 
 def take(database: Database, workspaces: Mapping[str, str]) -> dict[str, str]:
-    """Take or renew the leases of workspaces; return the agents whose workspace another host holds, with its name."""
+    """Take or renew the leases of workspaces.
+
+    Return the ids of the agents whose workspace another host holds, with the name of that host.
+    """
     with database.begin() as connection:
         values = [database.host, HELD_SECONDS, [*workspaces], [*workspaces.values()]]
         connection.execute(_TAKE, values)
@@ -51,5 +58,5 @@ def take(database: Database, workspaces: Mapping[str, str]) -> dict[str, str]:
 
 
 def release(database: Database) -> None:
-    """Give up all leases of this host, so that another one need not wait for them to end."""
+    """Release all leases of this host, so that another host need not wait until they expire."""
     database.fetch("DELETE FROM fleet_lease WHERE host = %s", database.host)

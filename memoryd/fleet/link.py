@@ -1,7 +1,7 @@
 """Link a host to its fleet: its questions, its leases, its rows, and the requests that others leave for it.
 
-The daemon calls `tick` on a thread of its own. While PostgreSQL is away everything else goes on: questions wait or fall
-back as `llm.fallback` says, the host keeps the workspaces that it held last, and one alarm is open.
+The daemon calls `tick` on a thread of its own. While PostgreSQL is away, all other work continues and one alarm is
+open. Questions wait or fall back as `llm.fallback` says. The host keeps the workspaces that it held last.
 """
 
 import threading
@@ -31,8 +31,9 @@ from memoryd.running.alarms import FLEET, HELD
 from memoryd.running.answering import question_hash
 from memoryd.version import __version__
 
-STATE = "fleet.id"  # in the state folder: two daemons with one host name have different ones
-_FAILURES = 2  # in a row, until the alarm
+# This file in the state folder tells apart two daemons with the same host name.
+STATE = "fleet.id"
+_FAILURES = 2  # in a row, before the alarm
 _REGISTER = (
     "INSERT INTO fleet_host AS h (host, version, state) VALUES (%s, %s, %s) ON CONFLICT (host) DO UPDATE"
     " SET state = excluded.state, seen_at = clock_timestamp()"
@@ -41,7 +42,7 @@ _REGISTER = (
 
 
 class Link:
-    """Keep a host in its fleet. Connects at first use; safe to use from several threads."""
+    """Keep a host in its fleet. It connects at first use, and is safe to use from several threads."""
 
     def __init__(self, settings: Settings, engine: Engine, clock: Clock, log: Log) -> None:
         self.engine = engine
@@ -51,7 +52,8 @@ class Link:
         self.seal = read_seal(settings.fleet.key_file)
         self.asker = FleetAsker(self.database, self.seal, clock.monotonic)
         self.mirror = Mirror(engine, self.database, clock)
-        self.held: dict[str, str] = {}  # agents whose workspace another host holds, with its name
+        # Holds the agents whose workspace another host leases, with the name of that host.
+        self.held: dict[str, str] = {}
         self.is_changed = False  # `held` differs from the settings in force
         self._state = settings.state_dir / STATE
         self._lock = threading.Lock()
@@ -60,7 +62,7 @@ class Link:
         self._renew_at = 0.0
 
     def close(self) -> None:
-        """Release the leases and leave the fleet; a lease that cannot be released ends by itself."""
+        """Release the leases and leave the fleet. A lease that cannot be released expires by itself."""
         if not self._is_open:
             return
         self.asker.close()
@@ -81,17 +83,17 @@ class Link:
     # --- questions ----------------------------------------------------------------------------------------------------
 
     def ask(self, run: Run, endpoint: Endpoint, ask: Ask, tokens: int) -> Reply | Failure:
-        """Return the answer of a worker to a question that costs at most so many tokens."""
+        """Return a worker's answer to a question that costs at most `tokens`."""
         self._open()
         asked = FleetQuestion(self._name_agent(run), endpoint.model, ask, endpoint.output, tokens, endpoint.timeout)
         answer = self.asker.ask(self._name_question(run, endpoint, ask), asked)
         what = answer.what if isinstance(answer, Failure) else ""
-        if what != AWAY:  # which `tick` tells
+        if what != AWAY:  # `tick` reports that the database is away
             alarms.set_alarm(self.engine, FLEET, LATE if what == LATE else None, self.clock.text(), subject="workers")
         return answer
 
     def forget(self, run: Run, endpoint: Endpoint, ask: Ask) -> None:
-        """Let go of an answer, because it is kept here or cannot be used."""
+        """Delete an answer from the fleet, because this host has stored it or cannot use it."""
         self.asker.forget(self._name_question(run, endpoint, ask))
 
     def _name_agent(self, run: Run) -> str:
@@ -104,17 +106,22 @@ class Link:
     # --- workspaces ---------------------------------------------------------------------------------------------------
 
     def hold(self, settings: Settings) -> Settings:
-        """Take the leases at a start; return the settings without what another host works on."""
+        """Take the leases at the start of the daemon.
+
+        Return the settings without the agents whose workspace another host holds.
+        """
         self._open()
         try:
-            self._register()  # a namesake must neither share the leases of this name nor give them up
+            # Another daemon with the same name must not share or release the leases of this name.
+            self._register()
             self._take_leases(settings)
-        except MemorydError as error:  # nobody else can take them either, or the alarm tells of the namesake
+        # No host can take leases without the database. For a second daemon with this name, there is an alarm.
+        except MemorydError as error:
             self.log.warning("workspaces not leased", why=error.what)
         return self.restrict(settings)
 
     def restrict(self, settings: Settings) -> Settings:
-        """Return the settings in which the agents that another host works on are left alone here."""
+        """Return the settings with the agents disabled whose workspace another host holds."""
         self.is_changed = False
         agents = [
             replace(agent, enabled=agent.is_wanted and agent.id not in self.held, held_by=self.held.get(agent.id))
@@ -136,7 +143,10 @@ class Link:
     # --- the daemon's thread ------------------------------------------------------------------------------------------
 
     def tick(self, settings: Settings) -> None:
-        """Renew the leases and send what has changed; keep the alarm of a fleet that cannot be reached."""
+        """Renew the leases and send what has changed.
+
+        If the fleet cannot be reached, open an alarm, and close it later.
+        """
         self._open()
         try:
             if not self._is_registered:
@@ -167,7 +177,7 @@ class Link:
         self._is_registered = True
 
     def heed(self, carry_out: Callable[[HostRequest], str]) -> None:
-        """Carry out the requests to this host, and store their outcomes."""
+        """Carry out the requests to this host with `carry_out`, and store their outcomes."""
         if not self._is_registered:
             return
         try:

@@ -5,7 +5,8 @@ from memoryd.fleet.connection import connect_options
 from memoryd.fleet.extra import procrastinate, psycopg
 from memoryd.fleet.schema import list_applied, list_files
 
-_LOCK = 7_346_201_150  # key of a PostgreSQL advisory lock: two hosts must not migrate at the same time
+# This PostgreSQL advisory lock prevents two hosts from migrating at the same time.
+_LOCK = 7_346_201_150
 _TABLE = (
     "CREATE TABLE IF NOT EXISTS fleet_migration"
     " (name text PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT clock_timestamp())"
@@ -13,7 +14,7 @@ _TABLE = (
 
 
 def migrate(url: str) -> list[str]:
-    """Apply all missing migrations or none; return their names.
+    """Apply all missing migrations in one transaction, and return their names.
 
     Raises:
         StateError: the database cannot be reached or changed.
@@ -32,7 +33,8 @@ def _apply_missing(connection: psycopg.Connection) -> list[str]:
     applied = list_applied(connection)
     missing = {name: path for name, path in list_files().items() if name not in applied}
     is_new = connection.execute("SELECT to_regclass('procrastinate_jobs')").fetchone()[0] is None
-    if is_new:  # procrastinate's whole schema at once: its migrations only lead older schemas there
+    # A new database gets procrastinate's whole schema. Its migrations only bring older schemas to that state.
+    if is_new:
         connection.execute(procrastinate.schema.SchemaManager.get_schema())
     for name, path in missing.items():
         if not (is_new and name.startswith("procrastinate/")):

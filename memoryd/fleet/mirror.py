@@ -1,7 +1,7 @@
-"""Mirror a host's job table, alarms and context usage into the fleet's: numbers, names and times, never content.
+"""Copy a host's job table, alarms and context usage to the fleet: numbers, names and times, never content.
 
-Each row travels when it changes. What the fleet has is known by a digest of each row, which is read again after a loss
-of the connection: so the mirror goes on after days offline, and both tables become equal.
+Each row is sent when it changes, which a digest of the row shows. After an error, the host reads the fleet's digests
+again. So the copy continues after days offline, and both tables become equal.
 """
 
 import hashlib
@@ -24,7 +24,8 @@ COLUMNS = (
     "tokens_in", "tokens_out",
 )  # fmt: skip
 BATCH = 500
-WHOLE_SECONDS = 3600.0  # between two comparisons of all rows, which find deleted ones
+# Seconds between two comparisons of all rows, which also find deleted rows.
+WHOLE_SECONDS = 3600.0
 _NAMES = ", ".join(f'"{name}"' for name in COLUMNS)
 _MOVING = json.dumps([*runs.OPEN, runs.PROPOSED])
 _ALL = f"SELECT rowid AS place, {_NAMES} FROM job_run WHERE coalesce(finished_at, '9') >= ?"  # noqa: S608
@@ -45,23 +46,25 @@ _SESSIONS = (
 
 @dataclass(slots=True)
 class Mirror:
-    """Send what has changed on this host; `forget` after any doubt about what has arrived."""
+    """Send what has changed on this host. Call `forget` if it is unclear what has arrived."""
 
     engine: Engine
     database: Database
     clock: Clock
-    known: dict[str, int] | None = None  # digests of the rows that the fleet has; None: not known
-    moving: set[str] = field(default_factory=set)  # rows that had not ended, or had no answer yet, at the last look
-    place: int = 0  # of the newest row at the last look
+    # The digests of the rows that the fleet has, or None if they are unknown.
+    known: dict[str, int] | None = None
+    # Ids of the rows that had not ended, or were proposals without an answer, when the rows were last read.
+    moving: set[str] = field(default_factory=set)
+    place: int = 0  # row id of the newest row that was read
     whole_at: float = 0.0
     told: str = ""
 
     def forget(self) -> None:
-        """Compare everything at the next time."""
+        """Make the next `send` compare all rows."""
         self.known, self.told = None, ""
 
     def send(self, settings: Settings) -> int:
-        """Send all changes; return the number of rows that travelled."""
+        """Send all changes, and return the number of sent rows."""
         now = self.clock.monotonic()
         try:
             is_whole = self.known is None or now >= self.whole_at
@@ -104,7 +107,7 @@ class Mirror:
         known.update((row["id"], digests[row["id"]]) for row in rows)
 
     def _tell(self, settings: Settings) -> None:
-        """Send a heartbeat of this host, and its status if that has changed."""
+        """Send a heartbeat of this host, with its status if that has changed."""
         told = json.dumps(describe_host(self.engine, settings), sort_keys=True)
         is_new = told != self.told
         sql = (
@@ -116,13 +119,16 @@ class Mirror:
 
 
 def compute_digest(row: RowMapping) -> int:
-    """Return a number that differs if any mirrored column does."""
+    """Return a number that changes when a mirrored column changes."""
     data = json.dumps([row[name] for name in COLUMNS]).encode()
     return int.from_bytes(hashlib.sha256(data).digest()[:8], signed=True)
 
 
 def describe_host(engine: Engine, settings: Settings) -> dict[str, Any]:
-    """Return the status of a host, without texts that an agent may have named: texts of alarms, ids of sessions."""
+    """Return the status of a host, without texts that an agent may have named.
+
+    Texts of alarms and ids of sessions are left out.
+    """
     paused = {
         row["id"]: bool(row["paused"]) for row in sqlite.read(engine, query.fetch_mappings, "SELECT * FROM agent")
     }

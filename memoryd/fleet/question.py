@@ -8,28 +8,31 @@ from pydantic import TypeAdapter
 from memoryd.jobs.job import Ask, Reply
 from memoryd.llm.failure import Failure
 
-# Questions that a live session waits for go first; those of nightly jobs come last.
+# Questions that a live session waits for come first, and those of nightly jobs last.
 PRIORITIES: Mapping[str, int] = {"sleep": 30, "joint": 30, "verify": 20, "facts": 10}
 
 
 @dataclass(frozen=True, slots=True)
 class FleetQuestion:
-    """Hold a question for a worker, without address and key of the model: only workers have these."""
+    """Hold a question for a worker.
+
+    It lacks the address and the key of the model, because only workers have these.
+    """
 
     agent: str  # HOST/AGENT
     model: str
     ask: Ask
-    output: int  # tokens of the reply, at most
-    tokens: int  # the most that it costs
+    output: int  # the most tokens of the reply
+    tokens: int  # the most tokens that it costs
     timeout: float  # seconds
 
     @property
     def priority(self) -> int:
-        """Return its rank among the questions of all hosts; the highest goes first."""
+        """Return the priority among the questions of all hosts. A higher number is answered earlier."""
         return PRIORITIES.get(self.ask.job, 0)
 
 
-# They convert to a JSON value, and raise ValueError for a value that is none of theirs.
+# They convert from and to JSON values, and raise ValueError for an invalid value.
 QUESTIONS = TypeAdapter(FleetQuestion)
 ANSWERS: TypeAdapter[Reply | Failure] = TypeAdapter(Reply | Failure)
-OF_HOST = {"ask": {"about"}}  # what of a question stays with its host
+OF_HOST = {"ask": {"about"}}  # these fields never leave the host

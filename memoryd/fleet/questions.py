@@ -1,7 +1,7 @@
-"""Ask the fleet's workers: store a question, wait for its reply, and forget both once the host has kept the reply.
+"""Ask the fleet's workers: store a question, wait for its reply, and delete both once the host has the reply.
 
-The id of a question is a hash of its content. So a host that died while it waited finds a reply that came meanwhile,
-and does not ask again. A reply that comes after the deadline waits for the next attempt of its run.
+The id of a question is a hash of its content. So a host that stopped during the wait finds a reply that came meanwhile,
+and does not ask again. A reply after the deadline waits for the next attempt of its run.
 """
 
 import contextlib
@@ -21,20 +21,27 @@ from memoryd.worker.client import ClosedError
 
 TASK = "memoryd.answer"
 QUEUE = "memoryd"
-WAITS_SECONDS = 60.0  # for a worker that is free, besides the model's own time
-LOOK_SECONDS = 5.0  # between two looks, if no notification comes
-DEFER_SECONDS = 30.0  # until a question whose task may be lost is handed over again
+# Seconds to wait for a free worker, besides the model's own time.
+WAITS_SECONDS = 60.0
+# Seconds between two reads of the table, if no notification comes.
+LOOK_SECONDS = 5.0
+# Seconds until a question is queued again, because its task may be lost.
+DEFER_SECONDS = 30.0
 LATE = "no worker of the fleet has answered in time"
-AGAIN_SECONDS = 30.0  # until a run asks again
+# Seconds until a run asks again.
+AGAIN_SECONDS = 30.0
 
 
 def channel_of(host: str) -> str:
-    """Return the channel on which a host hears of replies: a safe identifier, whatever the host is called."""
+    """Return the PostgreSQL channel that notifies a host of replies.
+
+    It is a safe identifier, whatever the name of the host.
+    """
     return f"memoryd_{hashlib.sha256(host.encode()).hexdigest()[:24]}"
 
 
 class FleetAsker:
-    """Send one host's questions to the fleet. Safe to use from several threads."""
+    """Send one host's questions to the fleet. It is safe to use from several threads."""
 
     def __init__(self, database: Database, seal: Seal, monotonic: Callable[[], float]) -> None:
         self.database = database
@@ -51,14 +58,16 @@ class FleetAsker:
         self._listener.start()
 
     def close(self) -> None:
-        """End all waits with an error; their runs ask again at the next start."""
+        """End all waits with an error. Their runs ask again at the next start."""
         self._stopped.set()
         self._wake_all()
         if self._listener.is_alive():
             self._listener.join(LOOK_SECONDS)
 
     def ask(self, question_id: str, asked: FleetQuestion) -> Reply | Failure:
-        """Return the answer to a question; a failure if the database is away or no worker answers in time.
+        """Return the answer to a question.
+
+        It is a failure if the database is away or no worker answers in time.
 
         Raises:
             ClosedError: the daemon ends.
@@ -71,14 +80,18 @@ class FleetAsker:
         except FleetAwayError:
             return Failure(Trouble.BUSY, AWAY, retry_after=AGAIN_SECONDS, is_told=True)
         except RefusedError as error:
-            self.forget(question_id)  # somebody has changed it; the next attempt stores it again
+            # Somebody has changed the reply. The next attempt stores the question again.
+            self.forget(question_id)
             return Failure(Trouble.UNAVAILABLE, error.what)
         finally:
             with self._lock:
                 self._waiting.pop(question_id, None)
 
     def forget(self, question_id: str) -> None:
-        """Delete a question whose answer the host has kept or cannot use; if that fails, `retention` deletes it."""
+        """Delete a question whose answer the host has stored or cannot use.
+
+        If that fails, `retention` deletes it later.
+        """
         try:
             self.database.fetch("DELETE FROM fleet_question WHERE id = %s", question_id)
         except MemorydError:
@@ -100,7 +113,10 @@ class FleetAsker:
         raise ClosedError("the fleet is left", "", "memoryd is ending; the work is done at its next start")
 
     def _look(self, question_id: str, asked: FleetQuestion, *, is_deferred: bool) -> str | None:
-        """Return the reply to a question if there is one; else store the question, and hand it to the workers."""
+        """Return the reply to a question, or None if there is none yet.
+
+        Without a reply, store the question, and queue it for the workers unless `is_deferred`.
+        """
         with self.database.begin() as connection:
             row = connection.execute("SELECT reply FROM fleet_question WHERE id = %s", [question_id]).fetchone()
             if row is not None and row[0] is not None:
@@ -127,7 +143,10 @@ class FleetAsker:
         return answer
 
     def _defer(self, connection: Any, question_id: str, asked: FleetQuestion) -> None:
-        """Hand a question to the workers; no-op while it waits for one. Of an agent, one is answered at a time."""
+        """Queue a question for the workers, unless it is already queued.
+
+        The lock lets workers answer only one question of an agent at a time.
+        """
         task = self._tasks.configure_task(
             TASK, queue=QUEUE, lock=asked.agent, queueing_lock=question_id, priority=asked.priority,
             connection=connection,
@@ -138,7 +157,7 @@ class FleetAsker:
     # --- replies ----------------------------------------------------------------------------------------------------
 
     def _listen(self) -> None:
-        """Wake the waiters whose reply has come; after a lost connection wake all, because notices may be lost."""
+        """Wake the waiters whose reply has come. After a lost connection, wake all, because notices may be lost."""
         while not self._stopped.is_set():
             try:
                 with psycopg.connect(self.database.url, autocommit=True, connect_timeout=3) as connection:

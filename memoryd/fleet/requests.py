@@ -1,6 +1,6 @@
-"""Ask a host to run, pause, resume, cancel or roll back; the host decides by its own rules.
+"""Ask a host to run, pause, resume, cancel or roll back something. The host decides by its own rules.
 
-A request is encrypted with the fleet's key, names the host, and is valid for a day. A person who can only write to
+A request is encrypted with the fleet's key, names the host, and is valid for a day. So a person who can only write to
 PostgreSQL cannot make a request, move one to another host, or repeat one.
 """
 
@@ -23,18 +23,18 @@ class HostRequest:
 
     id: str
     action: str
-    by: str  # who asks, and from which host
+    by: str  # the person, and the host they ask from
     at: str
     agent: str | None = None
-    run: str | None = None  # of cancel and rollback
-    kind: str | None = None  # of run
+    run: str | None = None  # for cancel and rollback
+    kind: str | None = None  # for run: the kind of job
 
 
 def post(database: Database, seal: Seal, host: str, asked: HostRequest) -> None:
-    """Leave a request for a host.
+    """Store a request for a host.
 
     Raises:
-        RefusedError: the fleet has no key, or the action is unknown or lacks what it is about.
+        RefusedError: the fleet has no key, or the action is unknown or lacks its agent, kind or run.
         NotFoundError: the fleet does not know the host.
     """
     if not seal.has_key:
@@ -50,7 +50,7 @@ def post(database: Database, seal: Seal, host: str, asked: HostRequest) -> None:
 
 
 def list_waiting(database: Database) -> list[tuple[Any, ...]]:
-    """Return the sealed requests to this host: the id of each row, and its body."""
+    """Return the id and the sealed body of each open request to this host, oldest first and at most 20."""
     sql = "SELECT id, body FROM fleet_request WHERE host = %s AND answered_at IS NULL ORDER BY asked_at LIMIT 20"
     return database.fetch(sql, database.host)
 
@@ -59,7 +59,7 @@ def open_request(seal: Seal, host: str, body: str, now: datetime) -> HostRequest
     """Return the request in a sealed body.
 
     Raises:
-        RefusedError: it was not made for this host with the fleet's key, or is too old.
+        RefusedError: this host has no key, or the request was not made for it with the fleet's key, or is too old.
     """
     if not seal.has_key:
         raise RefusedError("this host has no key to check requests with", "fleet.key_file")

@@ -1,18 +1,22 @@
-"""Keep the fleet's tables small: delete rows that nobody reads any more. Times are those of PostgreSQL."""
+"""Keep the fleet's tables small by deleting old rows. Times are those of PostgreSQL."""
 
 from datetime import timedelta
 
 from memoryd.clock import text_of
 from memoryd.fleet.connection import Database
 
-QUESTIONS = timedelta(days=7)  # longer than a host is away; a question is deleted as soon as its host has the reply
-SPEND = timedelta(days=7)  # single calls; the sums of each day stay
+# Longer than a host is usually away. A question is deleted as soon as its host has the reply.
+QUESTIONS = timedelta(days=7)
+SPEND = timedelta(days=7)  # for single calls; the sums of each day stay longer
 _AGED = {"fleet_question": ("asked_at", QUESTIONS), "fleet_spend": ("at", SPEND)}
 _KEPT = {"fleet_request": "asked_at", "fleet_day": "day", "fleet_lease": "until"}
 
 
 def prune(database: Database, keep: timedelta) -> int:
-    """Delete rows past their age; return their number. A host that was not seen for that time loses its rows too."""
+    """Delete old rows, and return their number.
+
+    A host that was not seen for the time `keep` loses its rows as well.
+    """
     deleted: int = 0
     with database.begin() as connection:
         for table, (column, age) in (_AGED | {table: (column, keep) for table, column in _KEPT.items()}).items():
@@ -25,7 +29,7 @@ def prune(database: Database, keep: timedelta) -> int:
             "DELETE FROM fleet_host WHERE seen_at < clock_timestamp() - %s RETURNING host", [keep]
         ).fetchall()
         deleted += len(gone)
-        # By the hosts that go now: a search for rows without a host would read the whole job table each hour.
+        # Only rows of the hosts deleted here are searched. A search for all rows without a host reads the whole table.
         sql = "DELETE FROM fleet_run WHERE host = ANY(%s)"
         deleted += connection.execute(sql, [[host for (host,) in gone]]).rowcount
     return deleted

@@ -1,8 +1,8 @@
-"""Encrypt and sign texts in PostgreSQL: with a key, no reader of PostgreSQL learns a text, and no writer forges one.
+"""Encrypt and sign texts in PostgreSQL.
 
-Fernet (AES-CBC with HMAC-SHA-256) does the work. The purpose of a text is encrypted with it, so that nobody can move a
-reply to another question. Without a key, texts are readable, as configured for open agents. With a key, a readable text
-is refused.
+With a key, a reader of PostgreSQL learns no text, and a writer cannot forge one. Fernet (AES-CBC with HMAC-SHA-256)
+does the work. The purpose of a text is encrypted with it, so that nobody can move a reply to another question. Without
+a key, texts are readable, as configured for open agents. With a key, a readable text is refused.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ HINT = "a line of 32 random bytes: openssl rand -base64 32 | tr '+/' '-_'"
 
 
 class Seal:
-    """Seal and open values with the keys of a fleet: the first seals, all of them open."""
+    """Seal and open values with the keys of a fleet. The first key seals, and all keys open."""
 
     def __init__(self, keys: list[str]) -> None:
         self._keys = keys
@@ -26,7 +26,7 @@ class Seal:
 
     @property
     def has_key(self) -> bool:
-        """Return True if texts are sealed."""
+        """Return True if texts are encrypted."""
         return self._box is not None
 
     def wrap(self, purpose: str, value: Any) -> str:
@@ -35,10 +35,10 @@ class Seal:
         return text if self._box is None else str(self._box.encrypt(text.encode()).decode())
 
     def unwrap(self, purpose: str, text: str) -> Any:
-        """Return the value of a text that travelled.
+        """Return the value of a text from the database.
 
         Raises:
-            RefusedError: it is not sealed with a key of this fleet, or was made for something else.
+            RefusedError: the text is not sealed with a key of this fleet, or was made for another purpose.
         """
         try:
             found = json.loads(text if self._box is None else self._box.decrypt(text.encode()))
@@ -49,17 +49,20 @@ class Seal:
         return found["value"]
 
     def name(self, *parts: str) -> str:
-        """Return a name for these parts, always the same; with a key nobody else can find the parts by it."""
+        """Return the same name for the same parts.
+
+        With a key, nobody without it can check which parts a name stands for.
+        """
         data = json.dumps(parts).encode()
         return hmac.new(self._keys[0].encode() if self._keys else b"", data, hashlib.sha256).hexdigest()
 
 
 def read_seal(key_file: Path | None) -> Seal:
-    """Read the keys of the fleet, one on each line; without a file nothing is sealed.
+    """Read the keys of the fleet, one on each line. Without a file, nothing is sealed.
 
     Raises:
         StateError: the file cannot be read, or others may read it.
-        ConfigError: a line of it is no key.
+        ConfigError: a line is no key, or the file is empty.
     """
     if key_file is None:
         return Seal([])

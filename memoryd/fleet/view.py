@@ -33,7 +33,7 @@ _MODELS = "SELECT model, circuit ->> 'blocked' AS blocked, circuit ->> 'open_unt
 
 
 def read_status(database: Database, host: str | None = None, limit: int = 20) -> dict[str, Any]:
-    """Return the status of the fleet, or of one host, with its newest runs."""
+    """Return the status of the fleet or of one host, with its newest runs."""
     values = {"host": host, "limit": limit}
     with database.begin() as connection, connection.cursor(row_factory=psycopg.rows.dict_row) as cursor:
 

@@ -1,8 +1,8 @@
 """Answer the questions of all hosts: take a task, reserve its cost, ask the model, and store the reply.
 
-It runs anywhere near the model, and it alone has the model's address and key: a question names a model, never an
-address. A reply is stored before its task is acknowledged, so a question is not asked twice because a worker dies
-after it. A worker that dies while it asks leaves its task to the others: `retry_stalled` takes the agent's lock off it.
+A worker runs anywhere near the model. A question names only the model, and the worker alone has its address and key. A
+reply is stored before its task is acknowledged, so a question is not asked twice if a worker is killed after that. If a
+worker is killed during a call, `retry_stalled` gives its task to the others and releases the agent's lock.
 """
 
 import asyncio
@@ -33,18 +33,23 @@ from memoryd.worker.client import ClosedError, Worker
 from memoryd.worker.pool import Pool
 
 HEARTBEAT_SECONDS = 5.0
-STALLED_SECONDS = 20.0  # without a heartbeat, a worker counts as killed
-LOOK_SECONDS = 1.0  # between two looks for tasks: one that waited for its agent's lock is not announced
-AGAIN_SECONDS = 2.0  # between two tries to reach the database
-PATIENCE_SECONDS = 10.0  # with a server that is busy; a longer wait is the host's
-KEPT_TRIES = 300  # of storing a reply that is paid while the database is away: ten minutes …
-LAST_TRIES = 3  # … but of a worker that is stopped: it must end
-_LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)  # a task is due at once, whatever this host's clock says
+# A worker without a heartbeat for this many seconds counts as killed.
+STALLED_SECONDS = 20.0
+# Seconds between two searches for tasks. A task that waited for its agent's lock is not announced.
+LOOK_SECONDS = 1.0
+AGAIN_SECONDS = 2.0  # seconds between two attempts to reach the database
+# Seconds to wait for a busy server. The host does longer waits.
+PATIENCE_SECONDS = 10.0
+# Attempts to store a paid reply while the database is away (ten minutes).
+KEPT_TRIES = 300
+LAST_TRIES = 3  # attempts of a worker that is stopped
+# This makes a task due at once, whatever this host's clock says.
+_LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 @dataclass(slots=True)
 class FleetWorker:
-    """Answer questions on several threads until it is stopped."""
+    """Answer questions on several threads until `stopped` is set."""
 
     settings: Settings
     log: Log
@@ -58,7 +63,7 @@ class FleetWorker:
     # --- one question -------------------------------------------------------------------------------------------------
 
     def answer(self, question_id: str) -> None:
-        """Answer a question and store the reply; no-op if it has one, or if its host no longer waits."""
+        """Answer a question and store the reply, unless it has a reply or its host has deleted it."""
         sql = "SELECT host, body, reply IS NOT NULL FROM fleet_question WHERE id = %s"
         rows = self.database.fetch(sql, question_id)
         if not rows or rows[0][2]:
@@ -78,7 +83,10 @@ class FleetWorker:
         self._settle(asked, result, reservation)
 
     def _ask_patiently(self, asked: FleetQuestion) -> tuple[Reply | Failure, int | None]:
-        """Return an answer and its reservation, after a short wait if the model's server or the limits ask for one."""
+        """Return an answer and its reservation, which is None if there was no reservation.
+
+        If the model's server or the limits ask for a short wait, wait and try again.
+        """
         until = time.monotonic() + PATIENCE_SECONDS
         while True:
             reserved = self._reserve(asked)
@@ -92,7 +100,7 @@ class FleetWorker:
             self._settle(asked, result, reservation)
 
     def list_models(self) -> set[str]:
-        """Return the models that this worker asks."""
+        """Return the models that this worker may ask."""
         llm, fleet = self.settings.llm, self.settings.fleet
         return {name for name in (llm.model, llm.verifier, *fleet.models) if name is not None}
 
@@ -116,13 +124,14 @@ class FleetWorker:
             return redact_reply(self.scrubber, result) if isinstance(result, Reply) else result
         except ClosedError:
             raise
-        except MemorydError as error:  # nobody knows what was paid: the reservation counts as spent
+        # Nobody knows what was paid, so the reservation counts as spent.
+        except MemorydError as error:
             self.log.warning("no answer", why=describe(error), model=asked.model)
             spent = asked.tokens - asked.output, asked.output
             return Failure(Trouble.UNAVAILABLE, error.what, None, *spent, billed=True)
 
     def _store(self, question_id: str, host: str, result: Reply | Failure) -> None:
-        """Store a reply and notify its host; outlast an outage."""
+        """Store a reply and notify its host. During an outage, try again."""
         text = self.seal.wrap(f"answer {question_id}", ANSWERS.dump_python(result, mode="json"))
         sql = "UPDATE fleet_question SET reply = %s, replied_at = clock_timestamp() WHERE id = %s AND reply IS NULL"
         for tried in range(KEPT_TRIES):
@@ -138,13 +147,14 @@ class FleetWorker:
         self.log.error("a reply could not be stored", question=question_id)
 
     def _settle(self, asked: FleetQuestion, result: Reply | Failure, reservation: int | None) -> None:
-        """Record the cost and the outcome of a call if there was one; if that fails, the reservation stays counted."""
+        """Record the cost and the outcome of a call, if there was one. If that fails, the reservation stays counted."""
         if reservation is None:
             return
         cost, _ = compute_cost(result, asked.tokens - asked.output, asked.output)
         try:
             with self.database.begin() as connection:
-                budget.note(connection, asked.model, result)  # before the day's rows, as `reserve` locks them
+                # The model's row is locked before the day's rows, as in `reserve`.
+                budget.note(connection, asked.model, result)
                 budget.settle(connection, reservation, *cost)
         except FleetAwayError as error:
             self.log.warning("not settled", why=error.what)
@@ -152,7 +162,12 @@ class FleetWorker:
     # --- life ---------------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Work until `SIGTERM` or `SIGINT`; begin again after each outage of the database."""
+        """Answer questions until `SIGTERM` or `SIGINT`, and start again after each outage of the database.
+
+        Raises:
+            RefusedError: the configuration does not allow it.
+            StateError: the schema cannot be used.
+        """
         loop = asyncio.get_running_loop()
         loop.set_default_executor(ThreadPoolExecutor(self.concurrency + 2, thread_name_prefix="answer"))
         stop = asyncio.Event()
@@ -169,7 +184,8 @@ class FleetWorker:
                 await working
             except asyncio.CancelledError:
                 break
-            except Exception as error:  # an outage ends a worker of procrastinate in many ways
+            # An outage ends procrastinate's worker with many kinds of exceptions.
+            except Exception as error:
                 if isinstance(error, RefusedError | StateError) and not isinstance(error, FleetAwayError):
                     raise
                 place, kind = self.database.place, type(error).__name__
@@ -179,7 +195,7 @@ class FleetWorker:
         self._let_go()
 
     def _let_go(self) -> None:
-        """End the model calls under way; their hosts hand the questions to others."""
+        """End the current model calls. Their hosts ask other workers."""
         self.stopped.set()
         self.models.close()
 
@@ -199,7 +215,7 @@ class FleetWorker:
 
 def _build_tasks(worker: FleetWorker) -> Any:
     """Return procrastinate's app with the tasks of a worker."""
-    # A task whose start or end a crash of the server takes back is done again, and finds its question answered.
+    # A crash of the server may undo the start or the end of a task. Then it runs again and finds its question answered.
     options = connect_options("worker", is_lazy=True)
     connector = procrastinate.PsycopgConnector(conninfo=worker.database.url, min_size=1, max_size=4, kwargs=options)
     tasks = procrastinate.App(connector=connector)
@@ -221,10 +237,10 @@ def _build_tasks(worker: FleetWorker) -> Any:
 
 
 async def free_stalled(manager: Any, log: Log) -> None:
-    """Give the tasks of lost workers to others, and so take the locks off their agents.
+    """Give the tasks of lost workers to other workers, which releases the locks of their agents.
 
-    The host may have handed a question over again. Then that task waits with the same name, and the lost one must go:
-    two of a name cannot wait.
+    The host may have queued a question again. Then a task with the same name waits already, and the lost one is
+    deleted, because two tasks with one name cannot wait.
     """
     for job in await manager.get_stalled_jobs(seconds_since_heartbeat=STALLED_SECONDS):
         log.warning("a worker was lost; its task is done by another", job=job.id)
@@ -237,7 +253,7 @@ async def free_stalled(manager: Any, log: Log) -> None:
 
 
 def serve(settings: Settings, log: Log, concurrency: int) -> None:
-    """Answer questions until a signal.
+    """Answer questions until a signal stops the process.
 
     Raises:
         RefusedError: no fleet or no model is configured.

@@ -38,7 +38,10 @@ def context(call: Call, settings: Settings, agent: Agent, max_tokens: int | None
 
 
 def _describe_nothing(agent: Agent) -> str:
-    """Say that an agent gets nothing at its start, and how many daily files are there all the same."""
+    """Return the text for an agent without memories to inject.
+
+    It counts the older daily files, which search still finds.
+    """
     older = sum(1 for _ in (agent.workspace / "memory").glob("????-??-??.md"))
     if not older:
         return "nothing is remembered yet"
@@ -62,7 +65,7 @@ def connect(call: Call, /, tool: str, project: bool, agent_id: str | None, **how
     from memoryd.agent_choice import choose, is_within
     from memoryd.interfaces import connect as connecting
 
-    connecting.tool_of(tool)  # ahead of the question which agent is meant
+    connecting.tool_of(tool)  # before the agent is chosen, so that an unknown tool is the first error
     settings, folder = call.settings(own=True), Path.cwd()
     agent = settings.agents[0] if len(settings.agents) == 1 else None
     if agent_id is not None:

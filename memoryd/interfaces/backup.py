@@ -25,12 +25,15 @@ _SCRUBS = "SELECT id FROM job_run WHERE kind = ? AND state = 'queued'"
 
 
 def backup(settings: Settings, path: Path) -> dict[str, Any]:
-    """Write the state folder's database and journal into a new archive, also while a daemon runs."""
+    """Write the database and the journal of the state folder into a new archive. A daemon may run meanwhile.
+
+    Returns `path`, the size in `bytes`, and the fields of the archive's manifest.
+    """
     state = settings.state_dir
     with hold_folder(state, PREFIX) as folder:
         snapshot.copy(state / DATABASE, folder / DATABASE)
         files = {DATABASE: folder / DATABASE}
-        # Read after the database: a line too many says of something that it was consumed, which it was.
+        # Copy the journal after the database. It may then list more processed turns than the database, but never fewer.
         if (state / WATERMARKS).exists():
             journal.unite(folder / WATERMARKS, [state / WATERMARKS])
             files[WATERMARKS] = folder / WATERMARKS
@@ -40,11 +43,13 @@ def backup(settings: Settings, path: Path) -> dict[str, Any]:
 
 
 def restore(settings: Settings, path: Path) -> dict[str, Any]:
-    """Replace the state folder's database and journal by an archive, and keep a copy of the old ones.
+    """Replace the database and the journal of the state folder by those of an archive. Keep a copy of the old ones.
 
-    Checks everything before it changes anything. The journal of this machine stays in force: it lists memory that was
-    written into workspaces after the backup, so that no job writes it twice, and the start takes from it what people
-    and jobs changed or took out since then.
+    Checks everything before it changes anything. The result also includes this machine's own journal, which lists the
+    memory written into workspaces after the backup. So no job writes that memory twice. The next start also reads from
+    it what people and jobs changed or removed since then.
+
+    Returns `path`, `kept` (the copy of the old files, or None), and the fields of the archive's manifest.
     """
     state = make_private_dir(settings.state_dir)
     with Lock(state / LOCK), hold_folder(state, PREFIX) as folder:
@@ -58,7 +63,7 @@ def restore(settings: Settings, path: Path) -> dict[str, Any]:
         lines = Journal(state / ACTS, sealed=True, is_entry=changes.is_change).entries()
         erased = list_erasing(one for one in lines if one["seq"] > seq)
         kept = exchange_files(folder, state, NAMES, SIDES, f"memoryd.replaced-{stamp}")
-    if erased:  # text that was erased since the backup is removed again, before anybody reads it
+    if erased:  # remove text that was erased after the backup, before anybody can read it
         with open_app(settings) as app:
             for run_id in sqlite.read(app.engine, query.fetch_column, _SCRUBS, rescrub.KIND):
                 app.runner.run_next(only=run_id)

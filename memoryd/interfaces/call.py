@@ -27,21 +27,24 @@ STDIN = Path("-")
 
 
 class Call:
-    """Hold the global options of one call."""
+    """Hold the global options of one call, and load what a command needs: settings, database and agent."""
 
     def __init__(self, output: Output, config: Path | None) -> None:
         self.output = output
         self.config = config
 
     def settings(self, *, own: bool = False) -> Settings:
-        """Load the configuration; with `own`, not that of the checkout in the current folder."""
+        """Load the configuration. With `own`, ignore `config/memoryd.yaml` in the current folder."""
         from memoryd import config
 
         return config.load(self.config_path(own=own))
 
     @contextmanager
     def reader(self, settings: Settings, caught_up: Agent | None = None) -> Iterator[reads.DatabaseReader]:
-        """Open the state database for reading; if an agent is named, import its last edit of `MEMORY.md` first."""
+        """Open the state database for reading.
+
+        First import the last edit of `MEMORY.md` of the agent `caught_up`, if any.
+        """
         if caught_up is not None:
             from memoryd.requests import opening
 
@@ -52,8 +55,8 @@ class Call:
     def config_path(self, *, own: bool = False) -> Path:
         """Find the configuration file.
 
-        With `own`, `./config/memoryd.yaml` does not count: what is written into other programs outlives the current
-        folder, and the checkout's file is that of the demo.
+        With `own`, `./config/memoryd.yaml` is ignored, because that is the file of the demo in a checkout. Use `own`
+        where the path is written into files of other programs: they also run outside the current folder.
         """
         cwd = Path.cwd()
         try:
@@ -68,10 +71,10 @@ class Call:
         return found
 
     def settings_or_defaults(self) -> tuple[Settings, Sequence[ConfigError]]:
-        """Load the configuration. If it is broken, return defaults on its state folder, and the error.
+        """Load the configuration. If it is broken, return default settings with its state folder, and the errors.
 
         Raises:
-            ConfigError: it is broken and does not even name a state folder.
+            ConfigError: The configuration is broken and names no state folder either.
         """
         from memoryd import config
 
@@ -85,7 +88,7 @@ class Call:
             return config.Settings(state_dir=state_dir, agents=(), source=path.absolute()), error.problems
 
     def state_dir(self, agent_id: str | None) -> tuple[Path, ConfigError | None]:
-        """Return the state folder for a command that only reads, and the error of a broken configuration."""
+        """Return the state folder for a command that only reads, and the error if the configuration is broken."""
         from memoryd import config
 
         settings, problems = self.settings_or_defaults()
@@ -96,7 +99,12 @@ class Call:
         return settings.state_dir, None
 
     def agent(self, settings: Settings, agent_id: str | None) -> Agent:
-        """Choose the agent: by name, the only one, or the one whose workspace holds the current folder."""
+        """Return the agent `agent_id`; without an id, the only agent or the one of the current folder.
+
+        Raises:
+            NotFoundError: There is no agent with this id.
+            ConfigError: There is no agent at all, or the folder does not decide between several.
+        """
         from memoryd.agent_choice import choose
 
         known = f"configured: {', '.join(agent.id for agent in settings.agents)}"
@@ -116,7 +124,10 @@ class Call:
         return found[0]
 
     def agent_of_path(self, settings: Settings, agent_id: str | None, given: str) -> tuple[Agent, str]:
-        """Choose the agent whose workspace holds an existing path, else as `agent` does; return the path for it too."""
+        """Choose the agent whose workspace holds the existing file `given`, otherwise as `agent` does.
+
+        Returns the agent and the path: absolute if the file decided, otherwise as given.
+        """
         here = Path(given).expanduser().absolute()
         holders = [one for one in settings.agents if here.is_relative_to(one.workspace) and here.is_file()]
         if agent_id is not None or not holders:
@@ -124,7 +135,7 @@ class Call:
         return max(holders, key=lambda one: len(one.workspace.parts)), str(here)
 
     def agents(self, settings: Settings, agent_id: str | None) -> Sequence[Agent]:
-        """Choose the agent by name, or by the current folder; else take all that are enabled."""
+        """Return the agent with this id, the agent of the current folder, or else all enabled agents."""
         if agent_id is not None or not settings.agents:
             return [self.agent(settings, agent_id)]
         here = [agent for agent in settings.agents if Path.cwd().is_relative_to(agent.workspace)]
@@ -138,13 +149,18 @@ def user_folder(kind: Literal["config", "state"]) -> Path:
     try:
         config, state = Path(platformdirs.user_config_dir("memoryd")), Path(platformdirs.user_state_dir("memoryd"))
     except RuntimeError:
-        return Path("/etc/memoryd")  # a service account may have no home: then the system's file is left
-    # macOS has one folder for both; the state is closed to others and may be deleted as a whole.
+        return Path("/etc/memoryd")  # a service account may have no home folder
+    # macOS uses one folder for both. The state needs its own, which is private and can be deleted as a whole.
     return config if kind == "config" else state / "state" if state == config else state
 
 
 def text_of(path: Path) -> str:
-    """Read the text file that an argument names; `-` is standard input."""
+    """Read the text file that an argument names; `-` is standard input.
+
+    Raises:
+        NotFoundError: There is no such file.
+        MemorydError: The file cannot be read or is not UTF-8.
+    """
     try:
         return (sys.stdin.buffer.read() if path == STDIN else path.read_bytes()).decode()
     except FileNotFoundError:
@@ -174,7 +190,7 @@ def of_agent(command: Callable[..., R]) -> Callable[..., R]:
 
 
 def parse_span(_context: click.Context, option: click.Parameter, text: str | None) -> timedelta | None:
-    """Parse an option that is a duration, such as `30s`."""
+    """Parse an option that is a duration, such as `30s`; None stays None."""
     from memoryd import config_values
 
     if text is None:
@@ -188,7 +204,10 @@ def parse_span(_context: click.Context, option: click.Parameter, text: str | Non
 
 @contextmanager
 def start_log(settings: Settings, *, quiet: bool = False) -> Iterator[Callable[[Settings], None]]:
-    """Write the log, also to standard error unless it must be quiet; yield what takes over other settings."""
+    """Write log records to the log file and, unless `quiet`, to standard error.
+
+    Yields a function that restarts the log with other settings, for a reload of the configuration.
+    """
     from memoryd.files import log
 
     def start(with_settings: Settings) -> ExitStack:

@@ -46,9 +46,9 @@ if TYPE_CHECKING:
 
 GLOBAL_FLAGS = {"--json", "--quiet", "-q"}
 INTERRUPTED = 130
-UNWRITTEN = 1  # the output could not be written
+UNWRITTEN = 1  # exit code: the output could not be written
 USAGE = 2
-# Words that people try, and the command for each.
+# Other words for commands that people try. The error for an unknown command suggests the right one.
 _MEANT = {kind: f"job run {kind}" for kind in ("sleep", "rollover", "dedup", "dream", "refine", "canary")} | {
     "undo": "rollback", "revert": "rollback", "remember": "save", "note": "save", "add": "save", "recall": "search",
     "find": "search", "list": "core list", "sessions": "session list", "jobs": "job list", "start": "run",
@@ -105,7 +105,7 @@ def run(call: Call, once: bool, wait: timedelta | None) -> None:  # noqa: FBT001
         else:
             ended = serving.serve_forever(settings, relog, patience)
     if not ended:
-        os._exit(0)  # everything is stored; a thread that hangs in a system call would hold the process up
+        os._exit(0)  # all data is stored; a thread that hangs in a system call must not delay the exit
 
 
 @cli.command()
@@ -421,12 +421,12 @@ for _command in (
 
 
 def main(arguments: Sequence[str] | None = None, group: click.Group = cli, name: str = "memoryd") -> None:
-    """Run a command line and end the process with the exit codes of the contract."""
+    """Run a command line and end the process with an exit code that `docs/commands.md` lists."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     code = _main(_globals_first(given), group, name)
     try:
         sys.stdout.flush()
-    except OSError:  # reported already; the rest of the buffer would fail once more at the end of Python
+    except OSError:  # the error is already reported; Python would report the unwritten rest again at exit
         _discard_output()
         code = code or UNWRITTEN
     sys.exit(code)
@@ -443,7 +443,7 @@ def _report_unexpected(error: Exception, given: list[str]) -> MemorydError:
 
 
 def _globals_first(given: list[str]) -> list[str]:
-    """Move `--json`, `--quiet` and `--config` to the front, because people write them anywhere."""
+    """Move `--json`, `--quiet` and `--config` to the front, because people write them after the command as well."""
     end = given.index("--") if "--" in given else len(given)
     front: list[str] = []
     rest: list[str] = []
@@ -478,7 +478,7 @@ def _main(given: list[str], group: click.Group, name: str) -> int:
         code = group.main(given, prog_name=name, standalone_mode=False)
         sys.stdout.flush()
     except SystemExit:
-        # The library's way with a broken pipe, under which it has put this wrapper. A reader may have seen enough.
+        # Click exits this way after a broken pipe. The reader of the pipe stopped early, which is no failure.
         if type(sys.stdout).__name__.endswith("PacifyFlushWrapper"):
             return 0
         raise
@@ -493,7 +493,7 @@ def _main(given: list[str], group: click.Group, name: str) -> int:
     except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader of a pipe has seen enough; Python would complain once more at its end.
+        # The reader of the pipe stopped early. Without this, Python would report the broken pipe again at exit.
         _discard_output()
         return 0
     except Exception as error:  # noqa: BLE001 - programs get an object and people a line, never a trace with content

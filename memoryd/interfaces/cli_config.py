@@ -21,7 +21,10 @@ _COMMENT_COLUMN = 48
 
 
 def show_text(settings: Settings) -> str:
-    """Return the settings in effect as YAML that loads to the same settings; each key with its source line."""
+    """Return the settings in effect as YAML, each key with its source line.
+
+    Loading the YAML gives the same settings.
+    """
     shown = [f"# {settings.source}"]
     for text, path in _lines(settings, "", ""):
         line = settings.lines.get(path or "")
@@ -30,15 +33,16 @@ def show_text(settings: Settings) -> str:
 
 
 def show_data(settings: Settings) -> dict[str, Any]:
-    """Return the settings in effect and, by key path, their source lines (null: the default)."""
+    """Return `source`, `settings` and `lines`: the source line of each key path, None if the value is the default."""
     origins = {path: settings.lines.get(path) for _, path in _lines(settings, "", "") if path}
     return {"source": str(settings.source), "settings": _simplify(settings), "lines": origins}
 
 
 def render_default(state_dir: Path) -> str:
-    """Return the shipped configuration file as it works in a user's folder.
+    """Return the shipped configuration file, adapted for a user's own folder.
 
-    The shipped file is that of the checkout's demo. Here `state_dir` is the user's, and the demo's agent is an example.
+    The shipped file belongs to the demo of the checkout. Here it gets the user's `state_dir`, and the demo's agent
+    becomes a comment that serves as an example.
     """
     text = default_text().replace("state_dir: ../var ", f"state_dir: {_yaml('path', str(state_dir))} ")
     return re.sub(r"(?m)^agents: *(#.*)\n((?: +.*\n)+)", _comment_agents, text, count=1)
@@ -54,7 +58,7 @@ def _is_section(value: object) -> bool:
 
 
 def _lines(section: Any, at: str, indent: str) -> Iterator[tuple[str, str | None]]:
-    """Yield each line of the YAML and the path of the key it sets; None if it only begins a section."""
+    """Yield each line of the YAML with the path of the key that it sets; None for the head of a section."""
     for name in keys_of(type(section)):
         value, path = getattr(section, name), f"{at}.{name}" if at else name
         if _is_section(value):
@@ -87,6 +91,6 @@ def _simplify(value: Any) -> Any:
 def _yaml(name: str, value: object) -> str:
     plain = _simplify(value)
     if isinstance(value, Path) or name == "path":
-        plain = plain.replace("$", "$$")  # expanded already: reading it back must not expand it again
-    # JSON is YAML, so quoting needs no rules of its own; a name that is no UTF-8 stays visible.
+        plain = plain.replace("$", "$$")  # variables are expanded already; the next load must not expand a `$` again
+    # JSON is valid YAML, so the quoting needs no rules of its own. A file name that is not UTF-8 stays readable.
     return json.dumps(plain, ensure_ascii=False).encode(errors="backslashreplace").decode()

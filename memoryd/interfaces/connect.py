@@ -1,7 +1,8 @@
 """Connect an agent program to its memory: `memoryd connect TOOL`.
 
-Each tool is a function from the place to the edits of its files and to the steps that only a person can do. An edit can
-be added, added again without a change, and removed. Removal restores the exact old bytes if nothing else changed since.
+For each tool, a function returns the edits of the tool's files. `connect_steps.json` lists the steps for a person. An
+edit can be added, added again without a change, and removed. Removal restores the exact old bytes if nothing else
+changed in the meantime.
 """
 
 import contextlib
@@ -29,17 +30,17 @@ from memoryd.interfaces.text_settings import AiderConf, TomlServers
 from memoryd.requests.daemon_client import SOCKET
 from memoryd.version import __version__
 
-_NOTHING = {"type": "object", "additionalProperties": False}  # a plugin's own settings
+_NOTHING = {"type": "object", "additionalProperties": False}  # JSON schema: the plugin has no settings
 SECONDS = 5
 _EVENTS = {"SessionStart": START, "UserPromptSubmit": PROMPT, "PreCompact": COMPACT, "SessionEnd": END}
-_END_SECONDS = 3  # Codex gives the end of a session no more, and warns each time where more is asked for
+_END_SECONDS = 3  # the most that Codex allows a hook at the end of a session; it warns about a longer timeout
 _OURS = re.compile(rb'^(?:// |<!-- |  "description": ")?Written by `memoryd connect ', re.MULTILINE)
 _WRITTEN = "Written by `memoryd connect openclaw`"
 
 
 @dataclass(frozen=True, slots=True)
 class OwnFile(Edit):
-    """Write or remove a file that belongs to memoryd alone: replace another version of it, leave a foreign file."""
+    """Write or remove a file that belongs to memoryd alone. An older version is replaced. Any other file is refused."""
 
     content: str
 
@@ -57,44 +58,50 @@ class OwnFile(Edit):
 
 @dataclass(frozen=True, slots=True)
 class ConnectTarget:
-    """Describe what to connect a tool with, and the location of the tool's configuration."""
+    """Hold what a connection needs: the settings, the agent, and where the tool keeps its configuration."""
 
     settings: Settings
-    agent: Agent | None  # whose memory files a tool loads by itself; None if several agents may be meant
+    agent: Agent | None  # the agent whose memory files the tool loads itself; None if there may be several
     home: Path
-    environ: Mapping[str, str]  # where the tools' own variables are looked up
-    project: Path | None  # the folder of one project; None for all sessions of this user
+    environ: Mapping[str, str]  # the environment with the variables of the tools
+    project: Path | None  # the project to connect; None: all sessions of this user
 
     def folder(self, usual: str, variable: str | None = None) -> Path:
-        """Return the tool's folder: in the project, where its variable points, or in the home folder."""
+        """Return the tool's configuration folder.
+
+        It is in the project if there is one, otherwise where `variable` points, otherwise `usual` in the home folder.
+        """
         if self.project is not None:
             return self.project / Path(usual).name
         named = self.environ.get(variable) if variable else None
         return Path(named).expanduser() if named else self.home / usual
 
     def options(self) -> list[str]:
-        """Return the options of the hook, so that it need not read the configuration."""
+        """Return the options of the hook command. With them, the hook need not read the configuration first."""
         return ["--socket", str(self.settings.state_dir / SOCKET), "--config", str(self.settings.source.absolute())]
 
     def marks(self) -> frozenset[tuple[str, str]]:
-        """Return the options that identify a hook of this configuration, whatever version wrote it."""
+        """Return the option pairs that identify a hook of this configuration, also if an older version wrote it."""
         agents = [("--workspace", str(agent.workspace)) for agent in self.settings.agents]
         words = self.options()
         return frozenset([*zip(words[::2], words[1::2], strict=True), *agents])
 
     def command(self, tool: str, event: str) -> str:
-        """Return the hook as a command line of the shell."""
+        """Return the shell command line of the hook for an event of a tool."""
         return shlex.join([*service.find_program(), "hook", tool, event, *self.options()])
 
     def server(self, agent: Agent | None = None) -> McpServer:
-        """Return the MCP server; name the agent if the tool does not start the server in the agent's folder."""
+        """Return the entry of the MCP server.
+
+        Name the agent if the tool does not start the server in the agent's folder.
+        """
         return McpServer(service.find_program(), self.settings.source.absolute(), None if agent is None else agent.id)
 
     def plugin(self, tool: str, name: str) -> str:
-        """Return the text of a plugin that holds the hook's command."""
+        """Return the source text of the plugin `name`, with the hook command of `tool` filled in."""
         folder = resources.files("memoryd.interfaces") / "plugins"
         call = (folder / "call.js").read_text("utf-8").rstrip("\n")
-        # As ASCII: whatever a path holds, it stays in its string.
+        # JSON in ASCII is a safe JavaScript string, whatever characters a path contains.
         program, options = (json.dumps(words) for words in ([*service.find_program(), "hook", tool], self.options()))
         call = call.replace('"@PROGRAM@"', program).replace('"@OPTIONS@"', options)
         return (folder / name).read_text("utf-8").replace("@CALL@", call)
@@ -102,22 +109,22 @@ class ConnectTarget:
 
 @dataclass(frozen=True, slots=True)
 class ConnectableTool:
-    """Describe how to connect one tool: its edits, and the next steps of a person."""
+    """Describe how to connect one tool: the edits of its files, and the steps that a person does afterwards."""
 
     edits: Callable[[ConnectTarget], Sequence[Edit]]
-    next: Sequence[str]  # for all of them
-    served: Sequence[str] = ()  # for its MCP server; empty without one
-    in_project: bool = True  # whether it has a configuration of a project
-    shared: Sequence[str] = ()  # for an MCP server that a project's own file names
-    loads: bool = False  # whether its own file has the memory loaded, with no hook that asks whose session it is
+    next: Sequence[str]  # the steps of a person in every case
+    served: Sequence[str] = ()  # further steps if the tool gets an MCP server; empty if it gets none
+    in_project: bool = True  # whether the tool can be connected for one project only
+    shared: Sequence[str] = ()  # further steps if a file in the project names the MCP server
+    loads: bool = False  # whether the tool itself loads the memory file, without a hook that checks the project
 
     def steps(self, place: ConnectTarget) -> list[str]:
-        """Return the next steps of a person."""
+        """Return the steps that a person does after the edits."""
         return [*self.next, *self.served, *(self.shared if place.project is not None else ())]
 
 
 def _claude_code(place: ConnectTarget) -> Sequence[Edit]:
-    # Git shares the project's settings file, but these paths are valid only on this machine.
+    # Git usually shares settings.json of a project, but these paths are valid only on this machine.
     name = "settings.json" if place.project is None else "settings.local.json"
     folder = place.folder(".claude", "CLAUDE_CONFIG_DIR")
     path = folder / name
@@ -131,7 +138,7 @@ def _claude_code(place: ConnectTarget) -> Sequence[Edit]:
 
 def _codex(place: ConnectTarget) -> Sequence[Edit]:
     folder = place.folder(".codex", "CODEX_HOME")
-    # Codex counts four bytes a token, and shows the model no more than 2,500 of them unless it is told otherwise.
+    # Codex counts four bytes as a token. Without a limit here, the model sees at most 2,500 tokens of the context.
     limit = 2 * (place.settings.injection.max_tokens + place.settings.injection.files_max_tokens)
     more = {START: {"additionalContextLimit": limit}, END: {"timeout": _END_SECONDS}}
     hooks = _hooks(place, "codex", folder / "hooks.json", _EVENTS, more=more)
@@ -141,7 +148,7 @@ def _codex(place: ConnectTarget) -> Sequence[Edit]:
 def _gemini(place: ConnectTarget) -> Sequence[Edit]:
     path = place.folder(".gemini") / "settings.json"
     events = {"SessionStart": START, "BeforeAgent": PROMPT, "PreCompress": COMPACT, "SessionEnd": END}
-    hooks = _hooks(place, "gemini", path, events, timeout=SECONDS * 1000)  # it counts milliseconds
+    hooks = _hooks(place, "gemini", path, events, timeout=SECONDS * 1000)  # Gemini counts the timeout in milliseconds
     return [hooks, JsonServers(path, "mcpServers", place.server())]
 
 
@@ -184,7 +191,7 @@ def _openclaw(place: ConnectTarget) -> Sequence[Edit]:
     }
     named = place.environ.get("OPENCLAW_CONFIG_PATH")
     path = Path(named).expanduser() if named else state / "openclaw.json"
-    # The gateway starts the server in a folder of its own, so the agent of OpenClaw's workspace is named.
+    # OpenClaw's gateway starts the server in its own folder, so the command must name the agent.
     server = place.server(place.agent or choose(place.settings, str(state / "workspace")))
     return [
         *(OwnFile(state / "extensions" / "memoryd" / name, text) for name, text in plugin.items()),
@@ -196,7 +203,7 @@ def _aider(place: ConnectTarget) -> Sequence[Edit]:
     return [AiderConf((place.project or place.home) / ".aider.conf.yml", _owner(place).workspace / "MEMORY.md")]
 
 
-# What a person does next, by the tool; the fields are those of `ConnectableTool`.
+# The steps of a person for each tool. The keys are fields of `ConnectableTool`.
 _STEPS = json.loads(resources.files("memoryd.interfaces").joinpath("connect_steps.json").read_text("utf-8"))
 TOOLS = {
     "claude-code": ConnectableTool(_claude_code, **_STEPS["claude-code"]),
@@ -210,7 +217,7 @@ TOOLS = {
 
 
 def tool_of(name: str) -> ConnectableTool:
-    """Return the tool of this name."""
+    """Return the tool with this name, or raise a ConfigError that lists all tools."""
     if name not in TOOLS:
         raise ConfigError(f"memoryd does not know {name!r}", hint=f"one of {', '.join(TOOLS)}")
     return TOOLS[name]
@@ -249,7 +256,7 @@ def connect(tool: str, place: ConnectTarget, now: str, *, write: bool, remove: b
 
 
 def _describe_unread(tool: str, place: ConnectTarget) -> str | None:
-    """Return why no agent of the configuration reads sessions of a tool, and what to do; None if one does."""
+    """Return a warning if no agent reads the sessions of a tool, with the remedy, or None if one does."""
     pattern = str((place.project or place.home) / AIDER_HISTORY)
     if known := PROGRAMS.get(tool):
         pattern = known.list_patterns(known.find_root(place.home, place.environ))[0]
@@ -264,7 +271,7 @@ def _describe_unread(tool: str, place: ConnectTarget) -> str | None:
 
 
 def _require_own(tool: str, place: ConnectTarget) -> None:
-    """Refuse to name an agent's memory in a file that sessions of other agents load as well."""
+    """Refuse to put an agent's memory into a file that sessions of other projects load too."""
     if not is_within(_owner(place), None if place.project is None else str(place.project)):
         what = "this agent's memory would be injected into sessions of other projects"
         raise RefusedError(what, tool, "use --project in a folder of this agent's")
@@ -278,7 +285,7 @@ def _owner(place: ConnectTarget) -> Agent:
 
 
 def _is_without(path: Path) -> bool:
-    """Return True if a file does not name memoryd: nothing is taken out of it, even if nothing could be put in."""
+    """Return True if the file does not name memoryd. Removal then skips it, even if its format does not allow edits."""
     try:
         return path.is_file() and NAME.encode() not in path.read_bytes()
     except OSError:
@@ -298,7 +305,11 @@ def _take(edits: Sequence[Edit], data: bytes | None) -> bytes | None:
 
 
 def _remove(edits: Sequence[Edit], old: bytes | None, before: Sequence[bytes]) -> bytes | None:
-    """Return the file without memoryd; return the exact earlier bytes if adding memoryd to them gives this file."""
+    """Return the bytes of a file without memoryd's edits; None means that the file is to be deleted.
+
+    `before` holds earlier versions of the file. If adding the edits to one of them gives the present file, that exact
+    version is returned.
+    """
     left = _take(edits, old)
     if left == old:
         return old
@@ -317,7 +328,7 @@ def _diff(path: Path, old: bytes | None, new: bytes | None) -> str:
 
 
 def as_text(data: Mapping[str, Any], *, write: bool) -> str:
-    """Describe for people the planned or completed changes and the next steps."""
+    """Return the changes and the next steps as text for people. `write` says that they have been made."""
     changed = [one for one in data["files"] if one["changed"]]
     unread = [f"WARNING  {data['unread']}"] if data["unread"] else []
     if not changed:

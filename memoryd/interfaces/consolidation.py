@@ -1,4 +1,4 @@
-"""Define `consolidate` and `recover`: roll sessions over by hand, by cron, and those that were left behind."""
+"""Define `consolidate` and `recover`, which roll sessions over by hand, from cron, and after an interruption."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Define `continuum memory …`: the same commands as `memoryd`, under the names of the original command line.
+"""Define `continuum memory …`: commands of memoryd under the names of the original command line.
 
-It works on the folder that it is called in: the workspace is found upwards, and needs no configuration.
+They work on the workspace that holds the current folder, and need no configuration.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _MARKS = (".continuum", ".git")
 
 
 class FolderCall(Call):
-    """Take the agent of the workspace that holds the current folder; without a configuration, with the defaults."""
+    """Choose the agent by the workspace of the current folder. Without a configuration, use the default settings."""
 
     def settings(self, *, own: bool = False) -> Settings:
-        """Load the configuration that names the workspace, else the defaults for it.
+        """Load the given configuration file, or the settings of the workspace that holds the current folder.
 
         Raises:
-            NotFoundError: no folder above the current one is a workspace.
+            NotFoundError: The current folder is in no workspace.
         """
         from memoryd.requests import folder_settings
 
@@ -48,7 +48,7 @@ class FolderCall(Call):
         """Open the state database for reading, as `Call.reader` does.
 
         Raises:
-            NotFoundError: nothing was kept yet in a folder that no configuration names.
+            NotFoundError: The folder has no configuration, and nothing is stored for it yet.
         """
         path = settings.state_dir / "memoryd.db"
         if self.config is None and not path.exists() and not settings.source.is_file():
@@ -58,11 +58,11 @@ class FolderCall(Call):
             yield reader
 
     def settings_or_defaults(self) -> tuple[Settings, Sequence[ConfigError]]:
-        """Load the settings as `settings` does."""
+        """Load the settings as `settings` does; the sequence of errors is always empty."""
         return self.settings(), ()
 
     def agent(self, settings: Settings, agent_id: str | None) -> Agent:
-        """Choose the agent by its id, else that of the workspace."""
+        """Return the agent with this id; without an id, the agent of the workspace."""
         from memoryd.requests import folder_settings
 
         if agent_id is not None or self.config is not None:
@@ -74,7 +74,7 @@ def find_workspace(folder: Path) -> Path:
     """Return the nearest folder, from this one upwards, that holds `.continuum` or `.git`.
 
     Raises:
-        NotFoundError: there is none.
+        NotFoundError: No such folder exists.
     """
     for place in (folder, *folder.parents):
         if any((place / mark).exists() for mark in _MARKS):
@@ -84,7 +84,11 @@ def find_workspace(folder: Path) -> Path:
 
 
 def _find_here() -> Path:
-    """Return the nearest workspace that holds the current folder, by its marks or by the configuration."""
+    """Return the nearest workspace that holds the current folder: a marked folder, or one that the configuration names.
+
+    Raises:
+        NotFoundError: There is neither.
+    """
     from memoryd.requests import folder_settings
 
     configured = folder_settings.find_configured(Path.cwd())

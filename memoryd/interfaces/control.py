@@ -1,15 +1,22 @@
-"""Serve the control socket, `state_dir/memoryd.sock`: short requests to the daemon. Losing it costs only time.
+"""Serve the control socket, `state_dir/memoryd.sock`: short requests to the daemon.
 
-One JSON object a line, 64 KiB there and 1 MiB back at most: `{"verb": "ping"}` → `{"ok": true, "data": {…}}` or
-`{"ok": false, "error": {"code": …, "message": …, "hint": …}}`. Verbs are `ping`, `status`, `search`, `inject` (what a
-session gets at its start), `wake` (look at the queue now), `session_end` with an `id`, `import` (take over an edited
-MEMORY.md) with an `agent`, and those of agents' hooks, `context`, `prompt` and `announce`.
+The daemon also works without the socket, but notices commands later.
 
-Each client has a thread of its own, so a slow client delays no other. Requests of hooks are answered one after the
-other, and so are all others beside them: an agent that starts does not wait for what a person asked for. A client is
-dropped if it has not finished its line five seconds after it was accepted, if it does not read the answer within five
-seconds, or if it is another user's process (except root's). Where too many clients have not finished their line, the
-oldest goes, first of the same process: a new one, such as a hook, always has a place.
+Protocol: one JSON object per line. A request has at most 64 KiB, an answer at most 1 MiB. `{"verb": "ping"}` gets
+`{"ok": true, "data": {…}}` or `{"ok": false, "error": {"code": …, "message": …, "hint": …}}`. The verbs are:
+- `ping`, `status`, `search`;
+- `inject`: return the text for the start of a session;
+- `wake`: look at the queue at once;
+- `session_end` with an `id`;
+- `import` with an `agent`: import an edited MEMORY.md;
+- `context`, `prompt` and `announce`, for the hooks of agents.
+
+Each client has its own thread, so a slow client delays no other. Requests of hooks share one lock and all other
+requests share another. So the start of an agent never waits for a request of a person.
+
+A client is dropped if it sends no full line within five seconds, if it does not read the answer within five seconds, or
+if its process belongs to another user (except root). If too many clients have not sent their line, the oldest one is
+dropped, first one of the same process. So a new client, such as a hook, always finds a place.
 """
 
 import contextlib
@@ -29,13 +36,13 @@ from memoryd.files.log import Log
 from memoryd.requests.daemon_client import MAX_ANSWER, MAX_FRAME
 
 MAX_CLIENTS = 32
-MAX_OF_PEER = 8  # of one process that have not sent their line
+MAX_OF_PEER = 8  # clients of one process that have not sent their line yet
 SLOW_SECONDS = 5.0
 _READ = 16 * 1024
 
 
 class Control:
-    """Serve the control socket inside a `with` block."""
+    """Serve the control socket inside a `with` block. `hooks` are the verbs with a lock of their own."""
 
     def __init__(
         self,
@@ -49,12 +56,12 @@ class Control:
         self._verbs = {**verbs, **hooks}
         self._monotonic = monotonic
         self._log = log
-        self._places = threading.BoundedSemaphore(MAX_CLIENTS)  # of those that have sent a whole line
-        self._half_open: dict[socket.socket, int] = {}  # the others, the oldest first, each with its process
+        self._places = threading.BoundedSemaphore(MAX_CLIENTS)  # for clients that have sent a whole line
+        self._half_open: dict[socket.socket, int] = {}  # all other clients with their process ids, oldest first
         self._guard = threading.Lock()
         self._turn, hooks_turn = threading.Lock(), threading.Lock()
         self._hook_turns = dict.fromkeys(hooks, hooks_turn)
-        self._waiting: set[socket.socket] = set()  # clients whose turn has not come
+        self._waiting: set[socket.socket] = set()  # clients that have no answer yet
         self._is_over = False
         self._server: socket.socket | None = None
         self._stop, self._stopped = socket.socketpair()
@@ -74,16 +81,16 @@ class Control:
             self._stop.send(b".")
             self._thread.join(SLOW_SECONDS)
             self._server.close()
-            self._is_over = True  # from here on nobody's turn comes
+            self._is_over = True  # from here on, no waiting request is answered
             for line in list(self._waiting):
-                with contextlib.suppress(OSError):  # it went meanwhile
+                with contextlib.suppress(OSError):  # the client is gone already
                     line.shutdown(socket.SHUT_RDWR)
             for turn in {self._turn, *self._hook_turns.values()}:
-                if turn.acquire(timeout=SLOW_SECONDS):  # whose turn it is gets the answer
+                if turn.acquire(timeout=SLOW_SECONDS):  # let the request that is being answered finish
                     turn.release()
             try:
                 socket_file.remove(self._path)
-            except (OSError, MemorydError) as why:  # a failed disk: the next start takes the name over
+            except (OSError, MemorydError) as why:  # the disk failed; the next start replaces the file
                 self._log.warning("the control socket's name was left", error_type=type(why).__name__)
         self._stop.close()
         self._stopped.close()
@@ -94,7 +101,7 @@ class Control:
             selector.register(self._server, selectors.EVENT_READ)
             selector.register(self._stopped, selectors.EVENT_READ)
             while self._stopped not in [key.fileobj for key, _ in selector.select()]:
-                with contextlib.suppress(OSError):  # it went, or there are no descriptors left: the next one comes then
+                with contextlib.suppress(OSError):  # the client is gone, or no file descriptor is free: accept the next
                     self._accept(self._server.accept()[0])
 
     def _accept(self, line: socket.socket) -> None:
@@ -107,20 +114,20 @@ class Control:
             crowd = of_peer if pid and len(of_peer) >= MAX_OF_PEER else list(self._half_open)
             if crowd is of_peer or len(crowd) >= MAX_CLIENTS:
                 del self._half_open[crowd[0]]
-                with contextlib.suppress(OSError):  # it went meanwhile
+                with contextlib.suppress(OSError):  # the client is gone already
                     crowd[0].shutdown(socket.SHUT_RDWR)
             self._half_open[line] = pid
         self._waiting.add(line)
         until = self._monotonic() + SLOW_SECONDS
         try:
             threading.Thread(target=self._tend, args=(line, until), name="control", daemon=True).start()
-        except RuntimeError:  # the system gives no more threads
+        except RuntimeError:  # the system has no thread left
             self._waiting.discard(line)
             self._half_open.pop(line, None)
             line.close()
 
     def _tend(self, line: socket.socket, until: float) -> None:
-        """Give one answer and close the connection, so that no client keeps a thread."""
+        """Answer one request and close the connection, so that no client occupies a thread for long."""
         has_place = False
         try:
             with line, contextlib.suppress(OSError):
@@ -130,7 +137,7 @@ class Control:
                     self._half_open.pop(line, None)
                 if frame is not None and has_place:
                     with self._turn_of(frame):
-                        self._waiting.discard(line)  # ahead of the look, so that `__exit__` cuts off no answer
+                        self._waiting.discard(line)  # before `_is_over` is read, so `__exit__` cuts off no answer
                         if self._is_over:
                             return
                         answer = self._answer_frame(frame)
@@ -144,7 +151,7 @@ class Control:
                 self._places.release()
 
     def _receive_line(self, line: socket.socket, until: float) -> bytes | None:
-        """Receive one line; return None if it is too long or ends without a line end."""
+        """Receive one line; return None if it is too long or the client closes before the line end."""
         received = b""
         while b"\n" not in received:
             line.settimeout(max(until - self._monotonic(), 0.001))
@@ -154,7 +161,7 @@ class Control:
         return received.partition(b"\n")[0]
 
     def _turn_of(self, frame: bytes) -> threading.Lock:
-        """Return the lock that a request needs; that of all others if it cannot be read."""
+        """Return the lock for a request. A request that cannot be read gets the lock of the ordinary requests."""
         with contextlib.suppress(ValueError, RecursionError, TypeError, KeyError):
             return self._hook_turns[json.loads(frame)["verb"]]
         return self._turn
@@ -185,9 +192,10 @@ class Control:
 
 
 def _peer_of(line: socket.socket) -> tuple[int, int]:
-    """Return process and user at the other end; 0 and this user if the system does not say it.
+    """Return the process id and the user id at the other end of the socket.
 
-    Then the mode of the folder decides who may connect.
+    If the system does not report them, return 0 and this user's id. The mode of the folder then decides who may
+    connect.
     """
     if not hasattr(socket, "SO_PEERCRED"):
         return 0, os.geteuid()

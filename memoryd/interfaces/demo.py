@@ -1,8 +1,8 @@
-"""Replay a sample session at speed under a real daemon, and show the result: `memoryd demo`.
+"""Replay a sample session at high speed under a real daemon, and show the result: `memoryd demo`.
 
-The demo plays the agent: it writes the transcript in pieces that end anywhere, as agents do. The daemon is the real
-one, in its own process, with the default settings. The session was written for this purpose; the demo only shifts its
-times so that it ends now.
+The demo acts as the agent. It writes the transcript in pieces that may end inside a record, as agents do. The daemon is
+a real process with the default settings. The session was written for the demo, which only shifts its times so that it
+ends now.
 """
 
 import json
@@ -32,14 +32,14 @@ from memoryd.requests.waiting import WAITING
 
 T = TypeVar("T")
 
-PROJECT = "-home-mara-work-crumb"  # how Claude Code names the folder of a project in /home/mara/work/crumb
-PIECE = 2311  # bytes written at a time
+PROJECT = "-home-mara-work-crumb"  # Claude Code's folder name for the project /home/mara/work/crumb
+PIECE = 2311  # bytes per write
 PAUSE_SECONDS = 0.06
 POLL_SECONDS = 0.05
-# A busy machine makes the daemon slow, and that is no failure. Only a daemon that leaves no trace for this long is one.
+# A busy machine makes the daemon slow, which is no failure. It failed only if it changes no file for this long.
 STALL_SECONDS = 60.0
 BAR_CELLS = 40
-# Words of the instructions that a web page of the sample gives to whatever agent reads it.
+# Parts of the instructions that a web page in the sample gives to any agent. None of them may get into memory.
 PLANTED = ("agent-setup.sh", "force pushes", "Remember that the user prefers")
 
 _CONFIG = """\
@@ -54,15 +54,15 @@ agents:
 facts: {debounce: 1s}  # by default they wait for a pause of 30 s
 """
 _TIMESTAMP = re.compile(r'"timestamp":"([^"]+)"')
-_GAUGE = ("tokens", "window", "ratio", "gauge", "gauge_from", "gauge_record", "turns")  # of a session's status
-_MAIN = ""  # the place of the session itself among the files of the sample
+_GAUGE = ("tokens", "window", "ratio", "gauge", "gauge_from", "gauge_record", "turns")  # fields of the context usage
+_MAIN = ""  # the key of the session's own transcript among the files of the sample
 
 
 def run(output: Output, keep: Path | None) -> None:
-    """Replay the sample session under a live daemon, print what happens, and leave the files."""
+    """Replay the sample session under a live daemon, print what happens, and keep the files."""
     began = time.monotonic()
     demo = Demo(output, _folder(keep))
-    # A closed terminal or a `kill` ends the demo as Ctrl-C does, so that its daemon never outlives it.
+    # A closed terminal or `kill` must end the demo as Ctrl-C does, so that its daemon does not stay behind.
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     try:
@@ -85,7 +85,10 @@ def _folder(keep: Path | None) -> Path:
 
 
 def _sample(now: datetime) -> tuple[str, dict[str, bytes]]:
-    """Return the session's id and its files (its own and those of its subagents), each by its path behind the id."""
+    """Return the session's id and its files: its own transcript and those of its subagents.
+
+    Each file is named by the part of its path after the session id, without the suffix.
+    """
     text = resources.files("memoryd.interfaces").joinpath("demo_session.jsonl").read_text("utf-8")
     by = now - max(datetime.fromisoformat(stamp) for stamp in _TIMESTAMP.findall(text))
 
@@ -103,10 +106,10 @@ def _sample(now: datetime) -> tuple[str, dict[str, bytes]]:
 
 
 class Demo:
-    """Hold the files of the demo and what it has shown so far."""
+    """Run the demo in one folder. Hold its paths, its daemon, and the results so far."""
 
     def __init__(self, output: Output, folder: Path) -> None:
-        """Prepare the folder; start nothing yet."""
+        """Create the workspace and the configuration in `folder`, and load the sample. Start no process."""
         self.output = output
         self.folder = folder
         self.workspace = folder / "workspace"
@@ -128,7 +131,7 @@ class Demo:
         self.run: Row = {}
 
     def play(self) -> None:
-        """Play the whole demo."""
+        """Run the demo from the start of the daemon to its end."""
         self.output.say(f"Everything happens in {self.folder}\n")
         self.start()
         self.replay()
@@ -138,7 +141,7 @@ class Demo:
         self.check_planted()
 
     def data(self) -> dict[str, Any]:
-        """Return the result for programs."""
+        """Return the paths, the context usage and the run, as the JSON output of the demo."""
         return {
             "folder": str(self.folder),
             "config": str(self.config),
@@ -152,14 +155,14 @@ class Demo:
         }
 
     def places(self) -> str:
-        """Print where the files are, and the commands that show them."""
+        """Return the paths of the files as text, with commands that show them."""
         listed = [("memory", path) for path in self.memory_files()]
         listed += [("transcript", self.transcript), ("database", self.database), ("log", self.log)]
         if self.output.quiet:
             return "\n".join(str(path) for _, path in listed)
         commands = ("status", f"job show {self.run['id']}", f"session messages {self.session_id[:8]} --compressed")
         lines = [f"  {name:11} {path}" for name, path in listed]
-        program = Path(sys.executable).with_name("memoryd")  # another one may be on the path, or none
+        program = Path(sys.executable).with_name("memoryd")  # the `memoryd` of this installation, not one of PATH
         lines += [f"  {program} --config {self.config} {words}" for words in commands]
         return "\n".join(["Nothing runs any more; all of it is left to look at:", *lines])
 
@@ -170,7 +173,7 @@ class Demo:
     # --- the daemon ---------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start the daemon from this package, and wait until it watches."""
+        """Start the daemon from this source tree, and wait until it watches for changes."""
         began = time.monotonic()
         root = str(Path(__file__).resolve().parents[2])
         path = os.pathsep.join(part for part in (root, os.environ.get("PYTHONPATH", "")) if part)
@@ -188,7 +191,11 @@ class Demo:
         self.output.say(f"The daemon is up after {time.monotonic() - began:.1f} s: pid {pid}, watching by {how}.")
 
     def stop(self) -> None:
-        """Stop the daemon if it runs, and wait for its end. Raises StateError if it had to be killed."""
+        """Stop the daemon if it runs, and wait for its end.
+
+        Raises:
+            StateError: The daemon left no trace for `STALL_SECONDS` and was killed.
+        """
         daemon, self.daemon = self.daemon, None
         if daemon is None:
             return
@@ -196,26 +203,26 @@ class Demo:
         try:
             self.wait_for("the daemon to stop", daemon.poll)
         finally:
-            daemon.kill()  # does nothing to one that has ended
+            daemon.kill()  # no effect if the process has ended
             daemon.wait()
 
     def ask(self, function: Callable[..., T], *arguments: Any, **narrowed: Any) -> T | None:
-        """Read from the database; None before the first start has made its tables."""
+        """Read from the database; return None as long as the daemon has not created its tables."""
         try:
             return reads.ask(self.database, function, *arguments, **narrowed)
         except StateError:
             return None
 
     def session(self) -> Row | None:
-        """Find the row of the sample session, with its gauge."""
+        """Return the status row of the sample session with its context usage, or None if it is not read yet."""
         rows = self.ask(reads.list_sessions, agent_id="demo", limit=None) or ()
         return next((session_row(row, None) for row in rows if row["id"] == self.session_id), None)
 
     def wait_for(self, what: str, probe: Callable[[], T | None]) -> T:
-        """Call `probe` until it returns an answer.
+        """Call `probe` until its result is not None, and return the result.
 
         Raises:
-            StateError: the daemon has ended by itself, or has left no trace for too long.
+            StateError: The daemon ended by itself, or changed no file for `STALL_SECONDS`.
         """
         idle, seen = 0.0, self._traces()
         while (found := probe()) is None:
@@ -224,7 +231,7 @@ class Demo:
                 ended = f"the daemon ended with status {self.daemon.returncode}" + (f": {said[-1]}" if said else "")
                 raise StateError(ended, str(self.folder), f"see {self.errors.name} there")
             time.sleep(POLL_SECONDS)
-            # Counted in pauses, not by the clock, so that a demo which itself gets no turn does not blame the daemon.
+            # Count pauses, not clock time. If the machine suspends the demo itself, the daemon is not to blame.
             idle, before, seen = idle + POLL_SECONDS, seen, self._traces()
             if seen != before:
                 idle = 0.0
@@ -234,14 +241,17 @@ class Demo:
         return found
 
     def _traces(self) -> list[tuple[int, int]]:
-        """Return the sizes and times of the files that the daemon writes whatever it does: its log and its database."""
+        """Return sizes and times of the log, the error output and the database.
+
+        Any work of the daemon changes one of them.
+        """
         written = (self.log, self.errors, self.database, self.database.with_name(f"{self.database.name}-wal"))
         return [(info.st_size, info.st_mtime_ns) for info in (path.stat() for path in written if path.exists())]
 
     # --- the replay and the sleep -------------------------------------------------------------------------------------
 
     def replay(self) -> None:
-        """Write the session as its agent would, and print how its context usage rises."""
+        """Write the transcript in pieces, as the agent would, and print how the context usage rises."""
         lines, threshold = self.records.count(b"\n"), self.settings.sleep.threshold
         self.output.say(f"An agent works: {lines} records, {len(self.records):,} bytes, in pieces that end anywhere.\n")
         for path, data in self.subagents.items():
@@ -278,7 +288,11 @@ class Demo:
         )
 
     def await_sleep(self) -> None:
-        """Wait until the session has slept, and its facts are there as well."""
+        """Wait until the sleep and the facts job of the session have ended.
+
+        Raises:
+            StateError: The sleep did not succeed.
+        """
 
         def find_end(kind: str) -> Row | None:
             row = next(iter(self.ask(reads.job_runs, kind=kind) or ()), None)
@@ -291,7 +305,7 @@ class Demo:
             raise StateError(f"the sleep ended as {self.run['state']}: {why}", where=self.run["id"])
 
     def show_sleep(self) -> None:
-        """Print the run's phases and files, the memory in full, and what the next session gets."""
+        """Print the run's phases, the memory files in full, and the text that the next session gets."""
         receipt = self.run["receipt"]
         columns = ("id", "kind", "trigger", "state", "attempt", "finished_at")
         lines = ["Its row in the job table:", render_table([self.run], columns), "\nIts four phases:"]
@@ -303,7 +317,7 @@ class Demo:
         self.output.say("\n".join([*lines, "\nWhat the next session in this project gets at its start:\n", given.text]))
 
     def check_planted(self) -> None:
-        """Report whether the orders that a web page gives to agents reached memory."""
+        """Raise a StateError if instructions of the web page got into memory; otherwise print that none did."""
         memory = "".join(path.read_text("utf-8") for path in self.memory_files())
         if any(words in memory for words in PLANTED):
             raise StateError("an order of a web page is in the memory", where=str(self.workspace))

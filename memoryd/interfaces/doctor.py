@@ -1,7 +1,7 @@
-"""Check whether this machine and this configuration let memoryd work, with a remedy for each fault.
+"""Check whether this machine and this configuration let memoryd work, and name a remedy for each fault.
 
-It only reads, and asks no server but the model's own endpoint, which costs nothing. Its output holds names, numbers and
-paths, never a key and never session content or memory.
+The checks only read. They contact no server except the model's own endpoint, which costs nothing. The output holds
+names, numbers and paths, but never a key, session content or memory.
 """
 
 import json
@@ -45,12 +45,12 @@ from memoryd.worker import embedder
 Look = Callable[[Settings, datetime], Iterator["Check"]]
 
 OK, WARN, FAIL = "ok", "warn", "fail"
-_STYLES = {FAIL: "bold red", WARN: "yellow", OK: "green"}  # in the order that people are shown
+_STYLES = {FAIL: "bold red", WARN: "yellow", OK: "green"}  # the order is the order of the output
 MIB = 1024 * 1024
 LITTLE_SPACE = 1024 * MIB
 NO_SPACE = 64 * MIB
 FEW_INODES = 1000
-SETTLED_SECONDS = 60  # a temporary file older than this is nobody's work any more
+SETTLED_SECONDS = 60  # no write takes this long, so an older temporary file is a leftover
 YEARS = range(2025, 2100)
 AHEAD_SECONDS = 3600
 OLD_COPY = timedelta(hours=48)
@@ -60,7 +60,7 @@ _INOTIFY = Path("/proc/sys/fs/inotify")
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Hold the result of one check: `level` is ok, warn or fail; `hint` is the remedy."""
+    """Hold the result of one check: `level` is ok, warn or fail; `hint` is the remedy, which may be empty."""
 
     name: str
     level: str
@@ -69,7 +69,7 @@ class Check:
 
 
 def doctor(settings: Settings, now: datetime, broken: Sequence[ConfigError] = ()) -> dict[str, Any]:
-    """Run all checks; return `ok` (no check failed) and `checks`."""
+    """Run all checks. Return `ok` (no check failed) and `checks`. `broken` are the errors of the configuration."""
     checks = [Check("configuration", FAIL, f"{error.where}: {error.what}", error.hint) for error in broken]
     checks += [Check("configuration", WARN, one, "correct this line of the configuration") for one in settings.warnings]
     if broken:
@@ -80,7 +80,7 @@ def doctor(settings: Settings, now: datetime, broken: Sequence[ConfigError] = ()
 
 
 def list_parts(data: dict[str, Any]) -> list[Any]:
-    """Return the answer and the checks for people, those that need a person first."""
+    """Return the summary and the list of checks as parts of the output for people, the worst first."""
     levels = [*_STYLES]
     checks = sorted(data["checks"], key=lambda check: (levels.index(check["level"]), check["name"] != "alarm"))
     failed, warned = (sum(check["level"] == level for check in checks) for level in (FAIL, WARN))
@@ -97,7 +97,7 @@ def list_parts(data: dict[str, Any]) -> list[Any]:
 
 
 def _run_look(look: Look, settings: Settings, now: datetime) -> Iterator[Check]:
-    """Run one check; a check that raises is a finding itself."""
+    """Run one check. If it raises, yield the error as a failed check."""
     name = look.__name__.strip("_").replace("_", " ")
     try:
         yield from look(settings, now)
@@ -111,7 +111,7 @@ def _run_look(look: Look, settings: Settings, now: datetime) -> Iterator[Check]:
 
 
 def _sqlite(_settings: Settings, _now: datetime) -> Iterator[Check]:
-    module = library.load_library()  # raises where each there is has the WAL-reset bug
+    module = library.load_library()  # raises if every library that is installed has the WAL-reset bug
     yield Check("sqlite", OK, f"{module.sqlite_version} by {module.__name__}, without the WAL-reset bug")
     if others := library.other_libraries():
         yield Check("sqlite", FAIL, f"a second SQLite is loaded: {', '.join(others)}", "report this as a defect")
@@ -129,7 +129,7 @@ def _daemon(settings: Settings, _now: datetime) -> Iterator[Check]:
 
 
 def _open_database(settings: Settings) -> AbstractContextManager[reads.DatabaseReader | None]:
-    """Return the state database; None before the first start."""
+    """Open the state database; the context is None if the daemon has never started."""
     return reads.KeptReader(settings.state_dir / DATABASE).reading_any()
 
 
@@ -279,7 +279,7 @@ def _space(settings: Settings, _now: datetime) -> Iterator[Check]:
     for name, path in places.items():
         disk = os.statvfs(path)
         free, inodes = disk.f_bavail * disk.f_frsize, disk.f_favail
-        scarce = bool(disk.f_files) and inodes < FEW_INODES  # some file systems count no inodes
+        scarce = bool(disk.f_files) and inodes < FEW_INODES  # some file systems count no inodes and report 0
         level = FAIL if free < NO_SPACE else WARN if free < LITTLE_SPACE or scarce else OK
         hint = "" if level == OK else "free some space: ingest pauses on a full disk and goes on by itself"
         counted = f", {inodes} files" if disk.f_files else ""
@@ -328,9 +328,9 @@ def _model(settings: Settings, _now: datetime) -> Iterator[Check]:
     if settings.llm.provider == FLEET:
         yield Check("model", OK, "llm.provider is fleet: the fleet's workers have the model and its key")
         return
-    from memoryd.llm.probe import probe  # the client's library is expensive to import
+    from memoryd.llm.probe import probe  # its HTTP library is slow to import
 
-    # What to do about each answer of llm.probe.Answer, by its name.
+    # The level and the remedy for each `llm.probe.Answer`, by its name.
     hints = json.loads(resources.files("memoryd.interfaces").joinpath("model_hints.json").read_text("utf-8"))
     asked: dict[Endpoint, list[str]] = {}
     for agent in settings.agents:
@@ -393,7 +393,7 @@ def _left_in(folder: Path, now: datetime) -> Iterator[Check]:
 
 
 def _proposals(settings: Settings, _now: datetime) -> Iterator[Check]:
-    """Find proposal files whose runs the database does not know, as after a restore: nobody can answer them."""
+    """Find proposal files whose runs are not in the database, for instance after a restore. Nobody can answer them."""
     with _open_database(settings) as reader:
         if reader is None:
             return

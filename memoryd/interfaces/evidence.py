@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from memoryd.config import Agent, Settings
     from memoryd.database.reads import DatabaseReader, Row
 
-_LONGEST = 1_200  # characters of a turn that `blame` prints; a tool's result may have a million
+_LONGEST = 1_200  # characters of a turn that `blame` prints; the result of a tool may have a million
 _WITHHELD = {
     "forgotten": "forgotten",
     "expired": "older than retention.turns",
@@ -93,12 +93,16 @@ def session_show(call: Call, session_id: str, agent_id: str | None) -> None:
 
 
 def agents_of(call: Call, settings: Settings, agent_id: str | None) -> Sequence[Agent]:
-    """Return the agent that is named; without a name, all of them."""
+    """Return the named agent in a list, or all agents if none is named."""
     return [call.agent(settings, agent_id)] if agent_id else settings.agents
 
 
 def list_sessions(call: Call, settings: Settings, agent_id: str | None, limit: int) -> list[Row]:
-    """Return the last sessions, the newest first, also those in NOW files that memoryd has not read yet."""
+    """Return the last sessions, newest first, including those in NOW files that memoryd has not read yet.
+
+    Raises:
+        NotMadeError: There is no database yet, and no NOW file either.
+    """
     from memoryd.requests import now_sessions
 
     agents = agents_of(call, settings, agent_id)
@@ -119,7 +123,14 @@ def list_sessions(call: Call, settings: Settings, agent_id: str | None, limit: i
 def read_session(
     call: Call, settings: Settings, session_id: str, agent_id: str | None, *, compressed: bool = False
 ) -> tuple[Row, dict[str, Any], list[Row]]:
-    """Return a session, its stored data and its turns; from its NOW file if memoryd has not read that yet."""
+    """Return the row of a session, its evidence (transcripts and counts of texts) and its turns.
+
+    With `compressed`, the turns are the messages of the compressed list. A session that memoryd has not read yet comes
+    from its NOW file.
+
+    Raises:
+        NotFoundError: There is no such session, or no compressed list of it yet.
+    """
     from memoryd.requests import now_sessions
 
     try:
@@ -141,7 +152,11 @@ def read_session(
 
 
 def session_of(call: Call, settings: Settings, reader: DatabaseReader, session_id: str, agent_id: str | None) -> Row:
-    """Return a session; it must belong to the agent if one is named."""
+    """Return the row of a session. If an agent is named, the session must belong to it.
+
+    Raises:
+        NotFoundError: The session belongs to another agent.
+    """
     row = reads.find_session(reader, session_id.removeprefix("session:"))
     if agent_id and (named := call.agent(settings, agent_id).id) != row["agent_id"]:
         raise NotFoundError(f"this is not the agent {named!r}'s", where=session_id, hint="memoryd session list")
@@ -149,7 +164,7 @@ def session_of(call: Call, settings: Settings, reader: DatabaseReader, session_i
 
 
 def message_line(row: dict[str, Any]) -> str:
-    """Render a turn, or a message of a compressed list, for people."""
+    """Return a turn, or a message of a compressed list, as one line of text for people."""
     seqs = [row["seq"]] if "seq" in row else row["seqs"]
     number = "summary" if not seqs else str(seqs[0]) if len(seqs) == 1 else f"{seqs[0]}-{seqs[-1]}"
     return " ".join(

@@ -52,7 +52,7 @@ def facts_list(call: Call, settings: Settings, agent: Agent, query: str | None, 
     found = [one for _, same in equals for one in put_newer_first(same, lambda fact: (fact.content, days[fact.id]))]
     rows = [as_row(fact) for fact in found if category in {None, fact.category}]
     if query is not None:
-        access.require(settings, agent, "facts list --query")  # the facts that hold a word show their content
+        access.require(settings, agent, "facts list --query")  # a query for a word reveals which facts contain it
     rows = access.show_rows(settings, agent, "facts list", rows, "content", "category")
     lines = [
         f"{row['id']} [{row['category']} | {row['confidence']:.2f}] {one_line(access.text_of(row['content'], row))}"
@@ -63,7 +63,7 @@ def facts_list(call: Call, settings: Settings, agent: Agent, query: str | None, 
 
 
 def as_row(fact: Fact) -> dict[str, Any]:
-    """Return a fact as a row for programs."""
+    """Return a fact as a row for programs, with `createdAt` as DeerFlow names it."""
     return {{"created_at": "createdAt"}.get(name, name): value for name, value in asdict(fact).items()}
 
 
@@ -175,7 +175,7 @@ def facts_profile(call: Call, settings: Settings, agent: Agent, section: str | N
 
 @contextmanager
 def _store(settings: Settings, agent: Agent, asked: str | None) -> Iterator[FactStore]:
-    """Open the store as a context; turn its refusals into errors of the command."""
+    """Open the fact store for one command, and turn its ValueError and KeyError into errors of the command line."""
     from memoryd.files import log
     from memoryd.requests import memory_changes
 
@@ -190,7 +190,11 @@ def _store(settings: Settings, agent: Agent, asked: str | None) -> Iterator[Fact
 
 
 def _full_id(call: Call, settings: Settings, agent: Agent, fact_id: str) -> str:
-    """Complete the id of a live fact; a unique beginning is enough."""
+    """Return the full id of the live fact whose id begins with `fact_id`.
+
+    Raises:
+        NotFoundError: No fact or more than one matches.
+    """
     with call.reader(settings) as reader:
         ids = [str(row["id"]) for row in reads.fact_rows(reader, agent.id)]
     found = [one for one in ids if one == fact_id] or [one for one in ids if fact_id and one.startswith(fact_id)]

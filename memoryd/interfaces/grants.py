@@ -68,5 +68,5 @@ def grant_revoke(call: Call, settings: Settings, agent: Agent, grant_id: str) ->
 
 
 def row_of(one: Grant) -> dict[str, Any]:
-    """Return a grant as a row for programs."""
+    """Return a grant as a row for programs, with `agent` in place of `agent_id`."""
     return {{"agent_id": "agent"}.get(name, name): value for name, value in asdict(one).items()}

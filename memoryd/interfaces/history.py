@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from memoryd.config import Settings
     from memoryd.interfaces.output import Output
 
-LOOK_SECONDS = 0.5  # between two looks at the progress
+LOOK_SECONDS = 0.5  # between two readings of the progress
 _OPEN = "not finished: some runs wait for a retry; the daemon, or memoryd import, continues ({id})"
 
 
@@ -52,7 +52,7 @@ def import_command(
     settings = call.settings()
     agents = [agent.id for agent in call.agents(settings, agent_id)]
     asked = history.ImportRequest(since, search_only, tokens)
-    quiet = call.output.quiet or call.output.is_watched  # the bar says it
+    quiet = call.output.quiet or call.output.is_watched  # the progress bar replaces the log lines
     with _show_progress(call.output, settings) as look, start_log(settings, quiet=quiet):
         rows = history.run_import(settings, agents, asked, look)
     lines = [f"{row['agent_id']}: {row['why'] or _OPEN.format(**row)}" for row in rows]
@@ -62,7 +62,7 @@ def import_command(
 
 @contextmanager
 def _show_progress(output: Output, settings: Settings) -> Iterator[Callable[[], None]]:
-    """Yield a function that shows the progress, at most twice a second; without a terminal it shows nothing."""
+    """Yield a function that updates a progress bar at most twice a second. Without a terminal, it does nothing."""
     if not output.is_watched:
         yield lambda: None
         return

@@ -1,16 +1,18 @@
 """Answer a hook: an agent runs `memoryd hook TOOL EVENT` in its session, with JSON on standard input.
 
-A thin client of the daemon's socket. The agent waits for it, so it imports almost nothing, takes at most two seconds,
-and exits with 0 and no answer if something fails; the log then has the error. Without a daemon it reads the files of
-the workspace itself, so that an agent always has its memory, but without facts, profile, the project's state and search
-results. The secret scanner loads too slowly for this, so lines that look like secrets are withheld.
+This is a thin client of the daemon's socket. The agent waits for it, so it imports almost nothing and takes at most two
+seconds. If something fails, it exits with 0 and an empty answer, and the log has the error.
+
+Without a daemon, the hook reads the files of the workspace itself. The agent then gets its memory, but no facts, no
+profile, no project state and no search results. The secret scanner loads too slowly here, so lines that look like
+secrets are withheld.
 
 `memoryd connect` writes the whole command:
 
     memoryd hook TOOL EVENT --socket PATH --config FILE
 
-The folder of the session chooses the agent, so one hook serves all projects, and those that come later. `--config` is
-read only without a daemon. Hooks of earlier versions name their agent by `--workspace DIR` instead.
+The folder of the session decides which agent answers, so one hook serves all projects, including later ones. The file
+of `--config` is read only without a daemon. Hooks of earlier versions name their agent by `--workspace DIR` instead.
 """
 
 from __future__ import annotations
@@ -33,28 +35,30 @@ if TYPE_CHECKING:
     from memoryd.config import Settings
 
 ALL_SECONDS = 2.0
-ASK_SECONDS = 1.5  # of a start: then the files are read here
-MOST_BYTES = 8 * 1024 * 1024  # of a payload
-MOST_PROMPT = 4_000  # characters of one that are looked at: in JSON they fit a request
-CLAUDE_UNITS = 10_000  # longer context is put into a file, and the model is shown its first lines
+ASK_SECONDS = 1.5  # how long a session start waits for the daemon before it reads the files itself
+MOST_BYTES = 8 * 1024 * 1024  # the largest payload on standard input
+MOST_PROMPT = 4_000  # characters of a prompt that are searched for; encoded in JSON, they fit into a request
+CLAUDE_UNITS = 10_000  # UTF-16 code units; Claude Code moves longer context to a file and shows the model the start
 START, PROMPT, COMPACT, END = EVENTS = ("session-start", "prompt", "pre-compact", "session-end")
 
 
 class Dialect(NamedTuple):
-    """Describe the form of the answer that a tool expects."""
+    """Describe which answer a tool expects, and what it does with injected text."""
 
-    names: dict[str, str] | None  # the tool's names for events that take context, in JSON; None: plain text
-    units: int | None = None  # UTF-16 code units of context that it takes whole
-    files: bool = True  # False: it loads the memory files itself
+    names: dict[str, str] | None  # the tool's names of the events that take context as JSON; None: plain text
+    units: int | None = None  # the most UTF-16 code units of context that it takes uncut; None: no limit
+    files: bool = True  # False: the tool loads the memory files itself
     nothing: str = ""  # the form of an empty answer
-    keeps: bool = True  # False: text injected with a prompt is gone at the next one
-    tag: str = ""  # of text that hooks injected at the start, if a prompt may begin with it
+    keeps: bool = True  # False: text injected with one prompt is gone at the next prompt
+    tag: str = ""  # the tag around injected text that a prompt may begin with
 
 
-# Claude Code: code.claude.com/docs/en/hooks. Codex reads the same shape (codex-rs/hooks/src/engine/output_parser.rs),
-# its length is set where the hook is configured. Gemini CLI wants JSON on standard output, always
-# (docs/hooks/reference.md), and with no terminal puts a start's context ahead of the prompt, with its angles escaped
-# (packages/cli/src/gemini.tsx). The others run memoryd's own plugin, which takes text.
+# Sources of the formats:
+# Claude Code: code.claude.com/docs/en/hooks.
+# Codex has the same format (codex-rs/hooks/src/engine/output_parser.rs). Its hook configuration sets the length.
+# Gemini CLI always needs JSON on standard output (docs/hooks/reference.md). Without a terminal, it puts the context of
+# a start before the prompt, with escaped angle brackets (packages/cli/src/gemini.tsx).
+# The other tools run a plugin of memoryd, which takes plain text.
 DIALECTS = {
     "claude-code": Dialect({START: "SessionStart", PROMPT: "UserPromptSubmit"}, CLAUDE_UNITS),
     "codex": Dialect({START: "SessionStart", PROMPT: "UserPromptSubmit"}),
@@ -66,17 +70,17 @@ DIALECTS = {
 
 
 class HookError(Exception):
-    """Report the failure of a hook; only the log shows it."""
+    """Report why a hook failed. The message goes to the log and to standard error."""
 
 
 class Hook(NamedTuple):
-    """Hold one call of a hook."""
+    """Hold the parsed command line of one hook."""
 
     tool: str
     event: str
     socket: str
     config: str
-    workspace: str = ""  # of the only agent that may answer; empty: the session's folder chooses
+    workspace: str = ""  # the workspace of the only agent that may answer; empty: the session's folder decides
 
     @property
     def dialect(self) -> Dialect:
@@ -88,11 +92,11 @@ class Hook(NamedTuple):
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Answer a hook; always return 0."""
+    """Answer a hook. Always return 0, because an agent must not stop if its memory fails."""
     state_dir, nothing = "", ""
     told = {"tool": "", "what": ""}
     try:
-        # First of all, so that a later failure can be logged in the right place.
+        # First, so that every later failure is logged in the right folder.
         state_dir = os.path.dirname(_option(arguments, "--socket", ""))  # noqa: PTH120
         nothing = DIALECTS[arguments[0]].nothing if arguments and arguments[0] in DIALECTS else ""
         with _in_time():
@@ -105,14 +109,18 @@ def main(arguments: Sequence[str]) -> int:
         why = str(error) if isinstance(error, HookError) else type(error).__name__
         log_line.append(state_dir, "error", "memoryd.hook", "hook failed", why=why, **told)
         with contextlib.suppress(OSError):
-            if sys.stderr is not None:  # else it would go to the agent
+            if sys.stderr is not None:  # otherwise `print` would write to standard output, which the agent reads
                 print(f"memoryd hook: {why}", file=sys.stderr, flush=True)
     return 0
 
 
 @contextlib.contextmanager
 def _in_time() -> Iterator[None]:
-    """Run a function for at most `ALL_SECONDS`, even if a pipe stays open or a disk hangs."""
+    """Limit a block to `ALL_SECONDS`, even if a pipe stays open or a disk hangs.
+
+    Raises:
+        HookError: The time is over.
+    """
 
     def raise_late(_number: int, _frame: FrameType | None) -> NoReturn:
         raise HookError(f"took longer than {ALL_SECONDS:g} s")
@@ -126,7 +134,11 @@ def _in_time() -> Iterator[None]:
 
 
 def parse(arguments: Sequence[str]) -> Hook:
-    """Read the command line."""
+    """Parse the command line of the hook.
+
+    Raises:
+        HookError: A word is missing, unknown or not an absolute path.
+    """
     if len(arguments) < 2 or arguments[0] not in DIALECTS or arguments[1] not in EVENTS:
         raise HookError(f"memoryd hook {'|'.join(DIALECTS)} {'|'.join(EVENTS)} --socket PATH --config FILE")
     socket, config, workspace = (_option(arguments, name, "") for name in ("--socket", "--config", "--workspace"))
@@ -141,7 +153,11 @@ def _option(arguments: Sequence[str], name: str, default: str) -> str:
 
 
 def _payload() -> dict[str, Any]:
-    """Read the agent's description of the event; return nothing if standard input is a terminal."""
+    """Read the event's JSON object from standard input; return {} if that is a terminal, empty or not an object.
+
+    Raises:
+        HookError: The payload is too long or not JSON.
+    """
     if os.isatty(0):
         return {}
     data = b""
@@ -157,7 +173,11 @@ def _payload() -> dict[str, Any]:
 
 
 def _answer(hook: Hook, payload: dict[str, Any]) -> str:
-    """Return the text for the agent; empty if there is none."""
+    """Return the text for the agent, from the daemon or from the files; empty if there is none.
+
+    Raises:
+        HookError: Standard output is a terminal, the daemon reports an error, or it does not answer.
+    """
     if os.isatty(1):
         raise HookError("this is for agents: memoryd context shows a person the injected text")
     about: dict[str, Any] = {
@@ -191,12 +211,12 @@ def _answer(hook: Hook, payload: dict[str, Any]) -> str:
 
 def _text(payload: dict[str, Any], name: str) -> str | None:
     value = payload.get(name)
-    # JavaScript leaves half a character where it cuts a text; no database accepts it.
+    # JavaScript may cut a text inside a surrogate pair. No database accepts the remaining half.
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) else None
 
 
 def _extract_prompt(dialect: Dialect, payload: dict[str, Any]) -> str:
-    """Return the prompt without text that other hooks put before it, so that the search uses the user's words."""
+    """Return the user's own prompt, without text that other hooks put before it. The search uses these words."""
     prompt = _text(payload, "prompt") or ""
     if dialect.tag and prompt.startswith(f"<{dialect.tag}>"):
         _, closed, typed = prompt.partition(f"</{dialect.tag}>")
@@ -205,9 +225,10 @@ def _extract_prompt(dialect: Dialect, payload: dict[str, Any]) -> str:
 
 
 def _from_files(hook: Hook, cwd: str | None = None) -> str:
-    """Return the memory files of the session's agent, limited in bytes: no tokenizer makes more tokens than bytes.
+    """Return the memory files of the session's agent as text; empty if the tool loads them itself or no agent matches.
 
-    `RECENT.md` only where all sessions are of one project: which one an entry is of, only the daemon knows.
+    The limit in tokens is applied to bytes, because no tokenizer makes more tokens than bytes. `RECENT.md` is included
+    only if all sessions belong to one project: only the daemon knows the project of each entry.
     """
     if not hook.dialect.files:
         return ""
@@ -236,7 +257,7 @@ def _from_files(hook: Hook, cwd: str | None = None) -> str:
                 if data:
                     newest_last = name not in {"MEMORY.md", RECENT_FILE}
                     if may_hide(data):
-                        from memoryd.scrub.hidden import mask_hidden  # takes as long to load as all else
+                        from memoryd.scrub.hidden import mask_hidden  # slow to import, so only if needed
 
                         data = mask_hidden(data)
                     text = _looked_through(data.decode("utf-8", "replace"), limit, end=newest_last)
@@ -259,7 +280,10 @@ def _load_settings(hook: Hook) -> Settings:
 
 
 def _looked_through(text: str, most: int, *, end: bool) -> str:
-    """Return the text without lines that look like secrets; at most `most` bytes."""
+    """Return the text with withheld lines where they look like secrets.
+
+    Only the part that can be injected is checked: about `most` characters at the start or, with `end`, at the end.
+    """
     from memoryd.scrub.likely import withhold_lines
 
     if len(text) <= most:
@@ -272,13 +296,16 @@ def _looked_through(text: str, most: int, *, end: bool) -> str:
 
 
 def _days() -> list[str]:
-    """Return the files of today and yesterday by this machine's zone; the daemon may use another zone."""
+    """Return the paths of today's and yesterday's daily file in this machine's time zone.
+
+    The daemon may use another one.
+    """
     now = time.time()
     return [time.strftime("memory/%Y-%m-%d.md", time.localtime(now - back * 86400)) for back in (0, 1)]
 
 
 def _render_answer(hook: Hook, text: str) -> str:
-    """Return the answer in the tool's form."""
+    """Return the answer in the format that the tool expects."""
     names = hook.dialect.names
     if names is None or not text:
         return text or hook.dialect.nothing

@@ -1,9 +1,10 @@
 """Answer the requests of hooks on the control socket, one after the other.
 
 A hook is the agent's own access to its memory, like `memory_search`: a model reads the answer, not a person. So an
-agent in private mode gets an answer without a grant, and the log names each use by session. The socket protects the
-memory: it answers only the user of the daemon. A person with that user's rights could pose as the agent or open its
-files. The command refuses to run on a terminal.
+agent in private mode gets an answer without a grant, and the log names the session of each use.
+
+The socket answers only the user of the daemon, which protects the memory. A person with that user's rights could pose
+as the agent, but could open its files as well. The command refuses to run on a terminal.
 """
 
 import math
@@ -39,17 +40,18 @@ from memoryd.running.hook_events import HookEvent, HookEventKind, session_of
 from memoryd.scrub.policy import Policy
 from memoryd.worker.client import Worker
 
-PROMPT_TOKENS = 500  # of the text that is added to a prompt
+PROMPT_TOKENS = 500  # the most tokens that are added to a prompt
 PROMPT_HITS = 3
-_LOOKED_AT = 10  # hits from which these are chosen
-# Whose words are told unasked; not what tools put out, which is text from outside. None: what is in files and facts.
+_LOOKED_AT = 10  # search hits from which `PROMPT_HITS` are chosen
+# Authors whose words are injected without being asked for. Output of tools is outside text and not among them. None
+# stands for files and facts.
 _UNASKED = frozenset({None, "user", "assistant", "subagent"})
-_INDEX_SECONDS = 0.5  # for texts that are not indexed yet; an agent waits
-_PLAIN_ID = re.compile(r"[0-9a-fA-F-]{32,36}|ses_[0-9A-Za-z]{10,40}")  # as agents make them up: no secret, and short
-_SESSIONS = 200  # sessions whose injected texts are remembered
-_PROJECTS = 4  # of an agent, the last ones, for whose sessions the text is prepared
-_LOOK_SECONDS = 60.0  # between two preparations if nothing was written: the day may have changed
-_AT_ONCE = 5.0  # seconds within which the same start comes from two hooks, a user's and a project's
+_INDEX_SECONDS = 0.5  # for indexing new texts, because the agent waits
+_PLAIN_ID = re.compile(r"[0-9a-fA-F-]{32,36}|ses_[0-9A-Za-z]{10,40}")  # ids that agents generate: short, never secret
+_SESSIONS = 200  # the most sessions whose injected texts are kept
+_PROJECTS = 4  # the last projects of an agent for which texts are prepared
+_LOOK_SECONDS = 60.0  # between two preparations without a change, because the date may have changed
+_AT_ONCE = 5.0  # seconds in which a user's hook and a project's hook may report the same start
 _SHAPES = tuple(dict.fromkeys((dialect.files, dialect.units) for dialect in DIALECTS.values()))
 
 
@@ -62,32 +64,37 @@ class _InjectionRequest(NamedTuple):
 
 class _LastInjection(NamedTuple):
     text: str
-    at: float  # monotonic, seconds
-    source: str | None = None  # of a start after which nothing was injected
+    at: float  # monotonic clock, in seconds
+    source: str | None = None  # how the session started; None after text for a prompt
 
 
 class HookAnswerer:
-    """Answer hooks; cache the last texts, so that unchanged text is not scanned and counted again."""
+    """Answer hooks. Cache the last texts, so that unchanged text is not scanned and counted again."""
 
     def __init__(self, app: App, loop: Loop) -> None:
         self._app = app
         self._loop = loop
         self._last: dict[_InjectionRequest, tuple[contexts.InjectionMaterial, Policy, Budget, Injection]] = {}
-        self._suggested: dict[tuple[str, str], None] = {}  # session and limit, the oldest first
-        self._sessions: dict[str, _LastInjection] = {}  # by the id that the agent gives it, as long as it goes on
+        self._suggested: dict[tuple[str, str], None] = {}  # pairs of a session and the name of a notice, oldest first
+        self._sessions: dict[str, _LastInjection] = {}  # by the agent's session id, least recently used first
         self._settings, self._looks = app.settings, self._look_timer()
-        self._asking = 0  # requests that are being worked out
+        self._asking = 0  # the number of requests in progress
 
     def verbs(self) -> dict[str, Callable[[Mapping[str, Any]], Any]]:
-        """Return the requests that hooks may make."""
+        """Return the functions for the verbs of hooks, by verb."""
         return {"context": self.context, "prompt": self.prompt, "announce": self.announce}
 
     def context(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the agent's memory; no text if the session belongs to a project of another agent.
+        """Return the agent's memory as `text`; empty if the session belongs to no agent.
 
-        The request has the `cwd` of the session, the `workspace` of the only agent that may answer or None, the
-        session's id as `session`, the `source` of its start if the text stays in its history, the `tool`, `files`
-        (False if the tool loads `MEMORY.md` itself), and the most UTF-16 `units` that the tool takes.
+        The fields of the request:
+        - `cwd`: the folder of the session;
+        - `workspace`: that of the only agent that may answer, or None;
+        - `session`: the session's id;
+        - `source`: how the session started, if the text stays in its history;
+        - `tool`;
+        - `files`: False if the tool loads `MEMORY.md` itself;
+        - `units`: the most UTF-16 code units that the tool takes, or None.
         """
         agent = self._agent(request)
         if agent is None:
@@ -97,22 +104,22 @@ class HookAnswerer:
             return {"text": ""}
         self._note(request, made.text, request.get("source"))
         self._log(agent, request, made)
-        if _session(request)[1] is not None:  # without a person, its prompt comes in less than a tenth of a second
+        if _session(request)[1] is not None:  # a first prompt that no person types follows in less than 0.1 s
             threading.Thread(target=self._keep_ready, name="ready", daemon=True).start()
         return {"text": made.text}
 
     def _is_second(self, request: Mapping[str, Any], text: str) -> bool:
-        """Return True if another hook of the same start got this text already: Codex runs every hook that it finds."""
+        """Return True if another hook of the same start already got this text. Codex runs every hook that it finds."""
         told, source = self._sessions.get(_session(request)[1] or ""), request.get("source")
         if told is None or source is None or (told.source, told.text) != (source, text):
             return False
         return self._app.clock.monotonic() - told.at < _AT_ONCE
 
     def prompt(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Return memories that match a prompt and that the session does not hold yet.
+        """Return, as `text`, memories that match a prompt and that the session does not hold yet.
 
-        The request is that of `context`, with the `prompt`, the session's `transcript`, and `keeps`, True if the tool
-        keeps the injected text: then no text is injected twice.
+        The request has the fields of `context`, and also `prompt`, the session's `transcript`, and `keeps`. With
+        `keeps`, the tool keeps injected text, so no text is injected twice.
         """
         agent = self._agent(request)
         text = request.get("prompt")
@@ -132,19 +139,22 @@ class HookAnswerer:
         return {"text": made.text}
 
     def _known_to(self, agent: Agent, request: Mapping[str, Any]) -> str:
-        """Return the text that a session got; for a session from before this daemon, the text it would get now."""
+        """Return the text that a session already got.
+
+        After a restart of the daemon, return the text of a start instead.
+        """
         session = _session(request)[1]
         known = None if session is None else self._sessions.get(session)
         return known.text if known else self._inject(agent, request).text
 
     def _own(self, agent: Agent, request: Mapping[str, Any]) -> str | None:
-        """Return the session that asks; None if memoryd has read nothing of it yet."""
+        """Return the stored id of the session that asks, or None if memoryd has not read it yet."""
         return session_of(self._app.engine, agent.id, *_session(request))
 
     def _note(self, request: Mapping[str, Any], text: str, source: str | None = None) -> None:
         if (session := _session(request)[1]) is not None:
             self._sessions.pop(session, None)
-            # Behind the others: the last one told is the last to be forgotten.
+            # Put it last, so that the least recently used session is dropped first.
             self._sessions[session] = _LastInjection(text, self._app.clock.monotonic(), source)
             if len(self._sessions) > _SESSIONS:
                 del self._sessions[next(iter(self._sessions))]
@@ -161,7 +171,7 @@ class HookAnswerer:
         return contexts.list_new_parts(contexts.parts_of(about), self._known_to(agent, request))[:PROMPT_HITS]
 
     def _suggest(self, agent: Agent, request: Mapping[str, Any]) -> list[Part]:
-        """Return the text that a session gets once: that a limit is near, and who asks to read the memory."""
+        """Return notices that a session gets only once: a limit is near, or somebody asks to read the memory."""
         own = self._own(agent, request)
         row = None if own is None else sqlite.read(self._app.engine, turns.session_row, own)
         settings = self._app.settings
@@ -177,7 +187,7 @@ class HookAnswerer:
         return [*contexts.make_parts(contexts.ASKED, asked), *contexts.make_parts("memoryd", near_full)]
 
     def _take_new(self, session: str, texts: Mapping[str, str]) -> list[str]:
-        """Return the texts that a session has not got yet, by their names, and note that it has them now."""
+        """Return the texts whose names the session has not had yet, and note that it has them."""
         new = {name: text for name, text in texts.items() if (session, name) not in self._suggested}
         self._suggested.update(dict.fromkeys((session, name) for name in new))
         while len(self._suggested) > _SESSIONS:
@@ -187,20 +197,20 @@ class HookAnswerer:
     def _log(self, agent: Agent, request: Mapping[str, Any], made: Injection) -> None:
         session = _session(request)[1]
         if session is None or _PLAIN_ID.fullmatch(session) is None:
-            session = self._own(agent, request)  # which was looked through for secrets when it was read
+            session = self._own(agent, request)  # the stored id was scanned for secrets when it was read
         told = {"tool": request.get("tool"), "session": session}
         self._app.log.info("injected", agent=agent.id, tokens=made.tokens, left_out=len(made.left_out), **told)
 
     def refresh(self) -> None:
         """Prepare the answers to the next requests while no agent waits.
 
-        An agent waits for less time than the scanner needs to start. While a session with injected text goes on, the
-        scanner stays loaded for its prompts.
+        The scanner takes longer to start than an agent waits. So it stays loaded while a session with injected text
+        goes on.
         """
         is_in_use = self.is_in_use()
         if self._settings is not self._app.settings:
             self._settings, self._looks = self._app.settings, self._look_timer()
-        is_busy = self._loop.counts or self._app.ingest.backlog  # preparing would start the second child beside it
+        is_busy = self._loop.counts or self._app.ingest.backlog  # preparing would start a second child process
         if (is_in_use or not is_busy) and self._looks.is_due(self._app.clock.monotonic()):
             self._prepare()
         if is_in_use:
@@ -208,13 +218,13 @@ class HookAnswerer:
 
     def _look_timer(self) -> LookTimer:
         app = self._app
-        # An edit of a memory file reaches the index. An agent answers an access request by editing a file.
+        # An edit of a memory file changes the index file. An agent answers an access request by editing a file.
         consents = [agent.workspace / access_grants.PATH for agent in app.settings.agents]
         written = [app.database, app.recall.indexer.index.path, *consents]
         return LookTimer(written, 0, app.clock.monotonic(), anyway=_LOOK_SECONDS)
 
     def is_in_use(self) -> bool:
-        """Return True while a session that got injected text goes on."""
+        """Return True if a session got injected text less than `sessions.idle_end` ago."""
         since = self._app.clock.monotonic() - self._app.settings.sessions.idle_end.total_seconds()
         return any(told.at > since for told in list(self._sessions.values()))
 
@@ -251,7 +261,7 @@ class HookAnswerer:
 
     @contextmanager
     def _left_to_the_asker(self, asked: _InjectionRequest) -> Iterator[None]:
-        """Drop an answer that cannot be prepared. The next refresh tries again; who asks first gets the error."""
+        """Drop an answer that cannot be prepared. The next refresh tries again, and a hook that asks gets the error."""
         try:
             yield
         except (KeyError, MemorydError) as error:
@@ -260,22 +270,22 @@ class HookAnswerer:
             self._app.log.debug("not precomputed", agent=asked.agent_id, error_type=type(error).__name__)
 
     def _give_way(self, child: Worker | Scrubber) -> None:
-        """End an idle child process before the other starts, unless a session or a run may need it.
+        """End an idle child process before the other one starts, unless a request, a session or a run may need it.
 
-        Each takes 50 to 60 MB.
+        Each child process takes 50 to 60 MB.
         """
         if not (self._asking or self.is_in_use() or self._loop.running):
             child.tick(math.inf)
 
     def _keep_ready(self) -> None:
-        """Load the scanner, because an agent may soon be waiting."""
+        """Start the scanner, because an agent may soon need it."""
         try:
             self._app.scrubber.begin([""]).result()
         except MemorydError as error:
             self._app.log.debug("not kept ready", error_type=type(error).__name__)
 
     def _list_roots(self, agent: Agent) -> list[str]:
-        """Return the last projects of an agent that has several, and one that it has no session of yet."""
+        """Return the last projects of an agent that has several, and a placeholder for a new one; otherwise nothing."""
         with reads.open_reader(self._app.database) as reader:
             roots = list(projects.list_roots(reader, agent))
         return [*roots[:_PROJECTS], projects.OTHER] if len(roots) > 1 else []
@@ -291,9 +301,9 @@ class HookAnswerer:
             if (last := self._find_last(asked, remembered)) is not None:
                 return last
             scan = scrubber.begin([""])
-            self._app.worker.count([""])  # an agent waits: both children start side by side
+            self._app.worker.count([""])  # start the second child process too, because an agent waits
             scan.result()
-            policy = scrubber.policy  # read before use: a reload may change it meanwhile
+            policy = scrubber.policy  # read before use, because a reload may change it
             return self._fit(asked, remembered, policy, contexts.redact_material(remembered, scrubber.redact))
         finally:
             self._asking -= 1
@@ -301,17 +311,17 @@ class HookAnswerer:
     def _select(
         self, asked: _InjectionRequest, gathered: contexts.InjectionMaterial
     ) -> tuple[_InjectionRequest, contexts.InjectionMaterial]:
-        """Return the request without its irrelevant fields, and the material that it may get."""
+        """Return the request with the asker that was found, and the part of the material that it may get."""
         if asked.asker != gathered.asker:
             self._last.pop(asked, None)
             asked = asked._replace(asker=gathered.asker)
-        if not asked.files:  # which the agent loads itself
+        if not asked.files:  # the agent loads these files itself
             parts = tuple(one for one in gathered.parts if one.name in {RECENT_FILE, contexts.ASKED})
             gathered = gathered._replace(parts=parts, unreadable=())
         return asked, gathered
 
     def _find_last(self, asked: _InjectionRequest, remembered: contexts.InjectionMaterial) -> Injection | None:
-        """Return the last answer if its material, policy and budget are unchanged; else None."""
+        """Return the cached answer if material, policy and budget are unchanged; else None."""
         last, budget = self._last.get(asked), contexts.budget_of(self._app.settings, units=asked.units)
         same = last is not None and last[:3] == (remembered, self._app.scrubber.policy, budget)
         return last[3] if last is not None and same else None
@@ -330,7 +340,11 @@ class HookAnswerer:
         return made
 
     def announce(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Take an `event` of a session, named by its transcript or id; carry it out soon after."""
+        """Take an `event` of a session, named by its transcript or id. The loop handles it soon after.
+
+        Raises:
+            ConfigError: There is no such event.
+        """
         if request.get("event") not in set(HookEventKind):
             raise ConfigError("there is no such event", hint=", ".join(HookEventKind))
         transcript, session = _session(request)
@@ -345,7 +359,11 @@ class HookAnswerer:
         return {}
 
     def _agent(self, request: Mapping[str, Any]) -> Agent | None:
-        """Return the agent whose session asks; None if no agent works in its folder."""
+        """Return the agent for the folder of the session, or None if no agent works there.
+
+        Raises:
+            NotFoundError: The request names a workspace that no enabled agent has.
+        """
         wanted, cwd = request.get("workspace"), request.get("cwd")
         if wanted is None:
             return choose(self._app.settings, cwd)
@@ -357,21 +375,21 @@ class HookAnswerer:
 
 def _read_request(agent: Agent, request: Mapping[str, Any], own: str | None) -> _InjectionRequest:
     units, folder = request.get("units"), request.get("cwd")
-    # Without a folder, the project is unknown: the session gets only texts that belong to no project.
+    # Without a folder, the project is unknown. The session then gets only texts that belong to no project.
     root = projects.find_root(folder, agent) if isinstance(folder, str) and folder else projects.OTHER
     files = bool(request.get("files", True))
     return _InjectionRequest(agent.id, files, units if isinstance(units, int) else None, Asker(own, root))
 
 
 def _estimate_tokens(texts: Sequence[str]) -> list[int]:
-    """Estimate the tokens of each text as a quarter of its bytes. This also holds for Chinese.
+    """Estimate the tokens of each text as a quarter of its bytes, which also holds for Chinese.
 
-    A tokenizer takes 58 MB, and loading it takes longer than an agent waits.
+    A tokenizer takes 58 MB and loads more slowly than an agent waits.
     """
     return [-(-len(text.encode(errors="replace")) // CHARACTERS_PER_TOKEN) for text in texts]
 
 
 def _session(request: Mapping[str, Any]) -> tuple[str | None, str | None]:
-    """Return the transcript and the id that the request gives for its session."""
+    """Return the transcript and the session id of a request, or None for each that it lacks."""
     transcript, session = request.get("transcript"), request.get("session")
     return transcript if isinstance(transcript, str) else None, session if isinstance(session, str) else None

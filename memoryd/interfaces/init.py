@@ -1,6 +1,7 @@
-"""Set memoryd up in one step: `memoryd init` finds agents and projects, and writes configuration, connections, service.
+"""Set memoryd up in one step: `memoryd init`.
 
-A second run adds new agents and projects. `--remove` takes out all that earlier runs wrote, but no memory.
+It finds agents and projects, writes the configuration and the connections, and starts the service. A second run adds
+new agents and projects. `--remove` removes all that earlier runs wrote, but no memory.
 """
 
 import contextlib
@@ -38,21 +39,21 @@ _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 
 
 class InitAnswers(NamedTuple):
-    """Hold a person's answers from the command line."""
+    """Hold the answers that the command line already gives."""
 
     is_yes: bool
-    projects: Sequence[str]  # empty: ask, or all
+    projects: Sequence[str]  # the folders of the projects to use; empty: ask, or use all
     memory: str
-    service: bool | None  # None: ask, or yes
+    service: bool | None  # None: ask, or yes without a terminal
 
 
 def init(call: Call, answers: InitAnswers) -> None:
-    """Find agents and projects, ask which to take, and write configuration, connections and service.
+    """Find agents and projects, ask which to use, and write configuration, connections and service.
 
     Raises:
-        ConfigError: there is no terminal to ask on; the configuration has mistakes.
-        NotFoundError: there is no agent program on this machine, or no folder that was named.
-        StateError: a program could not be connected; all else is done.
+        ConfigError: There is no terminal to ask on, or the configuration has mistakes.
+        NotFoundError: There is no agent program on this machine, or a named folder does not exist.
+        StateError: A program could not be connected; everything else is done.
     """
     machine, settings = _look_around(call)
     found = discovery.find_projects(machine.home, machine.environ)
@@ -90,7 +91,7 @@ def init(call: Call, answers: InitAnswers) -> None:
 
 
 def _look_around(call: Call) -> tuple[Machine, Settings | None]:
-    """Return the machine and the settings of its configuration; None if it has none yet."""
+    """Return the machine and its settings, or None for the settings if there is no configuration yet."""
     named = call.config or (Path(os.environ["MEMORYD_CONFIG"]) if os.environ.get("MEMORYD_CONFIG") else None)
     source = (named.expanduser() if named else user_folder("config") / config_file.FILE).absolute()
     settings = config.load(source) if source.exists() else None
@@ -99,7 +100,11 @@ def _look_around(call: Call) -> tuple[Machine, Settings | None]:
 
 
 def _list_installed(machine: Machine, *, is_first: bool) -> list[str]:
-    """Return the programs whose folder is there and whose sessions this version reads; a first run needs one."""
+    """Return the programs that have a folder on this machine and whose sessions this version reads.
+
+    Raises:
+        NotFoundError: This is the first run, and there is no such program.
+    """
     roots = {one.name: one.find_root(machine.home, machine.environ) for one in PROGRAMS.values()}
     installed = [name for name, root in roots.items() if name in config.KNOWN_FORMATS and root.is_dir()]
     if is_first and not installed:
@@ -114,7 +119,11 @@ def _list_installed(machine: Machine, *, is_first: bool) -> list[str]:
 def _choose(
     call: Call, candidates: Sequence[FoundOffer], answers: InitAnswers, installed: Sequence[str]
 ) -> tuple[bool, list[FoundOffer]]:
-    """Return whether all candidates are accepted, whether later ones are too, and which are accepted now."""
+    """Return whether later projects are accepted too, and the candidates that are accepted now.
+
+    Raises:
+        ConfigError: There is no terminal to ask on.
+    """
     fresh = [one for one in candidates if one.is_new]
     if answers.projects:
         return False, _choose_named(candidates, answers.projects, installed)
@@ -132,7 +141,7 @@ def _choose(
 
 
 def _has_nothing_to_do(call: Call, candidates: Sequence[FoundOffer], answers: InitAnswers) -> bool:
-    """Return True if nothing is new and nobody can be asked whether to connect again."""
+    """Return True if nothing is new and nobody can be asked whether to repeat the connections."""
     is_told = answers.is_yes or bool(answers.projects)
     return not is_told and not _can_ask(call) and not any(one.is_new for one in candidates)
 
@@ -144,7 +153,11 @@ def _has_agents(chosen: Sequence[FoundOffer], settings: Settings | None) -> bool
 def _choose_named(
     candidates: Sequence[FoundOffer], projects: Sequence[str], installed: Sequence[str]
 ) -> list[FoundOffer]:
-    """Return the new parts of the named projects; a project without a session may get them from any program."""
+    """Return the new candidates of the named projects. A project without a session is offered for every program.
+
+    Raises:
+        NotFoundError: A named folder does not exist.
+    """
     folders = {discovery.find_project_folder(Path(path), Path.home()) for path in projects}
     chosen = [one for one in candidates if one.is_new and one.found.folder in folders]
     now = datetime.now(UTC)
@@ -158,7 +171,7 @@ def _choose_named(
 
 
 def _parse_numbers(text: str, most: int) -> list[int]:
-    """Return the numbers that an answer names, from 1 to `most`; ValueError for any other answer."""
+    """Return the numbers from 1 to `most` that an answer names. Any other answer raises a ValueError."""
     words = re.split(r"[\s,]+", text.strip())
     if words == ["all"]:
         return list(range(1, most + 1))
@@ -222,7 +235,7 @@ def _as_data(one: FoundOffer) -> dict[str, Any]:
 def _connect_all(
     call: Call, settings: Settings, machine: Machine, programs: set[str], *, remove: bool = False
 ) -> tuple[list[str], dict[str, str]]:
-    """Connect programs, or take the connections out; return those that changed, and why others could not be."""
+    """Connect programs, or remove their connections. Return the changed ones, and the error for each that failed."""
     changed: list[str] = []
     failed: dict[str, str] = {}
     for name in sorted(programs & connecting.TOOLS.keys()):
@@ -244,7 +257,10 @@ def _connect_all(
 
 
 def _list_places(name: str, settings: Settings, machine: Machine) -> list[connecting.ConnectTarget]:
-    """Return where a program is connected: once for the user; Aider, which loads a file, in each of its projects."""
+    """Return the places in which to connect a program.
+
+    A program with hooks is connected once for the user. Aider loads a file, so it is connected in each of its projects.
+    """
     only = settings.agents[0] if len(settings.agents) == 1 else None
     if not connecting.TOOLS[name].loads:
         return [connecting.ConnectTarget(settings, only, machine.home, machine.environ, None)]
@@ -253,7 +269,13 @@ def _list_places(name: str, settings: Settings, machine: Machine) -> list[connec
 
 
 def _start_service(call: Call, settings: Settings) -> str:
-    """Install and start the service, or a process without a service manager; return the name of what runs."""
+    """Start the daemon as a service, or as a process without a service manager.
+
+    Returns `service`, `process`, or `reloaded` if a daemon was running already.
+
+    Raises:
+        StateError: The daemon does not answer in `_UP_SECONDS`.
+    """
     if pid := daemon_client.ask_data(settings.state_dir, "ping").get("pid"):
         os.kill(pid, signal.SIGHUP)
         call.output.say(f"reloaded  the running daemon (pid {pid})")
@@ -303,7 +325,7 @@ def _stop_service(call: Call, settings: Settings) -> None:
     made = services.plan_service(settings, launchd=sys.platform == "darwin", system=False)
     if services.is_installed(made, settings):
         services.uninstall(made)
-        if services.has_manager():  # else it runs nothing, and the daemon is stopped below
+        if services.has_manager():  # without a manager, no service runs; the daemon is stopped below
             services.call_manager(made.stop)
         call.output.say(f"removed   {made.path}")
     if pid := daemon_client.ask_data(settings.state_dir, "ping").get("pid"):
@@ -312,11 +334,11 @@ def _stop_service(call: Call, settings: Settings) -> None:
 
 
 def remove(call: Call) -> None:
-    """Take out the connections, the service and the agents that `init` wrote; memory stays.
+    """Remove the connections, the service and the agents that `init` wrote. Memory stays.
 
     Raises:
-        NotFoundError: there is no configuration.
-        StateError: a connection cannot be taken out; then the configuration stays as well.
+        NotFoundError: There is no configuration.
+        StateError: A connection cannot be removed; the configuration then stays as well.
     """
     machine, settings = _look_around(call)
     if settings is None:

@@ -1,4 +1,4 @@
-"""Edit a tool's JSON files. Everything that is not memoryd's keeps its value, its order and the file's indentation.
+"""Edit the JSON files of tools. Values that are not memoryd's keep their order, and the file keeps its indentation.
 
 The list of MCP servers of Claude Code, Gemini CLI, OpenCode and OpenClaw:
 
@@ -6,16 +6,17 @@ The list of MCP servers of Claude Code, Gemini CLI, OpenCode and OpenClaw:
     {"mcp": {"memoryd": {"type": "local", "command": […], "timeout": 30000}}}
     {"mcp": {"servers": {"memoryd": {"command": "…", "args": […], "connectionTimeoutMs": 30000}}}}
 
-OpenCode and OpenClaw wait five seconds for a server if nothing is said, which a busy machine takes to start Python.
+By default, OpenCode and OpenClaw wait five seconds for a server. A busy machine may take that long to start Python.
 
 The hooks of Claude Code, Codex and Gemini CLI:
 
     {"hooks": {"SessionStart": [{"matcher": …, "hooks": [{"type": "command", "command": "…", "timeout": 5}]}]}}
 
-The settings that let OpenClaw load memoryd's plugin, and let it add to prompts; where the file names the plugins that
-may be loaded (`plugins.allow`), it is one more of them:
+The settings that let OpenClaw load memoryd's plugin and let the plugin add text to prompts:
 
     {"plugins": {"entries": {"memoryd": {"enabled": true, "hooks": {"allowConversationAccess": true}}}}}
+
+If the file has a list of allowed plugins (`plugins.allow`), the plugin is added to it.
 """
 
 import json
@@ -34,31 +35,42 @@ from memoryd.interfaces.mcp_server import NAME, McpServer
 
 OPENCODE = "mcp"
 OPENCLAW = "mcp.servers"
-_PATIENCE = {OPENCODE: {"timeout": 30_000}, OPENCLAW: {"connectionTimeoutMs": 30_000}}  # milliseconds
+_PATIENCE = {OPENCODE: {"timeout": 30_000}, OPENCLAW: {"connectionTimeoutMs": 30_000}}  # milliseconds for its start
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _INDENT = re.compile(r"^([ \t]+)\S", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Edit(ABC):
-    """Change one file. Refuses a file of another shape and says what a person would write there."""
+    """Change one file of a tool.
+
+    If its content has an unexpected form, refuse and say what a person would write there.
+    """
 
     path: Path
 
     @abstractmethod
     def put(self, old: bytes | None) -> bytes | None:
-        """Return the file with memoryd's part, None for no file; the same bytes if it is there already."""
+        """Return the file with memoryd's part, or the same bytes if it is already there. `old` is None for no file.
+
+        Raises:
+            RefusedError: The file has another form.
+        """
 
     @abstractmethod
     def take(self, old: bytes) -> bytes | None:
-        """Return the file without memoryd's part, None for no file; the same bytes if it was not there."""
+        """Return the file without memoryd's part, or the same bytes if it has none; None if the file is to be deleted.
+
+        Raises:
+            RefusedError: The file has another form.
+        """
 
     @abstractmethod
     def by_hand(self) -> str:
-        """Return the steps for a person instead."""
+        """Return an instruction for a person who makes the same change by hand."""
 
     def text(self, old: bytes | None) -> str:
-        """Decode a file; return an empty text if there is none."""
+        """Decode a file; return an empty text for None. A file that is not UTF-8 raises a RefusedError."""
         try:
             return (old or b"").decode()
         except UnicodeDecodeError as error:
@@ -66,28 +78,28 @@ class Edit(ABC):
 
 
 class JsonEdit(Edit):
-    """Change a JSON file that also holds foreign values."""
+    """Change a JSON file that also holds values which are not memoryd's."""
 
     @abstractmethod
     def required_settings(self) -> dict[str, Any]:
-        """Return the document that a tool needs which has no other settings."""
+        """Return the smallest document that contains memoryd's part."""
 
     def by_hand(self) -> str:
         return "put this in by hand: " + json.dumps(self.required_settings(), ensure_ascii=False)[1:-1]
 
     def put_into(self, document: dict[str, Any]) -> None:
-        """Add memoryd's part; keep what a person added to it."""
+        """Add memoryd's part to the parsed document, and keep what a person added to that part."""
         _merge(document, self.required_settings())
 
     @abstractmethod
     def take_from(self, document: dict[str, Any]) -> bool:
-        """Remove memoryd's part and containers that are then empty; return False if it was not there."""
+        """Remove memoryd's part and the containers that are then empty; return False if there was none."""
 
     def put(self, old: bytes | None) -> bytes:
         document = self.read(old)
         before = json.dumps(document)
         with self.expect_shape():
-            self.take_from(json.loads(before))  # a part that could not be removed again is not added
+            self.take_from(json.loads(before))  # a test on a copy: a part that cannot be removed must not be added
             self.put_into(document)
         return old if old is not None and json.dumps(document) == before else _write_document(document, old)
 
@@ -100,7 +112,7 @@ class JsonEdit(Edit):
 
     @contextmanager
     def expect_shape(self) -> Iterator[None]:
-        """Refuse a document whose value at this key has another type."""
+        """Raise a RefusedError if the block fails because the document has another form than memoryd knows."""
         try:
             yield
         except (AttributeError, KeyError, TypeError) as error:
@@ -108,10 +120,14 @@ class JsonEdit(Edit):
             raise RefusedError(what, str(self.path), self.by_hand()) from error
 
     def read(self, old: bytes | None) -> dict[str, Any]:
-        """Read the file, empty if there is none; refuse comments, and a key twice."""
+        """Parse the file; None is an empty document.
+
+        Raises:
+            RefusedError: The file is not one JSON object, or has comments or a repeated key.
+        """
         try:
             document = json.loads((old or b"{}").decode(), object_pairs_hook=_unique)
-        except (ValueError, RecursionError) as error:  # no JSON, no UTF-8, a key twice, or too deep for Python
+        except (ValueError, RecursionError) as error:  # not JSON, not UTF-8, a repeated key, or too deep for Python
             what = "is not plain JSON (comments, a key twice, a stray comma?)"
             what = "nests too deeply to be read" if isinstance(error, RecursionError) else what
             raise RefusedError(what, str(self.path), self.by_hand()) from error
@@ -128,7 +144,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _write_document(document: dict[str, Any], old: bytes | None) -> bytes:
-    """Render the document in the style of the old file."""
+    """Render the document with the indentation, the line ends and the compactness of the old file."""
     text = (old or b"").decode()
     if "\n" not in text.strip() and text.strip() not in {"", "{}"}:
         compact = (",", ":") if '":' in text and '": ' not in text else (", ", ": ")
@@ -137,12 +153,12 @@ def _write_document(document: dict[str, Any], old: bytes | None) -> bytes:
         found = _INDENT.search(text)
         made = json.dumps(document, ensure_ascii=False, indent=found[1] if found else 2)
     ended = "\n" if not text.strip() or text.endswith("\n") else ""
-    made = _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", made)  # half of a pair, which UTF-8 cannot say
+    made = _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", made)  # UTF-8 cannot encode half a surrogate pair
     return (made + ended).replace("\n", "\r\n" if "\r\n" in text else "\n").encode()
 
 
 def _merge(document: dict[str, Any], wanted: Mapping[str, Any]) -> None:
-    """Put values into a document, each at its way of keys; what else is there stays."""
+    """Set each value of `wanted` at its key path in the document, and keep all other values."""
     for key, value in wanted.items():
         if isinstance(value, dict):
             _merge(document.setdefault(key, {}), value)
@@ -151,7 +167,7 @@ def _merge(document: dict[str, Any], wanted: Mapping[str, Any]) -> None:
 
 
 def _drop_empty(document: dict[str, Any], keys: Sequence[str]) -> None:
-    """Remove the value at the end of a key path if it is empty, and each parent that is then empty."""
+    """Remove the value at a key path if it is empty, and each parent that is then empty."""
     if not keys:
         return
     inner = document[keys[0]]
@@ -162,9 +178,9 @@ def _drop_empty(document: dict[str, Any], keys: Sequence[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class JsonServers(JsonEdit):
-    """One entry of the list of MCP servers."""
+    """Add or remove memoryd's entry in a tool's list of MCP servers."""
 
-    key: str  # the name of the list, with dots if it is inside others
+    key: str  # the key path of the list, with dots
     server: McpServer  # the server that the entry starts
 
     def put_into(self, document: dict[str, Any]) -> None:
@@ -176,7 +192,7 @@ class JsonServers(JsonEdit):
         servers = self._servers(document)
         if (name := self.server.find(servers)) is None:
             return False
-        while name is not None:  # an earlier version wrote one for each agent
+        while name is not None:  # earlier versions wrote an entry for each agent
             del servers[name]
             name = self.server.find(servers)
         _drop_empty(document, self.key.split("."))
@@ -200,17 +216,17 @@ class JsonServers(JsonEdit):
             servers = servers.setdefault(key, {})
         listed = servers.get("servers")
         if self.key == OPENCODE and isinstance(listed, dict) and "type" not in listed:
-            servers = listed  # as OpenCode 2 has them; it reads those of OpenCode 1 as well
+            servers = listed  # the form of OpenCode 2, which also reads that of OpenCode 1
         return servers
 
 
 @dataclass(frozen=True, slots=True)
 class HookSettings(JsonEdit):
-    """memoryd's hooks of one tool, for one configuration."""
+    """Add or remove memoryd's hooks in a tool's settings, for one configuration."""
 
-    tool: str  # as `memoryd hook` calls it
+    tool: str  # the tool's name in `memoryd hook`
     marks: frozenset[tuple[str, str]]  # options that identify a hook of this configuration
-    hooks: Mapping[str, Mapping[str, Any]]  # by the tool's name of the event, each with its `command`
+    hooks: Mapping[str, Mapping[str, Any]]  # by the tool's name of the event; each has a `command`
 
     def put_into(self, document: dict[str, Any]) -> None:
         events = document.setdefault("hooks", {})
@@ -222,7 +238,7 @@ class HookSettings(JsonEdit):
                 continue
             group, first = own[0]
             group["hooks"][group["hooks"].index(first)] = dict(hook)
-            for group, one in own[1:]:  # an earlier version wrote one for each agent
+            for group, one in own[1:]:  # earlier versions wrote a hook for each agent
                 group["hooks"].remove(one)
             groups[:] = [group for group in groups if group["hooks"] or all(group is not left for left, _ in own)]
 
@@ -257,7 +273,7 @@ class HookSettings(JsonEdit):
 
 @dataclass(frozen=True, slots=True)
 class OpenClawPlugins(JsonEdit):
-    """The entry of memoryd's plugin of OpenClaw."""
+    """Add or remove the entry of memoryd's plugin in OpenClaw's settings."""
 
     def required_settings(self) -> dict[str, Any]:
         return {"plugins": {"entries": {NAME: {"enabled": True, "hooks": {"allowConversationAccess": True}}}}}

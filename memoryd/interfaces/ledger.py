@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from memoryd.config import Agent, Settings
 
-_LONGEST_SIMILAR = 200  # characters of a line that says something similar
+_LONGEST_SIMILAR = 200  # characters shown of a line that says something similar
 _FILE = "file:"
 _REJECTED = "proposal:"
 
@@ -258,7 +258,7 @@ def forget(call: Call, target: str, dry_run: bool, yes: bool, agent_id: str | No
 
 
 def _read_texts(call: Call, settings: Settings, agent: Agent, ids: Collection[str]) -> list[dict[str, Any]]:
-    """Return the rows of memories, as far as who asks may see them."""
+    """Return the rows of memories, without the texts that the caller may not see."""
     with call.reader(settings, agent) as reader:
         rows = [reads.find_memory(reader, agent.id, one) for one in ids]
     return access.show_rows(settings, agent, "forget", rows, "content") if rows else []
@@ -291,7 +291,7 @@ def _forgotten_text(
 
 
 def _files(receipt: dict[str, Any]) -> list[str]:
-    """Return the changes of a rollback to files."""
+    """Return a line for each file that a rollback changed."""
     return [
         f"{one['path']} {'removed' if one.get('after') is None and 'appended' not in one else 'rewritten'}"
         for one in receipt.get("files", ())
@@ -299,7 +299,7 @@ def _files(receipt: dict[str, Any]) -> list[str]:
 
 
 def _text_in(state: str | None) -> str | None:
-    """Return the text of a memory in a state; None if it has none."""
+    """Return the text of a memory in a stored state, or None if the memory has ended in it."""
     from memoryd.ledger.memory import from_json
 
     memory = None if state is None else from_json(state)
@@ -307,7 +307,7 @@ def _text_in(state: str | None) -> str | None:
 
 
 def _text_lines(row: dict[str, Any]) -> list[str]:
-    """Return the texts of a memory before and after a rollback, as in a diff."""
+    """Return the text of a memory before and after a rollback as lines that begin with -, + or a space."""
     if "bytes" in row:
         return [f"  {access.text_of(None, row)}"]
     shown = {"-": row["before"], "+": row["after"]} if row["before"] != row["after"] else {" ": row["after"]}
@@ -328,7 +328,7 @@ def _plan_text(
         for one in planned.get("memories", ())
         for line in (f"{one} {be}{describe_outcome(*states[one]) if one in states else AS_BEFORE}", *texts.get(one, ()))
     ]
-    # That the runs count as taken back is what this is about.
+    # Entries `run:` only mark the reverted runs, which the caller knows.
     others = [one for one in planned.get("others", ()) if not one.startswith("run:")]
     lines += [
         f"what {one.removeprefix(_REJECTED)} proposed may be proposed again"

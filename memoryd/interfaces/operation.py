@@ -40,12 +40,12 @@ def status(call: Call, everything: bool, agent_id: str | None, check: bool) -> i
     try:
         settings = call.settings()
     except ConfigError as error:
-        # A daemon may run on with its old settings while this file is broken.
+        # A daemon may still run with its old settings while this file is broken.
         state_dir = config.state_dir_of(call.config_path())
         told = {} if state_dir is None else daemon_client.ask_data(state_dir, "status")
         error.data = data = shown.of_agent(told, agent_id)
         if data and not call.output.json:
-            with contextlib.suppress(KeyError, TypeError, AttributeError):  # another version's answer has another form
+            with contextlib.suppress(KeyError, TypeError, AttributeError):  # another version may answer in another form
                 call.output.result(data, lambda: view.list_parts(data, at_length=at_length))
         raise
     if agent_id is not None:

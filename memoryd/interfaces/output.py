@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
     from memoryd.errors import MemorydError
 
-# A file name or a transcript's own words must not move the cursor, colour the text or reorder it.
+# `_UNSAFE` matches control characters. A file name or a transcript must not move the cursor or colour the text.
 _UNITS = (86400, "d"), (3600, "h"), (60, "min")
 _RECENT_SECONDS = 7 * 86400
-_UNBOUND = 100_000  # columns of a pipe: who reads a pipe wants whole lines
+_UNBOUND = 100_000  # columns of a pipe, whose reader needs unbroken lines
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 
 
 @dataclass(slots=True)
 class Output:
-    """Print the answer of one call."""
+    """Print the output of one command, for programs (`json`) or for people."""
 
     json: bool = False
     quiet: bool = False
@@ -37,9 +37,10 @@ class Output:
     def result(
         self, data: Any, shown: str | Callable[[], Sequence[Any]] = "", error: MemorydError | None = None
     ) -> None:
-        """Print a command's result: the data for programs; for people a text, or lines and tables that are made now.
+        """Print a command's result: `data` as JSON for programs, `shown` for people.
 
-        An error is then raised; for programs it carries the data.
+        `shown` is a text, or a function that returns lines and tables. An `error` is raised after the output; for
+        programs it carries the data.
         """
         if not self.json:
             text = make_visible(shown) if isinstance(shown, str) else render(shown())
@@ -51,22 +52,22 @@ class Output:
             raise error
 
     def say(self, text: str) -> None:
-        """Print a line of progress for people."""
+        """Print a line of progress for people; nothing with `--json` or `--quiet`."""
         if not (self.json or self.quiet):
             print(make_visible(text), flush=True)
 
     def print_note(self, text: str) -> None:
-        """Print a line for people on standard error, beside a result that continues to a program."""
+        """Print a line on standard error for people, so that a program that reads the result does not get it."""
         if not (self.json or self.quiet):
             print(make_visible(one_line(text)), file=sys.stderr)
 
     @property
     def is_watched(self) -> bool:
-        """Return True if a person at a terminal may be shown what goes on."""
+        """Return True if a person at a terminal may see progress."""
         return not (self.json or self.quiet) and sys.stderr.isatty()
 
     def busy(self, doing: str) -> AbstractContextManager[object]:
-        """Show on a terminal that a long command is at work, until the context ends."""
+        """Return a context in which a terminal shows that a long command is at work."""
         if not self.is_watched:
             return nullcontext()
         from rich.console import Console
@@ -79,25 +80,25 @@ class Output:
             message = f"{error.where}: {error.what}" if error.where else error.what
             body = {"code": error.code, "message": message, "hint": error.hint}
             told = {"data": dict(error.data)} if error.data else {}
-            with suppress(OSError):  # where standard output is what failed, standard error still says so
+            with suppress(OSError):  # if standard output itself has failed, the line on standard error remains
                 print(json.dumps({"ok": False, "error": body, **told}, ensure_ascii=False), flush=True)
                 return
         print(make_visible(f"memoryd: {error}"), file=sys.stderr)
 
 
 def make_visible(text: str) -> str:
-    """Return the text with replacements for characters that control a terminal."""
+    """Return the text with U+FFFD for each character that could control a terminal."""
     return _UNSAFE.sub("\ufffd", text)
 
 
 def one_line(value: object) -> str:
-    """Return a value for a line of output: a foreign text must not start a line of its own."""
+    """Return a value as one line, so that foreign text cannot start a line of its own."""
     return " ".join(str(value).splitlines())
 
 
 def render(parts: Sequence[Any]) -> str:
-    """Return lines and tables as text: on a terminal coloured (unless NO_COLOR is set) and fitted to its width."""
-    from rich.console import Console  # expensive to import: only for printing
+    """Return lines and tables as text. On a terminal, it is coloured (unless NO_COLOR is set) and fits the width."""
+    from rich.console import Console  # slow to import, so only here
 
     is_terminal = sys.stdout.isatty()
     console = Console(
@@ -114,14 +115,17 @@ def render(parts: Sequence[Any]) -> str:
 
 
 def style(value: object, how: str = "", *, cut: bool = False) -> Text:
-    """Return a value as one line of text in a style of rich, such as `bold red`; with `cut`, as much as fits."""
+    """Return a value as one line of text in a style of rich, such as `bold red`.
+
+    With `cut`, an ellipsis ends a long line.
+    """
     from rich.text import Text
 
     return Text(make_visible(one_line(value)), how, no_wrap=cut, overflow="ellipsis" if cut else "fold")
 
 
 def render_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
-    """Return rows as aligned columns with a heading; quick also for many rows, which rich is not."""
+    """Return rows as aligned columns with a heading. This is faster than rich for many rows."""
     cells = [[column.replace("_", " ") for column in columns]]
     cells += [["" if row.get(column) is None else one_line(row[column]) for column in columns] for row in rows]
     widths = [max(len(line[index]) for line in cells) for index in range(len(columns))]
@@ -131,7 +135,7 @@ def render_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> s
 
 
 def make_list(lines: Sequence[tuple[str | Text, ...]]) -> Table:
-    """Return labels and texts as columns, so that a long text stays beside its label."""
+    """Return a table of labels and texts, in which a long text stays in its column."""
     from rich.table import Table
 
     table = Table.grid(padding=(0, 2, 0, 0))
@@ -154,7 +158,7 @@ def tell_time(at: str | None, zone: tzinfo, now: datetime | None = None) -> str:
 
 
 def render_run(row: Mapping[str, Any]) -> str:
-    """Return a run on one line: its id, kind and state, why, and the files it wrote."""
+    """Return a run as one line: id, kind, state, reason or error, and the files that it wrote."""
     files = ", ".join(item["path"] for item in row["receipt"].get("files", ()))
     is_same = row["kind"] == "dream" and row["state"] == "succeeded" and "MEMORY.md" not in files
     why = row["why"] or ("nothing was added to MEMORY.md or changed in it" if is_same else None)

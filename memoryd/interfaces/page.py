@@ -51,7 +51,7 @@ def admin(call: Call, opens: bool, hashes: bool, child: bool, listener: tuple[in
         with start_log(settings, quiet=True):
             server.serve(settings.source, listener=listener)
         return
-    with start_log(settings, quiet=True), lock:  # the log makes the state folder
+    with start_log(settings, quiet=True), lock:  # the log creates the state folder, which the lock needs
         server.serve(
             settings.source, lambda _address: None if child else _show(call, links.make_link(settings), opens=opens)
         )
@@ -68,9 +68,9 @@ def _show(call: Call, link: str, *, opens: bool) -> None:
 
 @contextlib.contextmanager
 def serve_beside(settings: Settings, log: Log) -> Iterator[None]:
-    """Serve the page while the daemon runs, if `admin.listen` is set.
+    """Serve the admin page while the daemon runs, if `admin.listen` is set.
 
-    The first connection starts a process of its own, which ends when nobody has used the page for a while. An unused
+    The first connection starts a process for the page. It ends when nobody has used the page for a while, so an unused
     page costs only a socket.
     """
     from memoryd.admin import links
@@ -83,7 +83,7 @@ def serve_beside(settings: Settings, log: Log) -> Iterator[None]:
     family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
     with contextlib.ExitStack() as opened:
         try:
-            opened.enter_context(Lock(settings.state_dir / links.LOCK))  # `memoryd admin` then only makes a link
+            opened.enter_context(Lock(settings.state_dir / links.LOCK))  # then `memoryd admin` only makes a link
             listener = socket.create_server((host.strip("[]"), int(port)), family=family, backlog=2048)
         except (OSError, MemorydError) as error:
             log.warning("the admin page is not served", address=address, why=describe(error))
@@ -98,10 +98,10 @@ def serve_beside(settings: Settings, log: Log) -> Iterator[None]:
 
 
 def _start_when_asked(settings: Settings, listener: socket.socket, stop: threading.Event, log: Log) -> None:
-    """Start the process of the page when a connection waits and none runs; end it when the daemon stops."""
+    """Start the page's process when a connection waits and none runs. End it when `stop` is set."""
     since = time.time()
-    listener.settimeout(0)  # who waits may be gone when it is taken
-    waiting = select.poll()  # `select` takes no descriptor above 1,023, and a daemon may have more files open
+    listener.settimeout(0)  # the client may be gone before it is accepted
+    waiting = select.poll()  # `select` rejects descriptors above 1,023, and a daemon may have more
     waiting.register(listener, select.POLLIN)
     while not stop.wait(0.05):
         if not waiting.poll(500):
@@ -113,7 +113,7 @@ def _start_when_asked(settings: Settings, listener: socket.socket, stop: threadi
         )
         while process.poll() is None and not stop.wait(0.5):
             pass
-        if (process.poll() or 0) > 0:  # it cannot serve: who waits for it must not have it started again and again
+        if (process.poll() or 0) > 0:  # it failed: drop the waiting clients, or it would be started again and again
             log.warning("the admin page has failed", status=process.returncode)
             with contextlib.suppress(OSError):
                 while waiting.poll(0):
@@ -121,5 +121,5 @@ def _start_when_asked(settings: Settings, listener: socket.socket, stop: threadi
         process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(5)
-        # A link that was used in the process that has ended is not good in the next one.
+        # Links from before this moment are invalid in the next process, because one may have been used already.
         since = time.time()

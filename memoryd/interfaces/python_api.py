@@ -43,13 +43,13 @@ from memoryd.worker.client import Worker
 
 @dataclass(frozen=True, slots=True)
 class JobResult:
-    """Hold the outcome of a dream or a refinement, without its content."""
+    """Hold the outcome of a dream or a refinement. It contains no text of memories."""
 
     run: str
-    # As `memoryd job show` has it: `succeeded`; `skipped` where nothing is new; `declined` where the guards let nothing
-    # of it through; any other says that memoryd tries again, or that a person must act.
+    # The state in `memoryd job show`: `succeeded`; `skipped` if nothing is new; `declined` if the guards refused
+    # everything. With any other state, memoryd tries again or a person must act.
     state: str
-    why: str | None  # the reason the run gives, or its error
+    why: str | None  # the error, or the reason that the run gives; None without either
     receipt: Mapping[str, Any]  # counts, files, refusals
 
 
@@ -60,24 +60,25 @@ class Memory:
         memory.facts.add("Prefers trains to planes.", "preference", 0.9)
         for fact in memory.facts.search("trains"): ...
 
-    Works beside a running daemon; without one each change takes the daemon's lock for its moment. Who may see content
-    is the same as on the command line: of an open agent its owner, of a siloed one nobody but under a grant; a read by
-    anybody else is a RefusedError.
+    This works beside a running daemon. Without one, each change takes the daemon's lock for a moment.
+
+    The rules of the command line decide who may see content. The owner sees the content of an open agent. In private
+    mode, nobody does without an access grant. Otherwise a read raises a RefusedError.
     """
 
     def __init__(self, workspace: str | os.PathLike[str], config_file: str | os.PathLike[str] | None = None) -> None:
-        """Find the agent in the configuration; if none names this folder, use the default settings.
+        """Find the agent in the configuration. If no configuration names this folder, use the default settings.
 
         The state of a folder without a configuration is in the user's state folder (`platformdirs.user_state_dir`). A
-        configuration that names the folder later has a `state_dir` of its own.
+        configuration that names the folder later has its own `state_dir`.
 
         Args:
-            workspace: the agent's folder.
-            config_file: the configuration; by default it is found as the command line finds it.
+            workspace: The agent's folder.
+            config_file: The configuration; by default it is found as on the command line.
 
         Raises:
-            ConfigError: the configuration has mistakes, or the folder cannot have defaults.
-            NotFoundError: no agent of the configuration that was given works in this folder.
+            ConfigError: The configuration has mistakes, or the folder cannot have defaults.
+            NotFoundError: No agent of the given configuration works in this folder.
         """
         folder = Path(workspace).expanduser().resolve()
         given = None if config_file is None else Path(config_file).expanduser()
@@ -94,22 +95,22 @@ class Memory:
         *,
         reason: str | None = None,
     ) -> FlushResult:
-        """Record messages as a session of the agent, without their secrets, let it sleep, and wait.
+        """Store messages as a session of the agent, without their secrets, and wait until a sleep has processed it.
 
-        Recognises messages of earlier calls: the same messages change nothing, and a list that has grown adds its new
+        Messages of earlier calls are recognised. The same messages change nothing. A list that has grown adds its new
         messages, also after `compress`. Any other list becomes a new session.
 
         Args:
-            messages: as a chat API takes them, `{"role": …, "content": …}`.
-            on_summary: called once with the text of each new daily block. An exception in it reverts nothing: memoryd
+            messages: Messages of a chat API, `{"role": …, "content": …}`.
+            on_summary: Called once with the text of each new daily block. An exception in it reverts nothing: memoryd
                 warns and returns it among the `errors`.
-            reason: the heading of the daily block: `Trimmed Context` (the default), `Context Overflow Recovery`,
-                `Daily Summary` or `Session Notes`. A sleep of the session that waits already keeps its own.
+            reason: The heading of the daily block: `Trimmed Context` (the default), `Context Overflow Recovery`,
+                `Daily Summary` or `Session Notes`. A sleep that is already queued keeps its own heading.
 
         Raises:
-            ValueError: a message has no valid form, or the reason is unknown.
-            RefusedError: the agent is not enabled; or `on_summary` is given and this person has no access to content.
-            StateError: the messages could not be scanned for secrets and are not stored; or they are recorded and could
+            ValueError: A message has no valid form, or the reason is unknown.
+            RefusedError: The agent is not enabled, or `on_summary` is given and this person has no access to content.
+            StateError: The messages could not be scanned for secrets and are not stored, or they are stored but could
                 not be read yet.
         """
         checked = chat.check(messages)
@@ -118,14 +119,14 @@ class Memory:
         return flushing.flush(self._settings, self._agent, checked, on_summary, reason)
 
     def consolidate(self, *, dry_run: bool = False) -> dict[str, Any]:
-        """Roll all sessions over so far, open NOW files included, as `memoryd consolidate`, and wait.
+        """Roll over all sessions so far, including open NOW files, and wait, as `memoryd consolidate` does.
 
-        Returns the run, its state and files; with `dry_run` only the diffs of what `would` change.
+        Returns the run, its state and its files. With `dry_run`, it returns only the diffs, under `would`.
         """
         return consolidating.consolidate(self._settings, self._agent, dry_run=dry_run)
 
     def recover(self, hours: float = 24, *, consolidate: bool = False) -> dict[str, Any]:
-        """List the NOW files older than so many hours that were never rolled over; `consolidate` rolls them over."""
+        """Return the NOW files older than `hours` that were never rolled over. `consolidate` rolls them over."""
         return consolidating.recover(self._settings, self._agent, hours, consolidate=consolidate)
 
     def compress(
@@ -136,25 +137,29 @@ class Memory:
         *,
         summary: str | None = None,
     ) -> list[dict[str, Any]]:
-        """Return a shorter list of messages that fits a budget, as a chat API takes it. Stores nothing.
+        """Return a shorter list of messages that fits a token budget. Nothing is stored.
 
-        Keeps the order, all system messages and the newest other message. The newest `sleep.keep_recent` come first. A
-        tool call and its results stay or go together; results without their call are left out.
+        The list keeps the order, all system messages and the newest other message. The newest `sleep.keep_recent`
+        messages have priority. A tool call and its results stay together or are dropped together. Results without their
+        call are dropped.
 
         Args:
-            messages: as a chat API takes them, `{"role": …, "content": …}`; they stay unchanged.
-            budget: tokens, counted with tiktoken's o200k_base, with four more for each message.
-            strategy: `sliding-window` (the newest, without a gap), `progressive-summary` (only `sleep.keep_recent`,
-                with the summary for the rest), `importance-based` (the highest weight for its length), or `hybrid`.
-            summary: replaces the messages that are left out, such as the texts of `flush`; it becomes a first system
-                message and may fill half of the free room. Without one, `progressive-summary` asks the configured
-                backend for it; an empty text means none.
+            messages: Messages of a chat API, `{"role": …, "content": …}`; they stay unchanged.
+            budget: Tokens, counted with tiktoken's o200k_base, plus four for each message.
+            strategy: `sliding-window` (the newest messages, without a gap), `progressive-summary` (only
+                `sleep.keep_recent`, with the summary for the rest), `importance-based` (the highest weight per token),
+                or
+                `hybrid`.
+            summary: A text that replaces the dropped messages, such as the texts of `flush`. It becomes the first
+            system
+                message and may fill half of the free budget. Without it, `progressive-summary` asks the configured
+                backend for a summary. An empty text means no summary.
 
         Raises:
-            ValueError: a message has no valid form, the strategy is unknown, or the budget is not positive or smaller
-                than the system messages and the newest other message; says by how much.
-            RefusedError: the model that is to make the summary may spend nothing more today.
-            MemorydError: it has not answered.
+            ValueError: A message has no valid form, the strategy is unknown, or the budget is not positive or too small
+                for the system messages and the newest other message; the error says by how much.
+            RefusedError: The token limit of the day leaves nothing for the summary.
+            MemorydError: The model did not answer.
         """
         with Worker(self._settings.state_dir) as worker:
             return compression.compress(
@@ -168,41 +173,41 @@ class Memory:
             )
 
     def deep_dream(self, lookback_days: int | None = None, *, force: bool = False) -> JobResult:
-        """Consolidate the core and the daily files into a new core, and wait.
+        """Merge the daily files into the core by a dream, and wait.
 
         Live sessions sleep first, so that the dream includes their day.
 
         Args:
-            lookback_days: the number of calendar days, ending today; by default `dream.lookback_days`.
-            force: dream even if the daily files hold nothing new since the last dream.
+            lookback_days: The number of calendar days, including today; by default `dream.lookback_days`.
+            force: Dream even if the daily files hold nothing new since the last dream.
 
         Raises:
-            ValueError: the number of days is less than one.
+            ValueError: The number of days is not between 1 and 3650.
         """
         if lookback_days is not None and not 1 <= lookback_days <= 3650:
             raise ValueError(f"lookback_days is {lookback_days}: give 1 (only today) to 3650")
         return self._run("dream", jobs_by_hand.JobRequest(force=force, lookback_days=lookback_days))
 
     def sleep_due(self, tokens: int, window: int) -> bool:
-        """Return True if a context of so many tokens fills so much of its window that its session should sleep.
+        """Return True if so many tokens of a context window mean that its session should sleep.
 
         Raises:
-            ValueError: the tokens are negative, or the window is not positive.
+            ValueError: The tokens are negative, or the window is not positive.
         """
         if tokens < 0 or window < 1:
             raise ValueError(f"{tokens} of {window} tokens: give 0 or more of 1 or more")
         return is_full(self._settings.sleep, tokens, window)
 
     def refine(self, mode: str | None = None, *, force: bool = False) -> JobResult:
-        """Condense the core by the agent's own model, and wait.
+        """Condense the core with the agent's model, and wait.
 
         Args:
             mode: `normal`, `dedup` or `strict`; by default `refine.mode`.
-            force: refine even if the core is small or the same was rejected.
+            force: Refine even if the core is small, or if a refinement of the same core was rejected.
 
         Raises:
-            ValueError: the mode is unknown.
-            RefusedError: the agent refines its core itself at the moment.
+            ValueError: The mode is unknown.
+            RefusedError: The agent itself is refining its core at the moment.
         """
         if mode not in {None, "normal", "dedup", "strict"}:
             raise ValueError(f"unknown mode {mode!r}; one of normal, dedup, strict")
@@ -218,18 +223,18 @@ class Memory:
         """Revert a run, one change of a run, or everything since an entry of the audit.
 
         Args:
-            run: the id of a run, or a unique beginning of one.
-            to: the id of an entry of the audit; everything after it is reverted.
-            memory: revert only the last change of this memory in the run.
-            dry_run: only return what would be reverted.
+            run: The id of a run, or a unique beginning of it.
+            to: The id of an audit entry; everything after it is reverted.
+            memory: Revert only the last change of this memory in the run.
+            dry_run: Only return what would be reverted.
 
         Returns:
             The data of `memoryd rollback --json`: ids and numbers, never a text.
 
         Raises:
-            ValueError: not exactly one of `run` and `to` is given, or `memory` without `run`.
-            NotFoundError: there is no such run or entry of this agent.
-            RefusedError: the guards do not allow it.
+            ValueError: Not exactly one of `run` and `to` is given, or `memory` without `run`.
+            NotFoundError: This agent has no such run or audit entry.
+            RefusedError: The guards do not allow it.
         """
         if (run is None) == (to is None) or (memory is not None and run is None):
             raise ValueError("give run, run and memory, or to")
@@ -242,15 +247,15 @@ class Memory:
         """Erase a memory or a session from everything that memoryd wrote. This cannot be undone.
 
         Args:
-            target: the id of a memory or a session, or a unique beginning of one.
-            dry_run: only report what would be erased.
+            target: The id of a memory or a session, or a unique beginning of it.
+            dry_run: Only report what would be erased.
 
         Returns:
             The data of `memoryd forget --json` without `similar`: ids, reasons and counts, never a text.
 
         Raises:
-            NotFoundError: this agent has no such id.
-            RefusedError: a protected memory would have to go.
+            NotFoundError: This agent has no such id.
+            RefusedError: A protected memory would have to be erased.
         """
         _, options = forgetting.find_target(self._settings, target, lambda _: self._agent)
         if dry_run:
@@ -270,44 +275,45 @@ class Memory:
         """Return the remembered texts that match a query, most relevant first.
 
         Args:
-            query: any text: words, `"phrases"`, `prefix*`, names such as `snake_case`.
-            tier: core, daily, recent, archive, fact or session; by default all.
-            tags: a hit has all of these: of a memory, of a file's front matter, or `#so` in its text.
-            after: the first day.
-            before: the last day.
-            limit: the most hits, at most 200.
+            query: Any text: words, `"phrases"`, `prefix*`, names such as `snake_case`.
+            tier: core, daily, recent, archive, fact or session; by default all tiers.
+            tags: Tags that a hit must all have: of a memory, of a file's front matter, or `#tag` in its text.
+            after: The first day.
+            before: The last day.
+            limit: The most hits, from 1 to 200.
 
         Raises:
-            ConfigError: the query has no word, the tier is unknown, the limit is invalid, or `after` and `before` are
-                not days (`datetime.date`) in their order.
+            ConfigError: The query has no word, the tier is unknown, the limit is invalid, or `after` and `before` are
+                not dates (`datetime.date`) in this order.
         """
         narrowing = Narrowing(tier, frozenset(tags), after, before, limit)
         return searching.search(self._settings, self._agent, query, narrowing, "python: search")
 
     def get(self, path: str, first: int = 1, lines: int | None = None) -> Excerpt:
-        """Return lines of a memory file, or of the text behind `session:ID`, `fact:ID` or the id of a memory.
+        """Return lines of a memory file, of a session, of a fact, or of a memory.
 
         Args:
-            path: relative to the workspace; for the id of a core memory, its lines of `MEMORY.md`.
-            first: the first line, counted from 1; of a session, the number of a turn.
-            lines: the most lines; by default all.
+            path: A path in the workspace, `session:ID`, `fact:ID`, or the id of a memory. The id of a core memory
+                returns its lines of `MEMORY.md`.
+            first: The first line, counted from 1; for a session, the number of a turn.
+            lines: The most lines; by default all.
 
         Raises:
-            RefusedError: the path leads out of the workspace.
-            NotFoundError: there is no such file or id, or it ends before `first`.
-            StateError: it is not a regular file with one name.
+            RefusedError: The path leads out of the workspace.
+            NotFoundError: There is no such file or id, or it ends before `first`.
+            StateError: The path is not a regular file, or the file has several hard links.
         """
         return searching.get(self._settings, self._agent, path, LineRange(first, lines), "python: get")
 
     def blame(self, target: str) -> Traced:
-        """Return the turns that a line of memory came from, and each change since.
+        """Return the turns that a line of memory came from, and each later change.
 
         Args:
             target: `MEMORY.md:12`, `memory/2026-03-04.md:7`, `RECENT.md:9`, or the id of a memory.
 
         Raises:
-            ConfigError: it is neither a line nor an id.
-            NotFoundError: there is no such file, line or memory.
+            ConfigError: The target is neither a line nor an id.
+            NotFoundError: There is no such file, line or memory.
         """
         return blame.blame(self._settings, self._agent, target, "python: blame")
 
@@ -316,22 +322,24 @@ class Memory:
         return memory_changes.save(self._settings, self._agent, text)
 
     def update(self, *, append: str | None = None, replace: str | None = None) -> dict[str, Any]:
-        """Add a memory to `MEMORY.md`, or replace its text; memories that the text leaves out end, if guards allow it.
+        """Add a memory to `MEMORY.md`, or replace the whole text of the file.
+
+        Memories that the new text leaves out end, if the guards allow it.
 
         Raises:
-            ValueError: both arguments are given, or neither.
-            RefusedError: a guard refused the change; nothing changed.
+            ValueError: Both arguments are given, or neither.
+            RefusedError: A guard refused the change; nothing changed.
         """
         if (append is None) == (replace is None):
             raise ValueError("give append or replace")
         return memory_changes.update(self._settings, self._agent, append=append, replace=replace)
 
     def context(self, max_tokens: int | None = None, query: str | None = None) -> Injection:
-        """Return the text for the start of a session: `text`, `tokens`, `left_out`.
+        """Return the text for the start of a session: `text`, `tokens` and `left_out`.
 
         Args:
-            max_tokens: of the whole text; by default only the configured budgets apply.
-            query: as in `search`; adds the best results after the files, within their budget.
+            max_tokens: The limit for the whole text; by default only the configured budgets apply.
+            query: A query as in `search`. The best results follow the files, within their budget.
 
         Raises:
             ConfigError: `max_tokens` is invalid.
@@ -344,26 +352,26 @@ class Memory:
 
 class _OfAgent:
     def __init__(self, settings: Settings, agent: Agent) -> None:
-        """Take the agent."""
+        """Keep the settings and the agent for the calls."""
         self._settings = settings
         self._agent = agent
 
 
 class MemorySessions(_OfAgent):
-    """Keep sessions in NOW files: `memoryd.Memory(…).sessions`. Each call returns the session."""
+    """Keep sessions in NOW files: `memoryd.Memory(…).sessions`. Calls for one session return its description."""
 
     def start(
         self, *, tags: Sequence[str] = (), tasks: Sequence[str] = (), project: str | None = None, private: bool = False
     ) -> dict[str, Any]:
-        """Start a session; its parent is the newest one before it."""
+        """Start a session. The newest earlier session becomes its parent."""
         return sessions.start(self._settings, self._agent, tags=tags, tasks=tasks, project=project, private=private)
 
     def append(self, role: str, text: str, **more: str) -> dict[str, Any]:
-        """Append a message of the `user`, the `agent` or a `tool`; `more` is its `tool`, `summary` or `session_id`."""
+        """Append a message of the `user`, the `agent` or a `tool`. `more`: `tool`, `summary` and `session_id`."""
         return sessions.append(self._settings, self._agent, role, text, **more)
 
     def end(self, session_id: str | None = None, *, consolidate: bool = False) -> dict[str, Any]:
-        """End a session, by default the current one."""
+        """End a session, by default the current one. With `consolidate`, then roll the ended sessions over."""
         return sessions.end(self._settings, self._agent, session_id=session_id, consolidate=consolidate)
 
     def list(self) -> list[dict[str, Any]]:
@@ -374,28 +382,34 @@ class MemorySessions(_OfAgent):
 class MemoryFacts(_OfAgent):
     """Give access to the facts about the user: `memoryd.Memory(…).facts`.
 
-    Raises KeyError for an unknown id, ValueError for an invalid value, and RefusedError for a protected fact or for a
-    read by a person without access.
+    An unknown id raises a KeyError, and an invalid value a ValueError. A protected fact, or a read without access,
+    raises a RefusedError.
     """
 
     def all(self) -> list[Fact]:
-        """Return the facts, most certain first."""
+        """Return all facts, most certain first."""
         return self._store("facts").all()
 
     def get(self, fact_id: str) -> Fact:
-        """Return a fact."""
+        """Return the fact with this id."""
         return self._store("facts").get(fact_id)
 
     def search(self, query: str, limit: int = 20) -> list[Fact]:
-        """Return facts with any word of `query` in content or category: most words first, then most certain."""
+        """Return facts with any word of `query` in content or category.
+
+        Facts with more of the words come first; of equal ones, the more certain fact.
+        """
         return self._store("facts").search(query, limit)
 
     def add(self, content: str, category: str = Category.CONTEXT, confidence: float = 1.0) -> FactOutcome:
-        """Store a fact. Return an equal fact unchanged, with `created` False."""
+        """Store a fact and return it. If an equal fact exists, return that one unchanged, with `created` False."""
         return self.create([NewFact(content, category, confidence)]).outcomes[0]
 
     def create(self, batch: Sequence[NewFact]) -> FactBatch:
-        """Store facts, all or none; return the outcome of each, and the facts that ended because the store was full."""
+        """Store facts, all or none.
+
+        Returns the outcome of each, and the facts that ended because the store was full.
+        """
         with memory_changes.fact_store(self._settings, self._agent, "facts add") as store:
             return store.create(batch)
 
@@ -422,13 +436,13 @@ class MemoryFacts(_OfAgent):
             store.write_section(ProfileSection(section), text)
 
     def dump(self, *, deerflow: bool = False) -> str:
-        """Return facts and profile as JSON, memoryd's own or a `memory.json` of DeerFlow."""
+        """Return facts and profile as JSON, in memoryd's own format or as a `memory.json` of DeerFlow."""
         access.require(self._settings, self._agent, "python: facts")
         with memory_changes.fact_store(self._settings, self._agent, None) as store:
             return store.dump(deerflow=deerflow)
 
     def bring(self, text: str) -> FactBatch:
-        """Import an export of `dump`, all or nothing. Equal facts stay unchanged."""
+        """Import the JSON text of `dump`, all or nothing. Equal facts stay unchanged."""
         with memory_changes.fact_store(self._settings, self._agent, "facts import") as store:
             return store.bring(text)
 
@@ -450,7 +464,7 @@ class MemoryCore(_OfAgent):
         return reads.ask(database, reads.core_memories, self._agent.id) if database.exists() else []
 
     def list_ended(self) -> Sequence[dict[str, Any]]:
-        """Return the core memories that have ended, the last first, each with its outcome."""
+        """Return the core memories that have ended, newest end first, each with the reason in `ended_as`."""
         return self._list_memories("python: core ended", kind="core", ended=True)
 
     def journal(self) -> Sequence[dict[str, Any]]:
@@ -458,7 +472,7 @@ class MemoryCore(_OfAgent):
         return self._list_memories("python: journal", kind="journal")
 
     def limits(self) -> dict[str, Any]:
-        """Return when the core is refined and the use of its deletion limit, as `memoryd core limits --json`."""
+        """Return when the core is refined and how much of its deletion limit is used (`memoryd core limits --json`)."""
         return lists.list_thresholds(self._settings, self._agent)
 
     def _list_memories(self, what: str, *, kind: str, ended: bool = False) -> Sequence[dict[str, Any]]:
@@ -466,7 +480,10 @@ class MemoryCore(_OfAgent):
         return lists.list_memories(self._settings, self._agent, lists.MemoryQuery(ended, kind, limit=10_000))
 
     def history(self, memory_id: str) -> Sequence[dict[str, Any]]:
-        """Return every change of a memory, as `memoryd core history --json` does; the id may be a unique beginning."""
+        """Return every change of a memory, as `memoryd core history --json` does.
+
+        A unique beginning of the id is enough.
+        """
         access.require(self._settings, self._agent, "python: core history")
         opening.catch_up(self._settings, self._agent)
         return reads.ask(reads.database_path(self._settings), reads.read_history, self._agent.id, memory_id)

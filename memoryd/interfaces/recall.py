@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from memoryd.config import Agent, Settings
 
 
-_WEAK = 0.25  # share of the query that the best hit must hold
+_WEAK = 0.25  # the least relevance of a good best hit, as a share of the query
 
 
 def _day(_context: click.Context, option: click.Parameter, text: str | None) -> date | None:
@@ -28,7 +28,7 @@ def _day(_context: click.Context, option: click.Parameter, text: str | None) -> 
         return None
     with suppress(ValueError):
         day = date.fromisoformat(text)
-        if day.isoformat() == text:  # not a week, nor the digits alone
+        if day.isoformat() == text:  # refuses other ISO forms: a week, or digits without dashes
             return day
     raise click.BadParameter(f"{text!r} is not a day: write 2026-03-04", param_hint=option.opts[0])
 
@@ -70,8 +70,8 @@ def search_command(
 def _ask_daemon(
     settings: Settings, agent: Agent, text: str, narrowing: Mapping[str, Any]
 ) -> list[dict[str, Any]] | None:
-    """Let a daemon search, which has everything loaded; return None if there is none, or it refuses."""
-    if agent.privacy != "open":  # who asks is audited, in this process
+    """Let a running daemon search, because its index and scanner are loaded; None if there is none, or it refuses."""
+    if agent.privacy != "open":  # in private mode, this process checks the grant and audits who asks
         return None
     days = {name: narrowing[name] and narrowing[name].isoformat() for name in ("after", "before")}
     told = daemon_client.ask_same(settings, "search", agent=agent.id, text=text, narrowing={**narrowing, **days})

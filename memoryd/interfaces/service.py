@@ -1,6 +1,6 @@
-"""Write the service file of memoryd: a systemd unit or a launchd property list with the paths of one configuration.
+"""Write the service file of memoryd: a systemd unit or a launchd property list for one configuration.
 
-`memoryd service` starts and stops nothing: it shows the command, so that a person runs it. `memoryd init` runs it.
+`memoryd service` starts and stops nothing. It shows the command, and a person runs it. `memoryd init` runs it itself.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ from memoryd.errors import ConfigError, StateError
 from memoryd.files import unit
 from memoryd.files.folders import make_private_dir
 
-PATIENCE = "30s"  # longer than a stopping daemon may take
+PATIENCE = "30s"  # how long to wait for another daemon; a daemon stops faster
 LINGER = "it ends when you log out and starts when you log in; loginctl enable-linger keeps it running"
 LABEL = "dev.memoryd.daemon"
 SYSTEM_FOLDER = Path("/etc/systemd/system")
@@ -33,17 +33,22 @@ SHARED_TEMPORARY = (Path("/tmp"), Path("/var/tmp"))  # noqa: S108 - named to be 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """Describe a service file: its content, its path, and the manager's commands."""
+    """Describe a service file: its path, its text, and the shell commands that start and stop the service."""
 
     path: Path
     text: str
     start: str
     stop: str
-    note: str = ""  # for a person
+    note: str = ""  # a hint for the person who installs it
 
 
 def plan_service(settings: Settings, *, launchd: bool, system: bool) -> Service:
-    """Return the service file for this configuration, interpreter and installation."""
+    """Return the service file for this configuration and this installation.
+
+    Raises:
+        ConfigError: Both `launchd` and `system` are given, a path cannot be written into the file, or the workspaces
+            have several owners.
+    """
     if launchd and system:
         raise ConfigError("there is no launchd service for the whole machine", hint="leave out --system or --launchd")
     if launchd:
@@ -62,7 +67,7 @@ def plan_service(settings: Settings, *, launchd: bool, system: bool) -> Service:
 
 def install(made: Service, settings: Settings) -> dict[str, Any]:
     """Write the file; return `path`, `changed`, `backup`, `next` (the command that starts it) and `note`."""
-    # Root installs the service of the machine, which works as the owner of the workspaces.
+    # Root installs the service for the machine, but it runs as the owner of the workspaces.
     owner = _owner_id(settings) if made.path.parent == SYSTEM_FOLDER else -1
     make_private_dir(settings.state_dir, owner)
     make_private_dir(settings.state_dir / "log", owner)
@@ -71,7 +76,7 @@ def install(made: Service, settings: Settings) -> dict[str, Any]:
 
 
 def uninstall(made: Service) -> dict[str, Any]:
-    """Remove the file; return `path`, `changed`, `backup`, `next` (the command that stops a running service)."""
+    """Remove the file. Return `path`, `changed`, `backup`, and `next`: the command that stops a running service."""
     return _describe_placed(made.path, unit.remove(made.path, made.text.encode(), Clock().text()), made.stop)
 
 
@@ -81,17 +86,17 @@ def _describe_placed(path: Path, placed: unit.PlacedFile, command: str) -> dict[
 
 
 def is_installed(made: Service, settings: Settings) -> bool:
-    """Return True if the service file is there and is that of this configuration."""
+    """Return True if the service file exists and belongs to this configuration."""
     text = made.path.read_text("utf-8", "replace") if made.path.is_file() else ""
     source = str(settings.source)
     return _quote_word(source, command=True) in text or escape(source) in text
 
 
 def find_start(settings: Settings) -> str:
-    """Return the command that starts the installed service of this configuration; empty without one."""
+    """Return the command that starts the installed service of this configuration; empty if none is installed."""
     is_mac = sys.platform == "darwin"
     for system in (False,) if is_mac else (False, True):
-        # For such a path or owner, no service can be planned, so none is installed.
+        # If this configuration cannot have a service, none is installed.
         with contextlib.suppress(ConfigError, OSError):
             made = plan_service(settings, launchd=is_mac, system=system)
             if is_installed(made, settings):
@@ -124,15 +129,21 @@ def start_process(settings: Settings) -> None:
 
 
 def command_line(settings: Settings) -> list[str]:
-    """Return the daemon's command."""
+    """Return the command line of the daemon as words."""
     return [*find_program(), "--config", str(settings.source), "run", "--wait", PATIENCE]
 
 
 def find_program() -> list[str]:
-    """Return the `memoryd` command by absolute paths; it ignores modules of the current folder and the environment."""
+    """Return the words of the `memoryd` command, with absolute paths.
+
+    The command ignores the environment and the modules in the current folder.
+
+    Raises:
+        StateError: Python does not know its own path.
+    """
     if not Path(sys.executable or "").is_absolute():
         raise StateError("this interpreter does not say where it is", hint="call memoryd by its absolute path")
-    # -I leaves out the user's site folder; an installation that lies in it gets the rest of -I.
+    # -I skips the user's site folder. If memoryd is installed there, use the other parts of -I instead.
     is_users = bool(site.ENABLE_USER_SITE) and Path(__file__).is_relative_to(site.getusersitepackages())
     return [sys.executable, *(["-E", "-P"] if is_users else ["-I"]), "-m", "memoryd"]
 
@@ -141,7 +152,7 @@ def find_program() -> list[str]:
 
 
 def read_shipped_unit(name: str) -> str:
-    """Return a file of `systemd/` as it ships, with the reason for each line that is not the manager's default."""
+    """Return the text of a shipped file in `systemd/`. Its comments explain each setting that is not the default."""
     package = Path(__file__).parent.parent
     packaged = package / "systemd" / name
     return (packaged if packaged.is_file() else package.parent / "systemd" / name).read_text("utf-8")
@@ -157,7 +168,7 @@ def _unit(settings: Settings, *, system: bool) -> str:
         if any(path.is_relative_to(shared) for path in writable for shared in SHARED_TEMPORARY):
             lines["PrivateTmp"] = "no"
     else:
-        # Where agents keep their sessions, if not in the usual place: the service manager does not know.
+        # The service manager does not know these variables, which tell where agents keep their sessions.
         kept = (f"Environment={_quote_word(f'{name}={value}')}" for name, value in _list_variables().items())
         lines["ExecStart"] = "\n".join([command, *kept])
     text = read_shipped_unit("memoryd.service" if system else "user/memoryd.service")
@@ -165,13 +176,17 @@ def _unit(settings: Settings, *, system: bool) -> str:
 
 
 def _list_variables() -> dict[str, str]:
-    """Return the variables that name folders of agents, with absolute paths."""
+    """Return the variables that name folders of agent programs, as absolute paths."""
     names = {one.variable: os.environ.get(one.variable) for one in PROGRAMS.values() if one.variable is not None}
     return {name: str(Path(value).expanduser().absolute()) for name, value in sorted(names.items()) if value}
 
 
 def _quote_word(word: str, *, command: bool = False) -> str:
-    """Quote a word for systemd.syntax(7): specifiers doubled, in a command variables too."""
+    """Quote a word for a unit file, by systemd.syntax(7). `command` also escapes variables, as ExecStart needs it.
+
+    Raises:
+        ConfigError: The word has a control character or is not UTF-8.
+    """
     if re.search(r"[\x00-\x1f\x7f]", word) or word != word.encode("utf-8", "replace").decode():
         raise ConfigError(f"the path {word!r} cannot be written into a unit", hint="rename the folder")
     safe = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
@@ -180,7 +195,7 @@ def _quote_word(word: str, *, command: bool = False) -> str:
 
 
 def _owner(settings: Settings) -> str:
-    """Return the name of the user who owns the workspaces, or the number of one without a name."""
+    """Return the name of the user who owns the workspaces, or the user id as text if it has no name."""
     uid = _owner_id(settings)
     try:
         return pwd.getpwuid(uid).pw_name
@@ -201,7 +216,7 @@ def _owner_id(settings: Settings) -> int:
 
 
 def _plist(settings: Settings) -> str:
-    """Return the property list that ships, with this command and this state folder."""
+    """Return the shipped property list with the command and the state folder of this configuration."""
     described = plistlib.loads(read_shipped_unit(f"launchd/{LABEL}.plist").encode())
     described["ProgramArguments"] = [*command_line(settings), "--quiet"]
     if variables := _list_variables():

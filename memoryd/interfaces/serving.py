@@ -1,4 +1,4 @@
-"""Run the daemon in the foreground, answer its control socket, and run one round of it."""
+"""Run the daemon in the foreground with its control socket and hooks, or run one round of it."""
 
 import os
 from collections import Counter
@@ -24,11 +24,14 @@ from memoryd.running import sleeping
 from memoryd.version import __version__
 from memoryd.worker import heap
 
-AHEAD_SECONDS = 8.0  # from a start on, until what hooks may ask for is worked out: what waited for the start goes first
+AHEAD_SECONDS = 8.0  # delay after the start before hook answers are prepared, so that waiting work comes first
 
 
 def serve_forever(settings: Settings, relog: Callable[[Settings], None], patience: timedelta) -> bool:
-    """Run the daemon until it must stop; return False if a thread remains that the process must not wait for."""
+    """Run the daemon until it must stop.
+
+    Returns False if a thread hangs that the process must not wait for.
+    """
     heap.keep_small()
     with open_app(settings, patience=patience) as app:
         loop = Loop(app, relog)
@@ -47,7 +50,7 @@ def serve_forever(settings: Settings, relog: Callable[[Settings], None], patienc
 
 
 def _verbs(app: App, loop: Loop) -> dict[str, Callable[[Mapping[str, Any]], Any]]:
-    """Return the requests of the control socket, by name."""
+    """Return the functions for the verbs of the control socket, by verb."""
 
     def show_status(request: Mapping[str, Any]) -> dict[str, Any]:
         _require_same(app, request)
@@ -95,7 +98,7 @@ def _verbs(app: App, loop: Loop) -> dict[str, Callable[[Mapping[str, Any]], Any]
 
 
 def _search(app: App, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Search for a person who may see all of an agent's memory."""
+    """Search for a person who may see all of an agent's memory, and return `hits`."""
     agent = _get_open_agent(app, request)
     text, narrowing = request["text"], Narrowing.from_json(request["narrowing"])
     searching.check(text, narrowing)
@@ -104,7 +107,7 @@ def _search(app: App, request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _inject(app: App, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Build the text for the start of a session, for a person who may see all of an agent's memory."""
+    """Build the text for the start of a session. The caller must be a person who may see all of the agent's memory."""
     agent, query = _get_open_agent(app, request), request["query"]
     found = () if query is None else app.recall.search(agent, query, Narrowing(limit=contexts.HITS))
     remembered = contexts.gather_for_folder(app.settings, agent, request["folder"], found)
@@ -115,7 +118,11 @@ def _inject(app: App, request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _get_open_agent(app: App, request: Mapping[str, Any]) -> Agent:
-    """Return the agent that a request names if all of its memory is open to the caller here."""
+    """Return the agent that a request names.
+
+    Raises:
+        RefusedError: The agent is in private mode, or this user does not own its workspace.
+    """
     _require_same(app, request)
     agent = app.settings.get_agent(request["agent"])
     if agent.privacy != "open" or not is_owner(agent.workspace):
@@ -124,7 +131,7 @@ def _get_open_agent(app: App, request: Mapping[str, Any]) -> Agent:
 
 
 def _require_same(app: App, request: Mapping[str, Any]) -> None:
-    """Raise if a command asks that has another version or other settings; it then finds the answer itself."""
+    """Raise a StateError if the caller has another version or other settings. It then works without the daemon."""
     same = request.get("same")
     here = {"version": __version__, "settings": [str(app.settings.source), app.settings.sha256]}
     if same is not None and same != here:
@@ -132,7 +139,10 @@ def _require_same(app: App, request: Mapping[str, Any]) -> None:
 
 
 def serve_once(settings: Settings, patience: timedelta) -> dict[str, Any]:
-    """Read everything, run everything that is due, and end."""
+    """Read everything, run everything that is due, and end.
+
+    Returns the fields of `run_once`, with `left_as_history` (sessions not imported), `failed` (runs) and `alarms`.
+    """
     with open_app(settings, patience=patience) as app:
         done = run_once(app)
         with reads.open_reader(app.database) as reader:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from memoryd.config import Agent, Settings
 
 SESSION = "MEMORYD_SESSION"
-_SIGNALED = 128  # a shell adds this to the number of the signal that ended a command
+_SIGNALED = 128  # a shell adds this to the signal that ended a command
 
 
 @click.group()
@@ -69,16 +69,19 @@ class _StoppedError(Exception):
 
 
 def _run_inside(settings: Settings, agent: Agent, session_id: str, command: tuple[str, ...]) -> int:
-    """Run a command, end its session when it exits or this process is to end, and return its exit code."""
+    """Run a command inside a session, and return its exit code.
+
+    The session ends when the command exits or when a signal asks this process to end.
+    """
     from memoryd.requests import sessions
 
     running: list[subprocess.Popen[bytes]] = []
 
     def pass_on(number: int, _frame: FrameType | None) -> None:
         for process in running:
-            if number != signal.SIGINT or not sys.stdin.isatty():  # a terminal sends it to both
+            if number != signal.SIGINT or not sys.stdin.isatty():  # a terminal sends Ctrl+C to both processes
                 process.send_signal(number)
-        if number != signal.SIGINT:  # the command decides whether Ctrl+C ends it
+        if number != signal.SIGINT:  # the command itself decides whether Ctrl+C ends it
             raise _StoppedError
 
     before = {number: signal.signal(number, pass_on) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
@@ -92,8 +95,8 @@ def _run_inside(settings: Settings, agent: Agent, session_id: str, command: tupl
         raise NotFoundError(f"cannot be started: {error.strerror}", command[0], hint) from error
     finally:
         for number in before:
-            signal.signal(number, signal.SIG_IGN)  # the session is to be ended whole
-        with suppress(NotFoundError):  # long over, and its file removed
+            signal.signal(number, signal.SIG_IGN)  # no signal may interrupt the end of the session
+        with suppress(NotFoundError):  # it ended before, and its file was removed
             sessions.end(settings, agent, session_id=session_id)
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -200,7 +203,11 @@ def session_end(call: Call, session_id: str | None, agent_id: str | None, *, con
 def _find_read(
     call: Call, settings: Settings, session_id: str, agent_id: str | None, *, is_kept: bool
 ) -> dict[str, Any] | None:
-    """Return a session that memoryd has read; None for one that is only kept in a NOW file."""
+    """Return the row of a session that memoryd has read, or None if it is only in a NOW file (`is_kept`).
+
+    Raises:
+        NotFoundError: There is no such session, and `is_kept` is False.
+    """
     try:
         with call.reader(settings) as reader:
             return evidence.session_of(call, settings, reader, session_id, agent_id)

@@ -1,4 +1,4 @@
-"""Render the status for people: whether it is well, what needs a person, one line per agent; or agents at length."""
+"""Render the status for people: whether all is well, what needs a person, and one line or all details per agent."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    _Tell = Callable[[str | None], str]  # a time of the database, for people
+    _Tell = Callable[[str | None], str]  # turns a stored time into text for people
 
-_START = "memoryd run, or memoryd service install"  # without an installed service
-_WHY = 120  # characters of why a run ended so; `job show` has all of it
+_START = "memoryd run, or memoryd service install"  # how to start without an installed service
+_WHY = 120  # characters of a run's reason; `job show` has all of it
 _MIB = 1024 * 1024
 _ALARM, _WAITS, _WELL, _OFF = "bold red", "yellow", "green", "dim"
-_NEEDS = (_ALARM, _WAITS, _WELL, _OFF)  # the order of the table
+_NEEDS = (_ALARM, _WAITS, _WELL, _OFF)  # the order of the rows in the table
 _DISK = ("database", "index", "log", "copies", "other")  # the kinds of `files.state_files`, which is slow to import
 _GOOD = frozenset({"succeeded", "skipped"})
 _COLUMNS = ("agent", "state", "context", "last turn", "core", "last run")
 
 
 def list_parts(data: Mapping[str, Any], *, at_length: bool = False, now: datetime | None = None) -> list[Text | Table]:
-    """Return the lines and tables of a status; `at_length`: all about each agent instead of one line.
+    """Return the lines and tables of a status.
 
     Args:
-        data: the status, as programs get it.
-        at_length: whether a person asked for more than one line.
-        now: the time to which others are relative; by default the machine's.
+        data: The status, as in its JSON output.
+        at_length: Whether to show all details of each agent instead of one line.
+        now: The time for relative times; by default the present time.
     """
     when = partial(tell_time, zone=ZoneInfo(data["timezone"]), now=now or datetime.now(UTC))
     agents = data["agents"]
@@ -49,14 +49,14 @@ def list_parts(data: Mapping[str, Any], *, at_length: bool = False, now: datetim
         parts.append(style(f"  → {alarm['fix']}"))
     if not at_length:
         parts += [style(_overview(data)), *([_table(data, when)] if agents else [])]
-    if at_length or len(agents) == 1:  # of one agent, all there is to know fits
+    if at_length or len(agents) == 1:  # one agent has room for all its details
         parts.append(make_list([*_daemon_lines(data, when)]))
         parts += [make_list([("", ""), *_agent_lines(agent, when)]) for agent in agents]
     return parts
 
 
 def _answer(data: Mapping[str, Any], when: _Tell) -> Text:
-    """Return the answer to: is it well?"""
+    """Return the first line: whether memoryd runs and is well, and the next job."""
     daemon, alarms = data["daemon"], data["alarms"]
     planned = min(((at, kind) for agent in data["agents"] for kind, at in agent["next"].items()), default=None)
     follows = f"; {planned[1]} {when(planned[0])}" if planned else ""
@@ -74,7 +74,7 @@ def _answer(data: Mapping[str, Any], when: _Tell) -> Text:
 
 
 def _overview(data: Mapping[str, Any]) -> str:
-    """Return the lines about all agents together: the import of their history, spend and disk."""
+    """Return one line about all agents: history import, spend and disk."""
     left, spend = sum(agent.get("left_as_history", 0) for agent in data["agents"]), data["spend"]
     imports = ((agent["id"], agent["import"]) for agent in data["agents"] if agent.get("import"))
     parts = [f"import of {name} {ImportProgress(**found)}" for name, found in imports][:1]
@@ -87,7 +87,7 @@ def _overview(data: Mapping[str, Any]) -> str:
 
 
 def _need(agent: Mapping[str, Any], alarms: Sequence[str]) -> tuple[str, str]:
-    """Return the need of an agent in one or two words, and a style for its urgency."""
+    """Return the state of an agent in one or two words, and a style for its urgency."""
     waits = {
         "not read": agent.get("transcripts") and agent["not_read"] == agent["transcripts"],
         f"held: {', '.join(one['kind'] for one in agent.get('held', ()))}": agent.get("held"),
@@ -102,12 +102,12 @@ def _need(agent: Mapping[str, Any], alarms: Sequence[str]) -> tuple[str, str]:
 
 
 def _table(data: Mapping[str, Any], when: _Tell) -> Table:
-    """Return one line per agent: the one that needs a person most comes first."""
+    """Return a table with one row per agent, most urgent first."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in _COLUMNS:
-        # Where the terminal is narrow, an agent is to be known by its name all the same.
+        # On a narrow terminal, the agent's name must stay readable.
         side: Literal["left", "right"] = "right" if name in {"context", "core"} else "left"
         table.add_column(name, justify=side, no_wrap=name not in {"state", "last run"})
     rows = []
@@ -119,7 +119,7 @@ def _table(data: Mapping[str, Any], when: _Tell) -> Table:
             style(agent["id"], cut=True),
             style(word, how, cut=True),
             "" if fill is None else f"{fill:.0%}",
-            when(turn)[:10],  # of an older time, the day
+            when(turn)[:10],  # an older time is a date, without the time of day
             f"{agent['core']['count']:,}",
             style(_last_run(agent["runs"], when), cut=True),
         )

@@ -1,6 +1,6 @@
-"""Edits of a tool's files that are not JSON: a block between marks, or a line of a list; all else stays as it is.
+"""Edit the settings of Codex (TOML) and Aider (YAML). All other bytes of the files stay as they are.
 
-The list of MCP servers of Codex, in its `config.toml`, at the file's end:
+The list of MCP servers of Codex, at the end of its `config.toml`:
 
     # memoryd connect: memoryd
     [mcp_servers.memoryd]
@@ -9,7 +9,7 @@ The list of MCP servers of Codex, in its `config.toml`, at the file's end:
     startup_timeout_sec = 30
     # end of memoryd connect: memoryd
 
-Codex adds tables of its own to a server, such as what a person has allowed its tools; they stay as long as it is there.
+Codex adds its own tables to a server, such as the permissions of its tools. They stay as long as the server is listed.
 
 Aider's `.aider.conf.yml` lists `MEMORY.md` among the files that it reads at its start.
 """
@@ -34,7 +34,7 @@ _PATIENCE = {"startup_timeout_sec": 30}  # three times the default: a busy machi
 
 @dataclass(frozen=True, slots=True)
 class AiderConf(Edit):
-    """One entry of the list `read`."""
+    """Add or remove the memory file in Aider's list `read`."""
 
     memory: Path  # the file to read
 
@@ -76,7 +76,7 @@ class AiderConf(Edit):
 
 @dataclass(frozen=True, slots=True)
 class TomlServers(Edit):
-    """Add or remove one table of the list."""
+    """Add or remove memoryd's table in Codex's list of MCP servers."""
 
     server: McpServer  # the server that the table starts
 
@@ -120,10 +120,10 @@ class TomlServers(Edit):
         return [begin, f"[{_KEY}.{name}]", f"command = {words[0]}", f"args = [{args}]", *patience, end]
 
     def _remove_block(self, text: str, name: str) -> str:
-        """Return the text without the block between the marks and the empty line above it; unchanged if it has none.
+        """Return the text without the marked block and the empty line above it; unchanged if there is no block.
 
         Raises:
-            RefusedError: the last line of the block is gone.
+            RefusedError: The block has lost its last line.
         """
         first, last = _marks(name)
         begin, end = (rf"^[ \t]*{re.escape(mark)}[ \t]*" for mark in (first, last))
@@ -151,5 +151,5 @@ def _marks(name: str) -> tuple[str, str]:
 
 
 def _quote(text: str) -> str:
-    # A JSON string is a YAML one, and a TOML one but for the one control character that JSON lets stand.
+    # A JSON string is also a YAML and TOML string, except for the control character DEL, which TOML does not allow.
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,4 +1,4 @@
-"""Render a run for people: a sentence about it, and the calls of a refinement; texts only with permission."""
+"""Render a run for people: a sentence about it, and the calls of a refinement. Texts need permission."""
 
 import json
 from collections import Counter
@@ -17,7 +17,7 @@ from memoryd.requests import access
 
 REFINE = "refine"
 _CORE = PREFIXES[MemoryKind.CORE]
-# What became of a run, in the words of `describe_run`.
+# Phrases of `describe_run` for the states of a run.
 _STATES = {
     "queued": "waits for its turn since {at}",
     "running": "runs since {at}",
@@ -32,13 +32,13 @@ _STATES = {
 
 
 def describe_run(run: Mapping[str, Any], zone: tzinfo, now: datetime | None = None) -> str:
-    """Return one sentence about what became of a run: for whom, when, with what result or why not."""
+    """Return one sentence about a run: its agent, its state and time, and its result or the reason."""
     at = tell_time(run["finished_at"] or run["started_at"] or run["created_at"], zone, now or datetime.now(UTC))
     state = _STATES.get(run["state"], f"{run['state']} {{at}}").format(
         at=f"on {at}" if "-" in at else at, id=run["id"], attempts=count_noun(run["attempt"], "attempt")
     )
     files = " and ".join(item["path"] for item in run["receipt"].get("files", ()))
-    # The calls of a refinement write MEMORY.md themselves, one after the other.
+    # The calls of a refinement write MEMORY.md themselves, so the run report lists no files.
     refined = run["receipt"].get("refine", {})
     changed = count_refined(refined) if refined.get("mutations") else "it wrote no file"
     wrote = f"it wrote {files}" if files else changed
@@ -47,7 +47,7 @@ def describe_run(run: Mapping[str, Any], zone: tzinfo, now: datetime | None = No
 
 
 def read_contents(settings: Settings, agent: Agent, reader: DatabaseReader, run_id: str) -> list[dict[str, Any]]:
-    """Return the texts of a run's changed memories, before and after, as far as the person may see them."""
+    """Return the texts of the memories that a run changed, before and after, without texts the person may not see."""
     told = [
         {"id": row["memory_id"], "content": _read_content(row["after"]), "was": _read_content(row["before"])}
         for row in reads.states_of_run(reader, run_id)
@@ -59,7 +59,10 @@ def read_contents(settings: Settings, agent: Agent, reader: DatabaseReader, run_
 def read_claims(
     settings: Settings, reader: DatabaseReader, run: Mapping[str, Any], *, wanted: bool
 ) -> list[Any] | dict[str, int]:
-    """Return the verdict on each claim of a run's reply; only counts if that is all the person wants or may see."""
+    """Return the verdict on each claim of a run's reply.
+
+    If `wanted` is False or the person may not see texts, return the number of claims by verdict instead.
+    """
     found = reads.read_claims(reader, run["id"])
     agent = settings.find_agent(run["agent_id"])
     if not found or (wanted and agent is not None and access.may_read(settings, agent, "job show")):
@@ -84,12 +87,12 @@ def _read_content(state: object) -> str | None:
 
 
 def count_refined(refined: Mapping[str, Any]) -> str:
-    """Render the counts of a refinement in words."""
+    """Return the counts of a refinement in words."""
     return RefinementTally(**refined.get("counted", {})).describe()
 
 
 def render_lines(refined: Mapping[str, Any], texts: Sequence[Mapping[str, Any]] = ()) -> Iterator[str]:
-    """Render a refinement: a line for each call, and below it its texts if they are given."""
+    """Yield the lines that describe a refinement: one for each call, with the texts of its memories if given."""
     start, end = refined["start"], refined.get("end")
     ended = f" → {end['tokens']:,}" if end else ""
     size = f"{start['memories']} memories, {start['tokens']:,}{ended} tokens"

@@ -1,11 +1,11 @@
-"""Break the circuit of an endpoint: a server that is down, or refuses us, is not asked again and again.
+"""Break the circuit of an endpoint, so that a server that is down or refuses requests is not asked again and again.
 
     closed ──failures──► open ──time──► half open ──success──► closed
-                          ▲                 └──failure──► open, for twice as long
+                           ▲                 └──failure──► open, for twice as long
 
-This is a pure state machine over monotonic seconds, after the pattern of M. Nygard, "Release It!" (2007). Its state is
-in the daemon's memory. A restart, like a new configuration, is mostly an attempt to fix a fault, and costs one
-question.
+This is a pure state machine over monotonic seconds, after the circuit breaker of M. Nygard, "Release It!" (2007). Its
+state is only in the daemon's memory. A restart often follows an attempt to fix a fault, so it begins closed, which
+costs at most one question.
 """
 
 from dataclasses import dataclass, replace
@@ -17,17 +17,17 @@ LONGEST_PAUSE = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Circuit:
-    """Hold the knowledge about an endpoint."""
+    """Hold the state of the circuit of one endpoint."""
 
     failures: int = 0  # in a row
     open_until: float | None = None  # None: closed
-    pause: float = FIRST_PAUSE  # seconds, the next time it opens for a failure
-    probing: bool = False  # half open, and the one question that is let through is running
-    blocked: str = ""  # why only a person can fix it; otherwise empty
+    pause: float = FIRST_PAUSE  # seconds of the next opening after a failure
+    probing: bool = False  # half open, and its one question is running
+    blocked: str = ""  # why a person must act; empty if nobody must
 
 
 def admit(circuit: Circuit, now: float) -> tuple[Circuit, bool]:
-    """Return True if a question may be asked now; while half open, only one may."""
+    """Return the new circuit, and True if a question may be asked now. While half open, only one may."""
     if circuit.open_until is None:
         return circuit, True
     if now < circuit.open_until or circuit.probing:
@@ -36,12 +36,12 @@ def admit(circuit: Circuit, now: float) -> tuple[Circuit, bool]:
 
 
 def note_answer(_: Circuit) -> Circuit:
-    """Return the circuit after an answer with any content: the endpoint works and accepts our questions."""
+    """Return the circuit after an answer with any content: it is closed, because the endpoint works."""
     return Circuit()
 
 
 def note_failure(circuit: Circuit, now: float) -> Circuit:
-    """Return the circuit after a question that was not answered; opens after some in a row, or after a probe."""
+    """Return the circuit after a question without an answer. It opens after some in a row, or after a failed probe."""
     failures = circuit.failures + 1
     if failures < FAILURES and not circuit.probing:
         return replace(circuit, failures=failures)
@@ -50,20 +50,20 @@ def note_failure(circuit: Circuit, now: float) -> Circuit:
 
 
 def told_to_wait(circuit: Circuit, now: float, seconds: float) -> Circuit:
-    """Return the circuit after the server named a time to wait; it is believed up to an hour."""
+    """Return the circuit after the server named a time to wait, which counts up to an hour."""
     return replace(circuit, open_until=now + min(seconds, LONGEST_PAUSE), probing=False)
 
 
 def note_refusal(circuit: Circuit, now: float, why: str) -> Circuit:
-    """Return the circuit after a refusal that a repetition does not fix: one probe an hour."""
+    """Return the circuit after a refusal that a retry does not fix. It allows one probe an hour."""
     return replace(circuit, open_until=now + LONGEST_PAUSE, probing=False, blocked=why)
 
 
 def release(circuit: Circuit) -> Circuit:
-    """Return the circuit after a question that was let through and never asked."""
+    """Return the circuit after a question that was admitted, but never asked."""
     return replace(circuit, probing=False)
 
 
 def wait(circuit: Circuit, now: float) -> float:
-    """Return the seconds until it is worth asking again."""
+    """Return the seconds until the next question may be asked; 0 if it may be asked now."""
     return 0.0 if circuit.open_until is None else max(1.0, circuit.open_until - now)

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from memoryd.config import Settings
 
 OPENAI_URL = "https://api.openai.com/v1"
-FLEET_URL = "fleet:"  # no address: only the workers of the fleet know it
-_CONNECT_SECONDS = 10.0  # more than three tries of a TCP handshake
-_IDLE_SECONDS = 60.0  # servers that think without output send a comment or a space more often than that
+FLEET_URL = "fleet:"  # not an address: only the workers of the fleet know it
+_CONNECT_SECONDS = 10.0  # long enough for three attempts of a TCP handshake
+_IDLE_SECONDS = 60.0  # a server that computes without output sends a comment or a space more often
 
 
 def has_reader(settings: Settings) -> bool:
@@ -35,7 +35,7 @@ class Deadlines:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Hold one model at one server, with the name of the variable of the key, never the key."""
+    """Hold one model at one server, and the name of the variable with the key. The key itself is not stored."""
 
     base_url: str
     model: str
@@ -45,10 +45,10 @@ class Endpoint:
 
     @property
     def url(self) -> BaseUrl:
-        """Return the base URL in its parts.
+        """Return the parts of the base URL.
 
         Raises:
-            AddressError: a model may not be asked there.
+            AddressError: No model may be asked at this URL.
         """
         return parse_base_url(self.base_url)
 
@@ -64,19 +64,22 @@ class Endpoint:
 
     @property
     def deadlines(self) -> Deadlines:
-        """Return the parts of `timeout`; a server that needs nearly all of it for its first byte would not finish."""
+        """Return the deadlines within `timeout`.
+
+        A server that needs most of it for the first byte would not finish in time.
+        """
         whole = self.timeout
         return Deadlines(min(_CONNECT_SECONDS, whole / 4), whole * 3 / 4, min(_IDLE_SECONDS, whole / 2), whole)
 
 
-# ── the key of an endpoint: read at the moment of a call and kept nowhere ─────────────────────────────────────────────
+# ── the key of an endpoint is read when a call begins, and is stored nowhere ──────────────────────────────────────────
 
 
-_NONE = "none"  # the value for a server without keys; the header must not be empty
+_NONE = "none"  # the value for a server without keys, because the header must not be empty
 
 
 def key_of(endpoint: Endpoint) -> str | Failure:
-    """Return the key to send, or why the endpoint cannot be asked. A failure never holds a part of a key."""
+    """Return the key to send, or the failure that prevents the call. A failure never contains a part of a key."""
     try:
         url = endpoint.url
     except AddressError as error:

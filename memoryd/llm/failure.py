@@ -1,6 +1,6 @@
-"""Classify failures between a question and its answer, as values, by the action that they need.
+"""Classify failures between a question and its answer, by the action that they need.
 
-They hold no text of a server, because a server may quote the question, or the key, in its errors.
+Failures are values. They hold no text of a server, because a server may quote the question or the key in its errors.
 """
 
 from dataclasses import dataclass
@@ -8,38 +8,38 @@ from enum import StrEnum
 
 from memoryd.errors import MemorydError
 
-BUSY_SECONDS = 30.0  # pause if a server says "too many" and not until when
+BUSY_SECONDS = 30.0  # the pause after "too many requests" without a time
 
 
 class Trouble(StrEnum):
     """Name the action after a failure."""
 
-    UNAVAILABLE = "unavailable"  # ask again later: no answer, an answer cut short, an error of the server
-    BUSY = "busy"  # ask again when it says; this is no failed attempt
+    UNAVAILABLE = "unavailable"  # ask again later: no answer, an incomplete answer, or a server error
+    BUSY = "busy"  # ask again when the server says; it does not count as a failed attempt
     BLOCKED = "blocked"  # a person must act: the key, the model's name, the URL, the account
-    OVERFLOW = "overflow"  # question and reply together are too long: ask for a shorter reply, or in smaller parts
-    LIMIT = "limit"  # the reply may not be that long: ask for a shorter one
-    BAD_REPLY = "bad reply"  # the answer that came is unusable
+    OVERFLOW = "overflow"  # question and reply together are too long: ask for a shorter reply, or in parts
+    LIMIT = "limit"  # the requested reply is too long: ask for a shorter one
+    BAD_REPLY = "bad reply"  # there is an answer, but it is unusable
     EXHAUSTED = "exhausted"  # the tokens of the day or of the run are spent
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Hold why there is no reply, and the possible cost of the failed call."""
+    """Hold why there is no reply, and what the failed call may have cost."""
 
     trouble: Trouble
     what: str
-    retry_after: float | None = None  # seconds that the server asked for
+    retry_after: float | None = None  # seconds that the server asks to wait; None if it does not say
     tokens_in: int | None = None  # reported by the server
     tokens_out: int | None = None
-    billed: bool = False  # the question may have been processed, and so cost money
-    received: int = 0  # characters of an answer that came before it failed
-    most: int | None = None  # tokens that the server accepts, if it refused a length and names its limit
-    is_told: bool = False  # it is no fault, or a separate alarm reports it: the waiting run needs none
+    billed: bool = False  # whether the question may have been processed and so cost money
+    received: int = 0  # characters of the answer that arrived before the failure
+    most: int | None = None  # the server's own limit in tokens, if it refused a length and names it
+    is_told: bool = False  # whether no alarm is needed: it is no fault, or has its own alarm
 
 
 class ModelError(MemorydError):
-    """Report that the model has not answered; `failure` says why."""
+    """Report that the model did not answer; `failure` has the reason."""
 
     code = "model"
 

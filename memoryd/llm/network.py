@@ -1,9 +1,12 @@
-"""Connect to a model: checked addresses, firm deadlines, a limited answer, and no detours.
+"""Connect to a model: checked addresses, firm deadlines, a limited answer, no proxies and no redirects.
 
-Some limits cannot be set in the libraries, so they are set at the socket. A read timeout limits one read, not many
-small ones. A host name is checked when it is resolved, not when it was configured. Proxies of the environment are not
-used, not even for https: a person who sets them would see or choose the destination of the key, and the address behind
-a proxy cannot be checked. Redirects are not followed. Compressed answers are refused, because nobody asks for them.
+The libraries do not have all of these limits, so they are set at the socket.
+- A read timeout limits one read, but not many small ones.
+- A host name is checked when it is resolved, not when it was configured.
+- Proxies of the environment are ignored, also for https. Whoever sets them could see or choose where the key is sent,
+  and the address behind a proxy cannot be checked.
+- Redirects are not followed.
+- Compressed answers are refused, because memoryd never requests them.
 """
 
 import socket
@@ -20,22 +23,22 @@ import httpx2
 from memoryd.addresses import AddressError, check_address
 from memoryd.llm.endpoint import Deadlines
 
-MOST_BYTES = 8_000_000  # of an answer, with its headers and events
+MOST_BYTES = 8_000_000  # the most bytes of an answer, with headers and events
 _PLAIN = ("", "identity")
 
 
 @dataclass(slots=True)
 class Watch:
-    """Watch one call: its deadlines, and the reason if it was ended."""
+    """Watch one call: its deadlines, and the reason if memoryd ended it."""
 
     deadlines: Deadlines
     scheme: str
     began: float = field(default_factory=time.monotonic)
-    sent: bool = False  # something of the question has left
-    answering: bool = False  # the first word of the answer has arrived; set by its reader
+    sent: bool = False  # whether part of the question was sent
+    answering: bool = False  # whether the answer has begun; set by its reader
     received: int = 0  # bytes
-    ended: str = ""  # why this side ended it
-    refused: str = ""  # why the address must not be asked
+    ended: str = ""  # why memoryd ended the call; empty if it did not
+    refused: str = ""  # why the address must not be asked; empty if it may be
 
     def patience(self) -> float:
         """Return the seconds that the next read may take; 0 or less after a deadline."""
@@ -60,7 +63,7 @@ class _WatchedStream(httpcore2.NetworkStream):
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ARG002 - the watch knows better
         try:
-            # Without a deadline here, a read with data would continue forever, a few bytes at a time.
+            # Without a deadline here, an answer of a few bytes at a time could continue forever.
             data = self._inner.read(max_bytes, max(0.001, self._watch.patience()))
         except httpcore2.ReadTimeout:
             self._watch.note_late()
@@ -107,7 +110,7 @@ def _is_untrusted(error: BaseException | None) -> bool:
 
 
 class _CheckedBackend(httpcore2.NetworkBackend):
-    """Connect to addresses that were checked, not to a name that is resolved once more."""
+    """Connect only to addresses that were checked. The name is not resolved again."""
 
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
@@ -151,7 +154,8 @@ class _CheckedBackend(httpcore2.NetworkBackend):
 
 
 class _Transport(httpx2.HTTPTransport):
-    def __init__(self, watch: Watch, context: ssl.SSLContext | None) -> None:  # not the parent's: it takes no backend
+    # Does not call the parent's `__init__`, which accepts no network backend.
+    def __init__(self, watch: Watch, context: ssl.SSLContext | None) -> None:
         self._watch = watch
         self._pool = httpcore2.ConnectionPool(
             ssl_context=context, max_connections=1, http1=True, http2=False, network_backend=_CheckedBackend(watch)
@@ -168,9 +172,9 @@ class _Transport(httpx2.HTTPTransport):
 
 
 def make_client(watch: Watch) -> httpx2.Client:
-    """Make the HTTP client of one call."""
+    """Return the HTTP client for one call."""
     wait = httpx2.Timeout(watch.deadlines.whole, connect=watch.deadlines.connect)
-    # Reading the system's certificates takes longer than everything else, and plain http needs none.
+    # Loading the system's certificates takes longer than everything else, and plain http needs none.
     context = httpx2.create_ssl_context() if watch.scheme == "https" else None
     transport = _Transport(watch, context)
     return httpx2.Client(transport=transport, trust_env=False, follow_redirects=False, timeout=wait)

@@ -1,12 +1,13 @@
 """Ask one question to one endpoint over OpenAI's `chat.completions`, and return its answer or failure.
 
-The module uses only what all such servers have in common: messages in, a stream of chunks out; no structured output, no
-state on the server, one choice; tools only if a question has some. If a server does not know one of the options that
-are sent as well, or no tools, it is asked once more without them, and this process remembers that. Tools are then
-described in the instructions, and called in text. Nothing is retried here for any other reason. A refused length is
-reported, with the server's own limit if it names one, and `running/answering.py` decides. The job table does the rest.
+The request uses only what all such servers share: messages in, a stream of chunks out, one choice. It uses no
+structured output and no state on the server, and tools only if the question has some.
 
-Failures are returned as values. They hold nothing of a server's error text.
+If a server rejects an option, or does not know tools, it is asked again without them. This process remembers that.
+Tools are then described in the instructions and called in text. For any other reason, nothing is retried here. A
+refused length is reported, with the server's own limit if it names one. `running/answering.py` decides what to do.
+
+Failures are returned as values, and contain no text of the server.
 """
 
 import contextlib
@@ -31,22 +32,24 @@ from memoryd.text.patterns import read_patterns
 BACKEND = "openai"
 _OPENAI_HOST = "api.openai.com"
 _LONGEST_MODEL_NAME = 100
-_LOOKED_AT = 4000  # characters of an error that are searched for its kind
+_LOOKED_AT = 4000  # characters of an error that are searched for its cause
 _NO_MONEY = re.compile(r"insufficient_quota|billing|exceeded your current quota|credit balance", re.IGNORECASE)
 _UNKNOWN_OPTION = frozenset({400, 422})
-# Codes for a request that is too long: llama.cpp 500, Groq 413 (tokens per minute), OpenRouter 402, Scaleway 416.
+# Status codes of servers for a request that is too long: llama.cpp 500, Groq 413 (tokens per minute), OpenRouter 402,
+# Scaleway 416.
 _LENGTH = frozenset({400, 402, 413, 416, 422, 500})
-# How servers say that they, or the model, know no tools: Ollama, vLLM and LM Studio 400, llama.cpp 500, OpenRouter 404.
+# How servers report that they or the model do not support tools: Ollama, vLLM and LM Studio 400, llama.cpp 500,
+# OpenRouter 404.
 _NO_TOOLS = re.compile(r"\btools?\b|\btool[_ -]?(?:use|call|choice)|function[_ ]call", re.IGNORECASE)
 _WITHOUT_TOOLS = frozenset({400, 404, 422, 500, 501})
 
 
 @dataclass(frozen=True, slots=True)
 class _EndpointDialect:
-    """Hold the options that an endpoint accepts besides the messages."""
+    """Hold the options that an endpoint accepts."""
 
-    limit: str = "max_tokens"  # or max_completion_tokens, which OpenAI's newer models insist on
-    reports_usage: bool = True  # accepts stream_options
+    limit: str = "max_tokens"  # or max_completion_tokens, which OpenAI's newer models require
+    reports_usage: bool = True  # whether it accepts stream_options
     takes_tools: bool = True
 
 
@@ -54,7 +57,7 @@ _dialects: dict[tuple[str, str], _EndpointDialect] = {}
 
 
 def answer(ask: Ask, endpoint: Endpoint) -> Reply | Failure:
-    """Ask `endpoint` once and return its reply, with 0 tokens if it does not report them, or why there is none."""
+    """Ask `endpoint` once and return its reply, or the failure. Tokens that the server does not report count as 0."""
     key = key_of(endpoint)
     if isinstance(key, Failure):
         return key
@@ -72,7 +75,7 @@ def answer(ask: Ask, endpoint: Endpoint) -> Reply | Failure:
 
 
 class _ChatCall:
-    """Hold one request and its answer."""
+    """Send one request and read its answer."""
 
     def __init__(self, ask: Ask, endpoint: Endpoint, key: str, dialect: _EndpointDialect, watch: network.Watch) -> None:
         self._ask = ask
@@ -83,7 +86,7 @@ class _ChatCall:
         self._told = stream.Assembly()
 
     def result(self) -> Reply | Failure | _EndpointDialect:
-        """Return the reply, why there is none, or the dialect to ask again in."""
+        """Return the reply, the failure, or the dialect to ask again with."""
         try:
             with network.make_client(self._watch) as client, _without_settings(), self._response(client) as response:
                 self._read(response)
@@ -156,7 +159,7 @@ class _ChatCall:
         text = error.response.text[:_LOOKED_AT]
         said = f"the endpoint answered {status}"
         if 300 <= status < 400:
-            # Following one could take the key, or the question, to another host.
+            # Following a redirect could send the key or the question to another host.
             trouble = Trouble.BLOCKED if status in {301, 308} else Trouble.UNAVAILABLE
             return self._failure(trouble, f"{said}, a redirect, which is not followed", billed=False)
         if status in _LENGTH and (refused := self._of_length(text)):
@@ -171,13 +174,13 @@ class _ChatCall:
         if status == 429 and not _NO_MONEY.search(text):
             return self._failure(Trouble.BUSY, said, billed=False, retry_after=after)
         if status >= 500 or status in {408, 409, 425}:
-            # A gateway that gave up does not say whether the model was working.
+            # A gateway error does not show whether the model was working.
             return self._failure(Trouble.UNAVAILABLE, said, billed=status >= 500, retry_after=after)
         means = _MEANS.get(status, _REFUSES).format(key=self._endpoint.api_key_env)
         return self._failure(Trouble.BLOCKED, f"{said}: {means}", billed=False)
 
     def _of_length(self, text: str) -> Failure | None:
-        """Return the failure of a request that was refused for its length; None if it was not."""
+        """Return the failure of a request that was refused for its length, or None for any other error."""
         found = read_refused_length(text)
         if found is None:
             return None
@@ -193,7 +196,7 @@ class _ChatCall:
         return None
 
 
-# The meaning of an error and its remedy; an alarm shows it.
+# What an error means and what to do; an alarm shows this text.
 _REFUSES = "it refuses the request; check llm.model and llm.base_url, `memoryd doctor` tests them"
 _MEANS = {
     401: "the key is not accepted; put a valid one into the variable {key}",
@@ -208,9 +211,9 @@ _TOO_MUCH = "the reply may not be that long"
 
 @contextlib.contextmanager
 def _without_settings() -> Iterator[None]:
-    """Keep the SDK from reading the environment: an address, headers or an organisation of another provider.
+    """Keep the SDK from reading the environment, which may name another provider's address, headers or account.
 
-    This process serves one request at a time, so nobody else needs them meanwhile.
+    A process has only one request at a time, so nothing else needs these variables meanwhile.
     """
     taken = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith(("OPENAI_", "AZURE_OPENAI_"))}
     try:
@@ -261,9 +264,9 @@ _END = re.compile(r"<\|(?:end|return|call|start|channel)\|>", re.IGNORECASE)
 def answer_of(text: str) -> str:
     """Return the answer in `text`, without reasoning before it and without a fence around it.
 
-    If reasoning never ends, nothing is returned, because the start of the answer is unknown. The chat templates of some
-    models leave a closing mark without its opening one. It ends reasoning only before any `[` or `{`, so that a quoted
-    mark in an answer ends nothing.
+    If the reasoning never ends, the result is empty, because the start of the answer is unknown. Some models write the
+    closing mark of the reasoning without an opening one. It counts only before any `[` or `{`, so that a quoted mark in
+    an answer ends nothing.
     """
     if _CHANNELS.match(text):
         text = _final(text)
@@ -280,7 +283,7 @@ def answer_of(text: str) -> str:
 
 
 def _final(text: str) -> str:
-    """Return the text of the channel `final`; empty without one."""
+    """Return the text of the channel `final`; empty if there is none."""
     said = ""
     for channel in _CHANNEL.finditer(text):
         if channel["name"].lower() == "final":
@@ -292,16 +295,16 @@ def _final(text: str) -> str:
 # ── refused lengths ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-_LEAST = 16  # tokens; a smaller number in an error is no limit
+_LEAST = 16  # tokens; a smaller number in an error is not a limit
 _PATTERNS = {
     name: re.compile(pattern, re.IGNORECASE) for name, pattern in read_patterns(__name__, "refused_lengths.txt").items()
 }
 
 
 def read_refused_length(text: str) -> tuple[Trouble, int | None] | None:
-    """Return which length the text of an error refuses, and the most tokens if it names them; None for other errors.
+    """Return which length an error refuses, and the most tokens if the text names them, or None for other errors.
 
-    `LIMIT` is the reply alone, `OVERFLOW` question and reply together.
+    `LIMIT` means that the reply alone is too long, `OVERFLOW` that question and reply together are.
     """
     tokens = _find_number("context of ", text)
     if tokens is not None:
@@ -313,7 +316,7 @@ def read_refused_length(text: str) -> tuple[Trouble, int | None] | None:
 
 
 def _find_number(kind: str, text: str) -> int | None:
-    """Return the most tokens by the first pattern of a kind that finds a possible limit; None without one."""
+    """Return the number that the first matching pattern of a kind finds, if it can be a limit; otherwise None."""
     for pattern in (one for name, one in _PATTERNS.items() if name.startswith(kind)):
         found = pattern.search(text)
         number = int(found["n"].replace(",", "")[:12]) if found else 0

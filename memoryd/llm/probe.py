@@ -1,7 +1,7 @@
 """Probe an endpoint: check whether it answers, accepts the key and knows the model. This costs no tokens.
 
-It sends one `GET /models`, as OpenAI and compatible servers have it, with the rules of every call: checked addresses,
-no redirects, no proxies. Of the server's answer, only the presence of the model is returned.
+It sends one `GET /models`, which OpenAI and compatible servers support. The rules of every call apply: checked
+addresses, no redirects, no proxies. Of the server's answer, only whether it lists the model is returned.
 """
 
 import json
@@ -37,7 +37,7 @@ class ProbeAnswer(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """Hold a result; `detail` is a status or a reason, never a server's words."""
+    """Hold the result of a probe. `detail` is a status or a reason, never text of the server."""
 
     answer: ProbeAnswer
     detail: str = ""
@@ -53,7 +53,7 @@ _BY_STATUS = {
 
 
 def probe(endpoint: Endpoint) -> ProbeResult:
-    """Ask an endpoint for its models, once; it has eight seconds."""
+    """Ask an endpoint for its list of models, once, within eight seconds."""
     key = key_of(endpoint)
     if isinstance(key, Failure):
         return ProbeResult(ProbeAnswer.REFUSED, key.what)
@@ -80,7 +80,7 @@ def probe(endpoint: Endpoint) -> ProbeResult:
 
 
 def _names(body: bytes) -> set[str]:
-    """Return the ids in a list of models; none if the body is no such list."""
+    """Return the ids in a list of models; empty if the body is not such a list."""
     try:
         value: Any = json.loads(body)
         return {one["id"] for one in value["data"] if isinstance(one["id"], str)}

@@ -1,11 +1,11 @@
-r"""Render a question as chat messages: the instructions in the first, and each other text on its own line.
+r"""Render a question as chat messages: first the instructions, then the other texts, one on each line.
 
     t15 u 2026-11-20 09:12 "The parser fails. |2|Fix it, please."
     t16 a "Done."
 
-A text is a JSON string, so its quotation marks and line breaks are escaped, and it cannot end its own quotation. Before
-the text are the id by which a reply cites it, a letter for the speaker, and the changed part of the time. `|2|` begins
-the second sentence of a piece. If a text itself has such a mark, its bars are escaped. All this is short, because a
+A text is a JSON string, so its quotation marks and line breaks are escaped and it cannot end its own quotation. Before
+the text are the id for citations, a letter for the speaker, and the part of the time that changed. `|2|` begins the
+second sentence of a piece. If a text contains such a mark itself, its bars are escaped. The form is short, because a
 session has hundreds of pieces.
 """
 
@@ -32,23 +32,23 @@ You act by calling tools. This server has no way of its own to call them: write 
 of its own, {{"tool": "NAME", "arguments": {{…}}}}, and nothing around it. The tools:
 {tools}"""
 
-_BAR = re.compile(r"\|(?=\d)|(?<=\d)\|")  # a bar that could be part of a mark
-# Line breaks that JSON leaves as they are.
+_BAR = re.compile(r"\|(?=\d)|(?<=\d)\|")  # a bar that could be read as part of a mark
+# Line breaks that JSON does not escape.
 _BREAKS = str.maketrans({mark: f"\\u{ord(mark):04x}" for mark in "\x7f\x85\u2028\u2029"})
-_MEMORY = "memory"  # the role of a piece of the core; its speaker is shown unless it is the user or unknown
+_MEMORY = "memory"  # the role of pieces of the core, whose speaker is usually omitted
 _OWN = frozenset({_MEMORY, "user"})
-_BY_DAY = frozenset({_MEMORY, "daily"})  # roles whose pieces come in order, so that the day is enough
-_LETTERS = {"user": "u", "assistant": "a", "report": "r", "note": "n", "unknown": "?"}  # of the frequent speakers
+_BY_DAY = frozenset({_MEMORY, "daily"})  # roles whose pieces are in order, so that the day is enough
+_LETTERS = {"user": "u", "assistant": "a", "report": "r", "note": "n", "unknown": "?"}  # for the frequent speakers
 _YEAR, _DAY, _MINUTE = len("2026-"), len("2026-11-20"), len("2026-11-20 09:12")
-_PAUSE = 10  # minutes; a shorter step of time is not shown
+_PAUSE = 10  # minutes; a smaller change of time is not shown
 
 
 def build_messages(ask: Ask, *, native: bool = True) -> list[dict[str, Any]]:
     """Return `ask` as chat messages.
 
     Args:
-        ask: the question.
-        native: tools are called in the server's own way, otherwise in text.
+        ask: The question.
+        native: Whether tools are called by the server's own API, or otherwise in text.
     """
     if ask.text:
         return [
@@ -69,15 +69,15 @@ def build_messages(ask: Ask, *, native: bool = True) -> list[dict[str, Any]]:
 
 
 def build_tools(ask: Ask) -> list[dict[str, Any]]:
-    """Return the tools of a question in the form of the API."""
+    """Return the tools of a question in the form of OpenAI's API."""
     given = [{"name": tool.name, "description": tool.description} for tool in ask.tools]
     schemas = [{"parameters": json.loads(tool.parameters)} for tool in ask.tools]
     return [{"type": "function", "function": one | schema} for one, schema in zip(given, schemas, strict=True)]
 
 
 def _pieces(material: tuple[QuotedPiece, ...]) -> Iterator[str]:
-    """Yield the lines of the material."""
-    shown = ""  # the time of the last line that showed one
+    """Yield one line for each piece of the material."""
+    shown = ""  # the last time that was shown
     for piece in material:
         at = (piece.at or "").replace("T", " ")[: _DAY if piece.role in _BY_DAY else _MINUTE]
         when = _show_change(at, shown)
@@ -86,7 +86,7 @@ def _pieces(material: tuple[QuotedPiece, ...]) -> Iterator[str]:
 
 
 def _show_change(at: str, shown: str) -> str:
-    """Return the changed part of a time: year, day or minute; empty for a few minutes."""
+    """Return the part of a time that changed: from the year, the day or the minute on; empty for a few minutes."""
     if not at or at[:_DAY] != shown[:_DAY]:
         return at[_YEAR:] if at[:_YEAR] == shown[:_YEAR] else at
     clock, before = at[_DAY:].strip(), shown[_DAY:].strip()
@@ -99,14 +99,15 @@ def _minutes(clock: str) -> int:
 
 
 def _speaker(piece: QuotedPiece) -> str:
-    # A line of the ledger names its kind, and a labelled text its speaker; the origin says more than the role.
+    # The kind of a memory and the label of a text already name the speaker. Otherwise the origin says more than the
+    # role.
     if (piece.role == _MEMORY and piece.origin in _OWN) or label_of(piece.text) == piece.origin:
         return ""
     return piece.role if piece.origin == "ledger" else _LETTERS.get(piece.origin, piece.origin)
 
 
 def _render_value(name: str, text: str) -> str:
-    """Return a text as one line; a number or a JSON object, such as a tool's result, stays as it is."""
+    """Return a text as one line. A number or a JSON object, such as a tool's result, is not quoted."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -121,7 +122,7 @@ def _line(name: str, body: str) -> str:
 
 
 def _number_sentences(text: str) -> str:
-    """Return the inside of a JSON string in which each sentence from the second on begins with its number."""
+    """Return the inside of a JSON string, with the number of each sentence from the second on."""
     text = _encodable(text)
     parts = []
     behind = 0
@@ -132,7 +133,7 @@ def _number_sentences(text: str) -> str:
 
 
 def _escape(text: str) -> str:
-    """Return the inside of a JSON string."""
+    """Return a text as the inside of a JSON string, without line breaks."""
     return json.dumps(_encodable(text), ensure_ascii=False)[1:-1].translate(_BREAKS)
 
 
@@ -160,7 +161,7 @@ def _render_exchange(one: ModelExchange) -> Iterator[dict[str, Any]]:
 
 
 def _object(call: ToolCall) -> str:
-    # Servers parse earlier calls again; a value that is no object is shown inside one.
+    # Servers parse earlier calls again, so a value that is not an object is put into one.
     try:
         given = json.loads(call.arguments)
     except ValueError:
@@ -169,5 +170,5 @@ def _object(call: ToolCall) -> str:
 
 
 def _encodable(text: str) -> str:
-    # A lone surrogate of a transcript cannot be sent.
+    # A lone surrogate of a transcript cannot be encoded as UTF-8.
     return text.encode("utf-8", "replace").decode("utf-8")

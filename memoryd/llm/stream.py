@@ -1,8 +1,8 @@
-"""Build a model's answer from the bytes on the wire: server-sent events, or one JSON object.
+"""Build a model's answer from the bytes of a response: server-sent events, or one JSON object.
 
-Events are read as the HTML standard says (section 9.2, "Server-sent events"), and chunks as the API reference of chat
-completions does. The reader is strict if a doubt could change the content: bytes that are not UTF-8, a JSON object with
-a repeated key, NaN and Infinity, which are not JSON, an answer without an end.
+Events are parsed as in the HTML standard (section 9.2, "Server-sent events"), and chunks as in OpenAI's API reference
+of chat completions. The reader is strict where an error could change the content. It rejects bytes that are not UTF-8,
+repeated keys, NaN and Infinity, which are not JSON, and an answer without an end.
 """
 
 import json
@@ -12,20 +12,20 @@ from typing import Any
 
 from memoryd.jobs.job import ToolCall
 
-MOST_CHARACTERS = 400_000  # of an answer; the longest requested one is a twentieth of that
+MOST_CHARACTERS = 400_000  # of an answer; the longest requested answer has a twentieth of that
 _DONE = b"[DONE]"
 _ENDS = {
     "stop": "stop", "eos": "stop", "end_turn": "stop", "stop_sequence": "stop",
     "length": "length", "max_tokens": "length", "model_length": "length",
     "content_filter": "refusal", "refusal": "refusal",
 }  # fmt: skip
-_CALLING = frozenset({"tool_calls", "function_call", "tool_use", "tool-calls"})  # an answer of calls
-_TEXTS = frozenset({"text", "output_text"})  # types of blocks that belong to the answer
+_CALLING = frozenset({"tool_calls", "function_call", "tool_use", "tool-calls"})  # reasons for an end with tool calls
+_TEXTS = frozenset({"text", "output_text"})  # types of blocks that are part of the answer
 MOST_CALLS = 2_000
 
 
 class BadReplyError(Exception):
-    """Report that the bytes are no answer, and why, without quoting them. `said` is the server's own error."""
+    """Report why the bytes are not an answer, without quoting them. `said` is the error text of the server."""
 
     def __init__(self, why: str, said: str = "") -> None:
         super().__init__(why)
@@ -34,9 +34,9 @@ class BadReplyError(Exception):
 
 @dataclass(slots=True)
 class _StreamedCall:
-    """Hold one call of a tool, as far as it has arrived."""
+    """Hold the part of a tool call that has arrived."""
 
-    index: object  # the server's number of it, None without one
+    index: object  # the server's number of the call; None if it gives none
     id: str
     name: str
     arguments: list[str]
@@ -44,12 +44,12 @@ class _StreamedCall:
 
 @dataclass(slots=True)
 class Assembly:
-    """Hold an answer, as far as it has arrived."""
+    """Hold the part of an answer that has arrived."""
 
     parts: list[str] = field(default_factory=list)
     called: list[_StreamedCall] = field(default_factory=list)
     characters: int = 0
-    end: str | None = None  # in the server's words
+    end: str | None = None  # the server's word for the reason of the end
     refused: bool = False
     model: str | None = None
     tokens_in: int | None = None
@@ -71,10 +71,10 @@ class Assembly:
         )
 
     def add(self, data: bytes, *, said_in: str) -> None:
-        """Add an object of the API: a chunk, whose text is in `delta`, or a whole answer, whose text is in `message`.
+        """Add an object of the API. `said_in` is `delta` for a chunk, `message` for a whole answer.
 
         Raises:
-            BadReplyError: the data is neither.
+            BadReplyError: The data is not such an object, or is an error of the server.
         """
         given = _object(data)
         if given.get("error"):
@@ -83,7 +83,7 @@ class Assembly:
         self.model = model if isinstance(model, str) else self.model
         self._count(given.get("usage"))
         for choice in _objects(given.get("choices") or [], "choices are not a list of objects"):
-            if choice.get("index", 0) == 0:  # we ask for one choice; a second one is ignored
+            if choice.get("index", 0) == 0:  # memoryd asks for one choice, so others are ignored
                 self._take(choice, said_in)
 
     def _take(self, choice: dict[str, Any], said_in: str) -> None:
@@ -104,7 +104,7 @@ class Assembly:
             raise BadReplyError("the answer is longer than any answer can be")
 
     def _call(self, given: object) -> None:
-        """Add calls, or pieces of them: a piece without a name continues the call with its number, or at its place."""
+        """Add tool calls or pieces of them. A piece without a name continues the call with its number."""
         for one in _objects(given, "calls are not a list of objects"):
             function = one.get("function") or {}
             if not isinstance(function, dict):
@@ -123,7 +123,7 @@ class Assembly:
                 raise BadReplyError("the answer has more calls than any answer can have")
 
     def _find_call(self, index: object, id_: str, name: str) -> _StreamedCall | None:
-        # Some servers number every call 0, some none: another id, or a name, begins another call.
+        # Some servers number every call 0 and some give no number. Then another id or a name begins another call.
         found = [call for call in self.called if call.index == index]
         if not found or (id_ and found[-1].id and id_ != found[-1].id):
             return None
@@ -136,10 +136,10 @@ class Assembly:
 
 
 def read_events(chunks: Iterable[bytes], into: Assembly) -> Iterator[None]:
-    """Read a stream of events into `into`; yield after each event, so that the caller knows that something came.
+    """Read a stream of events into `into`, and yield after each event, so that the caller notices progress.
 
     Raises:
-        BadReplyError: an event is no part of an answer, or the stream ends before the answer is complete.
+        BadReplyError: An event is not part of an answer, or the stream ends before the answer is complete.
     """
     for data in _events(chunks):
         if data.strip() == _DONE:
@@ -154,7 +154,7 @@ def read_object(chunks: Iterable[bytes], into: Assembly) -> None:
     """Read one whole answer into `into`, from a server that does not stream.
 
     Raises:
-        BadReplyError: the bytes are no complete answer.
+        BadReplyError: The bytes are not a complete answer.
     """
     into.add(b"".join(chunks), said_in="message")
     if into.end is None and not into.refused:
@@ -179,7 +179,8 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
     rest: list[bytes] = []
     for chunk in chunks:
         pieces = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
-        # A CRLF that is split between chunks reads as one more empty line, which ends an event that has already ended.
+        # A CRLF that is divided between two chunks gives one more empty line, which ends an event that has already
+        # ended.
         for piece in pieces[:-1]:
             yield b"".join([*rest, piece])
             rest = []
@@ -200,14 +201,14 @@ def _object(data: bytes) -> dict[str, Any]:
 
 
 def _objects(given: object, why: str) -> list[dict[str, Any]]:
-    """Return a list of objects; raise an error that says why a part of the answer is invalid."""
+    """Return a list of JSON objects, or raise a BadReplyError with `why`."""
     if not isinstance(given, list) or not all(isinstance(one, dict) for one in given):
         raise BadReplyError(f"the answer's {why}")
     return given
 
 
 def _text_of(content: object) -> str:
-    """Return the text of a message: a string, or the text blocks of a list. Blocks of reasoning do not count."""
+    """Return the text of a message: a string, or the text blocks of a list. Blocks of reasoning are left out."""
     blocks = [{"type": "text", "text": content or ""}] if content is None or isinstance(content, str) else content
     blocks = _objects(blocks, "content is not text")
     texts = [block.get("text") for block in blocks if block.get("type") in _TEXTS]

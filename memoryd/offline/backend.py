@@ -35,14 +35,14 @@ from memoryd.tiers.session_summary import Section, parse_points
 from memoryd.transcripts.turn import Origin
 
 BACKEND = "offline"
-FACTS, DREAM = "facts", "dream"  # the jobs whose questions have grammars of their own
+FACTS, DREAM = "facts", "dream"  # jobs whose questions need their own form of reply
 _CATEGORIES = {MemoryType.PREFERENCE: Category.PREFERENCE, MemoryType.FACT: Category.CONTEXT}
-_POINT = re.compile(r"\[(s\d+)\] (.+)")  # of the summary so far
+_POINT = re.compile(r"\[(s\d+)\] (.+)")  # a point of the summary so far, with its id
 _LISTED = re.compile(r"^fact_\w+ \[[^\]]*\] ")
 _USER = "User: "
 _UNNAMED = frozenset({"User", "Assistant", REPORTER})  # people who talk to each other have names instead
-# Programs with which people talk about their lives. What they say to a coding agent in passing is nearly all about the
-# work, and no sign tells the rest apart. Friends tell each other more of themselves than is to be kept.
+# Programs with which people chat about their lives. In coding sessions, statements in passing are nearly all about the
+# work, and no sign distinguishes the others. In talks between friends, too many statements are personal.
 _CHATTING = frozenset({"", "OpenClaw"})
 _DEFAULT_WORDS = 400
 # Limits for one run, except for wishes and decisions of the user. A wrong memory in the core is worse than a late one.
@@ -58,7 +58,7 @@ _NAMED = re.compile(r"^\s{0,3}([^\W\d_][^\W\d_'’.-]*(?: [^\W\d_][\w'’.-]*){0
 _NO_NAMES = frozenset(list_words("no names"))
 # The parts of the project's state, the most important first.
 _STATES = "Branch Last commit Pull request Not committed Not pushed Tests Pushed Lint Tasks"
-# What needs no mention: the usual branch, and a task list of which nothing is open.
+# States that are not reported: the usual branch, and a task list without an open task.
 _USUAL = re.compile(r"Branch: `(?:main|master)`|Tasks: (\d+) of \1 done")
 _CHARS_PER_TOKEN = 4
 # The last run passed, and its command names no file, package or test: `go test ./...`, `mise run test`.
@@ -68,7 +68,7 @@ _OF_FAILURES = frozenset(map(words.key_of, list_words("words of failures")))  # 
 
 
 def answer(ask: Ask) -> Reply:
-    """Return the reply to `ask`; the same question gets the same bytes."""
+    """Return the reply to `ask`. The same question always gets the same bytes."""
     text = _ANSWERS.get(ask.job, _sleep)(ask)
     asked = sum(len(quoted.text) for quoted in ask.material) // _CHARS_PER_TOKEN
     return Reply(text, "stop", BACKEND, tokens_in=asked, tokens_out=len(text) // _CHARS_PER_TOKEN)
@@ -77,7 +77,7 @@ def answer(ask: Ask) -> Reply:
 def _sleep(ask: Ask) -> str:
     given = dict(ask.context)
     limit = int(given.get("words", _DEFAULT_WORDS))
-    first = int(given.get("summary from", "t0")[1:])  # the turns before this one are in the question only for the facts
+    first = int(given.get("summary from", "t0")[1:])  # earlier turns are in the question only for the facts
     material = [quoted for quoted in ask.material if int(quoted.id[1:]) >= first]
     facts = _list_facts(material)
     notes = [quoted for quoted in material if quoted.origin == NOTE]
@@ -86,7 +86,8 @@ def _sleep(ask: Ask) -> str:
     said = _news(_read_messages(spoken, _find_names(spoken)), known)
     chatting = given.get("agent", "") in _CHATTING and not _has_reports(material)
     if "agent" in given or _is_working(material, said):
-        said = _news(_read_messages(spoken), known)  # "Fixed:" begins an answer there and is no name of a speaker
+        # In a working session, "Fixed:" begins an answer and is not the name of a speaker.
+        said = _news(_read_messages(spoken), known)
         noted = _news(map(_read_note, notes), known)
         failing = _still_failing(facts, said)
         lines, memories = _describe_work(spoken, said, noted, failing, limit, known, chatting=chatting)
@@ -98,7 +99,7 @@ def _sleep(ask: Ask) -> str:
 def _describe_talk(
     spoken: Sequence[QuotedPiece], said: Sequence[ConversationMessage], limit: int, known: KnownTexts
 ) -> tuple[list[reply.SummaryLine], list[NewMemory]]:
-    """Return the lines about a conversation, without sections, and its lasting memories."""
+    """Return the lines about a conversation, without sections, and its lasting memories; `limit` counts words."""
     days = {quoted.id: _day(quoted) for quoted in spoken}
     raw = {quoted.id: quoted.text for quoted in spoken}
     deciding = not any(one.speaker not in _UNNAMED for one in said)
@@ -118,7 +119,7 @@ def _describe_work(
     *,
     chatting: bool,
 ) -> tuple[list[reply.SummaryLine], list[NewMemory]]:
-    """Return the lines about a working session, by section, and its lasting memories."""
+    """Return the lines about a working session, by section, and its lasting memories; `limit` counts words."""
     reports = _reports(facts, limit // 3)
     own = {quoted.id: _own_sentences(quoted) for quoted in spoken if quoted.role == "user"}
     chosen, told = work.choose_lines(said, own, noted, limit - min(_words(reports), limit // 3))
@@ -126,9 +127,9 @@ def _describe_work(
     last = max(asked, key=lambda one: (work.asks_something(one), one.turn), default=None)
     ordered = [*(one for one in chosen if one is not last), *told, *filter(None, [last])]
     lines = list(map(_work_line, ordered))
-    # If only notes hold a statement, it reaches the core later, when a dream reads the daily file.
+    # A statement that only notes hold reaches the core later, when a dream reads the daily file.
     limit -= sum(one.cost for one in told)
-    # The user's wishes last, and also the best of the other lines.
+    # The user's wishes are chosen first, then the best of the other lines.
     raw = {quoted.id: quoted.text for quoted in spoken}
     own_words = _memories([one for one in said if one.by_user], raw, known, working=True, chatting=chatting)
     wishes = _select_important(own_words, limit // 3)
@@ -140,7 +141,7 @@ def _describe_work(
 
 
 def _list_superseded(so_far: str, lines: Sequence[reply.SummaryLine]) -> list[reply.SupersededPoint]:
-    """Return the points of earlier sleeps that a new line contradicts, each with the id of the turn that does so."""
+    """Return the points of earlier sleeps that a new line contradicts, each with the ids that the line cites."""
     found = []
     for point in parse_points(so_far).points:
         told = _POINT.fullmatch(point.text) if point.section not in PASSING else None
@@ -150,7 +151,7 @@ def _list_superseded(so_far: str, lines: Sequence[reply.SummaryLine]) -> list[re
 
 
 def _says_newer(text: str, point: str) -> bool:
-    """Return True if a line contradicts a point; a question contradicts nothing, alone or beside its answer."""
+    """Return True if a line contradicts a point. A question contradicts nothing, not even next to its answer."""
     said, _ = split_question(text)
     return not is_question(said) and replacement.is_outdated_by(said, point)
 
@@ -170,7 +171,7 @@ def _own_sentences(quoted: QuotedPiece) -> frozenset[int]:
 
 
 def _work_line(one: WorkStatement) -> reply.SummaryLine:
-    """Return a statement as a line of the reply, with the question that a short answer needs."""
+    """Return a statement as a line of the reply. A short answer gets its question in brackets."""
     asked, question = ((one.asked_id,), f" (asked: {one.asked})") if one.asked else ((), "")
     cites = (*asked, *(f"{one.id}.{number}" for number in one.numbers))
     text = neutralize(f"{one.speaker}: {one.text}{question}")
@@ -178,9 +179,9 @@ def _work_line(one: WorkStatement) -> reply.SummaryLine:
 
 
 def _list_lasting(chosen: Sequence[WorkStatement], limit: int, *known: KnownTexts, chatting: bool) -> list[NewMemory]:
-    """Return the lasting statements within `limit` words: the best decisions and findings, whoever said them.
+    """Return the lasting statements within `limit` words: the best decisions and findings of any speaker.
 
-    Chats are mostly about other things than a project, so there a statement also needs a cue.
+    Chats are mostly not about a project, so a statement of a chat also needs a cue.
     """
     found: list[NewMemory] = []
     kinds = {Section.DECIDED: MemoryType.DECISION, Section.FOUND: MemoryType.LEARNING}
@@ -201,7 +202,10 @@ def _list_lasting(chosen: Sequence[WorkStatement], limit: int, *known: KnownText
 
 
 def _facts(ask: Ask) -> str:
-    """Return the lasting statements of the user as facts; if they corrected something, as a correction."""
+    """Return the reply to a question for facts: the user's lasting statements, and the facts that the user has ended.
+
+    A statement that corrected the assistant becomes a correction.
+    """
     given = dict(ask.context)
     corrected = {line.split()[0] for line in given.get("hints", "").splitlines() if Signal.CORRECTION in line.split()}
     facts = {line.split()[0]: _LISTED.sub("", line) for line in given.get("known facts", "").splitlines()}
@@ -233,7 +237,7 @@ def _is_fact(quoted: QuotedPiece) -> bool:
 
 def _find_names(spoken: Sequence[QuotedPiece]) -> set[str]:
     named = Counter(found[1] for quoted in spoken if (found := _NAMED.match(quoted.text)))
-    least = max(2, len(spoken) // 6)  # a speaker's name begins most of their messages, a heading begins only few
+    least = max(2, len(spoken) // 6)  # a speaker's name begins most of their messages, but a heading begins only few
     return {name for name, n in named.items() if n >= least and name.casefold() not in _NO_NAMES}
 
 
@@ -245,7 +249,7 @@ def _read_messages(spoken: Sequence[QuotedPiece], names: Collection[str] = ()) -
         if speaker != REPORTER and found and found[1] in names:
             speaker, text = found[1], text[found.end() :]
         told = number_sentences(quoted.text)
-        if text != quoted.text and told:  # its first sentence begins with the name
+        if text != quoted.text and told:  # the first sentence begins with the name
             rest = " ".join(split_sentences(told[0].text.removeprefix(f"{speaker}:")))
             told[0] = told[0]._replace(text=rest or told[0].text)
         out.append(ConversationMessage(quoted.id, speaker, quoted.role == "user", text, tuple(told)))
@@ -253,13 +257,13 @@ def _read_messages(spoken: Sequence[QuotedPiece], names: Collection[str] = ()) -
 
 
 def _read_note(quoted: QuotedPiece) -> ConversationMessage:
-    facts = len(split(quoted.text.partition("\n\n")[0])) if _is_fact(quoted) else 0  # what the call reports comes first
+    facts = len(split(quoted.text.partition("\n\n")[0])) if _is_fact(quoted) else 0  # the facts of the call come first
     parts = tuple(part for part in number_sentences(quoted.text) if part.number > facts)
     return ConversationMessage(quoted.id, "Assistant", by_user=False, text=quoted.text, sentences=parts)
 
 
 def _news(said: Iterable[ConversationMessage], known: KnownTexts) -> list[ConversationMessage]:
-    """Return the messages without sentences that memory already holds."""
+    """Return the messages without the sentences that memory already holds."""
     return [one._replace(sentences=tuple(part for part in one.sentences if not known.says(part.text))) for one in said]
 
 
@@ -273,7 +277,7 @@ def _day(quoted: QuotedPiece) -> date | None:
 def _is_working(material: Sequence[QuotedPiece], said: Sequence[ConversationMessage]) -> bool:
     """Return True if the assistant works for the user or explains things at length, instead of chatting as an equal.
 
-    A session in which somebody marks a sentence as a decision, a finding or the state is also work.
+    A session with a sentence that is marked as a decision, a finding or the state is also work.
     """
     own, others = [one.text for one in said if one.by_user], [one.text for one in said if not one.by_user]
     is_marked = any(work_texts.find_mark(part.text) for one in said for part in one.sentences)
@@ -303,7 +307,7 @@ def _summary(said: Sequence[ConversationMessage], days: dict[str, date | None], 
 
 
 def _join_statements(chosen: Sequence[Statement]) -> list[reply.SummaryLine]:
-    """Return one line for each message: the statements taken from it, in order."""
+    """Return the statements as lines: those of one message are joined in order, up to `_LONGEST_LINE` characters."""
     told: list[reply.SummaryLine] = []
     before: Statement | None = None
     for line in chosen:
@@ -323,7 +327,7 @@ def _join_statements(chosen: Sequence[Statement]) -> list[reply.SummaryLine]:
 def _memories(
     said: Sequence[ConversationMessage], raw: Mapping[str, str], known: KnownTexts, *, working: bool, chatting: bool
 ) -> list[NewMemory]:
-    """Return the lasting memories: the user's words whole, with their context; the assistant's single sentences."""
+    """Return the lasting memories: for the user, whole quotations with their context; for the assistant, sentences."""
     found: dict[str, NewMemory] = {}
     before = ""
     taken_back = _list_taken_back(said)
@@ -370,7 +374,7 @@ def _select_important(found: list[NewMemory], limit: int) -> list[NewMemory]:
 
 
 def _still_failing(facts: Sequence[QuotedPiece], said: Sequence[ConversationMessage]) -> list[QuotedPiece]:
-    """Return the facts without failures that passed later, or that the assistant later called fixed."""
+    """Return the facts without failures that passed later or that the assistant later called fixed."""
     fixes = [
         (int(one.id[1:]), frozenset(words.list_content_words(sentence.text)) - _OF_FAILURES)
         for one in said
@@ -386,7 +390,7 @@ def _still_failing(facts: Sequence[QuotedPiece], said: Sequence[ConversationMess
 
 
 def _list_facts(material: Sequence[QuotedPiece]) -> list[QuotedPiece]:
-    """Return each fact of a turn's report as a separate piece; a note may follow the facts of its turn."""
+    """Return each fact of a turn's report as a separate piece. Notes that follow the facts are left out."""
     told = (quoted for quoted in material if _is_fact(quoted))
     return [replace(one, text=line) for one in told for line in one.text.partition("\n\n")[0].splitlines()]
 
@@ -394,7 +398,7 @@ def _list_facts(material: Sequence[QuotedPiece]) -> list[QuotedPiece]:
 def _reports(facts: Sequence[QuotedPiece], limit: int) -> list[reply.SummaryLine]:
     """Return the state of the work, the changed files and the last failures, within `limit` words."""
     files: dict[str, int] = {}
-    states: dict[str, reply.SummaryLine] = {}  # by key; of several facts with the same key, the last one is current
+    states: dict[str, reply.SummaryLine] = {}  # by key; if several facts have the same key, the last one is current
     failures: list[reply.SummaryLine] = []
     for fact in facts:
         seq = int(fact.id[1:])
@@ -421,7 +425,7 @@ def _reports(facts: Sequence[QuotedPiece], limit: int) -> list[reply.SummaryLine
 
 
 def _drop_passed(failures: list[reply.SummaryLine], tested: reply.SummaryLine | None) -> list[reply.SummaryLine]:
-    """Return the failures, except failed tests before a run in which all tests passed."""
+    """Return the failures without tests that failed before a run in which all tests passed."""
     if tested is None or not _ALL_PASSED.match(tested.text):
         return failures
     return [one for one in failures if one.sources > tested.sources or not _TEST_RUN.match(one.text)]

@@ -1,6 +1,6 @@
-"""Replace the second reader by cues: judge a person's words, and the kind of a memory, by wording alone.
+"""Answer the second reader's questions by cues: whether a person's words last, and the kind of a memory.
 
-In doubt, a quotation does not last, and a memory counts as a rule, which only the user's words may change.
+In doubt, words do not last, and a memory counts as a rule, which only the user's words may change.
 """
 
 import re
@@ -14,27 +14,27 @@ from memoryd.offline.sentences import is_question, split_sentences
 from memoryd.text.content import strip_label
 from memoryd.text.word_lists import list_words
 
-# The beginnings of words in headings; the first class that fits counts.
+# Beginnings of words in headings, for each class; the first class that matches counts.
 _OF_HEADING = {
     kind: re.compile("|".join(list_words(f"headings of {kind}")), re.IGNORECASE)
     for kind in (MemoryClass.RULE, MemoryClass.PERSON, MemoryClass.LESSON, MemoryClass.PROJECT)
 }
-_NAMED = re.compile(r"[^\W\d_][\w'.-]*(?: [A-Z]\w+)?:\s")  # people who talk to each other have names
+_NAMED = re.compile(r"[^\W\d_][\w'.-]*(?: [A-Z]\w+)?:\s")  # the name before a message in a conversation between people
 _THINGS = frozenset({TokenKind.MARK, TokenKind.URL, TokenKind.QUOTE})
 _SELF = re.compile(r"\b(?:i|i'm|my|me|ich|mein\w*|je|mon|ma|yo|mi)\b|[我私僕]|\b(?:я|мой|моя)\b", re.IGNORECASE)
 
 
 class CueJudge:
-    """Decide by wording the questions that a second reader would answer."""
+    """Answer, by wording alone, the questions that a second reader would answer."""
 
     def stands(self, text: str) -> bool:
-        """Return True if a cue shows that a person's words should hold in later sessions."""
+        """Return True if a cue shows that a person's words should apply in later sessions."""
         said = strip_label(text)
         lasts = any(lasting.find_cue(one, by_user=True, working=True) for one in split_sentences(said))
         return lasts and not lasting_model.takes_itself_back(said)
 
     def asks(self, text: str) -> bool:
-        """Return whether a user's words ask an assistant for something, and nothing in them lasts."""
+        """Return True if a user's words ask an assistant for something and none of them lasts."""
         said = strip_label(text)
         parts = [] if _NAMED.match(said) else split_sentences(said)
         asked = sum(is_question(one) or lasting_model.is_order(one) for one in parts)
@@ -42,7 +42,7 @@ class CueJudge:
         return asked > 0 and not lasts
 
     def kind(self, text: str, heading: str = "") -> MemoryClass:
-        """Return the class of a text: a rule for an order, or by the heading, or by the wording; a rule by default."""
+        """Return the class of a text: by an order, by its heading, or by its wording; a rule by default."""
         said = strip_label(text)
         if steering.is_instruction(said) or steering.is_preference(said):
             return MemoryClass.RULE
@@ -61,5 +61,5 @@ class CueJudge:
         return MemoryClass.LESSON if cues.WHY.search(said) else MemoryClass.RULE
 
     def kind_below(self, heading: str) -> MemoryClass | None:
-        """Return the class of the bullets below a heading; None if the heading does not name one."""
+        """Return the class of the bullets below a heading, or None if the heading does not name one."""
         return next((kind for kind, cue in _OF_HEADING.items() if heading and cue.search(heading)), None)

@@ -1,8 +1,8 @@
-"""List cues: wording that shows what a statement is, such as a time, a name, an outcome, small talk or narration.
+"""List cues: wording that shows the kind of a statement, such as a time, a name, an outcome, small talk or narration.
 
-English comes first; times and the first person are also covered in the commonest other languages. `salience` weighs
-each cue as one feature of many. So a statement in a language without cues here is still ranked by its rare words.
-`cues.txt` has the wordings. Patterns in lower case are for lowercased text.
+English is covered best. Cues of time and of the first person also exist in the most common other languages. `salience`
+uses each cue as one feature of many, so a statement in any other language is still ranked by its rare words. `cues.txt`
+has the wordings. Patterns in lower case are for lowercased text.
 """
 
 import re

@@ -1,13 +1,13 @@
 """Write a dream offline: consolidate the core by choosing and merging memories, never by rewording them.
 
-Earlier memories with the same words become one. A memory that the user has since plainly contradicted is replaced
-(`replacement`). If a newer statement gives the same subject another value without saying so, the older memory gets its
-date. All other memories stay.
+Earlier memories with the same words become one. A memory that the user has plainly contradicted is replaced
+(`replacement`). If a newer statement gives the same subject another value without saying that it changed, the older
+memory gets its date. All other memories stay.
 
-Lasting statements of the daily entries (`promotion`) are added in their original words, the most important first. Each
-needs free room, or an earlier memory of less importance; the job decides which of those go, because it knows how much
-may be lost. In a conversation between people, few things are decided. There the most informative statements are added
-too (`salience`).
+Lasting statements of the daily entries (`promotion`) are added in their original words, most important first. Each
+needs free room, or an earlier memory of less importance. The job decides which memories leave, because it knows the
+deletion limit. A conversation between people has few decisions, so its most informative statements are added too
+(`salience`).
 """
 
 import re
@@ -51,7 +51,7 @@ _FIGURE = re.compile(r"importance=(\d(?:\.\d+)?)")
 
 
 def write_dream(ask: Ask) -> str:
-    """Return the reply to the question of a dream; the same question gets the same bytes."""
+    """Return the reply to the question of a dream. The same question always gets the same bytes."""
     night = _Night(ask)
     night.merge()
     night.supersede()
@@ -61,7 +61,7 @@ def write_dream(ask: Ask) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _OfflineMemory:
-    """Hold one earlier memory."""
+    """Hold one earlier memory of the core."""
 
     id: str
     text: str
@@ -87,7 +87,7 @@ class _Saying(NamedTuple):
 
 
 class _Night:
-    """Build one dream, step by step."""
+    """Build the reply of one dream, step by step."""
 
     def __init__(self, ask: Ask) -> None:
         given = dict(ask.context)
@@ -98,19 +98,21 @@ class _Night:
         self._working = "work" in given or promotion.is_working(self._entries, reported=reported)
         self._bullets = int(given.get("bullets") or _DEFAULT_BULLETS)
         self._cues = CueJudge()
-        self._parts: dict[str, tuple[str, ...]] = {}  # a memory that stays → the memories that are merged into it
+        # For each memory that stays, by its id: the ids of the memories that are merged into it.
+        self._parts: dict[str, tuple[str, ...]] = {}
         self._by_id = {entry.id: entry for entry in self._entries}
         self._at = {quoted.id: quoted.at or "" for quoted in self._daily}
-        self._new: dict[str, tuple[Offer, str]] = {}  # the text of a new memory → its offer, and why it was taken
+        # For each new memory, by its text: its offer, and the reason why it was taken.
+        self._new: dict[str, tuple[Offer, str]] = {}
         self._ended: set[str] = set()
-        self._stale: set[str] = set()  # statements that hold no longer
+        self._stale: set[str] = set()  # statements that are no longer true
         self.gone: list[Declaration] = []
-        self._left: dict[str, str] = {}  # entry → why nothing of it was taken
+        self._left: dict[str, str] = {}  # by the id of an entry, why no statement of it was taken
 
     # ── what the core loses ──────────────────────────────────────────────────────────────────────────────────────
 
     def merge(self) -> None:
-        """Merge memories with the same words."""
+        """Merge memories with the same words and the same speaker label."""
         live = [memory for memory in self._core if not memory.is_protected]
         same: dict[tuple[Lane, str], list[_OfflineMemory]] = defaultdict(list)
         for memory in live:
@@ -121,7 +123,7 @@ class _Night:
                 self._parts[newest.id] = tuple(one.id for one in rest)
 
     def supersede(self) -> None:
-        """End memories that the user has plainly contradicted since, and add a date to competing memories."""
+        """End memories that the user has plainly contradicted, and add a date to competing memories."""
         sayings = [_Saying(one.id, one.text, one.at, one.by_user) for one in self._stays if not one.is_protected]
         sayings += [
             _Saying(f"{entry.id}.{one.number}", entry.tell_words(one.text), self._at[entry.id], by_user=True)
@@ -139,7 +141,7 @@ class _Night:
         self._looked_enough = older.looks < _MOST_LOOKS
 
     def _say(self, saying: _Saying, found: Sequence[_Saying]) -> bool:
-        """Add a sentence that ends memories to the core, and return whether it may be there."""
+        """Add to the core a sentence that ends memories; return False if it may not be there."""
         if all(one.is_daily for one in found):
             return True
         entry = self._by_id[saying.id.partition(".")[0]]
@@ -152,7 +154,10 @@ class _Night:
         return True
 
     def _may_be(self, offer: Offer) -> bool:
-        """Return True if a new memory may be in the core: an agent's words only as a lesson about the project."""
+        """Return True if a new memory may be in the core.
+
+        An agent's words may be there only as a lesson or about the project.
+        """
         is_own = all(self._by_id[one].by_user for one in _entries_of(offer))
         lane = Lane.USER if is_own else Lane.ASSISTANT
         return bool(list_content_words(offer.text)) and may_change(lane, self._cues.kind(strip_label(offer.text)))
@@ -178,14 +183,14 @@ class _Night:
         self._may_go = sorted((one.importance for one in stays if not one.is_protected), reverse=True)
         known = {normal.normalize(text) for text in (*(one.text for one in stays), *self._new)} | self._stale
         for memory in stays:
-            if not AS_OF.search(memory.text):  # repeating a memory makes it current again
+            if not AS_OF.search(memory.text):  # repeating a memory that has a date makes it current again
                 known |= {normal.normalize(part) for part in split_sentences(strip_label(memory.text))}
         self._take(promotion.list_offers(self._entries, known, working=self._working))
         if not self._working and promotion.is_talk(self._entries):
             self._take_told(known)
 
     def _take_told(self, known: AbstractSet[str]) -> None:
-        """Add the most informative statements of a conversation, up to a part of the free room."""
+        """Add the most informative statements of a conversation, up to a share of the free room."""
         taken = {entry for offer, _ in self._new.values() for entry in _entries_of(offer)}
         said = [ConversationMessage(one.id, one.speaker, one.by_user, one.text, one.sentences) for one in self._entries]
         told = [one for one in list_statements(said, unit_words=1_000_000) if one.id not in taken]
@@ -195,7 +200,7 @@ class _Night:
         self._take(sorted(new, key=lambda one: one.importance, reverse=True)[:most])
 
     def _not_taken(self) -> Counter[str]:
-        """Return the number of entries without a statement in the core, by reason."""
+        """Return the number of entries without a statement in the core, for each reason."""
         cited = {entry for offer, _ in self._new.values() for entry in _entries_of(offer)}
         may_last = {entry.id for entry in self._entries}
         return Counter(
@@ -232,7 +237,7 @@ class _Night:
         found: dict[str, list[ReplyBullet]] = {"": []}
         for memory in self._stays:
             if _CITING.search(memory.text):
-                continue  # its end would be read as a citation, so it is left out, and the memory stays as it is
+                continue  # its end looks like a citation: it is not repeated, and the memory stays as it is
             cites = (memory.id, *self._parts.get(memory.id, ()))
             found.setdefault(memory.heading, []).append(ReplyBullet(memory.text, cites))
         themes = _Themes(self._stays)
@@ -242,7 +247,7 @@ class _Night:
         return [ReplySection(heading, tuple(bullets)) for heading, bullets in found.items() if bullets]
 
     def diary(self) -> str:
-        """Return the diary's text: what was read and added, and why each other entry was left out."""
+        """Return the text of the diary: what was read and added, and why the other entries were left out."""
         left = "; ".join(f"{n} {why}" for why, n in self._not_taken().items()) or "none"
         added = [f"Added ({why}): {shorten(text, _LONGEST_SHOWN)}" for text, (_, why) in self._new.items()]
         lines = [
@@ -255,10 +260,10 @@ class _Night:
 
 
 class _Older:
-    """Index the earlier statements by the words that could end them."""
+    """Find the earlier statements that a statement may end, by their words."""
 
     def __init__(self, sayings: Sequence[_Saying]) -> None:
-        self.over: set[_Saying] = set()  # statements that hold no longer
+        self.over: set[_Saying] = set()  # statements that are no longer true
         self.looks = 0
         self._by_word: dict[str, list[_Saying]] = defaultdict(list)
         self._by_order: dict[tuple[str, ...], list[_Saying]] = defaultdict(list)
@@ -272,7 +277,10 @@ class _Older:
                 self._by_word[word].append(one)
 
     def find_older(self, newer: _Saying) -> tuple[list[_Saying], list[_Saying]]:
-        """Return the earlier statements that `newer` ends, and those it competes with; none if `newer` has ended."""
+        """Return the earlier statements that `newer` ends, and those it competes with.
+
+        Both are empty if `newer` has ended.
+        """
         ended: list[_Saying] = []
         competing: list[_Saying] = []
         for one in self._list_near(newer) if newer not in self.over else ():
@@ -294,7 +302,7 @@ class _Older:
 
 
 class _Themes:
-    """Know the headings of the core, by the words of the memories under them."""
+    """Find a heading of the core for a text, by the words of the memories under each heading."""
 
     def __init__(self, core: Sequence[_OfflineMemory]) -> None:
         self._under: dict[str, set[str]] = defaultdict(set)
@@ -304,7 +312,7 @@ class _Themes:
         self._headings = Counter(word for held in self._under.values() for word in held)
 
     def find_heading(self, text: str) -> str:
-        """Return the heading whose memories have the same subject; empty if none clearly has."""
+        """Return the heading whose memories have the same subject; empty if no heading clearly has it."""
         own = [word for word in set(words.list_content_words(text)) if self._headings[word] < max(2, len(self._under))]
         best, heading = max(
             ((len(held.intersection(own)), name) for name, held in self._under.items()), default=(0, "")

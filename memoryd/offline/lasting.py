@@ -1,8 +1,8 @@
-"""Find the lasting statements of a conversation: the few that belong into the core.
+"""Find the lasting statements of a conversation, which are the few that belong in the core.
 
-Users of memory systems complain most about junk in the core. So a statement that only might matter stays in the daily
-file. Preferences and facts come from text that the user typed, by an explicit cue or by many signs together
-(`lasting_model`). Decisions and lessons also come from the assistant, by cues only. `lasting_cues.txt` has the cues.
+Users of memory systems complain most about junk in the core. So a doubtful statement stays in the daily file.
+Preferences and facts come from text that the user typed, by an explicit cue or by many signs together
+(`lasting_model`). Decisions and lessons also come from the assistant, only by cues. `lasting_cues.txt` has the cues.
 """
 
 import re
@@ -16,12 +16,12 @@ from memoryd.text.patterns import read_patterns
 
 
 class Cue(NamedTuple):
-    """Declare one way to say that something lasts."""
+    """Hold one wording that shows that a statement lasts."""
 
     type: MemoryType
     importance: float
     by_user_only: bool
-    at_work_only: bool  # among friends such words tell a story, not a decision or lesson
+    at_work_only: bool  # between friends, such words tell a story, not a decision or a lesson
     pattern: re.Pattern[str]
 
 
@@ -33,9 +33,9 @@ def _read_cues() -> Iterator[Cue]:
 
 
 CUES = tuple(_read_cues())
-# For a statement that matches no cue but shows enough other signs.
+# The result for a statement without a cue that has enough other signs.
 _NOTED = Cue(MemoryType.FACT, 0.7, by_user_only=True, at_work_only=False, pattern=re.compile(""))
-# The cues by who speaks and whether work is done.
+# The cues that apply, by whether the user speaks and whether the session is work.
 _APPLYING = {
     (by_user, working): tuple(
         cue for cue in CUES if (by_user or not cue.by_user_only) and (working or not cue.at_work_only)
@@ -45,16 +45,16 @@ _APPLYING = {
 }
 _OF_USER = frozenset({MemoryType.PREFERENCE, MemoryType.FACT})
 ASKED_FOR = 0.9  # importance; from this on, the user has explicitly asked to keep a statement
-_LECTURES = 2.5  # times the length of the user's messages
-_SHORTEST = 3  # content words; a statement with fewer says too little to last
-_SHORTEST_OF_SELF = 2  # content words; the limit for what users are, like, want or have decided: "I prefer tea."
-_OF_SELF = 0.75  # importance of such a statement
+_LECTURES = 2.5  # how many times as long as the user's messages
+_SHORTEST = 3  # content words; a shorter statement says too little
+_SHORTEST_OF_SELF = 2  # content words in a statement about the user: "I prefer tea."
+_OF_SELF = 0.75  # the importance from which on a cue is about the user
 _LONGEST = 320  # characters; a longer text is not a single statement
 _NAMES = re.compile(r"\s[A-Z][\w+#.-]+|\w\d|\d\w|\w_\w")  # the object of a decision: "Let's use Redis."
 
 
 def find_cue(sentence: str, *, by_user: bool, working: bool, message: str = "") -> Cue | None:
-    """Return the cue that shows that `sentence` lasts; None for most sentences.
+    """Return the cue that shows that `sentence` lasts, or None for most sentences.
 
     `message` is the whole message of a user to a chat assistant. With it, a sentence without a cue lasts if enough
     other signs show it.
@@ -87,9 +87,9 @@ def _stands(sentence: str, cue: Cue) -> bool:
 
 
 def is_lecturing(own: Iterable[str], other: Iterable[str]) -> bool:
-    """Return True if an assistant's messages are so much longer than the user's that it works for them or teaches.
+    """Return True if the assistant's messages are so much longer than the user's that it works for them or teaches.
 
-    In a conversation of equals, statements are stories, not decisions or lessons, and both speakers weigh the same.
+    In a conversation of equals, statements are stories, not decisions or lessons, and both speakers count the same.
     """
     user, assistant = [len(text) for text in own] or [1], [len(text) for text in other] or [0]
     return sum(assistant) / len(assistant) > _LECTURES * sum(user) / len(user)

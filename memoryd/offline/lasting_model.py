@@ -1,8 +1,8 @@
 """Decide by its wording whether a user's statement lasts: a logistic model over the signs in `lasting_signs.txt`.
 
-People mostly say in passing what they want remembered: in the middle of a request, without a word such as "remember".
-No single sign shows it, but many signs together do. The user speaks of themselves or of a project, says how often or
-how long something is so, and points neither at the text at hand nor at the moment.
+People mostly mention in passing what they want remembered, without a word such as "remember". No single sign shows it,
+but many signs together do. The user speaks of themselves or of a project, says how often or how long something is so,
+and refers neither to the text at hand nor to the moment.
 """
 
 import re
@@ -13,11 +13,11 @@ from typing import NamedTuple
 from memoryd.offline import cues
 from memoryd.text.patterns import read_patterns
 
-_IN_MESSAGE = frozenset({"text", "supposed"})  # looked for in all that the user wrote
-_BIAS, _SHORT = -1.9, -1.3  # of any statement; of one that is short
-_FEW = 5  # words
+_IN_MESSAGE = frozenset({"text", "supposed"})  # signs that are searched for in the whole message
+_BIAS, _SHORT = -1.9, -1.3  # for any statement; added for a short one
+_FEW = 5  # words; a statement with fewer is short
 _LEAST = 0.5  # log odds; at this limit, 13 of the 500 messages that do not last are kept (`bench/statements.py`)
-# Who or what it is about: the user, their people, or the project.
+# Signs of the subject: the user, their people, or the project.
 _ABOUT = frozenset({"role", "standing", "ours", "kept", "kin"})
 _LOOKED_AT = 4_000  # characters at the start of a message
 _QUOTED = re.compile(r"\"[^\"]*\"|“[^”]*”|„[^“”]*[“”]|«[^»]*»|「[^」]*」|^[^\"]*\S\"|\"[^\"]*$")
@@ -42,7 +42,7 @@ _TAKES_BACK_LAST = re.compile(
 
 
 class Sign(NamedTuple):
-    """Hold one sign that a statement lasts or passes."""
+    """Hold one sign that a statement stays true for long, or only for the moment."""
 
     weight: float
     name: str
@@ -62,14 +62,14 @@ def _find_around(message: str) -> tuple[Sign, ...]:
 
 
 def announces(message: str) -> bool:
-    """Return True if the next message may be somebody else's words: a text to work on, or a part that is played."""
+    """Return True if the next message may be another person's words: a text to work on, or a played role."""
     return cues.ANNOUNCES.search(message) is not None or any(one.name == "supposed" for one in _find_around(message))
 
 
 def lasts(statement: str, message: str) -> bool:
     """Return True if a statement of the user's `message` is likely to matter in later weeks.
 
-    In a message of several lines, words may be pasted that nothing marks. No sign is trusted there.
+    A message of several lines may contain pasted text without marks, so no sign is trusted there.
     """
     if "\n" in message.strip():
         return False
@@ -81,12 +81,12 @@ def lasts(statement: str, message: str) -> bool:
 
 
 def drop_quotations(statement: str) -> str:
-    """Return a statement without the words in quotation marks, which may be another's."""
+    """Return a statement without the words in quotation marks, which may be another person's."""
     return _QUOTED.sub(" ", statement)
 
 
 def is_at_hand(statement: str) -> bool:
-    """Return True if a statement is about the text or the choice at hand, or about what is only supposed."""
+    """Return True if a statement is about the text or the choice at hand, or about a supposition."""
     return cues.AT_HAND.search(statement) is not None or any(one.name == "supposed" for one in _find_around(statement))
 
 

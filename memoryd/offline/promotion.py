@@ -1,9 +1,9 @@
-"""Choose the entries of the daily files that say something lasting, and the reason for each.
+"""Choose the statements of daily files that last, and the reason for each.
 
 The signs are explicit. An entry has the wording of a wish, decision, fact or lesson (`lasting`). Or the user says that
 something no longer holds (`replacement`), asks to "remember" it, or writes by hand a line with "always" or "never".
-Never offered are reports of tools and other agents, open tasks, and wishes that an agent's own tools wrote into the
-file.
+Reports of tools and other agents are never chosen. Neither are open tasks, or wishes that an agent's own tools wrote
+into the file.
 """
 
 import re
@@ -22,7 +22,7 @@ from memoryd.text.neutral import neutralize
 from memoryd.text.sentences import quote_around
 
 USER, HAND, ASSISTANT, AGENT = "user", "hand", "assistant", "agent"
-LONGEST = 400  # characters; a longer text is no memory
+LONGEST = 400  # characters; a longer text is not a memory
 _SPOKEN = re.compile(r"^([^\W\d_][^\W\d_'’.-]*(?: [^\W\d_][\w'’.-]*){0,2}):\s+(?=\S)")  # noqa: RUF001
 _REPORTED = re.compile(r"^(?:Report|Changed|Failed)\b:?", re.IGNORECASE)
 _OPEN = re.compile(r"^(?:to-?do|next steps?|open|remaining|pending)\b|\bto-?do lists?\b", re.IGNORECASE)
@@ -30,7 +30,7 @@ _OF_STANDING = 0.8
 _OF_CHANGE = 0.75
 _LEAST_RATING = 0.3
 _UNNAMED = frozenset({"", "User", "Assistant"})
-_FEWEST_WORDS = 3  # a statement with fewer content words says too little
+_FEWEST_WORDS = 3  # a statement needs this many content words
 
 _POLITE = frozenset(map(words.key_of, ("please", "kindly", "bitte", "danke", "merci")))
 
@@ -45,20 +45,20 @@ class OfflineEntry(NamedTuple):
     day: str  # "2026-11-22"
     speaker: str  # "User", a name, or empty
     text: str  # without the speaker
-    asked: str  # the question that it answers, as the entry shows it: " (asked: …)"
+    asked: str  # the question in the brackets " (asked: …)"; empty without one
     sentences: tuple[NumberedSentence, ...]
 
     @property
     def by_user(self) -> bool:
-        """Return True if the user said it."""
+        """Return True if these are the user's words, from a session or written by hand."""
         return self.origin in {USER, HAND}
 
     def tell_words(self, text: str) -> str:
-        """Return words of the entry as a memory, with their speaker."""
+        """Return words of the entry as the text of a memory, with their speaker."""
         return neutralize(f"{self.speaker}: {text}" if self.speaker else text)
 
     def quote_sentence(self, one: NumberedSentence) -> str:
-        """Return a sentence as a memory; a sentence of the user with the words around it, copied whole."""
+        """Return a sentence as the text of a memory. A sentence of the user comes with its context, copied whole."""
         words_of = quote_around(self.text, (one.number,)) if self.by_user else one.text
         return self.tell_words(words_of if len(words_of) <= LONGEST else one.text)
 
@@ -73,11 +73,12 @@ class Offer(NamedTuple):
     day: str  # on which it was said
 
 
-_Sayings = list[tuple[OfflineEntry, NumberedSentence, "lasting.Cue | None"]]  # with the cue that it lasts
+# Statements that say the same, each with its cue or None.
+_Sayings = list[tuple[OfflineEntry, NumberedSentence, "lasting.Cue | None"]]
 
 
 def read_entries(material: Iterable[QuotedPiece]) -> list[OfflineEntry]:
-    """Return the entries that may say something lasting; reports and what takes itself back are left out."""
+    """Return the entries that may contain something lasting, without reports and retracted messages."""
     found = []
     for quoted in material:
         is_left_out = _REPORTED.match(quoted.text) or lasting_model.takes_itself_back(quoted.text)
@@ -98,13 +99,16 @@ def is_open(text: str) -> bool:
 
 
 def is_working(given: Sequence[OfflineEntry], *, reported: bool) -> bool:
-    """Return True if an assistant works for the user: tools reported, or it says far more than the user."""
+    """Return True if an assistant works for the user.
+
+    It does if tools reported something (`reported`), or if it says far more than the user.
+    """
     own = [one.text for one in given if one.by_user]
     return reported or lasting.is_lecturing(own, [one.text for one in given if one.origin == ASSISTANT])
 
 
 def is_talk(given: Sequence[OfflineEntry]) -> bool:
-    """Return True if a speaker has a name, or if the user and somebody else speak."""
+    """Return True if the entries are a conversation: speakers have names, or the user and somebody else speak."""
     said = [one for one in given if one.origin in {USER, ASSISTANT}]
     return len({one.by_user for one in said}) > 1 or any(one.speaker not in _UNNAMED for one in said)
 
@@ -116,7 +120,7 @@ def type_of(entry: OfflineEntry, text: str, *, working: bool) -> MemoryType:
 
 
 def _cue_of(entry: OfflineEntry, text: str, *, working: bool) -> lasting.Cue | None:
-    # In a conversation between people, the speakers have names; whoever talks with an assistant makes decisions.
+    # Speakers without a name talk with an assistant, and then decisions count as in work.
     return lasting.find_cue(text, by_user=entry.by_user, working=working or entry.speaker in _UNNAMED)
 
 
@@ -129,12 +133,12 @@ def key_of(text: str) -> Key:
 
 
 def list_offers(given: Sequence[OfflineEntry], known: AbstractSet[str], *, working: bool) -> list[Offer]:
-    """Return the lasting statements of the entries, one offer for all that say the same, in the order of first mention.
+    """Return the lasting statements of the entries, one offer for all that say the same, in order of first mention.
 
     Args:
-        given: in order of time.
-        known: the sentences that the core already holds, in the normal form of duplicates.
-        working: an assistant works for the user.
+        given: The entries, oldest first.
+        known: The sentences that the core already holds, in the normal form of duplicates.
+        working: Whether an assistant works for the user.
     """
     found: dict[tuple[str, Key], _Sayings] = defaultdict(list)
     for entry in given:
@@ -153,17 +157,17 @@ def list_offers(given: Sequence[OfflineEntry], known: AbstractSet[str], *, worki
 
 
 def offer_told(entry: OfflineEntry, rating: float, known: AbstractSet[str]) -> Offer | None:
-    """Return an offer of a whole entry, by its rating from 0 to 1.
+    """Return an offer of a whole entry by its rating from 0 to 1, or None if the entry is unfit.
 
-    None for a low rating, another speaker, a long text, a request or an open task, and for an entry with a question or
-    with a sentence that is in `known`, in the normal form of duplicates.
+    Unfit are a low rating, another speaker, a long text, a request and an open task. So is an entry that has a
+    question, or a sentence in `known` (in the normal form of duplicates).
     """
     said = {normal.normalize(text) for one in entry.sentences for text in (one.text, entry.tell_words(one.text))}
     is_asked = is_open(entry.text) or any(is_question(text) for _, text in entry.sentences) or bool(entry.asked)
     is_unfit = rating < _LEAST_RATING or entry.origin != USER or len(entry.text) > LONGEST
     if is_unfit or is_asked or steering.is_instruction(entry.text) or not known.isdisjoint(said):
         return None
-    # So the importance stays below that of every explicit sign.
+    # Half of the rating is less than the importance of every explicit sign.
     return Offer(entry.tell_words(entry.text), (entry.id,), MemoryType.FACT, rating / 2, entry.day)
 
 
@@ -173,7 +177,7 @@ def _is_told(entry: OfflineEntry, text: str) -> bool:
 
 
 def _offer(said: _Sayings) -> Offer | None:
-    """Return an offer of statements that say the same, in the words of the user's last one."""
+    """Return one offer for statements that say the same, in the user's last words; None if no sign shows they last."""
     entry, one, _ = next((one for one in reversed(said) if one[0].by_user), said[0])
     text = entry.quote_sentence(one)
     cites = tuple(

@@ -1,9 +1,9 @@
 """Find out whether a person's later statement plainly ends an earlier one, or gives its subject another value.
 
-A later statement ends an earlier one in two cases. Either it says so in plain words ("no longer", "instead of", "from A
-to B", "is now"), and contains everything that the older one says, except for the kind of a value. Or it has the same
-words in another order. If two statements give one subject different values without such words, they compete, and both
-stay. A question, plan or supposition ends nothing. `replacement.txt` has the wordings.
+A later statement ends an earlier one in two cases. First, it says so in plain words ("no longer", "instead of", "from A
+to B", "is now") and contains all words of the older one, except for the kind of a value. Second, it has the same words
+in another order. If two statements give one subject different values without such words, they compete, and both stay. A
+question, plan or supposition ends nothing. `replacement.txt` has the wordings.
 """
 
 # ruff: noqa: RUF001 - the cues of other languages
@@ -34,9 +34,9 @@ _NOW = re.compile(_PATTERNS["now"], re.IGNORECASE)
 _THIRD = re.compile(_PATTERNS["third"])
 _FIRST = re.compile(_PATTERNS["first"])
 _DENIES = re.compile(_PATTERNS["denies"], re.IGNORECASE)
-# Words without content that such statements have besides small words, one form of each.
+# Words without content that such statements have besides stop words, one form of each.
 _GENERIC = frozenset(find_stem(fold(word)) for word in list_words("generic"))
-# Nouns that only name the kind of a value.
+# Nouns that only name the kind of a value, such as a colour or a city.
 _KINDS = frozenset(find_stem(expand(fold(word))) for word in list_words("kinds"))
 _WIDE_GENERIC = re.compile(_PATTERNS["wide generic"])
 _PARTICLES = re.compile(r"(?<=[\uac00-\ud7afA-Za-z0-9])(?:에서|으로|로|은|는|이|가|을|를|에|의|도|와|과)(?=\s|$|[.,])")
@@ -46,27 +46,27 @@ _FRAME = re.compile(_PATTERNS["frame"], re.IGNORECASE)
 _REASON = re.compile(_PATTERNS["reason"], re.IGNORECASE)
 _DECIDED = frozenset(map(find_stem, list_words("decided")))
 _SINGLE = re.compile(_PATTERNS["single"], re.IGNORECASE)
-_LONGEST = 300  # characters; longer sentences are skipped, because time grows with the square of the length
+_LONGEST = 300  # characters; longer sentences are skipped, because the time grows with the square of the length
 _LONGEST_VALUE = 5  # words
 _FEWEST_REORDERED = 3
-_SAME_SUBJECT = 0.6  # two statements about one thing share this part of their content words, numbers aside
+_SAME_SUBJECT = 0.6  # statements about one thing share at least this part of their content words, without numbers
 _FEWEST_SHARED = 3
-_MOST_BEFORE = 2  # words before "instead of", if nobody is named who uses the new thing
+_MOST_BEFORE = 2  # words before "instead of", if the sentence does not say who uses the new thing
 
 
 class ParsedStatement(NamedTuple):
     """Hold the content of a statement in a form that can be compared with others."""
 
     words: frozenset[str]  # stems of its content words, with numbers
-    order: tuple[str, ...]  # all its words, sorted: equal for the same words in another order
-    subject: str  # if the statement gives it a value; otherwise empty
+    order: tuple[str, ...]  # all its words, sorted, so that the order does not matter
+    subject: str  # the subject that gets a value; empty without one
     value: str
-    shape: tuple[str, ...]  # of the value: its small words, and whether it has a number or a name
+    shape: tuple[str, ...]  # of the value: its stop words, and whether it has a number or a name
 
 
 @lru_cache(maxsize=1 << 15)
 def read(text: str) -> ParsedStatement:
-    """Return the parsed content of `text`; questions and suppositions give no value."""
+    """Return the parsed content of `text`. A question or a supposition has no value."""
     body = _STAMP.sub("", strip_label(text)).strip()
     said = fold(body)
     order = tuple(sorted(said if prose.is_wide(said) else _TOKEN.findall(normal.normalize(body))))
@@ -75,14 +75,14 @@ def read(text: str) -> ParsedStatement:
 
 @lru_cache(maxsize=1 << 12)
 def find_ended(text: str) -> tuple[frozenset[str], ...]:
-    """Return the words of each thing that `text` plainly says has ended."""
+    """Return the words of each thing that `text` plainly says has ended; empty for a question or a supposition."""
     said = fold(_REASON.sub("", _STAMP.sub("", strip_label(text))))
     is_plain = not prose.QUESTION_END.search(said) and not _SUPPOSED.search(said)
     return tuple(one for one in (_find_ended(said) if is_plain else ()) if one)
 
 
 def is_ended_by(newer: str, older: str) -> bool:
-    """Return True if `newer`, which is known to be later, plainly says that `older` no longer holds."""
+    """Return True if `newer`, a later statement, plainly says that `older` no longer holds."""
     if len(list_texts(_STAMP.sub("", strip_label(older)))) != 1:
         return False
     # If a decision ends, its reason ends too.
@@ -93,7 +93,7 @@ def is_ended_by(newer: str, older: str) -> bool:
 
 
 def is_outdated_by(newer: str, older: str) -> bool:
-    """Return True if `newer`, later in the same work, denies `older` or says it with another number."""
+    """Return True if `newer`, which is later in the same work, denies `older` or repeats it with another number."""
     held, told = _list_keys(older), _list_keys(newer)
     words = [frozenset(key for key in keys if not key[0].isdigit()) for keys in (held, told)]
     shared, most = len(words[0] & words[1]), max(map(len, words))
@@ -109,7 +109,7 @@ def _list_keys(text: str) -> frozenset[str]:
 
 
 def is_competing(newer: str, older: str) -> bool:
-    """Return True if both give the same subject different values, and nothing says which one holds."""
+    """Return True if both give the same subject different values, and nothing says which one is true."""
     words = read(older).words
     about = [words - gone for gone in find_ended(newer) if gone <= words]
     is_of_subject = any(rest & read(newer).words for rest in about)
@@ -137,7 +137,7 @@ def _is_other_value(newer: str, older: str) -> bool:
 
 
 def denies(text: str) -> bool:
-    """Return True if `text` says that something is not so."""
+    """Return True if `text` contains a negation."""
     return _DENIES.search(fold(text)) is not None
 
 
@@ -155,7 +155,7 @@ def _words(folded: str) -> frozenset[str]:
 
 
 def _find_ended(said: str) -> list[frozenset[str]]:
-    """Return the words of each thing that a sentence says has ended."""
+    """Return the words of each thing that a folded text says has ended."""
     found = []
     for sentence in (one for one in list_texts(said) if len(one) <= _LONGEST):
         for clause in _CLAUSE.split(sentence):
@@ -175,7 +175,7 @@ def _find_ended(said: str) -> list[frozenset[str]]:
 
 
 def _parse_value(body: str) -> tuple[str, str, tuple[str, ...]]:
-    """Return the subject of a statement, the value given to it, and the value's shape; all empty without a value."""
+    """Return the subject of a statement, its value, and the value's shape; all empty if it gives no value."""
     plain = " ".join(_NOW.sub(" ", body).split()).rstrip(".!。！").replace("’", "'")
     found = _FRAME.fullmatch(plain) if len(plain) <= _LONGEST else None
     if found is None or _SUPPOSED.search(fold(body)):

@@ -1,9 +1,11 @@
 """Choose the statements of a conversation that are worth a line, by their content and their place.
 
-The score is a logistic model over features that work in any conversation. They are new content words (rare words matter
-most: idf mass, Spärck Jones 1972), times, numbers, names, quotations, the first person, small talk, and an answer after
-a question. `work` rates the statements of a working session. The selection is greedy by gain for length, within a
-budget. Content that is already taken is discounted (maximal marginal relevance, Carbonell and Goldstein 1998).
+The score is a logistic model over features that exist in any conversation. They are new content words (rare words
+matter most: idf mass, Spärck Jones 1972), times, numbers, names, quotations, the first person, small talk, and an
+answer after a question. `work` rates the statements of a working session.
+
+The selection is greedy, by gain for length, within a budget. Content that is already taken is discounted (maximal
+marginal relevance, Carbonell and Goldstein 1998).
 """
 
 import math
@@ -14,30 +16,30 @@ from heapq import heapify, heappop, heappush
 from memoryd.offline import cues, words
 from memoryd.offline.statements import LABEL_WORDS, Statement
 
-# Weights of the logistic model, one for each feature. They were set by hand around a regression on half of LoCoMo, so
-# that peculiarities of that data have no effect.
+# Weights of the logistic model, one for each feature. They were set by hand, starting from a regression on half of
+# LoCoMo, so that they do not fit that data too closely.
 WEIGHTS = (
     -2.6,  # bias
     0.25,  # logarithm of the length
     1.3,  # new content words, in tens
-    0.5,  # content words by length
+    0.5,  # content words per word
     0.3,  # first person
     0.9,  # times and numbers
-    1.5,  # names, in threes
+    1.5,  # names, divided by three
     0.6,  # quotations
     0.85,  # answers a question
     -1.4,  # share of small talk
 )
-_LENGTH_COST = 0.55  # exponent between "best first" (0) and "best per word" (1)
-_REPEATED = 0.3  # a statement loses this share of its worth if all its words are already in statements taken
+_LENGTH_COST = 0.55  # exponent of the length: 0 takes the best first, 1 the best per word
+_REPEATED = 0.3  # a statement loses up to this share of its worth if its words are already taken
 
 
 def choose(candidates: Sequence[Statement], budget: int) -> list[Statement]:
-    """Return the statements with the most worth for their length within `budget` words, in the order they were said.
+    """Return the statements with the most worth for their length, within `budget` words, in their original order.
 
     Args:
-        candidates: in the order they were said.
-        budget: words of all of them, with marks and speakers.
+        candidates: The statements, in order.
+        budget: The words of all chosen statements, including marks and speakers.
     """
     values = [rate_statement(one) / one.cost**_LENGTH_COST for one in candidates]
     heap = [(-value, i) for i, value in enumerate(values)]
@@ -53,8 +55,8 @@ def choose(candidates: Sequence[Statement], budget: int) -> list[Statement]:
             continue
         gain = values[i] * (1 - _REPEATED * len(one.told & seen) / len(one.told))
         if heap and -gain > heap[0][0]:
-            # Discounts made it worth less than the next one. Put it back with its new value, which is an upper bound
-            # from now on.
+            # The discount made it worth less than the next one. Put it back with its new value, which is an upper
+            # bound.
             heappush(heap, (-gain, i))
             continue
         taken.append(i)
@@ -65,7 +67,7 @@ def choose(candidates: Sequence[Statement], budget: int) -> list[Statement]:
 
 
 def rate_statement(statement: Statement) -> float:
-    """Return the probability that somebody asks for `statement` later, between 0 and 1."""
+    """Return the probability that a person asks for `statement` later, from 0 to 1."""
     score = sum(weight * value for weight, value in zip(WEIGHTS, _features(statement), strict=True))
     return 1 / (1 + math.exp(-score))
 

@@ -9,21 +9,21 @@ _NO_PROSE = frozenset({SentenceKind.CODE, SentenceKind.HEADING})
 
 
 class NumberedSentence(NamedTuple):
-    """Hold one sentence, without list mark and emphasis."""
+    """Hold one sentence, without list mark and emphasis, and its number."""
 
     number: int  # from 1, in the order of `text.sentences`
     text: str
 
 
 def number_sentences(text: str) -> list[NumberedSentence]:
-    """Return the sentences of the prose in `text`, in order, without pasted machine output."""
+    """Return the sentences of the prose in `text`, in order. Code, headings and pasted machine output are left out."""
     given = text.splitlines()
     logged = {line.strip() for line, is_log in zip(given, prose.mark_log_lines(given), strict=True) if is_log}
     found = []
     for number, part in enumerate(split(text), 1):
         lines = [line.strip() for line in part.text.splitlines() if line.strip()]
         said = prose.list_lines(part.text) if part.kind not in _NO_PROSE and not logged.issuperset(lines) else []
-        if said and len(said) == len(lines):  # a sentence that is partly code is not repeated
+        if said and len(said) == len(lines):  # skip a sentence that is partly code, which cannot be quoted whole
             found.append(NumberedSentence(number, " ".join(said)))
     return found
 
@@ -34,5 +34,5 @@ def split_sentences(text: str) -> list[str]:
 
 
 def is_question(sentence: str) -> bool:
-    """Return True if `sentence` is a question."""
+    """Return True if `sentence` ends with a question mark or a Chinese question particle."""
     return sentence.rstrip("\"'”’)] 」』.。").endswith(("?", "？", "؟", "吗", "嗎", "呢"))  # noqa: RUF001 - full-width mark

@@ -1,7 +1,7 @@
-"""Cut a conversation into statements: possible lines of memory, without small talk and narration.
+"""Divide a conversation into statements: possible lines of memory, without small talk and narration.
 
-A statement is one or a few whole sentences of one message, in order, as they were said. Sentences that add little are
-left out.
+A statement is one or a few whole sentences of one message, in order and in their original words. Sentences that add
+little are left out.
 """
 
 import math
@@ -21,10 +21,10 @@ UNIT_WORDS = 40
 ENOUGH = 0.75
 LABEL_WORDS = 2  # the bullet mark and the speaker's name before each line
 
-REPORTER = "Report"  # the speaker if only a subagent speaks
-THIN = 3  # content words; an answer with no more than these needs its question to be understood
-_RECENT = 8  # a word of so many last messages counts as already under discussion
-_LONGEST = 800  # characters; a longer text without a full stop is no sentence
+REPORTER = "Report"  # the speaker of a message from a subagent
+THIN = 3  # content words; an answer with no more needs its question to be understood
+_RECENT = 8  # a word in one of this many last messages counts as known
+_LONGEST = 800  # characters; a longer text without a full stop is not a sentence
 _CHATTER_WEIGHT = 0.3
 
 
@@ -49,20 +49,20 @@ class Statement(NamedTuple):
     cost: int  # words
     told: frozenset[str]  # content words except small talk
     talk: frozenset[str]  # content words that are small talk
-    new: int  # number of words in `told` that were not under discussion already
-    answers: bool  # the preceding message asks
-    final: bool  # in the last message of an assistant before the user speaks again
+    new: int  # the number of words in `told` that no recent message has
+    answers: bool  # whether the preceding message ends with a question
+    final: bool  # whether it is in the assistant's last message before the user speaks again
     asked: str = ""  # the question, if the answer is unclear without it
     asked_id: str = ""
-    numbers: tuple[int, ...] = ()  # of its sentences
+    numbers: tuple[int, ...] = ()  # numbers of its sentences
 
 
 def list_statements(said: Sequence[ConversationMessage], *, unit_words: int = UNIT_WORDS) -> list[Statement]:
     """Return all possible lines, in order.
 
     Args:
-        said: the messages, in order.
-        unit_words: a message longer than one and a half times this is read in pieces of this size.
+        said: The messages, in order.
+        unit_words: A message longer than one and a half times this is divided into pieces of this size.
     """
     reading = _ConversationReading(said, unit_words=unit_words)
     return [statement for turn in range(len(said)) for statement in reading.read_message(turn)]
@@ -77,7 +77,7 @@ class _SentencePart(NamedTuple):
 
 
 class _ConversationReading:
-    """Read a conversation once; know its rare words and the latest messages."""
+    """Read a conversation once, with its rare words and its latest messages."""
 
     def __init__(self, said: Sequence[ConversationMessage], *, unit_words: int) -> None:
         self._said = said
@@ -86,10 +86,10 @@ class _ConversationReading:
         self._keys = [[frozenset(words.list_content_words(part.text)) for part in one.sentences] for one in said]
         self._rarity = _rarity(self._keys, self._names)
         self._recent: list[frozenset[str]] = []
-        self._asserted = KnownTexts()  # by the user's last message
+        self._asserted = KnownTexts()  # what the user's last message asserts
 
     def read_message(self, turn: int) -> list[Statement]:
-        """Return the statements of one message; call it for the messages in order."""
+        """Return the statements of one message. Call it for the messages in order."""
         known = frozenset().union(*self._recent[-_RECENT:])
         self._recent.append(frozenset().union(*self._keys[turn]))
         if self._said[turn].by_user:
@@ -119,7 +119,7 @@ class _ConversationReading:
 
     def _statement(self, turn: int, unit: list[_SentencePart], known: frozenset[str]) -> Statement | None:
         one = self._said[turn]
-        # The next sentence may limit or revoke an order of the user.
+        # The next sentence of the user may limit or revoke an order, so the whole unit is kept.
         is_order = one.by_user and any(steering.is_instruction(part.text) for part in unit)
         kept = unit if is_order else _trim(unit)
         text = " ".join(part.text if part.text[-1:] in prose.ENDS else f"{part.text}." for part in kept)
@@ -140,7 +140,10 @@ class _ConversationReading:
         )  # fmt: skip
 
     def _question(self, turn: int) -> tuple[str, str]:
-        """Return the id and the last question of the preceding message, if another speaker asks it."""
+        """Return the id of the preceding message and its last question.
+
+        Both are empty unless another speaker asks the question.
+        """
         before = self._said[turn - 1] if turn else None
         if before is None or before.speaker == self._said[turn].speaker:
             return "", ""
@@ -152,14 +155,14 @@ def _says_enough(text: str, told: frozenset[str], talk: frozenset[str]) -> bool:
 
 
 def _names(said: Sequence[ConversationMessage]) -> frozenset[str]:
-    """Return the keys of the speakers' names, and of names by which they address each other more than once."""
+    """Return the keys of the speakers' names, and of names that they call each other by more than once."""
     called = Counter(name for one in said for name in set(cues.CALLED.findall(one.text)))
     names = (*(one.speaker for one in said), *(name for name, times in called.items() if times > 1))
     return frozenset(key for name in names for key in words.list_content_words(name))
 
 
 def _rarity(keys: Iterable[Iterable[frozenset[str]]], names: frozenset[str]) -> dict[str, float]:
-    """Return the weight of each word: its inverse message frequency, less for small talk, none for the speakers."""
+    """Return the weight of each word: its inverse message frequency, less for small talk, zero for speakers' names."""
     messages = [frozenset().union(*of_one) for of_one in keys]
     seen = Counter(key for of_one in messages for key in of_one)
     count = len(messages) + 2
@@ -177,7 +180,7 @@ def _units(parts: list[_SentencePart], longest: int) -> list[list[_SentencePart]
 
 
 def _trim(unit: list[_SentencePart]) -> list[_SentencePart]:
-    """Return the sentences with the most mass of the unit; the densest are taken first."""
+    """Return the sentences that hold most of the unit's mass, in order. The densest sentences are taken first."""
     wanted = sum(part.mass for part in unit) * ENOUGH
     order = sorted(range(len(unit)), key=lambda i: (-unit[i].mass / (unit[i].words + 1) ** 0.7, i))
     chosen: list[int] = []

@@ -1,4 +1,4 @@
-"""Find content words: the words that show the subject of a text, as keys that can be counted and compared."""
+"""Find content words, which show the subject of a text, as keys that can be counted and compared."""
 
 import re
 from functools import lru_cache
@@ -10,13 +10,13 @@ _SUFFIX = re.compile(r"(?:'s|’s|s'|ies|ing|ed|es|s)$")  # noqa: RUF001
 
 
 def list_content_words(text: str) -> list[str]:
-    """Return the content words of `text` in order: casefolded, lightly stemmed; character pairs for wide scripts."""
+    """Return the content words of `text` in order, casefolded and lightly stemmed. Wide scripts become pairs."""
     return [key for unit in list_units(fold(text)) if (key := key_of(unit))]
 
 
 @lru_cache(maxsize=65536)
 def key_of(word: str) -> str:
-    """Return the key of one word, empty for a word without content."""
+    """Return the key of one word; empty for a word without content."""
     low = word.casefold()
     if not low.isascii():
         return "" if low in STOP else low
@@ -26,5 +26,5 @@ def key_of(word: str) -> str:
     return stem if len(stem) >= 3 else low
 
 
-# Small talk: polite words that keep a conversation going. They are seldom worth keeping. One form of each.
+# Small talk: polite words that are seldom worth keeping, one form of each.
 CHATTER_KEYS = frozenset(list_content_words(" ".join(list_words("chatter"))))

@@ -1,11 +1,14 @@
 """Choose the lines of a session in which an assistant works, and the section of each line.
 
-A line is one or a few whole sentences of one message. Its worth is a sum over features that work in any such session:
-the speaker, the place in the session, the amount of content, the share of content that the user spoke of, and wording
-that shows an outcome or a cause. The weights were fitted by logistic regression to hand-written lists of what a person
-who takes over wants to know, and to some 2,000 lines of 25 sessions that readers graded. Whole projects were left out
-in turn, and the weights were then rounded. A feature that did not change the ranking was dropped. Lines are taken
-greedily. A line is left out if the lines taken before have most of its words.
+A line is one or a few whole sentences of one message. Its worth is a sum over features that exist in any such session:
+the speaker, the place in the session, the amount of content, the share of words that the user used too, and wording
+that shows an outcome or a cause.
+
+The weights were fitted by logistic regression to two sets: hand-written lists of what a person who takes over wants to
+know, and about 2,000 lines of 25 sessions that readers graded. Whole projects were left out in turn. Features that did
+not change the ranking were dropped, and the weights were rounded.
+
+Lines are taken greedily. A line is left out if the lines taken before have most of its words.
 """
 
 import math
@@ -24,26 +27,26 @@ from memoryd.offline.work_statement import WorkStatement, drop_changed, is_outda
 from memoryd.text import prose
 from memoryd.tiers.session_summary import Section
 
-_LONGEST = 600  # characters of a line; longer sentences are dumps
-_FEWEST_OF_WISH = 2  # content words; a wish of the user with fewer does not last
-_OF_OPEN = 2.5  # weight of an open point of the last answer; a mere offer weighs nothing
-_OF_OFFER = 1.5  # weight of an offer that ends the last answer: the next session may begin with a yes
+_LONGEST = 600  # characters of a line; longer sentences are pasted data
+_FEWEST_OF_WISH = 2  # a lasting wish of the user has this many content words
+_OF_OPEN = 2.5  # weight of an open point in the last answer; a mere offer has no weight
+_OF_OFFER = 1.5  # weight of an offer that ends the last answer, because the next session may begin with a yes
 _NEAR = 8  # messages; a diagnosis farther away is about another fault, unless `_SAME_FAULT` holds
-_SAME_FAULT = 0.3  # two diagnoses of one fault share this part of the words of the first
-_FEWEST_NAMED = 4  # content words; a user's line with fewer seldom names its subject
-_BARE = 5  # words; a shorter answer says nothing without its question
-_MANY = 10  # content words; a line with so many is clear, even with a word that refers to something else
-_FEWEST_ASKED = 2  # content words; a message of the user with fewer is no request
+_SAME_FAULT = 0.3  # two diagnoses of one fault share this part of the first one's words
+_FEWEST_NAMED = 4  # content words; a user's line with fewer rarely names its subject
+_BARE = 5  # words; a shorter answer is unclear without its question
+_MANY = 10  # content words; a line with so many is clear, even if a word refers to something else
+_FEWEST_ASKED = 2  # content words; a user's message with fewer is not a request
 _JOINED = 280  # characters up to which sentences of one message are joined into one line
 _LONGEST_ASKED = 200  # characters of a question that is shown beside its answer
 _FEWEST_CLEAR = 5  # content words; a line of an answer with so many usually names its subject
-_FEWEST = 3  # an assistant's sentence with fewer content words says too little
-_MOST_LOOKS = 300  # lines of a session that are compared with all others
-_MOST_OF_MESSAGE = 5  # lines of one message of the assistant
-_USER_SHARE = 0.6  # the user's statements may take this share of the room
-_SHORT = 260  # words of a summary; a shorter one has no lines below `_LEAST_TOLD` if the user has said something
-_LEAST_TOLD = -2.0  # weight
-_OF_REPORT = -0.5  # added to the worth of a subagent's lines: the assistant mostly repeats the important ones
+_FEWEST = 3  # an assistant's sentence needs this many content words
+_MOST_LOOKS = 300  # lines of a session that are compared with all others, which limits the time
+_MOST_OF_MESSAGE = 5  # most lines of one assistant message
+_USER_SHARE = 0.6  # the share of the budget that the user's statements may take
+_SHORT = 260  # words of a summary; a shorter one has no lines below `_LEAST_TOLD` if the user said anything
+_LEAST_TOLD = -2.0  # the least weight of a line in a short summary
+_OF_REPORT = -0.5  # added to the weight of a subagent's lines, because the assistant usually repeats the important ones
 
 # Weights by feature. They were fitted, see above, except "refers", "jokes" and "corrects", which were set by hand.
 # "messages" is the logarithm of the number of sentences in the message, "parts" counts colons, "behind" is the share of
@@ -61,22 +64,22 @@ _OF_REQUEST = {
 
 _CODE = re.compile(r"`[^`]*`")
 _NAMES = re.compile(r"`[^`]*`|[!-~]*[/\\][!-~]*|[!-~]+\.[a-z]{1,5}\b")
-_FEWEST_LETTERS = 4  # besides names of files and code
+_FEWEST_LETTERS = 4  # letters besides names of files and code
 
 _OF_LAST = 20.0  # added to the weight of the last request
 _OF_MARK = 10.0  # added to the weight of lines that the speaker marked as a decision, a finding or the state
 _MOST_OF_NOTE = 8  # lines of one note, which may be about a whole session
-_LEAST_SAID = 80  # least words for messages if there are long notes
-_WORTH_LASTING = -1.0  # from this weight on, a line of an answer lasts, whatever it says
-_LEAST_NOTED = -3  # a statement that occurs only in a note needs this weight
+_LEAST_SAID = 80  # words reserved for messages if there are long notes
+_WORTH_LASTING = -1.0  # the weight from which on a line of an answer lasts, whatever its wording
+_LEAST_NOTED = -3  # the least weight of a statement that occurs only in a note
 
 
 def list_work(said: Sequence[ConversationMessage], own: Mapping[str, Collection[int]]) -> list[WorkStatement]:
     """Return all possible lines, in order.
 
     Args:
-        said: the messages, in order.
-        own: by message of the user, the numbers of the sentences that are their own words, not pasted.
+        said: The messages, in order.
+        own: For each message of the user, by its id, the numbers of the sentences that are their own words, not pasted.
     """
     reading = _WorkReading(said, own)
     return [one for turn in range(len(said)) for one in reading.read_message(turn)]
@@ -88,13 +91,13 @@ def choose_lines(
     noted: Sequence[ConversationMessage],
     budget: int,
 ) -> tuple[list[WorkStatement], list[WorkStatement]]:
-    """Return the best lines within `budget` words, the best first: from messages, and from notes alone.
+    """Return the best lines within `budget` words, best first: a list from messages, and a list from notes.
 
     Args:
-        said: as for `list_work`.
-        own: as for `list_work`.
-        noted: the assistant's own notes, as far as no message says the same.
-        budget: notes get their share of all words, and the words that the messages leave.
+        said: As for `list_work`.
+        own: As for `list_work`.
+        noted: The assistant's own notes, without sentences that memory already holds.
+        budget: Words for all lines. Notes get a share by their length, and the words that the messages leave.
     """
     found = list_work(said, own)
     if not noted:
@@ -109,7 +112,10 @@ def choose_lines(
 
 
 def _choose_said(found: Sequence[WorkStatement], budget: int) -> list[WorkStatement]:
-    """Return the lines for messages: first each one's share of the room, then the user's, then the longest answers."""
+    """Return the lines for messages.
+
+    The good lines come first, then more of the user's lines, of all lines, and of the answers, while there is room.
+    """
     found = drop_changed(found)
     worth = [one for one in found if one.weight >= 0]
     chosen = choose_work(worth, budget)
@@ -130,9 +136,9 @@ def choose_work(
     most: int = _MOST_OF_MESSAGE,
     user_share: float = _USER_SHARE,
 ) -> list[WorkStatement]:
-    """Return the best lines within `budget` words, the best first, that those taken `before` do not say.
+    """Return the best lines within `budget` words, best first, without lines that `before` or a taken line covers.
 
-    At most `most` lines of one message of the assistant are taken. The user's lines may take `user_share` of the room.
+    At most `most` lines of one assistant message are taken. The user's lines may take `user_share` of the budget.
     """
     taken: list[WorkStatement] = []
     looks = 0
@@ -143,7 +149,7 @@ def choose_work(
             continue
         if any(repeats(one, other) for other in (*before, *taken)):
             continue
-        looks += 1  # a huge session has more lines than can be compared with each other
+        looks += 1  # a huge session has too many lines to compare each with all others
         if looks <= _MOST_LOOKS and any(is_outdated(one, later) for later in found):
             continue
         taken.append(one)
@@ -154,7 +160,7 @@ def choose_work(
 
 
 class _WorkReading:
-    """Read a session once: weigh its words, and know which of them the user used."""
+    """Read a session once, with the rarity of its words and the words that the user used."""
 
     def __init__(self, said: Sequence[ConversationMessage], own: Mapping[str, Collection[int]]) -> None:
         self._said = said
@@ -176,12 +182,15 @@ class _WorkReading:
         self._last_asked = max(telling, default=-1)
 
     def _read_turns(self) -> dict[str, tuple[bool, frozenset[str]]]:
-        """Return, by message id, what the first two sentences of each user message reject."""
+        """Return, by the id of each user message, what its first two sentences reject.
+
+        That is whether they reject the answer before it, and the words that they deny.
+        """
         first = {one.id: [part.text for part in self._own_parts(one)[:2]] for one in self._said if one.by_user}
         return {name: work_texts.read_answer(texts) for name, texts in first.items()}
 
     def _own_parts(self, one: ConversationMessage) -> list[NumberedSentence]:
-        """Return the sentences of a user's message that are their own, without headings of pasted text."""
+        """Return the user's own sentences of a message, without quotations and the headings of pasted text."""
         allowed = self._own.get(one.id)
         echoed = self._echoed.get(one.id, ())
         parts = [
@@ -208,19 +217,19 @@ class _WorkReading:
         for number, unit in enumerate(_join(parts, lambda _before, _part: True)):
             if is_bare or _requests(_text_of(unit), _keys_of(_text_of(unit))):
                 made = self._read_unit(turn, one, unit, len(parts))
-                # The next session continues with the last request, so it is shown whatever its weight.
+                # The next session continues with the last request, so it is always shown.
                 is_last = turn == self._last_asked and not number
                 yield made._replace(weight=made.weight + _OF_LAST) if is_last else made
 
     def _read_unit(
         self, turn: int, one: ConversationMessage, unit: Sequence[NumberedSentence], sentences: int
     ) -> WorkStatement:
-        """Return some sentences of a user's message as a line."""
+        """Return a line made of some sentences of a user's message."""
         text = _text_of(unit)
         keys = _keys_of(text)
         rules = _rules(one, unit)
         steers = rules or work_texts.steers(text)
-        # The last request counts as a request in any wording: as far as is known, nobody has done it yet.
+        # The last request counts as a request in any wording, because no answer shows that it was done.
         is_asked = turn == self._last_asked or (not rules and (not steers or is_question(text)))
         section = Section.ASKED if is_asked else Section.DECIDED
         signs = self._signs(turn, text, keys, sentences) | {
@@ -241,12 +250,12 @@ class _WorkReading:
         return made._replace(asked=question, asked_id=asked_id, is_wish=steers)
 
     def _is_bare_answer(self, turn: int) -> bool:
-        """Return True if a user's message says little, but answers a question: "let's do 2"."""
+        """Return True if a user's message is short, but answers a question: "let's do 2"."""
         own = " ".join(part.text for part in self._own_parts(self._said[turn]))
         return 0 < prose.count_words(own) <= _BARE and bool(self._find_question(turn)[1])
 
     def _find_question(self, turn: int) -> tuple[str, str]:
-        """Return the id of the answer right before a message and the question that ends it; empty if it asks none."""
+        """Return the id of the answer before a message and the question that ends it; empty texts if it asks none."""
         before = self._said[turn - 1] if turn else None
         if before is None or not _is_answer(before) or not before.sentences:
             return "", ""
@@ -254,7 +263,7 @@ class _WorkReading:
         return (before.id, asked) if is_question(asked) and len(asked) <= _LONGEST_ASKED else ("", "")
 
     def _find_choice(self, turn: int, text: str) -> tuple[str, str]:
-        """Return the id and the items of the list from which a text chooses by number; empty without such a list."""
+        """Return the id of a list and the items that a text chooses from it by number; empty texts without a list."""
         chosen = work_cues.CHOOSES.search(text)
         names = re.findall(r"\d|[A-D]", chosen[1]) if chosen else []
         for one in reversed(self._said[max(0, turn - _NEAR) : turn] if names else ()):
@@ -265,7 +274,7 @@ class _WorkReading:
 
     def _read_answer(self, turn: int, one: ConversationMessage) -> Iterator[WorkStatement]:
         below, offered = work_lists.list_open(one), work_lists.list_offered(one)
-        # A fault that the assistant acts upon at once is gone when the session ends.
+        # A fault that the assistant fixes at once is gone when the session ends.
         acted = {part.number - 1 for part in one.sentences if cues.PROCESS.match(part.text)}
         parts = []
         for part in one.sentences:
@@ -288,16 +297,16 @@ class _WorkReading:
                 yield made._replace(is_guess=is_guess)
 
     def _is_passing(self, turn: int, text: str) -> bool:
-        """Return True if a line holds only for the moment: narration, a label, or before the end a task to be done."""
+        """Return True if a line holds only for the moment: narration, a label, or a task that a later answer may do."""
         is_over = turn != self._last and (work_texts.is_pending(text) or work_texts.is_outdated_test(text))
         return bool(unfinished.find_label(text)) or work_texts.is_idle(text) or is_over
 
     def read_note(self, one: ConversationMessage) -> Iterator[WorkStatement]:
-        """Yield the possible lines of a note, at the place where it was written; they weigh less than messages."""
+        """Yield the sentences of a note that may become lines, rated as if they were in the turn before it."""
         turn = max(0, sum(_seq_of(other) < _seq_of(one) for other in self._said) - 1)
         for part in one.sentences if self._said else ():
             text, keys = _text_of([part]), _keys_of(part.text)
-            # The context that it needs may have been left out, because a message says it.
+            # A sentence that needs its context may have lost it, because sentences of messages are left out of notes.
             is_clear = not work_texts.is_idle(part.text) and not work_cues.LEANS.match(text)
             if is_clear and len(keys) >= _FEWEST and len(text) <= _LONGEST:
                 section = Section.FOUND if work_cues.STATE.search(text) else self._section(turn, text)
@@ -318,7 +327,7 @@ class _WorkReading:
         return WorkStatement(turn, one.id, numbers, one.speaker, text, marked or section, _keys_of(text), weight)
 
     def _section(self, turn: int, text: str) -> Section:
-        """Return the section of a line of an answer; a state reported before the last answer is outdated."""
+        """Return the section of a line of an answer. A state before the last answer is outdated."""
         if work_cues.ABANDONED.search(text):
             return Section.FAILED
         if work_cues.STATE.search(text):
@@ -334,7 +343,7 @@ class _WorkReading:
         return is_hedged or self._is_rejected(turn, keys) or self._is_overtaken(turn, text, keys)
 
     def _is_rejected(self, turn: int, keys: frozenset[str]) -> bool:
-        """Return True if the user rejects an answer, or rejects X ("not X") in it; a no may answer its question."""
+        """Return True if the user rejects an answer, or denies something in it. A no may also answer its question."""
         after = self._said[turn + 1] if turn + 1 < len(self._said) else None
         if after is None or not after.by_user:
             return False
@@ -343,7 +352,7 @@ class _WorkReading:
         return (own and not asks) or bool(keys & denied)
 
     def _is_overtaken(self, turn: int, text: str, keys: frozenset[str]) -> bool:
-        """Return True if a text diagnoses a fault that a later answer diagnoses again."""
+        """Return True if a text diagnoses a fault, and a later answer diagnoses the same fault again."""
         if not work_cues.DIAGNOSES.search(text):
             return False
         later = (at for at, parts in self._diagnoses.items() if at > turn and (at <= turn + _NEAR or keys & parts))
@@ -352,7 +361,7 @@ class _WorkReading:
     def _rate(
         self, turn: int, one: ConversationMessage, unit: Sequence[NumberedSentence], keys: frozenset[str]
     ) -> float:
-        """Return the weight of a line of an answer, by its words and the share of them that the user used."""
+        """Return the weight of a line of an answer, by its words and by how many of them the user used."""
         text = _text_of(unit)
         mass = sum(self._rarity.get(key, 0.0) for key in sorted(keys))
         asked = sum(self._rarity.get(key, 0.0) for key in sorted(keys & self._asked))
@@ -387,7 +396,7 @@ class _WorkReading:
 
 
 def _weigh(signs: Mapping[str, float], weights: Mapping[str, float]) -> float:
-    """Return the sum of the weighted features: the log-odds that somebody wants to know the line."""
+    """Return the sum of the weighted features, which is the log-odds that a person wants to know the line."""
     return sum(weight * signs[sign] for sign, weight in weights.items())
 
 
@@ -403,9 +412,9 @@ def _find_last_answer(said: Sequence[ConversationMessage]) -> int:
 
 
 def _says_enough(text: str, fewest: int) -> bool:
-    """Return True if an assistant's text can be a line: with content words, and no dump or heading of a list."""
+    """Return True if an assistant's text can be a line: it has content words, and is no pasted data or list heading."""
     is_head = text.rstrip().endswith((":", "："))  # noqa: RUF001
-    is_bare = sum(map(str.isalpha, _NAMES.sub("", text))) < _FEWEST_LETTERS  # only names, and nothing about them
+    is_bare = sum(map(str.isalpha, _NAMES.sub("", text))) < _FEWEST_LETTERS  # only names, with no statement about them
     return not is_head and not is_bare and len(text) <= _LONGEST and len(_keys_of(text)) >= fewest
 
 
@@ -425,14 +434,14 @@ def _keys_of(text: str) -> frozenset[str]:
 
 
 def asks_something(one: WorkStatement) -> bool:
-    """Return True if a user's line says enough to be a request, as "continue" does not; a line with a question does."""
+    """Return True if a user's line is a request: it has enough content words, or answers a question."""
     return len(one.keys) >= _FEWEST_ASKED or bool(one.asked)
 
 
 def may_last(one: WorkStatement) -> bool:
-    """Return True if a line matters beyond the day, and a person who was not there understands it.
+    """Return True if a line matters beyond the day, and a person who was not there can understand it.
 
-    Of an assistant's lines, these are causes, and lines that many features speak for, but no state of the work.
+    Of an assistant's lines, only causes and lines with a high weight last, but no state of the work.
     """
     if one.speaker == REPORTER or work_cues.LEANS.match(one.text):
         return False
@@ -456,30 +465,30 @@ def _tells_result(one: WorkStatement) -> bool:
 
 
 def _rules(one: ConversationMessage, unit: Sequence[NumberedSentence]) -> bool:
-    """Return True for a user's choice in a dialog, and for words which say that something is to last."""
+    """Return True for a user's choice in a dialog, and for words with a cue that they should last."""
     is_choice = one.text.startswith("User asked ") and ", chose " in one.text
     return is_choice or any(lasting.find_cue(part.text, by_user=True, working=True) for part in unit)
 
 
 def _requests(text: str, keys: frozenset[str]) -> bool:
-    """Return True for a user's text that is not a dump, a farewell or thanks."""
+    """Return True for a user's text that may be a request: no pasted data, farewell or thanks."""
     return (
         len(keys) > 0 and len(text) <= 2 * _LONGEST and not cues.HALTS.search(text.lower()) and not _thanks(text, keys)
     )
 
 
 def _thanks(text: str, keys: frozenset[str]) -> bool:
-    """Return True for a user's polite phrase, or for one which says that something is fine."""
+    """Return True for a user's short thanks or approval."""
     return len(keys) < _FEWEST and not is_question(text) and work_cues.THANKS.search(text) is not None
 
 
 def _leans_on(before: int, part: NumberedSentence) -> bool:
-    """Return True if a sentence is understood only with the preceding one."""
+    """Return True if a sentence is clear only with the sentence before it."""
     return before + 1 == part.number and work_cues.LEANS.match(part.text) is not None
 
 
 def _weigh_open(text: str, offer: float, *, is_open: bool, is_offered: bool) -> float | None:
-    """Return the weight of a sentence of the last answer as an open point; None if it is none.
+    """Return the weight of a sentence of the last answer as an open point, or None if it is not open.
 
     A mere offer of the assistant has the weight `offer`.
     """
@@ -491,14 +500,16 @@ def _weigh_open(text: str, offer: float, *, is_open: bool, is_offered: bool) -> 
 
 
 def _text_of(unit: Sequence[NumberedSentence]) -> str:
-    """Return sentences as one line; a list item without a mark at its end gets one."""
+    """Return sentences as one line. A sentence without an end mark gets a full stop."""
     return " ".join(part.text if part.text[-1:] in prose.ENDS else f"{part.text}." for part in unit)
 
 
 def _join(
     parts: Sequence[NumberedSentence], leans: Callable[[int, NumberedSentence], bool]
 ) -> Iterator[list[NumberedSentence]]:
-    """Yield the sentences as lines: a sentence that needs the preceding one is joined to it, up to the longest line.
+    """Yield the sentences as lines.
+
+    A sentence that needs the preceding one is joined to it, up to `_JOINED` characters.
 
     A mark such as `@decision` begins a new line.
     """

@@ -1,7 +1,7 @@
 """List cues of work: wording that shows the weight of a line of a working session, and its section.
 
-English comes first, with the commonest words of German, French, Spanish and Chinese. `work` weighs each cue as one
-feature of many. None of them decides alone. `work_cues.txt` has the wordings.
+English is covered best, then the most common words of German, French, Spanish and Chinese. `work` uses each cue as one
+feature of many, so no cue decides alone. `work_cues.txt` has the wordings.
 """
 
 import re

@@ -1,9 +1,9 @@
-"""Find the parts of a message below a line that says what they are: open tasks, or only proposals.
+"""Find the parts of a message below a line that announces open tasks or proposals.
 
-A proposal is no decision. It becomes a line only as an open point at the end of a session, because the next session may
-take it up. On the hand-written lists of thirteen tuned and five unseen projects, this removes ten proposals from
-`MEMORY.md` and `RECENT.md`, and one line that was not a proposal. No listed item is lost, and finished work takes the
-free room.
+A proposal is not a decision. It becomes a line only as an open point at the end of a session, because the next session
+may continue with it. On the hand-written lists of thirteen tuned and five unseen projects, this removes ten proposals
+from `MEMORY.md` and `RECENT.md`, and one line that was not a proposal. No listed item is lost, and lines about finished
+work use the free room.
 """
 
 from collections.abc import Callable
@@ -38,7 +38,7 @@ def list_offered(one: ConversationMessage) -> set[int]:
 
 
 def is_advice(text: str) -> bool:
-    """Return True for a sentence in which an assistant advises something that nobody has agreed to yet."""
+    """Return True for a sentence in which an assistant advises something, which nobody has accepted yet."""
     plain = text.translate(_APOSTROPHE)
     return work_cues.ADVISES.search(plain) is not None or work_cues.ALTERNATIVE.match(plain) is not None
 

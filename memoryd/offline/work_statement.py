@@ -1,4 +1,4 @@
-"""Compare the statements of a working session, which are its possible lines: repeated, changed and outdated ones.
+"""Compare the statements of a working session, to find repeated, changed and outdated ones.
 
 Only the words are compared, not their order. Cues (`work_cues`) show that a statement reports a change.
 """
@@ -12,24 +12,24 @@ from memoryd.offline import replacement, work_cues
 from memoryd.text import prose
 from memoryd.tiers.session_summary import Section
 
-_SAME = 0.7  # a repeated line: a line taken before has this share of its words
-_CHANGED = 0.6  # a changed line: a later change has this share of its words
-_MOST = 100  # if more changes share one word, the word is skipped
+_SAME = 0.7  # a line repeats another if it shares this part of the words
+_CHANGED = 0.6  # a later change makes a line obsolete if it shares this part of the words
+_MOST = 100  # a word that more changes share is skipped, which limits the time
 
 
 class WorkStatement(NamedTuple):
-    """Hold one possible line."""
+    """Hold one possible line of a working session."""
 
-    turn: int  # index of its message
-    id: str  # of its message
-    numbers: tuple[int, ...]  # of its sentences
-    speaker: str  # "User", "Assistant", or the reporter
+    turn: int  # the index of its message
+    id: str  # the id of its message
+    numbers: tuple[int, ...]  # the numbers of its sentences
+    speaker: str  # "User", "Assistant", or `REPORTER`
     text: str
     section: Section
     keys: frozenset[str]  # content words
     weight: float
-    is_wish: bool = False  # the user says what they want
-    is_guess: bool = False  # hedged, refuted by the user's next message, or acted upon at once
+    is_wish: bool = False  # whether the user says what they want
+    is_guess: bool = False  # whether it is hedged, rejected by the user, or acted upon at once
     asked: str = ""  # the question, if the answer is unclear without it
     asked_id: str = ""
 
@@ -45,7 +45,7 @@ class WorkStatement(NamedTuple):
 
 
 def repeats(one: WorkStatement, other: WorkStatement) -> bool:
-    """Return True if a line adds little to another; a request and its answer are two things."""
+    """Return True if a line adds little to another one. A request and its answer are different."""
     shared = len(one.keys & other.keys)
     # The same answer to two questions counts as two answers.
     is_same = one.by_user is other.by_user and one.asked == other.asked
@@ -63,7 +63,7 @@ def drop_changed(found: Sequence[WorkStatement]) -> list[WorkStatement]:
     def is_changed(one: WorkStatement) -> bool:
         if one.by_user or one.section is not Section.FOUND or work_cues.STAYS.search(one.text):
             return False
-        # A word of many changes distinguishes none of them, and comparing all of them takes long.
+        # A word in many changes does not distinguish them, and comparing all of them takes long.
         shared = Counter(chain.from_iterable(by_key[key] for key in one.keys if len(by_key.get(key, ())) <= _MOST))
         return any(_changes(changes[at], one) for at, count in shared.items() if count > 1)
 
@@ -77,7 +77,10 @@ def _changes(later: WorkStatement, one: WorkStatement) -> bool:
 
 
 def is_outdated(one: WorkStatement, later: WorkStatement) -> bool:
-    """Return True if a later statement repeats an earlier one with another number; the user's needs one of theirs."""
+    """Return True if a later statement repeats or denies an earlier one with another value.
+
+    The user's statement is outdated only by a later one of the user.
+    """
     is_later = later.turn > one.turn and (later.by_user or not one.by_user)
     is_near = is_later and 2 * len(one.keys & later.keys) >= max(2, len(one.keys), len(later.keys))
     return is_near and replacement.is_outdated_by(later.text, one.text)

@@ -7,9 +7,9 @@ from memoryd.offline.sentences import is_question, split_sentences
 from memoryd.offline.statements import ConversationMessage
 from memoryd.tiers.session_summary import Section
 
-_LONGEST_ANSWER = 600  # characters of a sentence that answers the one before it
-_FEWEST_TURNED = 3  # content words of the thing that the user wants instead
-_FEWEST_QUOTED = 4  # content words of a sentence that two people do not say by chance
+_LONGEST_ANSWER = 600  # characters; a longer sentence is not an answer to the message before
+_FEWEST_TURNED = 3  # content words of a changed wish
+_FEWEST_QUOTED = 4  # content words of a sentence that two people do not write by chance
 
 
 def is_doubtful(text: str) -> bool:
@@ -23,7 +23,7 @@ def is_progress(text: str) -> bool:
 
 
 def is_idle(text: str) -> bool:
-    """Return True for an assistant's sentence about its activity: narration, offers, questions, a heading of a list."""
+    """Return True for an assistant's sentence about its own activity: narration, offer, question, list heading."""
     return (
         is_offered(text)
         or text.rstrip().endswith((":", "："))  # noqa: RUF001
@@ -33,12 +33,12 @@ def is_idle(text: str) -> bool:
 
 
 def is_offered(text: str) -> bool:
-    """Return True for an assistant's question or offer: at the end of a session nobody has answered it."""
+    """Return True for an assistant's question or offer. At the end of a session, nobody has answered it."""
     return is_question(text) or work_cues.OFFERS.search(text) is not None
 
 
 def is_pending(text: str) -> bool:
-    """Return True for an assistant's announcement, and for a remaining task while it works."""
+    """Return True for an assistant's announcement, or for a task that is still to be done."""
     return work_cues.PENDING.search(text.replace("’", "'")) is not None  # noqa: RUF001
 
 
@@ -48,7 +48,7 @@ def is_outdated_test(text: str) -> bool:
 
 
 def steers(text: str) -> bool:
-    """Return True if a sentence of a user's text says what they want; a mere question does not."""
+    """Return True if a user's text says what they want. A mere question does not."""
     if turns_mind(text):
         return not is_question(text) and len(words.list_content_words(text)) >= _FEWEST_TURNED
     told = (work_cues.INQUIRES.split(one)[0] for one in split_sentences(text))
@@ -61,7 +61,7 @@ def steers(text: str) -> bool:
 
 
 def read_answer(said: Sequence[str]) -> tuple[bool, frozenset[str]]:
-    """Return whether a user's first sentences reject the preceding message, and the words of what is not so."""
+    """Return whether a user's first sentences reject the preceding message, and the content words that they deny."""
     first = [text for text in said if len(text) <= _LONGEST_ANSWER]
     if any(map(work_cues.SETTLES.search, first)):
         return False, frozenset()
@@ -70,7 +70,7 @@ def read_answer(said: Sequence[str]) -> tuple[bool, frozenset[str]]:
 
 
 def is_joke(text: str) -> bool:
-    """Return True for a user's joke; a text with a rule in it is no joke."""
+    """Return True for a user's joke. A text that also contains a rule is not a joke."""
     plain = work_cues.JOKES.sub("", text).lstrip(" ,;:.!")
     is_rule = any(lasting.find_cue(one, by_user=True, working=True) for one in split_sentences(plain))
     return lasting_model.takes_itself_back(text) or (plain != text and not is_rule)
@@ -83,7 +83,7 @@ def turns_mind(text: str) -> bool:
 
 
 def find_mark(text: str) -> Section | None:
-    """Return the section that a mark such as `@decision` names; None without one."""
+    """Return the section that a mark such as `@decision` names, or None if `text` has no such mark."""
     if work_cues.DECISION_MARK.search(text):
         return Section.DECIDED
     if work_cues.FINDING_MARK.search(text):
@@ -92,7 +92,7 @@ def find_mark(text: str) -> Section | None:
 
 
 def find_echoes(said: Sequence[ConversationMessage]) -> dict[str, set[int]]:
-    """Return the sentences in the user's messages that quote an earlier message of the assistant."""
+    """Return, by message id, the numbers of the user's sentences that quote an earlier message of the assistant."""
     told: set[tuple[str, ...]] = set()
     found: dict[str, set[int]] = {}
     for one in said:

@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 HINT = 'memoryd grant request --purpose "…" --for 30m'
 _MOST_NAMED = 20
-KEY = "texts.key"  # in the state folder: the key for hashes of hidden texts
+KEY = "texts.key"  # file in the state folder with the key for hashes of hidden texts
 
 
 class Person(NamedTuple):
-    """Hold the person who asks. By default it is the user of this process, at the command line."""
+    """Hold the person who makes the requests. By default it is the user of this process, at the command line."""
 
     name: str = ""
-    is_here: bool = True  # logged in on this machine as the user of this process
-    owns: bool = True  # may see the memory of an open agent, if the user of this process owns its workspace
-    page: str = ""  # the page that they look at
+    is_here: bool = True  # whether this is the user of this process, logged in on this machine
+    owns: bool = True  # whether they count as the owner of open agents, if the user of this process owns the workspace
+    page: str = ""  # the admin page that they look at; empty elsewhere
 
     @property
     def actor(self) -> str:
@@ -44,7 +44,7 @@ class Person(NamedTuple):
 
 
 def find_user_name() -> str:
-    """Return the name of the user of this process."""
+    """Return the login name of the user of this process, or `uid-N` for a user without a name."""
     import pwd
 
     try:
@@ -58,7 +58,7 @@ _PERSON: ContextVar[Person | None] = ContextVar("person", default=None)
 
 @contextmanager
 def act_as(person: Person) -> Iterator[None]:
-    """Carry out all requests of this thread as this person's, until the context ends."""
+    """Make all requests in this context, in this thread, those of `person`."""
     token = _PERSON.set(person)
     try:
         yield
@@ -67,27 +67,27 @@ def act_as(person: Person) -> Iterator[None]:
 
 
 def current_person() -> Person:
-    """Return the person whose requests are carried out."""
+    """Return the person of the present request."""
     return _PERSON.get() or Person()
 
 
 def may_read(settings: Settings, agent: Agent, what: str, parts: Collection[str] = ()) -> bool:
-    """Return True if the person may see content now; audit a read under a grant.
+    """Return True if the person may see the agent's content now. A read under a grant is audited.
 
-    `what` names the command, or the rows of a page. `parts` are the kinds of memory, or the run, if not everything is
-    read.
+    `what` names the command or the rows of a page in the audit. `parts` names the kinds of memory, or the run, if only
+    part is read.
     """
     page = current_person().page
     return _is_open(settings, agent, lambda silo: silo.may_read(f"{page}: {what}" if page else what, parts))
 
 
 def may_see(settings: Settings, agent: Agent, parts: Collection[str] = ()) -> bool:
-    """Return True if `may_read` would; nothing is shown, so nothing is audited."""
+    """Return True if `may_read` would. This shows nothing, so it is not audited."""
     return _is_open(settings, agent, lambda silo: silo.find_active(parts) is not None)
 
 
 def _is_open(settings: Settings, agent: Agent, ask: Callable[[AgentGrants], bool]) -> bool:
-    """Return True if the agent's owner may see everything; otherwise the answer of the grants, if there are any."""
+    """Return True for the owner of an open agent. Otherwise ask the agent's grants; without grants return False."""
     from memoryd.files.trust import is_owner
 
     if agent.privacy == "open" and current_person().owns:
@@ -99,7 +99,7 @@ def _is_open(settings: Settings, agent: Agent, ask: Callable[[AgentGrants], bool
 
 
 def _list_asked(settings: Settings) -> set[str]:
-    """Return the agents with an access request that was not refused, or is not reported yet."""
+    """Return the ids of agents with an access request that is open or was granted, including expired grants."""
     path = reads.database_path(settings)
     sql = """SELECT DISTINCT agent_id FROM "grant" WHERE state IN ('requested', 'given')"""
     found = reads.ask(path, lambda reader: reader.rows(sql)) if path.exists() else ()
@@ -107,13 +107,13 @@ def _list_asked(settings: Settings) -> set[str]:
 
 
 def require(settings: Settings, agent: Agent, what: str) -> None:
-    """Raise unless the person may see the agent's content."""
+    """Raise a RefusedError unless the person may see the agent's content. `what` is as in `may_read`."""
     if not may_read(settings, agent, what):
         raise RefusedError("what the agent remembers is its own", agent.id, HINT)
 
 
 def require_agents_own(agent: Agent) -> None:
-    """Raise unless this process runs as the owner of the workspace, which counts as the agent's own program."""
+    """Raise a RefusedError unless this process runs as the owner of the workspace, as the agent's own program does."""
     from memoryd.files.trust import is_owner
 
     if not is_owner(agent.workspace):
@@ -124,7 +124,10 @@ def require_agents_own(agent: Agent) -> None:
 def show_rows(
     settings: Settings, agent: Agent, what: str, rows: Sequence[dict[str, Any]], *texts: str
 ) -> list[dict[str, Any]]:
-    """Return the rows for this person: without permission, texts are null, with sizes and hashes beside them."""
+    """Return the rows as this person may see them.
+
+    Without permission, the values named in `texts` are None. `bytes` and `hmac` then describe the first of them.
+    """
     if may_read(settings, agent, what):
         return list(rows)
     return [_hide_texts(settings, row, texts) for row in rows]
@@ -132,13 +135,16 @@ def show_rows(
 
 def _hide_texts(settings: Settings, row: dict[str, Any], texts: Sequence[str]) -> dict[str, Any]:
     content = str(row.get(texts[0]) or "").encode()
-    # A short text can be found from its plain hash by trying.
+    # The plain hash of a short text could be reversed by trying texts.
     told = {"bytes": len(content), "hmac": compute_hmac(settings, content)}
     return row | dict.fromkeys((name for name in texts if name in row), None) | told
 
 
 def compute_hmac(settings: Settings, text: bytes) -> str:
-    """Return the HMAC of a hidden text: equal for equal texts, useless without the key of the state folder."""
+    """Return the HMAC of a hidden text as hex digits.
+
+    Equal texts have equal values; the key stays in the state folder.
+    """
     return hmac.new(_read_key(settings.state_dir / KEY), text, hashlib.sha256).hexdigest()
 
 
@@ -150,7 +156,7 @@ def _read_key(path: Path) -> bytes:
 
 
 def note_act(settings: Settings, agent: Agent, act: str, target: str, *, is_blind: bool) -> None:
-    """Audit a person's act on the page: who, what, which id, and whether they could not see the content."""
+    """Audit a person's act on the admin page: who, what, on which id, and whether they could not see the content."""
     from memoryd.requests import opening
 
     actor, name = current_person().actor, f"admin {act}{' (blind)' if is_blind else ''}"
@@ -158,13 +164,13 @@ def note_act(settings: Settings, agent: Agent, act: str, target: str, *, is_blin
 
 
 def text_of(value: object, row: dict[str, Any]) -> str:
-    """Return a text of a row for people, or its replacement if it is hidden."""
+    """Return a text of a row from `show_rows` for people. If it is hidden, return a note with its size."""
     return f"({row['bytes']} bytes, not shown: {HINT})" if value is None and "bytes" in row else str(value)
 
 
 @contextmanager
 def silo_of(settings: Settings, agent: Agent) -> Iterator[AgentGrants]:
-    """Return the grants of an agent for the person who asks."""
+    """Open the grants of an agent for a change by the person who asks, with the scanner for the purpose's text."""
     from memoryd.requests import opening
 
     with opening.open_state(settings, agent) as (engine, scrubber):
@@ -173,7 +179,7 @@ def silo_of(settings: Settings, agent: Agent) -> Iterator[AgentGrants]:
 
 @contextmanager
 def _open_grants(settings: Settings, agent: Agent) -> Iterator[AgentGrants]:
-    """Return the grants of an agent for reading, without the scanner that a new request needs."""
+    """Open the grants of an agent for reading. This needs no scanner."""
     from memoryd.requests import opening
 
     with opening.open_beside(settings) as engine:
@@ -181,7 +187,7 @@ def _open_grants(settings: Settings, agent: Agent) -> Iterator[AgentGrants]:
 
 
 def _grants_of(engine: Engine, agent: Agent, redact: Callable[[str], str]) -> AgentGrants:
-    """Return the grants of an agent; reads under ended grants are reported first."""
+    """Return the grants of an agent, after the reads under ended grants are reported to it."""
     from memoryd.finding.access_grants import AgentGrants
 
     person = current_person()
@@ -192,7 +198,7 @@ def _grants_of(engine: Engine, agent: Agent, redact: Callable[[str], str]) -> Ag
 
 
 def list_grants(settings: Settings, agent: Agent) -> list[dict[str, Any]]:
-    """Return all access requests of an agent, newest first, each with its reads and its seconds left."""
+    """Return all access requests of an agent, newest first, each with its `reads` and its seconds `left`."""
     from dataclasses import asdict
 
     from memoryd.database import grants, sqlite
@@ -214,21 +220,21 @@ def list_grants(settings: Settings, agent: Agent) -> list[dict[str, Any]]:
 
 
 def list_active(settings: Settings) -> list[dict[str, Any]]:
-    """Return the grants by which the person may read now, of all agents; each with its seconds `left`."""
+    """Return the grants of all agents that let the person read now, each with its seconds `left`."""
     asked = _list_asked(settings)
     rows = [row for agent in settings.agents if agent.id in asked for row in list_grants(settings, agent)]
     return [row for row in rows if row["is_mine"] and row["left"]]
 
 
 def settle_grants(settings: Settings, agent: Agent) -> None:
-    """Take the agent's answers from its consent file, and report reads under grants that have ended."""
+    """Import the agent's answers from its consent file, and report reads under grants that have ended."""
     if reads.database_path(settings).exists():
         with _open_grants(settings, agent):
             pass
 
 
 def list_notices(settings: Settings, agent: Agent) -> list[tuple[str, str]]:
-    """Return lines for the agent about requests to read its memory, with their ids; empty if nobody asks."""
+    """Return the id of each open access request with a line that tells the agent about it; empty if there is none."""
     from memoryd.database import grants, sqlite
     from memoryd.finding.access_grants import ANSWERED_WITHIN, PATH, describe_request
     from memoryd.requests import opening
@@ -243,7 +249,7 @@ def list_notices(settings: Settings, agent: Agent) -> list[tuple[str, str]]:
 
 
 def report_reads(silo: AgentGrants) -> None:
-    """Report to the agent in its journal the reads under each grant that has ended since."""
+    """Write into the agent's journal what was read under each grant that has ended and is not reported yet."""
     from dataclasses import replace
     from secrets import token_hex
 
@@ -270,7 +276,7 @@ def report_reads(silo: AgentGrants) -> None:
 
 
 def _describe_reads(grant: Grant, found: Sequence[dict[str, str]]) -> str:
-    """Return the journal entry about an access that has ended."""
+    """Return the journal entry about a grant that has ended."""
     who = grant.person or f"uid {grant.uid}"
     what = "; ".join(list(dict.fromkeys(one["read"] for one in found))[:_MOST_NAMED])
     told = f"{len(found)} reads: {what}" if found else "nothing was read"

@@ -2,7 +2,8 @@
 
 A memory has its sources in the memory store. A line of a daily file is traced by the report of the run that wrote it. A
 line of `RECENT.md` or of the archive is traced by the reports of all sleeps of its session. If no report names a
-sentence, the turn with most of the line's words is taken, as in a dream. Texts come from the database, without secrets.
+sentence, the turn that shares most words with the line counts, as in a dream. Texts come from the database, without
+secrets.
 """
 
 import json
@@ -30,14 +31,14 @@ from memoryd.tiers.lines import lines_of
 from memoryd.tiers.session_summary import parse_points
 
 _PLACE = re.compile(r"(?P<path>.+?):(?P<line>\d{1,9})(?:-\d{1,9})?")
-_LABEL = re.compile(r"^(?:\*\*[\w ]+\*\*:\s*)?(?:[-*+] (?:\[x\] )?)?")  # of a point in RECENT.md
+_LABEL = re.compile(r"^(?:\*\*[\w ]+\*\*:\s*)?(?:[-*+] (?:\[x\] )?)?")  # a label of RECENT.md, such as `**Open**:`
 _HINT = "name a line, such as MEMORY.md:12 or memory/2026-03-04.md:7, or the id of a memory"
 _TURN = (
     "SELECT t.session_id AS session, t.seq, t.origin AS speaker, t.at, plain(CAST(t.text AS BLOB), t.text_crc) AS text,"
     " t.withheld, p.path AS transcript, p.fate = 'deleted' AS transcript_deleted"
     " FROM turn t LEFT JOIN transcript p ON p.id = t.transcript_id WHERE t.agent_id = ?"
 )
-_LEAST = 0.3  # a sentence with this share of a memory's words counts as its source
+_LEAST = 0.3  # the least share of a memory's words that its source sentence contains
 _OTHERS = "no run of memoryd wrote this line as it is now: a person or a program did"
 
 
@@ -45,12 +46,12 @@ class Traced(NamedTuple):
     """Hold the origin of a line or a memory.
 
     Attributes:
-        what: the id of the memory, or `FILE:LINE`.
-        text: its text.
-        by: its author.
-        turns: its sources: `session`, `seq`, `speaker`, `at`, `text`, `cited` (sentences), `transcript`,
-            `transcript_deleted`, and why the text is `withheld`.
-        changes: in order: `id` of the audit, `at`, `actor`, `operation`, `run_id`, `memory`, `content`.
+        what: The id of the memory, or `FILE:LINE`.
+        text: The text of the memory or the line.
+        by: Who or which run wrote it, for people.
+        turns: Its sources: `session`, `seq`, `speaker`, `at`, `text`, `cited` (sentences), `transcript`,
+            `transcript_deleted`, and `withheld` (the reason if there is no text).
+        changes: The changes in order: `id` of the audit, `at`, `actor`, `operation`, `run_id`, `memory`, `content`.
     """
 
     what: str
@@ -61,14 +62,15 @@ class Traced(NamedTuple):
 
 
 def blame(settings: Settings, agent: Agent, target: str, what: str) -> Traced:
-    """Return the turns behind a line or memory of an agent, and its changes; `what` names the interface in the audit.
+    """Return the turns behind a line or a memory of an agent, and its changes.
 
-    `target` is `FILE:LINE`, as `search` prints it, or the id of a memory or a unique beginning of it.
+    `target` is `FILE:LINE`, as `search` prints it, or the id of a memory or a unique beginning of it. `what` names the
+    interface in the audit.
 
     Raises:
-        ConfigError: the target is neither a line nor an id.
-        NotFoundError: there is no such file, line or memory.
-        RefusedError: the person may not see the agent's memory, or the file is no memory file.
+        ConfigError: The target is neither a line nor an id.
+        NotFoundError: There is no such file, line or memory.
+        RefusedError: The person may not see the agent's memory, or the file is not a memory file.
     """
     access.require(settings, agent, what)
     opening.catch_up(settings, agent)
@@ -86,7 +88,7 @@ def blame(settings: Settings, agent: Agent, target: str, what: str) -> Traced:
     if not 1 <= line <= len(lines) or not lines[line - 1].strip():
         why = "is blank" if 1 <= line <= len(lines) else f"is not there: the file has {len(lines)}"
         raise NotFoundError(f"line {line} {why}", path, _HINT)
-    reads.ask(reads.database_path(settings), reads.read_daemon)  # says what to do if there is no database yet
+    reads.ask(reads.database_path(settings), reads.read_daemon)  # raises an error with a remedy if there is no database
     with open_scrubber(settings) as scrubber:
         (text,) = scrubber.redact_own([_entry_at(path, data, line)])
     with opening.open_connection(settings) as connection:
@@ -98,7 +100,11 @@ def blame(settings: Settings, agent: Agent, target: str, what: str) -> Traced:
 
 
 def _read(agent: Agent, given: str) -> tuple[str, bytes]:
-    """Read a memory file, also by its mere name; return its path in the workspace and its bytes."""
+    """Read a memory file; return its path in the workspace and its bytes. `given` may be only the name of the file.
+
+    Raises:
+        NotFoundError: There is no such memory file.
+    """
     top = f"{agent.workspace}/"
     names = [given.removeprefix(top)]
     if "/" not in given and given != CORE_FILE:
@@ -112,7 +118,11 @@ def _read(agent: Agent, given: str) -> tuple[str, bytes]:
 
 
 def _entry_at(path: str, data: bytes, line: int) -> str:
-    """Return the bullet or paragraph of a line, with all of its lines."""
+    """Return the whole bullet or paragraph that contains a line.
+
+    Raises:
+        NotFoundError: The line is a heading or other text that is not memory.
+    """
     lines = lines_of(data)
     start = sum(map(len, lines[: line - 1]))
     if path == CORE_FILE:
@@ -150,7 +160,7 @@ def _find_core(connection: Connection, agent: Agent, text: str, line: int) -> st
 
 
 def _of_memory(connection: Connection, agent: Agent, memory_id: str) -> Traced:
-    """Trace a memory; the result includes turns and changes of memories that it was merged or made from."""
+    """Trace a memory. The result includes turns and changes of the memories that it was made from."""
     held = memories.of_agent(connection, agent.id)
     family = _list_ancestors(held, memory_id)
     memory = held[memory_id]
@@ -159,7 +169,7 @@ def _of_memory(connection: Connection, agent: Agent, memory_id: str) -> Traced:
     for source in dict.fromkeys(sources):
         sql = f"{_TURN} AND t.record_key = key_of(?) AND t.part = ?"
         rows = query.fetch_mappings(connection, sql, agent.id, source.record_id, source.part)
-        # A line that a person wrote into a daily file is a source, but no turn.
+        # A line that a person wrote into a daily file can be a source, but belongs to no turn.
         told = dict(rows[0]) if rows else {"session": None, "seq": None, "speaker": source.origin, "at": source.at}
         cited = _find_nearest(memory.content, str(told.get("text") or ""))
         found.append({"text": None, "withheld": None, "transcript": source.transcript, "cited": cited, **told})
@@ -169,13 +179,16 @@ def _of_memory(connection: Connection, agent: Agent, memory_id: str) -> Traced:
 
 
 def _find_nearest(content: str, text: str) -> list[str]:
-    """Return the sentence of a turn with most of a memory's words; none if it has few of them."""
+    """Return the sentence of a turn that shares most words with a memory, or none if it shares too few."""
     share, said = max(((measure_overlap(content, one), one) for one in list_texts(text)), default=(0.0, ""))
     return [said] if share >= _LEAST else []
 
 
 def _list_ancestors(held: dict[str, Memory], memory_id: str) -> list[str]:
-    """Return a memory, those that it was made from, and those that ended in it, at all levels."""
+    """Return the ids of a memory, of the memories that it was made from, and of those that ended in it.
+
+    The search continues from each of these memories.
+    """
     family = [memory_id]
     for one in family:
         ended = [other.id for other in held.values() if one in other.successors]
@@ -184,7 +197,7 @@ def _list_ancestors(held: dict[str, Memory], memory_id: str) -> list[str]:
 
 
 def _read_changes(connection: Connection, agent_id: str, names: Sequence[str], since: str = "") -> list[dict[str, Any]]:
-    """Return the audited changes of memories or files from the time `since` on, each with the text it left."""
+    """Return the audited changes of memories or files since a time, each with the `content` after it."""
     rows = query.fetch_mappings(
         connection,
         "SELECT a.id, a.at, a.actor, a.operation, a.run_id, r.kind, a.memory_id AS memory, c.text AS content"
@@ -206,7 +219,7 @@ def _describe_change(change: dict[str, Any]) -> str:
 
 
 class _LineTracer:
-    """Trace one line of a file that jobs write."""
+    """Trace one line of a file that jobs write, such as a daily file."""
 
     def __init__(self, settings: Settings, connection: Connection, agent: Agent, path: str, text: str) -> None:
         self._zone = settings.zone
@@ -226,14 +239,18 @@ class _LineTracer:
         (run,) = query.fetch_mappings(self._connection, sql, run_id)
         if run["session_id"] is not None:
             found = self._turns_of(*read_sentences(self._connection, run_id, self._zone))
-        else:  # a note of the agent's own tool: the sessions in which it may have been called
+        else:  # a note by the agent's own tool: search the sessions that may have called it
             sessions = json.loads(run["receipt"]).get("witnesses", ())
             found = next(filter(None, (self._turns_of(self._sentences(one, {}), one) for one in sessions)), [])
         by = f"by the {run['kind']} {run_id}, {run['at']}"
         return Traced("", self._text, by, found, self._changes(run["started_at"], run_id))
 
     def trace_summary(self, data: bytes, line: int) -> Traced:
-        """Trace a line of RECENT.md or the archive by the sleeps of the session of its section."""
+        """Trace a line of RECENT.md or the archive by all sleeps of the session that its section is about.
+
+        Raises:
+            NotFoundError: memoryd does not know the session of the section.
+        """
         start = sum(map(len, lines_of(data)[: line - 1]))
         at = 0
         section = b""
@@ -268,13 +285,13 @@ class _LineTracer:
         return next((one for one in ids if _is_about(section, archive.name_of(one))), None)
 
     def _find_point(self, session_id: str) -> str:
-        """Return the whole point of a session's summary that a line shortens; the line's own text if there is none."""
+        """Return the full entry of the session's summary that the line shortens; without one, the line's own text."""
         said = _LABEL.sub("", self._text).removesuffix(" …")
         points = parse_points(turns.running_summary(self._connection, session_id) or "").points
         return next((point.text for point in points if said and said in point.text), said)
 
     def _find_citing_run(self) -> str | None:
-        """Return the run whose report cites sentences for this line, in a block that was edited since."""
+        """Return the run whose report cites sentences for this line, even if its block was edited later; else None."""
         sql = (
             "SELECT r.id FROM audit a JOIN job_run r ON r.id = a.run_id WHERE a.agent_id = ? AND a.memory_id = ?"
             " AND json_extract(r.receipt, ?) IS NOT NULL ORDER BY a.id DESC LIMIT 1"
@@ -297,11 +314,11 @@ class _LineTracer:
                 yield dict(row) | {"cited": [piece.lines[number - 1].text for number in numbers]}
 
     def _changes(self, since: str, run_id: str | None = None) -> list[dict[str, Any]]:
-        """Return the changes of the file since the run that wrote the line, without blocks that others appended."""
+        """Return the later changes of the file, without blocks that other runs appended."""
         found = _read_changes(self._connection, self._agent.id, [chain.FILE + self._path], since)
         return [one for one in found if one["operation"] != "append" or one["run_id"] == run_id]
 
 
 def _is_about(section: bytes, name: str) -> bool:
-    """Return True if a section of RECENT.md, by its link, or of the archive, by its heading, is about a session."""
+    """Return True if a section is about a session, by a link in RECENT.md or by a heading in the archive."""
     return f"#session-{name})".encode() in section or section.startswith(f"### Session {name}\n".encode())

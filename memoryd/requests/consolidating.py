@@ -1,4 +1,4 @@
-"""Roll an agent's sessions over on request: the open NOW files as well, and those that were left behind."""
+"""Roll an agent's sessions over on request, including open NOW files and those of interrupted sessions."""
 
 import difflib
 from datetime import timedelta
@@ -22,18 +22,18 @@ def consolidate(
     dry_run: bool = False,
     by: permission.Caller = "owner",
 ) -> dict[str, Any]:
-    """Roll an agent's sessions over, as far as they are, and wait; return the run and its files, or the diffs.
+    """Roll over an agent's sessions so far, and wait. Return the run and its files, or the diffs of a dry run.
 
     Args:
-        settings: the configuration.
-        agent: the agent of the sessions.
-        scheduled: take only due sessions, and NOW files older than `sessions.stale_after`, as at night.
-        dry_run: return the changes, as `would`, and change nothing.
-        by: the caller.
+        settings: The configuration.
+        agent: The agent of the sessions.
+        scheduled: Take only due sessions, and NOW files older than `sessions.stale_after`, as the nightly job does.
+        dry_run: Return the diffs, as `would`, and change nothing.
+        by: The caller.
 
     Raises:
-        RefusedError: this caller may not, the agent is not enabled, or a dry run would show private content.
-        MemorydError: the run failed.
+        RefusedError: This caller has no permission, the agent is not enabled, or a dry run would show private content.
+        MemorydError: The run failed.
     """
     permission.require(settings, agent, "consolidate", by, "consolidate")
     back = settings.sessions.stale_after if scheduled else timedelta()
@@ -45,11 +45,11 @@ def consolidate(
 
 
 def recover(settings: Settings, agent: Agent, hours: float = 24, *, consolidate: bool = False) -> dict[str, Any]:
-    """List the NOW files that are older than so many hours and were never rolled over; with `consolidate`, do it.
+    """Return the NOW files older than `hours` that were never rolled over (`stale`). `consolidate` rolls them over.
 
     Raises:
-        RefusedError: this caller may not start a rollover.
-        MemorydError: the run failed.
+        RefusedError: This caller may not start a rollover.
+        MemorydError: The run failed.
     """
     clock = Clock()
     before = clock.now() - timedelta(hours=hours)
@@ -73,7 +73,7 @@ def _carry_out(settings: Settings, agent: Agent, asked: JobRequest) -> dict[str,
 
 
 def _try(settings: Settings, agent: Agent, asked: JobRequest) -> list[dict[str, str]]:
-    """Return a unified diff of each file that would change."""
+    """Return the path and a unified diff for each file that would change."""
     _read(settings)
     would = []
     for row in jobs_by_hand.run_dry(settings, rollover.KIND, agent, asked):
@@ -88,11 +88,11 @@ def _try(settings: Settings, agent: Agent, asked: JobRequest) -> list[dict[str, 
 
 
 def _read(settings: Settings) -> None:
-    """Let the daemon, or this process, read the transcripts so far."""
+    """Read the transcripts up to their present end, by the daemon or in this process."""
     from memoryd.app import open_app
 
     try:
         with open_app(settings) as app:
             read_all(app)
     except LockedError:
-        daemon_client.ask(settings.state_dir, "read", path="/")  # all folders
+        daemon_client.ask(settings.state_dir, "read", path="/")  # "/" stands for all folders

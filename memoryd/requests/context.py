@@ -1,6 +1,6 @@
 """Build the text for the start of a session, for the command, the Python API and the hooks.
 
-The text is redacted once more, because it goes to a model and files may hold any text of people.
+The text is redacted again, because it goes to a model and people may have written anything into the files.
 """
 
 import json
@@ -34,9 +34,9 @@ from memoryd.text.neutral import neutralize
 from memoryd.tiers.archive import name_of
 from memoryd.worker.client import Worker
 
-RULES = frozenset({"preference", "correction", "behavior"})  # categories of facts that are injected first
-_ELLIPSIS = " …"  # marks the place where a snippet was shortened
-# Labels before a statement that do not change it.
+RULES = frozenset({"preference", "correction", "behavior"})  # categories of facts that come first in the injected text
+_ELLIPSIS = " …"  # marks where a snippet was shortened
+# Labels before a statement that do not change its meaning.
 _LABELS = (
     "user|assistant|agent|decision|learned|event|asked|last request|last answer|open|reports?"
     "|work|personal|top of mind|recent|earlier|background"
@@ -44,8 +44,8 @@ _LABELS = (
 _BEGINS = rf"(?:^|[-*\]>.!?] |\b(?:{_LABELS}): )"
 ASKED = "Requests to read this memory"
 JOURNAL = "Journal of what was done to this memory"
-JOURNAL_SHOWN = timedelta(days=7)  # an entry is injected for so long, and stored for good
-HITS = 5  # search results that are injected
+JOURNAL_SHOWN = timedelta(days=7)  # how long an entry is injected; it is stored for good
+HITS = 5  # the most search results that are injected
 _SAID_BY = {
     "user": "said by the user",
     PASTED: "handed on by the user",
@@ -56,31 +56,31 @@ _SAID_BY = {
 
 
 class Asker(NamedTuple):
-    """Hold the session that asks for its injection."""
+    """Hold the session for which the text is made."""
 
-    session: str | None = None  # None: memoryd has not read it yet
-    root: str | None = None  # of its project; None: not known
-    is_known: bool = False  # a root without sessions is unknown
+    session: str | None = None  # the id of the session; None: memoryd has not read it yet
+    root: str | None = None  # the root of its project; None: unknown
+    is_known: bool = False  # whether to use all projects if `root` has no sessions
 
 
 class InjectionMaterial(NamedTuple):
-    """Hold an agent's memory before it is shortened to the budget."""
+    """Hold an agent's memory before it is shortened to a budget."""
 
     profile: tuple[str, ...]
     facts: tuple[str, ...]
     parts: tuple[injection.Part, ...]
-    unreadable: tuple[str, ...]  # files that are not injected, and why
-    found: tuple[injection.Part, ...] = ()  # results for a question
-    state: injection.Part | None = None  # of the project
-    notes: tuple[tuple[str, str], ...] = ()  # of facts and bullets, by their lines
-    asker: Asker = Asker()  # for differences that depend on the session
+    unreadable: tuple[str, ...]  # messages about files that cannot be injected
+    found: tuple[injection.Part, ...] = ()  # results of a search
+    state: injection.Part | None = None  # the state of the project
+    notes: tuple[tuple[str, str], ...] = ()  # a line of a fact or a bullet, and its note
+    asker: Asker = Asker()  # identifies the session, because its project decides what is included
 
 
 ANYBODY = Asker()
 
 
 def gather(settings: Settings, agent: Agent, now: datetime, asker: Asker = ANYBODY) -> InjectionMaterial:
-    """Read the memory that a session of the agent gets. Without a database, this is only its files."""
+    """Read the memory for a session of the agent. Without a database, only files are read."""
     local = now.astimezone(settings.zone)
     if not (path := reads.database_path(settings)).exists():
         parts, unreadable = _files(agent, local, Project(), [])
@@ -117,7 +117,7 @@ def gather(settings: Settings, agent: Agent, now: datetime, asker: Asker = ANYBO
 
 
 def _list_notes(held: Sequence[Memory], core: Sequence[reads.Row]) -> Iterator[tuple[str, str]]:
-    """Yield the notes of facts and bullets, by their lines; of those without one, the day on which a person said it."""
+    """Yield the line of each fact and bullet with its note. Without a note, use the day on which a person said it."""
     for one in held:
         yield facts.render_line(facts.fact_of(one)), one.note or (one.origin_at or one.created_at)[:10]
     for row in core:
@@ -126,12 +126,12 @@ def _list_notes(held: Sequence[Memory], core: Sequence[reads.Row]) -> Iterator[t
 
 
 def make_parts(name: str, lines: Sequence[str], *, newest_last: bool = False) -> list[injection.Part]:
-    """Return lines as a part of the text; none without lines."""
+    """Return one part with these lines; an empty list without lines."""
     return [injection.Part(name, "\n".join(lines), newest_last=newest_last)] if lines else []
 
 
 def _weigh(row: reads.Row) -> tuple[bool, bool, float, str]:
-    """Return the key that sorts bullets of `MEMORY.md` by importance; what a person wrote counts as a rule."""
+    """Return a sort key for bullets of `MEMORY.md` by importance. A bullet that a person wrote counts as a rule."""
     is_rule = row["heading"] == HEADINGS[MemoryType.PREFERENCE] or row["importance"] is None
     return row["constitutional"], is_rule, row["importance"] or 0.0, row["origin_at"] or row["created_at"]
 
@@ -163,13 +163,13 @@ def _files(
 
 
 def _tell_said(row: reads.Row) -> str:
-    """Return when a person said a bullet; empty for others' bullets."""
+    """Return the time at which the user said a bullet; empty for a bullet of another author."""
     is_own = row["importance"] is None or label_of(row["content"]) == "user"
     return str(row["origin_at"] or row["created_at"]) if is_own else ""
 
 
 def _is_report_of(row: reads.Row, session: str) -> bool:
-    """Return True for an unprotected memory in the assistant's words whose only source is a session of this name."""
+    """Return True for an unprotected statement of the assistant whose only source is the session with this name."""
     if row["constitutional"] or not row["content"].startswith("Assistant: "):
         return False
     return {name_of(one.get("session", "")) for one in json.loads(row["sources"])} == {session}
@@ -178,7 +178,7 @@ def _is_report_of(row: reads.Row, session: str) -> bool:
 def redact_material(
     remembered: InjectionMaterial, redact: Callable[[Sequence[str]], Sequence[str]]
 ) -> InjectionMaterial:
-    """Return the same memory without secrets."""
+    """Return the material with all texts redacted."""
     state = [remembered.state] if remembered.state else []
     files = (*remembered.parts, *remembered.found, *state)
     texts = [*remembered.profile, *remembered.facts, *(part.text for part in files)]
@@ -195,7 +195,7 @@ def redact_material(
 
 
 def parts_of(hits: Sequence[Hit]) -> tuple[injection.Part, ...]:
-    """Return the memory as parts of an injection."""
+    """Return search hits as parts of the injected text."""
     return tuple(
         injection.Part(
             f"{hit.path}, {injection.lines_of(hit.first_line, hit.last_line)}"
@@ -207,9 +207,9 @@ def parts_of(hits: Sequence[Hit]) -> tuple[injection.Part, ...]:
 
 
 def list_new_parts(found: Sequence[injection.Part], text: str) -> list[injection.Part]:
-    """Return the texts that the agent has not got yet, neither in another text nor in an earlier part.
+    """Return the parts whose text is new: neither in `text` nor in an earlier part.
 
-    "Never uses tabs" does not count as "uses tabs".
+    "Never uses tabs" does not contain the statement "uses tabs".
     """
     said, more = _lines_of(text), []
     for part in found:
@@ -224,7 +224,10 @@ def _lines_of(text: str) -> str:
 
 
 def _statement(snippet: str) -> re.Pattern[str]:
-    """Return a pattern for a snippet's statement by any author; a cut snippet also matches inside a statement."""
+    """Return a pattern that finds a snippet's statement by any author.
+
+    A shortened snippet also matches inside a line.
+    """
     words = neutralize(snippet.strip(_ELLIPSIS)).casefold().removeprefix("- ").removeprefix(injection.BY_USER)
     begins = "" if snippet.startswith("…") else _BEGINS
     ends = "" if snippet.endswith("…") else r"(?:(?<=[.!?])|(?=[.!?]|$))"
@@ -232,7 +235,7 @@ def _statement(snippet: str) -> re.Pattern[str]:
 
 
 def fit_material(remembered: InjectionMaterial, budget: injection.Budget, count: injection.Count) -> Injection:
-    """Return the injected text within a budget; unreadable files are listed in what is left out."""
+    """Return the injected text within a budget. Unreadable files are added to `left_out`."""
     sections, state = (remembered.profile, remembered.facts), remembered.state
     notes = {line: neutralize(note) for line, note in remembered.notes}
     made = injection.render(*sections, remembered.parts, budget, count, state, notes)
@@ -243,7 +246,7 @@ def fit_material(remembered: InjectionMaterial, budget: injection.Budget, count:
 
 
 def budget_of(settings: Settings, whole: int | None = None, units: int | None = None) -> injection.Budget:
-    """Return the configured budget, limited to `whole` tokens and `units` UTF-16 units."""
+    """Return the configured budget, limited to `whole` tokens and `units` UTF-16 code units; None is no limit."""
     told = settings.injection
     return injection.Budget(told.max_tokens, told.files_max_tokens, whole, units)
 
@@ -251,11 +254,11 @@ def budget_of(settings: Settings, whole: int | None = None, units: int | None = 
 def inject(
     settings: Settings, agent: Agent, whole: int | None = None, query: str | None = None, folder: str | None = None
 ) -> Injection:
-    """Return the injected text, and the results for a query; works with and without a daemon.
+    """Return the injected text with the results for a query. A daemon is not needed.
 
-    The text is that for a session in `folder`, if the folder is in a project of the agent.
+    If `folder` is in a project of the agent, the text is that of a session there. `whole` limits its tokens.
     """
-    worker = Worker(settings.state_dir)  # for both, to count and to scan
+    worker = Worker(settings.state_dir)  # one worker both scans and counts tokens
     with scanner.open_scrubber(settings, worker) as scrubber:
         found: Sequence[Hit] = ()
         if query is not None:
@@ -266,7 +269,7 @@ def inject(
 
 
 def gather_for_folder(settings: Settings, agent: Agent, folder: str | None, found: Sequence[Hit]) -> InjectionMaterial:
-    """Collect the memory for a session that starts in a folder, and the results of a search for it."""
+    """Return the material for a session that starts in `folder`, with the search hits `found`."""
     root = projects.find_root(folder, agent) if folder else None
     remembered = gather(settings, agent, Clock().now(), Asker(root=root, is_known=True))
     return remembered._replace(found=parts_of(found))

@@ -1,4 +1,4 @@
-"""Ask the daemon through its control socket. Imports only modules that a hook can afford to load."""
+"""Ask the daemon through its control socket. This module imports only what loads fast enough for a hook."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from memoryd.config import Settings
 
 SOCKET = "memoryd.sock"
-MAX_FRAME = 64 * 1024  # bytes of a request
+MAX_FRAME = 64 * 1024  # the most bytes of a request; the next limit is that of an answer
 MAX_ANSWER = 1024 * 1024
 PATIENCE_SECONDS = 5.0
 
 
 def ask(state_dir: Path | str, verb: str, seconds: float = PATIENCE_SECONDS, **arguments: Any) -> dict[str, Any] | None:
-    """Ask the daemon; return its answer, or None if it does not answer in time."""
+    """Send a request to the daemon; return its answer, or None if it does not answer within `seconds`."""
     line = socket_file.connect(os.path.join(state_dir, SOCKET), seconds)  # noqa: PTH118 - pathlib is dear to load
     if line is None:
         return None
@@ -36,13 +36,13 @@ def ask(state_dir: Path | str, verb: str, seconds: float = PATIENCE_SECONDS, **a
 
 
 def ask_same(settings: Settings, verb: str, **arguments: Any) -> dict[str, Any]:
-    """Ask the daemon for data as `ask_data` does, if it has this version and these settings."""
+    """Ask as `ask_data` does, but only a daemon with this version and these settings."""
     same = {"version": __version__, "settings": [str(settings.source), settings.sha256]}
     return ask_data(settings.state_dir, verb, same=same, **arguments)
 
 
 def ask_data(state_dir: Path, verb: str, **arguments: Any) -> dict[str, Any]:
-    """Ask the daemon for data; return an empty value if it does not answer with data."""
+    """Ask the daemon and return the `data` of its answer, which is empty after an error or no answer."""
     answer = ask(state_dir, verb, **arguments) or {}
     told = answer.get("data") if answer.get("ok") else None
     return told if isinstance(told, dict) else {}

@@ -1,6 +1,6 @@
 """Show the state of a fleet, send requests to hosts, and carry out the requests of others.
 
-A host follows its own rules: `access` must name `fleet`, each request works once, and the audit names the person and
+A host follows its own rules. `access` must name `fleet`, each request works once, and the audit names the person and
 the host that asked.
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from memoryd.config import Agent, Settings
     from memoryd.fleet.requests import HostRequest
 
-KIND = "fleet"  # of the row of `job_run` that remembers a request
+KIND = "fleet"  # the kind of the `job_run` row that records a request
 
 
 def read_status(settings: Settings, host: str | None = None, limit: int = 20) -> dict[str, Any]:
@@ -35,13 +35,13 @@ def read_status(settings: Settings, host: str | None = None, limit: int = 20) ->
 
 
 def ask_host(settings: Settings, host: str, action: str, **about: str | None) -> str:
-    """Leave a request for a host, in the name of the person who asks; return its id.
+    """Store a request for a host, in the name of the person who asks; return the id of the request.
 
     Args:
-        settings: the configuration.
-        host: the host that carries it out.
+        settings: The configuration.
+        host: The host that carries it out.
         action: run, pause, resume, cancel or rollback.
-        about: agent, kind and run, as the action needs them.
+        about: `agent`, `kind` and `run`, as the action needs them.
     """
     from memoryd.fleet import requests
     from memoryd.fleet.connection import Database
@@ -55,21 +55,29 @@ def ask_host(settings: Settings, host: str, action: str, **about: str | None) ->
 
 
 def carry_out(settings: Settings, asked: HostRequest) -> str:
-    """Carry out a request of the fleet under this host's rules; return the outcome, without content."""
+    """Carry out a request of the fleet under this host's rules.
+
+    Return the outcome as text without content of memory.
+    """
     with access.act_as(Person(name=f"fleet/{asked.by}", is_here=False, owns=False)):
         try:
             agent = _require_allowed(settings, asked)
-        except MemorydError as error:  # names hosts, agents and keys of the configuration
+        except MemorydError as error:  # the message names only hosts, agents and configuration keys
             return f"refused: {error.what}"
         try:
             return _do(settings, agent, asked)
-        except MemorydError as error:  # may name the content of a memory: only this host may read it
+        except MemorydError as error:  # the message may contain memory, which only this host may read
             get_logger(part="fleet").warning("request failed", request=asked.id, why=str(error))
             return f"not done: {error.code}; the log of the host says why"
 
 
 def _require_allowed(settings: Settings, asked: HostRequest) -> Agent:
-    """Return the agent that a request is about; use the request up, and audit it, before anything is done."""
+    """Return the agent of a request, after the request is marked as used and audited.
+
+    Raises:
+        NotFoundError: There is no such agent or action.
+        RefusedError: Another host works on the workspace, the request was used before, or `access` does not allow it.
+    """
     agent = _find_agent(settings, asked)
     if agent.held_by is not None:
         raise RefusedError(f"the host {agent.held_by} works on the workspace of this agent", agent.id)
@@ -104,7 +112,11 @@ def _find_agent(settings: Settings, asked: HostRequest) -> Agent:
 
 
 def _use_up(settings: Settings, agent: Agent, asked: HostRequest) -> None:
-    """Record a request for good before it is carried out, so that it works only once."""
+    """Record a request before it is carried out, so that it works only once.
+
+    Raises:
+        RefusedError: The request is already recorded.
+    """
     slot, clock = f"{KIND}:{asked.id}", Clock()
     with opening.open_beside(settings) as engine, sqlite.begin_write(engine) as connection:
         opening.require_known(engine, agent.id)

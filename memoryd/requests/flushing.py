@@ -1,4 +1,4 @@
-"""Record the messages of a program as a session, read it, and let it sleep."""
+"""Store the messages of a program as a session, read it, and let it sleep."""
 
 import time
 import warnings
@@ -23,23 +23,23 @@ from memoryd.running.runner import block_bodies
 from memoryd.transcripts import chat
 from memoryd.transcripts.turn import Role
 
-READ_PATIENCE_SECONDS = 60.0  # for a daemon to read what was recorded for it
+READ_PATIENCE_SECONDS = 60.0  # how long a daemon may take to read the stored messages
 
 
 @dataclass(frozen=True, slots=True)
 class FlushResult:
-    """Hold the outcome of flushed messages, without their content."""
+    """Hold the outcome of `flush`, without texts."""
 
-    session: str | None  # the session of the messages; None if there was nothing to record
-    added: int  # messages that were new
-    run: str | None  # the run that slept over them; None if there was nothing to record
-    # As `memoryd job show` has it: `succeeded`; `skipped` where all was slept over before or nothing is worth keeping;
-    # any other says that the messages are kept and memoryd tries again, or that a person must act.
+    session: str | None  # the id of the session; None if there was nothing to store
+    added: int  # the number of new messages
+    run: str | None  # the id of the sleep; None if there was nothing to store
+    # The state in `memoryd job show`: `succeeded`; `skipped` if nothing was new or worth keeping. With any other state,
+    # the messages are stored, and memoryd tries again or a person must act.
     state: str
-    why: str | None  # the reason the run gives, or its error
-    blocks: int = 0  # daily blocks that are new
-    untold: int = 0  # blocks among these that `on_summary` did not get, because somebody has changed them meanwhile
-    errors: tuple[Exception, ...] = ()  # what `on_summary` raised
+    why: str | None  # the error, or the reason that the run gives
+    blocks: int = 0  # the number of new daily blocks
+    untold: int = 0  # new blocks that `on_summary` did not get, because somebody changed them meanwhile
+    errors: tuple[Exception, ...] = ()  # exceptions of `on_summary`
 
 
 def flush(
@@ -49,10 +49,14 @@ def flush(
     on_summary: Callable[[str], object] | None = None,
     reason: str | None = None,
 ) -> FlushResult:
-    """Record messages as a session, have it read and let it sleep, by the daemon or here; report new blocks.
+    """Store messages as a session, and wait until a sleep has processed it, in the daemon or here.
+
+    `on_summary` gets the text of each new daily block. `reason` is the heading of the blocks.
 
     Raises:
-        ValueError: the reason is none of `sleeping.REASONS`.
+        ValueError: The reason is none of `sleeping.REASONS`.
+        RefusedError: The agent is not enabled.
+        StateError: The messages are stored, but could not be read in time.
     """
     if reason is not None and reason not in sleeping.REASONS:
         raise ValueError(f"unknown reason {reason!r}; one of {', '.join(sleeping.REASONS)}")
@@ -73,7 +77,7 @@ def flush(
             return []
         return jobs_by_hand.queue_sleeps(engine, clock, agent.id, session_id, force=True, reason=reason)
 
-    while not rows:  # no process is left to read them: then this one does
+    while not rows:  # repeat if the daemon ends before it has read the messages; then this process reads them
         rows = waiting.run_now(
             settings, agent.id, queue, fresh=True, beside=partial(queue, patience=READ_PATIENCE_SECONDS)
         )
@@ -106,11 +110,15 @@ def _call_back(on_summary: Callable[[str], object], text: str) -> Exception | No
 
 
 def _read_until(settings: Settings, agent_id: str, recorded: Recording, patience: float) -> str | None:
-    """Wait until a recorded session is read; return its id, or None if no process is left to read it."""
+    """Wait until a stored session is read; return its id, or None if no process is left to read it.
+
+    Raises:
+        StateError: The time is over, although a daemon runs.
+    """
     path = str(recorded.path)
     until = time.monotonic() + patience
     session_id = waiting.await_read(settings, agent_id, path, recorded.size, until)
-    # Before that, nobody held the lock; a newer holder is waited for again.
+    # An earlier None means that nobody held the lock. A process that took the lock meanwhile is waited for again.
     if session_id is None and time.monotonic() >= until and Lock(settings.state_dir / LOCK).holder() is not None:
         hint = "they are kept, and are read and slept over as soon as they can be; see the log"
         raise StateError("the messages are recorded and could not be read yet", path, hint)

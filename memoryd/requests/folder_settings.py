@@ -1,4 +1,4 @@
-"""Find the settings and the agent of a folder, from the configuration or by default; create its memory folder."""
+"""Find the settings and the agent of a folder, from the configuration or by default, and create its memory folder."""
 
 import os
 from dataclasses import asdict
@@ -17,15 +17,15 @@ from memoryd.tiers.archive import FOLDER
 
 
 def load(folder: Path, given: Path | None = None) -> Settings:
-    """Return the configuration if it names the folder, else defaults for it.
+    """Return the configuration if it names the folder, otherwise default settings for the folder.
 
     Args:
-        folder: the workspace, resolved.
-        given: the configuration to take; it must name the folder.
+        folder: The workspace, as a resolved path.
+        given: The configuration to use; it must name the folder.
 
     Raises:
-        ConfigError: the configuration has mistakes, or the folder cannot have defaults.
-        NotFoundError: no agent of the configuration that was given works in this folder.
+        ConfigError: The configuration has mistakes, or the folder cannot have defaults.
+        NotFoundError: No agent of the given configuration works in this folder.
     """
     is_named = given is not None or bool(os.environ.get("MEMORYD_CONFIG"))
     try:
@@ -38,11 +38,11 @@ def load(folder: Path, given: Path | None = None) -> Settings:
         return settings
     if is_named:
         raise NotFoundError("no agent works in this folder", str(folder), f"name it in {settings.source}")
-    return _make_defaults(folder)  # the configuration is about other projects
+    return _make_defaults(folder)  # the configuration names only other projects
 
 
 def find_configured(folder: Path) -> Path | None:
-    """Return the configured workspace that holds a folder, the nearest; None without one or without a configuration."""
+    """Return the nearest configured workspace that contains a folder, or None if there is none."""
     try:
         settings = _load_configuration(None)
     except config.SettingsError:
@@ -56,19 +56,19 @@ def find_configured(folder: Path) -> Path | None:
 
 
 def find_agent(settings: Settings, folder: Path) -> Agent:
-    """Return the agent of a folder whose settings these are."""
+    """Return the agent of a folder, from the settings that `load` returned for it."""
     return next(agent for agent in settings.agents if agent.folder.resolve() == folder)
 
 
 def make_folder(workspace: Path) -> bool:
-    """Make a workspace's memory folder, which git ignores; return False if it was there."""
+    """Create the memory folder of a workspace, which git ignores; return False if it existed already."""
     is_new = not (workspace / FOLDER).is_dir()
     with lock_workspace(workspace):
         return is_new
 
 
 def read_log(agent: Agent, count: int | None = None) -> dict[str, Any]:
-    """Return the last entries of an agent's `consolidation.log`, all without a count, as values and as they stand."""
+    """Return the last `count` entries of an agent's `consolidation.log`, as `entries` and as `text`; all if None."""
     data = regular.read_in(agent.workspace, f"{FOLDER}/{consolidation_log.NAME}") or b""
     entries = consolidation_log.parse(data)
     kept = entries[-count:] if count else entries

@@ -22,14 +22,21 @@ from memoryd.requests import opening, permission, searching, waiting
 from memoryd.text import normal
 from memoryd.text.content import measure_overlap
 
-PATIENCE_SECONDS = 10.0  # for a daemon to read a session before it is forgotten
-_HALF = 0.5  # of the content words of a forgotten statement
-_MOST_LOOKS, _MOST_SIMILAR = 30, 10  # hits that are compared, and that are shown
-_TAIL = 1 << 20  # bytes in which the end of a transcript's last line is looked for
+PATIENCE_SECONDS = 10.0  # how long a daemon may take to read a session before it is forgotten
+_HALF = 0.5  # the share of content words that makes a text similar
+_MOST_LOOKS, _MOST_SIMILAR = 30, 10  # hits to compare, and hits to return
+_TAIL = 1 << 20  # bytes at the end of a transcript in which its last complete line must end
 
 
 def find_target(settings: Settings, name: str, agent: Callable[[str | None], Agent]) -> tuple[Agent, dict[str, Any]]:
-    """Return the memory or session that a person names by its id, `session:ID` or a unique beginning of it."""
+    """Return the agent and the options for a memory or a session that a person names.
+
+    `name` is an id, `session:ID`, or a unique beginning of either. `agent` chooses the agent, given the id of the
+    session's agent or None.
+
+    Raises:
+        NotFoundError: There is no such id, or it belongs to another agent.
+    """
     if name.startswith(ANY_PREFIX):
         chosen = agent(None)
         opening.catch_up(settings, chosen)
@@ -43,7 +50,7 @@ def find_target(settings: Settings, name: str, agent: Callable[[str | None], Age
 
 
 def forget(settings: Settings, agent: Agent, options: dict[str, Any]) -> dict[str, Any]:
-    """Forget a memory or a session, and wait; return the run with ids, reasons and counts, never a text."""
+    """Forget a memory or a session, and wait. Return the run with ids, reasons and counts, never a text."""
     permission.require(settings, agent, "edit", "owner", "forget")
     agent_id = agent.id
     key = f"{forgetting.KIND}:{agent_id}:{options.get('memory') or options.get('session')}"
@@ -52,7 +59,7 @@ def forget(settings: Settings, agent: Agent, options: dict[str, Any]) -> dict[st
         return [waiting.request(engine, clock, agent_id, forgetting.KIND, options, key=key)]
 
     def forget_beside(engine: Engine, clock: Clock) -> list[str]:
-        # The session's messages so far are forgotten with it; read later, they would come in as new.
+        # First read the session's messages up to now. If they were read later, they would count as new.
         if "session" in options:
             with sqlite.begin_read(engine) as connection:
                 paths = turns.list_paths(connection, erasure.list_family(connection, agent_id, options["session"]))
@@ -67,9 +74,9 @@ def forget(settings: Settings, agent: Agent, options: dict[str, Any]) -> dict[st
 
 
 def find_similar(settings: Settings, agent: Agent, forgotten: str) -> dict[str, str]:
-    """Return the hits, by id or place, that share most content words with a forgotten text and do not repeat it.
+    """Return search hits, by id or place, that share most content words with a forgotten text without repeating it.
 
-    Other wordings of a statement are not forgotten with it. Empty if the index cannot be used.
+    Forgetting a statement does not forget its other wordings. The result is empty if the index cannot be used.
     """
     form, found = normal.normalize(dates.remove_days(forgotten)), dict[str, str]()
     with suppress(MemorydError):
@@ -81,18 +88,18 @@ def find_similar(settings: Settings, agent: Agent, forgotten: str) -> dict[str, 
 
 
 def _whole_lines(path: Path) -> int:
-    """Return the last byte of a transcript that can be read now: an unfinished line must wait."""
+    """Return the size of a transcript up to its last complete line, in bytes. An unfinished line cannot be read yet."""
     try:
         with path.open("rb") as file:
             at = max(0, file.seek(0, os.SEEK_END) - _TAIL)
             file.seek(at)
             return at + file.read().rfind(b"\n") + 1
     except OSError:
-        return 0  # it is gone, or nobody can read it: there is nothing to wait for
+        return 0  # the file is gone or not readable, so there is nothing to wait for
 
 
 def planned_forgetting(settings: Settings, agent: Agent, options: dict[str, Any]) -> dict[str, Any]:
-    """Return the result that forgetting would have: ids, reasons and counts."""
+    """Return what forgetting would do: ids, reasons and counts."""
     target = forgetting.target_of(options)
     with (
         opening.open_beside(settings) as engine,

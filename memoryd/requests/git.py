@@ -16,18 +16,18 @@ from memoryd.tiers.archive import FOLDER
 
 _IGNORE = f"{FOLDER}/.gitignore"
 _ATTRIBUTES = f"{FOLDER}/.gitattributes"
-# Paths that stay out of a repository even if the rest is tracked.
+# Paths that git ignores even if the rest of the memory is tracked.
 _KEPT_OUT = "# Written by `memoryd git track`.\nbackup/\n.lock\n.workspace-id\n.late-*\n.memoryd-*\n*.private\n"
 _MERGED = "consolidation.log merge=union\n"
 _ALL = "*\n"
 
 
 def track(settings: Settings, agent: Agent) -> dict[str, Any]:
-    """Let git see an agent's memory files; commit nothing.
+    """Let git see an agent's memory files; commit nothing. Return the state and the `next` command.
 
     Raises:
-        NotFoundError: the workspace is in no git work tree.
-        RefusedError: a file holds a secret or is private.
+        NotFoundError: The workspace is in no git work tree.
+        RefusedError: A file holds a secret or is private.
     """
     permission.require(settings, agent, "edit", "owner", "git track")
     _require_repository(agent)
@@ -44,7 +44,7 @@ def track(settings: Settings, agent: Agent) -> dict[str, Any]:
 
 
 def untrack(settings: Settings, agent: Agent) -> dict[str, Any]:
-    """Hide an agent's memory files from git again; committed versions stay in its history."""
+    """Hide an agent's memory files from git again. Versions that were committed stay in its history."""
     permission.require(settings, agent, "edit", "owner", "git untrack")
     _require_repository(agent)
     held = git_exclude.list_tracked(agent.workspace)
@@ -56,7 +56,7 @@ def untrack(settings: Settings, agent: Agent) -> dict[str, Any]:
 
 
 def describe(settings: Settings, agent: Agent) -> dict[str, Any]:
-    """Return whether git sees an agent's memory, what prevents tracking, and which merges are open."""
+    """Return whether git sees an agent's memory, what prevents tracking (`faults`), and which merges are open."""
     root = git_exclude.find_root(agent.workspace)
     return {
         "repository": root,
@@ -68,7 +68,7 @@ def describe(settings: Settings, agent: Agent) -> dict[str, Any]:
 
 
 def list_faults(settings: Settings, agent: Agent) -> list[dict[str, Any]]:
-    """List what must not be committed: path, line and kind, never the text."""
+    """Return the secrets and private parts in memory files: path, line and kind, never the text."""
     read = {path: regular.read_in(agent.workspace, path) or b"" for path in _list_files(agent.workspace)}
     private = [path for path, data in read.items() if is_private(path, data)]
     shown = {path: data.decode("utf-8", "replace") for path, data in read.items() if path not in private}
@@ -84,10 +84,10 @@ def list_faults(settings: Settings, agent: Agent) -> list[dict[str, Any]]:
 
 
 def show_conflicts(agent: Agent, given: str) -> tuple[str, list[dict[str, Any]]]:
-    """Return the path of a file and its conflicts: line, and both sides.
+    """Return the path of a file in the workspace, and its conflicts with line and both sides.
 
     Raises:
-        NotFoundError: there is no such memory file, or it holds no conflict.
+        NotFoundError: There is no such memory file, or it holds no conflict.
     """
     path = _find_file(agent, given)
     found = find_conflicts(regular.read_in(agent.workspace, path) or b"")
@@ -98,11 +98,11 @@ def show_conflicts(agent: Agent, given: str) -> tuple[str, list[dict[str, Any]]]
 
 
 def resolve_file(settings: Settings, agent: Agent, given: str, side: Side) -> dict[str, Any]:
-    """Resolve the conflicts of a memory file as a person's edit; the old bytes go to the backup folder.
+    """Resolve the conflicts of a memory file as a person's edit. The old bytes go to the backup folder.
 
     Raises:
-        NotFoundError: there is no such memory file, or it holds no conflict.
-        MovedError: the file changes at this moment.
+        NotFoundError: There is no such memory file, or it holds no conflict.
+        MovedError: Another process is changing the file.
     """
     permission.require(settings, agent, "edit", "owner", "resolve")
     path, found = show_conflicts(agent, given)
@@ -127,7 +127,7 @@ def _list_conflicts(agent: Agent) -> list[dict[str, Any]]:
 
 
 def _list_files(workspace: Path) -> list[str]:
-    """Return the memory files that git would track."""
+    """Return the paths of the memory files that git would track, relative to the workspace."""
     found = [workspace / "MEMORY.md", *(workspace / "memory").rglob("*.md"), *(workspace / FOLDER).glob("*")]
     found += (workspace / FOLDER / "archive").glob("*.md")
     return sorted(
@@ -138,7 +138,11 @@ def _list_files(workspace: Path) -> list[str]:
 
 
 def _find_file(agent: Agent, given: str) -> str:
-    """Return the path in the workspace of a file, given by its path from the current folder or by its name."""
+    """Return the path of a file in the workspace. `given` is a path from the current folder, or the name of the file.
+
+    Raises:
+        NotFoundError: It is not a memory file of this agent.
+    """
     there = _list_files(agent.workspace)
     asked = Path(given).absolute()
     names = [given, str(asked.relative_to(agent.workspace)) if asked.is_relative_to(agent.workspace) else given]
@@ -151,7 +155,7 @@ def _find_file(agent: Agent, given: str) -> str:
 
 
 def _put(workspace: Path, path: str, text: str) -> None:
-    """Write a file for git, unless a person wrote the present one."""
+    """Write a file for git, unless a person has changed it."""
     old = regular.read_in(workspace, path)
     if old is not None and old.decode("utf-8", "replace") not in {_ALL, _KEPT_OUT, _MERGED, "*"}:
         return
@@ -160,6 +164,6 @@ def _put(workspace: Path, path: str, text: str) -> None:
 
 
 def _first_change(text: str, redacted: str) -> int:
-    """Return the number of the first line that differs."""
+    """Return the number of the first line that differs, counted from 1."""
     both = zip(text.split("\n"), redacted.split("\n"), strict=False)
     return next((number for number, (one, other) in enumerate(both, 1) if one != other), 1)

@@ -1,4 +1,4 @@
-"""Import history: ask for it, and have it done by the daemon or here."""
+"""Import history: queue the imports, and wait until the daemon or this process has carried them out."""
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -16,15 +16,15 @@ from memoryd.requests import daemon_client, waiting
 from memoryd.running import history, rollover
 from memoryd.running.answering import OFFLINE
 
-SLICE_SECONDS = 0.5  # of reading, between two looks at the imports
+SLICE_SECONDS = 0.5  # how long to read before the imports are checked again
 
 
 class ImportRequest(NamedTuple):
     """Hold what a person asks to import."""
 
-    since: timedelta | None = None  # sessions with a turn in this last span; None for all
-    search_only: bool = False  # read, but do not write into memory
-    tokens: int | None = None  # that models may spend on it; None for half of `llm.daily_tokens`
+    since: timedelta | None = None  # only sessions with a turn in this last period; None: all
+    search_only: bool = False  # index the sessions, but do not write them to memory
+    tokens: int | None = None  # the most tokens for models; None: half of `llm.daily_tokens`
 
 
 def run_import(
@@ -32,12 +32,12 @@ def run_import(
 ) -> list[dict[str, Any]]:
     """Import the history of agents and wait; return the rows of the imports.
 
-    A running import continues with its own options. The daemon does the work if one runs, otherwise this process does.
-    `look` is called repeatedly meanwhile.
+    An import that is already running keeps its own options. The daemon does the work if one runs, otherwise this
+    process. `look` is called again and again meanwhile.
     """
 
     def ask_daemon() -> list[str]:
-        daemon_client.ask(settings.state_dir, "read", path="/")  # all folders
+        daemon_client.ask(settings.state_dir, "read", path="/")  # "/" stands for all folders
         return [waiting.queue_beside(settings, one, partial(_queue, settings, one, asked)) for one in agents]
 
     def import_here(app: App, queued: list[str]) -> list[str]:
@@ -57,7 +57,7 @@ def _queue(settings: Settings, agent_id: str, asked: ImportRequest, engine: Engi
 
 
 def _carry_out(app: App, look: Callable[[], None]) -> None:
-    """Carry out the open imports until they end, or until the rest waits for another attempt."""
+    """Carry out the open imports until they end, or until only runs are left that wait for another attempt."""
     for agent in app.settings.agents:
         if agent.enabled and agent.workspace.is_dir():
             await_settled(app, agent)

@@ -1,4 +1,4 @@
-"""Handle requests about jobs: run, dry run, cancel, answer a proposal, end a session."""
+"""Carry out requests about jobs: run, dry run, cancel, answer a proposal, end a session."""
 
 from typing import Any, NamedTuple
 
@@ -33,7 +33,11 @@ SLEEP = "sleep"
 
 
 def set_paused(settings: Settings, agent_id: str, *, paused: bool) -> None:
-    """Pause or resume an agent; a running daemon notices it at its next check of the queue."""
+    """Pause or resume an agent. A running daemon notices it when it next checks the queue.
+
+    Raises:
+        NotFoundError: The daemon does not know the agent yet.
+    """
     with opening.open_to_change(settings) as (engine, _), sqlite.begin_write(engine) as connection:
         if not runs.set_paused(connection, agent_id, paused=paused):
             raise NotFoundError(f"the daemon does not know the agent {agent_id!r} yet", hint=opening.RELOAD)
@@ -42,18 +46,22 @@ def set_paused(settings: Settings, agent_id: str, *, paused: bool) -> None:
 class JobRequest(NamedTuple):
     """Hold the options of a job that a person asks for."""
 
-    session_id: str | None = None  # this session only (sleep, facts)
-    # Also ended sessions (sleep). Run even if nothing is new (dream), the core is small (refine), or the same input was
-    # rejected (dream, refine, dedup).
+    session_id: str | None = None  # only this session (sleep, facts)
+    # Also process ended sessions (sleep). Run even if nothing is new (dream), the core is small (refine), or the same
+    # input was rejected (dream, refine, dedup).
     force: bool = False
-    lookback_days: int | None = None  # so many days, ending today (dream); None for the configured number
-    mode: str | None = None  # the limits of its changes (refine); None for the configured mode
-    before: str | None = None  # also NOW files that began before this moment, open ones too (rollover)
-    scheduled: bool = False  # started by a person's scheduler, not by hand (rollover)
+    lookback_days: int | None = None  # days, including today (dream); None: as configured
+    mode: str | None = None  # the limit of changes (refine); None: as configured
+    before: str | None = None  # also take NOW files that began before this time, even open ones (rollover)
+    scheduled: bool = False  # whether a scheduler such as cron asks (rollover)
 
 
 def run_job(settings: Settings, kind: str, agent: str, asked: JobRequest) -> list[dict[str, Any]]:
-    """Run a job and wait; return the rows of its runs, for a dream without the sleeps that its report names."""
+    """Run a job and wait; return the rows of its runs. A dream returns only its own row, not those of its sleeps.
+
+    Raises:
+        RefusedError: The kind has no modes, or this caller may not start it.
+    """
     check_kind(kind)
     require_mode(kind, asked.mode)
     if kind == rollover.KIND:
@@ -69,7 +77,7 @@ def run_job(settings: Settings, kind: str, agent: str, asked: JobRequest) -> lis
 
 
 def queue_job(settings: Settings, kind: str, agent_id: str) -> list[str]:
-    """Queue a job for the daemon without waiting; return its runs."""
+    """Queue a job for the daemon without waiting; return the ids of its runs."""
     check_kind(kind)
 
     asked = JobRequest()
@@ -81,7 +89,7 @@ def queue_job(settings: Settings, kind: str, agent_id: str) -> list[str]:
 
 
 def require_mode(kind: str, mode: str | None) -> None:
-    """Raise if a mode is given to a job that has none."""
+    """Raise a RefusedError if a mode is given for a job without modes."""
     if mode is not None and kind != refining.KIND:
         raise RefusedError(f"{kind!r} jobs have no modes", hint=f"leave --mode out; {refining.KIND} has them")
 
@@ -97,7 +105,7 @@ def _refine(engine: Engine, clock: Clock, agent_id: str, mode: str | None, *, fo
 
 
 def run_dry(settings: Settings, kind: str, agent: Agent, asked: JobRequest) -> list[dict[str, Any]]:
-    """Return what a job would do now with the turns read so far; write nothing and ask no model."""
+    """Return what a job would do with the turns read so far. Nothing is written, and no model is asked."""
     check_kind(kind)
     require_mode(kind, asked.mode)
     _require_read(settings)
@@ -151,7 +159,11 @@ def _find_agent(settings: Settings, agent_id: str) -> Agent:
 
 
 def answer(settings: Settings, run_id: str, verb: str) -> dict[str, Any]:
-    """Accept or reject a proposal, and wait; return the row of the run."""
+    """Accept or reject a proposal, and wait; return the row of the run.
+
+    Raises:
+        RefusedError: The run is not an open proposal, or this caller may not edit.
+    """
     (row,) = waiting.rows_of(settings, [run_id])
     if row["state"] != runs.PROPOSED:
         what = f"the run is {row['state']}, not a proposal that waits"
@@ -171,7 +183,7 @@ def trust(settings: Settings, agent: Agent, kind: str) -> bool:
 
 
 def evaluate(settings: Settings, agent: Agent, days: int) -> dict[str, Any]:
-    """Search for answers to the user's questions of the last days with and without the core; return numbers only."""
+    """Search for answers to the user's questions of the last days, with and without the core. Return only numbers."""
     _require_read(settings)
     with opening.open_beside(settings) as engine:
         return evaluating.as_row(evaluating.of_agent(engine, settings, agent, Clock().now(), days))
@@ -180,9 +192,10 @@ def evaluate(settings: Settings, agent: Agent, days: int) -> dict[str, Any]:
 def queue_sleeps(
     engine: Engine, clock: Clock, agent_id: str, session_id: str | None, *, force: bool, reason: str | None = None
 ) -> list[str]:
-    """Queue sleeps of an agent's sessions, or of one; return their runs, or one skipped run that says why.
+    """Queue sleeps for an agent's sessions or for one session.
 
-    `reason` is the heading of their daily blocks; by default it follows from the state of each session.
+    Returns the ids of the runs. If no session has new turns, it is the id of one skipped run that says so. `reason` is
+    the heading of the daily blocks; by default it follows from the state of each session.
     """
     rows = queueing.list_candidates(engine, agent_id, ended=force or session_id is not None)
     if session_id is not None:
@@ -206,7 +219,11 @@ def _explain_nothing(engine: Engine, clock: Clock, agent_id: str, session_id: st
 
 
 def cancel(settings: Settings, run_id: str) -> dict[str, Any]:
-    """Cancel a run."""
+    """Cancel a run and return its row.
+
+    Raises:
+        RefusedError: The run is writing its files, waits for an answer, or has ended.
+    """
     full = waiting.rows_of(settings, [run_id])[0]["id"]
     with opening.open_to_change(settings) as (engine, _):
         was = runs.cancel(engine, full, Clock().text())
@@ -220,7 +237,7 @@ def cancel(settings: Settings, run_id: str) -> dict[str, Any]:
 
 
 def end_session(settings: Settings, session_id: str) -> dict[str, Any]:
-    """End a session by hand and flush its turns since the last sleep. Return the run's row, empty if there is none."""
+    """End a session by hand and let it sleep. Return the row of the sleep; empty for a session of a subagent."""
     row = reads.ask(reads.database_path(settings), reads.find_session, session_id)
     with opening.open_to_change(settings) as (engine, _):
         sleeping.end(engine, row["id"])

@@ -1,4 +1,4 @@
-"""Return the lists of the admin page, which commands and Python programs get as well: memories, runs, audit, dreams."""
+"""Return the lists of the admin page, which commands and Python programs also use: memories, runs, audit, dreams."""
 
 import json
 import re
@@ -22,11 +22,11 @@ from memoryd.ledger.guards import Guard
 from memoryd.ledger.profile import ProfileSection
 from memoryd.requests import daemon_client, opening, status
 
-Wanted = Mapping[str, str | None]  # the value that each column must have; a missing one, or None, is not checked
-PAGE = 100  # rows of a page
-DAYS = 30  # of the charts
+Wanted = Mapping[str, str | None]  # required value by column; None or a missing column allows any
+PAGE = 100  # rows per page
+DAYS = 30  # days in a chart
 _LIST = ("tags", "derived_from", "sources", "successors")
-# Values that anybody may see: no text, heading, tag or category, and no name that an agent has given.
+# Columns that anybody may see. None contains a text, heading, tag or category, or a name that an agent chose.
 MEMORY_KEEPS = (
     *("id", "kind", "tokens", "confidence", "importance", "constitutional", "origin_at", "created_at", "updated_at"),
     *("deleted_at", "ended_as", "successors", "derived_from", "source_count"),
@@ -43,7 +43,7 @@ _VERDICTS = frozenset({"done", "refused", "error", "protected", *map(str, Guard)
 
 
 class MemoryQuery(NamedTuple):
-    """Select memories: live or ended, of a kind, from a row on."""
+    """Select memories: live or ended, of one kind, `limit` rows from row `start` on."""
 
     ended: bool = False
     kind: str | None = None
@@ -55,13 +55,13 @@ ALL: Wanted = {}
 
 
 def _ask(settings: Settings, sql: str, *values: object) -> list[dict[str, Any]]:
-    """Read rows of the database; empty before there is one."""
+    """Return rows of the database; an empty list if there is no database yet."""
     path = reads.database_path(settings)
     return reads.ask(path, lambda reader: reader.rows(sql, *values)) if path.exists() else []
 
 
 def _memory(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a memory with its tokens and the turns that it came from, without values only for the ledger."""
+    """Return a memory with its tokens and its sources, without the internal columns of the ledger."""
     told = row | {name: json.loads(row[name] or "[]") for name in _LIST}
     shown = {name: value for name, value in told.items() if name not in {"salt", "content_hash", "sources"}}
     return shown | {
@@ -73,7 +73,7 @@ def _memory(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def list_memories(settings: Settings, agent: Agent, asked: MemoryQuery) -> list[dict[str, Any]]:
-    """Return memories of an agent: the live ones in the order of the file, ended ones with the last first."""
+    """Return memories of an agent: live ones in the order of the file, ended ones with the newest end first."""
     order = "deleted_at DESC, id" if asked.ended else "kind, position IS NULL, position, created_at, id"
     rows = _ask(
         settings,
@@ -85,7 +85,7 @@ def list_memories(settings: Settings, agent: Agent, asked: MemoryQuery) -> list[
 
 
 def count_memories(settings: Settings, agent: Agent) -> dict[str, int]:
-    """Count an agent's memories by kind, those that have ended as `ended`, and the protected ones."""
+    """Count an agent's live memories by kind, the ended ones as `ended`, and the live protected ones as `protected`."""
     rows = _ask(
         settings,
         "SELECT kind, deleted_at IS NOT NULL AS ended, count(*) AS n, sum(constitutional) AS kept FROM memory"
@@ -100,14 +100,14 @@ def count_memories(settings: Settings, agent: Agent) -> dict[str, int]:
 
 
 def get_memory(settings: Settings, agent: Agent, memory_id: str) -> dict[str, Any]:
-    """Return one memory of an agent with each change of it, `history`."""
+    """Return one memory of an agent, with its changes as `history`."""
     with reads.open_reader(reads.database_path(settings)) as reader:
         row = reads.find_memory(reader, agent.id, memory_id)
         return _memory(row) | {"history": reads.read_history(reader, agent.id, row["id"])}
 
 
 def list_runs(settings: Settings, *, limit: int = PAGE, start: int = 0, wanted: Wanted = ALL) -> list[dict[str, Any]]:
-    """Return runs, the newest first; `wanted` has an `agent_id`, a `kind`, a `state`, or none of them."""
+    """Return runs, newest first. `wanted` may have `agent_id`, `kind` and `state`."""
     filters = {name: wanted.get(name) for name in ("agent_id", "kind", "state")}
     clauses = " AND ".join(f"(? IS NULL OR {name} = ?)" for name in filters)
     rows = _ask(
@@ -132,14 +132,14 @@ def get_run(settings: Settings, run_id: str) -> dict[str, Any]:
 
 
 def _content(state: str | None) -> str | None:
-    """Return the content of a state, if it has one: the text of a memory, or of a section."""
+    """Return the text in a stored state, of a memory or a profile section, or None if it has none."""
     values = json.loads(state) if state else {}
     found = values.get("content", values.get("text")) if isinstance(values, dict) else None
     return None if found is None else str(found)
 
 
 def _run(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a run with the public values of its report: numbers, guards, calls of a refinement."""
+    """Return a run with the values of its report that anybody may see: numbers, guards, calls of a refinement."""
     receipt = row["receipt"]
     refined = receipt.get("refine", {})
     calls = [
@@ -148,7 +148,7 @@ def _run(row: dict[str, Any]) -> dict[str, Any]:
             "verdict": one["verdict"] if one["verdict"] in _VERDICTS else "other",
             "before": one.get("before"),
             "after": one.get("after"),
-            "ids": [name for name in one["ids"] if _OWN_ID.fullmatch(str(name))],  # a model may name anything
+            "ids": [name for name in one["ids"] if _OWN_ID.fullmatch(str(name))],  # a model may invent ids
         }
         for one in refined.get("timeline", ())
     ]
@@ -163,7 +163,7 @@ def _run(row: dict[str, Any]) -> dict[str, Any]:
     return row | told
 
 
-_COUNTED = (  # numbers of a report whose names come from memoryd itself
+_COUNTED = (  # numbers of a report whose names memoryd itself chose
     *("memories_added", "added", "updated", "superseded", "archived", "dropped", "deleted", "merged", "unsure"),
     *("protected", "facts", "dedup", "counted", "created", "evicted", "start", "end", "core", "fact", "journal"),
     *("dream", "refine", "sections", "memories", "tokens", "kept", "rejected"),
@@ -171,7 +171,7 @@ _COUNTED = (  # numbers of a report whose names come from memoryd itself
 
 
 def _counts(receipt: dict[str, Any], at: str = "") -> list[tuple[str, int | float]]:
-    """Return the numbers of a report, by their path."""
+    """Return the numbers of a report, each with its path of names."""
     found: list[tuple[str, int | float]] = []
     for name, value in receipt.items():
         if name not in _COUNTED and not at.startswith("counted"):
@@ -184,9 +184,10 @@ def _counts(receipt: dict[str, Any], at: str = "") -> list[tuple[str, int | floa
 
 
 def list_audit(settings: Settings, before: int | None, wanted: Wanted) -> list[Any]:
-    """Return entries of the audit, the newest first, each with its states before and after.
+    """Return entries of the audit, newest first, each with its texts before and after; at most `PAGE` entries.
 
-    `wanted` may have `agent_id`, `run_id`, `actor`, `operation`, `memory_id`, and the times `since` and `until`.
+    Only entries with an id below `before` are included. `wanted` may have `agent_id`, `run_id`, `actor`, `operation`,
+    `memory_id`, and the times `since` and `until`.
     """
     columns = ("agent_id", "run_id", "actor", "operation", "memory_id")
     filters = [(f"a.{name} = ?", wanted[name]) for name in columns if wanted.get(name)]
@@ -206,13 +207,13 @@ def list_audit(settings: Settings, before: int | None, wanted: Wanted) -> list[A
 
 
 def check_chain(settings: Settings, agent: Agent) -> list[str]:
-    """Return the faults of the chain of an agent's audit; empty if no entry was changed, dropped or moved."""
+    """Return the faults in the hash chain of an agent's audit; empty if no entry was changed, dropped or moved."""
     with opening.open_connection(settings) as connection:
         return [f"entry {one.entry_id}: {one.what}" for one in chain.check(audit.read_entries(connection, agent.id))]
 
 
 def list_profile(settings: Settings, agent: Agent) -> list[dict[str, Any]]:
-    """Return the six sections of the profile of an agent's user: `id`, `text` (may be empty), `updated_at`, `bytes`."""
+    """Return the six sections of the user's profile: `id`, `text` (may be empty), `updated_at` and `bytes`."""
     path = reads.database_path(settings)
     rows = reads.ask(path, reads.profile_rows, agent.id) if path.exists() else []
     held = {row["section"]: row for row in rows}
@@ -225,7 +226,7 @@ def list_profile(settings: Settings, agent: Agent) -> list[dict[str, Any]]:
 
 
 def list_dreams(settings: Settings, agent: Agent, days: int = 60) -> list[dict[str, Any]]:
-    """Return the dreams of the last days, the newest first: each run with its `day`, as `list_runs` has it."""
+    """Return the runs of dreams in the last `days`, newest first, each with its local date as `day`."""
     since = text_of(Clock().now() - timedelta(days=days))
     rows = list_runs(settings, limit=days * 4, wanted={"agent_id": agent.id, "kind": "dream"})
     ended = [row for row in rows if (row["finished_at"] or "") >= since]
@@ -233,7 +234,7 @@ def list_dreams(settings: Settings, agent: Agent, days: int = 60) -> list[dict[s
 
 
 def measure_sizes(settings: Settings, agent: Agent) -> dict[str, list[int]]:
-    """Return the tokens of an agent's core, facts and journal at the end of each of the last 30 days, oldest first."""
+    """Return the tokens of core, facts and journal at the end of each of the last 30 days, oldest first, by kind."""
     rows = _ask(settings, "SELECT kind, content, created_at, deleted_at FROM memory WHERE agent_id = ?", agent.id)
     today = Clock().now()
     ends = [text_of(today - timedelta(days=back)) for back in range(DAYS - 1, -1, -1)]
@@ -246,7 +247,7 @@ def measure_sizes(settings: Settings, agent: Agent) -> dict[str, list[int]]:
 
 
 def measure_files(agent: Agent) -> list[dict[str, Any]]:
-    """Return the number and the bytes of an agent's memory files, by tier."""
+    """Return the number and the bytes of an agent's memory files, for each tier."""
     tiers = {
         "core": "MEMORY.md",
         "daily files": "memory/*.md",
@@ -263,7 +264,7 @@ def measure_files(agent: Agent) -> list[dict[str, Any]]:
 
 
 def list_thresholds(settings: Settings, agent: Agent) -> dict[str, Any]:
-    """Return when an agent's core is refined, and how much of its deletion limit is used: counts, tokens and shares."""
+    """Return when an agent's core is refined, and how much of its deletion limit is used, in tokens and percent."""
     refine, path = settings.refine, reads.database_path(settings)
     tokens = lost = 0
     if path.exists():
@@ -285,7 +286,7 @@ def list_thresholds(settings: Settings, agent: Agent) -> dict[str, Any]:
 
 
 def measure_losses(settings: Settings, agent: Agent) -> list[tuple[str, int]]:
-    """Return the tokens of core memories that ended on each of the last 30 days, not by a person; oldest first."""
+    """Return the tokens of core memories that ended on each of the last 30 days, except by a person; oldest first."""
     since = text_of(Clock().now() - timedelta(days=DAYS))
     rows = _ask(
         settings,
@@ -302,18 +303,18 @@ def measure_losses(settings: Settings, agent: Agent) -> list[tuple[str, int]]:
 
 
 def list_diaries(agent: Agent) -> list[str]:
-    """Return the days of an agent's dream diary, the newest first."""
+    """Return the days of an agent's dream diary, newest first, such as `2026-03-04`."""
     return sorted((path.stem for path in agent.workspace.glob("memory/dreams/*.md")), reverse=True)
 
 
 def read_log(settings: Settings, *, limit: int = 200, wanted: Wanted = ALL) -> list[dict[str, Any]]:
-    """Return the last records of the log, the newest first; `wanted` has `level`, `agent` and `run`."""
+    """Return the last `limit` records of the log, newest first. `wanted` may have `level`, `agent` and `run`."""
     chosen = LogFilter(wanted.get("level") or "info", wanted.get("agent"), wanted.get("run"))
     return list(deque(read(log_path(settings.state_dir), chosen), maxlen=limit))[::-1]
 
 
 def read_diary(agent: Agent, day: str) -> str:
-    """Return the dream diary of a day."""
+    """Return the dream diary of a day; empty if there is none."""
     data = regular.read_in(agent.workspace, f"memory/dreams/{day}.md")
     return "" if data is None else data.decode("utf-8", "replace")
 
@@ -326,14 +327,14 @@ def read_status(settings: Settings) -> dict[str, Any]:
 
 
 def count_spent(settings: Settings) -> dict[str, int]:
-    """Return the tokens that models have cost today, by agent."""
+    """Return the tokens that models have used today, by agent; a running question counts with its reserved tokens."""
     day = Clock().now().astimezone(settings.zone).date().isoformat()
     sql = "SELECT agent_id, sum(coalesce(tokens_in + tokens_out, reserved)) AS n FROM spend WHERE day = ? GROUP BY 1"
     return {row["agent_id"]: row["n"] for row in _ask(settings, sql, day)}
 
 
 def read_fills(settings: Settings) -> dict[str, float | None]:
-    """Return how full the fullest active session of each agent is; None without one."""
+    """Return the context usage of the fullest active session of each agent, or None for an agent without one."""
     windows = {agent.id: agent.context_window for agent in settings.agents}
     found: dict[str, float | None] = dict.fromkeys(windows)
     for row in _ask(settings, "SELECT * FROM session WHERE state = 'active' ORDER BY last_turn_at DESC LIMIT 200"):

@@ -1,4 +1,4 @@
-"""Embed questions for a search: with the daemon's model, or without a daemon with a separate model."""
+"""Embed the queries of a search, with the daemon's model or, without a daemon, with a model in this process."""
 
 import base64
 import threading
@@ -18,15 +18,18 @@ from memoryd.requests import daemon_client
 from memoryd.worker.client import Worker
 from memoryd.worker.embedder import CHARACTERS, MODEL
 
-OWN_PATIENCE = timedelta(seconds=15)  # for a separate model, which is loaded for this question
+OWN_PATIENCE = timedelta(seconds=15)  # how long to wait for a model of this process, including its start
 OWN_IDLE = timedelta(minutes=1)
-DAEMON_PATIENCE_SECONDS = 5.0  # for the daemon to load its model
+DAEMON_PATIENCE_SECONDS = 5.0  # how long the daemon may take to load its model
 _POLL_SECONDS = 0.2
 
 
 @contextmanager
 def open_meanings(settings: Settings) -> Iterator[Callable[[str], Callable[[], Meaning]] | None]:
-    """Open what embeds questions; None if search goes by words only."""
+    """Open a function that starts embedding a query and returns a function for the result.
+
+    Yields None if search goes by words only.
+    """
     if not is_wanted(settings):
         yield None
         return
@@ -38,7 +41,7 @@ def open_meanings(settings: Settings) -> Iterator[Callable[[str], Callable[[], M
 
 
 class _OwnModel:
-    """Load a model in this process and unload it when idle, because a server may run for days."""
+    """Hold a model for this process. It is unloaded when idle, because a server may run for days."""
 
     def __init__(self, state_dir: Path) -> None:
         worker = Worker(state_dir, idle=OWN_IDLE, name="embedder of questions")
@@ -47,7 +50,7 @@ class _OwnModel:
         self._rest = threading.Timer(0, self._tick)
 
     def ask(self, text: str) -> Meaning:
-        """Return the embedding of a question, or why there is none."""
+        """Return the embedding of a query, or the reason why there is none."""
         self._rest.cancel()
         meaning = self._embedder.ask(text, OWN_PATIENCE)()
         self._rest = threading.Timer(OWN_IDLE.total_seconds(), self._tick)
@@ -65,7 +68,7 @@ class _OwnModel:
 
 
 def _of_daemon(state_dir: Path, text: str) -> Meaning | None:
-    """Ask the daemon; return None if none answers."""
+    """Ask the daemon for an embedding; return None if it does not answer."""
     until = time.monotonic() + DAEMON_PATIENCE_SECONDS
     while True:
         answer = daemon_client.ask(state_dir, "embed", text=text[:CHARACTERS])
@@ -78,13 +81,13 @@ def _of_daemon(state_dir: Path, text: str) -> Meaning | None:
 
 
 def as_json(meaning: Meaning) -> dict[str, Any]:
-    """Encode the embedding of a question for the control socket."""
+    """Encode the embedding of a query for the control socket."""
     vector = None if meaning.vector is None else base64.b64encode(meaning.vector).decode()
     return {"vector": vector, "model": meaning.model, "why": meaning.why, "late": meaning.is_late}
 
 
 def from_json(data: Any) -> Meaning:
-    """Decode the output of `as_json`; treat anything else as no embedding."""
+    """Decode the output of `as_json`. Any other value counts as no embedding."""
     try:
         vector = None if data["vector"] is None else base64.b64decode(data["vector"])
         return Meaning(vector, str(data["model"]), str(data["why"]), bool(data["late"]))

@@ -1,4 +1,4 @@
-"""Handle requests that change memory: notes, memories, facts, feedback, calls of a refinement, redaction."""
+"""Carry out requests that change memory: notes, memories, facts, ratings, refinement calls, redaction."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,7 +32,7 @@ from memoryd.tiers import core
 def save(settings: Settings, agent: Agent, text: str, *, by: Caller = "owner") -> dict[str, Any]:
     """Write a note into the daily file and wait; return the run and its files.
 
-    `by`: the caller; a line of the agent counts as the user's words only if the user typed it.
+    `by` is the caller. A line of the agent counts as the user's words only if the user typed it.
     """
     permission.require(settings, agent, "edit", by, "save")
     return _write(settings, agent, saving.SAVE, text, by)
@@ -43,8 +43,11 @@ def update(
 ) -> dict[str, Any]:
     """Add a memory to `MEMORY.md` or replace its text, and wait; return the run and its files.
 
-    `by`: the caller. If a memory that the agent adds needs the user's words, it goes into the daily file instead. A
-    new text with such a memory is refused.
+    `by` is the caller. If a memory that the agent adds needs the user's words, it goes into the daily file instead. A
+    new text of the file with such a memory is refused.
+
+    Raises:
+        RefusedError: A guard or a permission does not allow it, or a `<private>` mark is not closed.
     """
     permission.require(settings, agent, "edit", by, "update")
     opening.catch_up(settings, agent)
@@ -58,7 +61,7 @@ def update(
 def _write(settings: Settings, agent: Agent, kind: str, text: str, by: Caller) -> dict[str, Any]:
     is_agents = by == "agent" or permission.is_agents_shell()
     with scanner.open_scrubber(settings) as scrubber:
-        (clean,) = scrubber.redact([text])  # before the row, because every stored text must be scanned
+        (clean,) = scrubber.redact([text])  # before the row is stored, because every stored text must be scanned
     now = Clock().now()
     local = now.astimezone(settings.zone)
     options: dict[str, Any] = {"day": local.date().isoformat(), "clock": f"{local:%H:%M}"}
@@ -77,8 +80,8 @@ def call_refinement_tool(
 ) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
     """Run one tool of the agent's own refinement; return the row of its run and the answer of the call.
 
-    The row is missing if a search was answered without a refinement. The answer is missing if the refinement has ended;
-    the row then holds the reason.
+    The row is None if a search was answered without a refinement. The answer is None if the refinement has ended; the
+    row then has the reason.
     """
     if tool in refinement_tools.CUTS:
         what: permission.Action = "protect" if tool == refinement_tools.PROTECT else "edit"
@@ -86,7 +89,7 @@ def call_refinement_tool(
     opening.catch_up(settings, agent)
     if tool == refinement_tools.SEARCH:
         with opening.open_connection(settings) as connection:
-            if not called_refining.goes_on(connection, agent.id):  # a running refinement answers by itself
+            if not called_refining.goes_on(connection, agent.id):  # otherwise the running refinement answers the search
                 return None, called_refining.found_in(connection, agent.id, arguments)
     with scanner.open_scrubber(settings) as scrubber:
         (clean,) = scrubber.redact([arguments])
@@ -101,7 +104,7 @@ def call_refinement_tool(
 
 
 def core_size_if_due(settings: Settings, agent: Agent) -> int | None:
-    """Return the tokens of a core that its agent should refine; None if no refinement is due."""
+    """Return the tokens of a core that its agent should refine, or None if no refinement is due or allowed."""
     if not reads.database_path(settings).exists() or not permission.is_allowed(settings, "edit", "agent"):
         return None
     since = text_of(scheduled_times.refinement_slot(settings, Clock().now()))
@@ -110,7 +113,7 @@ def core_size_if_due(settings: Settings, agent: Agent) -> int | None:
 
 
 def record_feedback(settings: Settings, agent: Agent, memory_id: str, verdict: str) -> str:
-    """Record a rating of a memory; a unique beginning of its id is enough. Return the id."""
+    """Record a rating of a memory and return its full id. A unique beginning of the id is enough."""
     permission.require(settings, agent, "edit", "owner", f"feedback {verdict}")
     full = str(reads.ask(reads.database_path(settings), reads.find_memory, agent.id, memory_id)["id"])
     with opening.open_state(settings, agent) as (engine, _):
@@ -120,7 +123,7 @@ def record_feedback(settings: Settings, agent: Agent, memory_id: str, verdict: s
 
 @contextmanager
 def fact_store(settings: Settings, agent: Agent, asked: str | None) -> Iterator[FactStore]:
-    """Return the fact store of an agent; `asked` names the change that it is for, or None for reading."""
+    """Open the fact store of an agent. `asked` names the change in the audit; None opens it for reading."""
     if asked is not None:
         permission.require(settings, agent, "edit", "owner", asked)
     with opening.open_state(settings, agent) as (engine, scrubber):
@@ -137,7 +140,11 @@ def fact_store(settings: Settings, agent: Agent, asked: str | None) -> Iterator[
 
 
 def scrub_again(settings: Settings, agent_id: str | None) -> dict[str, Any]:
-    """Redact everything stored again, and wait; return the row of its run."""
+    """Scan all stored texts again and redact them; return the row of the run. `agent_id` limits it to one agent.
+
+    Raises:
+        RefusedError: Redaction is off, or there are no agents.
+    """
     if settings.scrub.secrets == settings.scrub.pii == "off":
         raise RefusedError("scrub.secrets and scrub.pii are off", str(settings.source), "say what is to be redacted")
     if not settings.agents:
@@ -150,9 +157,12 @@ def scrub_again(settings: Settings, agent_id: str | None) -> dict[str, Any]:
 def change_core(
     settings: Settings, agent: Agent, verb: str, memory_id: str, text: str | None = None
 ) -> tuple[str, str]:
-    """Protect, unprotect, restore, delete or edit a memory for a person, and wait; return its id and the run's.
+    """Protect, unprotect, restore, delete or edit a memory for a person, and wait; return its id and the run's id.
 
     `text` is the new text of an edited memory.
+
+    Raises:
+        RefusedError: The text is empty, the memory is already in the wanted state, or a guard does not allow it.
     """
     action: permission.Action = "protect" if verb in {"protect", "unprotect"} else "edit"
     permission.require(settings, agent, action, "owner", f"core {verb}")
@@ -175,10 +185,12 @@ def change_core(
 def find_rollback(
     settings: Settings, agent: Agent, run_id: str | None, audit_id: int | None, memory_id: str | None
 ) -> dict[str, Any]:
-    """Return the options of a rollback of an agent's run, or of everything after an entry; import edits first.
+    """Return the options of a rollback of an agent's run, or of everything after an audit entry.
+
+    Edits are imported first.
 
     Raises:
-        NotFoundError: there is no such run or entry, or it is another agent's.
+        NotFoundError: There is no such run or entry, or it is another agent's.
     """
     opening.catch_up(settings, agent)
     with reads.open_reader(reads.database_path(settings)) as reader:
@@ -187,7 +199,7 @@ def find_rollback(
         row = reads.job_run(reader, run_id)
         if row["agent_id"] != agent.id:
             raise NotFoundError(f"this is not the agent {agent.id!r}'s", where=run_id)
-        # The changes of a proposal were made by the run that answered it.
+        # The run that answered a proposal made its changes.
         answer = row["receipt"].get("accepted_by") or row["receipt"].get("rejected_by")
         options = {"run": answer or row["id"]}
         if memory_id is not None:
@@ -202,12 +214,12 @@ def rollback(settings: Settings, agent: Agent, options: dict[str, Any]) -> dict[
 
 
 def preview_rollback(settings: Settings, agent: Agent, options: dict[str, Any]) -> dict[str, Any]:
-    """Return the effects of a rollback, as `memoryd rollback --dry-run --json`: ids and numbers, never a text."""
+    """Return the effects of a rollback, as `memoryd rollback --dry-run --json` does: ids and numbers, never a text."""
     return time_machine.as_row(planned_rollback(settings, agent.id, options))
 
 
 def planned_rollback(settings: Settings, agent_id: str, options: dict[str, Any]) -> RollbackPlan:
-    """Return the effects of a rollback."""
+    """Return the plan of a rollback, without carrying it out."""
     target = ledger_runs.target_of(options)
     with opening.open_connection(settings) as connection:
         ledger_runs.require_done(connection, target)

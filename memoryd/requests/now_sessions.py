@@ -1,4 +1,4 @@
-"""Show and search sessions that are kept as NOW files, before a daemon has read them."""
+"""Show and search sessions in NOW files that the daemon has not read yet."""
 
 import json
 from collections import Counter
@@ -24,13 +24,13 @@ FORMAT = now_file.NAME
 
 
 def list_rows(agents: Sequence[Agent]) -> dict[str, dict[str, Any]]:
-    """Return rows, as of the database, of the sessions by id."""
+    """Return the sessions by id, each in the form of a database row. Private ones are left out."""
     shown = ((agent, one) for agent in agents for one in sessions.list_sessions(agent) if not one.is_private)
     return {one.header.session_id: build_row(agent, one) for agent, one in shown}
 
 
 def build_row(agent: Agent, one: NowSession) -> dict[str, Any]:
-    """Return a session's row as of the database."""
+    """Return a session of a NOW file in the form of a database row."""
     header = one.header
     at = header.timestamp_end or header.timestamp_start
     turns = list_turns(one)
@@ -45,10 +45,10 @@ def build_row(agent: Agent, one: NowSession) -> dict[str, Any]:
 
 
 def find(agents: Sequence[Agent], session_id: str) -> tuple[Agent, NowSession]:
-    """Return the session of an id, or of a beginning that no other id has.
+    """Return the session with this id, or the only one whose id begins with it.
 
     Raises:
-        NotFoundError: there is none, or it is private.
+        NotFoundError: No session matches, several do, or it is private.
     """
     found = [(agent, one) for agent in agents for one in sessions.list_sessions(agent) if not one.is_private]
     exact = [item for item in found if item[1].header.session_id == session_id]
@@ -60,12 +60,12 @@ def find(agents: Sequence[Agent], session_id: str) -> tuple[Agent, NowSession]:
 
 
 def list_turns(one: NowSession) -> list[Turn]:
-    """Return the entries of a file as turns."""
+    """Return the entries of a NOW file as turns."""
     return now_file.new_turns(now_file.parse(one.data, closed=True).entries, Counter(), one.header.session_id)[0]
 
 
 def read_turns(settings: Settings, one: NowSession) -> list[dict[str, Any]]:
-    """Return a session's turns without secrets, as rows of the database."""
+    """Return a session's turns without secrets, in the form of database rows."""
     turns = list_turns(one)
     with scanner.open_scrubber(settings) as scrubber:
         texts = scrubber.redact([turn.text for turn in turns])
@@ -80,7 +80,7 @@ def read_turns(settings: Settings, one: NowSession) -> list[dict[str, Any]]:
 
 
 def list_tagged(agent: Agent, tags: Collection[str]) -> list[NowSession]:
-    """Return the sessions whose NOW file has all of these tags."""
+    """Return the sessions whose NOW file has all of these tags, with or without `#`."""
     wanted = {tag.lower().lstrip("#@") for tag in tags}
     return [
         one
@@ -96,7 +96,7 @@ def search_unread(
     reader: DatabaseReader | None,
     redact: Callable[[Sequence[str]], list[str]],
 ) -> list[Hit]:
-    """Return the entries that no database has yet and that hold a word of the query, the newest first."""
+    """Return hits for entries that are not in the database yet and contain a word of the query, newest first."""
     words = {term.text: 1.0 for term in parse(text).terms}
     hits = []
     for one in reversed(kept):
@@ -119,7 +119,7 @@ def search_unread(
 
 
 def _find_lines(data: bytes, text: str) -> tuple[int, int]:
-    """Return the first and last line of an entry's text; of the whole file if its text has another form there."""
+    """Return the first and last line of an entry's text. If it is not found, return those of the whole file."""
     lines, begins = data.decode("utf-8", "replace").split("\n"), text.partition("\n")[0]
     first = next((number for number, line in enumerate(lines, start=1) if begins in line), None)
     return (1, data.count(b"\n")) if first is None else (first, min(first + text.count("\n"), len(lines)))

@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 @contextmanager
 def open_to_change(settings: Settings) -> Iterator[tuple[Engine, App | None]]:
-    """Open the database beside a running daemon; without one, open the whole app under its lock."""
+    """Open the database for a change. Yields the engine and, if no daemon runs, the app, which then holds the lock."""
     try:
         app = open_app(settings)
     except LockedError:
@@ -46,14 +46,14 @@ def open_to_change(settings: Settings) -> Iterator[tuple[Engine, App | None]]:
 
 @contextmanager
 def open_beside(settings: Settings) -> Iterator[Engine]:
-    """Open the database beside the holder of the lock; wait for a database that is being created."""
+    """Open the database while another process holds the lock. A database that is being created is waited for."""
     path = reads.database_path(settings)
 
     def connect() -> Engine:
-        with reads.open_reader(path):  # refuses a database of another version
+        with reads.open_reader(path):  # raises for a database of another version
             return sqlite.connect(path, Keeper(settings.state_dir, get_logger(part="recovery")).tell)
 
-    engine = retry(connect, reads.NotMadeError, MADE_SECONDS)  # who holds the folder makes it at this moment
+    engine = retry(connect, reads.NotMadeError, MADE_SECONDS)  # the holder of the lock may be creating the database
     try:
         yield engine
     finally:
@@ -61,7 +61,7 @@ def open_beside(settings: Settings) -> Iterator[Engine]:
 
 
 def retry(function: Callable[[], T], error: type[MemorydError], seconds: float) -> T:
-    """Call a function until it stops raising this error, for at most this many seconds."""
+    """Call a function until it does not raise `error`, for at most so many seconds; then raise the error."""
     late = time.monotonic() + seconds
     while True:
         try:
@@ -74,13 +74,13 @@ def retry(function: Callable[[], T], error: type[MemorydError], seconds: float) 
 
 @contextmanager
 def open_connection(settings: Settings) -> Iterator[Connection]:
-    """Open a read transaction on the database beside the holder of the lock."""
+    """Open a read transaction on the database. Another process may hold the lock."""
     with open_beside(settings) as engine, sqlite.begin_read(engine) as connection:
         yield connection
 
 
 def catch_up(settings: Settings, agent: Agent) -> None:
-    """Import an agent's edits of `MEMORY.md`, by the daemon if one runs; wait while the file is being saved."""
+    """Import an agent's edits of `MEMORY.md`, by the daemon or here. Wait while the file is being saved."""
     path = reads.database_path(settings)
     if not path.exists():
         return
@@ -102,7 +102,7 @@ def catch_up(settings: Settings, agent: Agent) -> None:
 def open_state(settings: Settings, agent: Agent) -> Iterator[tuple[Engine, Scrubber]]:
     """Open the database and the scrubber, beside a running daemon or under its lock.
 
-    Use this for changes that fit into one transaction.
+    Use this only for changes that fit into one transaction.
     """
     with open_to_change(settings) as (engine, app):
         require_known(engine, agent.id)
@@ -111,17 +111,17 @@ def open_state(settings: Settings, agent: Agent) -> Iterator[tuple[Engine, Scrub
 
 
 def require_known(engine: Engine, agent_id: str) -> None:
-    """Raise unless the database knows an agent.
+    """Check that the database knows an agent.
 
     Raises:
-        NotFoundError: the daemon has not read the configuration that names the agent.
+        NotFoundError: The daemon has not read the configuration that names the agent.
     """
     if not sqlite.read(engine, runs.knows_agent, agent_id):
         raise NotFoundError(f"the daemon does not know the agent {agent_id!r} yet", hint=RELOAD)
 
 
 def note(settings: Settings, agent: Agent, operation: str, name: str, actor: str, **state: Any) -> None:
-    """Audit an act of a person or an agent that changes no memory; the state gets its time."""
+    """Audit an act of a person or an agent that changes no memory. The time is added to `state`."""
     now = Clock().text()
     with open_to_change(settings) as (engine, _):
         require_known(engine, agent.id)
@@ -131,11 +131,11 @@ def note(settings: Settings, agent: Agent, operation: str, name: str, actor: str
 
 
 def require_here(engine: Engine, agent_id: str) -> None:
-    """Raise unless this host carries out the runs of an agent.
+    """Check that this host carries out the runs of an agent.
 
     Raises:
-        NotFoundError: as `require_known` says.
-        RefusedError: another host of the fleet works on its workspace, so a run would wait until that one leaves.
+        NotFoundError: The database does not know the agent.
+        RefusedError: Another host of the fleet works on the agent's workspace, so a run would wait for it.
     """
     require_known(engine, agent_id)
     held = [one for one in sqlite.read(engine, alarms.list_open) if (one.kind, one.agent_id) == (HELD, agent_id)]

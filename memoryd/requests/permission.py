@@ -1,7 +1,7 @@
-"""Decide who may ask for a change of an agent's memory, as `access` of the configuration says; audit each refusal.
+"""Decide who may ask for a change of an agent's memory, by `access` of the configuration, and audit each refusal.
 
-The rules are about requests. The daemon's own work is nobody's request and always runs. An edited file is imported
-whoever edited it, because the owner decides by file permissions who may write in the workspace.
+The rules apply to requests. The daemon's own jobs always run. An edited file is imported whoever edited it, because the
+owner decides by file permissions who may write in the workspace.
 """
 
 import os
@@ -12,38 +12,38 @@ from memoryd.config import Agent, Settings
 from memoryd.errors import RefusedError
 from memoryd.requests import opening
 
-Caller = Literal["owner", "agent", "fleet"]  # the command line and the Python API; MCP tools, hooks; other hosts
+Caller = Literal["owner", "agent", "fleet"]  # command line and Python API; MCP tools and hooks; other hosts
 Action = Literal["consolidate", "edit", "protect"]
 
-# Variables in the shells of agents: Claude Code, Codex, Gemini CLI, OpenCode, OpenClaw.
+# Variables that agent programs set in their shells: Claude Code, Codex, Gemini CLI, OpenCode, OpenClaw.
 _AGENT_SHELLS = ("CLAUDECODE", "CODEX_SANDBOX", "CODEX_CI", "GEMINI_CLI", "OPENCODE", "OPENCLAW_SHELL")
 _DOES = {"consolidate": "start a rollover", "edit": "edit the memory", "protect": "protect a memory"}
-OPERATION = "refused"  # the name in the audit
+OPERATION = "refused"  # the name of a refusal in the audit
 
 
 def is_agents_shell() -> bool:
-    """Return True if this process runs in the shell of an agent: its commands are not a person's."""
+    """Return True if this process runs in the shell of an agent. Its commands are then not a person's."""
     return any(os.environ.get(name) for name in _AGENT_SHELLS)
 
 
 def is_allowed(settings: Settings, what: Action, by: Caller) -> bool:
-    """Return True if the configuration lets this caller ask for it; the owner may always protect."""
+    """Return True if the configuration lets this caller ask for this action. The owner may always protect."""
     allowed: tuple[str, ...] = settings.access.consolidate if what == "consolidate" else settings.access.edit
     return by in allowed or (what == "protect" and by == "owner")
 
 
 def require(settings: Settings, agent: Agent, what: Action, by: Caller, asked: str) -> None:
-    """Refuse a request that the configuration does not allow to this caller, and audit the refusal.
+    """Check that the configuration allows a request of this caller; audit a refusal.
 
     Args:
-        settings: the configuration.
-        agent: the agent of the memory.
-        what: kind of request; `protect` also covers unprotecting.
-        by: the interface's caller; a command in an agent's shell counts as the agent's.
-        asked: the name of the request in the audit, such as `save`; never a text of the memory.
+        settings: The configuration.
+        agent: The agent of the memory.
+        what: The action; `protect` also covers unprotecting.
+        by: The caller; a command in an agent's shell counts as the agent's.
+        asked: The name of the request in the audit, such as `save`; never a text of the memory.
 
     Raises:
-        RefusedError: says whom to ask, or what to set.
+        RefusedError: The request is not allowed; the message says whom to ask or what to set.
     """
     by = "agent" if is_agents_shell() and by != "fleet" else by
     if is_allowed(settings, what, by):

@@ -1,7 +1,7 @@
 """Distinguish the projects of one agent, so that a session gets only the state of its own project.
 
-Two folders belong to one project if they are in one git work tree, or else in one configured project or workspace. If
-all sessions of an agent were in one project, every session gets the state of that project.
+Two folders belong to one project if they are in one git work tree. Otherwise they do if they are in one configured
+project or workspace. If all sessions of an agent were in one project, every session gets the state of that project.
 """
 
 import contextlib
@@ -24,26 +24,26 @@ from memoryd.tiers.archive import name_of
 from memoryd.tiers.session_summary import parse_points
 from memoryd.transcripts.registry import program_of
 
-OTHER = ""  # the root of a project without sessions
-_LOOKED_AT = 8  # sessions; the state is that of the last one with a request
-_MESSAGES = 8  # of each side; those without content are skipped
-_ATTRIBUTED = 500  # sessions by which entries of daily files and of the last sessions are assigned to projects
+OTHER = ""  # stands for the root of a project without sessions
+_LOOKED_AT = 8  # sessions to look at; the last one with a request gives the state
+_MESSAGES = 8  # messages of each side; messages without content are skipped
+_ATTRIBUTED = 500  # the most sessions whose entries in daily files and RECENT.md are assigned to projects
 
 
 class Project(NamedTuple):
     """Hold a project of an agent."""
 
-    root: str | None = None  # None: everything that the agent works on
-    folders: tuple[str, ...] | None = None  # as its sessions recorded them; None: any
-    others: frozenset[str] = frozenset()  # sessions of other projects, by their ids and by their names in an archive
+    root: str | None = None  # the root folder; None: all projects of the agent
+    folders: tuple[str, ...] | None = None  # folders that its sessions recorded; None: any folder
+    others: frozenset[str] = frozenset()  # sessions of other projects, by id and by name in an archive
 
     def has_session(self, name: str) -> bool:
-        """Return True unless a session is known to be of another project."""
+        """Return False if a session is known to belong to another project."""
         return name not in self.others
 
 
 def find_root(folder: str, agent: Agent) -> str:
-    """Return the folder of the project that contains a folder; without a folder, the agent's workspace."""
+    """Return the root folder of the project that contains `folder`; if it is empty, that of the agent's folder."""
     path = Path(os.path.realpath(str(folder or agent.folder).replace("\0", "")))
     for above in (path, *path.parents):
         with contextlib.suppress(OSError):
@@ -55,7 +55,7 @@ def find_root(folder: str, agent: Agent) -> str:
 
 
 def list_roots(reader: DatabaseReader, agent: Agent) -> dict[str, list[str]]:
-    """Return the projects of an agent, the last one first, each with the folders that its sessions recorded."""
+    """Return the roots of an agent's projects, last used first, each with the folders that its sessions recorded."""
     roots: dict[str, list[str]] = {}
     for folder in reads.list_folders(reader, agent.id):
         roots.setdefault(find_root(folder, agent), []).append(folder)
@@ -63,7 +63,7 @@ def list_roots(reader: DatabaseReader, agent: Agent) -> dict[str, list[str]]:
 
 
 def find_project(reader: DatabaseReader, agent: Agent, root: str | None, *, is_known: bool = False) -> Project:
-    """Return the project with this root; with `is_known`, all projects if none has it."""
+    """Return the project with this root. With `is_known`, a root without sessions stands for all projects."""
     roots = list_roots(reader, agent) if root is not None else {}
     if root is None or len(roots) < 2 or (is_known and root not in roots):
         return Project()
@@ -76,7 +76,10 @@ def find_project(reader: DatabaseReader, agent: Agent, root: str | None, *, is_k
 def read_state(
     reader: DatabaseReader, agent: Agent, project: Project, asking: str | None, now: datetime
 ) -> tuple[Part | None, bool]:
-    """Return the state in which the last session left a project, and whether the asking session is a later one."""
+    """Return the state that the last session left in a project, and whether the asking session came after it.
+
+    The state is None if no recent session has a request.
+    """
     is_later = False
     for row in reads.last_sessions(reader, agent.id, project.folders, _LOOKED_AT):
         if row["id"] == asking:
@@ -102,7 +105,7 @@ def _read_session(reader: DatabaseReader, row: Row, now: datetime) -> project_st
     return project_state.LastSession(row["id"], program_of(row["format"]), last, summary, spoken, remove)
 
 
-# For a long session this takes as long as an agent may wait; it changes only with the session.
+# A cache: for a long session, this takes as long as an agent may wait. The key changes with the session.
 _KNOWN: OrderedDict[tuple[str, int, int], Foreign] = OrderedDict()
 _MOST_KNOWN = 16
 

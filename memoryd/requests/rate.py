@@ -1,4 +1,4 @@
-"""Limit how often something may be done."""
+"""Limit how often an action may happen, by a token bucket."""
 
 import time
 from collections.abc import Callable
@@ -8,7 +8,7 @@ class Bucket:
     """Limit a rate: each use takes a token, and tokens return with time."""
 
     def __init__(self, burst: int, per_second: float, monotonic: Callable[[], float] = time.monotonic) -> None:
-        """Start full."""
+        """Start with `burst` tokens."""
         self._burst = burst
         self._per_second = per_second
         self._monotonic = monotonic

@@ -1,4 +1,4 @@
-"""Open the scanner of a request: it redacts what the request stores or shows."""
+"""Open the scanner for a request, which redacts the texts that the request stores or shows."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ from memoryd.worker.client import Worker
 
 @contextmanager
 def open_scrubber(settings: Settings, worker: Worker | None = None) -> Iterator[Scrubber]:
-    """Open the scrubber, by this worker if one is given; its child process starts with the first text to redact."""
+    """Open the scrubber in `worker`, or in its own. The child process starts with the first text to redact."""
     scrubber = Scrubber(worker or Worker(settings.state_dir, name="scanner"), get_logger(part="scrub"))
     try:
         scrubber.configure(settings)

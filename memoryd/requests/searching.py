@@ -1,4 +1,4 @@
-"""Search an agent's memory and read parts of it, for whoever may see it."""
+"""Search an agent's memory and read parts of it, for a person with access."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,7 +24,12 @@ from memoryd.requests.scanner import open_scrubber
 
 
 def search(settings: Settings, agent: Agent, text: str, narrowing: Narrowing, what: str) -> list[Hit]:
-    """Search an agent's memory for a person with access; `what` names the interface in the audit."""
+    """Search an agent's memory, most relevant first. `what` names the interface in the audit.
+
+    Raises:
+        ConfigError: The query or the days are invalid.
+        RefusedError: The person has no access.
+    """
     check(text, narrowing)
     access.require(settings, agent, what)
     with open_scrubber(settings) as scrubber, open_recall(settings, scrubber) as recall:
@@ -32,14 +37,21 @@ def search(settings: Settings, agent: Agent, text: str, narrowing: Narrowing, wh
 
 
 def check(text: str, narrowing: Narrowing) -> None:
-    """Raise unless this can be searched for."""
+    """Check a query.
+
+    Raises:
+        ConfigError: It contains no word, or the days are invalid.
+    """
     if not parse(text).terms:
         raise ConfigError("it contains no word", "query", "give at least one letter or digit")
     require_days(narrowing)
 
 
 def search_with(recall: Recall, scrubber: Scrubber, agent: Agent, text: str, narrowing: Narrowing) -> list[Hit]:
-    """Search with a recall that is open; the tags of a NOW file count at once. The caller checks who may see it."""
+    """Search with an open recall, without a check of access.
+
+    If tags are given, sessions in NOW files with these tags are also searched, even if they are not indexed yet.
+    """
     if not narrowing.tags or narrowing.tier not in {None, SESSION}:
         return recall.search(agent, text, narrowing)
     kept = now_sessions.list_tagged(agent, narrowing.tags)
@@ -51,9 +63,9 @@ def search_with(recall: Recall, scrubber: Scrubber, agent: Agent, text: str, nar
 
 
 def require_days(narrowing: Narrowing) -> None:
-    """Raise unless `after` and `before` are days in their order."""
+    """Raise a ConfigError unless `after` and `before` are dates in this order. Each may be None."""
     for name, day in (("after", narrowing.after), ("before", narrowing.before)):
-        # A datetime is a date, too, and its time would count for nothing.
+        # A datetime is also a date, but its time would be ignored.
         if day is not None and (not isinstance(day, date) or isinstance(day, datetime)):
             raise ConfigError(f"{str(day)!r} is not a day", name, "give a datetime.date, such as date(2026, 3, 4)")
     if narrowing.after is not None and narrowing.before is not None and narrowing.after > narrowing.before:
@@ -62,7 +74,12 @@ def require_days(narrowing: Narrowing) -> None:
 
 
 def get(settings: Settings, agent: Agent, path: str, span: LineRange, what: str) -> Excerpt:
-    """Read part of an agent's memory for a person with access; `what` names the interface in the audit."""
+    """Read part of an agent's memory. `what` names the interface in the audit.
+
+    Raises:
+        RefusedError: The person has no access, or the path leads out of the workspace.
+        NotFoundError: There is no such file, id or line.
+    """
     access.require(settings, agent, what)
     with open_scrubber(settings) as scrubber:
         return excerpt.get(agent, path, span, database=reads.database_path(settings), redact=scrubber.redact_own)
@@ -70,7 +87,7 @@ def get(settings: Settings, agent: Agent, path: str, span: LineRange, what: str)
 
 @contextmanager
 def open_recall(settings: Settings, scrubber: Scrubber) -> Iterator[Recall]:
-    """Open a search in this process, beside a running daemon or without one."""
+    """Open the search in this process. A daemon may run beside it."""
     log = get_logger(part="index")
     index = Index(settings.state_dir, log)
     reader = KeptReader(reads.database_path(settings))

@@ -1,7 +1,7 @@
-"""Start, continue and end sessions that are kept as NOW files, without a daemon or a database.
+"""Start, continue and end sessions in NOW files, without a daemon or a database.
 
-The current session is the newest open one. Text is redacted before it is written, and the agent's files are locked only
-during a change. An entry is one append. Only the header is rewritten.
+The current session is the newest open one. Text is redacted before it is written. The agent's files are locked only
+during a change. An entry is one append, and only the header is rewritten.
 """
 
 import secrets
@@ -31,11 +31,11 @@ from memoryd.transcripts.now_file import EXIT, EXIT_AND_CONSOLIDATE
 ROLES = ("user", "agent", "tool")
 PRIVATE = "private: true"
 _MOST_TAGS = 50
-_ATTEMPTS = 5  # to change a header while an agent writes into its file
+_ATTEMPTS = 5  # how often to try a change of the header while an agent writes into the file
 
 
 def describe(one: NowSession) -> dict[str, Any]:
-    """Return a session for programs."""
+    """Return a session as a dict for programs."""
     found = one.header
     return {
         "session": found.session_id, "path": one.path, "parent_session": found.parent_session,
@@ -49,7 +49,7 @@ def describe(one: NowSession) -> dict[str, Any]:
 
 
 def list_sessions(agent: Agent) -> list[NowSession]:
-    """Return the sessions that have a NOW file, from the oldest to the newest."""
+    """Return the sessions that have a NOW file, oldest first."""
     return [one for one in now_folder.list_files(agent.workspace) if not one.is_capture]
 
 
@@ -62,12 +62,15 @@ def _newest_open(found: Sequence[NowSession]) -> NowSession | None:
 
 
 def _choose(found: Sequence[NowSession], session_id: str) -> NowSession:
-    """Return a session by its id or its file's name; for one that was closed early, return its successor."""
+    """Return a session by its id or its file name.
+
+    If its file was closed early, return the session that continues it.
+    """
     names = {session_id, f"{session_id}.md"}
     chosen = next((one for one in found if one.header.session_id in names or one.name in names), None)
     if chosen is None:
         raise NotFoundError(f"no NOW file is of a session {session_id!r}", hint="memoryd session list shows them")
-    for later in found:  # it begins at the moment when the other one was closed
+    for later in found:  # the continuation begins when the earlier file was closed
         link, following = chosen.header, later.header
         if following.parent_session == link.session_id and following.timestamp_start == link.timestamp_end is not None:
             chosen = later
@@ -86,9 +89,9 @@ def start(
     project: str | Path | None = None,
     private: bool = False,
 ) -> dict[str, Any]:
-    """Start a session and return it; its parent is the newest session so far, open or ended.
+    """Start a session and return it. Its parent is the newest earlier session, open or ended.
 
-    `project`: the folder that it is about, by default the agent's.
+    `project` is the folder that it is about, by default the agent's.
     """
     with scanner.open_scrubber(settings) as scrubber:
         folder, *words = scrubber.redact([str(project or agent.folder), *tags, *tasks])
@@ -109,15 +112,15 @@ def append(
     summary: str | None = None,
     session_id: str | None = None,
 ) -> dict[str, Any]:
-    """Append an entry to a session and return the session; start one if none is open.
+    """Append an entry to a session and return the session. If none is open, start one.
 
-    A user's `/exit` ends the session instead. A file that has become too long or too old is closed after the entry, and
-    a new one continues its session: `continued_in`.
+    A user's `/exit` ends the session instead. If the file is then too long or too old, it is closed, and a new session
+    continues it; its id is in `continued_in`.
 
     Raises:
-        ConfigError: there is no such role, or no text.
-        NotFoundError: there is no session of this id, or none to exit.
-        StateError: the file cannot be written.
+        ConfigError: There is no such role, or no text.
+        NotFoundError: There is no session with this id, or none to exit.
+        StateError: The file cannot be written.
     """
     if role not in ROLES:
         raise ConfigError(f"{role!r} is no role", "role", f"one of {', '.join(ROLES)}")
@@ -148,11 +151,11 @@ def append(
 def end(
     settings: Settings, agent: Agent, *, session_id: str | None = None, consolidate: bool = False
 ) -> dict[str, Any]:
-    """End a session, by default the current one, and return it; one that has ended stays as it is.
+    """End a session, by default the current one, and return it. A session that has ended stays unchanged.
 
     Raises:
-        NotFoundError: there is no session of this id, or none is open.
-        StateError: the file cannot be written.
+        NotFoundError: There is no session with this id, or none is open.
+        StateError: The file cannot be written.
     """
     with _lock_files(settings, agent) as place:
         found = _read_sessions(place)
@@ -176,7 +179,7 @@ def _lock_files(settings: Settings, agent: Agent) -> Iterator[OpenFolder]:
 
 
 def _clear_leftovers(folder: OpenFolder) -> None:
-    """Remove leftovers of a killed writer, if the NOW file has all of their text."""
+    """Remove leftovers of a killed writer if the NOW file has all of their text."""
     for left in temporary.list_leftovers(folder):
         if now_file.is_now_path(PurePosixPath(left.target)):
             entry = folder / left.target
@@ -186,20 +189,20 @@ def _clear_leftovers(folder: OpenFolder) -> None:
 
 
 def _next_header(last: NowHeader) -> NowHeader:
-    """Return the header of a session that continues another one: with the same subject and the same privacy."""
+    """Return the header of a session that continues another one, with the same subject and the same privacy."""
     kept = tuple(line for line in last.extra if is_private("", f"---\n{line}\n---\n".encode()))
     return replace(last, timestamp_end=None, duration_minutes=None, parent_session=last.session_id, extra=kept)
 
 
 def _begin(folder: OpenFolder, header: NowHeader, found: Sequence[NowSession], at: datetime) -> NowSession:
-    """Make the file of a new session; its name has a number only where the plain one is taken."""
+    """Create the file of a new session. Its name has a number only if the plain name is taken."""
     parent = header.parent_session or (found[-1].header.session_id if found else None)
     new_id = f"sess_{secrets.token_hex(8)}"
     made = replace(header, session_id=new_id, timestamp_start=text_of(at), parent_session=parent)
     data = now.render_header(made)
     while True:
         name = now_folder.find_free_name(at, lambda name: (folder / name).exists())
-        with suppress(durable.MovedError):  # another process has just taken it
+        with suppress(durable.MovedError):  # another process has just taken the name
             durable.replace(folder / name, data, None)
             break
     return NowSession(name, data, now.parse(data))
@@ -211,10 +214,11 @@ def _close(folder: OpenFolder, chosen: NowSession, at: datetime) -> NowSession:
 
 
 def _change(entry: FolderEntry, change: Callable[[bytes], bytes]) -> bytes:
-    """Rewrite a file and return its bytes; other writers lose nothing.
+    """Rewrite a file by a function, and return the new bytes. Entries that others append meanwhile are kept.
 
     Raises:
-        MovedError: it changes again and again.
+        NotFoundError: The file does not exist any more.
+        MovedError: The file changed at each attempt.
     """
     for attempt in range(_ATTEMPTS):
         data = regular.read(entry)

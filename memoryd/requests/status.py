@@ -1,4 +1,4 @@
-"""Collect the status: agents, context usage, runs, alarms. Numbers, names and times, never content."""
+"""Collect the status: agents, context usage, runs and alarms. It has numbers, names and times, never content."""
 
 import json
 import re
@@ -30,8 +30,7 @@ from memoryd.transcripts.format import UNHEARD
 from memoryd.worker.embedder import list_missing
 
 NEWEST = 20
-# The step that ends an alarm, by its kind; its cause is in its text. {braces} are filled from the alarm and the
-# settings.
+# The remedy for each kind of alarm. Names in {braces} are filled in from the alarm and the settings.
 _FIXES: dict[str, str] = json.loads(resources.files("memoryd.requests").joinpath("fixes.json").read_text("utf-8"))
 _NAMED = {name: re.compile(regex) for name, regex in {
     "run": r"run-\d{8}T\d{6}-[0-9a-f]{6}", "memory": r"core_[0-9a-f]{8}", "command": r"memoryd rollback --to .*",
@@ -41,7 +40,7 @@ _NAMED = {name: re.compile(regex) for name, regex in {
 def status(
     settings: Settings, reader: DatabaseReader, *, everything: bool, live: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Return the status as the contract's object; `live`: the answer of the daemon to a ping, if there is one."""
+    """Return the status as the object that docs describe. `live` is the daemon's answer to a ping, if there is one."""
     live = live or {}
     holder = Lock(settings.state_dir / "memoryd.lock").holder()
     known = reads.read_daemon(reader)
@@ -73,11 +72,11 @@ def status(
 
 
 def list_readers(settings: Settings, reader: DatabaseReader) -> list[dict[str, Any]]:
-    """Return the test result of each model that works as a second reader; empty if there is none."""
+    """Return the test result of each model that is a second reader; empty if no second reader is configured."""
     if not has_reader(settings):
         return []
     from memoryd.jobs.reader import JOB
-    from memoryd.running.answering import endpoint_of  # imports of the model code are expensive
+    from memoryd.running.answering import endpoint_of  # slow to import
     from memoryd.running.second_reader import compute_version
 
     known = reads.read_readers(reader)
@@ -93,7 +92,7 @@ def list_readers(settings: Settings, reader: DatabaseReader) -> list[dict[str, A
 
 
 def of_agent(data: dict[str, Any], agent_id: str | None) -> dict[str, Any]:
-    """Return the status of one agent and the alarms without an agent; everything for None."""
+    """Return the status limited to one agent, with the alarms of no agent. For None, return it unchanged."""
     if agent_id is None or not data:
         return data
     agents = [agent for agent in data["agents"] if agent["id"] == agent_id]
@@ -101,10 +100,10 @@ def of_agent(data: dict[str, Any], agent_id: str | None) -> dict[str, Any]:
 
 
 def count_embedded(settings: Settings) -> dict[str, dict[str, int]]:
-    """Count the embedded texts of each agent; empty if search goes by words only."""
+    """Return, for each agent, how many of its texts are embedded (`done`, `of`); empty if search goes by words only."""
     if settings.search.embeddings != "auto" or list_missing():
         return {}
-    from memoryd.index.database import Index, RebuiltError  # imports of the search code are expensive
+    from memoryd.index.database import Index, RebuiltError  # slow to import
 
     index = Index(settings.state_dir, get_logger(part="status"))
     if not index.path.exists():
@@ -113,12 +112,12 @@ def count_embedded(settings: Settings) -> dict[str, dict[str, int]]:
         with closing(index), index.begin_read() as tables:
             found = {agent.id: tables.coverage(agent.id) for agent in settings.agents}
     except (StateError, RebuiltError):
-        return {}  # status reports what it can; the next search reports the fault, or has fixed it
+        return {}  # status shows what it can; the next search reports or repairs the index
     return {agent_id: {"done": one.done, "of": one.wanted} for agent_id, one in found.items()}
 
 
 def list_alarms(settings: Settings, reader: DatabaseReader, *, waits: bool = False) -> list[Row]:
-    """Return the open alarms with their remedy; ask disk and daemon about a disk that cannot store an alarm."""
+    """Return the open alarms with their remedy. A full disk cannot store its own alarm, so the disk is checked here."""
     found = reads.list_alarms(reader)
     why = why_not_writable(settings.state_dir) or ("cannot be written" if waits else None)
     if why is not None and all(alarm["kind"] != "disk" for alarm in found):
@@ -132,7 +131,7 @@ def list_alarms(settings: Settings, reader: DatabaseReader, *, waits: bool = Fal
 def _find_fix(alarm: Row, state_dir: Path, workspace: Path | None) -> str:
     """Return the command that ends an alarm, or the step that a person must take first."""
     found = {name: regex.search(alarm["text"]) for name, regex in _NAMED.items()}
-    is_named = not alarm["subject"].startswith("sha256:")  # a file whose name could not be scanned is not named
+    is_named = not alarm["subject"].startswith("sha256:")  # a hash: the name could not be scanned for secrets
     return _FIXES.get(alarm["kind"] if is_named else "", "memoryd doctor").format(
         agent=f" --agent {alarm['agent']}" if alarm["agent"] else "",
         subject=quote(alarm["subject"]),
@@ -147,7 +146,7 @@ def _agent(
 ) -> dict[str, Any]:
     rows = reads.list_sessions(reader, agent_id=agent.id, limit=None if everything else NEWEST)
     data = None
-    with suppress(StateError):  # runs that need the file report its faults
+    with suppress(StateError):  # the runs that need the file report its faults
         data = regular.read_in(agent.workspace, "MEMORY.md") or b""
     return {
         "id": agent.id,
@@ -172,7 +171,7 @@ def _agent(
 
 
 def _import(settings: Settings, reader: DatabaseReader, agent: Agent, live: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the progress of an agent's import, also of one that only the configuration asked for."""
+    """Return the progress of an agent's import, including one that only the configuration asked for."""
     found = history.read_progress(reader, agent.id)
     if found is None and live and settings.ingest.history == "flush" and settings.modes.sleep != "off":
         unread, now = live.get("unread", {}).get(agent.id, 0), text_of(datetime.now(UTC))
@@ -181,21 +180,21 @@ def _import(settings: Settings, reader: DatabaseReader, agent: Agent, live: Mapp
 
 
 def left_as_history(settings: Settings, reader: DatabaseReader, agent: Agent) -> int:
-    """Count the sessions that had ended before memoryd first saw them and are not written to memory."""
+    """Count the sessions that ended before memoryd first saw them and that are not written to memory."""
     if settings.ingest.history != "index" or settings.modes.sleep == "off" or not agent.enabled:
         return 0
     return reads.count_history(reader, agent.id, settings.sessions.idle_end, text_of(datetime.now(UTC)))[0]
 
 
 def _loads(reader: DatabaseReader, agent: Agent, data: bytes) -> list[dict[str, Any]]:
-    """Return what share of each agent program's limit for `MEMORY.md` the file takes."""
+    """Return what share of each agent program's size limit for `MEMORY.md` the file takes."""
     formats = {*reads.list_formats(reader, agent.id), *(source.format for source in agent.transcripts)}
     shares = {name: round(cap.share(data), 4) for name, cap in CAPS.items() if name in formats}
     return [{"by": name, "share": share, "cap": str(CAPS[name])} for name, share in shares.items()]
 
 
 def _count_injected(settings: Settings, data: bytes) -> dict[str, int] | None:
-    """Estimate how many lines of `MEMORY.md` fit into the injected text; None if all do."""
+    """Estimate how many lines of `MEMORY.md` fit into the injected text; return None if all do."""
     most = settings.injection.files_max_tokens
     if not most or len(data) <= most:  # each token has at least one byte
         return None
@@ -208,17 +207,17 @@ def _count_injected(settings: Settings, data: bytes) -> dict[str, int] | None:
         made = injection.render((), (), [part], budget, lambda texts: [*map(estimate, texts)])
         return sum(line.startswith(" ") for line in made.text.splitlines())
 
-    shown, every = lines(most), lines(len(data) * 2)  # a line has a mark besides its text
+    shown, every = lines(most), lines(len(data) * 2)  # doubled, because a line also has a mark
     return {"lines": shown, "of": every, "max_tokens": most} if shown < every else None
 
 
 def _plan(settings: Settings) -> Callable[[str], dict[str, str]]:
-    """Return a function from an agent to when its scheduled jobs run next."""
+    """Return a function from an agent's id to the next times of its scheduled jobs, by kind."""
     kinds = ("sleep", "dedup", "dream", "refine")
     on = {kind for kind in kinds if getattr(settings, kind).schedule and getattr(settings.modes, kind) != "off"}
     if not on or not any(agent.enabled for agent in settings.agents):
         return lambda _agent_id: {}
-    from memoryd.daemon.schedule import own_times  # importing the clock's library is expensive
+    from memoryd.daemon.schedule import own_times  # slow to import
 
     times = own_times(settings, datetime.now(UTC))
     return lambda agent_id: {
@@ -229,7 +228,7 @@ def _plan(settings: Settings) -> Callable[[str], dict[str, str]]:
 
 
 def session_row(row: Row, configured: int | None) -> dict[str, Any]:
-    """Return a session for programs: its state, and its context usage."""
+    """Return a session's state and context usage as a row for programs."""
     fill = fill_of(row, configured)
     now, size = fill.live, fill.window
     return {

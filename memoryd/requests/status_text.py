@@ -1,4 +1,7 @@
-"""Write lines about the status for people. It imports little, because the command line prints data of the daemon."""
+"""Write lines about the status for people.
+
+It imports little, because the command line also prints the daemon's data.
+"""
 
 from __future__ import annotations
 
@@ -11,18 +14,18 @@ if TYPE_CHECKING:
 
     from memoryd.jobs.reader import Fitness
 
-COUNTS = ("true_right", "true_asked", "false_right", "false_asked")  # of `jobs.reader.Fitness`
+COUNTS = ("true_right", "true_asked", "false_right", "false_asked")  # fields of `jobs.reader.Fitness`
 
 
 def fitness_of(row: Mapping[str, Any]) -> Fitness:
-    """Return the test result of a row."""
+    """Return the test result of a second reader from its row."""
     from memoryd.jobs.reader import Fitness
 
     return Fitness(*(row[name] for name in COUNTS))
 
 
 def reader_line(one: Mapping[str, Any]) -> str:
-    """Return the test result of a second reader, for people."""
+    """Return a line about the test result of a second reader."""
     from memoryd.running.second_reader import describe_fitness
 
     if one["fit"] is None:
@@ -31,7 +34,10 @@ def reader_line(one: Mapping[str, Any]) -> str:
 
 
 def left_line(sessions: int, agent: str = "") -> list[str]:
-    """Return the line about sessions that are left as history: the reason, and the command that writes them."""
+    """Return a line about sessions that are indexed but not in memory, with the command that writes them.
+
+    It is a list of one line; empty for 0 sessions.
+    """
     if not sessions:
         return []
     which = f" --agent {agent}" if agent else ""
@@ -41,14 +47,14 @@ def left_line(sessions: int, agent: str = "") -> list[str]:
 
 
 def unread_reasons(reasons: Mapping[str, int]) -> str:
-    """Return why transcripts are not read, for people, in brackets after their number; empty without a reason."""
+    """Return the reasons why transcripts are not read, in brackets, or an empty text if there is none."""
     counted = [f"{count} {reason}" for reason, count in reasons.items()]
     told = "; ".join(counted if len(reasons) > 1 else reasons)
     return f" ({' '.join(told.splitlines())})" if told else ""
 
 
 def passed_over_line(roles: Mapping[str, int]) -> list[str]:
-    """Return the line about messages that memoryd skips because of their role."""
+    """Return a line about messages that memoryd skips because of their role, or an empty text."""
     if not roles:
         return []
     named = ", ".join(f"{role} {count}" for role, count in roles.items())
@@ -58,7 +64,7 @@ def passed_over_line(roles: Mapping[str, int]) -> list[str]:
 
 
 def describe_vault(sizes: Mapping[str, int] | None) -> list[str]:
-    """Render the sizes of the vault for people, on one line; none for a daemon that does not report them."""
+    """Return a line about the stored texts; empty if the daemon does not report sizes."""
     if not sizes:
         return []
     without = count_noun(sizes["without_transcript"], "session")

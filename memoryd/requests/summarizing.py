@@ -1,4 +1,4 @@
-"""Summarize messages with the configured backend, as a sleep does, in a sandbox: nothing of them is stored."""
+"""Summarize messages with the configured backend, as a sleep does. It runs in a sandbox, so nothing is stored."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,11 +25,11 @@ from memoryd.transcripts.turn import Role
 
 
 def summarize(settings: Settings, agent: Agent, messages: Sequence[dict[str, Any]]) -> str:
-    """Return the summary that a sleep would make of messages; empty if they say nothing worth keeping.
+    """Return the summary that a sleep would make of messages; empty if nothing in them is worth keeping.
 
     Raises:
-        RefusedError: the model may spend nothing more today.
-        MemorydError: the backend has not answered.
+        RefusedError: Too few tokens are left for the model today.
+        MemorydError: The backend did not answer.
     """
     if all(chat.role_of(message) is Role.SYSTEM for message in messages):
         return ""
@@ -58,7 +58,11 @@ def summarize(settings: Settings, agent: Agent, messages: Sequence[dict[str, Any
 
 @contextmanager
 def _reserve_tokens(settings: Settings, agent: Agent) -> Iterator[Callable[[Engine], None]]:
-    """Reserve the tokens that a model may spend on it; yield a function that books what a sandbox has spent."""
+    """Reserve the tokens that a summary may cost. Yield a function that books what a sandbox has spent.
+
+    Raises:
+        RefusedError: Too few tokens are left today.
+    """
     if settings.llm.provider == OFFLINE:
         yield lambda _: None
         return

@@ -1,4 +1,4 @@
-"""Maintain the files about sessions by hand: check them, repair `RECENT.md`, and move archive files aside."""
+"""Maintain the files about sessions by hand: check them, repair `RECENT.md`, and move archive files."""
 
 import difflib
 import re
@@ -22,16 +22,16 @@ _SOLVE = "memoryd resolve FILE shows both sides"
 
 
 def validate(agent: Agent) -> list[FileProblem]:
-    """Return the faults of the files in an agent's `.continuum/memory/`; private files are not read."""
+    """Return the faults of the files in an agent's `.continuum/memory/`. Private files are not read."""
     unread: list[FileProblem] = []
     return sorted([*validation.find_problems(_read(agent, unread)), *unread])
 
 
 def repair_recent(settings: Settings, agent: Agent, *, dry_run: bool = False) -> dict[str, Any]:
-    """Repair `RECENT.md`: title, order, number, repeated sessions, and links; return the diff.
+    """Repair title, order, number of sessions, duplicates and links of `RECENT.md`. Return `changed` and `diff`.
 
     Raises:
-        RefusedError: a merge of the file is not finished; this caller may not edit memory.
+        RefusedError: A merge of the file is not finished, or this caller may not edit memory.
     """
     permission.require(settings, agent, "edit", "owner", "repair recent")
     files = _read(agent)
@@ -53,13 +53,14 @@ def repair_recent(settings: Settings, agent: Agent, *, dry_run: bool = False) ->
 
 
 def move_to_archive(settings: Settings, agent: Agent, given: str) -> dict[str, Any]:
-    """Move a content file of the archive into the folder `archive/`, and rewrite the links to it.
+    """Move a day file of the archive into the folder `archive/`, and rewrite the links to it.
 
-    The new file is written first and the old one removed last, so that a second call completes one that was stopped.
+    The new file is written first and the old one is removed last. So a second call completes a call that was
+    interrupted.
 
     Raises:
-        RefusedError: the file is no content file; a merge is not finished; this caller may not edit memory.
-        NotFoundError: there is no such file.
+        RefusedError: The file is not a day file, a merge is not finished, or this caller may not edit memory.
+        NotFoundError: There is no such file.
     """
     permission.require(settings, agent, "edit", "owner", "archive")
     name = Path(given).name
@@ -87,9 +88,9 @@ def move_to_archive(settings: Settings, agent: Agent, given: str) -> dict[str, A
 
 
 def _read(agent: Agent, unread: list[FileProblem] | None = None) -> dict[str, bytes]:
-    """Return the Markdown files and the log, by path in the folder; private ones are left out.
+    """Return the Markdown files and the log, by path in the folder. Private files are left out.
 
-    What cannot be read is added to `unread`, and raises without such a list.
+    A file that cannot be read is added to `unread`. Without that list, its error is raised.
     """
     folder = agent.workspace / FOLDER
     found: dict[str, bytes] = {}
@@ -108,10 +109,12 @@ def _read(agent: Agent, unread: list[FileProblem] | None = None) -> dict[str, by
 
 
 def _rewrite(agent: Agent, action: str, changes: dict[str, tuple[bytes | None, bytes | None]]) -> None:
-    """Write files, each from the bytes that it had; keep those in the backup folder, and log it.
+    """Replace files, each only if it still has its old bytes.
+
+    Keep the old bytes in the backup folder, and log the change.
 
     Raises:
-        MovedError: a file was changed at this moment; what is done stays, and a second call completes it.
+        MovedError: A file was changed at the same time. Earlier changes stay, and a second call completes them.
     """
     now = Clock().now()
     with lock_workspace(agent.workspace) as place:

@@ -1,4 +1,4 @@
-"""Queue the runs of a request and wait for them: the daemon runs them, or else this process does."""
+"""Queue the runs of a request and wait for them. The daemon carries them out, or this process if none runs."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -26,18 +26,18 @@ UNDONE = frozenset({"failed", "dead", "blocked", "interrupted", "queued", "cance
 def run_now(
     settings: Settings,
     agent_id: str,
-    queue: Callable[[Engine, Clock], list[str]],  # puts them into the job table; returns their ids
+    queue: Callable[[Engine, Clock], list[str]],  # adds the runs to the job table; returns their ids
     *,
-    fresh: bool = False,  # read the transcripts first
-    settled: bool = False,  # first import an edit of `MEMORY.md`, for which a daemon makes the runs wait
-    # Replaces `queue` if another process or thread carries them out.
+    fresh: bool = False,  # whether to read the transcripts first
+    settled: bool = False,  # whether to import an edit of `MEMORY.md` first; a daemon always does
+    # Used instead of `queue` if another process or thread holds the lock.
     beside: Callable[[Engine, Clock], list[str]] | None = None,
 ) -> list[dict[str, Any]]:
-    """Have runs carried out by the daemon or here, and wait; return their rows."""
+    """Let the daemon or this process carry out runs, and wait; return their rows."""
 
     def ask_daemon() -> list[str]:
         if fresh:
-            daemon_client.ask(settings.state_dir, "read", path="/")  # all folders
+            daemon_client.ask(settings.state_dir, "read", path="/")  # "/" stands for all folders
         return queue_beside(settings, agent_id, beside or queue)
 
     def run_here(app: App, queued: list[str]) -> list[str]:
@@ -57,11 +57,11 @@ def run_now(
 
 def share_work(
     settings: Settings,
-    ask_daemon: Callable[[], list[str]],  # queues runs beside the holder of the lock; returns their ids
+    ask_daemon: Callable[[], list[str]],  # queues runs while another process holds the lock; returns their ids
     run_here: Callable[[App, list[str]], list[str]],  # carries out these runs, or queues them first if there are none
     look: Callable[[], None] = lambda: None,  # called while the daemon works
 ) -> list[dict[str, Any]]:
-    """Let the daemon carry out runs, or do it in this process if none runs; return the rows of the runs."""
+    """Let the daemon carry out runs, or this process if no daemon runs; return the rows of the runs."""
     queued: list[str] = []
     while True:
         try:
@@ -72,7 +72,7 @@ def share_work(
                 daemon_client.ask(settings.state_dir, "wake")
             if (rows := wait(settings, queued, look)) is not None:
                 return rows
-            continue  # the holder of the lock is gone, and was no daemon: this process does the work
+            continue  # the holder of the lock is gone and has not done the work: try it in this process
         with app:
             queued = run_here(app, queued)
         return rows_of(settings, queued)
@@ -97,7 +97,7 @@ def carried_out(
 
 
 def failure_of(row: dict[str, Any]) -> MemorydError | None:
-    """Return the error to show to the person who asked for the run; None if the run ended well."""
+    """Return the error for the person who asked for a run, or None if the run ended well."""
     if row["state"] == "declined":
         return RefusedError(str(row["why"]), where=row["id"])
     if row["state"] in UNDONE:
@@ -106,14 +106,14 @@ def failure_of(row: dict[str, Any]) -> MemorydError | None:
 
 
 def require_done(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the row of a run that ended well; raise the error of any other run (`failure_of`)."""
+    """Return the row of a run that ended well. For any other run, raise the error of `failure_of`."""
     if error := failure_of(row):
         raise error
     return row
 
 
 def require_accepted(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the row of a run that ended well without a refused part; otherwise raise."""
+    """Return the row of a run that ended well and in which no guard refused anything; otherwise raise."""
     if refused := row["receipt"].get("refused", ()):
         why = row["why"] or "; ".join(f"{one['guard']}: {one['why']}" for one in refused)
         raise RefusedError(str(why), where=row["id"])
@@ -127,11 +127,16 @@ def request(
     kind: str,
     options: dict[str, Any] | None = None,
     *,
-    key: str | None = None,  # the key that makes two runs the same; by default that of a kind without options
-    text: str | None = None,  # the text that a tool writes, without its secrets
+    key: str | None = None,  # runs with an equal key are the same; by default the kind, if there are no options
+    text: str | None = None,  # the redacted text that a tool writes
     session_id: str | None = None,
 ) -> str:
-    """Queue a run for a person or a tool; a waiting run with the same key takes over their options."""
+    """Queue a run for a person or a tool, and return its id. A waiting run with the same key gets the new options.
+
+    Raises:
+        RefusedError: The same job is running with other options.
+        StateError: The run could not be queued.
+    """
     key = key or (f"{kind}:{agent_id}" if options is None else None)
     actor, trigger = (AGENT_TOOL, "agent") if "witness" in (options or {}) else (HUMAN, "manual")
     asked: dict[str, Any] = {"session_id": session_id, "options": options or {}}
@@ -139,7 +144,7 @@ def request(
         if text and (same := runs.hurry_same(connection, agent_id, kind, actor, text, clock.text())) is not None:
             return same
         run_id = queueing.queue(connection, clock, kind, agent_id, key, trigger=trigger, actor=actor, **asked)
-        if run_id is None:  # one with this key is open
+        if run_id is None:  # a run with this key is open
             run_id = runs.open_by_key(connection, key or "")
             if run_id is None:
                 raise StateError("the run could not be queued", kind, "memoryd verify says whether all is well")
@@ -152,9 +157,13 @@ def request(
 
 
 def _require_same(connection: Connection, run_id: str, options: Mapping[str, Any]) -> None:
-    """Give a waiting run the new options; raise if a running run has others."""
+    """Give a waiting run the new options.
+
+    Raises:
+        RefusedError: The run is already running with other options.
+    """
     waiting = query.fetch_object(connection, "SELECT options FROM job_run WHERE id = ?", run_id)
-    # Flushed messages were handled before the run, and are not its options.
+    # `flushed` lists sleeps before the run, which are not options of the caller.
     before, asked = (
         {name: one for name, one in some.items() if one and name != "flushed"} for some in (waiting, options)
     )
@@ -164,17 +173,17 @@ def _require_same(connection: Connection, run_id: str, options: Mapping[str, Any
 
 
 def queue_beside(settings: Settings, agent_id: str, queue: Callable[[Engine, Clock], T]) -> T:
-    """Queue runs in the database beside the holder of the lock; return what `queue` returns: their ids."""
+    """Queue runs in the database while another process holds the lock; return the result of `queue`."""
     with opening.open_beside(settings) as engine:
-        # The process that has just created the database may be about to store its agents.
+        # The process that has just created the database may not have stored its agents yet.
         opening.retry(lambda: opening.require_here(engine, agent_id), NotFoundError, KNOWN_SECONDS)
         return queue(engine, Clock())
 
 
 def wait(settings: Settings, run_ids: Sequence[str], look: Callable[[], None]) -> list[dict[str, Any]] | None:
-    """Wait until runs have ended, and call `look` meanwhile; return None if the daemon is gone.
+    """Wait until runs have ended, and call `look` meanwhile. Return their rows, or None if the daemon is gone.
 
-    For a command, a failed run that waits for its next attempt has ended.
+    A failed run that waits for its next attempt counts as ended.
     """
     lock = Lock(settings.state_dir / LOCK)
     while True:
@@ -189,9 +198,9 @@ def wait(settings: Settings, run_ids: Sequence[str], look: Callable[[], None]) -
 
 
 def await_read(settings: Settings, agent_id: str, path: str, size: int, until: float) -> str | None:
-    """Let the holder of the lock, which may be another thread of this process, read a transcript up to a byte.
+    """Wait until the holder of the lock has read a transcript up to a byte. It may be another thread of this process.
 
-    Returns its session; None if nobody holds the lock, or if the time is over before.
+    Returns the id of the session; None if nobody holds the lock, or if the time is over.
     """
     daemon_client.ask(settings.state_dir, "read", path=path)
     lock = Lock(settings.state_dir / LOCK)
@@ -206,7 +215,7 @@ def await_read(settings: Settings, agent_id: str, path: str, size: int, until: f
 
 
 def _waits_for_another(row: Mapping[str, Any]) -> bool:
-    """Return True if a run waits for its next attempt or an agent's next call: it has ended for the caller."""
+    """Return True if a run waits for its next attempt or for an agent's next call. The caller need not wait for it."""
     return row["state"] == "queued" and bool(row["error"] or row["why"] == runs.WAITS)
 
 

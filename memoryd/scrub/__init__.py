@@ -1,7 +1,7 @@
-"""Turn text to redacted text: no secret is stored or sent, because none gets past here.
+"""Redact texts: remove secrets, private parts and personal data before a text is stored or sent.
 
-This package holds one module for each form of a secret, the policy, private parts, and personal data. It does not load
-the scanner library (`worker`) or decide when a text is scanned (`reading`).
+The policy says what is removed, and each form of a secret has a module. This package does not load the
+scanner library (`worker`) or decide when a text is scanned (`reading`).
 
 Open `scan.py` first.
 """

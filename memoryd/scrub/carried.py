@@ -1,4 +1,7 @@
-"""Find secrets that a request carries: authorization headers, cookies, `-u user:password`, the user part of a URL."""
+"""Find secrets that a request carries.
+
+These are authorization headers, cookies, `-u user:password` and the user part of a URL.
+"""
 
 import re
 from collections.abc import Iterator
@@ -37,11 +40,11 @@ _NETRC = re.compile(
     rb"(?i)(?:machine[ \t]{1,8}[^\s\x00]{1,256}|default)[ \t]{1,8}(?:login[ \t]{1,8}[^\s\x00]{1,256}[ \t]{1,8})?"
     rb"password[ \t]{1,8}(?P<password>[^\s\x00]{4,512})"
 )
-_NETRC_LONGEST = 1100  # bytes of such a line that are looked at
+_NETRC_LONGEST = 1100  # The rule reads this many bytes of such a line.
 _ONLY_USER = re.compile(rb"(?P<user>[^\s/:@\"'<>`|\\]{16,512})@(?=[\w\[%-])")
 _WELL_KNOWN = frozenset(b"password pass passwd pwd secret user username token x ... port pw".split())
 
-# Functions of many libraries: a name and a password, and nothing says which is which.
+# Functions of many libraries take a name and a password, without saying which argument is which.
 _LOGINS = (
     b"login(",
     b"log_in(",
@@ -108,7 +111,7 @@ def _cookies(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
         found = _COOKIE.match(place.buffer, place.last, place.end)
     if found is None:
         return
-    # What stands behind the next header is looked at from there.
+    # A second header in the pairs is found by its own keyword.
     again = _COOKIE_HEADER.search(place.buffer, found.start("pairs"), found.end("pairs"))
     yield from _cookie_pairs(place, found.start("pairs"), again.start() if again else found.end("pairs"))
 
@@ -133,7 +136,7 @@ def _user_flag(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
         return
     glued = found.start("user") == place.last
     around = place.buffer[_line(place) : place.first if glued else min(place.end, found.end() + 200)]
-    # Words are found in no time, so that the pattern runs only where it may match.
+    # The search for words is fast, so the slow pattern runs only where it may match.
     if glued and b"curl" not in around:
         return
     if not _command_words().find_matches_as_indexes(around.lower()) or not _COMMAND.search(around):
@@ -153,7 +156,10 @@ def _command_words() -> BytesAhoCorasick:
 
 
 def _line(place: KeywordPlace) -> int:
-    """Return where the command begins that a flag is of; a backslash at the end of a line takes it on."""
+    """Return the start of the command that a flag belongs to.
+
+    A backslash at the end of a line continues the command on the next line.
+    """
     least = max(place.begin, place.first - 400)
     line = place.buffer.rfind(b"\n", least, place.first)
     while line > least and place.buffer[line - 1 : line] == b"\\":

@@ -1,7 +1,7 @@
-"""Find secrets that only the heading of their column shows: in CSV, in Markdown's tables, in SQL's INSERT.
+"""Find secrets in CSV, Markdown tables and SQL INSERT by the heading of their column.
 
-A head is read with all rows below it, down to a line of another shape or to the next head: so each row belongs to one
-head, and the work is linear however many heads there are.
+Each head is read with the rows below it. They end at a row with another number of cells, or at the next head. So each
+row belongs to one head, and the work stays linear in the size of the text.
 """
 
 import re
@@ -17,7 +17,8 @@ _COLUMNS_MAX = 32
 _CELL_ENDS = re.compile(rb"[\w \-]{0,24}+[\"'`*]{0,3}+[ \t]{0,40}+(?P<mark>[|,;\t]|\r?\n)")
 _CELL_BEGINS = re.compile(rb"[|,;\t\n][ \"'`*]{0,8}[\w \-]{0,24}\Z")
 _NAME = re.compile(rb"[\w .\-\x80-\xff]{1,40}")
-_RULE_MARKS = b" \t\r|+:=-"  # of a line between the head of a table and its rows
+# These bytes make up the line between the head of a table and its rows.
+_RULE_MARKS = b" \t\r|+:=-"
 _PADDING = b" \t\r\"'`*"
 _STATEMENT = re.compile(rb"(?i)\s{1,8}[^\s(]{1,120}\s{0,8}\((?P<names>[^()]{1,2000})\)\s{0,8}values\s{0,8}(?=\()")
 _ITEM = re.compile(
@@ -43,13 +44,13 @@ def _find_below(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
     if mark not in {b"|", b",", b";", b"\t"} or head.count(mark) >= _COLUMNS_MAX:
         return
     names = _cells(head, mark)
-    # Arguments and lists of code have commas, too: between expressions, indented, or one at the end of the line.
+    # Lists of arguments in code have commas, too. They hold expressions, are indented, or end with a comma.
     is_head = mark not in b",;" or (not head[:1].isspace() and all(map(_NAME.fullmatch, names)))
     if sum(map(bool, names)) < 2 or not is_head:
         return
     kinds = [_kind_of_head(name) for name in names]
     column = head[: place.first - begin].count(mark)
-    # The first of several heads does the work for all.
+    # The first column with such a head judges the values of all columns.
     if column >= len(kinds) or kinds[column] is None or any(kinds[:column]):
         return
     yield from _rows(place, end + 1, mark, kinds)
@@ -71,7 +72,7 @@ def _rows(place: KeywordPlace, at: int, mark: bytes, kinds: list[str | None]) ->
         for cell, kind, (first, last) in zip(cells, kinds, _bounds(line, mark), strict=True):
             if _is_secret(cell, kind):
                 inside = line.find(cell, first, last)
-                # One that is written in another way than it reads goes with its quotes.
+                # A cell with doubled quotes differs from its value, so the whole cell is redacted, with its quotes.
                 begin, behind = (first, last) if inside < 0 else (inside, inside + len(cell))
                 yield SecretSpan(at + begin, at + behind, RULE)
         at = end + 1
@@ -82,7 +83,10 @@ def _cells(line: bytes, mark: bytes) -> list[bytes]:
 
 
 def _bounds(line: bytes, mark: bytes) -> Iterator[tuple[int, int]]:
-    """Yield the places of the cells of a line, without the marks between them; the last one ends with the line."""
+    """Yield the start and end of each cell of a line, without the marks between cells.
+
+    The last cell ends with the line.
+    """
     at = 0
     while at <= len(line):
         quoted = None if mark == b"|" else _QUOTED.match(line, at)
@@ -93,7 +97,10 @@ def _bounds(line: bytes, mark: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _value(cell: bytes, mark: bytes) -> bytes:
-    """Return the text of a cell; in a quoted cell a doubled quote is one quote (RFC 4180)."""
+    """Return the text of a cell, without its quotes.
+
+    A doubled quote in a quoted cell means one quote (RFC 4180).
+    """
     quoted = None if mark == b"|" else _QUOTED.match(cell)
     if quoted is not None:
         cell = quoted["text"].replace(b'""', b'"') + cell[quoted.end() :]
@@ -101,7 +108,7 @@ def _value(cell: bytes, mark: bytes) -> bytes:
 
 
 def _kind_of_head(name: bytes) -> str | None:
-    # With digits it might be a value as well, and then each row were the head of those below it.
+    # A name with digits may also be a value. If it counted as a head, each row would be the head of the next.
     kind = None if is_mixed(name) else kind_of(name.replace(b" ", b"_"))
     return kind if kind in {PASSWORD, TOKEN} else None
 
@@ -112,7 +119,7 @@ def _line_begin(place: KeywordPlace) -> int:
 
 
 def _is_secret(value: bytes, kind: str | None) -> bool:
-    # A word may be anything below such a head: what a column is for, whether there is a password.
+    # Below such a head, a plain word may describe the column, or say whether a password exists.
     if b" " in value:
         return False
     if kind == PASSWORD:
@@ -144,7 +151,8 @@ def _find_inserted(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]
 
 
 FINDS: dict[bytes, Find] = {
-    # Their names begin or end a cell's; what else may be called so stands in no head, or is a word of many more texts.
+    # These words begin or end the name of a column. Other words for secrets are not used as heads, or mean too much
+    # else.
     **dict.fromkeys(b"password passwd passwort passphrase pwd token secret apikey key".split(), _find_below),
     b"insert into": _find_inserted,
 }

@@ -1,7 +1,7 @@
-"""Find passwords that are given to a program: on a command line, in SQL, in the lines of a client's file.
+"""Find passwords that are given to a program, on a command line, in SQL or in a client's file.
 
-Each rule begins at the name of the program and looks at the rest of its command alone: to the end of the line (a
-backslash before it goes on), to where the same name stands again, and never far.
+Each rule begins at the name of the program and reads only the rest of its command. That ends with the line, unless a
+backslash continues it, where the same name appears again, or after a fixed number of bytes.
 """
 
 import re
@@ -22,7 +22,8 @@ from memoryd.scrub.plausible import (
 )
 from memoryd.text.word_lists import list_bytes, list_words
 
-_REACH = 300  # bytes of a command that are looked at, and before what reads a pipe
+# A rule reads this many bytes of a command, or this many before a program that reads a pipe.
+_REACH = 300
 _SECRET = rb"(?:'(?P<single>[^'\n]{4,256})'|\"(?P<double>[^\"\n]{4,256})\"|(?P<bare>[^\s'\"\x00]{4,256}))"
 _FROM_ECHO = re.compile(
     rb"(?:echo|printf)[ \t]{1,4}(?:-[neE]{1,3}[ \t]{1,4})?" + _SECRET + rb"[ \t]{0,4}\|(?:[ \t]*sudo)?[^\n|]{0,60}\Z"
@@ -34,12 +35,13 @@ _USERS_FROM_ECHO = re.compile(
 
 
 class _Rule(NamedTuple):
-    needs: bytes  # bytes that the passage must hold, found faster than the pattern
+    # The passage must hold these bytes, because a search for them is faster than the pattern.
+    needs: bytes
     pattern: re.Pattern[bytes]
     judge: Callable[[bytes], bool] = is_given
     within: int = _REACH
-    matches: bool = False  # the pattern begins right behind the keyword
-    lines: bool = False  # goes over line ends
+    matches: bool = False  # the pattern begins directly after the keyword
+    lines: bool = False  # the pattern may cross line ends
 
 
 _is_sql_password = partial(is_password, quoted=True)
@@ -47,7 +49,7 @@ _is_key = partial(is_token, quoted=True)
 
 
 def _is_glued(value: bytes) -> bool:
-    # `-p3306:3306` is ports, `-parallel` another flag.
+    # `-p3306:3306` maps ports, and `-parallel` is another flag.
     return is_given(value) and (is_mixed(value) or not value.isalpha()) and not re.fullmatch(rb"[\d:./]+", value)
 
 
@@ -64,12 +66,15 @@ _KEY = _Rule(b"", re.compile(_SECRET), _is_key, matches=True)
 _SHARE = re.compile(rb"[^\s\x00]{1,8}[ \t]{1,4}\\\\[^\s\x00]{1,128}[ \t]{1,4}(?:/user:\S{1,60}[ \t]{1,4})?+" + _SECRET)
 
 
-# In the list of flags, `~` is what stands between flag and password, and `@` a user before the password.
+# In the list of flags, `~` is the separator of flag and password. `@` is a user's name before the password.
 _APART, _USER = r"(?:[\s=]{1,4}|[\"'],\s?)", r"[\s=]{0,4}['\"]?[\w.\\/@-]{1,64}[%,:]"
 
 
 def _list_flags() -> Iterator[tuple[bytes, _Rule]]:
-    """Yield a rule for each program that takes a password behind a flag, also if it is in a list of strings."""
+    """Yield a rule for each program that takes a password after a flag.
+
+    The rules also find the flag in a list of strings.
+    """
     flags: dict[str, list[str]] = {}
     for entry in list_words("password flags"):
         flag, programs = entry.split(": ")
@@ -95,9 +100,9 @@ _RULES: dict[bytes, _Rule] = {
     ),
     **dict.fromkeys((b"authtoken ", b"secret_access_key ", b"pypi-token.pypi ", b"github.token "), _KEY),
     b"net use ": _Rule(b"/user", _SHARE, _is_glued, matches=True),
-    # `-u` is found alone; among other letters it takes the name and the password as well.
+    # This rule finds `-u` among other letters. `carried` finds it alone.
     b"curl": _Rule(b":", re.compile(rb"(?<=\s)-[a-zA-Z]{1,8}u[ \t]{1,4}['\"]?[\w.@-]{1,64}:" + _SECRET)),
-    # What terminals and agents of browsers print: a question with its answer, a field with its content.
+    # Terminals print a question with its answer, and browser agents print a field with its content.
     **dict.fromkeys(
         (b"passphrase for key ", b"password for "),
         _Rule(b"':", re.compile(rb"'[^'\n]{1,200}':[ \t]{1,4}" + _SECRET), matches=True),
@@ -115,14 +120,14 @@ _RULES: dict[bytes, _Rule] = {
     b"jdbc:oracle:": _Rule(b"/", re.compile(rb"(?:thin|oci8?):[\w$#]{1,64}/(?P<bare>[^\s@\"']{4,128})@"), matches=True),
     b"identified": _IDENTIFIED,
     b"-securestring ": _Rule(b"", re.compile(rb"(?:-String[ \t]{1,4})?" + _SECRET), _is_sql_password, matches=True),
-    # pgpass: host:port:database:user:password
+    # A line of a pgpass file is host:port:database:user:password.
     b":5432:": _Rule(
         b":", re.compile(rb"[^\s:]{1,64}:[^\s:]{1,64}:(?P<bare>(?:\\.|[^\s:\\\"'`]){4,128})(?=\s|\Z)"), matches=True
     ),
     b"*:*:": _Rule(
         b":", re.compile(rb"(?:\*:)?[^\s:]{1,64}:(?P<bare>(?:\\.|[^\s:\\\"'`]){4,128})(?=\s|\Z)"), matches=True
     ),
-    # netrc(5) over several lines
+    # A netrc(5) file may spread an entry over several lines.
     b"login ": _Rule(
         b"assword",
         re.compile(
@@ -135,7 +140,10 @@ _IN_ADDRESS = re.compile(rb"[A-Za-z0-9%+_~-]{10,256}={0,2}")
 
 
 def _end(place: KeywordPlace, keyword: bytes, within: int, *, lines: bool = False) -> int:
-    """Return where the command ends, or the next of its kind begins, so that nothing is looked at many times."""
+    """Return the end of the command, or the start of the next one with the same name.
+
+    So no byte is read many times.
+    """
     buffer = place.buffer
     end = min(place.end, place.last + within)
     again = buffer.find(b" " + keyword, place.last, end)
@@ -190,7 +198,7 @@ def _in_statement(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
 
 
 def _find_in_address(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
-    """Yield what opens an address to everybody who knows it: a signature, a code, the path of a hook."""
+    """Yield a secret in an address that gives everybody access: a signature, a code or a webhook's path."""
     if keyword.endswith(b"=") and place.buffer[place.first - 1 : place.first] not in {b"?", b"&", b";"}:
         return
     found = _IN_ADDRESS.match(place.buffer, place.last, place.end)

@@ -1,8 +1,9 @@
-r"""One layer of what may hide a secret: escapes, percent signs, base64, colour codes and characters of no width.
+r"""Decode one layer of what may hide a secret.
 
-Each encoded stretch of a text is decoded into a view that is scanned in its place; what is found in a view hides the
-whole stretch it was decoded from. Stretches are short runs without spaces, except that colours and widthless characters
-are taken out of a whole text, whose places are then mapped back one by one.
+The layers are escapes, percent signs, base64, colour codes and characters without width. Each encoded stretch is
+decoded into a view, which is scanned. A finding in a view redacts the whole stretch. Most stretches are short runs
+without spaces. Colour codes and characters without width are removed from a whole text instead, and each finding is
+mapped back to its exact place.
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ if TYPE_CHECKING:
 
     from memoryd.scrub.finding import JoinedTexts
 
-LENGTH_MAX = 64 * 1024  # of one stretch; a longer one is looked at by its beginning
+# bytes; only the beginning of a longer stretch is decoded
+LENGTH_MAX = 64 * 1024
 _RUN_LEAST = 16
 
-# Each begins with letters that are searched for faster than a pattern runs.
+# Each pattern begins with fixed letters, which `re` finds faster than it runs the pattern.
 _ESCAPED = re.compile(
     rb"\\(?:u00[0-7][0-9a-fA-F]|x[2-7][0-9a-fA-F]|(?:u\{0{0,4}|U000000)[2-7][0-9a-fA-F]|"
     rb"(?:0[4-7]|1[0-7])[0-7](?=[\w\\-]))"
@@ -43,7 +45,7 @@ _SHAPE = bytes(65 if byte in _BASE64_LETTERS else 32 for byte in range(256))
 _PLAIN_SHAPE = bytes(65 if byte in _BASE64_LETTERS - frozenset(b"+/-_") else 32 for byte in range(256))
 _TO_STANDARD = bytes.maketrans(b"-_", b"+/")
 _NOT_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
-# Each branch begins with one letter, so that `re` looks for those letters first.
+# Each branch begins with one fixed letter, so that `re` searches for those letters first.
 _NO_WIDTH = (
     rb"\x1b\[[0-9;:?]{0,40}[A-Za-z]|\xc2\x9b[0-9;:?]{0,40}[A-Za-z]|\x1b\][^\x07\x1b\n]{0,200}(?:\x07|\x1b\\)|"
     rb"\x1b[()][0-9A-B]|\xe2\x80[\x8b-\x8f\xaa-\xae]|\xe2\x81[\xa0-\xa4]|\xef\xbb\xbf|\xc2\xad|\xcd\x8f|\xe1\xa0\x8e|"
@@ -53,7 +55,7 @@ _NO_WIDTH = (
 _WIDTHLESS = re.compile(_NO_WIDTH, re.DOTALL)
 _WIDTHLESS_OR_ERASED = re.compile(_NO_WIDTH + rb"|[ -~]\x08", re.DOTALL)
 _LONE_RETURN = re.compile(rb"\r(?<=[\w-].)(?=[\w-])", re.DOTALL)
-# Text of two bytes a letter, read as if it had one.
+# This is text with two bytes for each letter (UTF-16) that was read with one byte for each.
 _TWO_BYTES = re.compile(rb"(?:[^\x00]\x00){8,}+")
 
 WIDTHLESS_MARKS = (
@@ -64,15 +66,16 @@ WIDTHLESS_MARKS = (
 
 
 class View(NamedTuple):
-    """Hold the decoded text of a passage of a buffer."""
+    """Hold the decoded text of the part of a buffer from `first` to `last`."""
 
     data: bytes
     first: int
     last: int  # exclusive
-    cuts: tuple[tuple[int, int], ...] = ()  # where something was cut out: place in the view, in the buffer behind
+    # The cuts are where characters were removed: the place in the view, and the place in the buffer after the cut.
+    cuts: tuple[tuple[int, int], ...] = ()
 
     def span(self, first: int, last: int, rule: str) -> SecretSpan:
-        """Return the part of the buffer that a part of the view comes from."""
+        """Return the part of the buffer that the part `first` to `last` of the view comes from."""
         if not self.cuts:
             return SecretSpan(self.first, self.last, rule)
         return SecretSpan(self._origin(first), self._origin(last - 1) + 1, rule)
@@ -86,7 +89,10 @@ class View(NamedTuple):
 
 
 def list_views(joined: JoinedTexts) -> Iterator[View]:
-    """Yield the views of all encoded stretches of the texts."""
+    """Yield the views of all encoded stretches of the texts.
+
+    This does not include the views of whole texts from `view_stripped`.
+    """
     yield from _view_unescaped(joined)
     yield from _base64(joined)
 
@@ -127,7 +133,7 @@ def _base64(joined: JoinedTexts) -> Iterator[View]:
     while at >= 0:
         head = buffer[at : at + _RUN_LEAST]
         end = shape.find(b" ", at + _RUN_LEAST)
-        # Hexadecimal is in lower case and names have no digits: by far the most of what has this shape.
+        # Most runs of this form are hexadecimal, which has one case, or names, which have no digits.
         first = shape.rfind(b" ", max(0, at - LENGTH_MAX), at) + 1
         run = buffer[first : min(end, at + 256)]
         if not head.islower() and run.translate(None, b"0123456789") != run:
@@ -146,7 +152,7 @@ def _decode_base64(run: bytes) -> bytes | None:
 
 
 def _decode_text(run: bytes) -> bytes | None:
-    """Return the text of base64; None if it encodes anything else."""
+    """Return the decoded text of a base64 run, or None if it does not encode text."""
     try:
         data = binascii.a2b_base64(run.translate(_TO_STANDARD))
         data.decode("ascii" if len(run) == 20 else "utf-8")
@@ -157,13 +163,13 @@ def _decode_text(run: bytes) -> bytes | None:
 
 @cache
 def _marks() -> BytesAhoCorasick:
-    from ahocorasick_rs import BytesAhoCorasick  # a hook that meets no such text starts without it
+    from ahocorasick_rs import BytesAhoCorasick  # a hook loads this only for text with such characters
 
     return BytesAhoCorasick(WIDTHLESS_MARKS)
 
 
 def view_stripped(joined: JoinedTexts) -> Iterator[View]:
-    """Yield the texts that have something of no width in them, without it."""
+    """Yield each text with characters without width or with erased characters, after their removal."""
     for text, part in enumerate(joined.parts):
         if part.isascii() and not (b"\r" in part or b"\x1b" in part or b"\0" in part or b"\x08" in part):
             continue

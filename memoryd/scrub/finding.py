@@ -1,4 +1,4 @@
-"""Describe the findings in a text and the resulting text. Neither holds the secret itself."""
+"""Describe the findings in a text and the redacted text. Neither holds the secret itself."""
 
 import re
 from bisect import bisect_right
@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-# Short and of few words, so that no secret passes for the name of a rule.
+# The names of rules are short and have few words, so that no secret looks like one.
 PLACEHOLDER = re.compile(rb"\[REDACTED:[a-z][a-z0-9]{0,19}(?:-[a-z0-9]{1,14}){0,3}\]")
 
 
 class Finding(NamedTuple):
-    """One redacted part of a text, by the rule that knew it and its place in the text as it was given."""
+    """Hold the rule that found a secret, and its place in the original text."""
 
     rule: str
     first: int
@@ -19,11 +19,12 @@ class Finding(NamedTuple):
 
 
 class ScrubbedText(NamedTuple):
-    """Hold a text in its stored form, and its findings, in order."""
+    """Hold a text as it is stored, and its findings in order of place."""
 
     text: str
     findings: tuple[Finding, ...]
-    dropped: bool = False  # there was a secret and the policy is to skip such texts: the text is empty
+    # The text is empty, because it held a secret and the policy skips such texts.
+    dropped: bool = False
 
 
 class SecretSpan(NamedTuple):
@@ -35,7 +36,10 @@ class SecretSpan(NamedTuple):
 
 
 class KeywordPlace(NamedTuple):
-    """Hold the place of a keyword in a buffer, and the bounds of its text: no rule may search beyond them."""
+    """Hold the place of a keyword in a buffer, and the bounds of its text.
+
+    `first` and `last` bound the keyword, `begin` and `end` the text. No rule may search beyond the text.
+    """
 
     buffer: bytes
     first: int
@@ -44,24 +48,27 @@ class KeywordPlace(NamedTuple):
     end: int
 
 
-# What a rule finds at one of its keywords.
+# A rule yields what it finds at one of its keywords.
 Find = Callable[[KeywordPlace, bytes], Iterator[SecretSpan]]
 
 
 def make_placeholder(rule: str) -> str:
-    """Return the replacement of a secret. It is recognised by `PLACEHOLDER`, and left alone."""
+    """Return the text that replaces a secret.
+
+    `PLACEHOLDER` recognises it, so a second scan leaves it as it is.
+    """
     return f"[REDACTED:{rule}]"
 
 
 # ── many texts as one buffer, and the way back ────────────────────────────────────────────────────────────────────────
 
 
-# No rule's pattern goes over a line end and a control character, and no decoder takes the first bytes for a mark.
+# No rule's pattern crosses a line end with a control character. The first bytes are no mark for any decoder.
 BETWEEN = b"\n\x1e\n"
 
 
 class JoinedTexts:
-    """Hold texts in one buffer; `begins` and `ends` say where each is."""
+    """Hold several texts in one buffer. `begins` and `ends` hold the bounds of each in bytes."""
 
     def __init__(self, parts: Sequence[bytes]) -> None:
         self.parts = parts
@@ -71,5 +78,5 @@ class JoinedTexts:
         self.begins = [end - len(part) for end, part in zip(self.ends, parts, strict=True)]
 
     def find_text(self, place: int) -> int:
-        """Return which text a byte of the buffer belongs to."""
+        """Return the index of the text that a byte of the buffer belongs to."""
         return bisect_right(self.begins, place) - 1

@@ -1,8 +1,8 @@
-"""Find secrets that are known by how they begin, wherever they are, and private keys.
+"""Find private keys, and secrets that a fixed prefix shows wherever they are.
 
-The library (`worker/scanner.py`) knows many of these formats too, at one length and on one line. Issuers change lengths
-more often than prefixes, and terminals break keys over two lines, so a prefix is here even if the library has it. The
-entries are written from what the issuers document or show of their keys.
+The library (`worker/scanner.py`) also knows many of these formats, but with one length and on one line. Issuers change
+lengths more often than prefixes, and terminals break keys over two lines. So a prefix is listed here even if the
+library has it. The entries follow the keys that issuers document or show.
 """
 
 import binascii
@@ -17,7 +17,7 @@ _WORD = rb"[A-Za-z0-9]"
 _SAFE = rb"[A-Za-z0-9_-]"
 _HEX = rb"[0-9a-fA-F]"
 
-# Prefixes: (rule, what follows). A prefix is compared as it is written, the hit for it is found in any case.
+# Each prefix has a rule and the pattern of the rest. A keyword is found in any case, but its prefix must match exactly.
 _ROWS: dict[str, tuple[str, bytes]] = {
     # clouds and hosting
     "AKIA ASIA": ("aws-access-key", rb"[A-Z0-9]{16}"),
@@ -45,7 +45,7 @@ _ROWS: dict[str, tuple[str, bytes]] = {
     "ops_": ("onepassword", rb"eyJ[A-Za-z0-9+/=_-]{60,}"),
     "A3-": ("onepassword", rb"[A-Z0-9]{6}-[A-Z0-9]{5,11}(?:-[A-Z0-9]{5,6}){2,4}"),
     "tskey-": ("tailscale-key", rb"[a-z]+-[A-Za-z0-9]{8,}-[A-Za-z0-9]{16,}"),
-    # hosts of code and packages
+    # hosts of code and of packages
     "ghp_ gho_ ghu_ ghr_": ("github-token", _WORD + rb"{30,}"),
     "ghs_": ("github-token", rb"[A-Za-z0-9_.-]{30,}"),
     "github_pat_": ("github-token", rb"[A-Za-z0-9_]{36,}"),
@@ -65,7 +65,7 @@ _ROWS: dict[str, tuple[str, bytes]] = {
     "sgp_": ("sourcegraph", rb"(?:(?:local|[0-9a-fA-F]{16})_)?[0-9a-fA-F]{40}"),
     "snyk_": ("snyk-token", rb"(?:uat|sat)\.[A-Za-z0-9]{8}\.[A-Za-z0-9_.-]{40,}"),
     "sqp_ squ_": ("sonar-token", _HEX + rb"{40}"),
-    # models
+    # model providers
     "sk-ant-": ("anthropic-key", _SAFE + rb"{24,}"),
     "sk-proj- sk-svcacct- sk-admin-": ("openai-key", _SAFE + rb"{20,}"),
     "sk-or-": ("openrouter-key", rb"v1-[0-9a-f]{40,}"),
@@ -96,7 +96,7 @@ _ROWS: dict[str, tuple[str, bytes]] = {
     "access_token$production$": ("paypal-token", rb"[a-z0-9]{16}\$[0-9a-f]{32}"),
     "FLWSECK": ("flutterwave-key", rb"(?:_TEST)?-[0-9a-zA-Z]{12,}(?:-X)?"),
     "live_": ("payment-key", rb"(?:pub_[0-9a-f]{28,}|[0-9a-f]{32,}|[A-Za-z0-9_=-]{36,})"),
-    # hashes that crypt(3) makes of passwords, and a key that Django makes
+    # password hashes of crypt(3), and a key that Django makes
     "$2a$ $2b$ $2y$": ("password-hash", rb"[0-9]{2}\$[A-Za-z0-9./]{53}"),
     "$5$ $6$": ("password-hash", rb"(?:rounds=[0-9]{1,9}\$)?[A-Za-z0-9./]{1,16}\$[A-Za-z0-9./]{43,86}"),
     "$apr1$ $1$": ("password-hash", rb"[A-Za-z0-9./]{1,8}\$[A-Za-z0-9./]{22}"),
@@ -115,7 +115,7 @@ _ROWS: dict[str, tuple[str, bytes]] = {
     "xkeysib-": ("brevo-key", rb"[0-9a-f]{40,}-[A-Za-z0-9]{10,}"),
     "pubkey- key-": ("mailgun-key", _HEX + rb"{32}"),
     "re_": ("resend-key", rb"[A-Za-z0-9]{6,12}_[A-Za-z0-9]{16,}"),
-    # the rest
+    # other services
     "shpat_ shpss_ shpca_ shppa_": ("shopify-token", _HEX + rb"{32}"),
     "ntn_": ("notion-token", _WORD + rb"{40,}"),
     "secret_": ("notion-token", _WORD + rb"{43}"),
@@ -141,7 +141,7 @@ _ROWS: dict[str, tuple[str, bytes]] = {
 }  # fmt: skip
 _TABLE = {prefix: row for prefixes, row in _ROWS.items() for prefix in prefixes.split()}
 _BEFORE = rb"(?<![A-Za-z0-9+])|(?<=\\[nrtfb])|(?<=%[0-9A-F][0-9A-F])|(?<=\\u00[0-9a-f][0-9a-f])|(?<=\x1b\[[0-9]m)"
-# What is looked at first; the rest only where this much looks drawn, so that repeated beginnings cost little.
+# The pattern reads this many bytes first. It reads more only if they look random, so repeated prefixes cost little.
 _WINDOW = 512
 _LINE = 160
 
@@ -156,7 +156,8 @@ _PAIRED = re.compile(
 )
 
 _PEM = re.compile(rb"-----BEGIN (?:[A-Z0-9]{1,12} ){0,4}PRIVATE KEY(?: BLOCK)?-----")
-_PEM_GAP = rb"(?:\\+[nrt]|[\s\"',+\\])"  # between two lines of one, also as strings in code
+# This separates two lines of a key, also where they are strings in code.
+_PEM_GAP = rb"(?:\\+[nrt]|[\s\"',+\\])"
 _PEM_BODY = re.compile(
     rb"(?:" + _PEM_GAP + rb"{1,24}(?:(?:Proc-Type|DEK-Info|Version|Comment):[^\n\\]{0,100}|[A-Za-z0-9+/=]{16,}+))*+"
     rb"(?:" + _PEM_GAP + rb"{1,24}[A-Za-z0-9+/=]{1,15}(?=" + _PEM_GAP + rb"{0,24}-----END))?"
@@ -165,21 +166,22 @@ _PEM_END = re.compile(_PEM_GAP + rb"{0,24}-----END (?:[A-Z0-9]{1,12} ){0,4}PRIVA
 _PEM_MAX = 20_000
 _PEM_ENDING = re.compile(rb"-----END (?:[A-Z0-9]{1,12} ){0,4}PRIVATE KEY(?: BLOCK)?-----")
 _PEM_RUN = re.compile(rb"[A-Za-z0-9+/=]{16,}")
-# A line of base64 with what a program or a person may write before it: a number, a file, a quotation mark, a name.
+# A line of base64 may follow what a program or a person writes first: a number, a file, a quotation mark or a name.
 _PEM_LINE = re.compile(
     rb"(?P<before>[^\n]{0,80}?)(?P<run>[A-Za-z0-9+/]{16,}={0,2})(?:\\+[nr])*[\"'`,+\\ \t\r|]*(?:\n|\Z)"
 )
 _PEM_SHORT = re.compile(rb"[^\n]{0,80}?(?P<run>[A-Za-z0-9+/=]{2,76})(?:\\+[nr])*[\"'`,+\\ \t\r]*\Z")
 _PEM_DIGITS = re.compile(rb"[0-9]+")
 _PEM_MARKS = re.compile(rb"[ \t]*(?:(?:[-+>#*|;]|//|[0-9]{1,6}(?:[:|.)\t-]|\xe2\x86\x92)?)[ \t]*){0,3}")
-_PEM_FULL = 60  # letters of every line but the last
-# "-----BEGIN " in base64, as it is written in lines.
+_PEM_FULL = 60  # characters of every line except the last
+# This is "-----BEGIN " in base64, as files hold it over several lines.
 _PEM_BASE64 = re.compile(rb"LS0tLS1CRUdJTi[A-Za-z0-9+/]{16,}")
 _PPK = re.compile(rb"Private-Lines: [0-9]{1,3}(?:[^\n]{0,8}\n|(?:\\+[nr])+)")
 
-# Known by what stands in their middle: rule, pattern, how far it reaches to both sides, and what of it is drawn.
-# A client secret of Microsoft Entra; the number of a Telegram bot, and what BotFather draws for it: 35 characters that
-# begin with AA; a key of Mailchimp, whose data centres are us1 to us99: nothing else is behind so many hex digits.
+# These secrets are known by their middle. A row holds the rule, the pattern, the bytes to read before and after the
+# middle, and the part that must look random. They are a client secret of Microsoft Entra, a Telegram bot's token, and a
+# key of Mailchimp. The bot's token is its number and 35 characters that begin with AA. Mailchimp's data centres are us1
+# to us99, and nothing else puts them after so many hexadecimal digits.
 _MAILCHIMP = re.compile(rb"(?<![0-9A-Za-z])[0-9a-f]{32}-us[0-9]{1,2}(?![0-9A-Za-z])")
 _MIDDLES: dict[bytes, tuple[str, re.Pattern[bytes], int, int, slice]] = {
     b"q~": ("azure-secret", re.compile(rb"[A-Za-z0-9_~.-]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}"), 4, 36, slice(None)),
@@ -191,7 +193,7 @@ _MIDDLES: dict[bytes, tuple[str, re.Pattern[bytes], int, int, slice]] = {
 }  # fmt: skip
 
 _DISCORD = re.compile(rb"\.[\w-]{6}\.(?P<drawn>[\w-]{27,38})(?![\w.-])")
-# Its digits make every fourth letter of the base64 one of few.
+# The token begins with a number in base64. Its digits allow only a few letters at every fourth place.
 _DISCORD_HEAD = re.compile(rb"(?<![\w.-])[MNO][TjzDgkQUwAE][A-Za-z0-9]{22,26}\Z")
 
 _NUMERIC = re.compile(
@@ -201,7 +203,7 @@ _NUMERIC = re.compile(
 
 @cache
 def _patterns(keyword: bytes) -> list[tuple[str, re.Pattern[bytes]]]:
-    # Compiled at the first use of the prefix: few are ever used, and all of them would be expensive at each start.
+    # Each pattern is compiled at the first use of its prefix. Few are ever used, and compiling all is slow.
     return [
         (rule, re.compile(rb"(?:" + _BEFORE + rb")" + re.escape(own.encode()) + rb"(?:" + body + rb")"))
         for own, (rule, body) in _TABLE.items()
@@ -226,7 +228,7 @@ def _find_prefixed(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
 
 
 def _find_broken(place: KeywordPlace, keyword: bytes, rule: str, pattern: re.Pattern[bytes]) -> Iterator[SecretSpan]:
-    """Yield a secret that goes on in the next line, or in the next of two strings that are put together."""
+    """Yield a secret that continues on the next line, or in the next of two joined strings."""
     head = _HEAD.match(place.buffer, place.last, min(place.end, place.last + _LINE))
     if head is None:
         return
@@ -236,14 +238,14 @@ def _find_broken(place: KeywordPlace, keyword: bytes, rule: str, pattern: re.Pat
     whole = place.buffer[place.first : head.end()] + tail["rest"]
     before = place.buffer[max(place.begin, place.first - 1) : place.first]
     found = pattern.match(before + whole, len(before))
-    # The pattern has to need all there is, or the second part may be something else.
+    # The pattern must need both parts, or the second part may be something else.
     if found and found.end() == len(before + whole) and _is_drawn(whole[len(keyword) :]):
         yield SecretSpan(place.first, head.end(), rule)
         yield SecretSpan(tail.start("rest"), tail.end("rest"), rule)
 
 
 def _find_paired(place: KeywordPlace, at: int) -> Iterator[SecretSpan]:
-    """Yield the secret that is written down behind the number of an access key, in a table or in the next line."""
+    """Yield the AWS secret that follows the id of an access key, in a table or on the next line."""
     found = _PAIRED.match(place.buffer, at, min(place.end, at + 200))
     if found and not is_hash(found["secret"]) and is_mixed(found["secret"]) and _is_drawn(found["secret"]):
         yield SecretSpan(found.start("secret"), found.end("secret"), "aws-secret-key")
@@ -259,7 +261,7 @@ def _is_drawn(body: bytes) -> bool:
 
 
 def _find_middle(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
-    """Yield a secret that is recognised by its middle."""
+    """Yield the secret around a keyword from `_MIDDLES`, if there is one."""
     rule, pattern, back, ahead, drawn = _MIDDLES[keyword]
     found = pattern.search(place.buffer, max(place.begin, place.first - back), min(place.end, place.first + ahead))
     if found and _is_drawn(found[0][drawn]):
@@ -267,7 +269,10 @@ def _find_middle(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
 
 
 def discord_tokens(buffer: bytes) -> Iterator[SecretSpan]:
-    """Yield tokens of Discord bots: the bot's number in base64, a time, and random characters, with dots between."""
+    """Yield the tokens of Discord bots.
+
+    A token is the bot's number in base64, a time and random characters, joined by dots.
+    """
     for found in _DISCORD.finditer(buffer):
         head = _DISCORD_HEAD.search(buffer, max(0, found.start() - 30), found.start())
         if head and _is_drawn(found["drawn"]):
@@ -275,17 +280,17 @@ def discord_tokens(buffer: bytes) -> Iterator[SecretSpan]:
 
 
 def _find_numeric(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
-    """Yield the value that a header calls an authorization, although it is only a long number."""
+    """Yield the value of an authorization header that is only a long number."""
     found = _NUMERIC.match(place.buffer, place.last, min(place.end, place.last + 80))
     if found:
         yield SecretSpan(found.start("number"), found.end("number"), "authorization")
 
 
 def find_pem(place: KeywordPlace, _keyword: bytes = b"") -> Iterator[SecretSpan]:
-    r"""Yield a private key in PEM (RFC 7468), also on one line with `\n` written out, also cut off before its end.
+    r"""Yield a private key in PEM (RFC 7468), also on one line with `\n` as text, or without its end.
 
-    Where something stands before each line, as in numbered, quoted or logged text, all goes up to the end of the key if
-    most of it is base64; without an end the lines go that begin as the first one does.
+    Numbered, quoted or logged text has other characters before each line. Then everything up to the end of the key is
+    redacted, if most of it is base64. Without an end, the lines that begin like the first one are redacted.
     """
     begin = _PEM.match(place.buffer, place.first, place.end)
     if begin is None:
@@ -308,7 +313,7 @@ def find_pem(place: KeywordPlace, _keyword: bytes = b"") -> Iterator[SecretSpan]
 
 
 def find_pem_end(place: KeywordPlace, _keyword: bytes = b"") -> Iterator[SecretSpan]:
-    """Yield the last lines of a private key whose first ones are not there."""
+    """Yield the last lines of a private key whose first lines are missing."""
     end = _PEM_ENDING.match(place.buffer, place.first, place.end)
     if end is None:
         return
@@ -331,7 +336,7 @@ def find_pem_end(place: KeywordPlace, _keyword: bytes = b"") -> Iterator[SecretS
 
 
 def _find_wrapped(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
-    """Yield a private key in PEM that is in base64 once more, in lines."""
+    """Yield a private key in PEM that is encoded in base64 again, over several lines."""
     found = _PEM_BASE64.match(place.buffer, place.first, min(place.end, place.first + _LINE))
     if found is None or b"PRIVATE" not in binascii.a2b_base64(found[0][: len(found[0]) // 4 * 4]):
         return
@@ -343,7 +348,7 @@ def _find_wrapped(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
 
 
 def _find_ppk(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
-    """Yield the private lines of a key file of PuTTY."""
+    """Yield the private lines of a PuTTY key file."""
     found = _PPK.match(place.buffer, place.first, place.end)
     if found is not None:
         limit = min(place.end, found.end() + _PEM_MAX)
@@ -358,7 +363,7 @@ def _before_on_line(place: KeywordPlace, at: int) -> bytes:
 
 
 def _begins_alike(before: bytes, first: bytes) -> bool:
-    """Return True if a line begins like the first of its kind, except for its number."""
+    """Return True if a line begins like the first line of a key, except for its number."""
     if _PEM_MARKS.fullmatch(before):
         return True
     plain, other = (_PEM_DIGITS.sub(b"", text).translate(None, b" \t:-") for text in (before, first))
@@ -366,7 +371,7 @@ def _begins_alike(before: bytes, first: bytes) -> bool:
 
 
 def _lines_end(place: KeywordPlace, at: int, limit: int, first: bytes) -> int:
-    """Return the end of the lines of base64 that begin at a place; 0 without any."""
+    """Return the end of the lines of base64 that begin at a place, or 0 if there are none."""
     end = 0
     while at < limit:
         found = _PEM_LINE.match(place.buffer, at, limit)

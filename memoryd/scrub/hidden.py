@@ -1,7 +1,7 @@
-"""Find the hidden parts of a whole Markdown file: its private parts and private keys, which no piece of it may show.
+"""Find the parts of a whole Markdown file that no piece of it may show: private parts and private keys.
 
-Both go over lines, bullets and paragraphs, so they are looked for before a file is cut: a piece of one looks like any
-other text.
+Both may cross lines, bullets and paragraphs. So they are searched before a file is cut, because a piece of one looks
+like any other text.
 """
 
 import re
@@ -19,9 +19,9 @@ _SHOWN = re.compile(rb"[^\r\n]+")
 
 
 def find_hidden(data: bytes) -> list[SecretSpan]:
-    """Return the private parts and private keys of a file, in order and apart.
+    """Return the private parts and private keys of a file, in order and without overlaps.
 
-    A file that is marked private, or in which a merge is not finished, is hidden as a whole.
+    A file that is marked private, or has an unfinished merge, is hidden as a whole.
     """
     if is_private("", data) or is_conflicted(data):
         return [SecretSpan(0, len(data), private.RULE)]
@@ -48,10 +48,10 @@ def _parts(data: bytes) -> Iterator[SecretSpan]:
 
 
 def mask_hidden(data: bytes) -> bytes:
-    """Return the file with blanks of the same length instead of what is hidden, with a mark where there is room.
+    """Return the file with spaces in place of its hidden parts, and a placeholder where it fits.
 
-    So every byte that is left stands where it stood. A file that is marked private becomes blank lines, without a mark;
-    so does one in which a merge is not finished.
+    The spaces have the same length, so every other byte keeps its place. A file that is marked private, or has an
+    unfinished merge, becomes blank lines without a placeholder.
     """
     if is_private("", data) or is_conflicted(data):
         return _SHOWN.sub(_blank, data)

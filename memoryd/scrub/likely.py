@@ -1,9 +1,9 @@
 """Find lines that may hold a secret, without the scanner, which takes longer to load than an agent waits.
 
-It knows hardly any formats, but what they have in common: a name of secrets on the line with something beside it that
-is no word, or a long run of characters that nobody would make up. A line too much costs little where this is asked, a
-line too few may cost a key. It reads each line alone, but for keys between marks: what else the scanner finds by
-more than one is missed, and so is a password made of plain words that no sign or verb leads to.
+It knows few formats. It looks for a word for secrets beside something that is no word, and for long runs of random
+characters. A withheld harmless line costs little here, but a missed line may show a key. It reads each line alone,
+except for private keys between their marks. So it misses secrets that only several lines show. It also misses a
+password made of plain words, unless a sign or verb leads to it.
 """
 
 import re
@@ -22,7 +22,7 @@ _WORDS = re.compile(r"[^\s\"'`=:,;&<>()\[\]{}|\\/]{6,}")
 _PLAIN = re.compile(r"(?:[A-Z]?[^\W\d_]*(?:['.-][^\W\d_]+)*|[A-Z]+(?:_[A-Z]+)*|[a-z]+(?:_[a-z]+)*|[\d.%-]+)[.!?]*")
 _RUNS = re.compile(r"[A-Za-z0-9_+=-]{18,}")
 _LOGIN = re.compile(r":[^\s/@]{3,}@|-u\s*\S+:\S{4}")
-# Short ones, and those in which a draw often leaves no digit, or only pieces as long as words.
+# These prefixes belong to short keys, and to keys that often have no digits or only pieces as long as words.
 _BEGINS = re.compile(
     r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))(?:A[KS]IA|AIza|LTAI|GOCSPX-|HRKU-|NRAK-|SG\.|dckr_|figd_|fo1_|gh[a-z]_|gl[a-z]+-|hf_|hv[bs]\."
     r"|npm_|nvapi-|pscale_|rk_|rzp_[a-z]+_|sk[-_]|sq0[a-z]+-|tfp_|tvly-|whsec_|ya29\.)[\w.-]{10}"
@@ -35,15 +35,19 @@ _CASE = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
 
 
 def may_hide(data: bytes) -> bool:
-    """Return True if a file may have a private part or private key; otherwise the search for them is not loaded."""
-    is_plain = data.isascii() and not _WIDTHLESS.search(data)  # nothing that is not seen parts the letters
+    """Return True if a file may have a private part or a private key.
+
+    Otherwise, the caller does not load the search for them.
+    """
+    # No invisible character separates the letters of a keyword.
+    is_plain = data.isascii() and not _WIDTHLESS.search(data)
     return not is_plain or b"private" in data.lower() or b"-----" in data
 
 
 def withhold_lines(text: str) -> tuple[str, int]:
-    """Return a text with `INSTEAD` in the place of each such line, and how many there were."""
+    """Return a text with `INSTEAD` in place of each likely line, and the number of those lines."""
     lines = []
-    armored = False  # the lines of a key between its marks
+    armored = False  # inside a private key
     for line in text.split("\n"):
         armored = armored or "-----BEGIN" in line
         lines.append(INSTEAD if armored or is_likely(line) else line)
@@ -52,7 +56,7 @@ def withhold_lines(text: str) -> tuple[str, int]:
 
 
 def is_likely(line: str) -> bool:
-    """Say whether a line may hold a secret."""
+    """Return True if a line may hold a secret."""
     low = line.lower()
     if any(name in low for name in _NAMES) and (_GIVEN.search(low) or any(map(_is_odd, _WORDS.findall(line)))):
         return True
@@ -66,13 +70,13 @@ def _is_odd(word: str) -> bool:
 
 
 def _is_drawn(run: str) -> bool:
-    """Say whether a run of characters was drawn by chance, as keys are, and not spelled by a person."""
+    """Return True if a run of characters looks random, as keys do, rather than written by a person."""
     if _MARKED.match(run):
         return True
-    if max(map(len, run.replace("-", "_").split("_"))) < 16 or _HEX.fullmatch(run):  # words; a hash or an id
+    if max(map(len, run.replace("-", "_").split("_"))) < 16 or _HEX.fullmatch(run):  # only words, or a hash or an id
         return False
     digits = sum(char.isdigit() for char in run)
     if run.lower() != run != run.upper():
-        # Of letters that were drawn half are capitals, of words that were put together one in five.
+        # About half of random letters are capitals, but about one letter in five of joined words.
         return digits > 1 or sum(char.isupper() for char in run) > _CAPITALS * len(run)
     return 2 < digits < len(run)

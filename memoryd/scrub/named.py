@@ -1,7 +1,7 @@
-"""Find secrets after a name that says so: in code, JSON, YAML, environments, headers, flags, XML, prose.
+"""Find secrets after a name for one, in code, JSON, YAML, environments, headers, flags, XML and prose.
 
-A keyword such as `token` is where to look; the whole name around it says what to expect (`max_tokens` is a number,
-`cache_key` is no secret, `db_password` may be anything); `plausible` judges the value.
+A keyword such as `token` shows where to look, and the whole name around it shows what to expect. `max_tokens` is a
+number, `cache_key` is no secret, and `db_password` may be anything. `plausible` judges the value.
 """
 
 import re
@@ -28,10 +28,12 @@ from memoryd.scrub.plausible import (
 from memoryd.text.word_lists import list_bytes, list_words
 
 PASSWORD, TOKEN, KEY = "password", "token", "key"
-PASS, PIN = "pass", "pin"  # short words with many meanings: the value after them must look like a secret
-REJECTED = ""  # the rule of a value that was judged to be no secret; it marks the searched part
+# These short words have many meanings, so the value after them must look like a secret.
+PASS, PIN = "pass", "pin"
+# This rule marks a value that was judged to be no secret, so that it is not judged again.
+REJECTED = ""
 
-# The words by which a name is a secret's, by what kind. They are looked for in lower case, anywhere in a name.
+# These words make a name a secret's name, by kind. They are found in any case, anywhere in a name.
 _KINDS = {
     PASSWORD: " ".join(list_words("names of passwords")),
     TOKEN: "token secret apikey credential creds bearer jwt",
@@ -42,22 +44,22 @@ _SHORT = {
     word.encode(): kind
     for word, kind in {"pass": PASS, "pw": PASS, "pin": PIN, "psk": PASSWORD, "mdp": PASSWORD}.items()
 }
-# They are names of values only where one of these stands behind them.
+# A short word is the name of a value only before one of these.
 _SHORT_ENDS = (b"=", b" =", b":", b" :", b'"', b"'", b"`", b">", b"->", b" ->", b'\\"', b"**")
 _PASS_OWNERS = frozenset(list_bytes("owners of passwords"))
 _DIRECTORIES = frozenset({b"pwd", b"oldpwd", b"owd"})
 _SIGNING = frozenset({b"secret", b"secretkey", b"signingkey"})
 _KEY_OWNERS = frozenset(list_bytes("owners of keys"))
 _SURE_OWNERS = _KEY_OWNERS.difference(b"project server user app application client read write bot storage".split())
-_SECOND_WORDS = frozenset({b"key", b"token"})  # of names that people write in two words
+_SECOND_WORDS = frozenset({b"key", b"token"})  # in names that people write as two words, such as "API key"
 _HARMLESS_OWNERS = frozenset(list_bytes("owners of harmless keys"))
 _TRAILING = frozenset(list_bytes("trailing words of names"))
 _NAME_WORD = re.compile(rb"[A-Z]+(?![a-z])|[A-Z]?[a-z\x80-\xff]+|[0-9]+")
 _NAME_LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-" + bytes(range(0x80, 0x100))
 
 _NAME_REST = rb"[\w\-\x80-\xff]{0,40}+"
-# What has to stand behind a name for `_AFTER` to match: no letter, but of `or` and `value`. It is found out so much
-# faster that a text of nothing but names is no burden; as is that a name goes on for longer than any that is read.
+# `_AFTER` can match only after these characters: no letter, except in `or` and `value`. This check is much faster, so
+# that a text of nothing but names costs little. The same is true of the check for a name that is too long.
 _MAY_BE_GIVEN = re.compile(rb"[\w\-\x80-\xff]{0,40}+(?:\s{0,40}+[^\w\s\x80-\xff-]|\s{0,40}+->|\s{1,40}+[ovV])")
 _TOO_LONG = re.compile(rb"[\w\-]{41}")
 _QUOTE = rb"\\{0,3}[\"'`]"
@@ -66,16 +68,17 @@ _AFTER = re.compile(
     rb"(?P<rest>" + _NAME_REST + rb")"
     rb"(?P<closing>(?:" + _QUOTE + rb"|\*\*|\]|\\?\"\])?)"
     rb"(?P<operator>"
-    rb"\)?[ \t]{1,4}(?:or|\|\||\?\?|\?:)(?=[ \t]{1,4}[fbrFBRu]?" + _QUOTE + rb")|"  # where it is set to nothing
+    rb"\)?[ \t]{1,4}(?:or|\|\||\?\?|\?:)(?=[ \t]{1,4}[fbrFBRu]?" + _QUOTE + rb")|"  # a default after an empty value
     rb"[ \t]{0,4}\{[^{}]{0,200}?\bdefault[ \t]{0,12}=|"  # a variable of Terraform
-    rb"(?:,\s{0,40}|\s{1,40})(?:" + _QUOTE + rb")?(?:value|Value)(?:" + _QUOTE + rb")?[ \t]{0,4}[:=]|"  # an object's
+    # the next field of an object
+    rb"(?:,\s{0,40}|\s{1,40})(?:" + _QUOTE + rb")?(?:value|Value)(?:" + _QUOTE + rb")?[ \t]{0,4}[:=]|"
     rb"[ \t]{0,4}:[ \t]{0,4}(?:\[\s{0,40}|\{\s{0,40}" + _VALUE_KEY + rb")(?=" + _QUOTE + rb")|"  # in a list or object
     rb"[ \t]{0,4}(?:/?>|</\w{1,10}>)\s{0,40}<(?:value|td|dd|string)>|"  # the next element
     rb"[ \t]{0,4}:[ \t]{0,4}[&*]?[A-Za-z_][\w.\[\]|<> ]{0,40}=(?!=)|"  # a declaration with a type
     rb"[ \t]{0,8}(?::=|=>|->|={1,3}|!=|:-|:{1,2})|"
     rb"[ \t]{0,4}(?:,|\()(?=[ \t]{0,4}[fbrFBRu]?" + _QUOTE + rb")|"
     rb"\\{0,3}>|[ \t]{1,8}\||"
-    rb"[ \t][^<>\n]{0,80}?\bvalue=(?=" + _QUOTE + rb"))"  # the value of a field for one
+    rb"[ \t][^<>\n]{0,80}?\bvalue=(?=" + _QUOTE + rb"))"  # the value of a form field
     rb"[ \t]{0,8}(?:\*\*[ \t]?){0,2}"
     rb"(?:[|>][+-]?\s{1,40}|![a-z]+ |Buffer\.from\(|[fbrFBRu]{1,2}(?=" + _QUOTE + rb"))?"
     rb"(?P<quote>(?:" + _QUOTE + rb"{1,3})?)"
@@ -83,28 +86,29 @@ _AFTER = re.compile(
 _FLAG = re.compile(rb"(?P<rest>" + _NAME_REST + rb")(?:=|[ \t]{1,4})(?P<quote>(?:" + _QUOTE + rb")?)")
 _BARE = re.compile(rb"[^\s\x00]{1,4096}")
 _LONG = 4096
-# How far a name's rules look: back to who told a secret before its name, on to the end of a value behind a sentence.
+# The rules for a name read at most this far: back to a value before its name, and ahead to a value after a sentence.
 BEHIND, AHEAD = 320, 400 + _LONG + 400
 _CUT = re.compile(
     rb"\\+n(?=[0-9]{1,2}\.(?:\s|\Z))|\\+[nrt](?![A-Za-z0-9]{0,3}[^\w\s\\])|\\+u00|[&;,](?=[\w.\-\[\]]{1,40}=)|[\"'`](?=[\s,;:)}\]>]|$)|\\+[\"']|</|"
     rb"[,;]\s|\x1b|[\"'],|\xe2\x80[\x98-\x9f]|\xc2\xbb|\xef\xbc[\x89\x8c\x9b]|\xe3\x80[\x80-\x82\x8d]"
 )
-# What stands between the beginning of a line and the word for a secret.
+# This may come between the beginning of a line and the word for a secret.
 _IS_SETTING = re.compile(rb"[ \t]*(?:[-*>#] |export |ENV |set )?[\"'*`]{0,3}[\w.\-: \x80-\xff]{0,40}")
 _IS_FLAG = re.compile(
     rb"(?:(?<![\w-])--?(?:[A-Za-z][\w.-]{0,40}(?:[ =][\w.-]{0,40})?)?|[?&][\w-]{0,30}|\bkv put \S{1,80} [\w-]{0,20})\Z"
 )
-# Both sides are given such a secret by a person, who may make it of words.
+# A person gives such a secret to both sides, and may make it of words.
 _SHARED = re.compile(
     rb"(?i)(?:client|jwt|session|cookie|app|auth|hmac|signing|webhook|shared|consumer|api|token)[_.-]?secret(?:[_.-]?key)?\Z"
     rb"|secret[_-]?key(?:[_-]?base)?\Z"
 )
 _LEAST_SHARED = 10
-_NAMED_SO = re.compile(rb"(?i)secret|client|key|session|jwt|app|config|setting|token|prod|stag|test")  # it names one
+# A value with such a word is the name of a secret.
+_NAMED_SO = re.compile(rb"(?i)secret|client|key|session|jwt|app|config|setting|token|prod|stag|test")
 _FIELD = re.compile(rb";[ ]?[A-Za-z][A-Za-z ]{1,30}=[^=\s]")
 _FALLBACKS = frozenset({b"||", b"or", b"??", b"?:"})
 _ASKS = re.compile(rb"(?i)(?:get|fetch|read|find|lookup|load|delete|remove|has|check|verify|prompt|ask)[_A-Z]")
-# Beside the name of an account, a short word for a password means one.
+# After the name of an account, a short word such as `pass` means a password.
 _USER_BEFORE = re.compile(
     (
         "(?i)(?:user(?:name)?|login|account|e-?mail|usuario|benutzer(?:name)?|utilisateur|identifiant|utente|логин|"
@@ -142,7 +146,7 @@ PLAUSIBLE: dict[str, Callable[..., bool]] = {
 
 @lru_cache(maxsize=4096)
 def kind_of(name: bytes) -> str | None:
-    """Return the kind of value that a name announces: a password, a token, perhaps a key, or none of them."""
+    """Return the kind of value that a name announces: one of the constants above, or None."""
     words = [word.lower() for word in _NAME_WORD.findall(name)]
     while len(words) > 1 and (words[-1] in _TRAILING or words[-1].isdigit()):
         words.pop()
@@ -181,13 +185,16 @@ def _short_kind(last: bytes, owners: list[bytes], *, shouted: bool) -> str | Non
 
 
 def name_before(place: KeywordPlace) -> bytes:
-    """Return the part of a name before its keyword."""
+    """Return the part of a name that comes before its keyword."""
     before = place.buffer[max(place.begin, place.first - 48) : place.first]
     return before[len(before.rstrip(_NAME_LETTERS)) :]
 
 
 def owner_before(place: KeywordPlace) -> bytes:
-    """Return "api_" for the word before the key of "API key", which is one name in two words."""
+    """Return the word before the keyword of a name in two words, with `_`: "api_" for "API key".
+
+    It is empty if the word does not own a key.
+    """
     owner = place.buffer[max(place.begin, place.first - 24) : place.first - 1].rsplit(None, 1)[-1:]
     if not owner or owner[0].lower() not in _SURE_OWNERS:
         return b""
@@ -195,7 +202,7 @@ def owner_before(place: KeywordPlace) -> bytes:
 
 
 def _find_before(place: KeywordPlace, keyword: bytes) -> bytes:
-    """Return what stands before a keyword and belongs to its name, also if the name is written in two words."""
+    """Return the part of a name before its keyword, also if the name is two words."""
     before = name_before(place)
     if not before and place.buffer[place.first - 1] in b" -" and keyword in _SECOND_WORDS:
         return owner_before(place)
@@ -203,7 +210,10 @@ def _find_before(place: KeywordPlace, keyword: bytes) -> bytes:
 
 
 def find(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
-    """Yield the value that a name with this keyword has, or is said to have, if it is a secret."""
+    """Yield the value that an assignment or a sentence gives to a name, if it is a secret.
+
+    A value that was judged to be no secret is yielded with the rule `REJECTED`.
+    """
     if keyword in _SHORT_WORDS:
         place = place._replace(last=place.first + len(_SHORT_WORDS[keyword]))
     before = _find_before(place, keyword)
@@ -226,12 +236,15 @@ def find(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
 
 
 def _is_no_value(kind: str, name: bytes, operator: bytes) -> bool:
-    # After a call that asks for a password comes the name of the requested value.
+    # After a call that asks for a password, the next argument is the name of the requested value.
     return (kind in {PASS, PIN} and operator.startswith(b",")) or (operator == b"(" and bool(_ASKS.match(name)))
 
 
 def _is_shared(name: bytes, operator: bytes, value: Value) -> bool:
-    """Return whether a value of words is a secret of both sides; without quotes it is more often the name of one."""
+    """Return True if a value made of words is a secret that two sides share.
+
+    Without quotes, such a value is more often the name of a secret.
+    """
     is_setting = name.upper() == name
     is_meant = (operator in _FALLBACKS and is_setting) or _SHARED.search(name) is not None
     is_value = (value.quoted or is_setting) and len(value.text) >= _LEAST_SHARED and not _NAMED_SO.search(value.text)
@@ -243,10 +256,10 @@ class _GivenValue(NamedTuple):
 
     Attributes:
         name: the whole name.
-        operator: what stands between both, such as `=` or `||`.
+        operator: what comes between name and value, such as `=` or `||`.
         value: what is judged.
-        quoted: no variable can stand there, and it is not the next string of a list.
-        meant: it is set for a program, as in an environment.
+        quoted: the value cannot be a variable, and is not the next string of a list.
+        meant: the value is set for a program, as in an environment.
     """
 
     name: bytes
@@ -268,7 +281,7 @@ def _is_secret(place: KeywordPlace, kind: str, given: _GivenValue) -> bool:
         return False
     if kind == PASSWORD:
         judge = is_made_up if value.quoted else is_written
-        return judge(value.text) and kind_of(value.text) is None  # a variable's name
+        return judge(value.text) and kind_of(value.text) is None  # otherwise it is a variable's name
     return kind == TOKEN and _is_shared(name, operator, value)
 
 
@@ -280,7 +293,7 @@ def _find_assigned(place: KeywordPlace, name: bytes, found: re.Match[bytes]) -> 
     is_environment = operator == b"=" and name.upper() == name and bool(re.search(rb"[A-Z]", name))
     value = value_at(place, found.end(), found["quote"], to_space=is_environment)
     if value is not None:
-        # One string behind another may be the next of a list as well as the value of the first.
+        # A string after a comma may be the value of the string before it, or the next string of a list.
         quoted = (value.quoted and operator.strip() != b",") or is_environment or _is_field(place, value)
         given = _GivenValue(name, operator.strip(), value, quoted=quoted, meant=is_environment)
         plausible = _is_secret(place, kind, given) and not (not quoted and _is_variable(place, value))
@@ -288,13 +301,13 @@ def _find_assigned(place: KeywordPlace, name: bytes, found: re.Match[bytes]) -> 
 
 
 def _is_field(place: KeywordPlace, value: Value) -> bool:
-    """Return True if a value is a field of a connection string, in which no value is a variable."""
+    """Return True if a value is a field of a connection string, which holds no variables."""
     behind = value.at + len(value.text)
     return not value.quoted and bool(_FIELD.match(place.buffer, behind, place.end))
 
 
 def _is_literal(place: KeywordPlace, value: Value) -> bool:
-    """Return True if programs read a bare value literally there: in a line of settings, a flag, an element."""
+    """Return True if a program reads a value without quotes literally, in a setting, a flag or an XML element."""
     behind = value.at + len(value.text)
     least = max(place.begin, place.first - 120)
     before = place.buffer[max(least, place.buffer.rfind(b"\n", least, place.first) + 1) : place.first]
@@ -305,24 +318,24 @@ def _is_literal(place: KeywordPlace, value: Value) -> bool:
 
 
 def _is_empty_string(place: KeywordPlace, found: re.Match[bytes]) -> bool:
-    # CSV doubles the quotes of a value; a string of nothing has two as well, and then its surroundings follow.
+    # CSV doubles the quotes around a value. An empty string also has two quotes, but other code follows it.
     quote = found["quote"]
     behind = place.buffer[found.end() : found.end() + 1]
     return len(quote) == 2 and quote[:1] == quote[1:] and (not behind or behind in b" \t\r\n,;:)]}>+")
 
 
 def _is_variable(place: KeywordPlace, value: Value) -> bool:
-    """Return True if a value is a variable with a password's name and a number, in an expression that continues."""
+    """Return True if a value is a variable such as `password2` in an expression that continues."""
     stem = value.text.rstrip(b"0123456789_").lower()
     behind = value.at + len(value.text)
     return stem in _LONG_WORDS and bool(_GOES_ON.match(place.buffer, behind, place.end))
 
 
 def _is_harmless(kind: str, name: bytes, value: bytes) -> bool:
-    """Return True for a folder, for the signature of an XML document, which everybody may read, and for a name."""
+    """Return True for a folder, for the public signature of an XML document, and for a name."""
     if (name in _DIRECTORIES and is_path(value)) or name.endswith(b"signaturevalue"):
         return True
-    if value.endswith((b"PrivateKey", b"SecretKey", b"PublicKey")):  # a type
+    if value.endswith((b"PrivateKey", b"SecretKey", b"PublicKey")):  # the name of a type
         return True
     return kind == TOKEN and b"_" in value and value.replace(b"_", b"").isalpha() and kind_of(value) is not None
 
@@ -341,7 +354,10 @@ def _is_plausible(kind: str, name: bytes, value: bytes, *, quoted: bool, meant: 
 
 
 def value_at(place: KeywordPlace, at: int, quote: bytes, *, to_space: bool = False) -> Value | None:
-    """Return the value that begins at `at`: up to its closing quote, or to the end of a bare value."""
+    """Return the value that begins at `at`, up to its closing quote or to the end of a bare value.
+
+    It is None if there is no value.
+    """
     buffer, end = place.buffer, min(place.end, at + _LONG)
     if quote:
         close = _find_closing(buffer, at, end, quote)
@@ -362,7 +378,8 @@ def value_at(place: KeywordPlace, at: int, quote: bytes, *, to_space: bool = Fal
 def _find_closing(buffer: bytes, at: int, end: int, quote: bytes) -> int | None:
     line = buffer.find(b"\n", at, end)
     limit = end if line < 0 else line
-    line = buffer.find(b"\\n ", at, limit)  # code in JSON: what follows is another line
+    # In code in JSON, another line follows this.
+    line = buffer.find(b"\\n ", at, limit)
     limit = limit if line < 0 else line
     close = buffer.find(quote, at, limit)
     while quote in {b'"', b"'", b"`"} and close > at and buffer[close - 1 : close] == b"\\":
@@ -371,7 +388,7 @@ def _find_closing(buffer: bytes, at: int, end: int, quote: bytes) -> int | None:
 
 
 def trim(text: bytes) -> bytes:
-    """Return a value without the marks of the sentence or the brackets it stood in."""
+    """Return a value without the punctuation or the brackets around it."""
     while text:
         last = text[-1:]
         if last not in _TRIM and not (last in _PAIRS and text.count(last) > text.count(_PAIRS[last])):
@@ -382,7 +399,7 @@ def trim(text: bytes) -> bytes:
 
 # --- set apart ---
 
-# On a line of its own below the name, or in the second column of a table of two.
+# The value is alone on the line below the name, or in the second column of a two-column table.
 _APART_VALUE = rb"(?P<quote>[`\"']?)(?P<value>[^\s`\"']{8,256})(?P=quote)[ \t]{0,8}(?=\r?\n|\Z)"
 _APART = (
     rb"(?P<below>(?:\r?\n[ \t]{0,16}){1,2}(?:```\w{0,12}\r?\n[ \t]{0,16})?)"
@@ -418,9 +435,9 @@ def _set_apart(place: KeywordPlace, before: bytes) -> Iterator[SecretSpan]:
 
 
 def _is_apart(kind: str | None, value: bytes, *, is_sure: bool) -> bool:
-    """Return True if what stands apart from its name is a secret.
+    """Return True if a value that is apart from its name is a secret.
 
-    `is_sure` says that words or dots lead from the name to the value; then a password may be plainer.
+    `is_sure` says that words or dots lead from the name to the value. Then a password may be plainer.
     """
     if kind == PASSWORD:
         return is_odd_password(value, quoted=False) or (is_sure and is_made_up(value))
@@ -429,7 +446,7 @@ def _is_apart(kind: str | None, value: bytes, *, is_sure: bool) -> bool:
 
 # --- prose ---
 
-# The words and signs between a name and what it is, in the languages whose words for it are above.
+# These words and signs connect a name and its value, in the languages of the words for secrets above.
 _LINK = (
     "(?:(?:is|was|are|will be|be|equals|reads|to|ist|lautet|war|es|era|est|c'est|é|è|jest|är|on|это)(?![\\w'\u2019-])"
     "|\\.[ \\t]{1,4}(?:[Ii]t's|[Ii]t is|[Ee]s ist|[Cc]'est)(?=[ \\t])"
@@ -446,11 +463,13 @@ _NEGATIVE = re.compile(
     rb"(?i)\b(?:public|cache|primary|foreign|sort|partition|idempotency|hash|length|file|path|name|id|"
     rb"type|url|field|header|count|size)\b"
 )
-_DENIED = re.compile(rb"(?i)\b(?:not|no|wrong|expired|invalid)\b")  # says little about a value that is clearly random
+# Such a word says little about a value that is clearly random.
+_DENIED = re.compile(rb"(?i)\b(?:not|no|wrong|expired|invalid)\b")
 _BEFORE_LINKS = frozenset({b"as", b"is", b"for", b"being", b"=", b"als", b"comme", b"como", "как".encode()})
 _AS = frozenset({b"as", b"als", b"comme", b"como"})
 _OWNED = [[word] for word in b"my the our a your its mein mon mi".split()]
-_NEVER_SAID = frozenset({b"auth", b"signature", b"dsn"})  # no sentence names one of these
+# Sentences do not name a secret with one of these words.
+_NEVER_SAID = frozenset({b"auth", b"signature", b"dsn"})
 _INTRODUCTION = re.compile(
     rb"(?i)\b(?:with|use|using|try|and|enter|type)[ \t]{1,4}(?:(?:the|this|his|her|my|our|a|new|old|temp|temporary|"
     rb"default|admin|root)[ \t]{1,4}){0,2}\Z"
@@ -461,7 +480,7 @@ _WORDS_MAX = 400
 
 
 def _find_told(place: KeywordPlace, keyword: bytes, before: bytes) -> Iterator[SecretSpan]:
-    """Yield a secret that a sentence names: "my password is …", "der Token für X lautet …"."""
+    """Yield a secret that a sentence gives: "my password is …", "der Token für X lautet …"."""
     kind = KEYWORDS[keyword]
     end = min(place.end, place.last + _WORDS_MAX)
     bare = _BARE_NAME.match(place.buffer, place.last, end)
@@ -471,7 +490,7 @@ def _find_told(place: KeywordPlace, keyword: bytes, before: bytes) -> Iterator[S
         return
     quote = found["quote"]
     if found["link"] is None and keyword.isascii() and found.start("quote") == found.end("rest"):
-        return  # it closes the string that the name is in
+        return  # the quote closes the string around the name
     if found["link"] is None and quote[-1:] not in {b'"', b"'", b"`"} and not introduced:
         return
     value = value_at(place, found.end(), quote if quote[-1:] in {b'"', b"'", b"`"} else b"")
@@ -487,7 +506,7 @@ def _find_told(place: KeywordPlace, keyword: bytes, before: bytes) -> Iterator[S
 
 
 def _is_introduced(place: KeywordPlace, found: re.Match[bytes]) -> bool:
-    # "use password X", "log in with the password X"
+    # This covers "use password X" and "log in with the password X".
     if place.buffer[found.end("rest") : found.start("quote")].strip() or found["rest"]:
         return False
     behind = place.buffer[found.end() : found.end() + 5]

@@ -1,7 +1,7 @@
-"""Find passwords on the line of a word for one: any value that is like no word, name or number of a text.
+"""Find passwords on the line of a word for one, if they look unlike any word, name or number of a text.
 
-Such values are so rare elsewhere that nothing need be known of the syntax between both: a sentence of any language, the
-arguments of a call or of a command, the fields of an object, a setting.
+Such values are rare elsewhere, so the rule needs no syntax between the word and the value. It covers a sentence of any
+language, arguments of a call or a command, fields of an object, and settings.
 """
 
 import re
@@ -12,7 +12,8 @@ from memoryd.scrub.named import KEYWORDS, kind_of
 from memoryd.scrub.plausible import is_made_up, is_outstanding
 from memoryd.text.word_lists import list_bytes
 
-_BACK, _AHEAD = 64, 120  # bytes of the line that are looked at
+# The rule reads this many bytes of the line before and after the word.
+_BACK, _AHEAD = 64, 120
 _SURE = frozenset(list_bytes("password words"))
 WORDS = _SURE.union(list_bytes("login words"))
 _DIGIT = re.compile(rb"[0-9]")
@@ -33,10 +34,13 @@ _TOKEN = re.compile(
 
 
 def find_near(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
-    """Yield each such value on the line; in a call or a field also a plainer one in quotes behind the word."""
+    """Yield each such value on the line.
+
+    In a call or a field, a quoted value after the word may also be plainer.
+    """
     buffer = place.buffer
     begin, end = max(place.begin, place.first - _BACK), min(place.end, place.last + _AHEAD)
-    # What is beyond the same word belongs to that, so that nothing is looked at many times.
+    # Text beyond the same word belongs to that word, so that no byte is read many times.
     begin, again = max(begin, buffer.rfind(keyword, begin, place.first)), buffer.find(keyword, place.last, end)
     end = end if again < 0 else again
     if not _DIGIT.search(buffer, begin, end):

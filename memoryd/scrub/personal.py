@@ -1,4 +1,4 @@
-"""Find personal data: e-mail addresses, phone, card and account numbers. They are masked only if that is configured."""
+"""Find e-mail addresses and phone, card and account numbers, which are masked only if that is configured."""
 
 import re
 from collections.abc import Iterator
@@ -30,7 +30,10 @@ _PHONE = re.compile(
 
 
 def find(buffer: bytes) -> Iterator[SecretSpan]:
-    """Yield everything of a person in a buffer. An e-mail address before a `:` or in a URL is one as well."""
+    """Yield all personal data in a buffer.
+
+    An e-mail address before a `:` or in a URL also counts.
+    """
     behind = 0
     for at in _AT.finditer(buffer):
         begin = max(behind, at.start() - 64)

@@ -1,9 +1,9 @@
-"""Judge whether a value looks like a secret, or like a word, a name, a piece of code or a text such as "your key here".
+"""Judge whether a value is a secret, or a word, a name, code or a text such as "your key here".
 
-Everything here is a judgement on one value of bounded length, in the order of how sure the context was: a password may
-be anything that is no word of documentation, a token must not read as words, and what merely stands behind "key" must
-look drawn by lot. The measure of that is how many of the neighbouring letters are neighbours in English too: about
-0.95 in words and names, about 0.35 in letters drawn by lot.
+Each function judges one value of bounded length. They are ordered by how clearly the context names a secret. A password
+may be anything but a word of documentation. A token must not read as words. A value after a mere "key" must look
+random. A value looks random if few of its neighbouring letters are often neighbours in English. The share is about 0.95
+in words and names, and about 0.35 in random letters.
 """
 
 import re
@@ -11,7 +11,8 @@ import re
 from memoryd.scrub.finding import PLACEHOLDER
 from memoryd.text.word_lists import list_bytes
 
-LENGTH_MAX = 256  # of a value; a longer one is judged by its beginning
+# bytes; of a longer value, only the beginning is judged
+LENGTH_MAX = 256
 
 _BIGRAMS = frozenset(list_bytes("common neighbours"))
 _ALPHABETIC = re.compile(rb"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
@@ -19,7 +20,8 @@ _DIGIT = re.compile(rb"[0-9]")
 _LETTER = re.compile(rb"[A-Za-z\x80-\xff]")
 _SWITCH = re.compile(rb"[A-Za-z](?=[0-9])|[0-9](?=[A-Za-z])|[a-z](?=[A-Z])")
 _HEXADECIMAL = re.compile(rb"(?:0x)?[0-9a-fA-F]+")
-_ACCENTED = re.compile(rb"[\xc3-\xd4][\x80-\xbf]")  # a letter of Latin with a mark, of Greek or of Cyrillic
+# This is an accented Latin letter, or a Greek or Cyrillic letter.
+_ACCENTED = re.compile(rb"[\xc3-\xd4][\x80-\xbf]")
 _IDEOGRAPHS = re.compile(rb"(?:[\xe3-\xe9][\x80-\xbf]{2}){3}")
 _UUID = re.compile(rb"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 _HASH = re.compile(rb"(?i)(?:sha|md|blake)[0-9]{1,3}[a-z]?[:=_-]|ssh-|ecdsa-sha2|AAAA[BCE]3Nz")
@@ -33,7 +35,7 @@ _STAND_IN = re.compile(
     rb"(?:api)?[-_ ]?(?:key|token|secret|password|passwd|pass|value|here)|"
     rb"change[-_ ]?me|place[-_ ]?holder|example(?![a-z])|dummy"
 )
-# The words such values are made of; what is left without them tells whether somebody meant it.
+# Placeholders are made of these words. What remains without them shows whether somebody chose the value.
 _STAND_IN_WORDS = re.compile(
     rb"(?i)your|my|insert|enter|replace|put|change|me|this|it|here|own|real|actual|super|api|access|auth|github|openai|"
     rb"db|new|old|client|user|admin|app|test|some|with|key|token|secret|passwd|password|pass|value|placeholder|example|"
@@ -43,18 +45,18 @@ _FILLED_IN = re.compile(rb"\$[\w({\[]|\$\$|\{\{|\{%|%\(|%[sdvqr]\b|%\{|<%|#\{|\\
 _ASKED_FOR = re.compile(rb"your|change|insert|replace|enter|put|placeholder|example|dummy|xxx|redacted|(.)\1{5}")
 _ENCLOSED = re.compile(rb"[${(](?P<name>\w+)[)}]?")
 _CAPITAL_BEHIND = re.compile(rb"(?=.*[a-z].*[0-9][A-Z])[A-Za-z0-9]{8,64}")
-# Words with a number behind them: `winter2024x`, `Katze_Minka09`. No version has two digits in a row.
+# These are words with a number after them: `winter2024x`, `Katze_Minka09`. Versions rarely have two digits in a row.
 _WORD_NUMBER = re.compile(rb"(?:[A-Za-z]{3,24}[._-]){0,3}[A-Za-z]{3,24}[._-]?[0-9]{2,8}[A-Za-z!]{0,16}")
-# A word with a number in it. A program and its version, such as Python3, is no such word, nor is the name of a file.
+# This is a word with a number in it. A program with its version (Python3) or a file's name does not count.
 _COINED = re.compile(
     rb"(?![A-Za-z]+[0-9]\Z|[a-z]+_[0-9]\Z|[a-z0-9]+(?:_[a-z0-9]+){2,}\Z|[\w.-]+\.[a-z]{1,4}\Z)(?=[^0-9]*[0-9])[A-Za-z\x80-\xff][\w\x80-\xff!@#$%^&*?+~.-]{4,63}"
 )
 _LETTERS = rb"(?:[A-Za-z]|[\xc3-\xd4][\x80-\xbf])+"
-# No number of an issue or of a standard, no place in a file, no expression.
+# This is not the number of an issue or of a standard, a line of a file or an expression.
 _SIGNED = re.compile(
     rb"(?![A-Za-z]+#L?[0-9-]+\Z|[^#]*\.[a-z]{2,4}#|[^&]*&&)[^!#?&^*]*[A-Za-z0-9][!#?&^*][\w!#?&^%*$.-]*"
 )
-# Behind a number within it no word begins with a capital, as in names of classes.
+# After a number, the next word has no capital. Names of classes have one there.
 _CAPITALISED = re.compile(
     rb"(?=.[a-z0-9_\xd0-\xd1])(?:[A-Z]|[\xc3-\xd4][\x80-\xbf]|[a-z]{3,16}[_-](?=[A-Z]))(?:" + _LETTERS + rb")?"
     rb"(?:[_.]?[0-9]+(?![A-Z])" + _LETTERS + rb"(?:[_-]" + _LETTERS + rb")*|(?:[_.-]" + _LETTERS + rb")*[_.][0-9]+|"
@@ -80,19 +82,19 @@ _NUMBERS = re.compile(rb"v?[0-9]{1,8}|[0-9]{12}")
 _VALIDATION = frozenset(list_bytes("words about values"))
 _CODE = re.compile(
     rb"(?:await |new |return |not |lambda|function|async |await\b|typeof )"
-    rb"|[A-Za-z_$][\w$]*(?:(?:\.|::|->|\?\.)[A-Za-z_$][\w$]*)*[(\[]"  # a call, or an item of something
+    rb"|[A-Za-z_$][\w$]*(?:(?:\.|::|->|\?\.)[A-Za-z_$][\w$]*)*[(\[]"  # a call, or an item of a container
     rb"|(?:self|this|cls|os|sys|process|import|config|settings|env|args|options|opts|props|req|request|response|ctx)"
     rb"(?:\.|->|\?\.|::|!\.)"
 )
 _DOTTED = re.compile(rb"[A-Za-z_$][\w$]*(?:(?:\.|::|->|\?\.)[A-Za-z_$][\w$]*)+[;,)]*")
-# With a number in it, a name with dots is code by its last part: "Ow1l.night" may be a password.
+# A dotted name with a number is code only if its last part says so, because "Ow1l.night" may be a password.
 _NAMED_PART = re.compile(rb"(?i)(?:pass(?:word|wd|phrase)?|pwd|secret|token|key|value|text|url|id)[;,)]*\Z")
 _ITEM = re.compile(rb"[A-Za-z_][\w.]*(?:\[[\w.\"', |:]*\][;,)]*|\[[\"'][a-z_]+)")
 _DOCUMENTED = frozenset(list_bytes("documented values"))
 
 
 def is_stand_in(value: bytes) -> bool:
-    """Return True if a value is a placeholder: `<your key>`, `${TOKEN}`, `changeme`, or our own mark."""
+    """Return True if a value is a placeholder: `<your key>`, `${TOKEN}`, `changeme`, or memoryd's own."""
     value = value[:LENGTH_MAX]
     if PLACEHOLDER.match(value) or value.startswith((b"[REDACTED", b"<", b"(", b"[", b"$", b"%{", b"{", b"*")):
         return not _is_odd(value)
@@ -100,7 +102,7 @@ def is_stand_in(value: bytes) -> bool:
     if len(bare) < 3 and len(set(value)) < 5:
         return True
     behind = value.rpartition(b"_")[2]
-    is_one_letter = len(behind) >= 8 and len(set(behind)) == 1  # phc_0000000000
+    is_one_letter = len(behind) >= 8 and len(set(behind)) == 1  # as in `phc_0000000000`
     if (
         (len(set(bare)) <= 3 and not _ACCENTED.search(value))
         or is_one_letter
@@ -113,7 +115,7 @@ def is_stand_in(value: bytes) -> bool:
 
 
 def _is_meant(value: bytes, stand_in: bytes) -> bool:
-    # "changeme-Zk9mQ2vLw7", "MySecretDog", "my-password1!": a stand-in's words with a secret of somebody's behind them.
+    # Somebody's secret may follow the words of a placeholder: "changeme-Zk9mQ2vLw7", "MySecretDog", "my-password1!".
     rest = _STAND_IN_WORDS.sub(b"", value)
     if looks_random(rest) and is_mixed(rest):
         return True
@@ -123,12 +125,12 @@ def _is_meant(value: bytes, stand_in: bytes) -> bool:
 
 
 def _is_odd(value: bytes) -> bool:
-    # A bracket may begin a secret by chance; then what follows is no name and is never closed.
+    # A random secret may begin with a bracket. Then no name follows the bracket, and nothing closes it.
     if PLACEHOLDER.match(value) or value.startswith((b"[REDACTED", b"<", b"**")) or b"](" in value:
         return False
     inner = _ENCLOSED.fullmatch(value)
     if inner:
-        # No variable's name: drawn by lot, of both cases, with more than a number at its end.
+        # A random text has both cases and more than a number at its end, so it is not a variable's name.
         name = inner["name"]
         cased = bool(re.search(rb"[a-z]", name)) and bool(re.search(rb"[A-Z]", name)) and b"_" not in name
         return cased and is_mixed(name[:-2]) and looks_random(name)
@@ -139,7 +141,7 @@ def _is_odd(value: bytes) -> bool:
 
 
 def is_code(value: bytes) -> bool:
-    """Return True if a value without quotes is an expression: a call, an item, a name with dots."""
+    """Return True if a value without quotes is an expression, such as a call, an item or a dotted name."""
     if _CODE.match(value) or value.endswith((b"()", b"();", b"(", b"{", b"[")):
         return not is_mixed(value) or b"(" in value[:-1] or bool(_ITEM.fullmatch(value))
     is_name = bool(_DOTTED.fullmatch(value)) and (not _DIGIT.search(value) or bool(_NAMED_PART.search(value)))
@@ -147,7 +149,10 @@ def is_code(value: bytes) -> bool:
 
 
 def common_neighbours(value: bytes) -> tuple[int, int]:
-    """Return the number of common pairs of neighbouring letters, and of all; a change of case parts words."""
+    """Return the number of common pairs of neighbouring letters, and of all pairs.
+
+    A change of case ends a word, so a pair never crosses it.
+    """
     common = pairs = 0
     for run in _ALPHABETIC.findall(value):
         low = run.lower()
@@ -158,7 +163,7 @@ def common_neighbours(value: bytes) -> tuple[int, int]:
 
 
 def is_wordy(value: bytes) -> bool:
-    """Return True if a value reads as words, with a number or two among them."""
+    """Return True if a value reads as words, perhaps with a few digits."""
     digits = len(_DIGIT.findall(value))
     letters = len(_LETTER.findall(value))
     if digits > 4 and digits * 4 > letters:
@@ -170,12 +175,12 @@ def is_wordy(value: bytes) -> bool:
 
 
 def is_mixed(value: bytes) -> bool:
-    """Return True if there are both letters and digits."""
+    """Return True if a value has both letters and digits."""
     return bool(_DIGIT.search(value)) and bool(_LETTER.search(value))
 
 
 def looks_random(value: bytes) -> bool:
-    """Return True if a value of eight characters and more looks random."""
+    """Return True if a value of at least eight characters looks random."""
     if len(value) < 8:
         return False
     value = value[:LENGTH_MAX]
@@ -188,12 +193,12 @@ def looks_random(value: bytes) -> bool:
 
 
 def is_hash(value: bytes) -> bool:
-    """Return True if a value has the form of a program's ids: hexadecimal, a UUID, or a marked hash."""
+    """Return True if a value has the form of an id: hexadecimal, a UUID or a marked hash."""
     return bool(_HEXADECIMAL.fullmatch(value) or _UUID.fullmatch(value) or _HASH.match(value))
 
 
 def is_made_of_words(value: bytes) -> bool:
-    """Return True if a value is words and numbers with marks between them, such as `user:12345:profile:v2`."""
+    """Return True if a value is made of words and numbers with marks between them: `user:12345:profile:v2`."""
     parts = [part for part in _PART.split(value) if part]
     if len(parts) < 2:
         return False
@@ -207,7 +212,7 @@ def is_made_of_words(value: bytes) -> bool:
 
 
 def is_phrase(value: bytes) -> bool:
-    """Return True if a value is four words and more without a meaning: a passphrase, and no sentence about one."""
+    """Return True if a value is a passphrase: four to eight words that are no sentence about passwords."""
     words = value.split(b" ")
     return 4 <= len(words) <= 8 and all(
         re.fullmatch(rb"[a-z]{3,12}", word) and word not in _VALIDATION for word in words
@@ -215,27 +220,29 @@ def is_phrase(value: bytes) -> bool:
 
 
 def is_path(value: bytes) -> bool:
-    """Return True if a value is a path."""
+    """Return True if a value begins like a path: with a drive, `~` or `/`."""
     return bool(_PATH.match(value))
 
 
 def is_password(value: bytes, *, quoted: bool, meant: bool = False) -> bool:
-    """Return True if a value in a password's place is a password. Without quotes it must not read as a word or as code.
+    """Return True if a value in a password's place is a password.
 
-    A value that was `meant`, set for a program, may also be a name.
+    Without quotes, it must not read as a word or as code. `meant` says that it is set for a program; then it may also
+    look like a name.
     """
     value = value[:LENGTH_MAX]
-    is_rule = value.lower().partition(b"|")[0] in _DOCUMENTED  # perhaps the first of several rules for a value
+    is_rule = value.lower().partition(b"|")[0] in _DOCUMENTED  # also of `required|min:8`
     if is_rule or len(value) < 4 or is_stand_in(value) or _ALGORITHM.fullmatch(value):
         return False
-    if value.startswith(b"//") or _IDEOGRAPHS.search(value):  # what is behind `https:`; a sentence
+    # The rest of a URL after `https:`, or a sentence.
+    if value.startswith(b"//") or _IDEOGRAPHS.search(value):
         return False
     if (not quoted and is_code(value)) or _PROMPT.fullmatch(value) or _HOST.fullmatch(value):
         return False
     if b" " in value:
         if quoted and is_phrase(value):
             return True
-        # Of a sentence about passwords some word is one of those that such sentences are made of.
+        # A sentence about passwords has at least one of the words in `_VALIDATION`.
         is_plain = not (meant and quoted and not _VALIDATION.intersection(value.lower().split()))
         return value.count(b" ") <= 4 and bool(_DIGIT.search(value)) and not (is_plain and is_wordy(value))
     if meant and len(value) >= 6 and value.isalnum():
@@ -250,7 +257,10 @@ def is_password(value: bytes, *, quoted: bool, meant: bool = False) -> bool:
 
 
 def is_odd_password(value: bytes, *, quoted: bool) -> bool:
-    """Return True if a value looks like a password even after a vague word: random, or with signs in it."""
+    """Return True if a value looks like a password even after a vague word.
+
+    It must look random or have signs in it.
+    """
     if len(value) < 6 or value.isdigit() or is_path(value) or is_made_of_words(value):
         return False
     odd = (is_mixed(value) and looks_random(value)) or (
@@ -260,9 +270,9 @@ def is_odd_password(value: bytes, *, quoted: bool) -> bool:
 
 
 def is_made_up(value: bytes, *, quoted: bool = False) -> bool:
-    """Return True if a value is a password when the words around it name one: `winter2024x`, `R4ven_nest`, `Lune24!`.
+    """Return True if a value is a password where other words announce one: `winter2024x`, `R4ven_nest`.
 
-    Without a capital, a sign or a number at its end it is one only in quotes: `barnacle4ever`.
+    A value without a capital, a sign or a number at its end counts only in quotes: `barnacle4ever`.
     """
     value = value[:LENGTH_MAX]
     if is_odd_password(value, quoted=quoted) or _CAPITAL_BEHIND.fullmatch(value):
@@ -277,7 +287,7 @@ def is_coined(value: bytes) -> bool:
 
 
 def is_outstanding(value: bytes, *, is_sure: bool) -> bool:
-    """Return True if a value is like no word, name or number of a text, and like many a password: `Otter5creek`.
+    """Return True if a value looks like a password and unlike other text: `Otter5creek`.
 
     Only where it is sure that it may be a password, it may be one word and a number: `Ladin_83`.
     """
@@ -291,12 +301,12 @@ def is_outstanding(value: bytes, *, is_sure: bool) -> bool:
 
 
 def is_written(value: bytes) -> bool:
-    """Return True if a value without quotes is a password in a place without variables: in settings, a flag."""
+    """Return True if a value without quotes is a password in a setting or a flag, where no variables occur."""
     return value.isascii() and is_mixed(value) and not is_code(value) and is_password(value, quoted=True)
 
 
 def is_number(value: bytes, *, quoted: bool) -> bool:
-    """Return True if a value is the number of a card or a lock."""
+    """Return True if a value is the PIN of a card or the code of a lock."""
     return value.isdigit() and 4 <= len(value) <= (12 if quoted else 8) and len(set(value)) > 2
 
 
@@ -304,26 +314,29 @@ _WORD_ENDS = list_bytes("ends of long words")
 
 
 def is_word(value: bytes) -> bool:
-    """Return True if a value is longer than a word, and not formed like long words: `correcthorsebattery`."""
+    """Return True if a value is longer than a word and does not end like one: `correcthorsebattery`."""
     return bool(re.fullmatch(rb"[a-z]{15,64}", value)) and not value.endswith(_WORD_ENDS) and not is_stand_in(value)
 
 
 def is_given(value: bytes) -> bool:
-    """Return True if a program's password argument is a password, and no name, variable or file of one."""
+    """Return True if a program's password argument is a password, rather than its name, variable or file."""
     if len(value) < 4 or is_stand_in(value) or value.lower() in _DOCUMENTED:
         return False
     return not value.startswith((b"-", b"env:", b"file:", b"fd:", b"stdin", b"@"))
 
 
 def _is_place_or_prose(value: bytes) -> bool:
-    """Return True if a value is a path, an address or some words; services make their tokens in ASCII."""
+    """Return True if a value is a path, an address or prose.
+
+    Text that is not ASCII also counts, because services make their tokens in ASCII.
+    """
     if not value.isascii() or value.count(b" ") > 2:
         return True
     return value.startswith((b"/", b"./", b"../", b"~/", b"http://", b"https://", b"@/", b"arn:"))
 
 
 def is_token(value: bytes, *, quoted: bool) -> bool:
-    """Return True if a value in the place of a token, a secret or a key to some service is one."""
+    """Return True if a value in the place of a token or secret of a service is one."""
     value = value[:LENGTH_MAX]
     if len(value) < 8 or is_stand_in(value) or value.lower() in _DOCUMENTED or _HASH.match(value):
         return False
@@ -338,11 +351,11 @@ def is_token(value: bytes, *, quoted: bool) -> bool:
 
 
 def is_chosen(value: bytes) -> bool:
-    """Return True if a value that signs or encrypts was made up by a person: `mysupersecretjwtkey123`."""
+    """Return True if a person made up a value that signs or encrypts: `mysupersecretjwtkey123`."""
     shaped = re.fullmatch(rb"[a-z0-9]{14,64}", value) or (_WORD_NUMBER.fullmatch(value) and len(value) >= 10)
     return bool(shaped) and not _ASKED_FOR.search(value) and value not in _DOCUMENTED
 
 
 def is_key(value: bytes, *, quoted: bool) -> bool:
-    """Return True if a value after a mere "key", "auth" or "session" is a secret."""
+    """Return True if a value after a vague word such as "key", "auth" or "session" is a secret."""
     return len(value) >= 16 and not is_hash(value) and is_token(value, quoted=quoted) and is_mixed(value)

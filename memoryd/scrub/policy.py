@@ -1,4 +1,4 @@
-"""Hold the policy of the configuration: what is removed from texts."""
+"""Hold the configured policy, which says what is removed from texts."""
 
 from dataclasses import dataclass
 
@@ -10,16 +10,19 @@ WHERE = "scrub.allow"
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Hold what is searched, and what is left alone.
+    """Hold what is searched, and what is left as it is.
 
     Raises:
-        ConfigError: an entry of `allow` is empty, or between slashes and no regular expression.
+        ConfigError: an entry of `allow` is empty, or has slashes but is no regular expression.
     """
 
     secrets: str = "redact"  # redact | skip (the whole text) | off
-    pii: str = "off"  # off | mask: e-mail addresses, phone, card and account numbers
-    allow: tuple[str, ...] = ()  # found values that are no secrets: themselves, or /a regular expression/ of all of it
-    private: bool = True  # also what stands between <private> tags, which are for what is said to an agent
+    # off | mask, for e-mail addresses and phone, card and account numbers
+    pii: str = "off"
+    # Found values that are no secrets. Each is the value itself, or a /regular expression/ of the whole value.
+    allow: tuple[str, ...] = ()
+    # Remove the text between <private> tags as well, which a person writes for the agent alone.
+    private: bool = True
 
     def __post_init__(self) -> None:
         for entry in self.allow:
@@ -32,5 +35,5 @@ class Policy:
                 raise ConfigError(f"{entry!r} is not a regular expression: {error}", WHERE, hint) from error
 
     def allows(self, value: str) -> bool:
-        """Return True if a value that a rule has found is left alone."""
+        """Return True if a found value is left as it is."""
         return any(allowed.compile_allowed(entry).fullmatch(value) for entry in self.allow)

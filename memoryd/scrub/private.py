@@ -1,10 +1,10 @@
-"""What somebody has put between `<private>` and `</private>`: taken out, whatever the policy says of secrets.
+"""Remove what somebody has put between `<private>` and `</private>`, whatever the policy for secrets.
 
-Tags are read, not matched as pairs: a tag may be in any case, have attributes or spaces, be escaped for HTML, JSON or a
-URL. Tags nest; a part that is never closed goes on to the end of the message. Whatever begins like an opening tag is
-one, even where its end is missing, but not where it has more than attributes in it, as a template of C++ has; a closing
-tag has to be whole. A closing tag alone is left as it is. A tag in backticks is a mention of it: it hides nothing,
-unless a closing tag that is no mention follows and has no other tag to close.
+A tag may be in any case, have attributes or spaces, or be escaped for HTML, JSON or a URL. Tags nest. A part without a
+closing tag goes on to the end of the message. An opening tag counts even if its end is missing, but not if it holds
+more than attributes, as a C++ template does. A closing tag must be complete, and one without an opening tag is left as
+it is. A tag in backticks only mentions the tag and hides nothing. There is one exception: a closing tag without
+backticks closes it if there is no other opening tag.
 """
 
 import re
@@ -31,7 +31,7 @@ _ATTRIBUTES = re.compile(
     rb"(?:" + _GAP + rb"|/)*"
 )
 _AFTER_CLOSING = re.compile(rb"[^<>&%\\\w][^<>&%\\]{0,200}?" + _CLOSE + rb"|" + _CLOSE, re.IGNORECASE)
-_REACH = 40  # how far before its name a tag may begin
+_REACH = 40  # A tag may begin this many bytes before its name.
 
 
 class _Tag(NamedTuple):
@@ -42,7 +42,7 @@ class _Tag(NamedTuple):
 
 
 def find(places: Iterable[KeywordPlace]) -> Iterator[SecretSpan]:
-    """Yield the private parts, given every place of the keyword in order."""
+    """Yield the private parts. `places` has every place of the keyword, in order."""
     for (_, end), inside in groupby(places, lambda place: (place.begin, place.end)):
         yield from _parts([tag for place in inside if (tag := _tag(place))], end)
 

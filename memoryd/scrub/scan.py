@@ -1,9 +1,9 @@
 """Redact texts.
 
-All texts are one buffer. One pass over it finds every keyword of every rule (Aho and Corasick, "Efficient string
-matching", 1975), and a rule's pattern runs only where its keyword stands, over a bounded stretch: the work is linear in
-the texts, whatever they are. What is redacted is scanned again until nothing more is found, so that a text that comes
-back in is left as it is.
+All texts are joined in one buffer. One pass finds every keyword of every rule (Aho and Corasick, "Efficient string
+matching", 1975). A rule's pattern runs only at its keyword, over a bounded stretch, so the work is linear in the size
+of the texts. Redacted text is scanned again until nothing more is found. So a second scan of the result leaves it as it
+is.
 """
 
 import re
@@ -28,28 +28,30 @@ from memoryd.scrub.finding import (
 )
 from memoryd.scrub.policy import Policy
 
-# Finds the known formats in a buffer: (rule, first byte, last byte), the last exclusive.
+# Finds the known formats in a buffer, as (rule, first byte, last byte). The last byte is exclusive.
 FindKnown = Callable[[bytes], Iterable[tuple[str, int, int]]]
 
 ROUNDS_MAX = 8
-LOOKS_MAX = 8  # names in each other's values; what goes on like that is no text, costs too much, and is taken out
-REMEMBERED_MAX = 256  # surroundings that one scan remembers
+# Names may be inside each other's values this often. A longer chain costs too much and is redacted as a whole.
+LOOKS_MAX = 8
+REMEMBERED_MAX = 256  # one scan remembers this many surroundings
 _SPACE = re.compile(rb"\s")
 UNSETTLED = "unsettled"
 _MARK = b"[redacted:"
-# What the library must not see, and what it sees instead. Its rules for PEM and for calls of curl take seconds for some
-# texts of a megabyte, and ours find the same; a NUL makes it decode the text and tell places of its own copy.
+# The library must not see these, and sees spaces instead. Its rules for PEM and curl take seconds for some texts of a
+# megabyte, and memoryd's own rules find the same. A NUL makes it decode the text and return places in its own copy.
 _UNSEEN = tuple((seen, b" " * len(seen)) for seen in (b"-----BEGIN ", b"curl", b"\0"))
 
 
 class _Keyword(NamedTuple):
     text: bytes
-    offset: int  # in the keyword that contains it
+    # The offset is that of this keyword in the keyword that contains it.
+    offset: int
     finds: tuple[Find, ...]
 
 
 def scan(texts: Sequence[str], policy: Policy, find_known: FindKnown) -> list[ScrubbedText]:
-    """Remove from each text what the policy names, and return the findings with their places."""
+    """Redact what the policy names in each text, and return the texts with their findings."""
     parts = [text.encode("utf-8", "surrogatepass") for text in texts]
     found = _search(parts, policy, find_known)
     settled = {place: _settle(parts[place], spans, policy, find_known) for place, spans in found.items()}
@@ -60,7 +62,10 @@ def scan(texts: Sequence[str], policy: Policy, find_known: FindKnown) -> list[Sc
 
 
 def _settle(part: bytes, spans: list[SecretSpan], policy: Policy, find_known: FindKnown) -> list[SecretSpan]:
-    """Return the spans, and what comes to light once they are redacted."""
+    """Return the spans, with those that appear only after redaction.
+
+    After `ROUNDS_MAX` rounds, the result is the whole text.
+    """
     for _ in range(ROUNDS_MAX):
         redacted = _RedactedText(part, spans)
         more = _search([redacted.data], policy, find_known).get(0)
@@ -71,7 +76,7 @@ def _settle(part: bytes, spans: list[SecretSpan], policy: Policy, find_known: Fi
 
 
 def _search(parts: Sequence[bytes], policy: Policy, find_known: FindKnown) -> dict[int, list[SecretSpan]]:
-    """Return the findings in each text with findings, in order and without overlaps."""
+    """Return the findings of each text that has some, in order and without overlaps."""
     joined = JoinedTexts(parts)
     low = joined.buffer.lower()
     whole = [*view_stripped(joined)]
@@ -96,7 +101,7 @@ def _search(parts: Sequence[bytes], policy: Policy, find_known: FindKnown) -> di
 
 
 def _inner(views: list[View], find: Callable[[JoinedTexts, bytes], Iterator[SecretSpan]]) -> Iterator[SecretSpan]:
-    """Yield findings in views, as parts of the original texts."""
+    """Yield the findings in views, as parts of the original texts."""
     if not views:
         return
     inner = JoinedTexts([view.data for view in views])
@@ -133,7 +138,7 @@ def _secrets(joined: JoinedTexts, low: bytes, find_known: FindKnown) -> Iterator
         yield from (SecretSpan(first, last, rule) for rule, first, last in known)
         known = []
     for text in {joined.find_text(first) for _, first, _ in known}:
-        # Alone, so that the next text cannot be the reason for the match.
+        # Scan each text alone, so that the next text cannot cause the match.
         begin, end = joined.begins[text], joined.ends[text]
         for rule, first, last in find_known(b"\n" + buffer[begin:end]):
             yield SecretSpan(begin + first - 1, begin + last - 1, rule)
@@ -144,7 +149,7 @@ def _secrets(joined: JoinedTexts, low: bytes, find_known: FindKnown) -> Iterator
 def _ours(joined: JoinedTexts, low: bytes) -> Iterator[SecretSpan]:
     automaton, keywords = _rules()
     of_names = make_cached_find()
-    # How far the values seen so far go, how many names in a row stood in the value of the one before, since where.
+    # The end of the values so far, the number of names inside the previous value, and the start of that chain.
     looked_to = looks = nest = skip_to = 0
     for index, at, begin, end in _hits(automaton, joined, low):
         if at < skip_to:
@@ -163,17 +168,17 @@ def _ours(joined: JoinedTexts, low: bytes) -> Iterator[SecretSpan]:
                 for span in (of_names if find is named.find else find)(place, keyword.text):
                     if span.rule != named.REJECTED:
                         yield span
-                    if span.rule != columns.RULE:  # far below, with whole rows between
+                    if span.rule != columns.RULE:  # it is far below, with whole rows between
                         looked_to = max(looked_to, span.last)
         looks += 1
 
 
 def make_cached_find() -> Callable[[KeywordPlace, bytes], list[SecretSpan]]:
-    """Return the finders of named secrets as one, asked once for each surrounding, so that repetition costs little.
+    """Return one finder for named secrets, which searches each surrounding once, so that repeated text costs little.
 
-    It is for one scan, since what it remembers is text that nobody has redacted yet.
+    Use it for one scan only, because it remembers text that is not redacted yet.
     """
-    # By keyword, place in the surrounding and what follows: to hash a whole surrounding is slow.
+    # The key is the keyword, its place in the surrounding and the next bytes. To hash a whole surrounding is slow.
     known: dict[tuple[bytes, int, bytes], tuple[int, int, list[SecretSpan]]] = {}
 
     def find(place: KeywordPlace, keyword: bytes) -> list[SecretSpan]:
@@ -195,7 +200,7 @@ def make_cached_find() -> Callable[[KeywordPlace, bytes], list[SecretSpan]]:
 
 
 def _hits(automaton: BytesAhoCorasick, joined: JoinedTexts, low: bytes) -> Iterator[tuple[int, int, int, int]]:
-    """Yield each keyword of a text: the keyword, its place, begin and end of the text."""
+    """Yield each keyword of a text as its index, its place, and the begin and end of the text."""
     text, begin, end = -1, 0, 0
     for index, first, last in automaton.find_matches_as_indexes(low):
         if first >= end:
@@ -212,7 +217,7 @@ def _private() -> BytesAhoCorasick:
 
 @cache
 def _rules() -> tuple[BytesAhoCorasick, list[list[_Keyword]]]:
-    """Return the automaton of all keywords, and for each keyword the rules of it and of those it contains."""
+    """Return the automaton of all keywords, and the rules for each keyword and for those it contains."""
     finds: dict[bytes, list[Find]] = {word: [named.find] for word in named.KEYWORDS}
     for module in (formats, columns, carried, commands, told, near):
         for word, find in module.FINDS.items():
@@ -231,7 +236,7 @@ def _rules() -> tuple[BytesAhoCorasick, list[list[_Keyword]]]:
 
 
 def _keep_spans(part: bytes, spans: list[SecretSpan], policy: Policy) -> list[SecretSpan]:
-    """Return the spans that are no placeholder, not allowed, and not empty; overlapping ones become one."""
+    """Return the spans that are not placeholders, allowed or empty. Overlapping spans are merged."""
     marks = [found.span() for found in PLACEHOLDER.finditer(part)] if _MARK in part.lower() else []
     kept = []
     for span in spans:
@@ -276,11 +281,12 @@ def _rank(rule: str) -> int:
 
 
 class _RedactedText:
-    """Hold a redacted text, and map positions in it to positions in the original."""
+    """Hold a redacted text, and map its positions to those of the original."""
 
     def __init__(self, part: bytes, spans: list[SecretSpan]) -> None:
         pieces: list[bytes] = []
-        self._steps: list[tuple[int, int, int]] = []  # place, place in the given text, 1 where a placeholder begins
+        # A step is a place here, its place in the original, and 1 if a placeholder begins there.
+        self._steps: list[tuple[int, int, int]] = []
         size = at = 0
         for first, last, rule in spans:
             mark = make_placeholder(rule).encode()
@@ -292,7 +298,7 @@ class _RedactedText:
         self.data = b"".join([*pieces, part[at:]])
 
     def origin(self, span: SecretSpan) -> SecretSpan:
-        """Return the span of the given text that a span of the redacted one comes from."""
+        """Return the span of the original text that a span of the redacted text comes from."""
         first = bisect_right(self._steps, (span.first, 1 << 62, 1)) - 1
         last = bisect_right(self._steps, (span.last - 1, 1 << 62, 1)) - 1
         place, given, is_mark = self._steps[first]

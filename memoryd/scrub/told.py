@@ -1,10 +1,9 @@
-"""Find secrets that people name in few words, in their own languages: a password, a login of two parts, a wallet.
+"""Find secrets that people name in a few words of their own language: a password, a login, a wallet.
 
-`named` reads names as programs write them. Here the words of people lead to a value, and since such words mean much
-else, the value must look made up: letters with two digits or more in a row, or signs among them.
-
-Measured on 98 such lines and 108 harmless ones that were set aside while the rules were made: 4 secrets are left (70
-without this file and its companions in `commands`), 2 harmless lines are changed (4).
+`named` reads names as programs write them. Here, words of people lead to a value. Such words have many other meanings,
+so the value must look made up: letters with at least two digits in a row, or with signs among them. A measurement used
+98 lines with a secret and 108 harmless ones that did not influence the rules. The scan misses 4 secrets (70 without
+this file and related rules in `commands`) and changes 2 harmless lines (4 without them).
 """
 
 import re
@@ -23,13 +22,14 @@ from memoryd.scrub.plausible import (
 )
 from memoryd.text.word_lists import list_bytes, list_words
 
-# The words of all languages. The short ones mean much else, and lead to a value only with a link behind them.
+# These are words of all languages. The short ones mean much else, and need a link such as "is" after them.
 _SHORT = "pass pw p/w mdp pasword passwrd"
 LONG = frozenset(list_bytes("words for passwords"))
-# What a person's name for an account, a file or a number follows, and no password.
+# After these words comes the name of an account, a file or a number, but no password.
 _NOT_BEFORE = frozenset(list_words("not before passwords"))
 
-_REACH = 200  # bytes behind the words that are looked at; four times as many behind the name of a wallet
+# The rules read this many bytes after the words, and four times as many after the name of a wallet.
+_REACH = 200
 _LETTERS = rb"[a-zA-Z\x80-\xff'-]"
 _LINK = rb"|".join(list_bytes("links to a secret"))
 _VALUE = rb"['\"`*(]{0,2}(?P<value>(?=[^\s\x00]{0,127}[0-9])[^\s'\"`\x00]{6,128})"
@@ -64,12 +64,12 @@ _CODE = re.compile(
 _MOST_CODES = 32
 _DIGITS = re.compile(rb"[0-9]{2}")
 _CODES_BEGIN = re.compile(rb"[^\n:]{0,60}:[ \t]*(?:(?:\r?\n){1,2}(?:```\w{0,8}\r?\n)?)?")
-# Drawn letters in base32, or in groups of four.
+# This is random base32, or random letters in groups of four.
 _SEED = re.compile(
     rb"(?:[^\n:=]{0,24}(?:[:=]|is)|(?=[ \t]))[ \t\"'`*]{0,6}"
     rb"(?P<value>(?:[A-Z2-7]{4}[ -]?){4,16}[A-Z2-7]{0,4}|(?:[A-Za-z0-9]{4}[ -]){3,15}[A-Za-z0-9]{2,4})(?![A-Za-z0-9])"
 )
-# What a lock takes: "the door code is 4471".
+# This is the code of a lock: "the door code is 4471".
 _NUMBER = re.compile(
     rb"(?i)(?P<words>(?:[ \t]*" + _LETTERS + rb"{1,16}(?=[ \t:=,])){0,4}?)[ \t]*(?P<link>(?:(?:" + _LINK
     + rb")(?=\s)|" + _SIGN_LINK + rb"|\xe3\x81\xaf|\xe6\x98\xaf)?)[ \t]*(?P<value>[0-9]{4,8}|[0-9]{3}[ -][0-9]{3}|"
@@ -93,7 +93,7 @@ def _span(found: re.Match[bytes], rule: str = "password-told") -> SecretSpan:
 
 
 def find_password(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
-    """Yield the password that a word for it leads to: "pass is …", "sudo password — it's …", "пароль от базы …"."""
+    """Yield the password that a word for it leads to: "pass is …", "пароль от базы …"."""
     found = _LED.match(place.buffer, place.first + len(keyword.rstrip(b" :?-")), min(place.end, place.last + _REACH))
     if found is None or place.buffer[place.first : place.first + 4] == b"PASS":
         return
@@ -101,7 +101,7 @@ def find_password(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
     is_short = keyword.rstrip(b" :?-").decode() in _SHORT.split()
     if (is_short and (not found["link"] or name_before(place))) or not (found["link"] or found["apart"]):
         return
-    if b"\n" in found["apart"] and not found["link"].strip().isalpha():  # a sentence goes on in the next line
+    if b"\n" in found["apart"] and not found["link"].strip().isalpha():  # a sentence continues on the next line
         return
     is_sure = found["link"] or not keyword.isascii()
     judged = is_made_up(value) if is_sure else is_odd_password(value, quoted=False)
@@ -110,7 +110,7 @@ def find_password(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
 
 
 def _find_number(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
-    """Yield the number that opens a lock: "the pin is 809377", "alarm code: 9912", "le code de la porte est 7204B"."""
+    """Yield the code of a lock: "the pin is 809377", "le code de la porte est 7204B"."""
     end = min(place.end, place.last + _REACH // 2)
     found = _NUMBER.match(place.buffer, place.last, end) if _DIGITS.search(place.buffer, place.last, end) else None
     before = place.buffer[max(place.begin, place.first - 24) : place.first]
@@ -125,7 +125,7 @@ def _find_number(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
 
 
 def _find_codes(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
-    """Yield the codes of a list that opens an account, on the lines below its name."""
+    """Yield the recovery codes of an account, on the lines below the name of the list."""
     head = _CODES_BEGIN.match(place.buffer, place.last, place.end)
     codes: list[re.Match[bytes]] = []
     at = head.end() if head else place.end
@@ -140,14 +140,14 @@ def _find_codes(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
 
 
 def _find_wallet(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
-    """Yield the words that open a wallet (BIP 39: twelve to 24 words of at most eight letters)."""
+    """Yield the words that open a wallet (BIP 39: 12 to 24 words of at most eight letters)."""
     found = _WORDS.match(place.buffer, place.last, min(place.end, place.last + 4 * _REACH))
     if found is not None and len(_COMMON.intersection(found["value"].lower().split())) < 2:
         yield _span(found, "wallet-words")
 
 
 def _find_wallet_key(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
-    """Yield a private key near a word for wallets, as they export it (WIF: 51 or 52 characters of base58)."""
+    """Yield a wallet's private key near a word for wallets (WIF: 51 or 52 characters of base58)."""
     begin, end = max(place.begin, place.first - _REACH), min(place.end, place.last + _REACH)
     found = _WALLET_KEY.search(place.buffer, begin, end)
     if found is not None and is_token(found["value"], quoted=False):
@@ -155,7 +155,7 @@ def _find_wallet_key(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpa
 
 
 def _find_run(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
-    """Yield a long token right behind its name: "sourcegraph token 3f…", "the private key 0x…"."""
+    """Yield a long token directly after its name: "sourcegraph token 3f…", "the private key 0x…"."""
     found = _RUN.match(place.buffer, place.first + len(keyword) - 1, min(place.end, place.last + _REACH))
     if found is None or (keyword == b"key " and not owner_before(place)) or is_stand_in(found["value"]):
         return
@@ -164,7 +164,7 @@ def _find_run(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
 
 
 def _behind(pattern: re.Pattern[bytes], judge: Callable[[bytes], bool], rule: str, back: int = 0) -> Find:
-    """Return the search for a value right behind a keyword, or from `back` bytes before its end."""
+    """Return a search for a value directly after a keyword, or from `back` bytes before its end."""
 
     def find(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
         found = pattern.match(place.buffer, place.last - back, min(place.end, place.last + _REACH))
@@ -174,14 +174,14 @@ def _behind(pattern: re.Pattern[bytes], judge: Callable[[bytes], bool], rule: st
     return find
 
 
-# The password of a login in the form "credentials: admin / …", or "(root / …)".
+# These find the password of a login such as "credentials: admin / …" or "(root / …)".
 _find_login = _behind(_PAIR, lambda value: is_made_up(trim(value)), "password-told")
 _find_account = _behind(_BRACKET, lambda value: is_made_up(trim(value)), "password-told")
-# A login as people say it: "log in as admin with …".
+# This finds a login as people say it: "log in as admin with …".
 _find_as_user = _behind(_AS_USER, lambda value: is_made_up(trim(value)), "password-told")
-# The seed of one-time passwords (RFC 4226), as programs show it: in base32.
+# This finds the base32 seed of one-time passwords (RFC 4226), as programs show it.
 _find_seed = _behind(_SEED, lambda value: looks_random(value.replace(b" ", b"")), "otp-seed")
-# A random token right behind the word "secret": "sign it with the secret Vq7…".
+# This finds a random token directly after the word "secret": "sign it with the secret Vq7…".
 _find_drawn = _behind(_DRAWN, lambda value: looks_random(value) and not is_stand_in(value), "token-told", back=1)
 
 
@@ -198,7 +198,7 @@ FINDS: dict[bytes, Find] = {
     b"secret ": _find_drawn,
     **dict.fromkeys((*_PINS, *list_bytes("codes")), _find_number),
     b"passphrase ": _behind(_QUOTED, lambda value: not is_stand_in(value), "password-told"),
-    # The token of a service that has no prefix: "sourcegraph: 3f…".
+    # This service's token has no prefix: "sourcegraph: 3f…".
     b"sourcegraph": _behind(_HEX, lambda value: not is_stand_in(value), "token-told"),
     **dict.fromkeys(list_bytes("code lists"), _find_codes),
     **dict.fromkeys(list_bytes("seeds"), _find_seed),

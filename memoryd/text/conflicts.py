@@ -1,7 +1,8 @@
-"""Find the conflicts that a git merge left in a file, and resolve them: one implementation for all readers of files.
+"""Find the conflicts that a git merge left in a file, and resolve them.
 
-The format is that of git-merge(1): `<<<<<<< `, the own side, `=======`, the other side, `>>>>>>> `. With the style
-`diff3`, the common ancestor is after `||||||| ` before the other side. Markers in a code fence are an example.
+The format is that of git-merge(1): `<<<<<<< `, the own side, `=======`, the other side, `>>>>>>> `. In the style
+`diff3`, the common ancestor follows `||||||| ` before the other side. Markers in a code fence are an example and do not
+count.
 """
 
 from enum import StrEnum
@@ -13,7 +14,7 @@ _OURS, _BASE, _MIDDLE, _THEIRS = b"<<<<<<< ", b"||||||| ", b"=======", b">>>>>>>
 
 
 class Side(StrEnum):
-    """List the sides of a conflict that may stay."""
+    """List the possible results of a resolution: one side, or both."""
 
     OURS = "ours"
     THEIRS = "theirs"
@@ -21,7 +22,7 @@ class Side(StrEnum):
 
 
 class MergeConflict(NamedTuple):
-    """Hold one conflict: its place in bytes, markers included, its first line from 1, and both sides."""
+    """Hold one conflict: its bytes with the markers, its first line (from 1), and both sides."""
 
     first: int
     last: int
@@ -31,10 +32,10 @@ class MergeConflict(NamedTuple):
 
 
 def find_conflicts(data: bytes) -> tuple[MergeConflict, ...]:
-    """Return the conflicts of a file, in order; an incomplete set of markers is none."""
+    """Return the conflicts of a file, in order. Incomplete markers do not count."""
     found: list[MergeConflict] = []
     fence = ""
-    begun: tuple[int, int] | None = None  # place and line
+    begun: tuple[int, int] | None = None  # the first byte and the line number of the open conflict
     sides: list[list[bytes]] = []
     at = 0
     for number, line in enumerate(data.split(b"\n"), 1):
@@ -42,7 +43,7 @@ def find_conflicts(data: bytes) -> tuple[MergeConflict, ...]:
         if line.startswith(_OURS) and not fence:
             begun, sides = (at, number), [[]]
         elif begun is None:
-            fence = fences.open_after(fence, line.decode("latin-1"))  # fences are recognised by ASCII characters alone
+            fence = fences.open_after(fence, line.decode("latin-1"))  # fences are ASCII, so latin-1 is enough
         elif line.startswith(_BASE) or (line.rstrip() == _MIDDLE and len(sides) < _MOST_SIDES):
             sides.append([])
         elif line.startswith(_THEIRS) and len(sides) > 1:
@@ -55,7 +56,7 @@ def find_conflicts(data: bytes) -> tuple[MergeConflict, ...]:
     return tuple(found)
 
 
-_MOST_SIDES = 3  # with that of the common ancestor
+_MOST_SIDES = 3  # including the common ancestor
 
 
 def is_conflicted(data: bytes) -> bool:
@@ -64,7 +65,7 @@ def is_conflicted(data: bytes) -> bool:
 
 
 def resolve(data: bytes, side: Side) -> bytes:
-    """Return a file with one side of each conflict, or with both: then a line in both occurs once."""
+    """Return a file with one side of each conflict, or with both. With both, a line of both sides occurs once."""
     pieces, at = [], 0
     for one in find_conflicts(data):
         pieces += [data[at : one.first], _take(one, side)]

@@ -1,4 +1,4 @@
-"""Find content words: the words that carry the meaning of a text, in a form that can be compared."""
+"""Find content words: the words with the meaning of a text, in a form that can be compared."""
 
 import re
 from functools import lru_cache
@@ -6,12 +6,12 @@ from functools import lru_cache
 from memoryd.text.word_lists import list_words
 from memoryd.text.wording import STOP, find_stem, fold, list_units
 
-# Labels of the speaker in a line of memory; they do not belong to the text.
+# Labels of a speaker or a kind before a line of memory; they do not belong to its text.
 LABELS = "User|Assistant|Agent|Report|Decision|Learned|Changed|Failed|Event|Asked|Done|Open|Corrected"
-# Ends an answer that is unclear alone: the question, in the other speaker's words.
+# The question of the other speaker, at the end of an answer that is unclear alone.
 _QUESTION = re.compile(r" \(asked: .*\)$", re.DOTALL)
 _LABEL = re.compile(rf"^(?:[-*+]\s+)?(?:(?:{LABELS}):\s+)+", re.IGNORECASE)
-# Further words by which a memory reports about the user: "User asked …", "prefers …".
+# Further words that a memory uses to report about the user: "User asked …", "prefers …".
 _FRAMING = frozenset(list_words("framing"))
 
 
@@ -27,31 +27,31 @@ def split_question(text: str) -> tuple[str, str]:
 
 
 def label_of(text: str) -> str:
-    """Return the label that begins `text`, in lower case without its colon; empty without one."""
+    """Return the label that begins `text`, in lower case without its colon, or an empty text."""
     found = _LABEL.match(text)
     return found[0].strip(" :-*+").partition(":")[0].casefold() if found else ""
 
 
 def is_label(word: str) -> bool:
-    """Return True if a word is such a label."""
+    """Return True if a word is a label of `LABELS`."""
     return _LABEL.match(f"{word}: x") is not None
 
 
 def list_content_words(text: str) -> list[str]:
-    """Return the content words of `text` in order, runs of wide characters as pairs; numbers are none."""
+    """Return the content words of `text` in order, without numbers. Runs of wide characters become pairs."""
     found = (unit for unit in list_units(fold(text)) if unit not in STOP and unit not in _FRAMING)
     return [unit for unit in found if len(unit) > 1 and not unit.isdigit()]
 
 
 @lru_cache(maxsize=1 << 14)
 def list_stems(text: str) -> frozenset[str]:
-    """Return the stems of the content words of `text`; its numbers count as words here."""
+    """Return the stems of the content words of `text`, and its numbers."""
     folded = fold(strip_label(text))
     numbers = (unit for unit in list_units(folded) if unit.isdigit())
     return frozenset((*map(find_stem, list_content_words(folded)), *numbers))
 
 
 def measure_overlap(asked: str, held: str) -> float:
-    """Return the share, 0..1, of the content words of `asked` that `held` has in some form; 0 without any."""
+    """Return the share, from 0 to 1, of the content words of `asked` that `held` also has; 0 if `asked` has none."""
     words = list_stems(asked)
     return len(words & list_stems(held)) / len(words) if words else 0.0

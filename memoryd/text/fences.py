@@ -1,7 +1,7 @@
-"""Find code fences (CommonMark 0.31, section 4.5): the one scanner for all that read Markdown or a message.
+"""Find code fences (CommonMark 0.31, section 4.5). Every reader of Markdown or of messages uses this scanner.
 
-A closing fence has the character of its opening, is at least as long and has no other text. Both are indented by at
-most three spaces, counted from the words of their list item. An unclosed fence runs to the end.
+A closing fence has the character of its opening, is at least as long, and has no other text. Both are indented by at
+most three spaces, counted from the text of their list item. An unclosed fence runs to the end.
 """
 
 import re
@@ -14,7 +14,7 @@ _DEEPEST = 3  # columns by which a fence may be indented
 
 
 class Fence(NamedTuple):
-    """Hold a fenced block: `text[start:end]` holds its lines, with the fences, without the last line feed."""
+    """Hold a fenced block. `text[start:end]` holds its lines with the fences, without the last line feed."""
 
     start: int
     end: int
@@ -50,9 +50,9 @@ def without_fences(text: str) -> str:
 
 
 def strip_fence(text: str) -> str:
-    """Return the text inside a fence around all of `text`, as models put it around replies; otherwise `text`.
+    """Return the text inside a fence that surrounds all of `text`, as models write it; otherwise return `text`.
 
-    Fences inside it do not count, and the closing one may be at the end of the last line.
+    Fences inside it do not count. The closing fence may be at the end of the last line.
     """
     first, _, rest = text.strip().partition("\n")
     mark = open_after("", first)
@@ -61,9 +61,9 @@ def strip_fence(text: str) -> str:
 
 
 def open_after(mark: str, line: str, column: int = 0) -> str:
-    """Return the fence that is open after `line`, given the one open before it; empty for none.
+    """Return the mark of the fence that is open after `line`, given the mark open before it; empty for none.
 
-    `column` is where the words of the list item begin that holds the line.
+    `column` is the column at which the text of the surrounding list item begins.
     """
     if "```" not in line and "~~~" not in line:
         return mark
@@ -86,7 +86,7 @@ def lines_of(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _place_item(line: str, column: int) -> tuple[int, str]:
-    """Return the column in which the list item's words begin, and the line with spaces in place of the item's mark."""
+    """Return the column at which the list item's text begins, and the line with spaces in place of the item's mark."""
     if match := _ITEM.match(line):
         lead = match[0].expandtabs(4)
         return len(lead), " " * len(lead) + line[match.end() :]

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-_MOST_TRIES = 2_000  # places at which a value is tried
+_MOST_TRIES = 2_000  # the most positions at which a value is tried
 
 
 def find_values(text: str, begins: str = "[{") -> Iterator[tuple[Any, int, int]]:

@@ -1,16 +1,17 @@
-"""Make text neutral: one line that can follow "- " in Markdown without a meaning for any reader that parses.
+"""Make text neutral: one line that can follow "- " in Markdown and means nothing to any parser.
 
-No transcript may forge a heading, a front matter fence, a section marker, an HTML comment, a tag, a role token of a
-chat template, or hide text by zero-width and bidirectional controls. The attacks are those published against memory
-files of agents: forged XML tags in the input of a summary, chat-template tokens kept in memory, invisible instructions.
+A transcript must not be able to forge a heading, front matter, a section marker, an HTML comment, a tag, or a role
+token of a chat template. It must not hide text by zero-width and bidirectional controls either. These attacks on memory
+files of agents are published: forged XML tags in the input of a summary, chat-template tokens in memory, invisible
+instructions.
 """
 
 import re
 import unicodedata
 from functools import lru_cache
 
-_JOINERS = "\u200c\u200d"  # Persian, Indic scripts and emoji need them between their own letters
-# Letters without a visible form: Hangul fillers, variation selectors except the two of emoji, the Braille blank.
+_JOINERS = "\u200c\u200d"  # zero-width joiners, which Persian, Indic scripts and emoji need between their own letters
+# Letters without a visible form: Hangul fillers, variation selectors except those of emoji, the Braille blank.
 _BLANK = re.compile("[\u034f\u115f\u1160\u2800\u3164\ufe00-\ufe0d\uffa0\U000e0100-\U000e01ef]")
 _OPENS = re.compile(r"<(?=[A-Za-z/!?|\uff5c<\[])")  # the wide bar is in the role tokens of DeepSeek
 _CLOSES_COMMENT = re.compile(r"--+!?>")
@@ -31,11 +32,11 @@ _LEADING = re.compile(
 )
 
 
-@lru_cache(maxsize=1024)  # a job asks for the same claims and sentences at each of its steps
+@lru_cache(maxsize=1024)  # cached, because a job asks for the same sentences at each step
 def neutralize(text: str) -> str:
-    """Return `text` as one line without anything that a Markdown, tag or prompt reader would act on.
+    """Return `text` as one line without anything that a reader of Markdown, tags or prompts would act on.
 
-    The result may be empty. Neutral text stays the same: `neutral(neutral(x)) == neutral(x)`.
+    The result may be empty. Neutral text stays unchanged: `neutralize(neutralize(x)) == neutralize(x)`.
     """
     line = make_visible(" ".join(text.split()))
     line = _OPENS.sub("\u2039", line)
@@ -47,7 +48,7 @@ def neutralize(text: str) -> str:
 
 
 def neutral_lines(text: str) -> str:
-    """Return `text` with each of its lines neutral; a bullet stays a bullet, and blank lines separate paragraphs.
+    """Return `text` with each line made neutral. Bullets stay bullets, and blank lines still separate paragraphs.
 
     The result may be empty.
     """
@@ -60,9 +61,9 @@ def neutral_lines(text: str) -> str:
 
 
 def neutral_markdown(text: str) -> str:
-    """Return `text` with each of its lines neutral after its indentation and heading, list or quote mark.
+    """Return `text` with each line made neutral after its indentation and its heading, list or quote mark.
 
-    Lines keep their numbers, and code its fences: this is for readers of a file, not for text that goes into one.
+    The lines keep their numbers, and code keeps its fences. So the result is for readers of a file, not for a file.
     `neutral_markdown(neutral_markdown(x)) == neutral_markdown(x)`.
     """
     return "\n".join(map(_shape_line, text.split("\n")))
@@ -76,13 +77,13 @@ def _shape_line(line: str) -> str:
 
 
 def split_shape(line: str) -> tuple[str, str, str]:
-    """Return the indentation of `line`, its heading, list or quote mark with its space, and the neutral rest."""
+    """Return the indentation of `line`, its heading, list or quote mark with the space, and the neutral rest."""
     indent, mark, rest = _SHAPE.fullmatch(line).groups("")  # type: ignore[union-attr]  # it matches any text
     return indent, mark, neutralize(rest)
 
 
 def make_visible(text: str) -> str:
-    """Return `text` without invisible characters; those that end a line or control a screen become spaces."""
+    """Return `text` without invisible characters. Those that end a line or control a screen become spaces."""
     if text.isprintable() and not _BLANK.search(text):
         return text
     out = []

@@ -1,19 +1,19 @@
-r"""Read regular expressions from a text file, in which alternatives have lines of their own.
+r"""Read regular expressions from a text file, with one alternative per line.
 
-So the wordings of many languages can be read and extended without the quotation marks and prefixes of Python.
+Wordings of many languages are easier to read and extend there than as Python strings. An example:
 
     # A comment, which is only above an entry.
     list month:
-        january|february|march
+     january|february|march
 
     later: a time that is months away
-        \b(?:by|in|until) (?:{month})
-        \bend of (?:the )?(?:year
+     \b(?:by|in|until) (?:{month})
+     \bend of (?:the )?(?:year
          |month|quarter)\b
 
 A blank line ends an entry. The text after the colon of its name is only for readers. A line that begins with five
-spaces continues the line above. `{month}` stands for the pattern of an earlier entry, and a `list` is only for this
-use. White space at the ends of a line does not count, so a space there is written as `[ ]`.
+spaces continues the line above. `{month}` is replaced by the pattern of an earlier entry, and a `list` exists only for
+this use. White space at the ends of a line is ignored, so a space there is written as `[ ]`.
 """
 
 import pkgutil
@@ -21,12 +21,12 @@ import re
 
 
 def read_patterns(module: str, file: str, **lists: str) -> dict[str, str]:
-    """Return the patterns of a file, by name and in order.
+    """Return the patterns of a file by name, in order. Entries called `list` are left out.
 
     Args:
-        module: the name of a module beside the file.
-        file: the name of the file.
-        lists: patterns that the file uses like lists of its own.
+        module: The name of a module in the folder of the file.
+        file: The name of the file.
+        lists: Further patterns that the file may use, as if they were lists of its own.
     """
     text = (pkgutil.get_data(module, file) or b"").decode()
     found: dict[str, str] = {}

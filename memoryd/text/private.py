@@ -1,13 +1,14 @@
-"""Recognize a file that its owner marked as private, by its name or its front matter: one test for all readers.
+"""Recognize a file that its owner marked as private, by its name or its front matter.
 
-In doubt a file counts as private: a withheld file can be opened again, but sent or indexed text cannot be called back.
+In doubt, a file counts as private. A withheld file can be opened later, but text that was sent or indexed cannot be
+called back.
 """
 
 import re
 
 SUFFIX = ".private"
 _LONGEST = 1 << 16  # bytes of front matter
-# Front matter goes up to the next line of `---`, in a file that is still being written to its end.
+# Front matter ends at the next line `---`, or at the end of the file if it is not written completely yet.
 _FRONT_MATTER = re.compile(
     rb"(?:\xef\xbb\xbf)?---[ \t]*(?:\r\n?|\n)(.*?)(?:(?<=[\r\n])(?:---|\.\.\.)[ \t]*(?:[\r\n]|\Z)|\Z)", re.DOTALL
 )
@@ -16,15 +17,15 @@ _NO = frozenset({b"", b"false", b"no", b"n", b"off", b"0", b"null", b"~"})
 
 
 def is_private(name: str, head: bytes = b"") -> bool:
-    """Return True if a file may not be read, sent or indexed.
+    """Return True if a file must not be read, sent or indexed.
 
     Args:
-        name: the file's name, or its path; a folder `x.private` on that path counts as well.
-        head: the file's bytes, or its first ones: all of its front matter, as far as 64 KiB.
+        name: The name or the path of the file. A folder `x.private` in the path counts too.
+        head: The bytes of the file, or its beginning with all of its front matter, up to 64 KiB.
 
     Returns:
-        True if a name ends in `.private`, in any case, or the front matter says `private: true` (or `yes`, `on`, `1`,
-        and anything else that is no plain `false`).
+        True if a name ends in `.private`, in any case, or if the front matter says `private: true`. `yes`, `on`, `1`
+        and any other value that does not mean no count as true.
     """
     if SUFFIX in name.lower() and any(part.endswith(SUFFIX) for part in re.split(r"[/\\]", name.lower())):
         return True

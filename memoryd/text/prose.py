@@ -1,4 +1,4 @@
-"""Find the prose of a message, without code, tables and markup, so that only spoken text is read and measured."""
+"""Find the prose of a message, without code, tables and markup, so that only natural language is read and measured."""
 
 import re
 from collections import Counter
@@ -15,8 +15,8 @@ _EMPHASIS = re.compile(
     r"(?<![\w*/])\*{1,3}(?=[^\s*/.,;)\]])([^*\n]{1,400}?)(?<=[^\s/(\[])\*{1,3}(?![\w*/])"
     r"|(?<![\w/.])__(?!\w+__)([^_\n]{1,400}?)__(?![\w.])"
 )
-_VERBATIM = re.compile(r"`[^`\n]+`|https?://[^\s)>\]]+")  # a name or an address is kept as written
-# The target of a link that its words do not name: a place in a repository, or a file.
+_VERBATIM = re.compile(r"`[^`\n]+`|https?://[^\s)>\]]+")  # names and addresses in these forms are kept as written
+# The target of a link that is kept: a page of a repository, or a file.
 _PLACE = re.compile(
     r"https?://\S+/(?:pulls?|issues|commits?|merge_requests|compare|blob|tree)/\S+|[^\s:#]*\.\w{1,5}(?:#\S*)?"
 )
@@ -28,8 +28,8 @@ _HEADING = re.compile(r"^\s*(?:#{1,6}\s|\*\*[^*]{1,80}\*\*:?\s*$)")
 _ODD_WORD = re.compile(r"(?<!\S)[^\s\d=_<>|{}%@\\/~^$]*+[\d=_<>|{}%@\\/~^$]\S*+")
 _DIGITS = re.compile(r"(?<!\S)[^\s\d]*+\d\S*+")
 _PHONE = re.compile(r"(?<!\S)(?:\+\d{1,3}|\(?0\d+\)?)(?: \d{2,4})+(?!\w)")  # one number, in several groups
-_MOST_ODD = 0.45  # a line with this share of words with digits or signs of code counts as a machine's
-_REPEATED = 3  # so many lines of one form in one message are a log, not speech
+_MOST_ODD = 0.45  # a line is a machine's if this share of its words has digits or signs of code
+_REPEATED = 3  # this many lines of one form in a message are a log
 _RULE = re.compile(r"^\W*$")
 # Thai, Lao, Burmese, Khmer, kana and Han, as the inside of a character class.
 WIDE_RANGES = (
@@ -37,14 +37,14 @@ WIDE_RANGES = (
 )
 _WIDE = re.compile(f"[{WIDE_RANGES}]")
 _WIDE_RUNS = re.compile(f"[{WIDE_RANGES}]+|[^{WIDE_RANGES}]+")
-WIDE_WORD = 0.6  # a character of a script without spaces carries about as much as 0.6 of an English word
+WIDE_WORD = 0.6  # words per character of a script without spaces, compared with English
 
 
 def list_lines(text: str) -> list[str]:
     """Return the lines of prose in `text`, with links and emphasis as plain words.
 
-    Code, tables, headings, rules and list marks are left out, and so is pasted machine output. It is recognised by many
-    words with digits and signs, or by lines that differ only in their numbers.
+    Code, tables, headings, rules and list marks are left out. Pasted machine output is left out too: it has many words
+    with digits and signs, or lines that differ only in their numbers.
     """
     given = without_fences(text).splitlines()
     shapes = _shapes(given)
@@ -69,7 +69,7 @@ def _shapes(given: Sequence[str]) -> Counter[str]:
 
 
 def _shape(line: str) -> str:
-    """Return the common form of lines of one log; a line without numbers has its own form."""
+    """Return the form that lines of one log share; empty for a line without numbers."""
     shape = _DIGITS.sub("0", line)
     return shape.strip() if shape != line else ""
 
@@ -80,7 +80,7 @@ def _is_log(shapes: Counter[str], line: str) -> bool:
 
 
 def by_machine(line: str) -> bool:
-    """Return True if a line looks like a machine's, by many words with digits and signs."""
+    """Return True if a machine probably wrote the line, because many of its words have digits or signs."""
     line = _PHONE.sub("0", _LINK.sub(r"\1", line) if "](" in line else line)
     odd = len(_ODD_WORD.findall(line))
     return odd > 2 and odd > _MOST_ODD * len(line.split())
@@ -100,7 +100,7 @@ def _strip_markup(line: str) -> str:
 
 
 def _name_link(found: re.Match[str]) -> str:
-    """Return the words of a link; the whole link if the words do not name its target."""
+    """Return the words of a link, or the whole link if its target is a place that the words do not name."""
     words, target = found[1], found[2]
     name = target.partition("#")[0].rpartition("/")[2]
     return found[0] if _PLACE.fullmatch(target) and name not in words else words
@@ -112,7 +112,7 @@ def is_wide(text: str) -> bool:
 
 
 def wide_runs(text: str) -> list[str]:
-    """Return `text` split where wide characters begin or end."""
+    """Return `text` divided where wide characters begin or end."""
     return _WIDE_RUNS.findall(text)
 
 

@@ -1,7 +1,8 @@
-"""Split a text into sentences that can be cited, and find a person's words around a citation.
+"""Divide a text into sentences that can be cited, and find a person's words around a citation.
 
-A text is first read in blocks: headings, list items, quoted lines, code, prose. Blocks of words are then split at the
-ends of sentences, in scripts with and without spaces. Each step reads a limited stretch, so the time is linear.
+A text is first divided into blocks: headings, list items, quoted lines, code, prose. Blocks of words are then divided
+at the ends of sentences, in scripts with and without spaces. Each step looks at a limited stretch, so the time is
+linear.
 """
 
 import re
@@ -21,12 +22,12 @@ class SentenceKind(StrEnum):
     PROSE = "prose"
     ITEM = "item"
     HEADING = "heading"
-    CODE = "code"  # a whole fence, or a whole block of indented lines or of a table
+    CODE = "code"  # a whole fence, block of indented lines, or table
     QUOTE = "quote"
 
 
 class Sentence(NamedTuple):
-    """Hold one part of a text; `text[start:end]` of the whole text is its `text`."""
+    """Hold one part of a text. Its `text` is `text[start:end]` of the whole."""
 
     text: str
     start: int
@@ -37,14 +38,14 @@ class Sentence(NamedTuple):
 
 
 class _Run(NamedTuple):
-    """Hold lines that are read as one: sentences end inside it, and with it."""
+    """Hold lines that are read together, because a sentence may continue on the next line."""
 
     kind: SentenceKind
     start: int
     end: int
     paragraph: int
-    body: int  # where its words begin, after the mark of an item
-    indent: int  # column of that mark; -1 for a run that begins no item
+    body: int  # the offset of its text, after the mark of an item
+    indent: int  # the column of the item's mark; -1 if the run does not begin an item
 
 
 _HEADING = re.compile(
@@ -60,8 +61,8 @@ _ITEM = re.compile(
 _TABLE = re.compile(r"\s*\|.*\|")
 _TAB = 4
 _CODE_INDENT = 4
-_LONGEST_PARAGRAPH = 1_200  # characters
-_NESTED = 2  # columns by which an inner list is indented at least
+_LONGEST_PARAGRAPH = 1_200  # characters of a paragraph that is quoted whole
+_NESTED = 2  # columns by which an inner list is indented
 
 _CLOSERS = "\"'”’»)\\]"  # noqa: RUF001
 _WIDE_CLOSERS = f"」』）】》〉{_CLOSERS}"  # noqa: RUF001
@@ -73,13 +74,13 @@ _GOES_ON = tuple(",;:，、；：-–—(/\\+&=")  # noqa: RUF001
 _TICKS = re.compile(r"`++")
 _WORD = re.compile(r"[^\W_]")
 _NEXT = re.compile(r"\S{1,24}")
-_WINDOW = 40  # characters before a full stop that are searched for an abbreviation and the word before it
-_WRAPS_FROM = 66  # a line of so many columns may have been wrapped; a shorter line of a message was ended
+_WINDOW = 40  # characters before a full stop in which an abbreviation and the word before it are searched
+_WRAPS_FROM = 66  # columns; a line this long may be wrapped, and a shorter one was ended by its author
 _WRAPS_UNTIL = 100
 
 _TITLES = frozenset(list_words("titles"))
 _NEVER_ENDS = frozenset(list_words("abbreviations"))
-# These may end a sentence, if the next word begins with a capital.
+# Abbreviations that may end a sentence, if the next word begins with a capital.
 _MAY_END = frozenset(list_words("abbreviations at ends"))
 _BEFORE_NUMBER = frozenset(list_words("abbreviations before numbers"))
 _DOTTED = re.compile(r"(?:[^\W\d_]{1,2}\.)+[^\W\d_]{1,3}")
@@ -95,11 +96,11 @@ _AFTER_DAY = re.compile(
 _SHORT_NEXT = re.compile(r"\d|[^\W\d_]{1,2}\.")
 
 
-@lru_cache(maxsize=512)  # a job asks for the same turns at each of its steps
+@lru_cache(maxsize=512)  # cached, because a job asks for the same turns at each step
 def split(text: str) -> tuple[Sentence, ...]:
-    """Return the sentences of `text` in order; every part that is not white space is in exactly one of them."""
+    """Return the sentences of `text` in order. Every part that is not white space is in exactly one of them."""
     found: list[Sentence] = []
-    lists: list[tuple[int, int | None]] = []  # the open lists: their indentation, and the sentence that introduces them
+    lists: list[tuple[int, int | None]] = []  # the open lists: indentation, index of the introducing sentence
     heading: int | None = None
     for run in _Reader(text).read():
         if run.indent >= 0:
@@ -121,19 +122,23 @@ def list_texts(text: str) -> list[str]:
 def quote_around(
     text: str, numbers: Iterable[int], longest: int = 300, is_own: Callable[[int], bool] | None = None
 ) -> str:
-    """Return a person's words around the sentences with these numbers (from 1), copied whole, on one line.
+    """Return a person's words around the sentences with these numbers (from 1), copied whole, as one line.
 
-    A text of at most `longest` characters is copied as a whole. From a longer one, the paragraphs of the sentences are
-    copied. From a list, the cited items are copied, with the sentence that introduces the list. A sentence that
-    introduces a paragraph by a colon is copied with it. From a paragraph as long as a page, the sentences are copied
-    with their neighbours. Unknown numbers add nothing. If `is_own` is given, only the sentences are copied for whose
-    number it is true, and `…` marks others between them.
+    The amount of text depends on the length:
+    - A text of at most `longest` characters is copied as a whole.
+    - From a longer text, the paragraphs of the cited sentences are copied.
+    - From a list, the cited items are copied, with the sentence that introduces the list.
+    - A sentence with a colon that introduces the paragraph is copied too.
+    - From a very long paragraph, only the sentences and their neighbours are copied.
+
+    Unknown numbers add nothing. With `is_own`, only sentences for whose number it returns True are copied, and `…`
+    marks the others between them.
     """
     sentences = split(text)
     cited = sorted({number - 1 for number in numbers if 0 < number <= len(sentences)})
     if not cited:
         return ""
-    if len(" ".join(text.split(maxsplit=longest))) <= longest:  # a longer text has no need to be split to its end
+    if len(" ".join(text.split(maxsplit=longest))) <= longest:  # `maxsplit` avoids splitting a long text to its end
         wanted = set(range(len(sentences)))
     else:
         wanted = {place for one in cited for place in _list_around(text, sentences, one)}
@@ -154,7 +159,7 @@ def quote_around(
             parts.append(text[end : one.start])
         part = text[one.start : one.end]
         if is_bare and place in items:
-            part = part[_mark(part) :] or part  # the mark is the whole text
+            part = part[_mark(part) :] or part  # an item that is only a mark stays
         if is_bare and place in leads and one.kind is SentenceKind.HEADING:
             part = _title(part)
         parts.append(part)
@@ -163,7 +168,7 @@ def quote_around(
 
 
 def _goes_on(text: str, sentences: tuple[Sentence, ...], place: int, at: int) -> bool:
-    """Return True if the sentence `at` continues the item or paragraph of that at `place`, not yet too long."""
+    """Return True if sentence `at` continues the item or paragraph of sentence `place` within the longest length."""
     one, pair = sentences[place], sentences[at - 1 : at + 1]
     if max(one.end, pair[0].end) - min(one.start, pair[1].start) > _LONGEST_PARAGRAPH:
         return False
@@ -174,7 +179,7 @@ def _goes_on(text: str, sentences: tuple[Sentence, ...], place: int, at: int) ->
 
 
 def _list_around(text: str, sentences: tuple[Sentence, ...], place: int) -> Iterator[int]:
-    """Yield the places of the sentences that are copied with the one at `place`."""
+    """Yield the indexes of the sentences that are copied with the one at `place`."""
     first = last = place
     while first and _goes_on(text, sentences, place, first):
         first -= 1
@@ -213,14 +218,14 @@ def _title(heading: str) -> str:
 
 
 def _enter(lists: list[tuple[int, int | None]], indent: int, found: list[Sentence], heading: int | None) -> None:
-    """Make the list of an item with this indentation the innermost open one."""
+    """Make the list of an item with this indentation the innermost open list."""
     closed: tuple[int, int | None] | None = None
     while lists and indent <= lists[-1][0] - _NESTED:
         closed = lists.pop()
     if lists and indent < lists[-1][0] + _NESTED:
         return
     if closed and not lists:
-        lists.append((indent, closed[1]))  # its first item is indented deeper than the rest
+        lists.append((indent, closed[1]))  # its first item is indented more than the others
         return
     before = found[-1] if found else None
     introduces = before and before.kind is not SentenceKind.CODE and (lists or _COLON.search(before.text))
@@ -228,16 +233,16 @@ def _enter(lists: list[tuple[int, int | None]], indent: int, found: list[Sentenc
 
 
 class _Reader:
-    """Collect lines into runs of text."""
+    """Divide a text into runs of lines that are read together."""
 
     def __init__(self, text: str) -> None:
         self.runs: list[_Run] = []
         self._text = text
         self._paragraph = -1
-        self._is_blank = True  # before the next line
-        self._open = ""  # the kind of lines that continue the last run: words, indented, table; empty for none
-        self._column = 0  # where the words of the open list item begin; 0 outside of a list
-        self._number = 0  # of the last item that has one
+        self._is_blank = True  # whether a blank line precedes the next line
+        self._open = ""  # which lines continue the last run: words, indented, table; empty for none
+        self._column = 0  # the column of the open list item's text; 0 outside a list
+        self._number = 0  # the number of the last numbered item
 
     def read(self) -> list[_Run]:
         """Return the runs of the text."""
@@ -279,7 +284,10 @@ class _Reader:
             self._extend(last, SentenceKind.PROSE, start, end)
 
     def _begins_item(self, line: str, last: _Run | None) -> bool:
-        """Return True if the line begins a list item, and note it; "3. März" within a paragraph begins none."""
+        """Return True if the line begins a list item, and store its number.
+
+        "3. März" inside a paragraph begins none.
+        """
         item = _ITEM.match(line)
         if item is None:
             return False
@@ -318,7 +326,7 @@ def _indent(line: str) -> int:
 
 
 def _are_apart(before: str, line: str) -> bool:
-    """Return True if a line break ends text without a sentence mark: after a short line, before a capital."""
+    """Return True if a line break ends a text without an end mark: after a short line, before a capital letter."""
     first = line[:1]
     if not first.isalpha() or first.islower() or before.endswith(_GOES_ON):
         return False
@@ -331,8 +339,8 @@ def _are_apart(before: str, line: str) -> bool:
 
 
 def _parts(text: str, run: _Run) -> Iterator[tuple[int, int]]:
-    """Yield where the sentences of a run begin and end."""
-    start = held = run.start  # the start of the sentence that is read, and its end so far
+    """Yield the start and the end of each sentence of a run."""
+    start = held = run.start  # the start of the present sentence, and its end so far
     word, has_word = -1, False
     for end in [*_ends(text, run), run.end]:
         if word < held:
@@ -343,7 +351,7 @@ def _parts(text: str, run: _Run) -> Iterator[tuple[int, int]]:
                 yield _strip_span(text, start, held)
                 start = held
             has_word = True
-        held = end  # marks alone belong to the sentence before them, or else to the next one
+        held = end  # marks without words belong to the sentence before them, or to the next one if there is none
     yield _strip_span(text, start, held)
 
 
@@ -403,7 +411,7 @@ def _is_end(text: str, floor: int, end: re.Match[str], limit: int) -> bool:
     if stop != ".":
         return True
     if not before or before[-1].isspace() or before[-1] == "=":
-        return False  # "git add . && git commit", "PATH=. make"
+        return False  # a stop after a space or "=" is a path: "git add . && git commit", "PATH=. make"
     words = before.split()
     previous = words[-2] if len(words) > 1 else ""
     return not _is_short(words[-1].lstrip(_OPENERS), previous.lstrip(_OPENERS), following[0], first)
@@ -421,7 +429,7 @@ def _is_short(word: str, previous: str, following: str, first: str) -> bool:
     if folded in _BEFORE_NUMBER and following[0].isdigit():
         return True
     if _ORDINAL.fullmatch(word):
-        # A number alone counts what follows: "1. Build. 2. Test.", and in a line "Next: 1. a purge, 2. an alert."
+        # A number alone counts what follows: "1. Build. 2. Test.", or "Next: 1. a purge, 2. an alert."
         is_alone = not previous or previous[-1] in ":,;"
         return is_alone or _AFTER_DAY.match(following) is not None or previous.casefold() in _ORDINAL_AFTER
     if _DOTTED.fullmatch(word):

@@ -8,7 +8,7 @@ MARKERS = ("decision", "discovery", "pattern", "bug")
 _TAG = re.compile(r"(?<![\w#&/])#([^\W\d_][\w/-]*)")
 _SAID = re.compile(rf"(?<![\w@./])@({'|'.join(MARKERS)})\b|{_TAG.pattern}", re.IGNORECASE)
 _NOT_SAID = re.compile(r"`[^`\n]+`|^ {0,3}#{1,6}[ \t].*$", re.MULTILINE)
-_LONGEST = 64  # characters
+_LONGEST = 64  # characters of a tag
 
 
 def tags_in(text: str) -> frozenset[str]:
@@ -17,7 +17,7 @@ def tags_in(text: str) -> frozenset[str]:
 
 
 def find_tags(text: str) -> tuple[str, ...]:
-    """Return the tags and marks in a text, in lower case and in order; code and headings have none."""
+    """Return the tags and marks in a text, in lower case and in order. Code and headings are skipped."""
     said = _SAID.finditer(_NOT_SAID.sub(" ", without_fences(text)))
     found = dict.fromkeys((one[1] or one[2]).lower().rstrip("-/") for one in said)
     return tuple(tag for tag in found if len(tag) <= _LONGEST)

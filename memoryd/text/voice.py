@@ -1,11 +1,10 @@
-"""Find out which parts of a person's message are their own words, and which parts they only pasted.
+"""Find out which parts of a person's message are their own words, and which parts they pasted.
 
-People paste pages, mails, logs, chats and code. A transcript does not mark such text, but it is no wish of the person.
-Only its form shows it. First come blocks with marks around them (fences, tags, comments), then single lines.
-`voice.txt` has the forms. If the form leaves it open, a part is unclear, and never the person's own:
-
-- The person's words are on one side of what they pasted: above it, or below it if there are none above.
-- After words that announce another person's text, or after the head of a mail, no later line is surely the person's.
+People paste pages, mails, logs, chats and code. A transcript does not mark such text, but it is not a wish of the
+person. Only its form shows it. Blocks with marks around them (fences, tags, comments) are found first, then single
+lines. `voice.txt` has the forms. If the form does not decide, a part is unclear and never counts as the person's own:
+- The person's words are on one side of the pasted text: above it, or below it if there are none above.
+- After words that announce another person's text, or after the head of a mail, no line is surely the person's.
 """
 
 import re
@@ -36,10 +35,10 @@ class VoiceSpan(NamedTuple):
     voice: Voice
 
 
-_VOICES = (Voice.OWN, Voice.UNCLEAR, Voice.PASTED)  # by the byte that marks them; a higher one covers a lower
+_VOICES = (Voice.OWN, Voice.UNCLEAR, Voice.PASTED)  # by mark: 0, 1, 2; where spans overlap, the higher mark counts
 _OWN, _UNCLEAR, _PASTED = range(3)
 _RUN = re.compile(rb"\x00+|\x01+|\x02+")
-_Mark = tuple[int, int, int]  # start, end, and one of the three above
+_Mark = tuple[int, int, int]  # start, end, and the mark as an index of `_VOICES`
 
 _SELF = frozenset(["i", "we", "ich", "wir", "je", "nous", "yo", "nosotros", "io", "noi", "eu", "nós", "я", "мы"])
 _PATTERNS = read_patterns(
@@ -50,18 +49,18 @@ _PATTERNS = read_patterns(
     headers="|".join(list_words("mail headers")),
     persons="|".join(sorted(_SELF)),
 )
-_FEWEST_QUOTED = 4  # a quotation of so many words is a statement, not a name or a phrase
-_FEWEST_WIDE = 8  # characters of a script without spaces
-_PAGE = 60  # so many words below a question about "this" are rather a page than a part of the question
+_FEWEST_QUOTED = 4  # words of a quotation that is a statement, not a name or a phrase
+_FEWEST_WIDE = 8  # characters of a script without spaces, for the same purpose
+_PAGE = 60  # this many words below a question about "this" are a page, not part of the question
 _TAG = re.compile(r"<([a-z][\w-]{0,40})\b[^<>]{0,300}>", re.IGNORECASE)
 _CLOSING_TAG = re.compile(r"</([a-z][\w-]{0,40})\s*>", re.IGNORECASE)
 _COMMENT = re.compile(_PATTERNS["comment"], re.DOTALL)
 _FENCE = re.compile(_PATTERNS["fence"], re.MULTILINE)
 _QUOTE = re.compile(_PATTERNS["quote"])
-# An apostrophe inside does not end it, so a pattern would search the end of each again, which is slow.
+# Single quotes are paired by hand. A pattern would search for the end again at each apostrophe, which is slow.
 _QUOTE_OPENS, _QUOTE_ENDS = re.compile(r"(?<!\w)'"), re.compile(r"'(?!\w)")
 _LONGEST_QUOTED = 600
-# Spaces and line ends that browsers and word processors copy; as many characters, so that places stay.
+# Spaces and line ends that browsers and word processors copy. Each is replaced by one character, so offsets stay.
 _PLAIN = dict.fromkeys([0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000], " ")
 _PLAIN |= dict.fromkeys([0x0B, 0x0C, 0x85, 0x2028, 0x2029], "\n")
 _OPENS = re.compile(r"[ \t]*[\"“„«「『][^\"“”»」』\n]+$")
@@ -89,39 +88,39 @@ _HEAD_LABEL = re.compile(_PATTERNS["head label"], re.IGNORECASE)
 _SECTION = re.compile(r"[ \t]*\d{1,2}\.\d{1,2}\.?(?:[ \t]+\S+){6}")  # a paragraph of a contract or a policy
 _FEWEST_SECTIONS = 2
 _CLOCK = re.compile(r"\(\d\d?:\d\d")
-_FEWEST_STAMPS = 2  # times at lines with a speaker
-_FEWEST_FIELDS = 3  # labels that all differ: those of a form, because people in a conversation speak again
+_FEWEST_STAMPS = 2  # times at lines with a speaker that make a chat
+_FEWEST_FIELDS = 3  # this many different labels are a form, because people in a conversation speak more than once
 _HEADER = re.compile(_PATTERNS["header"])
 _BYLINE = re.compile(_PATTERNS["byline"])
 _NAMED, _TIMED = re.compile(_PATTERNS["named"]), re.compile(_PATTERNS["timed"])
 _GREETS = re.compile(_PATTERNS["greets"], re.IGNORECASE)
 _MACHINE = re.compile(_PATTERNS["machine"])
-# Lines filled with spaces were copied from a terminal, and a sign before words makes a heading of a page.
+# Lines filled with spaces come from a terminal. A symbol before words is a heading of a page.
 _FILLED = re.compile(r".*\S {4,}$")
 _SYMBOL = re.compile(r"[\u2190-\u2bff\U0001f000-\U0001faff]\ufe0f? ")
 _TABLE = re.compile(r"[^\n\t]*\t[^\n\t]+\t")
 _FEWEST_FILLED, _FEWEST_ROWS = 3, 3
 _HUNK = re.compile(r"@@ -\d")
 _CHANGED = re.compile(r"[-+ ]")
-# A terminal wraps and indents its output; people indent the items of a list and code.
+# A terminal wraps and indents its output. People indent only list items and code.
 _WRAPPED = re.compile(r"(?: {2,8}|\t)(?![-*+•]|\d{1,3}[.)])\S.{40}")
 _FEWEST_WRAPPED = 3
 
 
 def find_spans(text: str) -> tuple[VoiceSpan, ...]:
-    """Return the author of each part of a message; the parts cover the whole text, in order."""
+    """Return the voice of each part of a message. The parts cover the whole text, in order."""
     marks = _marks(text.translate(_PLAIN))
     return tuple(VoiceSpan(found.start(), found.end(), _VOICES[found[0][0]]) for found in _RUN.finditer(marks))
 
 
 def keep_own_words(text: str) -> str:
-    """Return `text` without the parts that are not surely the sender's own; line breaks stay."""
+    """Return `text` without the parts that are not surely the author's own. Line breaks stay."""
     parts = ((text[start:end], voice) for start, end, voice in find_spans(text))
     return "".join(part if voice is Voice.OWN else "\n" if "\n" in part else " " for part, voice in parts)
 
 
 def _marks(text: str) -> bytearray:
-    """Return one byte for each character: its voice, as an index of `_VOICES`."""
+    """Return one byte for each character: the index of its voice in `_VOICES`."""
     blocks = [(found.start(), found.end(), _PASTED) for found in _COMMENT.finditer(text)]
     left = _mask_blocks(text, blocks)
     for find in (_find_fenced, _find_tagged, _find_objects):
@@ -137,7 +136,7 @@ def _marks(text: str) -> bytearray:
 
 
 def _mask_blocks(text: str, blocks: Sequence[_Mark]) -> str:
-    """Return `text` with spaces in place of blocks, so that places and lines stay the same."""
+    """Return `text` with spaces in place of blocks, so that offsets and lines stay the same."""
     parts, at = [], 0
     for start, end, _ in blocks:
         parts += [text[at:start], re.sub(r"[^\n]", " ", text[start:end])]
@@ -153,10 +152,11 @@ def _lines(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _find_fenced(text: str) -> Iterator[_Mark]:
-    """Yield the fenced blocks. One that has its line to itself ends at such a one, any other at the next.
+    """Yield the fenced blocks.
 
-    A page that is pasted between fences may have blocks of its own: one that opens with a language ends inside. After
-    an unclosed block, the person may have continued.
+    A fence alone on its line ends at the next one alone on its line. Any other fence ends at the next fence. A page
+    pasted between fences may contain fences itself: one with a language opens an inner block. After an unclosed fence,
+    the person may have continued.
     """
     begin, mark, is_block, inner = -1, "", False, 0
     for found in _FENCE.finditer(text):
@@ -177,12 +177,12 @@ def _find_fenced(text: str) -> Iterator[_Mark]:
 
 
 def _find_objects(text: str) -> Iterator[_Mark]:
-    """Yield the objects that were printed or copied completely."""
+    """Yield whole printed objects, such as JSON."""
     yield from ((found.start(), found.end(), _PASTED) for found in _OBJECT.finditer(text))
 
 
 def _find_tagged(text: str) -> Iterator[_Mark]:
-    """Yield the text between tags; of an unclosed tag after a word, only the tag.
+    """Yield the text between tags. Of an unclosed tag after a word, yield only the tag.
 
     An unclosed tag at the beginning of a line opens a block: everything after it may be inside.
     """
@@ -204,7 +204,10 @@ def _find_tagged(text: str) -> Iterator[_Mark]:
 
 
 def _strays(text: str) -> Iterator[_Mark]:
-    """Yield the text after a closing tag without a beginning, to the end of its paragraph: it may have been inside."""
+    """Yield the text after a closing tag without an opening one, to the end of the paragraph.
+
+    It may have been inside.
+    """
     done = 0
     for closing in _CLOSING_TAG.finditer(text):
         if closing.start() >= done:
@@ -214,7 +217,7 @@ def _strays(text: str) -> Iterator[_Mark]:
 
 
 def _find_quoted(text: str) -> Iterator[_Mark]:
-    """Yield the longer quotations, and what follows words such as "Eve says:" in their line."""
+    """Yield the longer quotations, and the text after words such as "Eve says:" in the same line."""
     for found in _QUOTE.finditer(text):
         inside = next(group for group in found.groups() if group is not None)
         if _is_statement(inside):
@@ -227,7 +230,7 @@ def _find_quoted(text: str) -> Iterator[_Mark]:
 
 
 def _single_quoted(text: str, begin: int, stop: int) -> Iterator[_Mark]:
-    """Yield the longer quotations of a line in straight single quotes."""
+    """Yield the longer quotations in straight single quotes in a line."""
     ends = [end.start() for end in _QUOTE_ENDS.finditer(text, begin, stop)]
     done = begin
     for opening in _QUOTE_OPENS.finditer(text, begin, stop) if ends else ():
@@ -266,13 +269,13 @@ class _MessageLines:
         self._marks = [_OWN] * len(lines)
 
     def read(self) -> list[int]:
-        """Return the voice of each line."""
+        """Return the mark of each line."""
         for at, line in enumerate(self._lines):
             if self._machine[at] or _CITED.match(line):
                 self._marks[at] = _PASTED
             elif at in self._odd or (at >= self._first_wrapped and line.startswith(("  ", "\t"))):
                 self._marks[at] = _UNCLEAR
-        for at in range(self._first_wrapped - 1, -1, -1):  # what is wrapped begins where its paragraph does
+        for at in range(self._first_wrapped - 1, -1, -1):  # the wrapped text begins where its paragraph begins
             if self._first_wrapped == len(self._lines) or not self._lines[at].strip():
                 break
             self._marks[at] = max(self._marks[at], _UNCLEAR)
@@ -290,12 +293,15 @@ class _MessageLines:
         return self._marks
 
     def _find_wrapped(self) -> int:
-        """Return the first line of those that a terminal has wrapped and indented."""
+        """Return the index of the first line that a terminal wrapped and indented.
+
+        Without such lines, it is the number of lines.
+        """
         wrapped = [at for at, line in enumerate(self._lines) if _WRAPPED.match(line)]
         return wrapped[0] if len(wrapped) >= _FEWEST_WRAPPED else len(self._lines)
 
     def _by_machine(self) -> list[bool]:
-        """Return for each line whether it is a program's output, or code."""
+        """Return for each line whether it is output of a program, or code."""
         found = [
             logged or _MACHINE.match(line) is not None
             for line, logged in zip(self._lines, prose.mark_log_lines(self._lines), strict=True)
@@ -310,9 +316,10 @@ class _MessageLines:
         return found
 
     def _chat(self) -> None:
-        """Mark the lines of a chat: those with a name and a time, or with names that occur again; others are unclear.
+        """Mark the lines of a chat.
 
-        A single name at the very beginning may be added by a bridge from another chat to all that its user says.
+        Lines with a name and a time are pasted, and so are names that occur again; other names are unclear. A name only
+        at the very beginning may come from a bridge to another chat, which adds it to all messages of its user.
         """
         is_chat = self._is_chat()
         if is_chat is None:
@@ -323,10 +330,10 @@ class _MessageLines:
                 self._marks[at] = max(self._marks[at], mark)
             elif at and self._names[at - 1] and self._lines[at].strip():
                 self._marks[at] = max(self._marks[at], _UNCLEAR)
-                self._names[at] = self._names[at - 1]  # a message may have more lines
+                self._names[at] = self._names[at - 1]  # a message may continue on further lines
 
     def _is_chat(self) -> bool | None:
-        """Return whether the lines with names are a chat; None if the names are surely not those of speakers."""
+        """Return whether the lines with names are a chat, or None if the names are clearly not those of speakers."""
         times = Counter(filter(None, self._names))
         named = (line for name, line in zip(self._names, self._lines, strict=True) if name)
         stamps = sum(_STAMP.match(line) is not None for line in named)
@@ -336,7 +343,7 @@ class _MessageLines:
         return None if is_form or set(self._names[1:]) <= {None, *self._names[:1]} else False
 
     def _mark_quoted(self) -> None:
-        """Mark a quotation that has lines of its own, from the one that opens it to the next that closes one."""
+        """Mark a quotation over several lines, from the line that opens it to the line that closes it."""
         begin = None
         for at, line in enumerate(self._lines):
             if begin is not None and _CLOSES.match(line):
@@ -346,7 +353,7 @@ class _MessageLines:
                 begin = at
 
     def _mark_around(self) -> None:
-        """Mark words among what was pasted: of those before, between and behind it only one side is the person's."""
+        """Mark words between pasted parts as unclear. The person's own words are only on one side of pasted text."""
         odd = self._odd if len(self._odd) > 1 else ()
         pasted = [
             at
@@ -362,7 +369,7 @@ class _MessageLines:
             self._marks[at] = max(self._marks[at], _UNCLEAR)
 
     def _mark_below_authors(self) -> None:
-        """Mark each paragraph from a line with its author and a time on."""
+        """Mark each paragraph from a line with an author and a time on."""
         end = 0
         for at in filter(self._is_byline, range(len(self._lines))):
             if at >= end:
@@ -370,7 +377,7 @@ class _MessageLines:
                 self._marks[at:end] = [_PASTED] * (end - at)
 
     def _mark_documents(self) -> None:
-        """Mark each paragraph with the head of a document, and what was cut out of a numbered one."""
+        """Mark each paragraph with the head of a document, or with numbered sections of one."""
         at = 0
         while at < len(self._lines):
             end = self._find_blank(at)
@@ -385,7 +392,7 @@ class _MessageLines:
         return (bool(head) and (labels > 0 or "|" in head)) or labels > 1 or sections >= _FEWEST_SECTIONS
 
     def _find_blank(self, begin: int) -> int:
-        """Return the first blank line from one on; the number of lines without any."""
+        """Return the index of the first blank line from `begin` on; the number of lines if there is none."""
         return next((at for at in range(begin, len(self._lines)) if not self._lines[at].strip()), len(self._lines))
 
     def _is_byline(self, at: int) -> bool:
@@ -395,7 +402,7 @@ class _MessageLines:
         return is_split or _BYLINE.match(self._lines[at]) is not None
 
     def _find_handed(self, at: int) -> int | None:
-        """Return the line at which a text begins that the line `at` asks to work on; None without such a request."""
+        """Return the index of the line where a text begins that line `at` asks to work on, or None."""
         line, below = self._lines[at], self._lines[at + 1 : at + 2]
         is_colon = line.rstrip().endswith((":", "\uff1a"))
         is_apart = bool(below) and not below[0].strip()
@@ -407,7 +414,7 @@ class _MessageLines:
         return begin if begin is not None and self._is_bare(begin) else None
 
     def _find_led_in(self, at: int) -> int | None:
-        """Return the line at which another person's text begins, if the paragraph at line `at` announces one."""
+        """Return the index of the line where another person's text begins, if line `at` announces one; else None."""
         line, around = self._lines[at], (*self._lines[max(0, at - 1) : at], *self._lines[at + 1 : at + 2])
         is_alone = at + 2 < len(self._lines) and not any(map(str.strip, around))
         if not is_alone or len(line) > _LONGEST_LEAD or _MINE.search(line) or not _LEADS_IN.search(line):
@@ -415,18 +422,18 @@ class _MessageLines:
         return at + 2 if self._lines[at + 2].strip() and self._is_bare(at + 2) else None
 
     def _is_bare(self, at: int) -> bool:
-        """Return False for a line with marks that show themselves where they end, and for an item of a list."""
+        """Return False for a line whose form shows where foreign text ends: a citation, item, quotation or fence."""
         line = self._lines[at]
         is_marked = _CITED.match(line) or _LISTED.match(line) or _QUOTE.fullmatch(line.strip()) or _FENCE.match(line)
         return not is_marked
 
     def _is_above_page(self, at: int) -> bool:
-        """Return True for a blank line below a question about "this", with so much below it as a page has."""
+        """Return True for a blank line between a question about "this" and a text as long as a page."""
         is_asked = at > 0 and not self._lines[at].strip() and _ABOUT_THIS.search(self._lines[at - 1]) is not None
         return is_asked and sum(len(one.split()) for one in self._lines[at:]) >= _PAGE
 
     def _find_announced(self) -> tuple[int, int]:
-        """Return the first line that is not surely the person's, and the line up to which all is another person's."""
+        """Return the index of the first line that is not surely the person's, and the end of the pasted lines."""
         lines = self._lines
         for at, line in enumerate(lines):
             if _ANNOUNCES.search(line):
@@ -448,13 +455,13 @@ class _MessageLines:
 
 
 def _speaker(line: str) -> str | None:
-    """Return the speaker of a line of a chat: up to three words with capitals before a colon; None without one."""
+    """Return the speaker of a chat line: up to three capitalized words before a colon, or None if it has none."""
     found = _SPEAKER.match(line)
     if found is None:
         return None
     said = re.sub(r"\([^)]*\)", "", _WHEN.sub("", found[0], count=1)).partition(":")[0]
     names = said.split()
-    if names and names[-1].isdigit() and _CLOCK.search(found[0]):  # "Speaker 2 (00:14): …"
+    if names and names[-1].isdigit() and _CLOCK.search(found[0]):  # a record of a call: "Speaker 2 (00:14): …"
         names.pop()
         return said.strip() if names else None
     return " ".join(names) if names and all(name[0].isupper() or not name[0].isascii() for name in names) else None

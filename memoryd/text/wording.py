@@ -1,4 +1,4 @@
-"""Wording: the words of a text in a form in which other forms of the same word are known again.
+"""Return the words of a text in a form in which other forms of the same word are equal.
 
 Scripts without spaces between words (Chinese, Japanese, Thai …) are read as overlapping pairs of characters.
 """
@@ -10,27 +10,27 @@ from functools import lru_cache
 from memoryd.text import prose
 from memoryd.text.word_lists import list_words
 
-# Marks of Indic and other scripts belong to their word though they are no letters.
+# Marks of Indic and other scripts belong to their word, although they are not letters.
 WORD = re.compile(r"[^\W_][^\W_\u0300-\u036f]*(?:[\u0300-\u036f\u0900-\u0963\u0966-\u0dff][^\W_]*)*(?:'[^\W_]+)?")
-_STEM = 4  # letters from which a word is compared by its stem
-# What inflection puts at the end of a word, in the commonest languages with spaces; the longest goes first.
+_STEM = 4  # the least letters of a stem
+# Endings of inflected words in the most common languages with spaces, the longest first.
 _ENDINGS = tuple(sorted(set(list_words("endings")), key=lambda ending: (-len(ending), ending)))
 _SHORT = dict(pair.split(":") for pair in list_words("short forms"))
-_LAST = re.compile(r"(?:[yi]|(?<![aeiou]n)t)$")  # not of "plant", which is no form of "plan"
+_LAST = re.compile(r"(?:[yi]|(?<![aeiou]n)t)$")  # not the t of "plant", which is not a form of "plan"
 
 
 def normalize(text: str) -> str:
-    """Return `text` in one Unicode form (NFKC), with one kind of apostrophe and single spaces, letters as they are."""
+    """Return `text` in NFKC, with one kind of apostrophe and single spaces. The case does not change."""
     return " ".join(unicodedata.normalize("NFKC", text).replace("’", "'").split())  # noqa: RUF001
 
 
 def fold(text: str) -> str:
-    """Return `normalize` text without difference of case."""
+    """Return the result of `normalize`, casefolded."""
     return normalize(text).casefold()
 
 
 def list_units(folded: str) -> list[str]:
-    """Return the words of a folded text in order, runs of wide characters as overlapping pairs."""
+    """Return the words of a folded text in order. Runs of wide characters become overlapping pairs."""
     found: list[str] = []
     for word in WORD.findall(folded):
         if prose.is_wide(word):
@@ -42,16 +42,16 @@ def list_units(folded: str) -> list[str]:
 
 
 def expand(word: str) -> str:
-    """Return the word that a folded one is short for; itself where it is short for none, or for more than one."""
+    """Return the long form of a short word, such as that of an abbreviation; the word itself if none is known."""
     return _SHORT.get(word, word)
 
 
 @lru_cache(maxsize=16384)
 def find_stem(word: str) -> str:
-    """Return how `word` begins, without its ending: `commit`, `commits` and `committed` give the same.
+    """Return `word` without its ending: `commit`, `commits` and `committed` have the same stem.
 
-    Before the `s` of a plural stands the ending of the singular, as in `servers`. A last `t` goes from all forms
-    alike, since it ends the third person in German and Dutch, as `y` and `i` do for `query` and `queries`.
+    If the ending is a plural `s`, the ending before it is removed too, as in `servers`. A last `t` is removed, because
+    it ends the third person in German and Dutch. A last `y` or `i` is removed because of `query` and `queries`.
     """
     ending = _strip_ending(word)
     word = word.removesuffix(ending)
@@ -65,12 +65,12 @@ def find_stem(word: str) -> str:
 def _strip_ending(word: str) -> str:
     found = (one for one in _ENDINGS if word.endswith(one) and len(word) - len(one) >= _STEM - 1)
     ending = next(found, "")
-    if ending == "ons" and word.endswith("ions"):  # "sessions"
+    if ending == "ons" and word.endswith("ions"):  # "sessions" loses only its s
         return "s"
     return "" if ending == "s" and word.endswith("ss") else ending
 
 
-# Where one clause of a text ends and the next begins.
+# The boundaries between clauses.
 CLAUSE = re.compile(r"[,;:.!?]\s+|[，；：。！？、]|\s(?:and|but|und|aber|et|mais|y|pero)\s")  # noqa: RUF001
-# Words that carry no content of their own: English first, then the commonest of some other languages.
+# Words without content of their own: those of English, then the most common of some other languages.
 STOP = frozenset(list_words("stop"))

@@ -1,8 +1,8 @@
 """Parse and render the archive, `.continuum/memory/MEMORY-YYYY-MM-DD.md`: a day's sessions in full, by theme.
 
-Its own format: a front matter, `# Month YYYY Consolidated Memory`, and for each theme a section `## Theme` whose first
-lines count what is below them. Below is a part `### Session ID` of each session, which `RECENT.md` links to. A part is
-rewritten when its session's summary changes; text that others wrote around it stays.
+The format is memoryd's own. After front matter and the title `# Month YYYY Consolidated Memory` comes a section `##
+Theme` for each theme, whose first lines count what is below them. Below is a part `### Session ID` for each session,
+which `RECENT.md` links to. A part is rewritten when the summary of its session changes. Text of others around it stays.
 """
 
 import calendar
@@ -20,9 +20,9 @@ from memoryd.tiers.session_summary import Section, SessionSummary, parse_points,
 
 FOLDER = ".continuum/memory"
 NAME = re.compile(r"MEMORY-\d{4}-\d\d-\d\d\.md")
-MOVED = "archive"  # the folder below for files that `memoryd archive` moved
+MOVED = "archive"  # the subfolder for files that `memoryd archive` moved
 LINK = re.compile(rf"(?:{MOVED}/)?{NAME.pattern}#")
-GENERAL = "General"  # the theme of a session that names none
+GENERAL = "General"  # the theme of a session without a theme
 SAID = "#### Also said"
 _PIECES = re.compile(rb"^(?=###? )", re.MULTILINE)
 _SECTIONS = re.compile(rb"^(?=## )", re.MULTILINE)
@@ -38,25 +38,25 @@ _RANDOM_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a
 _PLAIN_ID = re.compile(r"[a-z0-9_-]{1,36}")
 _NAMES = re.compile(r"[\w./-]+")
 _CODE_KEYS = ("Branch", "Last commit", "Pull request")
-# Counts and dates of a file and of a theme, and the index's lines, which repeat a point of the archive.
+# Counts and dates of a file and of a theme, and the lines of the index, which repeat points of the archive.
 _FRAME = re.compile(
     rb"^(?:(?:consolidation_date|source_sessions|total_sessions\w*|tags):|\*\*(?:Date Range|Summary|Key Points)\*\*:"
     rb"|- \[[^\]\r\n]*\]\((?:archive/)?MEMORY-\d{4}-\d\d-\d\d\.md#|\*\*Link\*\*: \[Full details\]\()[^\r\n]*",
     re.MULTILINE,
 )
-_MOST_FILES = 20  # maximum number of files that a theme lists; its parts list all of them
+_MOST_FILES = 20  # the most files that a theme lists; its parts list all files
 
 
 class SaidEntry(NamedTuple):
-    """Hold the messages of a session that only its archive still has."""
+    """Hold one message of a session for the archive, as its speaker and its text."""
 
-    speaker: str  # User | Agent | Tool
+    speaker: str  # User, Agent or Tool
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class PastSession:
-    """Hold one session as the files show it, with local times."""
+    """Hold one session for the memory files, with local times."""
 
     id: str
     started: datetime
@@ -66,32 +66,33 @@ class PastSession:
     tags: tuple[str, ...] = ()
     tasks: tuple[str, ...] = ()  # "#42"
     said: tuple[SaidEntry, ...] = ()
-    is_moved: bool = False  # its file is among the moved ones
+    is_moved: bool = False  # whether its file was moved by `memoryd archive`
 
     @property
     def name(self) -> str:
-        """Return the name of its part."""
+        """Return the name of its part in the archive."""
         return name_of(self.id)
 
     @property
     def file(self) -> str:
-        """Return the name of the file that holds its part: that of the day on which it began."""
+        """Return the name of the file that holds its part, which is named by the day on which the session began."""
         return f"{f'{MOVED}/' if self.is_moved else ''}MEMORY-{self.started:%Y-%m-%d}.md"
 
 
 class ArchiveTheme(NamedTuple):
-    """Hold a theme in the form of the file."""
+    """Hold a theme as its file shows it."""
 
     title: str
     anchor: str
     dates: str
-    points: SessionSummary  # of all its sessions, in order
+    points: SessionSummary  # points of all its sessions, in order
 
 
 def name_of(session_id: str) -> str:
-    """Return how a part names its session: by the first eight digits of a random id, by a plain id as it is.
+    """Return the name of a session in the archive.
 
-    The beginning of any other id says when it was drawn, which several sessions may share.
+    It is the first eight digits of a random id, a plain id itself, or a hash of any other id. The beginning of such an
+    id is often a time, which several sessions may share.
     """
     if _RANDOM_ID.fullmatch(session_id):
         return session_id[:8]
@@ -100,17 +101,17 @@ def name_of(session_id: str) -> str:
 
 
 def split_parts(data: bytes) -> list[bytes]:
-    """Return the text before the first heading of a theme or part, then each piece from its heading on."""
+    """Return the text before the first heading of a theme or part, then each piece with its heading."""
     return _PIECES.split(data)
 
 
 def split_sections(data: bytes) -> list[bytes]:
-    """Return the text before the first `## ` line, then each section from that line on; joined they are `data`."""
+    """Return the text before the first `## ` line, then each section with its heading. Joined, they are `data`."""
     return _SECTIONS.split(data)
 
 
 def render_part(session: PastSession) -> bytes:
-    """Return the part of a session: when it was, its points by section, and what else was said in it."""
+    """Return the part of a session: its time, its points by section, and its other messages."""
     last = (
         f"{session.ended:%H:%M}"
         if session.ended.date() == session.started.date()
@@ -128,7 +129,7 @@ def render_part(session: PastSession) -> bytes:
 
 
 def _leave_out(said: SaidEntry, texts: Sequence[str]) -> SaidEntry:
-    """Return an entry without the lines that a point holds, so that nothing is there twice."""
+    """Return an entry without lines that a point already contains, so that nothing occurs twice."""
     if any(neutralize(said.text) in text for text in texts):
         return said._replace(text="")
     lines = [line for line in said.text.splitlines() if not _is_held(neutralize(line), texts)]
@@ -140,16 +141,17 @@ def _is_held(line: str, texts: Sequence[str]) -> bool:
 
 
 def _quote(said: SaidEntry) -> str:
-    """Return an entry as a quotation, in which no line is a heading: one in a quotation has an anchor as well."""
+    """Return an entry as a quotation without headings, because a heading in a quotation has an anchor too."""
     text = _HEADINGS.sub(r"\\\1", neutral_markdown(said.text))
     text = f"**{said.speaker}**: {text}"
     return "\n".join(f"> {line}".rstrip() for line in text.splitlines())
 
 
 def put_parts(data: bytes | None, day: date, sessions: Iterable[PastSession], today: date) -> bytes:
-    """Return a file with the parts of these sessions, each in its theme. Without a change it stays as it is.
+    """Return a file with the parts of these sessions, each in its theme. Without a change, the bytes stay the same.
 
-    A part stays in the theme in which it stands. A session without a point and an entry loses its part.
+    A part stays in its present theme. A session without points and entries loses its part. `data` is None for a new
+    file.
     """
     head, *pieces = _PIECES.split(
         data or f"\n# {calendar.month_name[day.month]} {day.year} Consolidated Memory\n".encode()
@@ -157,7 +159,8 @@ def put_parts(data: bytes | None, day: date, sessions: Iterable[PastSession], to
     tags: list[str] = []
     for one in sessions:
         told = [task for piece in pieces if _name(piece) == one.name for task in _tasks_of(piece)]
-        complete = replace(one, tasks=tuple(dict.fromkeys([*told, *one.tasks])))  # a cleared NOW file tells none again
+        # A cleared NOW file does not name its tasks any more.
+        complete = replace(one, tasks=tuple(dict.fromkeys([*told, *one.tasks])))
         part = render_part(complete) if one.summary.points or one.said else None
         _put_part(pieces, one, part)
         tags += one.tags if part is not None else []
@@ -168,12 +171,12 @@ def put_parts(data: bytes | None, day: date, sessions: Iterable[PastSession], to
 
 
 def _without_dates(data: bytes) -> bytes:
-    """Return a file without the day on which it was written and without blank lines, which change nothing."""
+    """Return a file without blank lines and the day of its writing, which are no change of content."""
     return b"\n".join(line for line in data.splitlines() if line.strip() and not line.startswith(_DATED))
 
 
 def _put_part(pieces: list[bytes], session: PastSession, part: bytes | None) -> None:
-    """Put a part in its place, or take it out; the same part once more is dropped."""
+    """Put a part in its place, or remove it if it is None. Equal copies of it are dropped."""
     places = [at for at, piece in enumerate(pieces) if _name(piece) == session.name]
     for at in reversed(places):
         if part is None or (at != places[0] and pieces[at].strip() == pieces[places[0]].strip()):
@@ -185,7 +188,7 @@ def _put_part(pieces: list[bytes], session: PastSession, part: bytes | None) -> 
 
 
 def _add_part(pieces: list[bytes], theme: str, part: bytes) -> None:
-    """Put a part last in its theme."""
+    """Insert a part as the last one of its theme."""
     title = neutralize(one_line(theme)) or GENERAL
     heading = f"## {title}".encode(errors="replace")
     if _PART.fullmatch(b"#" + heading):  # it would have the anchor of a part
@@ -199,7 +202,7 @@ def _add_part(pieces: list[bytes], theme: str, part: bytes) -> None:
 
 
 def drop_parts(data: bytes, names: Collection[str]) -> bytes:
-    """Return the file without the parts and names of these sessions; if no session remains, its tags are emptied."""
+    """Return the file without the parts and names of these sessions. If no session remains, its tags are emptied."""
     head, *pieces = _PIECES.split(data)
     kept = [piece for piece in pieces if _name(piece) not in names]
     if kept == pieces:
@@ -211,9 +214,9 @@ def drop_parts(data: bytes, names: Collection[str]) -> bytes:
 
 
 def mask_frame(data: bytes) -> bytes:
-    """Return a file of the archive, or its index, with blanks for lines that say only when, how much and where.
+    """Return an archive file, or the index, with spaces for lines that hold only times, counts and links.
 
-    A search for the words of a session would find them first.
+    Otherwise, a search for the words of a session would find these lines first.
     """
     return _FRAME.sub(lambda found: b" " * len(found[0]), data)
 
@@ -224,7 +227,7 @@ def list_names(data: bytes) -> list[str]:
 
 
 def list_themes(data: bytes) -> dict[str, ArchiveTheme]:
-    """Return the theme of each session of a file, by the session's name."""
+    """Return the theme of each session in a file, by the session's name."""
     head, *pieces = _PIECES.split(data)
     anchors, at_heading, places = [*anchors_of(data), ""], len(anchors_of(head)), []
     for piece in pieces:
@@ -240,7 +243,7 @@ def list_themes(data: bytes) -> dict[str, ArchiveTheme]:
 
 
 def _themes(pieces: Sequence[bytes]) -> list[tuple[int, list[bytes]]]:
-    """Return each theme with parts of sessions: its place, and the pieces below it."""
+    """Return each theme that has parts of sessions: its index, and the pieces below it."""
     starts = [at for at, piece in enumerate(pieces) if piece.startswith(b"## ")]
     ends = [*starts[1:], len(pieces)][: len(starts)]
     found = [(at, list(pieces[at + 1 : end])) for at, end in zip(starts, ends, strict=True)]
@@ -248,7 +251,7 @@ def _themes(pieces: Sequence[bytes]) -> list[tuple[int, list[bytes]]]:
 
 
 def _count_themes(pieces: Sequence[bytes]) -> list[bytes]:
-    """Return the pieces with the first lines of each theme counted again, without empty themes."""
+    """Return the pieces with updated counts of each theme, and without empty themes."""
     held = dict(_themes(pieces))
     return [
         _count_theme(piece, held[at]) if at in held else piece
@@ -258,7 +261,7 @@ def _count_themes(pieces: Sequence[bytes]) -> list[bytes]:
 
 
 def _count_theme(piece: bytes, below: Sequence[bytes]) -> bytes:
-    """Return the heading of a theme with people's text below it and the fields."""
+    """Return the heading of a theme, with people's own text and the counted fields below it."""
     heading, *lines = piece.splitlines()
     own = b"\n".join(line for line in lines if not _FIELD.fullmatch(line.rstrip())).strip(b"\n")
     fields = _fields_of([part for part in below if _name(part)]).encode(errors="replace")
@@ -266,14 +269,14 @@ def _count_theme(piece: bytes, below: Sequence[bytes]) -> bytes:
 
 
 def _is_empty_theme(piece: bytes, following: Sequence[bytes]) -> bool:
-    """Return True if a theme has only the fields of parts that are gone."""
+    """Return True if a theme has only the fields of parts that were removed."""
     lines = [line.rstrip() for line in piece.splitlines()[1:] if line.strip()]
     is_bare = bool(lines) and all(map(_FIELD.fullmatch, lines))
     return is_bare and piece.startswith(b"## ") and not any(one.startswith(b"### ") for one in following)
 
 
 def _fields_of(parts: Sequence[bytes]) -> str:
-    """Return a theme's fields about the parts below it; they count the parts and repeat none of their sentences."""
+    """Return the fields of a theme about its parts. They count the parts and repeat none of their sentences."""
     points = [point for part in parts for point in _points_of(part).points]
     texts = {section: [point.text for point in points if point.section is section] for section in Section}
     files = dict.fromkeys(name for text in texts[Section.FILES] for name in text.split(", "))
@@ -290,7 +293,7 @@ def _fields_of(parts: Sequence[bytes]) -> str:
 
 
 def _tasks_of(part: bytes) -> list[str]:
-    """Return the tasks that a part names in its own line, not those of a quotation."""
+    """Return the tasks in a part's own line of tasks, not those in quotations."""
     return [task for found in _TASK.findall(_text(part)) for task in found.strip().split(", ")]
 
 
@@ -328,10 +331,10 @@ def _name(piece: bytes) -> str:
 
 
 def _write_head(head: bytes, names: Sequence[str], tags: Sequence[str], today: date | None) -> bytes:
-    """Return the head with a front matter that counts these parts; a line of another key stays."""
+    """Return the head with front matter that counts these sessions. Lines of other keys stay."""
     found = FRONT_MATTER.match(head)
     lines = found[0].splitlines()[1:-1] if found else []
-    # Other tools count under the other key.
+    # Other tools use the second key for the number.
     total = _TOTALS[1] if any(line.startswith(_TOTALS[1]) for line in lines) else _TOTALS[0]
     dated = [line for line in lines if line.startswith(_DATED)] if today is None else []
     counted = [] if today is None else [_DATED + f" {today.isoformat()}".encode()]
@@ -342,7 +345,7 @@ def _write_head(head: bytes, names: Sequence[str], tags: Sequence[str], today: d
 
 
 def _add_tags(line: bytes, tags: Sequence[str]) -> bytes:
-    """Return the line of the tags with more of them; unchanged if it has them all."""
+    """Return the line of the tags with the new ones added; unchanged if it has all of them."""
     known = _NAMES.findall(line.removeprefix(_TAGS).decode(errors="replace"))
     new = [tag for tag in dict.fromkeys(tags) if tag not in known and _NAMES.fullmatch(tag)]
     return f"tags: [{', '.join([*known, *new])}]".encode() if new else line

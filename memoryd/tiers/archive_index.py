@@ -1,7 +1,7 @@
 """Parse and render the archive's index, `.continuum/memory/MEMORY.md`: one line for each theme, under four headings.
 
-Its own format: `# Long-term Memory Index`, four `## ` headings, and lines `- [Title](MEMORY-….md#anchor) - one line`.
-A line is known by its heading and its target; every other line is somebody's own and stays.
+The format is memoryd's own: `# Long-term Memory Index`, four `## ` headings, and lines `- [Title](MEMORY-….md#anchor) -
+one line`. A line is identified by its heading and its target. Every other line belongs to somebody else and stays.
 """
 
 import re
@@ -26,7 +26,7 @@ _UNLINKED = str.maketrans({"[": "(", "]": ")", "\\": "/"})
 
 
 class IndexHeading(StrEnum):
-    """List the headings in their order; the value is the heading."""
+    """List the headings of the index, in order."""
 
     DECISIONS = "Architecture Decisions"
     DISCOVERIES = "Technical Discoveries"
@@ -35,7 +35,7 @@ class IndexHeading(StrEnum):
 
 
 class IndexLine(NamedTuple):
-    """Hold one line: its subject, the link without its folder, and its text."""
+    """Hold one line of the index: its subject, the link without its folder, and its text."""
 
     title: str
     target: str  # "MEMORY-2026-01-05.md#login"
@@ -43,14 +43,14 @@ class IndexLine(NamedTuple):
 
 
 class IndexSection(NamedTuple):
-    """Hold the lines under one heading, and the heading itself as the first."""
+    """Hold the lines under one heading; the heading itself is the first line."""
 
-    heading: str  # empty for text before the first heading
+    heading: str  # empty for the text before the first heading
     lines: tuple[bytes, ...]  # each with its line end
 
 
 def parse(data: bytes) -> tuple[IndexSection, ...]:
-    """Parse any bytes; `render` returns the same bytes."""
+    """Parse any bytes into sections; `render` returns the same bytes."""
     sections = [IndexSection("", ())]
     for line in data.splitlines(keepends=True):
         found = _HEADING.fullmatch(line)
@@ -62,7 +62,7 @@ def parse(data: bytes) -> tuple[IndexSection, ...]:
 
 
 def render(sections: Sequence[IndexSection]) -> bytes:
-    """Return the bytes of an index."""
+    """Return the bytes of an index file with these sections."""
     return b"".join(line for section in sections for line in section.lines)
 
 
@@ -73,9 +73,10 @@ def target_of(line: bytes) -> str:
 
 
 def put_lines(data: bytes | None, files: Mapping[str, bytes]) -> bytes:
-    """Return an index of these archive files, by name: a line for each theme under each of its headings.
+    """Return an index of these archive files, by name: a line for each theme under each heading that fits.
 
-    A line replaces that of its target, or stands last under its heading. Lines to a place that is gone are dropped.
+    A line replaces the one with the same target, or becomes the last under its heading. Lines with a broken target are
+    dropped.
     """
     there = {f"{name}#{anchor}" for name, text in files.items() for anchor in anchors_of(text)}
     made = f"{TITLE}\n" + "".join(f"\n## {heading}\n" for heading in IndexHeading)
@@ -102,7 +103,7 @@ def _list_lines(files: Mapping[str, bytes]) -> Iterator[tuple[IndexHeading, Inde
 
 
 def _put_under(sections: list[IndexSection], heading: IndexHeading, given: Sequence[IndexLine]) -> None:
-    """Put lines under a heading, which is made if it is not there."""
+    """Put lines under a heading; create the heading if it is missing."""
     if not given:
         return
     at = next((at for at, one in enumerate(sections) if one.heading == heading), len(sections))
@@ -121,7 +122,7 @@ def drop_lines(data: bytes) -> bytes:
 
 
 def _list_said(theme: ArchiveTheme) -> Iterator[tuple[IndexHeading, str]]:
-    """Yield the last point of a theme for each heading, and its days for the timeline."""
+    """Yield the last point of a theme for each heading; for the timeline, its days."""
     decided, found = theme.points.texts(Section.DECIDED), theme.points.texts(Section.FOUND)
     patterns = [text for text in (*decided, *found) if _PATTERN.search(text)]
     said = {
@@ -147,6 +148,6 @@ def _put_line(held: list[bytes], one: IndexLine) -> None:
     last = max((at for at, old in enumerate(held) if old.strip()), default=-1)
     if last >= 0 and not held[last].endswith(b"\n"):
         held[last] += b"\n"
-    if last == 0:  # the heading alone
+    if last == 0:  # only the heading
         line = b"\n" + line
     held.insert(last + 1, line)

@@ -1,8 +1,9 @@
 """Arrange the core file: its bullets in another order, in other words and under other headings.
 
-What is no bullet stays what and where it is: text below a heading goes with the heading, text below a bullet with the
-bullet, and where that is gone, with what stands above it. Headings of the file keep their order; a new one comes behind
-the one it was named after. A heading that has lost all of its bullets, and has no other text, goes; a title stays.
+Text that is not a bullet keeps its place. Text below a heading moves with the heading, and text below a bullet with the
+bullet. If that bullet is removed, the text moves to the line above. Headings of the file keep their order. A new
+heading follows the one before it in the sections. A heading that loses all its bullets and has no other text is
+removed, but a title stays.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,41 +16,41 @@ from memoryd.tiers.lines import BOM
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """Hold a bullet of the new file."""
+    """Hold one bullet of the new file."""
 
-    position: int | None = None  # in the file; None for a new one
-    text: str | None = None  # None leaves its bytes as they are
-    takes: tuple[int, ...] = ()  # bullets that it replaces: blocks below them move below it
+    position: int | None = None  # its position in the old file; None for a new bullet
+    text: str | None = None  # its new text; None keeps its bytes
+    takes: tuple[int, ...] = ()  # bullets that it replaces; the blocks below them move below it
 
 
 @dataclass(slots=True)
 class _LaidPiece:
-    """Hold lines of the new file: a heading or bullet with what belongs to it, or the text before the first of them."""
+    """Hold lines of the new file: a heading or a bullet with its text below, or the text before the first of them."""
 
     raw: bytes
     kind: PieceKind
-    place: int | None = None  # of the piece of the old file it is
+    place: int | None = None  # index of the piece in the old file
     is_touched: bool = False
 
 
 @dataclass(slots=True)
 class _FilePart:
-    """Hold a part of the new file: a heading, and the bullets below it."""
+    """Hold a part of the new file: a heading with its bullets."""
 
     key: str
-    heading: int | None  # the piece of the old file it is
+    heading: int | None  # index of its piece in the old file
     text: str = ""
-    held: list[int] = field(default_factory=list)  # the positions of the bullets that the old file has here
+    held: list[int] = field(default_factory=list)  # positions of the bullets that the old file has here
     slots: list[Slot] = field(default_factory=list)
 
 
 def arrange(file: CoreFile, sections: Sequence[tuple[str, Sequence[Slot]]]) -> bytes:
-    """Return the file's bytes with the bullets that the sections name, in their order, and no others.
+    """Return the file's bytes with exactly the bullets of the sections, in their order.
 
-    An empty heading is the part above the first `## `.
+    An empty heading stands for the part above the first `## `.
 
     Raises:
-        ValueError: a text is blank.
+        ValueError: A text is blank.
     """
     parts = _fill_parts(_parts(file), sections)
     if all(one.text is None and not one.takes for part in parts for one in part.slots) and all(
@@ -59,13 +60,13 @@ def arrange(file: CoreFile, sections: Sequence[tuple[str, Sequence[Slot]]]) -> b
     laid = _Layout(file).lay_out(parts)
     data = _join_lines(file, laid)
     meant = [(core.normalize(_get_text(file, slot)), part.key) for part in parts for slot in part.slots]
-    # An open fence or comment may have swallowed some: then each that is there already stays in its place.
+    # An open fence or comment may hide bullets. Then the old bullets keep their places, and only texts change.
     is_held = [(core.normalize(one.text), core.normalize(one.heading)) for one in core.parse(data).bullets] == meant
     return data if is_held else core.edit(file, list(_edits(file, sections)))
 
 
 def _get_text(file: CoreFile, slot: Slot) -> str:
-    """Return the text that a slot comes to have."""
+    """Return the text that a slot will have in the file."""
     if slot.text is not None:
         return core.escape(slot.text)
     return "" if slot.position is None else file.bullets[slot.position].text
@@ -99,7 +100,7 @@ def _parts(file: CoreFile) -> list[_FilePart]:
 
 
 def _fill_parts(parts: list[_FilePart], sections: Sequence[tuple[str, Sequence[Slot]]]) -> list[_FilePart]:
-    """Return the parts with the slots of the sections, and new parts for headings that the file does not have."""
+    """Return the parts with the slots of the sections, and with new parts for headings that the file lacks."""
     home = {position: part for part in parts for position in part.held}
     before: _FilePart | None = None
     keys = [core.normalize(name) for name, _ in sections]
@@ -116,7 +117,7 @@ def _fill_parts(parts: list[_FilePart], sections: Sequence[tuple[str, Sequence[S
         for slot in slots:
             own = None if slot.position is None else home[slot.position]
             ahead = next((i for i, part in enumerate(found) if part is own), -1)
-            at = max(at, ahead)  # of several headings of this name each keeps its own
+            at = max(at, ahead)  # several headings with this name keep their own bullets
             found[at].slots.append(slot)
         before = found[at]
     return parts
@@ -130,7 +131,7 @@ def _index(parts: Sequence[_FilePart], part: _FilePart) -> int:
 
 
 class _Layout:
-    """Build the lines of the new file from the pieces of the old one."""
+    """Build the lines of the new file from the pieces of the old file."""
 
     def __init__(self, file: CoreFile) -> None:
         self._pieces = file.pieces
@@ -185,14 +186,14 @@ class _Layout:
         )
 
     def _is_bare(self, lines: Sequence[_LaidPiece]) -> bool:
-        """Return True if nothing is left but a heading that is not the title."""
+        """Return True if only a heading is left, which is not the title."""
         if len(lines) != 1 or lines[0].kind is not PieceKind.HEADING or lines[0].place is None:
             return False
         return self._pieces[lines[0].place].level > 1 and not lines[0].raw.partition(b"\n")[2].strip()
 
 
 def _join_lines(file: CoreFile, laid: Sequence[_LaidPiece]) -> bytes:
-    """Return the lines with the blank lines between them that they had, and where others meet now, the usual ones."""
+    """Return the lines with their old blank lines between them. Lines that were not neighbours get the usual ones."""
     newline = core.newline_of(core.render(file))
     laid = [one for one in laid if one.raw]
     out = []

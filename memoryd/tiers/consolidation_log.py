@@ -1,7 +1,7 @@
-"""Parse and render `.continuum/memory/consolidation.log`: for people, what each run changed in the memory files.
+"""Parse and render `.continuum/memory/consolidation.log`: what each run changed in the memory files, for people.
 
-Its own format: `[YYYY-MM-DD HH:MM:SS UTC] ACTION: …`, then the lists `Files:`, `Changes:` and `By:`, indented. It names
-files and counts, and quotes nothing of a memory.
+The format is memoryd's own: `[YYYY-MM-DD HH:MM:SS UTC] ACTION: …`, then the indented lists `Files:`, `Changes:` and
+`By:`. It names files and counts, and quotes nothing of a memory.
 """
 
 import re
@@ -19,7 +19,7 @@ _LISTS = ("Files", "Changes", "By")
 
 @dataclass(frozen=True, slots=True)
 class LoggedFile:
-    """Hold a file of an entry, with its lines before and after; None if it did not exist."""
+    """Hold a file of an entry, with its number of lines before and after; None if it did not exist."""
 
     path: str
     before: int | None
@@ -28,7 +28,7 @@ class LoggedFile:
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """Hold one entry."""
+    """Hold one entry of the log."""
 
     at: datetime  # UTC
     action: str
@@ -38,7 +38,7 @@ class LogEntry:
 
 
 def render_entry(entry: LogEntry) -> bytes:
-    """Return an entry, to be appended."""
+    """Return the bytes of an entry, for an append."""
     lines = [f"[{entry.at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC] ACTION: {one_line(entry.action)}"]
     for name, values in zip(
         _LISTS, (map(_describe, entry.files), entry.changes, [entry.by] if entry.by else ()), strict=True
@@ -55,12 +55,12 @@ def _describe(file: LoggedFile) -> str:
 
 
 def parse(data: bytes) -> tuple[LogEntry, ...]:
-    """Return the entries of a log; lines of another form are passed over."""
+    """Return the entries of a log. Lines of another form are skipped."""
     return tuple(_parse_entry(lines) for lines in _split(data.decode(errors="replace")))
 
 
 def last(data: bytes, count: int) -> str:
-    """Return the last entries of a log as they stand there."""
+    """Return the text of the last `count` entries of a log."""
     entries = _split(data.decode(errors="replace"))
     return "".join(f"{line}\n" for lines in (entries[-count:] if count else []) for line in lines)
 
@@ -76,7 +76,7 @@ def _split(text: str) -> list[list[str]]:
 
 
 def _time_of(line: str) -> datetime | None:
-    """Return the time of an entry's first line; None for any other line."""
+    """Return the time of an entry's first line, or None for any other line."""
     found = _FIRST.fullmatch(line)
     try:
         return datetime.strptime(found[1], "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC) if found else None

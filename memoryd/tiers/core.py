@@ -1,10 +1,12 @@
 """Parse and render the core file, `MEMORY.md`: `- ` bullets under optional headings, by people, agents and memoryd.
 
-Every byte of the file belongs to somebody, so it is kept as pieces, which joined are the file. A change inserts a
-piece, or changes the text lines of one bullet, and no other byte. Headings, list items, fences and comments are those
-of CommonMark 0.31 (sections 4.1, 4.2, 4.5, 4.6, 5.2), with two limits. A bullet begins in the first or second column.
-Everything deeper belongs to the bullet or heading above it, like paragraphs, code and comments. A line with a part of a
-private part or a private key also belongs to the piece above it, in any form. YAML front matter is kept whole.
+The file is kept as pieces, and joined they are the file. A change inserts a piece or changes the text lines of one
+bullet, and no other byte, because any text may be somebody's own.
+
+Headings, list items, fences and comments are those of CommonMark 0.31 (sections 4.1, 4.2, 4.5, 4.6, 5.2), with two
+limits. A bullet begins in the first or second column. Deeper lines belong to the bullet or heading above, like
+paragraphs, code and comments. A line with part of a private part or a private key also belongs to the piece above. YAML
+front matter stays one piece.
 """
 
 import functools
@@ -21,8 +23,8 @@ from memoryd.scrub.private import KEYWORD
 from memoryd.tiers.lines import BOM, FRONT_MATTER, heading_of, lines_of, one_line, open_fence, title
 
 _NEW_TITLE = "# Memory"
-# The last parsed files, for the next reading, because one run reads the present and the future file several times, and
-# so does the next run. A file that is too large for this is only slower.
+# The last parsed files are cached, because a run reads the present and the future file several times. A file that is
+# too large for the cache is only slower.
 _KEPT_BYTES = 4 << 20
 _KEPT_TEXTS = 1 << 14
 
@@ -31,11 +33,11 @@ _RULE = re.compile(rb" {0,3}(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,}|
 _DEEPER = re.compile(rb"[ \t]*(?:[-*+]|\d{1,9}[.)])(?:[ \t\r\n]|$)|[ \t]*(?:`{3}|~{3}|>|\||<!--)")
 _INDENTED = re.compile(rb"(?: {2}|\t)")
 _HANGING = re.compile(rb"(?:[ \t]*\r?\n)*+(?: {2}|\t)[ \t]*\S")
-_BEHIND = b"\n\n."  # only an unclosed private part includes it
+_BEHIND = b"\n\n."  # text after the file, which only an unclosed private part includes
 _COMMENT = re.compile(rb" {0,3}<!--")
-# The form of most lines: only a bullet, as long as no fence and no comment is open.
+# The form of most lines: a plain bullet, if no fence and no comment is open.
 _PLAIN = re.compile(rb"- [0-9A-Za-z]")
-# Text of a bullet that would be a separate block inside the item, or no bullet at all.
+# Text of a bullet that Markdown would read as a separate block, or that would end the bullet.
 _STRUCTURE = re.compile(
     r"[-*+](?=\s|$)|#{1,6}(?=\s|$)|>|`{3}|~{3}|<[!?]|=+$|(?:\*\s*){2,}$|(?:-\s*){1,}$|(?:_\s*){3,}$"
 )
@@ -51,21 +53,21 @@ class PieceKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CorePiece:
-    """Hold a heading, a bullet, or the text before the first of them, with everything that belongs to it."""
+    """Hold a heading, a bullet, or the text before the first of them, with all lines that belong to it."""
 
     kind: PieceKind
     raw: bytes
-    text: str  # of the bullet or heading, on one line; empty for text
-    level: int  # of a heading, 1 to 6; else 0
-    own: int  # how many bytes of `raw` are the lines of a bullet's own text; the rest belongs below it
-    room: int  # how many bytes of `raw` may come before something inserted after the piece
+    text: str  # of the bullet or heading, on one line; empty for TEXT
+    level: int  # of a heading, 1 to 6; otherwise 0
+    own: int  # bytes of `raw` that are a bullet's own text; the rest is below it
+    room: int  # bytes of `raw` before the place where a following piece can be inserted
 
 
 class Bullet(NamedTuple):
-    """Hold one memory in the form of the file."""
+    """Hold one memory of the file."""
 
-    text: str  # on one line, whitespace folded
-    heading: str  # of the nearest `## ` or deeper heading above; empty without one
+    text: str  # on one line, with single spaces
+    heading: str  # text of the nearest heading above, from `## ` on; empty without one
     position: int  # 0, 1, … among the bullets of the file
 
 
@@ -90,12 +92,12 @@ class CoreFile:
 
 @functools.lru_cache(maxsize=_KEPT_TEXTS)
 def normalize(text: str) -> str:
-    """Return what makes two bullets the same: NFC, whitespace folded, casefolded, one leading escape less."""
+    """Return the form in which equal bullets are equal: NFC, casefolded, single spaces, without one leading escape."""
     return unescape(unicodedata.normalize("NFC", unicodedata.normalize("NFC", one_line(text)).casefold()))
 
 
 def unescape(text: str) -> str:
-    """Return the text of a bullet without the backslash that prevents it from being a heading, list or fence."""
+    """Return the text of a bullet without the backslash that `escape` put before it."""
     return text[1:] if text.startswith("\\") and _STRUCTURE.match(text, 1) else text
 
 
@@ -103,7 +105,7 @@ def unescape(text: str) -> str:
 
 
 def parse(data: bytes) -> CoreFile:
-    """Return any bytes as a core file; `render` returns exactly these bytes."""
+    """Parse any bytes as a core file; `render` returns exactly these bytes."""
     return _parse_lately(data) if len(data) <= _KEPT_BYTES else _parse(data)
 
 
@@ -123,17 +125,17 @@ def render(file: CoreFile) -> bytes:
 
 
 def is_open(data: bytes) -> bool:
-    """Return True if a private part begins and nothing closes it, so that everything after it is hidden."""
+    """Return True if a private part is never closed, so that it hides everything after it."""
     spans = find_hidden(data + _BEHIND)
     return bool(spans) and spans[-1].last > len(data)
 
 
 class _CoreLine(NamedTuple):
     raw: bytes
-    kind: PieceKind  # of the piece that it begins; TEXT if it continues the preceding one
-    open: bool  # text inserted after it would be in a fence, comment or private part
-    fence: bytes | None  # the code fence that is open after it
-    hidden: bool = False  # it holds some of a private part or a private key
+    kind: PieceKind  # of the piece that it begins; TEXT if it continues the piece
+    open: bool  # whether text after it would be in a fence, comment or private part
+    fence: bytes | None  # the fence that is open after it
+    hidden: bool = False  # whether it has part of a private part or private key
 
 
 def _group_lines(data: bytes, start: int) -> list[list[_CoreLine]]:
@@ -163,7 +165,7 @@ def _classify_lines(data: bytes, at: int = 0) -> Iterator[_CoreLine]:
             continue
         indented = _INDENTED.match(raw) is not None
         if nested and not indented and raw.strip():
-            fence = None  # a fence of a list item ends with the item
+            fence = None  # a fence inside a list item ends with the item
         if fence is not None or comment:
             fence, comment = (open_fence(fence, raw), False) if fence else (None, b"-->" not in raw)
             kind = PieceKind.TEXT
@@ -180,7 +182,10 @@ def _classify_lines(data: bytes, at: int = 0) -> Iterator[_CoreLine]:
 
 
 def _find_covering(spans: list[SecretSpan], first: int, last: int) -> SecretSpan | None:
-    """Return the last span with bytes of a line; `spans` is in falling order, earlier spans are removed from it."""
+    """Return the last span with bytes of a line.
+
+    `spans` is sorted in reverse, and spans before the line are removed.
+    """
     found = None
     while spans and spans[-1].first < last:
         if spans[-1].last > first:
@@ -215,7 +220,7 @@ def _plain_piece(raw: bytes) -> CorePiece:
 
 
 def _bullet_text(lines: list[_CoreLine]) -> tuple[str, int]:
-    """Return the text of a bullet, and how many bytes its lines have."""
+    """Return the text of a bullet, and the number of bytes of its lines."""
     match = _BULLET.fullmatch(lines[0].raw)
     words = [match[1] if match else b""]
     own = len(lines[0].raw)
@@ -239,14 +244,14 @@ def _room(lines: list[_CoreLine]) -> int:
 
 
 def add(file: CoreFile, additions: Sequence[tuple[str, str]]) -> bytes:
-    r"""Return the file's bytes with each (heading, text) as a bullet at the end of its heading's section.
+    r"""Return the file's bytes with each (heading, text) as a new bullet at the end of its heading's section.
 
-    A bullet that is there already, under whatever heading, is not added again. A missing heading is made at the end of
-    the file; an empty one means the part above the first `## `. Every other byte stays; new lines end as the file's
-    do. A text that would be a heading, list or fence inside its bullet gets a backslash (`- \# …`).
+    A bullet that the file already has, under any heading, is not added again. A missing heading is created at the end
+    of the file. An empty heading stands for the part above the first `## `. All other bytes stay, and new lines have
+    the file's line ends. A text that would be a heading, list or fence gets a backslash (`- \# …`).
 
     Raises:
-        ValueError: a text is blank.
+        ValueError: A text is blank.
     """
     known = {normalize(bullet.text) for bullet in file.bullets}
     new: dict[str, Insert] = {}
@@ -256,9 +261,9 @@ def add(file: CoreFile, additions: Sequence[tuple[str, str]]) -> bytes:
 
 
 def _append_blocks(file: CoreFile, blocks: Sequence[tuple[str, bytes]]) -> CoreFile:
-    """Return the file with whole lines at the ends of headings' sections; it is parsed once for each section."""
-    sections: dict[str, tuple[str, list[bytes]]] = {}  # by the form in which two headings are the same
-    last: list[tuple[str, list[bytes]]] = []  # a text that hides everything after it would hide the others
+    """Return the file with blocks at the ends of the sections of their headings. It is parsed once per section."""
+    sections: dict[str, tuple[str, list[bytes]]] = {}  # by the normal form of the heading
+    last: list[tuple[str, list[bytes]]] = []  # texts that hide everything after them, so they come last
     for heading, block in blocks:
         if is_open(block):
             last.append((heading, [block]))
@@ -270,10 +275,10 @@ def _append_blocks(file: CoreFile, blocks: Sequence[tuple[str, bytes]]) -> CoreF
 
 
 def escape(text: str) -> str:
-    """Return the text of a bullet on one line, with a backslash if it would be a heading, list or fence in there.
+    """Return the text of a bullet on one line, with a backslash if it would be a heading, list or fence.
 
     Raises:
-        ValueError: it is blank.
+        ValueError: The text is blank.
     """
     line = one_line(text)
     if not line:
@@ -282,7 +287,7 @@ def escape(text: str) -> str:
 
 
 def _insert_blocks(file: CoreFile, heading: str, blocks: Sequence[bytes]) -> bytes:
-    """Return the file's bytes with whole lines at the end of a heading's section, with the file's own line ends."""
+    """Return the file's bytes with blocks at the end of a heading's section, with the file's own line ends."""
     heading = title(heading)
     end = _section_end(file, heading)
     last = len(file.pieces) if end is None else end
@@ -295,7 +300,7 @@ def _insert_blocks(file: CoreFile, heading: str, blocks: Sequence[bytes]) -> byt
     lead = _lead(before.removeprefix(BOM), apart=end is None) + head
     newline = newline_of(data)
     rest = data[len(before) :]
-    # Indented text would belong to the last bullet: a comment separates them, which nobody sees in the rendered file.
+    # Indented text would belong to the last bullet. An empty comment, which is not rendered, separates them.
     apart = [b"<!-- -->\n"] if _HANGING.match(rest) else []
     return before + b"".join(end_block(block, newline) for block in (lead.encode(), *blocks, *apart)) + rest
 
@@ -306,12 +311,12 @@ def newline_of(data: bytes) -> bytes:
 
 
 def end_block(block: bytes, newline: bytes) -> bytes:
-    """Return the block with the file's line ends; a block that has carriage returns stays as it is."""
+    """Return the block with the file's line ends. A block that has carriage returns stays unchanged."""
     return block if b"\r\n" in block else block.replace(b"\n", newline)
 
 
 def _section_end(file: CoreFile, heading: str) -> int | None:
-    """Return the index after the last piece of a heading's first section; None if there is no such heading."""
+    """Return the index after the last piece of a heading's first section, or None if there is no such heading."""
     inside = not heading
     for index, piece in enumerate(file.pieces):
         if piece.kind is not PieceKind.HEADING or (piece.level == 1 and not heading):
@@ -323,7 +328,7 @@ def _section_end(file: CoreFile, heading: str) -> int | None:
 
 
 def _lead(before: bytes, *, apart: bool) -> str:
-    """Return the line feeds before an insertion: none within a list, else a blank line."""
+    """Return the line feeds before an insertion: no blank line inside a list, otherwise one."""
     if not before:
         return ""
     last = lines_of(before)[-1]
@@ -337,9 +342,9 @@ def _lead(before: bytes, *, apart: bool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """Give a bullet another text; its mark and the blocks below it stay.
+    """Give a bullet another text. Its mark and the blocks below it stay.
 
-    With `keeps`, its further lines stay too unless the new text holds them: they become a paragraph below it.
+    With `keeps`, further lines that the new text does not contain stay too, as a paragraph below the bullet.
     """
 
     position: int
@@ -349,7 +354,7 @@ class Replace:
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """Remove a bullet; blocks below it stay."""
+    """Remove a bullet. The blocks below it stay."""
 
     position: int
 
@@ -376,14 +381,14 @@ Edit = Replace | Remove | Insert | Move
 
 
 def edit(file: CoreFile, edits: Sequence[Edit]) -> bytes:
-    """Return the file's bytes after edits; every position is that of a bullet in `file`, whatever the other edits do.
+    """Return the file's bytes after edits. A position is always that of a bullet in `file`, whatever other edits do.
 
-    Only the text lines of the bullets concerned change. Where the removal of a bullet would turn what hangs below it
-    into something else (an unclosed fence that the bullet's end closed, a rule that is now the first line and would
-    open front matter), a line that keeps it what it is stays in its place.
+    Only the text lines of the changed bullets change. The removal of a bullet may turn the text below it into something
+    else. For example, its end closed a fence, or a rule becomes the first line and would open front matter. Then a line
+    is added that keeps the meaning.
 
     Raises:
-        ValueError: a text is blank, there is no bullet at a position, or two edits replace, remove or move the same.
+        ValueError: A text is blank, there is no bullet at a position, or two edits change the same bullet.
     """
     _check(edits, len(file.bullets))
     draft = _Draft(file)
@@ -403,10 +408,10 @@ def _check(edits: Sequence[Edit], count: int) -> None:
 
 
 def own_text(piece: CorePiece, text: str) -> bytes:
-    """Return the lines of a bullet's own text in other words, behind the mark that they have.
+    """Return the lines of a bullet's own text with a new text after the old mark.
 
     Raises:
-        ValueError: the text is blank.
+        ValueError: The text is blank.
     """
     own = piece.raw[: piece.own]
     match = _BULLET.match(own)
@@ -415,22 +420,22 @@ def own_text(piece: CorePiece, text: str) -> bytes:
 
 
 class _Draft:
-    """Hold the pieces of a file while edits change some of them."""
+    """Apply edits to the pieces of a file."""
 
     def __init__(self, file: CoreFile) -> None:
         self._given = file
         self._pieces = file.pieces
         self._raws = [piece.raw for piece in file.pieces]
         self._texts = [piece.text if piece.kind is PieceKind.BULLET else None for piece in file.pieces]
-        self._leads: list[list[bytes]] = [[] for _ in file.pieces]  # what is put ahead of each
+        self._leads: list[list[bytes]] = [[] for _ in file.pieces]  # blocks to insert before each piece
         self._lead_texts: list[list[str]] = [[] for _ in file.pieces]
         self._places = [index for index, piece in enumerate(file.pieces) if piece.kind is PieceKind.BULLET]
         self._newline = newline_of(render(file))
-        self._cut: set[int] = set()  # pieces that lost their bullet
-        self.ends: list[tuple[str, bytes]] = []  # a heading, and what is to go to the end of its section
+        self._cut: set[int] = set()  # pieces whose bullet was removed
+        self.ends: list[tuple[str, bytes]] = []  # headings, each with a block for the end of its section
 
     def note(self, edit: Edit) -> None:
-        """Carry out an edit; text for the end of a section is put into `ends` instead."""
+        """Apply an edit. A block for the end of a section is added to `ends`."""
         if isinstance(edit, Insert):
             line = escape(edit.text)
             self._put(f"- {line}\n".encode(), line, edit)
@@ -468,7 +473,7 @@ class _Draft:
         return own + piece.raw[piece.own :]
 
     def file(self) -> CoreFile:
-        """Return the edited file; what was below a removed bullet keeps its meaning."""
+        """Return the edited file. Text below a removed bullet keeps its meaning."""
         if not any(self._leads) and all(raw is piece.raw for raw, piece in zip(self._raws, self._pieces, strict=True)):
             return self._given
         file = parse(self._join())
@@ -486,12 +491,12 @@ class _Draft:
         data = b"".join(b"".join((*lead, raw)) for lead, raw in zip(self._leads, self._raws, strict=True))
         front = self._raws[0]
         match = FRONT_MATTER.match(data)
-        # A rule that is the first line now would begin front matter.
+        # A rule that has become the first line would open front matter.
         return front + self._newline + data[len(front) :] if match and match.end() > len(front) else data
 
     def _close_open(self, raw: bytes) -> bytes:
-        """Return text with a line that closes its open private part, fence or comment, if it has one."""
-        for _ in range(raw.lower().count(KEYWORD)):  # they nest
+        """Return text with a last line that closes its open private part, fence or comment, if it has one."""
+        for _ in range(raw.lower().count(KEYWORD)):  # private parts may nest
             if not is_open(raw):
                 break
             raw = end_last_line(raw) + b"</private>" + self._newline
@@ -507,5 +512,5 @@ def _holds(text: str, line: bytes) -> bool:
 
 
 def end_last_line(block: bytes) -> bytes:
-    """Return the block with its last line ended."""
+    """Return the block with a line end at its end."""
     return block if block.endswith(b"\n") else block + b"\n"

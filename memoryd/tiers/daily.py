@@ -1,7 +1,7 @@
 """Parse and render the daily file, `memory/YYYY-MM-DD.md`: a title, then blocks that are only appended.
 
-Its own format: `# Daily Memory: YYYY-MM-DD`, and for each block a blank line, `## REASON (HH:MM)`, a blank line and a
-body. What Markdown calls a heading or a fenced code block is taken from CommonMark 0.31, sections 4.2 and 4.5.
+The format is memoryd's own: `# Daily Memory: YYYY-MM-DD`, and for each block a blank line, `## REASON (HH:MM)`, a blank
+line and a body. Headings and fenced code blocks are those of CommonMark 0.31, sections 4.2 and 4.5.
 """
 
 import hashlib
@@ -13,7 +13,7 @@ from datetime import date
 from memoryd.tiers.lines import LINE_ENDS, lines_of, open_fence
 from memoryd.tiers.session_summary import HEADINGS, Section
 
-PASSING = frozenset({Section.STATE, Section.OPEN, Section.FILES})  # sections that concern only their day
+PASSING = frozenset({Section.STATE, Section.OPEN, Section.FILES})  # sections that matter only on their day
 _BULLET = ("- ", "* ", "+ ")
 _TITLE = re.compile(rb"(?:\xef\xbb\xbf)?# Daily Memory: (\d{4}-\d\d-\d\d)[ \t]*\r?\n?")
 _BLOCK = re.compile(rb"## (.*)", re.DOTALL)
@@ -35,16 +35,16 @@ class DailyBlock:
     """Hold one `## ` section, with the bytes that it was read from."""
 
     reason: str
-    clock: str | None  # HH:MM; None in a section somebody else wrote
+    clock: str | None  # HH:MM; None for a section that somebody else wrote
     body: str
     raw: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class DailyFile:
-    """Hold a daily file. Everything before its first block is the head."""
+    """Hold a daily file. The head is everything before its first block."""
 
-    title: str | None  # YYYY-MM-DD of the title line; None where the first line is another
+    title: str | None  # YYYY-MM-DD of the title line; None for another first line
     head: bytes
     blocks: tuple[DailyBlock, ...]
 
@@ -55,16 +55,19 @@ def new_file(day: date) -> bytes:
 
 
 def block(reason: str, clock: str, body: str) -> bytes:
-    r"""Return the bytes to append for one block.
+    r"""Return the bytes to append for one block. The body cannot end its block or begin another one.
 
-    The body cannot end its block or begin another: line ends of any kind become `\n`; a line that would be a heading,
-    but for the headings of a session's sections, or rule out the one above it, gets a backslash (`\## …`, `\---`),
-    inside code too, so that a reader who knows only lines is not fooled; a line that begins HTML which swallows the
-    following blocks gets `&lt;`; a code fence left open is closed. The clock is of the last turn covered, in the
-    configured timezone; lone surrogates become `?`.
+    The body is changed for this:
+    - Line ends of any kind become `\n`, and lone surrogates become `?`.
+    - A line that would be a heading or a rule gets a backslash (`\## …`, `\---`), also in code, because some readers
+      look only at lines. Headings of a session's sections stay.
+    - A line that begins HTML which would hide the following blocks gets `&lt;`.
+    - An open code fence is closed.
+
+    The clock is the time of the last turn that the block covers, in the configured timezone.
 
     Raises:
-        ValueError: the reason or body is blank, the reason has several lines, or the clock is none.
+        ValueError: The reason or the body is blank, the reason has several lines, or the clock is not HH:MM.
     """
     if not body.strip():
         raise ValueError("a block needs a body")
@@ -87,9 +90,9 @@ def _contain(body: str) -> str:
 
 
 def attribute_block(program: str, first: str, last: str, session: str) -> str:
-    """Return the first line of the body of a block that is about a session: `From Codex, 09:12-09:40, session:ID`.
+    """Return the first line of the body of a block about a session: `From Codex, 09:12-09:40, session:ID`.
 
-    The times are of the first and the last turn covered; an id with spaces is not told.
+    The times are those of the first and the last turn that it covers. An id with spaces is left out.
     """
     clock = first if first == last else f"{first}-{last}"
     named = f", session:{session}" if session and len(session.split()) == 1 else ""
@@ -97,7 +100,7 @@ def attribute_block(program: str, first: str, last: str, session: str) -> str:
 
 
 def session_of(body: str) -> str:
-    """Return the id of the session that the first line of a block's body names; empty if it names none."""
+    """Return the session id in the first line of a block's body; empty if there is none."""
     found = _ATTRIBUTION.fullmatch(body.partition("\n")[0])
     return (found[1] or "") if found else ""
 
@@ -108,9 +111,9 @@ def says_nothing(body: str) -> bool:
 
 
 def split_pieces(raw: bytes) -> Iterator[tuple[int, str]]:
-    """Yield the bullets and paragraphs of a section, each with the byte it begins at.
+    """Yield the bullets and paragraphs of a section, each with its first byte.
 
-    A heading is none, nor a rule, a comment, or what only says whose session a block was about.
+    Headings, rules, comments and lines that only name a session are left out.
     """
     at, begins, held = 0, 0, list[str]()
     fence: bytes | None = None
@@ -130,7 +133,7 @@ def split_pieces(raw: bytes) -> Iterator[tuple[int, str]]:
 
 
 def is_passing(raw: bytes, at: int) -> bool:
-    """Return True if the piece at a byte of a block concerns only its day: a state, an open point, changed files."""
+    """Return True if the piece at a byte of a block matters only on its day: a state, an open point, changed files."""
     above = [line for line in raw[:at].decode(errors="replace").split("\n") if line.startswith("#")]
     return bool(above) and HEADINGS.get(above[-1]) in PASSING
 
@@ -143,7 +146,7 @@ def _piece(begins: int, lines: Sequence[str]) -> Iterator[tuple[int, str]]:
 
 
 def parse(data: bytes) -> DailyFile:
-    """Parse any bytes as a daily file; `render` returns the same bytes. Headings in code fences begin no block."""
+    """Parse any bytes as a daily file; `render` returns the same bytes. A heading in a code fence begins no block."""
     title = _TITLE.match(data)
     parts: list[list[bytes]] = [[]]
     fence = None
@@ -165,7 +168,7 @@ def _block(raw: bytes) -> DailyBlock:
 
 
 def list_framing(file: DailyFile) -> Iterator[str]:
-    """Yield memoryd's own text around the texts of its blocks: headings without marks, and lines of attribution."""
+    """Yield memoryd's own lines in its blocks: headings without marks, and lines that name the session."""
     for one in file.blocks:
         if one.clock is not None:
             yield f"{one.reason} ({one.clock})"
@@ -175,8 +178,8 @@ def list_framing(file: DailyFile) -> Iterator[str]:
 
 
 def find_block(data: bytes, sha256: str, size: int) -> int | None:
-    """Return where an appended block is, found by its hash; None if it is not there as it was written."""
-    # A block begins with a newline: the blank line above its heading, or the end of a line that had none.
+    """Return the offset of an appended block, found by its hash, or None if it was changed or removed."""
+    # A block begins with a newline: the blank line above its heading, or the end of an unfinished line.
     starts = (found.start() for found in re.finditer(rb"(?=\n\n?## )", data))
     return next((at for at in starts if hashlib.sha256(data[at : at + size]).hexdigest() == sha256), None)
 

@@ -1,4 +1,4 @@
-"""Read the lines of Markdown files as bytes: front matter, headings, and what is in a code fence (CommonMark 0.31)."""
+"""Read the lines of Markdown files as bytes: front matter, headings and code fences (CommonMark 0.31)."""
 
 import re
 from collections import Counter
@@ -6,7 +6,7 @@ from collections import Counter
 from memoryd.text import fences
 
 BOM = b"\xef\xbb\xbf"
-# What other programs take for the end of a line.
+# Characters that other programs read as the end of a line.
 LINE_ENDS = re.compile("\r\n|[\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]")
 FRONT_MATTER = re.compile(rb"(?:\xef\xbb\xbf)?---[ \t]*\r?\n(?:.*\n)*?(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)")
 _NO_SLUG = re.compile(r"[^\w -]")
@@ -14,26 +14,26 @@ _HEADING = re.compile(rb" {0,3}(#{1,6})(?:[ \t]+(.*)|\r?\n?)", re.DOTALL)
 
 
 def lines_of(data: bytes) -> list[bytes]:
-    """Return all of `data`, cut behind each line feed; only the last line may have none."""
-    # Not splitlines, which breaks at a lone carriage return as well.
+    """Return the lines of `data`, divided after each line feed. Only the last line may have no line feed."""
+    # Not splitlines, which also divides at a lone carriage return.
     lines = data.split(b"\n")
     return [line + b"\n" for line in lines[:-1]] + [line for line in lines[-1:] if line]
 
 
 def open_fence(fence: bytes | None, line: bytes) -> bytes | None:
-    """Return the code fence that is open after `line`, given the one open before it; None for none."""
-    # Fences are recognised by ASCII, which Latin-1 keeps in any other encoding's bytes.
+    """Return the code fence that is open after `line`, or None. `fence` is the one that is open before it."""
+    # Fences are ASCII, which Latin-1 keeps for any other encoding.
     return fences.open_after((fence or b"").decode(), line.decode("latin-1")).encode() or None
 
 
 def heading_of(line: bytes) -> tuple[int, str] | None:
-    """Return the level, 1 to 6, and the words of the heading that `line` is; None for any other line."""
+    """Return the level (1 to 6) and the text of a heading line, or None for any other line."""
     found = _HEADING.fullmatch(line)
     return (len(found[1]), title((found[2] or b"").decode(errors="replace"))) if found else None
 
 
 def title(heading: str) -> str:
-    """Return the words of a heading on one line, without the hashes that may close it."""
+    """Return the text of a heading on one line, without closing hashes."""
     line = one_line(heading)
     bare = line.rstrip("#")
     while bare != line and (not bare or bare.endswith(" ")):
@@ -43,12 +43,12 @@ def title(heading: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return `text` with single spaces, and with replacement characters for what UTF-8 or SQLite cannot store."""
+    """Return `text` with single spaces, with replacements for characters that UTF-8 or SQLite cannot store."""
     return " ".join(text.encode(errors="replace").decode().replace("\0", "\ufffd").split())
 
 
 def anchors_of(data: bytes) -> list[str]:
-    """Return the anchor of each heading, in order, as GitHub makes it: a second one of the same words ends in `-1`."""
+    """Return the anchor of each heading, in order, as GitHub makes it: the second of equal ones ends in `-1`."""
     seen: Counter[str] = Counter()
     anchors = []
     fence: bytes | None = None

@@ -23,7 +23,7 @@ KEYS = (
     *("related_tasks", "memory_type"),
 )
 _PLAIN = re.compile(r"[A-Za-z_/][A-Za-z0-9_./-]*|\d{4}-\d\d-\d\dT[\d:.]+Z")
-_WORDS = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})  # YAML does not read them as text
+_WORDS = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})  # YAML does not read these as text
 _UNSEEN = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 _ITEM = re.compile(r"""\s*("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^,\]]+)\s*,?""")
 _STEM = re.compile(r"NOW-(\d{4}-\d\d-\d\dT\d\d)-(\d\d)(?:-(\d{1,9}))?")
@@ -36,7 +36,7 @@ _Value = str | int | Sequence[str] | None
 
 @dataclass(frozen=True, slots=True)
 class NowHeader:
-    """Hold the front matter of a NOW file. Times are UTC, ISO 8601 with Z; None for one that cannot be read."""
+    """Hold the front matter of a NOW file. Times are UTC in ISO 8601 with Z; None for a time that cannot be read."""
 
     session_id: str
     timestamp_start: str | None
@@ -51,7 +51,7 @@ class NowHeader:
 
 
 class NowDocument(NamedTuple):
-    """Hold a NOW file in two pieces, which joined are its bytes."""
+    """Hold a NOW file as its header and its bytes. Joined, `head` and `body` are the file."""
 
     header: NowHeader | None  # None without front matter
     head: bytes
@@ -71,19 +71,19 @@ def render(document: NowDocument) -> bytes:
 
 
 def render_header(header: NowHeader) -> bytes:
-    """Return the front matter, with the nine keys in order and then the other lines."""
+    """Return the bytes of the front matter: the nine keys in order, then the other lines."""
     lines = [_render_field(key, getattr(header, key)) for key in KEYS]
     return "\n".join(["---", *lines, *header.extra, "---", ""]).encode(errors="replace")
 
 
 def render_entry(role: str, text: str, tool: str | None = None, summary: str | None = None) -> bytes:
-    """Return an entry, to be appended after `seam`. Any text is read back as this one entry.
+    """Return an entry to append after `seam`. Any text is read back as exactly this entry.
 
     Args:
         role: user, agent or tool.
-        text: the message; for a tool, its call and its result.
-        tool: the tool's name.
-        summary: for a tool, what it did, on one line.
+        text: The message; for a tool, its call and its result.
+        tool: The tool's name.
+        summary: For a tool, what it did, on one line.
     """
     text = _LINE_END.sub("\n", clean(text)).strip("\n")
     if role == "tool":
@@ -100,13 +100,13 @@ def render_entry(role: str, text: str, tool: str | None = None, summary: str | N
 
 
 def seam(data: bytes) -> bytes:
-    """Return what ends a torn last line and an open fence, so that the next entry is not swallowed; mostly nothing."""
+    """Return the bytes that end an unfinished last line and an open fence before the next entry; usually none."""
     mark = now_file.find_open_fence(data)
     return (b"" if data.endswith(b"\n") or not data else b"\n") + (f"{mark}\n".encode() if mark else b"")
 
 
 def close(data: bytes, ended_at: str, session_id: str) -> bytes:
-    """Return the file with its session ended; one that has ended stays the same.
+    """Return the file with its session ended. If it has ended, the bytes stay the same.
 
     A file without a header gets one, so that its session keeps its id.
     """
@@ -122,28 +122,28 @@ def close(data: bytes, ended_at: str, session_id: str) -> bytes:
 
 
 def clear(data: bytes) -> bytes:
-    """Return the header of a file alone."""
+    """Return only the header of a file, without its entries."""
     return parse(data).head
 
 
 def is_fresh(document: NowDocument) -> bool:
-    """Return True if the session has begun and has no entry yet."""
+    """Return True if the session has begun, but has no entry yet."""
     return _is_bare(document) and not (document.header and document.header.timestamp_end)
 
 
 def is_cleared(document: NowDocument) -> bool:
-    """Return True if the session has ended, and its entries are no longer in its file."""
+    """Return True if the session has ended and its entries were removed from the file."""
     return _is_bare(document) and not is_fresh(document)
 
 
 def read_name(stem: str) -> tuple[str | None, int]:
-    """Return the start time of a session from its file's name, and its number within that minute."""
+    """Return the start time in the name of a NOW file, and the file's number within that minute."""
     named = _STEM.fullmatch(stem)
     return (read_time(f"{named[1]}:{named[2]}:00Z"), int(named[3] or 1)) if named else (None, 1)
 
 
 def set_fields(data: bytes, values: Mapping[str, _Value]) -> bytes:
-    """Return a file with a header with these values in it; every other line stays as it is."""
+    """Return a file with these values in its header. Every other line stays."""
     lines, fields = _read_head(data)
     end = b"\r\n" if lines[0].endswith(b"\r\n") else b"\n"
     body = data[sum(map(len, lines)) :]
@@ -201,7 +201,7 @@ def _header(lines: Sequence[bytes], fields: Sequence[now_file.FrontMatterField])
 
 
 def _items(field: now_file.FrontMatterField | None, texts: Sequence[str]) -> tuple[str, ...]:
-    """Return a list's items: of `[a, "b"]`, of `- a` on separate lines, or one word alone."""
+    """Return the items of a list: `[a, "b"]`, `- a` on separate lines, or one word."""
     if field is None:
         return ()
     rows = [texts[number].strip() for number in field.lines[1:]]
@@ -223,7 +223,7 @@ def _render_field(key: str, value: _Value) -> str:
 
 
 def _quote(text: str) -> str:
-    """Return a YAML scalar that every reader reads as this text, on one line."""
+    """Return a YAML scalar on one line that every YAML parser reads as this text."""
     if _PLAIN.fullmatch(text) and text.lower() not in _WORDS:
         return text
     quoted = json.dumps(clean(text), ensure_ascii=False)
@@ -231,9 +231,12 @@ def _quote(text: str) -> str:
 
 
 def _guard(text: str) -> str:
-    """Return `text` with a backslash before what would end the entry or hide the next; closed fences stay code."""
+    """Return `text` with a backslash before lines that would end the entry or hide the next one.
+
+    Lines in closed fences stay unchanged.
+    """
     lines = text.split("\n")
-    closed, mark = 0, ""  # after the end of the last closed fence
+    closed, mark = 0, ""  # the number of lines up to the end of the last closed fence
     for number, line in enumerate(lines):
         before, mark = mark, fences.open_after(mark, line)
         closed = number + 1 if before and not mark else closed

@@ -1,8 +1,9 @@
 """Render a proposal, `memory/proposals/RUN.md`: the changes of a run, for a person to read and answer. It is no memory.
 
-Its own format: a title, how to answer, for each file a unified diff as GNU diffutils' manual describes it ("Detailed
-Description of Unified Format"), then the operations on the ledger. What is quoted stands in fences (CommonMark 0.31,
-section 4.5) longer than any run of tildes in it, so that no text of a memory ends its fence or forges a heading.
+The format is memoryd's own: a title, how to answer, a unified diff for each file ("Detailed Description of Unified
+Format" in the manual of GNU diffutils), then the operations on the memory store. Quoted text is in fences (CommonMark
+0.31, section 4.5) that are longer than any run of tildes in it. So no text of a memory can end its fence or forge a
+heading.
 """
 
 import difflib
@@ -18,7 +19,7 @@ _TILDES = re.compile("~{3,}")
 
 @dataclass(frozen=True, slots=True)
 class FileDiff:
-    """Hold a file in its present and its proposed form; None if it does not, or would not, exist."""
+    """Hold a file before and after the change; None if it does not exist."""
 
     path: str
     before: str | None
@@ -33,18 +34,18 @@ class Proposal:
     kind: str
     made_at: str
     files: Sequence[FileDiff]
-    operations: Sequence[tuple[str, str, str]]  # what, where, text
-    refused: Sequence[tuple[str, str]] = ()  # name and reason, never a text
-    told: str = ""  # in numbers, and in the model's words; may be empty
+    operations: Sequence[tuple[str, str, str]]  # operation, place and text of each
+    refused: Sequence[tuple[str, str]] = ()  # guard and reason of each, never a text
+    told: str = ""  # a report with counts and words of the model; may be empty
 
 
 def path_of(run_id: str) -> str:
-    """Return the place of a run's proposal in the workspace."""
+    """Return the path of a run's proposal in the workspace."""
     return f"{FOLDER}/{run_id}.md"
 
 
 def render(proposal: Proposal) -> bytes:
-    """Return the file's bytes."""
+    """Return the bytes of the proposal's file."""
     parts = [
         f"# Proposal: {proposal.kind} {proposal.run_id} ({proposal.made_at})",
         "Nothing of this is written yet. To have it written, or dropped:",

@@ -1,8 +1,8 @@
 """Render `RECENT.md`: a short entry for each of the last sessions, newest first, injected at the start of a session.
 
-Its own format: `# RECENT - Last N Sessions`, and for each session `## Session YYYY-MM-DD morning (2.5h)` with
-`**Focus**:` and so on, and last `**Link**:` to the session's part of the archive. An entry is short: the
-part has the whole summary.
+The format is memoryd's own: `# RECENT - Last N Sessions`, and for each session `## Session YYYY-MM-DD morning (2.5h)`
+with fields such as `**Focus**:`. The last field is `**Link**:` to the session's part of the archive, which has the
+whole summary.
 """
 
 import re
@@ -17,10 +17,10 @@ from memoryd.tiers.archive import PastSession, split_sections
 from memoryd.tiers.session_summary import Section, SummaryPoint
 
 NAME = "RECENT.md"
-NEWEST_CHARACTERS, OLDER_CHARACTERS = 3500, 1100  # of an entry
-_FRAME = 250  # characters of an entry's heading, labels and link
+NEWEST_CHARACTERS, OLDER_CHARACTERS = 3500, 1100  # the most characters of an entry
+_FRAME = 250  # characters for an entry's heading, labels and link
 LONGEST = 240  # characters of a point
-_LISTED = 7  # characters around a point
+_LISTED = 7  # characters for the mark and line end of a point
 MOST = {
     Section.ASKED: 3,
     Section.DECIDED: 9,
@@ -39,11 +39,11 @@ _LABELS = {
     Section.FAILED: "Failed",
     Section.FILES: "Files",
 }
-_MARKS = {Section.DECIDED: "- [x] ", Section.FOUND: "- "}  # of a list, even with one point
+_MARKS = {Section.DECIDED: "- [x] ", Section.FOUND: "- "}  # of sections that are lists even with one point
 _DAY = re.compile(rb"## Session (\d{4}-\d\d-\d\d)")
 _LABEL = re.compile(rb"^\*\*([A-Z][a-z ]+)\*\*:", re.MULTILINE)
 _LITTLE = {b"Focus", b"Files", b"Link"}
-_TIMES = ((5, "night"), (12, "morning"), (18, "afternoon"), (23, "evening"), (24, "night"))  # until this hour
+_TIMES = ((5, "night"), (12, "morning"), (18, "afternoon"), (23, "evening"), (24, "night"))  # each until this hour
 _LINK = re.compile(
     rb"^\*\*Link\*\*: \[Full details\]\((?:archive/)?MEMORY-\d{4}-\d\d-\d\d\.md#session-([a-z0-9_-]+)\)", re.MULTILINE
 )
@@ -53,20 +53,20 @@ _LINK = re.compile(
 class RecentEntry:
     """Hold the entry of one session."""
 
-    name: str | None  # of its session, as its link says it
+    name: str | None  # the name of its session in the link; None without a link
     raw: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class RecentFile:
-    """Hold the file. Everything before its first entry is the head."""
+    """Hold the file. The head is everything before its first entry."""
 
     head: bytes
     entries: tuple[RecentEntry, ...]
 
 
 def parse(data: bytes) -> RecentFile:
-    """Parse any bytes; `render` returns the same bytes."""
+    """Parse any bytes into entries; `render` returns the same bytes."""
     head, *raws = split_sections(data)
     links = (_LINK.search(raw) for raw in raws)
     names = (found[1].decode() if found else None for found in links)
@@ -93,15 +93,17 @@ def write_file(
     known: Collection[str] = (),
     unchanged: Collection[str] = (),
 ) -> bytes:
-    """Return the file of these sessions, newest first; the oldest that have no room in `most_lines` are left out.
+    """Return the file for these sessions, newest first, with at most `most_lines` lines.
+
+    The oldest entries are dropped.
 
     Args:
-        sessions: the last ones, newest first.
-        count: the number of entries.
-        most_lines: the number of lines.
-        old: the file as it is.
-        known: names of all sessions of the agent; an entry of any other stays, in its place by date.
-        unchanged: names of sessions of which nothing is new: what people changed in their entry stays.
+        sessions: The last sessions, newest first.
+        count: The number of entries.
+        most_lines: The most lines of the file.
+        old: The present bytes of the file.
+        known: The names of all sessions of the agent. An entry of any other session stays, in its place by date.
+        unchanged: The names of sessions without news, whose entries keep the changes of people.
     """
     there = parse(old).entries
     held = {entry.name: entry for entry in there if entry.name is not None}
@@ -119,18 +121,18 @@ def write_file(
 
 
 def _join_entries(count: int, entries: Iterable[RecentEntry]) -> bytes:
-    """Return the bytes of a file, with a blank line behind the title and each entry but the last."""
+    """Return the bytes of a file, with a blank line after the title and after each entry except the last."""
     title = f"# RECENT - Last {count} Sessions\n".encode()
     return title + b"".join(b"\n" + entry.raw.strip(b"\n") + b"\n" for entry in entries)
 
 
 def repair(data: bytes, count: int, places: Mapping[str, str]) -> bytes:
-    """Return the file with its title, newest entry first, one entry for each session, at most `count`, and good links.
+    """Return a repaired file: title, newest entry first, one entry per session, at most `count`, correct links.
 
     Args:
-        data: the file.
-        count: the number of entries that it may have.
-        places: the archive file of each session that has a part, by the session's name.
+        data: The bytes of the file.
+        count: The most entries.
+        places: The archive file of each session that has a part, by the session's name.
     """
     file = parse(data)
     entries: list[RecentEntry] = []
@@ -141,7 +143,7 @@ def repair(data: bytes, count: int, places: Mapping[str, str]) -> bytes:
 
 
 def _relink(entry: RecentEntry, places: Mapping[str, str]) -> RecentEntry:
-    """Return an entry whose link leads to the file that has its session's part, if one has."""
+    """Return an entry whose link leads to the archive file of its session, if there is one."""
     place = places.get(entry.name or "")
     if place is None:
         return entry
@@ -150,7 +152,7 @@ def _relink(entry: RecentEntry, places: Mapping[str, str]) -> RecentEntry:
 
 
 def _make_entry(session: PastSession, old: RecentEntry | None, is_unchanged: bool, *, is_newest: bool) -> RecentEntry:  # noqa: FBT001
-    """Return the entry of a session; the old one if a person edited it since, or if it says more."""
+    """Return the entry of a session. The old entry stays if a person has edited it, or if it says more."""
     rooms = (NEWEST_CHARACTERS, OLDER_CHARACTERS)
     newest, older = (
         _write_entry(session, choose_points(session.summary.points, room - _FRAME)).encode(errors="replace")
@@ -164,21 +166,22 @@ def _make_entry(session: PastSession, old: RecentEntry | None, is_unchanged: boo
 
 
 def _is_sparse(new: RecentEntry, old: RecentEntry) -> bool:
-    """Return True if an entry has only requests and changed files, and the old one has more."""
+    """Return True if the new entry has only requests and changed files, but the old one has more."""
     said, said_before = (set(_LABEL.findall(entry.raw)) - _LITTLE for entry in (new, old))
     return not said and bool(said_before)
 
 
 def _day_of(entry: RecentEntry) -> bytes:
-    """Return the day of an entry, as in its heading; empty without one."""
+    """Return the day in an entry's heading, or an empty text if it has no heading."""
     found = _DAY.match(entry.raw)
     return found[1] if found else b""
 
 
 def choose_points(points: Sequence[SummaryPoint], room: int) -> tuple[SummaryPoint, ...]:
-    """Return the points for an entry, in order and shortened: at most so many of each section, and `room` characters.
+    """Return the points for an entry, in order and shortened.
 
-    The last requests are taken, and the first of anything else. The last request stays.
+    Each section has a limit, and all points together have `room` characters. The newest requests and the first points
+    of other sections are preferred. The last request always stays.
     """
     told = _drop_answered(dict.fromkeys(replace(one, text=_shorten(one)) for one in points))
     ranks = _rank(told)
@@ -187,7 +190,7 @@ def choose_points(points: Sequence[SummaryPoint], room: int) -> tuple[SummaryPoi
     ]
     sizes = {section: sum(len(point.text) + _LISTED for point in _of(section, kept)) for section in Section}
     while sum(sizes.values()) > room and len(kept) > 1:
-        # Of the section that takes most room, since each should have its say.
+        # From the section that takes most room, so that every section keeps something.
         gone = max(kept, key=lambda point: (ranks[point][0], sizes[point.section], ranks[point]))
         kept.remove(gone)
         sizes[gone.section] -= len(gone.text) + _LISTED
@@ -195,14 +198,14 @@ def choose_points(points: Sequence[SummaryPoint], room: int) -> tuple[SummaryPoi
 
 
 def _drop_answered(points: Iterable[SummaryPoint]) -> list[SummaryPoint]:
-    """Return points that say something, without questions that were asked on the way: these have been answered."""
+    """Return the points with text, without questions before the last request, which have been answered."""
     told = [point for point in points if point.text]
     last = _of(Section.ASKED, told)[-1:]
     return [one for one in told if one in last or one.section is not Section.ASKED or one.text[-1] not in "?\uff1f"]
 
 
 def _rank(points: Sequence[SummaryPoint]) -> dict[SummaryPoint, tuple[bool, int]]:
-    """Return the sort key of points: the one to keep longest comes first."""
+    """Return the sort key of each point. The point to keep longest has the smallest key."""
     last = _of(Section.ASKED, points)[-1:]
     return {point: (point not in last, at) for at, point in enumerate(points)}
 
@@ -212,8 +215,8 @@ def _of(section: Section, points: Sequence[SummaryPoint]) -> list[SummaryPoint]:
 
 
 def _shorten(point: SummaryPoint) -> str:
-    """Return a point's text without what its section says; a long one ends behind one of its sentences."""
-    is_told = point.section is Section.ASKED and label_of(point.text) == "user"  # another's label is needed
+    """Return a point's text without a label that its section implies. A long text ends after a sentence."""
+    is_told = point.section is Section.ASKED and label_of(point.text) == "user"  # another speaker's label must stay
     text = neutralize(strip_label(point.text)) if is_told else point.text
     if len(text) <= LONGEST:
         return text

@@ -1,7 +1,7 @@
-"""Hold the summary of a session: the points that a colleague would note, in sections, and its form as text.
+"""Hold the summary of a session: the points that a colleague would note, in sections, and their form as text.
 
-One value is kept for each session. A sleep fills it, the next one of the session brings it up to date, and the daily
-block and the entry of `RECENT.md` are both written from it. As text it is a list below each heading:
+One summary is stored for each session. A sleep creates it, and the session's next sleep updates it. The daily block and
+the entry in `RECENT.md` are written from it. As text, it is a list below each heading:
 
     ### Asked
     - Keep the old URL working.
@@ -18,7 +18,7 @@ from memoryd.text.neutral import neutralize
 
 
 class Section(StrEnum):
-    """List the sections of the summary, in the order in which they are written; the value is the heading."""
+    """List the sections of the summary in the order of the text; the value is the heading."""
 
     ASKED = "Asked"
     DECIDED = "Decided"
@@ -31,8 +31,8 @@ class Section(StrEnum):
 
 HEADINGS = {f"### {section.value}": section for section in Section}
 BY_USER = "User: "
-CORRECTED = "Corrected: "  # in a daily file, before a point of an earlier block that holds no longer
-_NOTHING = ": nothing"  # ends a key that the state no longer has
+CORRECTED = "Corrected: "  # in a daily file, before a point that corrects an earlier block
+_NOTHING = ": nothing"  # ends the text of a key that has no state any more
 # The keys of the state that memoryd itself reads.
 STATE_KEYS = (
     "Branch", "Last commit", "Pull request", "Not committed", "Not pushed", "Tests", "Pushed", "Lint", "Tasks",
@@ -41,31 +41,31 @@ STATE_KEYS = (
 
 @dataclass(frozen=True, slots=True)
 class SummaryPoint:
-    """Hold one point of a summary: a neutral line that is complete in itself."""
+    """Hold one point of a summary: a neutral line that can be understood alone."""
 
     section: Section
     text: str
 
     @property
     def by_user(self) -> bool:
-        """Return True if these are the user's own words."""
+        """Return True if the point is in the user's own words."""
         is_labelled = label_of(self.text) not in {"", "user"}
         return self.text.startswith(BY_USER) or (self.section is Section.ASKED and not is_labelled)
 
 
 @dataclass(frozen=True, slots=True)
 class SessionSummary:
-    """Hold the points that sum up a session."""
+    """Hold the points of a session's summary."""
 
     points: tuple[SummaryPoint, ...] = ()
 
     def texts(self, section: Section) -> list[str]:
-        """Return the points of a section, in order."""
+        """Return the texts of the points in a section, in order."""
         return [point.text for point in self.points if point.section is section]
 
 
 def render_points(points: Iterable[SummaryPoint], *, numbered: bool = False) -> str:
-    """Return points as text, by section; empty for none. Numbered ones have their place before them: `[s3] …`."""
+    """Return points as text, by section, or an empty text. `numbered` puts their number before them: `[s3] …`."""
     held = [(f"[s{number}] " if numbered else "", point) for number, point in enumerate(points, 1)]
     lines = []
     for heading, section in HEADINGS.items():
@@ -75,9 +75,9 @@ def render_points(points: Iterable[SummaryPoint], *, numbered: bool = False) -> 
 
 
 def parse_points(text: str) -> SessionSummary:
-    """Return the summary that a text holds; `render_points(parse_points(x).points) == x` for what that wrote.
+    """Parse a summary from text. For text of `render_points`, `render_points(parse_points(x).points) == x`.
 
-    Earlier versions wrote no headings: there a line is what was asked if the user said it, else what was found out.
+    Text of earlier versions has no headings. There, a line of the user was asked, and any other line was found out.
     """
     section: Section | None = None
     points = []
@@ -92,13 +92,13 @@ def parse_points(text: str) -> SessionSummary:
 
 
 def merge_points(earlier: Iterable[SummaryPoint], later: Iterable[SummaryPoint]) -> tuple[SummaryPoint, ...]:
-    """Return a session's points when more of it is known.
+    """Return the points of a session after a later part of it was read.
 
-    Each thing that the state names, such as "Branch: …", is as the later part says, and "Branch: nothing" takes it out.
-    Of the rest nothing is lost. The newer points come first; the last request stays the last.
+    A key of the state, such as "Branch: …", has the value of the later part, and "Branch: nothing" removes it. No other
+    point is lost. Newer points come first, but the last request stays last.
     """
     new = list(later)
-    # A later part's text about the state without a key replaces all earlier text of this kind.
+    # A later text about the state without a key replaces all earlier texts without a key.
     stated = {_state_key(point) for point in new if point.section is Section.STATE}
     old = [
         point
@@ -111,13 +111,13 @@ def merge_points(earlier: Iterable[SummaryPoint], later: Iterable[SummaryPoint])
 
 
 def _state_key(point: SummaryPoint) -> str:
-    """Return the subject of a point of the state: "Branch" of "Branch: `main`"; empty if it names none."""
+    """Return the key of a point about the state: "Branch" of "Branch: `main`"; empty if it has none."""
     key = point.text.partition(": ")[0]
     return key if point.section is Section.STATE and key in STATE_KEYS else ""
 
 
 def shorten_points(points: Iterable[SummaryPoint], most: Mapping[Section, int]) -> tuple[SummaryPoint, ...]:
-    """Return at most so many points of each section: the first ones, but for requests the last one too."""
+    """Return the first points of each section, up to its limit. For requests, the last one is always included."""
     held = list(points)
     kept: list[SummaryPoint] = []
     for section in Section:

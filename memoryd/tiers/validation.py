@@ -1,4 +1,4 @@
-"""Check the memory files of a workspace: their form, their links, and merges that are not finished."""
+"""Check the memory files of a workspace: their form, their links, and unfinished merges."""
 
 import re
 from collections import Counter
@@ -22,7 +22,7 @@ _REPAIR = "memoryd repair recent puts it right"
 
 
 class FileProblem(NamedTuple):
-    """Hold a fault and its place."""
+    """Hold a fault in a file and its place."""
 
     path: str
     line: int  # from 1
@@ -31,7 +31,7 @@ class FileProblem(NamedTuple):
 
 
 def find_problems(files: Mapping[str, bytes]) -> list[FileProblem]:
-    """Return the faults of files of `.continuum/memory/`, by their path in it, in order."""
+    """Return the faults in files of `.continuum/memory/`, sorted. `files` holds their bytes by path in that folder."""
     anchors = {path: set(anchors_of(data)) for path, data in files.items() if _CONTENT.fullmatch(path)}
     found: list[FileProblem] = []
     for path, data in files.items():
@@ -61,7 +61,7 @@ def _check_form(path: str, data: bytes, lines: Sequence[str]) -> _Found:
 
 
 def _read_keys(lines: Sequence[str]) -> dict[str, tuple[int, str]]:
-    """Return the keys of a front matter, each with its line and its value as it is written."""
+    """Return the keys of front matter, each with its line number and its value as written."""
     keys: dict[str, tuple[int, str]] = {}
     for number, line in enumerate(lines[1:], 2):
         if line.rstrip() == "---":
@@ -96,7 +96,7 @@ def _check_now(path: str, data: bytes, lines: Sequence[str]) -> _Found:
 def _check_values(
     keys: Mapping[str, tuple[int, str]], forms: Mapping[str, tuple[Callable[[str], bool], str, str]]
 ) -> _Found:
-    """Yield the values that are there, not null, and of another form."""
+    """Yield the values that are not null and have a wrong form."""
     for key, (is_good, what, hint) in forms.items():
         number, value = keys.get(key, (1, ""))
         if value not in {"", "null"} and not is_good(value.strip("\"'")):
@@ -116,7 +116,7 @@ def _check_recent(lines: Sequence[str]) -> _Found:
     if title is None:
         yield 1, "no title", f"`# RECENT - Last 3 Sessions`; {_REPAIR}"
     days: list[str] = []
-    entry = 0  # the line of an entry whose link is still to come
+    entry = 0  # the line of an entry that still needs its link; 0 for none
     for number, line in enumerate(lines, 1):
         found = _ENTRY.match(line)
         if line.startswith("**Link**: "):

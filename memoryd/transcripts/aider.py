@@ -1,14 +1,13 @@
-"""Read Aider's chat history, `.aider.chat.history.md`: Markdown that is appended for ever, many chats in one file.
+"""Read Aider's chat history, `.aider.chat.history.md`: one Markdown file that many chats are appended to.
 
-What is known was learned from aider's io.py and from its own history of 1,133 chats:
-
-- `# aider chat started at YYYY-MM-DD HH:MM:SS` begins a chat; it is the only time, and in local time.
-- What the person typed has `#### ` before each line. What aider and commands print has `> `, with the answers to its
-  questions among it. All else is the model's. Of the first two each line ends with two spaces, which tells them from
-  headings and quotations of the model. Before what was typed there is an empty line, which tells it from a line that a
-  command has printed.
-- `> Tokens: 12,566 sent, 84 received.` says how large the context is after a response; from a thousand on, newer
-  versions round it (`9.2k`), and put the cost on a line of its own.
+Sources: aider's io.py, and aider's own history of 1,133 chats.
+- `# aider chat started at YYYY-MM-DD HH:MM:SS` begins a chat. It is the only time, in local time.
+- Text that the person typed has `#### ` before each line. Output of aider and of commands has `> `, and contains the
+  answers to aider's questions. All other text is the model's.
+- Each line of the first two kinds ends with two spaces. This distinguishes them from headings and quotations of the
+  model. An empty line comes before typed text. This distinguishes it from a line that a command has printed.
+- `> Tokens: 12,566 sent, 84 received.` gives the size of the context after a response. Newer versions round numbers
+  above a thousand (`9.2k`) and print the cost on a line of its own.
 """
 
 import re
@@ -33,13 +32,13 @@ _TYPED = re.compile(rb"####(?: .*)?  \r?\Z", re.DOTALL)
 _OUTPUT = re.compile(rb">(?: .*)?  \r?\Z|> Tokens: |Cost: \$[\d.]+ \w+, \$[\d.]+ session\.", re.DOTALL)
 _LINE = re.compile(rb"[^\n]*\n|[^\n]+")
 _PREFIX = re.compile(r"^(?:####|>) ?", re.MULTILINE)
-# What aider itself sends in the person's name, when a check of the model's changes failed.
+# Messages that aider itself sends in the person's name after a failed check of the model's changes.
 _PROGRAM = re.compile(r"# Fix any (?:linting )?errors below")
-_CLEARS = frozenset({"/clear", "/reset"})  # the chat continues without the earlier messages
+_CLEARS = frozenset({"/clear", "/reset"})  # after these, the chat continues without the earlier messages
 _TOKENS = re.compile(r"^Tokens: ([\d.,]+)([kM]?) sent(?:, [^\n]*?)?, ([\d.,]+)([kM]?) received", re.MULTILINE)
 _SCALE = {"": 1, "k": 1000, "M": 1_000_000}
 _MODEL_NAME = re.compile(r"^(?:Main model|Models?): (\S{1,200}?)⚡? with ", re.MULTILINE)
-# Only aider's own questions: a command may print anything that looks like one.
+# The beginnings of aider's own questions. Any other question may be output of a command.
 _ANSWERED = re.compile(
     r"((?:Add |Allow |Apply |Attempt to |Create |Edit |Fix |Install |Open |Proceed|Run |Use )[^\n?]{0,200}\?)"
     r"(?: \(Y\)es[^\[\n]{0,80})?(?: \[[^\]\n]{1,10}\]:?)? (y|n|yes|no|a|all|s|skip|d)",
@@ -48,33 +47,39 @@ _ANSWERED = re.compile(
 
 
 class Aider(LineFormat):
-    """Read a session for each chat. Its id is its time, and a hash of the folder; its project is the folder."""
+    """Read each chat of the file as a session. Its id is made of a hash of the folder and its time.
+
+    The folder of the file is the project.
+    """
 
     name = "aider"
     program = "Aider"
     many_sessions = True
 
     def sniff(self, records: Values, path: PurePosixPath) -> bool:
-        """Return True if a file has the name of a history; there are no records to recognise it by."""
+        """Return True if the file has the name of a history. Its records do not identify it."""
         del records
         return path.name.endswith(FILE)
 
     def is_own(self, value: dict[str, Any]) -> bool:
-        """Return False: only the name of the file shows this format."""
+        """Return False, because only the file name identifies this format."""
         del value
         return False
 
     def identify(self, records: Values, path: PurePosixPath) -> Identity | None:
-        """Identify what is before the first chat, by the path."""
+        """Return the identity for text before the first chat. It depends only on the path."""
         del records
         folder = str(path.parent)
         return Identity(f"aider-{sha256(folder.encode('utf-8', 'replace')).hexdigest()[:8]}", None, folder)
 
     def cut(self, data: bytes, base: int, *, last: bool) -> FileCut:
-        """Cut lines into the text of one speaker each; the last part may still grow."""
+        """Divide lines into records that have one speaker each.
+
+        The last record may still grow, so it waits unless `last`.
+        """
         records: list[Record] = []
         kind, first, end, is_open = _BLANK, 0, 0, False
-        before = _BLANK  # the kind of the line before
+        before = _BLANK  # the kind of the previous line
 
         def close() -> None:
             if kind != _BLANK:
@@ -99,7 +104,7 @@ class Aider(LineFormat):
         return FileCut(records, (), len(data))
 
     def turns(self, record: Record, identity: Identity, meetings: Pass) -> RecordTurns:
-        """Return the turns of one speaker's text."""
+        """Return the turns of the text of one speaker. The head of a chat begins a new session."""
         chats = meetings.recall(lambda: _Chats(identity))
         if started := _STARTED.match(record.data):
             chats.begin(identity, started[1].decode())
@@ -124,20 +129,20 @@ class Aider(LineFormat):
 
 
 def is_history(path: PurePosixPath, head: bytes) -> bool:
-    """Return True if a file is such a history, by its name or by the beginning of a chat."""
+    """Return True if a file is a chat history of aider, by its name or by the head of a chat."""
     return path.name.endswith(FILE) or (path.suffix == ".md" and _HEADED.search(head) is not None)
 
 
 @dataclass(slots=True)
 class _Chats:
-    """Hold the chat that a file is at."""
+    """Hold the present chat of a file while it is read."""
 
     chat: Identity
-    counts: Counter[bytes] = field(default_factory=Counter)  # its texts, with their counts
-    started: Counter[str] = field(default_factory=Counter)  # chats that began in the same second
+    counts: Counter[bytes] = field(default_factory=Counter)  # by the hash of a text, how often it occurred in the chat
+    started: Counter[str] = field(default_factory=Counter)  # by its time, how many chats began in that second
 
     def begin(self, identity: Identity, at: str) -> None:
-        """Begin the next chat."""
+        """Begin the chat that started at the local time `at`."""
         self.started[at] += 1
         stamp = at.replace("-", "").replace(" ", "T").replace(":", "")
         again = f"-{self.started[at]}" if self.started[at] > 1 else ""
@@ -146,7 +151,7 @@ class _Chats:
         self.counts.clear()
 
     def count_next(self, record: Record) -> str:
-        """Return an id of the next record: its chat, its text, and how often that was said in the chat."""
+        """Return an id for the next record, made of its chat, its text, and how often the text occurred in the chat."""
         digest = sha256(record.data).digest()
         self.counts[digest] += 1
         seed = b"\n".join([self.chat.session_id.encode("utf-8", "replace"), digest, b"%d" % self.counts[digest]])
@@ -154,7 +159,7 @@ class _Chats:
 
 
 def _read_local(at: str) -> str | None:
-    """Return a time of this machine's zone as UTC; None for any other text."""
+    """Return a local time as UTC in ISO 8601, or None for any other text."""
     try:
         return read_time(datetime.fromisoformat(at).astimezone().isoformat())
     except (ValueError, OverflowError, OSError):
@@ -162,7 +167,7 @@ def _read_local(at: str) -> str | None:
 
 
 def _kind(line: bytes) -> str:
-    """Return who wrote a line, by how it begins and ends."""
+    """Return who wrote a line, by its beginning and its end."""
     if not line or line.isspace():
         return _BLANK
     if line.startswith(b"# ") and _STARTED.match(line):
@@ -173,7 +178,7 @@ def _kind(line: bytes) -> str:
 
 
 def _context(text: str) -> int | None:
-    """Return the size of the context after the last response."""
+    """Return the tokens of the context after the last response in this output, or None if it does not say."""
     found = _TOKENS.findall(text)
     if not found:
         return None
@@ -185,7 +190,7 @@ def _context(text: str) -> int | None:
 
 
 def _number(text: str) -> float:
-    """Return a number that may have commas."""
+    """Return the value of a number that may have commas."""
     return float(text.replace(",", ""))
 
 

@@ -1,6 +1,6 @@
-"""Check a chat API's list of messages, as a program holds it: its form, messages that belong together, new messages.
+"""Check a list of messages of a chat API: its form, messages that belong together, and messages that are new.
 
-The shapes are those of OpenAI's Chat Completions and of Anthropic's Messages, as `messages` reads them from files.
+The forms are those of OpenAI's Chat Completions and of Anthropic's Messages, as `messages` reads them from files.
 """
 
 import json
@@ -14,9 +14,9 @@ from memoryd.transcripts.turn import Role
 
 Message = Mapping[str, Any]
 
-_DATA_HEAD = 80  # characters of a `data:` URL that name its type
-FORGOTTEN = "forgotten"  # the digest of a recorded message before something of it was forgotten
-_STAMPS = ("uuid", "timestamp")  # what recording adds
+_DATA_HEAD = 80  # characters of a `data:` URL that include its type
+FORGOTTEN = "forgotten"  # the key of the digest that a stored message had before part of it was forgotten
+_STAMPS = ("uuid", "timestamp")  # keys that are added when a message is stored
 _KEYS = ("tool_call_id", "tool_use_id", "call_id", "id", "name", "tool_name")
 _NAMES = frozenset({*_KEYS, "role", "type", "model", *_STAMPS, FORGOTTEN})
 _CALLS = frozenset({"tool_use", "function_call"})
@@ -26,15 +26,15 @@ class WholeMessages(NamedTuple):
     """Hold a list in the form that a chat API accepts, with the messages that belong together."""
 
     messages: list[dict[str, Any]]
-    group: list[int]  # for each of them the position of the first it stays or goes with
-    calls: frozenset[int]  # the positions at which groups of tool calls begin
+    group: list[int]  # for each message, the position of the first message of its group
+    calls: frozenset[int]  # positions of the messages that make tool calls
 
 
 def check(messages: object) -> list[dict[str, Any]]:
-    """Return the messages as plain JSON values, copies of their own.
+    """Return copies of the messages as plain JSON values.
 
     Raises:
-        ValueError: it is no list of messages; says which is none, and why, never what it says.
+        ValueError: This is not a list of messages. The error names the wrong message and the reason, never its text.
     """
     if isinstance(messages, str | Mapping) or not isinstance(messages, Sequence):
         raise ValueError("messages: expected a list of {role, content} mappings")  # noqa: TRY004 - one error for all
@@ -42,25 +42,25 @@ def check(messages: object) -> list[dict[str, Any]]:
 
 
 def role_of(message: Message) -> Role:
-    """Tell who speaks, in the words of the turns."""
+    """Return the speaker of a message as the role of its turns."""
     return SPEAKERS[message["role"].lower()][0]
 
 
 def text_of(message: Message) -> str:
-    """Return all that a message says to a model, for counting: texts, names and arguments of calls."""
+    """Return all text of a message that a model gets, for counting: texts, names, and arguments of calls."""
     return "\n".join(_texts(message))
 
 
 def count_pictures(message: Message) -> int:
-    """Count the parts that are no text: images, sounds, files."""
+    """Count the parts that are not text: images, sounds and files."""
     return sum(isinstance(part, dict) and not _is_worded(part) for part in _parts(message))
 
 
 def drop_orphans(messages: Sequence[dict[str, Any]]) -> WholeMessages:
-    """Leave out results without their call and calls without their results, but those still waited for at the end.
+    """Remove results without their call, and calls without their results. Calls at the end of the list may stay open.
 
-    A result answers the last open call of its id, since some servers begin their ids anew with each message; where
-    there are no ids, of its name, and where there are none either, the last one.
+    A result answers the last open call with its id, because some servers restart their ids with each message. Without
+    ids, it answers the last open call with its name. Without names, it answers the last open call.
     """
     kept = list(messages)
     owner: list[int | None] = list(range(len(kept)))
@@ -71,7 +71,7 @@ def drop_orphans(messages: Sequence[dict[str, Any]]) -> WholeMessages:
         owners: list[int] = []
         orphans: list[str] = []
         answered = _list_answers(message)
-        if not answered:  # somebody else speaks: open calls stay unanswered
+        if not answered:  # another speaker: open calls stay unanswered
             left += waiting
             waiting = []
         for key in answered:
@@ -104,9 +104,9 @@ def drop_orphans(messages: Sequence[dict[str, Any]]) -> WholeMessages:
 
 
 def select_recorded(message: Message) -> dict[str, Any]:
-    """Return the recorded part of a message: everything that `messages` reads, each text as a separate string.
+    """Return the part of a message that is stored: everything that `messages` reads, with each text as one string.
 
-    Arguments become one text, because the names of values show their content. Of images, only the type is kept.
+    Arguments become one text, because the names of their values may be content too. Of an image, only the type is kept.
     """
     kept: dict[str, Any] = {"role": message["role"].lower()}
     content = message.get("content")
@@ -123,7 +123,7 @@ def select_recorded(message: Message) -> dict[str, Any]:
 
 
 def with_texts(value: Any, change: Callable[[str, bool], str], key: str = "") -> Any:
-    """Return a recorded message with its strings changed; `change` gets whether a string is an id or a name."""
+    """Return a stored message with its strings changed. `change` also gets whether a string is an id or a name."""
     if isinstance(value, str):
         return change(value, key in _NAMES)
     if isinstance(value, Mapping):
@@ -134,7 +134,7 @@ def with_texts(value: Any, change: Callable[[str, bool], str], key: str = "") ->
 
 
 def compute_digest(message: Message) -> str:
-    """Return the digest by which a message is recognised when it comes again."""
+    """Return the digest that recognises a message when it comes again."""
     if FORGOTTEN in message:
         return str(message[FORGOTTEN])
     plain = {key: value for key, value in message.items() if key not in _STAMPS}
@@ -142,14 +142,14 @@ def compute_digest(message: Message) -> str:
 
 
 def known_until(recorded: Sequence[str], given: Sequence[str]) -> int | None:
-    """Tell how many of the first messages given are recorded already; None where this is another conversation.
+    """Return how many of the first given messages are stored already, or None if this is another conversation.
 
-    It is the same one where it goes on behind the last message recorded, whatever a compression took from between; or
-    where nothing is given but its beginning, once more.
+    It is the same conversation if it continues after the last stored message, even if a compression removed messages in
+    between. It is also the same if all given messages are the beginning of the stored ones.
 
     Args:
-        recorded: the digests of a session's messages, but for the system's, which programs change as they like.
-        given: those of a list.
+        recorded: The digests of a session's messages. System messages are left out, because programs change them.
+        given: The digests of the given messages.
     """
     count = 0
     for one in recorded:
@@ -233,7 +233,7 @@ def _texts(value: Any, key: str = "") -> list[str]:
 
 
 def _list_calls(message: Message) -> list[str]:
-    """Return the keys of the calls a message makes: their ids, else their names."""
+    """Return the keys of the calls that a message makes: the ids, or the names of calls without an id."""
     if role_of(message) is not Role.ASSISTANT:
         return []
     calls = [*(message.get("tool_calls") or ()), *(part for part in _parts(message) if _kind(part) in _CALLS)]
@@ -253,7 +253,7 @@ def _key(value: Any) -> str:
 
 
 def _remove_orphans(message: dict[str, Any], orphans: Sequence[str]) -> dict[str, Any] | None:
-    """Return the message without results that answer no call; None if nothing is left."""
+    """Return the message without results that answer no call, or None if nothing remains."""
     if role_of(message) is Role.TOOL:
         return None
     rest = [part for part in _parts(message) if not (is_output(_kind(part)) and _key(part) in orphans)]

@@ -1,18 +1,17 @@
-"""Read transcripts of Claude Code, versions 1.0 to 2.1: one JSON record per line, the type in `type`.
+"""Read transcripts of Claude Code, versions 1.0 to 2.1: one JSON record per line, with its type in `type`.
 
-The format is internal to the program and changes between versions, so what is not known here is counted and passed
-over. What is known was learned from public transcripts of versions 1.0.43 to 2.1.218:
-
-- One response of the model is written as several lines, one per content block, each repeating the response's usage.
-- Most `user` records are tool results. Others are the program's own words in the user's name; they are told apart by
-  flags (`isMeta`, `isCompactSummary`, `origin`) and by the tags the program puts around them.
-- `toolUseResult` is a structured copy of the tool result, `progress` and `queue-operation` repeat what comes elsewhere,
-  and `summary` lines are titles of other sessions.
-- Subagents were lines with `isSidechain` in 1.0, files `agent-<hex>.jsonl` beside the parent's in 2.0, and files below
-  `<parent>/subagents/` in 2.1. All keep the parent's `sessionId`, so that a session is known by its path.
-- A microcompaction clears old tool results and says so in a `microcompact_boundary`; it is passed over, and the gauge
-  reads too high by at most the tokens saved until the next response brings the exact figure.
-- `thinking` is not part of what was said and is dropped; its line still yields an empty turn when it carries usage.
+The format is internal to the program and changes between versions. So unknown records are counted and skipped. Source:
+public transcripts of versions 1.0.43 to 2.1.218.
+- One response of the model is several lines, one per content block. Each repeats the usage of the response.
+- Most `user` records are tool results. Others are the program's own words in the user's name. They are recognised by
+  flags (`isMeta`, `isCompactSummary`, `origin`) and by the tags that the program puts around them.
+- `toolUseResult` is a structured copy of the tool result. `progress` and `queue-operation` repeat other records, and
+  `summary` lines are titles of other sessions.
+- Subagents are lines with `isSidechain` in 1.0, files `agent-<hex>.jsonl` beside the parent's in 2.0, and files in
+  `<parent>/subagents/` in 2.1. All repeat the parent's `sessionId`, so a session is identified by its path.
+- A microcompaction clears old tool results and writes a `microcompact_boundary`, which is skipped. Until the next
+  response gives the exact number, the measured context is too large by at most the saved tokens.
+- `thinking` is not part of the conversation and is dropped. Its line yields an empty turn if it carries usage.
 """
 
 import re
@@ -45,10 +44,10 @@ from memoryd.transcripts.record_text import (
 )
 from memoryd.transcripts.turn import Origin, Role, TurnKind
 
-_PLAN = "Implement the following plan:\n\n"  # begins a message with a plan, also where no field holds it
+_PLAN = "Implement the following plan:\n\n"  # begins a message with a plan, even if no field has the plan
 _HINT = re.compile(r" \(disable recaps in /config\)\s*\Z")
-_BRANCH, _DETACHED = re.compile(r"[^\s\x00-\x1f\x7f~^:?*\[\\`<>]{1,100}"), "HEAD"  # as git allows names
-SYNTHETIC = "<synthetic>"  # the model's name on the program's own messages in its place, such as API errors
+_BRANCH, _DETACHED = re.compile(r"[^\s\x00-\x1f\x7f~^:?*\[\\`<>]{1,100}"), "HEAD"  # names that git allows for a branch
+SYNTHETIC = "<synthetic>"  # the model name in the program's own messages that replace a response, such as API errors
 
 _SESSION_TYPES = frozenset({
     "user", "assistant", "system", "progress", "attachment", "summary", "file-history-snapshot", "file-history-delta",
@@ -71,7 +70,7 @@ _COMMAND = re.compile(
 )
 _SHELL_INPUT = re.compile(r"\s*<bash-input>(.*?)(?:</bash-input>\s*|\Z)", re.DOTALL)
 _SHELL_OUTPUT = re.compile(r"\s*<bash-(?:stdout|stderr)>")
-# The tags that the program, a hook or an editor plug-in puts around its own words in a text the user typed.
+# Tags that the program, a hook or an editor plug-in puts around its own words inside text that the user typed.
 _TAG = re.compile(
     r"<(/?)(?:system-reminder|ide_\w+|[a-z-]+-hook|task-notification|teammate-message|cross-session-message"
     r"|user-memory-input|new-diagnostics|tool_use_error|persisted-output|local-command-\w+"
@@ -81,7 +80,7 @@ _TAG = re.compile(
 
 
 class ClaudeCode(LineFormat):
-    """Read the lines. A session is known by its file's name, a subagent's as `<parent>/agent-<hex>`."""
+    """Read the lines. A session is identified by its file name, and a subagent's as `<parent>/agent-<hex>`."""
 
     name = "claude-code"
     program = "Claude Code"
@@ -114,7 +113,7 @@ class ClaudeCode(LineFormat):
         return skipped.partition("/")[0] in _SESSION_TYPES and not skipped.endswith(_NO_CONTENT)
 
     def version_of(self, value: dict[str, Any]) -> str | None:
-        """Return the program's version, which most records repeat."""
+        """Return the program's version, which most records contain."""
         return read_version(value.get("version"))
 
     def turns(self, record: Record, identity: Identity, meetings: Pass) -> RecordTurns:
@@ -147,12 +146,15 @@ def _parent_by_path(path: PurePosixPath) -> str | None:
 
 
 def _is_below_subagents(path: PurePosixPath) -> bool:
-    """Return True if a file is in a session's folder of subagents; a project above may have this name, too."""
+    """Return True if a file is in a session's folder of subagents.
+
+    A folder higher up may also be called `subagents`.
+    """
     return path.parent.name == "subagents" or is_session_id(_parent_by_path(path) or "")
 
 
 def is_session_id(text: str) -> bool:
-    """Return True if the program gave a session this name, so that no other has it."""
+    """Return True if a text is a session id that the program generated (a UUID)."""
     return _UUID.fullmatch(text) is not None
 
 
@@ -161,7 +163,7 @@ def _content(value: dict[str, Any]) -> object:
 
 
 def _typed_by_person(envelope: dict[str, Any]) -> bool:
-    """Return True if the person typed a message: its fields name the person, or nobody, as in older versions."""
+    """Return True if the person typed a message: its `origin` is human or missing, as in older versions."""
     origin = envelope.get("origin")
     return origin is None or read_mapping(origin).get("kind") == "human"
 
@@ -172,11 +174,11 @@ def _user(value: dict[str, Any]) -> list[RecordText]:
         return [RecordText(Role.SYSTEM, Origin.ASSISTANT, TurnKind.SUMMARY, block_text(content))]
     aside = value.get("isMeta") is True or value.get("isVisibleInTranscriptOnly") is True
     program = aside or not _typed_by_person(value)
-    # A text that comes with a call, such as that of a skill the model chose, was not typed; an answer to one was.
+    # The person did not type text that comes with a tool call, such as that of a skill. An answer in a dialog is typed.
     called = read_word(value.get("sourceToolUseID")) is not None
     plan = value.get("planContent")
     is_plan = type(plan) is str and bool(plan.strip())
-    # The person accepted it; from it on the words are the assistant's.
+    # The person accepted the plan, but the assistant wrote it.
     if is_plan or (type(content) is str and content.startswith(_PLAN)):
         text = block_text(content)
         before = text[: max(0, text.find(str(plan).strip()))] if is_plan else _PLAN
@@ -186,19 +188,19 @@ def _user(value: dict[str, Any]) -> list[RecordText]:
 
 
 def _prompt(content: object, *, program: bool) -> list[RecordText]:
-    """Return the parts in the user's name: a text, or blocks of texts, images and tool results."""
+    """Return the texts in the user's name: a string, or blocks of text, images and tool results."""
     if type(content) is str:
         return _split_authors(content, program=program)
     return of_blocks(content, lambda text: _split_authors(text, program=program))
 
 
 def _split_authors(text: str, *, program: bool) -> list[RecordText]:
-    """Return a text in the user's name, parted by who wrote it: the person, the program around it, or a shell."""
+    """Divide a text in the user's name by its author: the person, the program, or a shell."""
     text = clean(text)
     if program:
         return [read_message(text, program=True)]
     if _PROGRAM.match(text):
-        command = _COMMAND.match(text)  # the typed text is after it
+        command = _COMMAND.match(text)  # the typed text is in the arguments of the command
         return [read_message(text, program=True), *(_persons(command["args"].strip()) if command else ())]
     if shell := _SHELL_INPUT.match(text):
         return [*_persons(shell[1]), RecordText(Role.TOOL, Origin.TOOL, TurnKind.MESSAGE, text[shell.end() :])]
@@ -208,10 +210,11 @@ def _split_authors(text: str, *, program: bool) -> list[RecordText]:
 
 
 def _persons(text: str) -> list[RecordText]:
-    """Return a text the person typed, without what was put into it.
+    """Return a text that the person typed, and separately the text that the program put into it.
 
-    What the program puts in quotes files and pages, which may hold its tags as well, in any order. So from the first
-    tag to the last closing one nothing is the person's; with an opening tag behind that, nothing to the end.
+    The program also quotes files and pages, which may contain its tags in any order. So everything from the first tag
+    to the last closing tag is not the person's. If an opening tag follows the last closing tag, everything to the end
+    is not.
     """
     tags = list(_TAG.finditer(text)) if "<" in text else []
     if not tags:
@@ -230,7 +233,7 @@ def _assistant(value: dict[str, Any]) -> list[RecordText]:
 
 
 def _answer(block: dict[str, Any]) -> RecordText | None:
-    """Return one block of the model's answer; None for thinking and for unknown blocks."""
+    """Return the text of one block of the model's answer, or None for thinking and for unknown blocks."""
     kind = block.get("type")
     if type(kind) is not str:
         return None
@@ -248,7 +251,7 @@ def _is_synthetic(value: dict[str, Any]) -> bool:
 
 
 def _branch(value: dict[str, Any]) -> str | None:
-    """Return the branch of a record; empty if there is none or its name is not valid, None without the field."""
+    """Return the branch of a record; empty for no branch or an invalid name; None if the record has no such field."""
     branch = value.get("gitBranch")
     if type(branch) is not str:
         return None
@@ -256,7 +259,7 @@ def _branch(value: dict[str, Any]) -> str | None:
 
 
 def _response(value: dict[str, Any], kind: object) -> tuple[str | None, str | None, int | None]:
-    """Return the id of a record's response, its model, and the size of the context that it was given."""
+    """Return the id of a record's response, its model, and the tokens of the context that the model was given."""
     if kind == "assistant":
         if _is_synthetic(value):
             return None, SYNTHETIC, None
@@ -269,7 +272,10 @@ def _response(value: dict[str, Any], kind: object) -> tuple[str | None, str | No
 
 
 def _context(usage: dict[str, Any]) -> int | None:
-    """Return input, cache read and cache creation. Before 2.1.152 the last could be 0 with only its parts filled."""
+    """Return the tokens of input, cache read and cache creation, or None if there are none.
+
+    Before 2.1.152, the sum of the cache creation could be 0 although its parts were set.
+    """
     nested = sum(map(read_tokens, read_mapping(usage.get("cache_creation")).values()))
     created = max(read_tokens(usage.get("cache_creation_input_tokens")), nested)
     return read_tokens(usage.get("input_tokens")) + read_tokens(usage.get("cache_read_input_tokens")) + created or None

@@ -1,14 +1,15 @@
 """Read tasks of Cline and Roo: JSON files that are rewritten as a whole.
 
-- `api_conversation_history.json` is what the model gets: messages in the words of Anthropic's API, since 2026 in Roo
-  also in those of the AI SDK. In the user's name come tool results, the environment and, between tags, what was typed.
-- `ui_messages.json` beside it is what the person sees. It alone says who said something: the first entry and each
-  `user_feedback` were typed, `selected` is what was chosen. Its `api_req_started` tells the size of the context. Both
-  are read as one transcript; an entry belongs behind the message that `conversationHistoryIndex` names.
-- Roo keeps what it condensed: the summary has `isSummary`, what it stands for has `condenseParent`, and a marker has
-  `isTruncationMarker`. Cline writes `conversationHistoryDeletedRange`. Both mean a compaction.
-- `<session>.messages.json` is what Cline's SDK writes since 2026: messages with ids, times and `metrics`, whose
-  `inputTokens` includes what was cached. A compaction rewrites the list, and the first message says so in `metadata`.
+- `api_conversation_history.json` holds the messages for the model in Anthropic's format; since 2026, Roo also uses that
+  of the AI SDK. The user's name covers tool results, the environment and, between tags, typed text.
+- `ui_messages.json` beside it holds what the person sees. Only this file names authors: the first entry and each
+  `user_feedback` were typed, and `selected` is the person's choice. Its `api_req_started` gives the size of the
+  context.
+- Both files are read as one transcript. An entry belongs after the message that `conversationHistoryIndex` names.
+- Roo keeps condensed messages. The summary has `isSummary`, the messages that it replaces have `condenseParent`, and a
+  marker has `isTruncationMarker`. Cline writes `conversationHistoryDeletedRange`. All of these mean a compaction.
+- `<session>.messages.json` is written by Cline's SDK since 2026: messages with ids, times and `metrics`, whose
+  `inputTokens` includes cached tokens. A compaction rewrites the list and is noted in `metadata` of the first message.
 """
 
 import re
@@ -43,35 +44,38 @@ _TASK = re.compile(r"\d{13}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGN
 _SDK = re.compile(rb'\s*\{(?=.{0,4000}"sessionId"\s*:)(?=.{0,4000}"updated_at"\s*:)(?=.{0,4000}"agent"\s*:)', re.DOTALL)
 _SHOWN = re.compile(rb'\s*\[\s*\{[^{}\[\]]{0,4000}"type"\s*:\s*"(?:say|ask)"')
 _TYPED = re.compile(r"\s*<(task|feedback|user_message|answer)>\n?(.*?)\n?</\1>\s*", re.DOTALL)
-# A path such as `app/[id]/page.tsx` and a command of many lines hold brackets and line ends of their own.
+# The brackets may contain brackets and line ends: a path such as `app/[id]/page.tsx`, or a command of many lines.
 _RESULT = re.compile(r"\s*\[.{1,4000}?\] Result:", re.DOTALL)
 _PROGRAM = re.compile(r"\s*(?:<SYSTEM_NOTICE>|<system-reminder>|\[(?:TASK RESUMPTION|ERROR)\])")
 _ENVIRONMENT = "<environment_details>"
 _FOLDER = re.compile(r"# Current (?:Working|Workspace) Directory \(([^)\n]{1,4096})\)")
 _SDK_FOLDER = re.compile(r"Working Directory: ([^\n]{1,4096})")
-# A message that holds many results is divided again with each writing, which adds to its id.
+# A message with many results is divided again at each writing, and each time its id gets longer.
 _PARTED = re.compile(r"(_tool_.+?)\1+\Z", re.DOTALL)
 _CALLS, _UNSPOKEN = frozenset({"tool_use", "tool-call"}), frozenset({"thinking", "redacted_thinking", "reasoning"})
 _IMAGES, _TOOL_NAMES = frozenset({"image", "image_url"}), ("name", "toolName")
 
 
 class Cline(whole.DocumentFormat):
-    """Read tasks. A task is known by its folder, a session of the SDK by the id in it."""
+    """Read tasks and SDK sessions. A task is identified by its folder, an SDK session by the id in its file."""
 
     name = NAME
     program = "Cline"
 
     def sniff(self, head: bytes, path: PurePosixPath) -> bool:
-        """Return True if the file's name, or its first members, are those of a task or of a session of the SDK."""
+        """Return True if the file is a task or an SDK session, by its name or its first members."""
         return path.name.endswith((_API, _UI, ".messages.json")) or bool(_SDK.match(head) or _SHOWN.match(head))
 
     def list_companions(self, path: PurePosixPath, found: Iterable[str]) -> Sequence[str]:
-        """Name the other file of the task, and Roo's entry of its history."""
+        """Return the name of the task's other file, and of Roo's entry in its history."""
         del found
         return {_API: (_UI, _HISTORY), _UI: (_API,)}.get(path.name, ())
 
     def read(self, document: whole.DocumentFile) -> whole.SessionRecords | str | None:
-        """Return the session of one file, or of the two files of a task."""
+        """Return the session of one file, or of the two files of a task.
+
+        The result is a text if the session is read with the other file, and None if the file is not complete.
+        """
         parsed = whole.parse_document(document.data)
         if parsed is None:
             return None
@@ -118,7 +122,7 @@ def _read_sdk(members: dict[str, Any], records: Sequence[Record], age: float) ->
             continue
         turns = turns_of(said, envelope)
         if metadata.get("kind") == "compaction":
-            # The message itself is known already; the mark has an id of its own.
+            # The message itself was read before, so its compaction gets its own id.
             digest = sha256(repr(sorted(metadata.items(), key=str)).encode("utf-8", "replace")).hexdigest()
             turns += turns_of(_compaction(""), envelope._replace(record_id=f"sha256:{digest}"))
         turns += _usage(envelope, _sdk_context(message.get("metrics")))
@@ -149,7 +153,7 @@ def _envelope(message: dict[str, Any], record_id: str, identity: Identity) -> En
 
 
 def _usage(envelope: Envelope, usage: int | None) -> list[Turn]:
-    """Return an empty turn with the size of the context after the text; its id stays if a text is added."""
+    """Return an empty turn with the size of the context after the text. Its id does not change if text is added."""
     return turns_of((), envelope._replace(record_id=f"{envelope.record_id}/usage"), usage) if usage else []
 
 
@@ -164,11 +168,11 @@ def _sdk_context(metrics: object) -> int | None:
 
 
 def _read_message(message: dict[str, Any], *, typed: bool = True) -> list[RecordText] | str:
-    """Return the turns of a message, or the name under which it is skipped.
+    """Return the texts of a message, or the name under which it is skipped.
 
     Args:
-        message: in the words of Anthropic's API or of the AI SDK.
-        typed: whether a text in the user's name may be the person's; else their words stand elsewhere.
+        message: A message in the format of Anthropic's API or of the AI SDK.
+        typed: Whether text in the user's name may be the person's; False if the other file has their words.
     """
     role, content = message.get("role"), message.get("content")
     blocks = [{"type": "text", "text": content}] if type(content) is str else mappings(content)
@@ -180,14 +184,14 @@ def _read_message(message: dict[str, Any], *, typed: bool = True) -> list[Record
     for block in blocks:
         text = block_text([block])
         if block.get("type") == "text" and _RESULT.match(text):
-            typed = False  # the text after it is a tool's output, in any form
+            typed = False  # the text that follows is output of a tool
         if not text.lstrip().startswith(_ENVIRONMENT):
             said += _read_given(block, text, typed=typed)
     return said
 
 
 def _read_given(block: dict[str, Any], text: str, *, typed: bool) -> list[RecordText]:
-    """Return the text of one block in the user's name: the typed words, and the files they name, which follow it."""
+    """Return the texts of a block in the user's name: typed text, and after it the files that it names."""
     kind = block.get("type")
     if kind == "tool-result" or is_output(kind):
         call = first_word(block, "tool_use_id", "toolCallId")
@@ -212,7 +216,7 @@ def _read_answer(block: dict[str, Any]) -> Iterator[RecordText]:
 
 
 def _result_text(block: dict[str, Any]) -> str:
-    """Return the text of a result; the SDK's are objects with the query and its result."""
+    """Return the text of a tool result. In SDK files, results are objects with a query and its result."""
     content = block.get("content", block.get("output"))
     if type(content) is dict:
         return block_text(content.get("value")) or block_text([content])
@@ -224,15 +228,15 @@ def _result_text(block: dict[str, Any]) -> str:
 
 
 class _Placed(NamedTuple):
-    """Hold a record and the message behind which it belongs."""
+    """Hold a record and the position of the message that it belongs after."""
 
     after: int
-    order: int  # of those that belong behind the same message: its own turns, then the rest as they came
+    order: int  # the order after the same message: its own turns first, then the others as they were found
     found: whole.FoundRecord
 
 
 class _Task:
-    """Read the two files of a task as one."""
+    """Read the two files of a task as one session."""
 
     def __init__(self, document: whole.DocumentFile, messages: Sequence[Record], shown: Sequence[Record]) -> None:
         self.messages = messages
@@ -242,8 +246,8 @@ class _Task:
             self.messages = messages[:-1]
         self.answers = [place for place, one in enumerate(self.messages) if one.value.get("role") == "assistant"]
         self.placed: list[_Placed] = []
-        self.left: dict[str, int] = {}  # id of a compaction → tokens that it left
-        self.times: dict[int, str | None] = {}  # message → when it was sent, as the other file says
+        self.left: dict[str, int] = {}  # by the id of a compaction, the tokens that it left
+        self.times: dict[int, str | None] = {}  # by the position of a message, its time in the other file
 
     def _identify(self, document: whole.DocumentFile) -> Identity:
         folder = document.path.parent
@@ -258,7 +262,7 @@ class _Task:
         return Identity(own, parent, cwd or (clean(folders[-1]) if folders else None), parent is not None, started)
 
     def read(self) -> whole.SessionRecords:
-        """Return the session: the model's messages, and messages that only the other file has, in their places."""
+        """Return the session: the messages for the model, with the messages that only the other file has in between."""
         condensed = {block_text(one.value.get("condenseId")) for one in self.messages if one.value.get("isSummary")}
         self._find_left()
         if self.shown:
@@ -271,7 +275,7 @@ class _Task:
 
     def _add(self, after: int, turns: list[Turn], record: Record, *, first: bool = False) -> None:
         if turns:
-            # The spans of the other file say nothing of this one.
+            # Byte positions in the other file mean nothing in this one.
             place = (record.first_byte, record.last_byte) if first else (0, 0)
             found = whole.FoundRecord(turns, *place, sha256(record.data).digest())
             self.placed.append(_Placed(after, 0 if first else len(self.placed) + 1, found))
@@ -301,7 +305,7 @@ class _Task:
         self._add(place, turns, record, first=True)
 
     def _read_compaction(self, own: str, summary: str, envelope: Envelope) -> list[Turn]:
-        """Return a compaction, with the tokens that it left; either file may name it first, by its own id."""
+        """Return the turns of a compaction with the tokens that it left. Its id is the same from either file."""
         if own:
             envelope = envelope._replace(record_id=_record_id(self.records.identity, own, 0))
         turns = turns_of(_compaction(summary), envelope)
@@ -343,7 +347,10 @@ class _Task:
                 self._add_shown(after, said, record, kind)
 
     def _place(self, given: object, after: int, requests: int) -> int:
-        """Return the message behind which an entry belongs: as it says, else the answer to the last request."""
+        """Return the position of the message that an entry belongs after.
+
+        The entry itself may name it; otherwise it is the answer to the last request.
+        """
         if type(given) is int and given >= -1:
             return given
         return self.answers[min(requests, len(self.answers)) - 1] if requests and self.answers else after
@@ -357,7 +364,7 @@ class _Task:
         self._add(after, turns_of(said, self._envelope(record, kind)), record)
 
     def _read_request(self, record: Record, after: int, number: int, *, by_index: bool) -> None:
-        """Add the size of the context behind the answer to a request, once there is one."""
+        """Add the size of the context after the answer to a request. If there is no answer yet, add nothing."""
         told = whole.parse_object(block_text(record.value.get("text")).encode())
         openai = record.value.get("apiProtocol") == "openai"
         cached = 0 if openai else read_tokens(told.get("cacheWrites")) + read_tokens(told.get("cacheReads"))
@@ -368,16 +375,19 @@ class _Task:
         else:
             place = self.answers[number - 1] if number <= len(self.answers) else None
         if not self.messages:
-            place = after  # the other file is not there
+            place = after  # the other file does not exist
         answer = len(self.messages) if place is None else place
         at = read_time(record.value.get("ts"))
-        self.times |= {answer: at, answer - 1: at}  # the answer, and the message it answers
+        self.times |= {answer: at, answer - 1: at}  # for the answer, and for the message that it answers
         if usage and place is not None:
             envelope = self._envelope(record, "api_req_started")
             self._add(place, turns_of((), envelope._replace(message_id=envelope.record_id), usage), record)
 
     def _read_entry(self, entry: dict[str, Any], kind: str, *, first: bool) -> list[RecordText] | str:
-        """Return the messages that only this file has; all of it if it is alone."""
+        """Return the texts that only this file has, or all texts if it is the only file.
+
+        An entry without texts to add returns the name under which it is skipped.
+        """
         text = block_text(entry.get("text"))
         if kind in ("task", "user_feedback") or (first and kind == "text"):
             return [read_message(text, program=False)]
@@ -406,12 +416,12 @@ def _assistant(text: str) -> RecordText:
 
 
 def _is_typed(text: str) -> bool:
-    """Return True if a text of the model's copy was typed, as the other file shows."""
+    """Return True if a text for the model was typed, so that the other file has it too."""
     return bool(_TYPED.match(text)) or text.lstrip().startswith("<task>")
 
 
 def _canonical(message: dict[str, Any]) -> bytes:
-    """Return the part of a message that identifies it: role, time, id and content."""
+    """Return the bytes that identify a message: role, time, id and content."""
     told = [message.get("role"), message.get("ts"), message.get("id"), message.get("content")]
     try:
         return orjson.dumps(told)

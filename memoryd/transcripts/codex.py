@@ -1,19 +1,18 @@
 """Read session files of the Codex CLI, versions 0.2 to 0.169: one JSON record per line.
 
-The format is internal to the program and changes between versions, so what is not known here is counted and passed
-over. What is known was learned from codex-rs/protocol and from public rollouts:
-
-- Until 0.33 a line was the bare item of the Responses API behind a first line of `{id, timestamp, instructions}`. Since
-  then it is `{timestamp, type, payload}`, the item being the payload of a `response_item`.
-- What the person typed stands in events: `user_message` until 0.145, `item_completed` of a `UserMessage` in 0.169. The
-  item of role `user` repeats it; what else comes in that role (AGENTS.md, the environment, notices) is the program's,
-  and begins with a tag or title of its own. A `developer` message is what the program or a hook put there.
-- `token_count` says how large the context is after the response: `last_token_usage.total_tokens`, which is also what a
-  compaction leaves; the other figures of it are zero then. Its `total_token_usage` is all that was ever spent.
-- The answers to `request_user_input` are in its output, by the questions' ids; the questions are in the call alone.
-- A compaction repeats old messages in `replacement_history`, and its summary may be encrypted.
-- Forks and subagents begin with lines of the session they come from, its `session_meta` among them: the first one is
-  the file's own.
+The format is internal to the program and changes between versions. So unknown records are counted and skipped. Sources:
+codex-rs/protocol, and public rollouts.
+- Until 0.33, a line is a bare item of the Responses API, after a first line `{id, timestamp, instructions}`. Since then
+  it is `{timestamp, type, payload}`, and the item is the payload of a `response_item`.
+- Typed text is in events: `user_message` until 0.145, `item_completed` of a `UserMessage` in 0.169. The item with the
+  role `user` repeats it. Other text in that role (AGENTS.md, the environment, notices) is the program's and begins with
+  a tag or a title. A `developer` message comes from the program or a hook.
+- `token_count` gives the context after the response: `last_token_usage.total_tokens`. After a compaction, this is what
+  remains, and its other numbers are zero. `total_token_usage` is the sum of all tokens ever spent.
+- The answers to `request_user_input` are in its output, by the ids of the questions. Only the call has the questions.
+- A compaction repeats old messages in `replacement_history`. Its summary may be encrypted.
+- Forks and subagents begin with lines of the session that they come from, including its `session_meta`. The first
+  `session_meta` is the file's own.
 """
 
 import re
@@ -68,27 +67,27 @@ _NAME = re.compile(
     r"rollout-.{19}-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:\.jsonl)?", re.IGNORECASE | re.DOTALL
 )
 _ENVIRONMENT = re.compile(r"\s*<environment_context>.{0,2000}?<cwd>([^<]{1,4096})</cwd>", re.DOTALL)
-# The program's own words in the user's name begin with a tag, or with the title of the file they were read from. What
-# was typed may begin with a tag as well: beside these it is the program's only where the typed text stands elsewhere.
+# The program's own words in the user's name begin with a tag, or with the title of the file that they come from. Typed
+# text may also begin with a tag. So any other tag counts as the program's only if the typed text is in an event.
 _PROGRAM = re.compile(
     r"\s*(?:<(?:environment_context|user_instructions|turn_aborted|user_shell_command|subagent_notification|skill)\b"
     r"|# AGENTS\.md instructions for )"
 )
 _TAGGED = re.compile(r"\s*<[a-z][a-z_-]{2,60}(?:\s[^<>]{0,400})?>")
-# The editor's plug-in puts the open files before the typed text.
+# The editor plug-in puts the open files before the typed text.
 _EDITOR = re.compile(r"\s*# Context from my IDE setup:")
 _REQUEST = "## My request for Codex:"
-# A plan that the person accepted: the program sends it in their name, and the words are the assistant's.
+# A plan that the person accepted. The program sends it in their name, but the assistant wrote it.
 _PLAN = re.compile(r"\s*(?:PLEASE IMPLEMENT THIS PLAN:|A previous agent produced the plan below\b)")
 ASKS = "request_user_input"
 _ANSWERS = re.compile(r'\s*\{\s*"answers"')
-_NOTE = "user_note: "  # begins the text that was typed beside the options
-# A shorter id, or a word such as `review_rollout_user`, is met again in other records and other sessions.
+_NOTE = "user_note: "  # begins text that was typed in addition to the options
+# A shorter id, or a word such as `review_rollout_user`, may occur in other records and other sessions.
 _OWN_ID = re.compile(r"(?=(?:\D*\d){4}).{16,}", re.DOTALL)
 
 
 class Codex(LineFormat):
-    """Read the lines. A session is known by the id in its first `session_meta`, which is also in its file's name."""
+    """Read the lines. A session is identified by the id in its first `session_meta`, which is also in its file name."""
 
     name = "codex"
     program = "Codex"
@@ -100,7 +99,7 @@ class Codex(LineFormat):
         return is_item or is_legacy_head(value)
 
     def identify(self, records: Values, path: PurePosixPath) -> Identity | None:
-        """Identify the session by its first `session_meta`, else by the file's name."""
+        """Identify the session by its first `session_meta`, or by the file name if there is none."""
         meta = next((found for found in map(_meta, records) if found), {})
         named = _NAME.fullmatch(path.name)
         session = read_word(meta.get("id")) or (named[1].lower() if named else path.stem)
@@ -109,11 +108,11 @@ class Codex(LineFormat):
         return Identity(session, parent, cwd, sidechain=parent is not None, started_at=started)
 
     def is_known(self, skipped: str) -> bool:
-        """Return True if this kind of record is known to say nothing new."""
+        """Return True if this kind of record is known to have no new content."""
         return skipped in _PASSED_OVER or skipped.startswith(_COLLABORATION)
 
     def version_of(self, value: dict[str, Any]) -> str | None:
-        """Return the program's version, which the first line of a session gives."""
+        """Return the program's version, which the first line of a session has."""
         return read_version((_meta(value) or {}).get("cli_version"))
 
     def turns(self, record: Record, identity: Identity, meetings: Pass) -> RecordTurns:
@@ -135,7 +134,7 @@ class Codex(LineFormat):
         return RecordTurns([turn._replace(window=window) for turn in turns] if window else turns)
 
     def cwd_of(self, value: dict[str, Any]) -> str | None:
-        """Return the folder the program works in; old versions say so to the model alone."""
+        """Return the folder that the program works in. Old versions only write it in a message to the model."""
         payload, bare = _payload(value)
         if bare:
             found = _ENVIRONMENT.match(block_text(payload.get("content"))) if payload.get("role") == "user" else None
@@ -144,12 +143,12 @@ class Codex(LineFormat):
 
 
 def is_legacy_head(value: dict[str, Any]) -> bool:
-    """Return True if this is the first line of a session file of the oldest kind."""
+    """Return True if a record is the first line of the oldest kind of session file."""
     return "type" not in value and {"id", "timestamp", "instructions"} <= value.keys()
 
 
 def _payload(value: dict[str, Any]) -> tuple[dict[str, Any], bool]:
-    """Return the item of a line, and whether it is an old bare item."""
+    """Return the item of a line, and whether it is a bare item of an old version."""
     payload = value.get("payload")
     if type(payload) is dict:
         return payload, False
@@ -164,7 +163,7 @@ def _meta(value: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _parent(meta: dict[str, Any]) -> str | None:
-    """Return the session that started this one if it is a subagent's; None for a person's own session or fork."""
+    """Return the parent session of a subagent, or None for a person's own session or fork."""
     kind = read_mapping(meta.get("source")).get("subagent")
     if not kind and meta.get("thread_source") != "subagent":
         return None
@@ -182,7 +181,7 @@ def _record_id(record: Record, payload: dict[str, Any], meetings: Pass, at: str 
 
 
 def _read_record(value: dict[str, Any], payload: dict[str, Any], *, bare: bool) -> list[RecordText] | str:
-    """Return the turns of a record, or the name under which it is skipped."""
+    """Return the texts of a record, or the name under which it is skipped."""
     kind, inner = value.get("type"), payload.get("type")
     if bare:
         return _item(value, typed=True) if kind else "state"
@@ -219,14 +218,14 @@ def _split_authors(text: str) -> list[RecordText]:
     if _PLAN.match(text):
         return [RecordText(Role.ASSISTANT, Origin.ASSISTANT, TurnKind.MESSAGE, text)]
     if _EDITOR.match(text) and _REQUEST in text:
-        # An open file may hold the marker as well: the typed text is after the last one.
+        # An open file may contain the marker too, so the typed text is after the last marker.
         before, _, text = text.rpartition(_REQUEST)
         return [read_message(before, program=True), *_split_authors(text.strip())]
     return [read_message(text, program=False)]
 
 
 def _item(item: dict[str, Any], *, typed: bool) -> list[RecordText] | str:
-    """Return the texts of one item of the Responses API; with `typed`, the user's messages are the person's."""
+    """Return the texts of one item of the Responses API. With `typed`, the user's messages are the person's."""
     kind = item.get("type")
     read = _READERS.get(kind) if type(kind) is str else None
     if read is not None:
@@ -242,7 +241,7 @@ def _item(item: dict[str, Any], *, typed: bool) -> list[RecordText] | str:
         return f"message/{type_name(role)}"
     if typed:
         return [one for text in _texts(content) for one in _split_authors(text)]
-    # The typed text is in an event as well; here it cannot be distinguished from similar text.
+    # The typed text is also in an event. Here it cannot be distinguished from similar text of the program.
     program = [text for text in _texts(content) if _PROGRAM.match(text) or _TAGGED.match(strip(text)[0])]
     return [read_message(text, program=True) for text in program] or "message/user"
 
@@ -266,7 +265,7 @@ def _result(item: dict[str, Any]) -> list[RecordText]:
 
 
 def _dialog(payload: dict[str, Any], asked: dict[str, object]) -> list[RecordText]:
-    """Remember the questions of a dialog; return the person's answers to those of an earlier call."""
+    """Store the questions of a call in `asked`, or return the person's answers to the questions of an earlier call."""
     call = read_word(payload.get("call_id"))
     if call is None:
         return []
@@ -288,9 +287,9 @@ def _dialog(payload: dict[str, Any], asked: dict[str, object]) -> list[RecordTex
 
 
 def _unwrap_output(output: str) -> str:
-    """Return the text of a result that is the JSON `{"output": …, "metadata": …}`; any other stays the same.
+    """Return the text of a tool result that is the JSON `{"output": …, "metadata": …}`; other text stays as it is.
 
-    Only the metadata say that the run failed. This becomes the first line, as in other programs.
+    Only the metadata show that the command failed. Its exit code becomes the first line, as in other programs.
     """
     if output.startswith('{"output":'):
         value = parse_object(output)
@@ -311,7 +310,10 @@ _READERS: dict[str, Callable[[dict[str, Any]], list[RecordText]]] = {
 
 
 def _context(payload: dict[str, Any]) -> tuple[int | None, int | None]:
-    """Return the size of the context and of its window from a `token_count`; a repetition is as good as the first."""
+    """Return the tokens of the context and of its window from a `token_count`, or None for each that is missing.
+
+    The record may repeat, which changes nothing.
+    """
     info = payload.get("info") if payload.get("type") == "token_count" else None
     if type(info) is not dict:
         return None, None

@@ -1,14 +1,13 @@
-"""Read dialogs of Claude Code: the person's answers are their own words, and come in a record of a tool's result.
+"""Read the person's answers in dialogs of Claude Code. They are the person's own words in a record of a tool result.
 
-Only the program's own record counts, `toolUseResult`, never a phrase in the text that a tool gave back:
+Only the program's own record counts, `toolUseResult`, never a phrase in the text that a tool returned:
+- The answers to AskUserQuestion are keyed by question. A text that is none of the options was typed.
+- The reason for a rejection is in the result's text, after words of the program. `toolUseResult` repeats it after
+  `Error: `, and newer versions say in `toolDenialKind` who declined. The error of an MCP server is repeated in the same
+  way. So without `toolDenialKind`, the call must be to a tool of the program itself.
 
-- The answers to AskUserQuestion are keyed by question; a text that is none of the options was typed.
-- The reason for a rejection stands in the result's text behind words of the program. `toolUseResult` repeats it behind
-  `Error: `, and newer versions name who declined in `toolDenialKind`. The error of an MCP server is repeated in the
-  same way, so without such a name the call must be to a tool of the program itself.
-
-A record does not say which tool was called. So an answer bears in `tool_name` what the call must be to, and whoever
-stores it looks the call up: see `is_confirmed`.
+A record does not say which tool was called. So `tool_name` of an answer says which tool the call must be to, and the
+code that stores the answer looks the call up (`is_confirmed`).
 """
 
 import re
@@ -33,15 +32,15 @@ _REASON = re.compile(
     r"|The user provided the following reason for the rejection:)\s(?P<reason>.*)",
     re.DOTALL,
 )
-# The program's own words in the person's place, and its additions to the person's words.
+# The program's own words in the person's place, and its addition after the person's words.
 _CLARIFIES = "The user wants to clarify these questions."
 _NOTE = "\n\nNote: The user's next message may contain a correction or preference."
-# Before, the output of a shell was the plain error, and could have been any text.
+# In older versions, the output of a shell was repeated as the plain error, and it could be any text.
 _FIRST_EXIT_CODE = (2, 0, 30)
 
 
 def read_dialog(value: dict[str, Any]) -> list[RecordText]:
-    """Return the person's answers in a `user` record that holds the result of one call."""
+    """Return the person's answers in a `user` record that holds the result of one call; empty if there are none."""
     content = mappings(read_mapping(value.get("message")).get("content"))
     results = [block for block in content if block.get("type") == "tool_result"]
     call = read_word(results[0].get("tool_use_id")) if len(results) == 1 else None
@@ -62,8 +61,8 @@ def is_confirmed(call: str | None, answered: str | None) -> bool:
     """Return True if an answer can belong to a call.
 
     Args:
-        call: the name of the called tool; None if no such call is known.
-        answered: the tool that the answer must belong to: a name, `ANY_TOOL` or `BUILT_IN`.
+        call: The name of the called tool; None if no such call is known.
+        answered: The tool that the answer must belong to: a name, `ANY_TOOL` or `BUILT_IN`.
     """
     if call is None:
         return False
@@ -71,7 +70,7 @@ def is_confirmed(call: str | None, answered: str | None) -> bool:
 
 
 def _find_rejected(value: dict[str, Any], text: str, given: object) -> str | None:
-    """Return which tools the call may be to if the program records that the person declined it."""
+    """Return which tools the call may be to, if the program records that the person declined it; otherwise None."""
     denial = value.get("toolDenialKind")
     if denial is not None:
         return ANY_TOOL if denial == "user-rejected" else None
@@ -82,7 +81,7 @@ def _find_rejected(value: dict[str, Any], text: str, given: object) -> str | Non
 
 
 def _version(value: object) -> tuple[int, ...]:
-    """Return a version as numbers; one that is not written is that of today."""
+    """Return a version as numbers. A record without a version counts as new."""
     found = re.match(r"(\d{1,4})\.(\d{1,4})\.(\d{1,4})", value) if type(value) is str else None
     return tuple(map(int, found.groups())) if found else _FIRST_EXIT_CODE
 
@@ -91,9 +90,9 @@ def read_answers(given: dict[str, Any], call: str, tool: str = ASKS) -> Iterator
     """Yield the chosen and the typed answers, question by question.
 
     Args:
-        given: `questions` with their `options`; and `answers` and `annotations`, which are keyed by question.
-        call: id of the call that asked.
-        tool: name that the call must have, see `is_confirmed`.
+        given: `questions` with their `options`, and `answers` and `annotations`, which are keyed by question.
+        call: The id of the call that asked.
+        tool: The name that the call must have (`is_confirmed`).
     """
     asked, answered, notes = given.get("questions"), given.get("answers"), given.get("annotations")
     if type(answered) is not dict:
@@ -127,7 +126,7 @@ def read_answers(given: dict[str, Any], call: str, tool: str = ASKS) -> Iterator
 
 
 def _extract_question(question: str) -> str:
-    """Return the sentence that asks: the text before it is the assistant's, and nobody agreed to it."""
+    """Return the last sentence that is a question. The text before it is the assistant's, and nobody agreed to it."""
     found = [one for one in list_texts(question) if prose.QUESTION_END.search(one)]
     return found[-1] if found else question
 
@@ -137,7 +136,7 @@ def _labels(options: object) -> list[str]:
 
 
 def _split_answer(answer: str, labels: list[str], *, many: bool) -> tuple[list[str], str]:
-    """Divide an answer into the chosen options and the text typed after them."""
+    """Divide an answer into the chosen options and the text that was typed after them."""
     if answer in labels:
         return [answer], ""
     if not many:

@@ -12,52 +12,52 @@ import orjson
 from memoryd.transcripts.lines import clean
 
 ARGUMENTS_MAX = 4000
-CUT_MARK = " characters left out]"  # ends arguments that were cut
+CUT_MARK = " characters left out]"  # ends arguments that were shortened
 _CUT = re.compile(rf"… \[[\d,]+{re.escape(CUT_MARK)}\Z")
 PATCH = "*** Begin Patch"  # begins a patch of Codex
-_PATCHED = re.compile(r"\*\*\* (?:Add|Update|Delete) File: [^\n\\\"]{1,400}")  # the head of each file of a patch
+_PATCHED = re.compile(r"\*\*\* (?:Add|Update|Delete) File: [^\n\\\"]{1,400}")  # the head of each file in a patch
 _MOST_PATCHED = 50
 _WORD_MAX = 256
 _OUTPUTS = ("_result", "_results", "_output")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,39}")
 _VERSION = re.compile(r"\d{1,4}(?:\.\d{1,6}){1,3}(?:[-+][A-Za-z0-9.]{1,16})?")
-# Seconds since 1970 reach the upper bound in the year 5138; milliseconds passed it in 1973. Below the lower one, the
-# year 2000, a number is a duration or a counter.
+# A number between the bounds counts as seconds since 1970, and a larger one as milliseconds. The upper bound is the
+# year 5138 in seconds and 1973 in milliseconds. Below the lower bound, the year 2000, it is a duration or a counter.
 _SECONDS_MAX = 100_000_000_000
 _SECONDS_MIN = 946_684_800
 _TOKENS_MAX = 1_000_000_000
 
 
 def read_mapping(value: object) -> dict[str, Any]:
-    """Return `value` if it is a JSON object; an empty one for anything else."""
+    """Return `value` if it is a JSON object; an empty dict for anything else."""
     return value if type(value) is dict else {}
 
 
 def mappings(value: object) -> list[dict[str, Any]]:
-    """Return the JSON objects of `value` if it is a list; none for anything else."""
+    """Return the JSON objects in `value` if it is a list; an empty list for anything else."""
     return [one for one in value if type(one) is dict] if type(value) is list else []
 
 
 def first_text(given: Mapping[str, Any], keys: Iterable[str]) -> str:
-    """Return the first of these members of a JSON object that is a text, of any length; empty if none is."""
+    """Return the first of these members of a JSON object that is a string of any length; empty if none is."""
     return next((value for key in keys if isinstance(value := given.get(key), str)), "")
 
 
 def read_word(value: object) -> str | None:
-    """Return a short string such as an id; None for anything else."""
+    """Return a string of at most 256 characters, such as an id, or None for anything else or an empty string."""
     if type(value) is str and 0 < len(value) <= _WORD_MAX:
         return value if value.isascii() and "\0" not in value else clean(value)
     return None
 
 
 def first_word(value: object, *keys: str) -> str | None:
-    """Return the first of these members of a JSON object that is a short string; None if none is."""
+    """Return the first of these members of a JSON object that is a short string, or None if none is."""
     given = read_mapping(value)
     return next((found for key in keys if (found := read_word(given.get(key)))), None)
 
 
 def type_name(value: object) -> str:
-    """Return a record's type as a name fit for counters and logs, which must not carry content."""
+    """Return the type of a record as a name for counters and logs; `other` if it may be content."""
     return value if type(value) is str and _NAME.fullmatch(value) else "other"
 
 
@@ -67,20 +67,23 @@ def read_version(value: object) -> str | None:
 
 
 @lru_cache(maxsize=16)
-def _match_version(text: str) -> str | None:  # nearly every record repeats the last one's
+def _match_version(text: str) -> str | None:  # cached, because nearly every record repeats the version
     return text if _VERSION.fullmatch(text) else None
 
 
 def read_tokens(value: object) -> int:
-    """Return a number of tokens; 0 for whatever cannot be one."""
+    """Return a number of tokens; 0 for anything that cannot be one."""
     return value if type(value) is int and 0 < value < _TOKENS_MAX else 0
 
 
 def read_time(value: object) -> str | None:
-    """Return a time as UTC, ISO 8601 with Z. Strings that are so already are kept as given; nonsense is None.
+    """Return a time as UTC in ISO 8601 with Z, or None for anything that is not a time.
+
+    Such a string is returned unchanged.
 
     Args:
-        value: an RFC 3339 string, with or without an offset (none means UTC), or seconds or milliseconds since 1970.
+        value: An RFC 3339 string, with or without an offset (without one it is UTC), or seconds or milliseconds since
+        1970.
     """
     if type(value) is str:
         return _from_text(value)
@@ -114,24 +117,24 @@ def _render(moment: datetime) -> str:
 
 
 def render_arguments(name: object, value: object) -> str:
-    """Return a tool call as text: the tool's name and its arguments as compact JSON, cut where they are long.
+    """Return a tool call as text: the tool's name and its arguments as compact JSON, shortened if they are long.
 
-    Of a patch the heads of the files that are left out stay, since they tell what was changed.
+    Of a shortened patch, the heads of the omitted files are kept, because they tell which files were changed.
     """
     text = value if type(value) is str else compact_json(value)
     if len(text) > ARGUMENTS_MAX:
         later = [one for one in _PATCHED.finditer(text) if one.end() > ARGUMENTS_MAX] if PATCH in text else []
         heads = list(dict.fromkeys(one[0] for one in later))[:_MOST_PATCHED]
-        kept = text[: min([ARGUMENTS_MAX, *(one.start() for one in later)])]  # no part of a head
+        kept = text[: min([ARGUMENTS_MAX, *(one.start() for one in later)])]  # stops before the first omitted head
         named = "\n".join(("", *heads, "")) if heads else ""
         text = f"{kept}{named}… [{len(text) - len(kept):,}{CUT_MARK}"
     return clean(f"{read_word(name) or 'tool'} {text}".rstrip())
 
 
 def shown_arguments(text: str) -> dict[str, Any]:
-    """Return the arguments in what `render_arguments` made; of a cut text its whole lines; empty where there are none.
+    """Parse the arguments in the output of `render_arguments`; an empty dict if there are none.
 
-    The last line that is shown is left out with the rest, even where it happens to be whole.
+    Of a shortened text, only the lines before the last shown one count, because that one may be incomplete.
     """
     given = text[max(0, text.find("{")) :]
     cut = _CUT.search(given)
@@ -148,7 +151,7 @@ def shown_arguments(text: str) -> dict[str, Any]:
 
 
 def compact_json(value: object) -> str:
-    """Return a value as compact JSON, or a mark where it is nested too deeply; empty for None."""
+    """Return a value as compact JSON; empty for None, and a mark if it is nested too deeply."""
     if value is None:
         return ""
     try:
@@ -162,7 +165,7 @@ def compact_json(value: object) -> str:
 
 
 def block_text(content: object) -> str:
-    """Return the text of a string or of a list of blocks; what is not text shows as a marker such as `[image]`."""
+    """Return the text of a string or of a list of blocks. A block without text becomes a marker such as `[image]`."""
     if type(content) is str:
         return clean(content)
     if type(content) is not list:
@@ -171,7 +174,7 @@ def block_text(content: object) -> str:
 
 
 def has_words(block: dict[str, Any]) -> bool:
-    """Return whether a block carries a text of its own, so that it shows as more than a marker."""
+    """Return True if a block has text of its own, so that it shows as more than a marker."""
     return type(block.get("text")) is str or type(block.get("content")) is str
 
 
@@ -181,7 +184,7 @@ def is_output(kind: object) -> bool:
 
 
 def output_text(block: dict[str, Any]) -> str:
-    """Return the text of such a block."""
+    """Return the text of a block for which `is_output` is True."""
     return block_text(block.get("content", block.get("output"))) or (block_text([block]) if has_words(block) else "")
 
 

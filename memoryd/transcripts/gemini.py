@@ -1,14 +1,13 @@
-"""Read chats of the Gemini CLI: an event log, one JSON record per line; and the messages of its older whole-file JSON.
+"""Read chats of the Gemini CLI: an event log with one JSON record per line, and the messages of its older JSON files.
 
-What is known was learned from the program's chatRecordingService and chatRecordingTypes, and from public chats:
-
-- The first line is `{sessionId, projectHash, startTime, kind}`. The other lines are messages and `$set`, `$rewindTo`.
-- A message is written again, with the same id, when it gains its tokens, tool calls or results: the last one counts.
-- `{"$rewindTo": id}` takes back that message and all after it. An id that is not in the list takes back nothing here,
-  though the program then forgets all.
-- `{"$set": {"messages": […]}}` is the model's context from now on, not what was said: it is how compression and masking
-  show. It repeats messages, some under new ids. What is missing at its beginning was compressed.
-- `tokens.input` includes what was cached, and `total` includes thoughts, which leave the context.
+Sources: the program's chatRecordingService and chatRecordingTypes, and public chats.
+- The first line is `{sessionId, projectHash, startTime, kind}`. The other lines are messages, `$set` and `$rewindTo`.
+- A message is written again with the same id when it gets its tokens, tool calls or results. The last version counts.
+- `{"$rewindTo": id}` removes that message and all after it. An unknown id removes nothing here, although the program
+  then removes everything.
+- `{"$set": {"messages": […]}}` is the model's new context, not the conversation. Compression and masking write it. It
+  repeats messages, some under new ids. Messages that are missing at its beginning were compressed.
+- `tokens.input` includes cached tokens. `total` includes thoughts, which leave the context.
 - A subagent's chat is in the folder of its parent: `chats/<parent session>/<id>.jsonl`.
 """
 
@@ -37,13 +36,13 @@ from memoryd.transcripts.turn import Origin, Role, Turn, TurnKind
 from memoryd.transcripts.whole import parse_object
 
 ASKS = "ask_user"
-ROOT_FILE = ".project_root"  # beside `chats/`: the path of the project, and nothing else
+ROOT_FILE = ".project_root"  # a file beside `chats/` that holds only the path of the project
 _NOTICES = frozenset({"info", "warning", "error"})
-# A message may gain calls and results, so each kind of part has numbers of its own.
+# A message may get more calls and results, so each kind of part has its own range of numbers.
 _SLOT = 64
 _TEXT, _USAGE, _CALLS = 0, 1, 2
 
-# The program's own words in the user's name, one part of a message each.
+# The program's own words in the user's name; each is one part of a message.
 _PROGRAM = re.compile(
     r"\s*(?:<session_context>|This is the Gemini CLI\. We are setting up the context|System: Please continue)"
 )
@@ -61,7 +60,7 @@ _FOLDER = re.compile(
 
 
 class Gemini(LineFormat):
-    """Read the event log. The first line has the session's id, and the file's name its beginning."""
+    """Read the event log. The session's id is in the first line, and its beginning in the file name."""
 
     name = "gemini"
     program = "Gemini CLI"
@@ -72,7 +71,7 @@ class Gemini(LineFormat):
         return is_head or "$rewindTo" in value or type(value.get("$set")) is dict
 
     def identify(self, records: Values, path: PurePosixPath) -> Identity | None:
-        """Identify the session by the first line, else by the file's name."""
+        """Identify the session by the first line, or by the file name if there is none."""
         head = next((value for value in records if type(value.get("sessionId")) is str), {})
         sidechain = head.get("kind") == "subagent"
         parent = path.parent.name if path.parent.parent.name == "chats" else UNKNOWN_PARENT
@@ -81,7 +80,7 @@ class Gemini(LineFormat):
         return Identity(session, parent if sidechain else None, first_of(self.cwd_of, records), sidechain, started)
 
     def turns(self, record: Record, identity: Identity, meetings: Pass) -> RecordTurns:
-        """Return the turns of one record, and which messages it takes back."""
+        """Return the turns of one record, and the ids of the messages that it removes or restores."""
         value, log = record.value, meetings.recall(_Log)
         if "$rewindTo" in value:
             taken_back = log.rewind(value["$rewindTo"])
@@ -105,7 +104,7 @@ class Gemini(LineFormat):
         return RecordTurns(turns, skipped, retracted, resumed)
 
     def cwd_of(self, value: dict[str, Any]) -> str | None:
-        """Return the folder that the program names to the model, or that a subagent's first line has."""
+        """Return the folder in a message of the program to the model, or in the first line of a subagent's chat."""
         folders = value.get("directories")
         if type(folders) is list and folders and type(folders[0]) is str:
             return clean(folders[0])
@@ -117,15 +116,15 @@ class Gemini(LineFormat):
         return None
 
     def root_file(self, path: PurePosixPath) -> PurePosixPath | None:
-        """Return the file that holds the path of a chat's project."""
+        """Return the path of the file that holds the path of a chat's project; None outside `chats/`."""
         folders = [folder for folder in path.parents if folder.name == "chats"]
         return folders[0].with_name(ROOT_FILE) if folders else None
 
 
 def turns_of_message(message: dict[str, Any], *, sidechain: bool = False) -> list[Turn]:
-    """Return the turns of one message; each part keeps its number when the message gains others.
+    """Return the turns of one message. The number of a part stays the same when the message gets more parts.
 
-    The record's id is the message's own. A message without one has no turns.
+    The record id is the id of the message. A message without an id has no turns.
     """
     own = read_word(message.get("id"))
     if own is None or type(message.get("type")) is not str:
@@ -136,12 +135,12 @@ def turns_of_message(message: dict[str, Any], *, sidechain: bool = False) -> lis
     for slot, call in enumerate(_calls(message)):
         turns += _number(_CALLS + 2 * slot, turns_of(call[:1], envelope))
         results += _number(_CALLS + 2 * slot + 1, turns_of(call[1:], envelope))
-    # The context holds the calls, and not their results yet.
+    # The measured context includes the calls, but not their results.
     return [*turns, *_number(_USAGE, turns_of((), envelope, _context(message))), *results]
 
 
 def _number(slot: int, turns: list[Turn]) -> list[Turn]:
-    """Number the turns of one part of a message, so that parts that come later change no number."""
+    """Number the turns of one part of a message, so that later parts change no number."""
     return [turn._replace(part=slot * _SLOT + min(place, _SLOT - 1)) for place, turn in enumerate(turns[:_SLOT])]
 
 
@@ -152,7 +151,7 @@ def name_skipped(value: dict[str, Any]) -> str:
 
 
 def _context(message: dict[str, Any]) -> int | None:
-    """Return the size of the context after a response: the prompt with what was cached, and the answer."""
+    """Return the tokens of the context after a response: the prompt with cached tokens, and the answer; else None."""
     tokens = read_mapping(message.get("tokens"))
     given = read_tokens(tokens.get("input"))
     return given + read_tokens(tokens.get("output")) if given and message.get("type") == "gemini" else None
@@ -173,7 +172,7 @@ def _texts(message: dict[str, Any]) -> list[RecordText]:
 
 
 def _user_texts(message: dict[str, Any], parts: list[dict[str, Any]]) -> Iterator[RecordText]:
-    """Yield the texts of a message in the user's name: typed, put there by the program, or read from files."""
+    """Yield the texts of a message in the user's name: typed, added by the program, or read from files."""
     typed = message.get("displayContent")
     if type(typed) is str or mappings(typed):
         shown = typed if type(typed) is str else "\n".join(map(_part, mappings(typed)))
@@ -195,9 +194,10 @@ def _user_texts(message: dict[str, Any], parts: list[dict[str, Any]]) -> Iterato
 
 
 def _mark_files(texts: list[str]) -> Iterator[tuple[str, bool]]:
-    """Yield texts with whether they are of files, from the first mark to the last: a file may hold marks as well.
+    """Yield texts, each with whether it is from files.
 
-    Older versions keep a whole prompt in one text.
+    Everything from the first mark to the last counts as files, because a file may contain marks too. Older versions
+    write a whole prompt as one text.
     """
     whole = "\0".join(texts)
     first, last = whole.find(_FILES), whole.rfind(_FILES_END)
@@ -208,7 +208,7 @@ def _mark_files(texts: list[str]) -> Iterator[tuple[str, bool]]:
 
 
 def _part(part: dict[str, Any]) -> str:
-    """Return the text of a part; a file that was attached shows as a marker."""
+    """Return the text of a part; an attached file is shown as a marker."""
     if type(part.get("text")) is str:
         return clean(part["text"])
     if "functionCall" in part or "functionResponse" in part:
@@ -218,7 +218,7 @@ def _part(part: dict[str, Any]) -> str:
 
 
 def _calls(message: dict[str, Any]) -> Iterator[list[RecordText]]:
-    """Yield the calls of tools with their results, and the person's answers in a dialog."""
+    """Yield, for each tool call, the texts of the call, its result, and the person's answers in a dialog."""
     calls = mappings(message.get("toolCalls"))
     for call in calls:
         own, tool, given = read_word(call.get("id")), read_word(call.get("name")), call.get("args")
@@ -242,7 +242,7 @@ def _calls(message: dict[str, Any]) -> Iterator[list[RecordText]]:
 
 
 def _result_text(result: object) -> str:
-    """Return the result of a tool: its output or its error, else all of its response as JSON."""
+    """Return the result of a tool: its output or its error; otherwise the whole response as JSON."""
     texts: list[str] = []
     for part in mappings(result):
         response = read_mapping(read_mapping(part.get("functionResponse")).get("response"))
@@ -254,7 +254,10 @@ def _result_text(result: object) -> str:
 
 
 def _answers(given: dict[str, Any], result: str) -> dict[str, Any]:
-    """Return questions and answers keyed by question; the program keys its answers by the question's number."""
+    """Return the questions, and the answers keyed by question.
+
+    The program keys its answers by the question's number.
+    """
     answered = read_mapping(parse_object(result).get("answers"))
     questions = mappings(given.get("questions"))
     by_question = {
@@ -267,39 +270,39 @@ def _answers(given: dict[str, Any], result: str) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class _Message:
-    """Hold one message as it was read last."""
+    """Hold the last version of one message."""
 
     record_id: str
     kind: str
-    parts: dict[int, str]  # number → hash of the text
+    parts: dict[int, str]  # by the number of a part, the hash of its text
     version: int = 1
 
     def build_key(self) -> tuple[str, ...]:
-        """Return what it shares with its copies: its text, or else its calls; a copy may lack the results."""
+        """Return the key that a message shares with its copies: its text, or its calls. A copy may lack the results."""
         texts = [text for part, text in self.parts.items() if part // _SLOT == _TEXT]
         calls = (text for part, text in self.parts.items() if part >= _CALLS * _SLOT and part // _SLOT % 2 == 0)
         return (self.kind, *(texts or calls))
 
 
 def _read(turns: Sequence[Turn], message: dict[str, Any]) -> _Message:
-    """Return a message in its stored form: the hash of each part is enough to notice a change."""
+    """Return the stored form of a message. A hash of each part is enough to notice a change."""
     parts = {turn.part: sha256(turn.text.encode("utf-8", "replace")).hexdigest()[:16] for turn in turns}
     return _Message(turns[0].record_id, str(message.get("type")), parts)
 
 
-_Copies = dict[tuple[str, ...], list[_Message]]  # what has the same key, in its order
+_Copies = dict[tuple[str, ...], list[_Message]]  # messages with the same key, in order
 
 
 @dataclass(slots=True)
 class _Log:
-    """Hold the messages of a chat so far, as the program's list has them."""
+    """Hold the messages of a chat so far, in the order of the program's list."""
 
     messages: dict[str, _Message] = field(default_factory=dict)
     taken_back: set[str] = field(default_factory=set)
-    answered: set[str] = field(default_factory=set)  # calls whose result is known
+    answered: set[str] = field(default_factory=set)  # ids of calls whose result is known
 
     def take(self, message: dict[str, Any], identity: Identity) -> RecordTurns:
-        """Add a message, or replace the one of the same id by it."""
+        """Add a message, or replace the earlier version with the same id."""
         turns = self._without_known_results(turns_of_message(message, sidechain=identity.sidechain))
         if not turns:
             return RecordTurns()
@@ -318,7 +321,7 @@ class _Log:
         return RecordTurns([turn._replace(record_id=known.record_id) for turn in turns], None, retracted, resumed)
 
     def rewind(self, to: object) -> list[str]:
-        """Take back a message and all after it; return their records."""
+        """Remove a message and all after it; return the ids of their records."""
         ids = list(self.messages)
         left = ids[ids.index(to) :] if type(to) is str and to in self.messages else []
         records = [self.messages.pop(one).record_id for one in left]
@@ -326,10 +329,13 @@ class _Log:
         return records
 
     def take_context(self, listed: list[dict[str, Any]], identity: Identity, marker: str) -> list[Turn]:
-        """Replace the list; return the new messages, after a mark if its beginning was compressed."""
+        """Replace the list by the model's new context.
+
+        Returns the new turns. They begin with a compaction if the beginning of the list was compressed.
+        """
         before, self.messages = self.messages, {}
         kept = {read_word(message.get("id")) for message in listed}
-        spare: _Copies = {}  # listed under another id, or not at all
+        spare: _Copies = {}  # messages that are now under another id or missing
         for own, one in before.items():
             if own not in kept:
                 spare.setdefault(one.build_key(), []).append(one)
@@ -345,7 +351,7 @@ class _Log:
         return turns
 
     def _place(self, found: list[Turn], new: _Message, before: dict[str, _Message], spare: _Copies) -> list[Turn]:
-        """Put a message of a context into the list; return its turns that were not said before."""
+        """Put a message of a context into the list; return the turns that are new."""
         copies = spare.get(new.build_key())
         known = before.get(new.record_id) or (copies.pop(0) if copies else None)
         self.messages[new.record_id] = known or new
@@ -353,13 +359,13 @@ class _Log:
             return found
         if new.record_id not in before:
             return []
-        # A changed text was masked: the message stays.
+        # A changed text was only masked, so the message stays.
         fresh = [turn._replace(record_id=known.record_id) for turn in found if turn.part not in known.parts]
         known.parts = new.parts | known.parts
         return fresh
 
     def _without_known_results(self, turns: list[Turn]) -> list[Turn]:
-        """Drop a result that the user's name repeats for a call whose own record has it."""
+        """Drop a result that a message in the user's name repeats, if the record of the call has it already."""
         if turns and turns[0].part // _SLOT >= _CALLS and all(one.kind is TurnKind.TOOL_RESULT for one in turns):
             return [one for one in turns if one.tool_call_id is None or one.tool_call_id not in self.answered]
         self.answered.update(one.tool_call_id or "" for one in turns if one.kind is TurnKind.TOOL_RESULT)

@@ -1,7 +1,7 @@
-"""Read chats of Gemini CLI until early 2026: one JSON object `{sessionId, projectHash, startTime, messages}` each.
+"""Read chats of Gemini CLI until early 2026: JSON files `{sessionId, projectHash, startTime, messages}`.
 
-The file is rewritten with each message, and its last message gains tokens, calls and their results. When such a chat is
-resumed, a newer program writes it once more as an event log, with the same ids; both files remain.
+The file is rewritten with each message, and its last message gets tokens, calls and their results. If such a chat is
+resumed, a newer program writes it again as an event log with the same ids. Both files remain.
 """
 
 import re
@@ -15,11 +15,11 @@ from memoryd.transcripts.whole import RESTED_SECONDS, DocumentFile, DocumentForm
 _HEAD = re.compile(rb'\s*\{(?=.{0,4000}"sessionId"\s*:)(?=.{0,4000}"projectHash"\s*:)', re.DOTALL)
 _LOG = Gemini()
 _ROOT = f"../{ROOT_FILE}"
-_FIRST = 3  # messages in which the program names the folder to the model
+_FIRST = 3  # messages in which the program may name the folder to the model
 
 
 class GeminiFile(DocumentFormat):
-    """Read one such file; its messages are read as in the event log."""
+    """Read one such file. Its messages are read as in the event log."""
 
     name = Gemini.name
     program = "Gemini CLI"
@@ -30,12 +30,12 @@ class GeminiFile(DocumentFormat):
         return bool(_HEAD.match(head))
 
     def list_companions(self, path: PurePosixPath, found: Iterable[str]) -> Sequence[str]:
-        """Name the file that holds the path of the project."""
+        """Return the name of the file that holds the path of the project."""
         del found
         return (_ROOT,) if path.parent.name == "chats" else ()
 
     def read(self, document: DocumentFile) -> SessionRecords | None:
-        """Return the chat; its last answer only once it is finished."""
+        """Return the chat. Its last answer is included only when it is finished."""
         parsed = parse_document(document.data)
         if parsed is None:
             return None

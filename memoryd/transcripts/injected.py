@@ -1,8 +1,7 @@
 """Mark the text that memoryd injects into a session, so that it is recognised when it comes back in a transcript.
 
-Whoever renders an injection puts it between `OPEN` and `CLOSE`; every reader cuts such parts out with `strip`. The
-agent program may have passed the text through JSON or HTML, so the angle brackets are also known in their escaped
-forms.
+The code that renders an injection puts it between `OPEN` and `CLOSE`. Every reader removes such parts with `strip`. The
+agent program may have encoded the text as JSON or HTML, so escaped angle brackets are recognised too.
 """
 
 import re
@@ -20,9 +19,9 @@ def strip(text: str) -> tuple[str, Sequence[str]]:
     """Divide a text into the message and the parts that memoryd had injected.
 
     Returns:
-        The rest without the marked parts, and the marked parts without their tags, in order. A mark that is never
-        closed hides everything to the end: memory that feeds on itself is worse than a sentence not remembered.
-        Marks inside a mark belong to the outer one; a closing tag alone is dropped.
+        The text without the marked parts, and the marked parts without their tags, in order. A mark that is never
+        closed hides everything to the end: it is worse to remember injected memory again than to lose a sentence.
+        Marks inside a mark belong to the outer one. A closing tag alone is dropped.
     """
     if NAME not in text and NAME.upper() not in text:
         return text, ()
@@ -40,5 +39,5 @@ def strip(text: str) -> tuple[str, Sequence[str]]:
 
 
 def unmark(text: str) -> str:
-    """Return `text` so that nothing in it is a mark, in whatever form: what is remembered cannot close its block."""
+    """Return the text with every form of a mark made harmless, so that remembered text cannot close its own block."""
     return _NAMED.sub(NAME.replace("-", " "), text)

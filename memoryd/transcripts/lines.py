@@ -1,9 +1,9 @@
-r"""Bytes to lines to records: the first step of every reader, and the hot path of a backfill.
+r"""Divide bytes into lines and lines into records: the first step of every reader, and the slowest part of an import.
 
-A transcript is cut at `\n` bytes only: JSON strings may hold U+2028 and U+0085, which text-mode line splitting would
-take for line ends. Most lines are one JSON object and take the fast path. The rest is what crashes, full disks and
-careless writers leave behind: two records on one line, half a record before a whole one, NUL holes, broken UTF-8.
-Whatever of it is a record is read; whatever is not is reported as a `BadSpan`, so that no byte goes missing unseen.
+A transcript is divided at `\n` bytes only. JSON strings may contain U+2028 and U+0085, which text-mode line splitting
+would take for line ends. Most lines are one JSON object and take the fast path. Crashes, full disks and careless
+writers leave other lines: two records on one line, half a record before a whole one, NUL bytes, broken UTF-8. Their
+records are read. All other bytes are reported as `BadSpan`, so that no byte is lost unnoticed.
 """
 
 import json
@@ -26,10 +26,10 @@ NUL_BYTES = "NUL bytes"
 MANY_PLACES = "many places that are not records"
 TOO_DEEP = "nested too deeply"
 
-# A longer string of digits is quadratic work for int(), and Python refuses it by default.
+# For a longer string of digits, int() takes quadratic time, and Python refuses it by default.
 _DIGITS_MAX = 4000
-# How much text the search for a record behind a broken one may look at, in multiples of the line's length, so that no
-# line takes minutes. A failed attempt costs more than what it parsed: the decoder's error counts lines up to its place.
+# The most text that the search for a record after a broken one may read, as a multiple of the line's length. This keeps
+# a line from taking minutes. A failed attempt costs more than what it parsed, because the decoder's error counts lines.
 _SEARCH_EFFORT = 8
 _SPANS_MAX = 20  # of one line
 _SEARCH_MIN = 100_000
@@ -51,12 +51,12 @@ class Record(NamedTuple):
     data: bytes
 
     def sha256(self) -> str:
-        """Return the hash of the record's own bytes, in hex."""
+        """Return the SHA-256 of the record's own bytes, in hex."""
         return sha256(self.data).hexdigest()
 
 
 class BadSpan(NamedTuple):
-    """Hold the place of bytes that are no record: it is counted and reported, and no model sees the bytes."""
+    """Hold the position of bytes that are not a record. They are counted and reported, and no model sees them."""
 
     first_byte: int
     last_byte: int  # exclusive
@@ -65,38 +65,38 @@ class BadSpan(NamedTuple):
 
 
 class FileCut(NamedTuple):
-    """Hold what whole lines of a file contain, in order."""
+    """Hold the records and bad spans of whole lines, in order."""
 
     records: Sequence[Record]
     bad: Sequence[BadSpan]
-    consumed: int  # bytes; the rest belongs to a record that is not complete yet
+    consumed: int  # bytes; the rest belongs to an incomplete record
 
 
 @dataclass(slots=True)
 class Pass:
-    """Follow one reading of a transcript, from its first byte and then as the file grows.
+    """Hold the state of one reading of a transcript, from its first byte on.
 
-    It counts how often each line without time or id was met, so that the second of two equal lines gets another id than
-    the first, and gets the same one when the file is read again. A lost pass is rebuilt by reading from byte 0.
+    It counts how often each line without a time or an id has occurred. So the second of two equal lines gets another
+    id, and the same one when the file is read again. A lost pass is rebuilt by reading from byte 0.
     """
 
-    session: str  # the session's native id: equal lines of two sessions are two turns
-    seen: dict[str, int] = field(default_factory=dict)  # short hash of a line → how often
-    state: Any = None  # a reader's knowledge of the earlier records, see `recall`
+    session: str  # the session's own id, because equal lines of two sessions are two turns
+    seen: dict[str, int] = field(default_factory=dict)  # by the short hash of a line, how often it occurred
+    state: Any = None  # the state of a reader (`recall`)
 
     def count_next(self, digest: str) -> int:
-        """Count one more meeting with the line of this hash. The first is 1."""
-        # A collision of short hashes only makes the count start later, the id still holds the whole hash.
+        """Count one more line with this hash, and return its number, from 1."""
+        # If two short hashes collide, only the count is too high. The id still contains the whole hash.
         key = digest[:16]
         count = self.seen.get(key, 0) + 1
         self.seen[key] = count
         return count
 
     def recall(self, make: Callable[[], _State]) -> _State:
-        """Return what the reader remembers of this pass; `make` is called at its beginning.
+        """Return the reader's state in this pass; `make` creates it at the beginning.
 
-        A reader may use it to say what is no longer true of earlier records. What a record's own turns say must come
-        from the record alone: it may be read once more by itself.
+        A reader may use it to report that earlier records are no longer valid. The turns of a record must depend on the
+        record alone, because it may be read again by itself.
         """
         if self.state is None:
             self.state = make()
@@ -104,13 +104,13 @@ class Pass:
 
 
 def cut(data: bytes, base: int, *, last: bool) -> FileCut:
-    """Cut bytes of a file into lines, and these into records. Never raises.
+    """Divide bytes of a file into lines, and lines into records. Never raises.
 
     Args:
-        data: bytes that begin at the start of a line.
-        base: offset of `data` in the file.
-        last: nothing follows. Then a last line without a line end is taken as well if it is a whole record: some agents
-            never write the last line end.
+        data: Bytes that begin at the start of a line.
+        base: The offset of `data` in the file.
+        last: Whether nothing follows. A last line without a line end is then read if it is a whole record, because
+            some agents never write the last line end.
     """
     consumed = data.rfind(b"\n") + 1
     if last and is_record(data[consumed:]):
@@ -133,7 +133,7 @@ def list_lines(data: bytes) -> list[bytes]:
 
 
 def is_record(line: bytes) -> bool:
-    """Return True if a line is one JSON object; another one may still be in the middle of being written."""
+    """Return True if a line is one JSON object. Otherwise it may still be being written."""
     try:
         return isinstance(orjson.loads(line), dict)
     except orjson.JSONDecodeError:
@@ -141,7 +141,7 @@ def is_record(line: bytes) -> bool:
 
 
 def decode(line: bytes, first: int) -> tuple[Sequence[Record], Sequence[BadSpan]]:
-    """Return the records of a line that begins at this byte of a file, and the spans of it that are none."""
+    """Return the records in a line, and the spans that are not records. `first` is its first byte in the file."""
     try:
         value = orjson.loads(line)
     except orjson.JSONDecodeError:
@@ -152,7 +152,7 @@ def decode(line: bytes, first: int) -> tuple[Sequence[Record], Sequence[BadSpan]
 
 
 def clean(text: str) -> str:
-    """Return the text with NUL and lone surrogates replaced by U+FFFD: neither survives a trip through SQLite."""
+    """Return the text with U+FFFD for NUL and lone surrogates, which SQLite does not return unchanged."""
     if "\0" in text:
         text = text.replace("\0", "\ufffd")
     if text.isascii():
@@ -168,11 +168,10 @@ def derived_id(record: Record, meetings: Pass, *, stamped: bool) -> str:
     """Return an id for a record whose format gives it none.
 
     Args:
-        record: the record.
-        meetings: the pass over this file.
-        stamped: whether the record itself holds something that tells it from its neighbours, such as a time. The same
-            bytes again are then the same record again, here or in a copy of the file; without it, a second "yes" is a
-            second turn.
+        record: The record.
+        meetings: The pass over this file.
+        stamped: Whether the record has something unique, such as a time. Equal bytes are then the same record, here or
+            in a copy of the file. Without it, a second "yes" is a second turn.
     """
     digest = record.sha256()
     if stamped:
@@ -183,13 +182,13 @@ def derived_id(record: Record, meetings: Pass, *, stamped: bool) -> str:
 
 
 def oversize_turn(head: bytes, tail: bytes, length: int, digest: str) -> Turn:
-    """Return the turn of a line too long to parse.
+    """Return the turn of a line that is too long to parse, with an excerpt as its text.
 
     Args:
-        head: first bytes of the line.
-        tail: last bytes of the line, not overlapping the head.
-        length: of the whole line, in bytes.
-        digest: SHA-256 of the whole line, in hex.
+        head: The first bytes of the line.
+        tail: The last bytes of the line; they do not overlap the head.
+        length: The length of the whole line, in bytes.
+        digest: The SHA-256 of the whole line, in hex.
     """
     left_out = length - len(head) - len(tail)
     excerpt = f"{head.decode(errors='replace')}\n… [{left_out:,} bytes left out] …\n{tail.decode(errors='replace')}"
@@ -201,10 +200,10 @@ _DECODER = json.JSONDecoder(parse_int=lambda digits: int(digits) if len(digits) 
 
 
 class JsonScanner:
-    """Read JSON values out of bytes, one after the other, with the place of each.
+    """Read JSON values from bytes, one after the other, with the position of each.
 
-    The text is decoded with surrogateescape, so that every position in it can be turned back into a byte offset; what
-    was not UTF-8 becomes U+FFFD later, in `clean`. Positions must be asked for in ascending order.
+    The text is decoded with surrogateescape, so that every position can be turned into a byte offset. `clean` later
+    replaces bytes that were not UTF-8 by U+FFFD. Positions must be asked for in ascending order.
     """
 
     def __init__(self, data: bytes, first_byte: int) -> None:
@@ -212,27 +211,27 @@ class JsonScanner:
         self.start = 1 if self.text.startswith(_BOM) else 0
         self._data = data
         self._first_byte = first_byte
-        self._mark = (0, 0)  # a position in the text and its offset in the bytes
+        self._mark = (0, 0)  # a position in the text and its byte offset
 
     def skip_space(self, at: int) -> int:
-        """Return the next position that is not white space."""
+        """Return the next position that is not white space, or the length of the text."""
         found = _NOT_SPACE.search(self.text, at)
         return found.start() if found else len(self.text)
 
     def parse(self, at: int) -> tuple[object, int]:
-        """Return the value at a position and its end.
+        """Return the JSON value at a position, and its end.
 
         Raises:
-            json.JSONDecodeError: there is none.
+            json.JSONDecodeError: There is no value.
         """
         return _DECODER.raw_decode(self.text, at)
 
     def record(self, value: dict[str, Any], at: int, end: int) -> Record:
-        """Return the record of a value between two positions."""
+        """Return a record for a value that is between two positions."""
         return Record(value, *self._span(at, end))
 
     def make_bad_span(self, at: int, end: int, reason: str) -> BadSpan:
-        """Return the bytes between two positions as bytes that are no record."""
+        """Return the bytes between two positions as a bad span."""
         first, last, data = self._span(at, end)
         return BadSpan(first, last, sha256(data).hexdigest(), reason)
 
@@ -248,7 +247,7 @@ class JsonScanner:
 
 
 class _Salvage:
-    """Find the records in a line that is not simply one record."""
+    """Find the records in a line that is not exactly one record."""
 
     def __init__(self, line: bytes, first: int) -> None:
         self.line, self.first = line, first
@@ -257,7 +256,7 @@ class _Salvage:
         self.budget = _SEARCH_EFFORT * len(self.text) + _SEARCH_MIN
         self.records: list[Record] = []
         self.bad: list[BadSpan] = []
-        self.waiting: tuple[int, int, str] | None = None  # bad, and perhaps followed by more of its kind
+        self.waiting: tuple[int, int, str] | None = None  # a bad span that may still grow
 
     def run(self) -> tuple[list[Record], list[BadSpan]]:
         text, skip_space = self.text, self.scanner.skip_space
@@ -268,7 +267,7 @@ class _Salvage:
         return self.records, self._bound_spans()
 
     def _bound_spans(self) -> list[BadSpan]:
-        """Return the bad spans; if there are too many, the last one includes all the rest."""
+        """Return the bad spans. If there are too many, the last one includes all the rest."""
         if len(self.bad) <= _SPANS_MAX:
             return self.bad
         first, last = self.bad[_SPANS_MAX - 1].first_byte, self.bad[-1].last_byte
@@ -321,10 +320,10 @@ class _Salvage:
         return value, end, None
 
     def _next_start(self, at: int) -> int:
-        """Return where the next record begins behind a broken one.
+        """Return the position where the next record begins after a broken one.
 
-        That is at a brace whose object is followed by the line's end or another record; an object inside the broken one
-        is followed by a comma or a bracket.
+        This is a brace whose object is followed by the end of the line or by another record. An object inside the
+        broken record is followed by a comma or a bracket.
         """
         while self.budget > 0 and (found := _OBJECT_START.search(self.text, at + 1)):
             at = found.start()

@@ -1,9 +1,9 @@
 """Read generic `{role, content}` transcripts: the messages of the chat protocols, which have no standard file format.
 
-Read are JSON lines of one message each, lines `{"messages": […]}`, and whole files that are one JSON array of messages.
-Content is a string or a list of blocks, in the words of OpenAI's Chat Completions and Responses and of Anthropic's
-Messages. A message's `usage` counts what went in and what came out; it says how large the context is *after* the
-message, so it comes on an empty turn behind it.
+The files are JSON lines of one message each, lines `{"messages": […]}`, or one JSON array of messages. Content is a
+string or a list of blocks, in the formats of OpenAI's Chat Completions and Responses and of Anthropic's Messages. The
+`usage` of a message counts input and output. It is the size of the context *after* the message, so an empty turn after
+the message carries it.
 """
 
 import json
@@ -43,26 +43,29 @@ _UNSPOKEN = frozenset({"thinking", "redacted_thinking", "reasoning"})
 _SPEECH = frozenset({"text", "input_text", "output_text", "refusal"})
 _ID_CHARS_MIN = 16  # a shorter id may be a counter that restarts in every session
 _INPUTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-COUNTS = (*_INPUTS, "prompt_tokens", "completion_tokens", "output_tokens", "total_tokens")  # what is read of a usage
+COUNTS = (*_INPUTS, "prompt_tokens", "completion_tokens", "output_tokens", "total_tokens")  # the members of a usage
 
 
 class Messages(LineFormat):
-    """Read the messages. A session is known by its file's name, and a hash of the folder."""
+    """Read the messages. A session is identified by its file name and a hash of the folder."""
 
     name = "messages"
 
     def is_own(self, value: dict[str, Any]) -> bool:
-        """Return True if a record is a message or a list of them. Ask this last: other formats' records may match."""
+        """Return True if a record is a message or has a list of them.
+
+        Records of other formats may match too, so ask this last.
+        """
         return _speaks(value) or bool(_list_messages(value))
 
     def identify(self, records: Values, path: PurePosixPath) -> Identity | None:
-        """Identify the session by its path alone."""
+        """Identify the session by its path."""
         folder = sha256(str(path.parent).encode("utf-8", "replace")).hexdigest()[:8]
         cwd, started = first_of(self.cwd_of, records), first_of(time_of, records)
         return Identity(f"{path.stem}-{folder}", None, cwd, sidechain=False, started_at=started)
 
     def turns(self, record: Record, identity: Identity, meetings: Pass) -> RecordTurns:
-        """Return the turns of one message, or of all messages of a line that holds many."""
+        """Return the turns of one message, or of all messages in a line that holds many."""
         del identity
         value = record.value
         messages = _list_messages(value) or ([value] if _speaks(value) else [])
@@ -70,7 +73,8 @@ class Messages(LineFormat):
             return RecordTurns((), _find_unknown(value) or type_name(value.get("type")))
         if messages[0] is value:
             return RecordTurns(_number_turns(_message_turns(value, value, _record_id(record, meetings))))
-        # Such a line is rewritten with each message, so each message has its own id, and is counted in its line.
+        # Such a line is rewritten with each message. So each message has its own id, and equal ones are counted in the
+        # line.
         within = Pass(meetings.session)
         known: dict[str, bytes] = {}
         turns: list[Turn] = []
@@ -78,20 +82,20 @@ class Messages(LineFormat):
             inner = record._replace(value=message, data=_canonical(message, record.data))
             record_id = _record_id(inner, within)
             if known.setdefault(record_id, inner.data) != inner.data:
-                record_id = derived_id(inner, within, stamped=False)  # one id for two messages
+                record_id = derived_id(inner, within, stamped=False)  # two messages have this id
             turns += _number_turns(_message_turns(message, value, record_id))
         return RecordTurns(turns, _find_unknown(value))
 
 
 def is_document(head: bytes) -> bool:
-    """Return True if a file that begins like this is one JSON array and not lines."""
+    """Return True if a file with this beginning is one JSON array, not lines."""
     return head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"[")
 
 
 def is_lines(data: bytes) -> bool:
-    """Return True if a file that begins like a JSON array is really JSON lines with a damaged first line.
+    """Return True if a file that begins like a JSON array is JSON lines with a damaged first line.
 
-    In an array, a line that is a whole object comes after a comma, a bracket or a colon.
+    In an array, a line that is a whole object follows a comma, a bracket or a colon.
     """
     before = b"["
     for piece in data.split(b"\n")[:-1]:
@@ -127,7 +131,7 @@ def _speaks(value: dict[str, Any]) -> bool:
 
 
 def _find_unknown(value: dict[str, Any]) -> str | None:
-    """Return the name of a message that nobody known speaks, or of the first of a list of them."""
+    """Return the name under which a message with an unknown role is skipped, or None if all roles are known."""
     roles = (one["role"] for one in (value, *_objects(value)) if "role" in one and not _speaks(one))
     return next((f"{UNHEARD}{type_name(role)}" for role in roles), None)
 
@@ -144,7 +148,7 @@ def _objects(value: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def time_of(value: dict[str, Any]) -> str | None:
-    """Return when a message was said, UTC, ISO 8601 with Z; None if it has no time."""
+    """Return the time of a message, UTC in ISO 8601 with Z, or None if it has none."""
     return next((found for found in (read_time(value.get(key)) for key in _TIMES) if found), None)
 
 
@@ -180,7 +184,7 @@ def _block(block: object, speaker: Role, origin: Origin) -> RecordText | None:
     text = block_text([block])
     is_speech = type(kind) is str and kind in _SPEECH
     if isinstance(block, dict) and not is_speech and has_words(block) and block.keys() != {"text"}:
-        speaker, origin = Role.SYSTEM, Origin.UNKNOWN  # a document, say: the speaker only handed it over
+        speaker, origin = Role.SYSTEM, Origin.UNKNOWN  # for example a document, which the speaker only passed on
     return RecordText(speaker, origin, TurnKind.MESSAGE, text) if text else None
 
 
@@ -192,7 +196,7 @@ def _call(call: dict[str, Any]) -> RecordText:
 
 
 def _context(usage: object) -> int | None:
-    """Return prompt and completion, in the words of either protocol; Anthropic counts cached input apart."""
+    """Return the tokens of prompt and completion, in either protocol. Anthropic counts cached input separately."""
     if type(usage) is not dict:
         return None
     prompt = read_tokens(usage.get("prompt_tokens")) or sum(read_tokens(usage.get(key)) for key in _INPUTS)

@@ -1,8 +1,8 @@
-"""Read NOW-*.md files: the open session as Markdown, written by agents, people and memoryd itself.
+"""Read NOW-*.md files: a session in Markdown, written by agents, people and memoryd itself.
 
-The format is the contract's: optional front matter between `---` lines, then entries `## User: …` and `## Agent: …`,
-and `[Tool: name - summary]` with the call and its result in a fence below. Editors rewrite such a file as they please,
-so what was read before is known by its lines, not by an offset. `tiers/now.py` writes the format.
+A file has optional front matter between `---` lines, then entries `## User: …` and `## Agent: …`. A line
+`[Tool: name - summary]` has the call and its result in a fence below. Editors rewrite such a file as a whole, so lines
+that were read before are recognised by their text, not by an offset. `tiers/now.py` writes the format.
 """
 
 import contextlib
@@ -23,12 +23,12 @@ from memoryd.transcripts.record_text import Envelope, RecordText, turns_of
 from memoryd.transcripts.turn import Origin, Role, Turn, TurnKind
 
 NAME = "now"
-CAPTURE = "capture"  # the memory type of a file that memoryd writes of a session that it only watches
+CAPTURE = "capture"  # the memory type of a file in which memoryd records a session that it watches
 _HEADING = re.compile(r"## (User|Agent|Assistant):[ \t]?(.*)", re.IGNORECASE)
 _OTHER_HEADING = re.compile(r"##? ")
 TOOL_MARK, TOOL_NAME_MAX = "[Tool: ", 200
-# What a line that somebody said may begin with only behind a backslash, as Markdown has it: what begins an entry, a
-# heading, a fence, front matter, or HTML that hides what follows.
+# A line of a message that begins like one of these needs a backslash, as in Markdown: an entry, a heading, a fence,
+# front matter, or HTML that hides the text after it.
 GUARDED = re.compile(
     r"( {0,3})(\\*)(?:#{1,6}(?:[ \t]|$)|\[Tool:|`{3}|~{3}|(?:-+|=+)[ \t]*$|<[!?]"
     r"|<(?:script|pre|style|textarea)(?:\s|>|$))",
@@ -44,12 +44,12 @@ _SPEAKERS = {
     "agent": (Role.ASSISTANT, Origin.ASSISTANT),
     "assistant": (Role.ASSISTANT, Origin.ASSISTANT),
 }
-EXIT, EXIT_AND_CONSOLIDATE = "/exit", "/exit --consolidate"  # as a user's whole entry they end the session
+EXIT, EXIT_AND_CONSOLIDATE = "/exit", "/exit --consolidate"  # a user's entry with only this text ends the session
 _NOBODY = (Role.SYSTEM, Origin.UNKNOWN)
 
 
 class NowEntry(NamedTuple):
-    """Hold the text of one speaker in one place; `lines` begin with the text on the heading's own line, if any."""
+    """Hold the text of one speaker. `lines` begin with the text on the heading's own line, if any."""
 
     role: Role
     origin: Origin
@@ -58,7 +58,7 @@ class NowEntry(NamedTuple):
 
 
 class NowFile(NamedTuple):
-    """Hold a NOW file as it was read."""
+    """Hold the content of a NOW file."""
 
     front_matter: Mapping[str, str]  # values without their quotes; null is empty
     entries: Sequence[NowEntry]
@@ -70,7 +70,7 @@ def is_now_path(path: PurePosixPath) -> bool:
 
 
 def identify(now: NowFile, path: PurePosixPath) -> Identity:
-    """Identify a session by the `session_id` of the front matter, else by the file's name."""
+    """Identify a session by `session_id` in the front matter, or by the file name if there is none."""
     front = now.front_matter
     return Identity(
         front.get("session_id") or path.stem,
@@ -85,9 +85,9 @@ def parse(data: bytes, *, closed: bool = False) -> NowFile:
     """Read a NOW file. Never raises.
 
     Args:
-        data: the whole file as it is now.
-        closed: whether a last line without a line end counts. It may still be in the middle of being written, so it
-            should only when the file has been left alone for a while.
+        data: The present content of the whole file.
+        closed: Whether a last line without a line end counts. It may still be being written, so this should be True
+            only if the file has not changed for a while.
     """
     lines = clean(data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")).split("\n")
     last = lines.pop()
@@ -100,7 +100,7 @@ def parse(data: bytes, *, closed: bool = False) -> NowFile:
 
 
 def find_open_fence(data: bytes) -> str:
-    """Return the mark of the fence that is open at the end of a file; empty for none."""
+    """Return the mark of the fence that is open at the end of a file; empty if none is."""
     lines = clean(data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")).split("\n")
     speech = _Speech()
     for line in lines[front_matter(lines)[1] :]:
@@ -109,23 +109,24 @@ def find_open_fence(data: bytes) -> str:
 
 
 def is_exited(entries: Sequence[NowEntry]) -> bool:
-    """Return True if the last thing said is that the user ends the session."""
+    """Return True if the last entry is the user's command to end the session."""
     if not entries or entries[-1].origin is not Origin.USER:
         return False
     return "\n".join(entries[-1].lines).strip() in {EXIT, EXIT_AND_CONSOLIDATE}
 
 
 def new_turns(entries: Iterable[NowEntry], seen: Counter[str], session_id: str) -> tuple[list[Turn], Counter[str]]:
-    """Return the lines not met before, as turns under their entry's role.
+    """Return the new lines as turns with the role of their entry.
 
     Args:
-        entries: of the file as it is now.
-        seen: how often each line was met before, by its key. Keys are hashes: the lines may hold what must not be kept.
-        session_id: the session's native id.
+        entries: The present entries of the file.
+        seen: How often each line was read before, by its key. Keys are hashes, because lines may hold secrets.
+        session_id: The session's own id.
 
     Returns:
-        One turn for each entry with new lines, in order, and the updated count. A line that was deleted and comes back
-        is not new; one that comes a second time is.
+        One turn for each entry with new lines, in order, and the updated count. A line that was deleted and returns is
+        not
+        new; a second copy of a line is.
     """
     met: Counter[str] = Counter()
     turns: list[Turn] = []
@@ -140,7 +141,7 @@ def new_turns(entries: Iterable[NowEntry], seen: Counter[str], session_id: str) 
 
 
 def _parts(entry: NowEntry) -> list[NowEntry]:
-    """Return the speaker's text and the parts that memoryd put into it: lines are counted in their stored form."""
+    """Return the speaker's text and the parts that memoryd injected, because lines are counted in their stored form."""
     rest, injected = strip("\n".join(entry.lines))
     if not injected:
         return [entry]
@@ -149,12 +150,12 @@ def _parts(entry: NowEntry) -> list[NowEntry]:
 
 
 def line_key(role: Role, line: str) -> str:
-    """Return the key by which a line is recognised: its speaker, and a hash of its text."""
+    """Return the key that recognises a line: a hash of its speaker and its text."""
     return sha256(f"{role}\n{line}".encode()).hexdigest()[:16]
 
 
 def _fresh_lines(entry: NowEntry, met: Counter[str], seen: Counter[str], session_id: str) -> tuple[list[str], str]:
-    """Return the lines of an entry that are new, with a digest of them; count all of its lines into `met`.
+    """Return the new lines of an entry, with a digest of them. All lines of the entry are counted in `met`.
 
     A blank line is kept only between two new lines, and is not counted.
     """
@@ -174,17 +175,17 @@ def _fresh_lines(entry: NowEntry, met: Counter[str], seen: Counter[str], session
 
 
 class FrontMatterField(NamedTuple):
-    """A key of the front matter, with its value."""
+    """Hold a key of the front matter, with its value."""
 
     key: str
-    value: str  # on the key's own line, as written
-    lines: tuple[int, ...]  # numbers of its lines, the key's own first
+    value: str  # the text after the key on its own line
+    lines: tuple[int, ...]  # numbers of its lines, beginning with the key's line
 
 
 def front_matter(lines: Sequence[str]) -> tuple[list[FrontMatterField], int]:
-    """Return the fields of the front matter and the number of its lines.
+    """Return the fields of the front matter, and the number of its lines.
 
-    Front matter that is not closed yet hides the rest, until a line shows that it is none.
+    Unclosed front matter hides the rest of the file until a line cannot be front matter.
     """
     if not lines or lines[0].rstrip() != "---":
         return [], 0
@@ -203,7 +204,7 @@ def front_matter(lines: Sequence[str]) -> tuple[list[FrontMatterField], int]:
 
 
 def unquote(value: str) -> str:
-    """Return the text of a YAML scalar as written in front matter; null is empty."""
+    """Return the text of a YAML scalar in front matter; null is empty."""
     if quoted := _DOUBLE_QUOTED.match(value):
         with contextlib.suppress(ValueError):
             return clean(str(json.loads(quoted[0], strict=False)))
@@ -214,7 +215,7 @@ def unquote(value: str) -> str:
 
 
 def _tool_of(line: str) -> str | None:
-    """Return the tool's name in `[Tool: name - summary]`."""
+    """Return the tool's name in a line `[Tool: name - summary]`, or None for any other line."""
     line = line.rstrip()
     if not (line.startswith(TOOL_MARK) and line.endswith("]")):
         return None
@@ -223,19 +224,19 @@ def _tool_of(line: str) -> str | None:
 
 
 class _Speech:
-    """Sort lines by their speaker, one at a time, so that what a file gains never changes what it said before."""
+    """Assign lines to speakers, one line at a time. So text that is appended never changes earlier entries."""
 
     def __init__(self) -> None:
         self.entries: list[NowEntry] = []
         self._speaker: tuple[Role, Origin] = _NOBODY
-        self._tool: str | None = None  # a tool call is open: its fence is awaited or being read
-        self.fence = ""  # the mark of the open fence
+        self._tool: str | None = None  # the tool of the open call, whose fence follows or is being read
+        self.fence = ""  # the mark of the open fence; empty if none is open
         self._lines: list[str] = []
 
     def feed(self, line: str) -> None:
         before, self.fence = self.fence, open_after(self.fence, line)
         if before and not self.fence and self._tool and len(line.strip()) != len(before):
-            self.fence = before  # a tool's output may hold longer fences
+            self.fence = before  # the output of a tool may contain longer fences
         if before or self.fence:
             self._lines.append(line)
             if self._tool and not self.fence:
@@ -264,7 +265,8 @@ class _Speech:
             self._speaker = _SPEAKERS[heading[1].lower()]
             line = heading[2]
         elif _OTHER_HEADING.match(line) and self._speaker[0] is Role.USER:
-            # A section nobody announced is not the user's word; an agent's answer may have headings of its own.
+            # A heading inside a user's entry may be foreign text, so what follows is not the user's. Agents do write
+            # headings.
             self.flush()
             self._speaker = _NOBODY
         elif (found := GUARDED.match(line)) and found[2]:

@@ -1,8 +1,8 @@
-"""OpenClaw's SQLite database of one agent, since mid 2026: `agents/<agent>/agent/openclaw-agent.sqlite`.
+"""Read OpenClaw's SQLite database of one agent, since mid 2026: `agents/<agent>/agent/openclaw-agent.sqlite`.
 
-Learned from OpenClaw's schema of 2026.9. `transcript_events` holds one entry of pi's format a row, in the order of
-`seq` within a session; since 2026.9.6 large ones are compressed. `session_windows` says to which conversation a session
-belongs: a subagent's has `subagent` in its key, and `spawned_by` is the key of the one that started it.
+Source: OpenClaw's schema of 2026.9. Each row of `transcript_events` holds one entry in pi's format, in the order of
+`seq` within a session. Since 2026.9.6, large entries are compressed. `session_windows` gives the key of a session. A
+subagent's key contains `subagent`, and `spawned_by` is the key of the session that started it.
 """
 
 from hashlib import sha256
@@ -15,16 +15,16 @@ from memoryd.transcripts.format import UNKNOWN_PARENT, Identity
 from memoryd.transcripts.lines import Record
 from memoryd.transcripts.pi import OpenClaw
 
-WINDOW = 500  # events of one reading
+WINDOW = 500  # the most events of one reading
 _PORTION = 4  # events of one query
-_LARGEST = 16 << 20  # characters of one reading, and one query more
+_LARGEST = 16 << 20  # characters after which a reading starts no further query
 _FIRST = 10
 _EVENTS = OpenClaw()
 _SUBAGENT = ":subagent:"
 
 
 class OpenClawDatabase(whole.DatabaseFormat):
-    """Read the database; its events are read as in OpenClaw's files."""
+    """Read the database. Its events are read as in OpenClaw's files."""
 
     name = OpenClaw.name
     program = "OpenClaw"
@@ -32,7 +32,7 @@ class OpenClawDatabase(whole.DatabaseFormat):
     tables = {"transcript_events": frozenset({"session_id", "seq", "event_json"})}  # noqa: RUF012 - a constant
 
     def identify(self, rows: whole.Rows, session_id: str) -> Identity:
-        """Identify the session by the first events and, if there is one, by its row."""
+        """Identify the session by its first events and by its row in `session_windows`, if there is one."""
         sql = f"SELECT {_text_of(rows)} FROM transcript_events WHERE session_id = ? ORDER BY seq LIMIT {_FIRST}"  # noqa: S608
         values = [whole.parse_object(data) for (data,) in rows(sql, session_id) if type(data) is str]
         own = read_word(session_id) or f"sha256:{sha256(session_id.encode('utf-8', 'replace')).hexdigest()}"
@@ -45,13 +45,13 @@ class OpenClawDatabase(whole.DatabaseFormat):
         return found._replace(session_id=own, sidechain=sidechain)
 
     def mark_of(self, rows: whole.Rows, session_id: str, position: int) -> str | None:
-        """Return the hash of an event."""
+        """Return the hash of an event, or None if there is no such event."""
         sql = f"SELECT {_text_of(rows)} FROM transcript_events WHERE rowid = ? AND session_id = ?"  # noqa: S608
         found = rows(sql, position, session_id)
         return _hash(found[0][0]) if found else None
 
     def read(self, rows: whole.Rows, identity: Identity, start: whole.StretchStart) -> whole.SessionStretch:
-        """Return the next events; the earlier ones show which of them are on an abandoned branch."""
+        """Return the next events. The earlier ones are read again to know which of them are on an abandoned branch."""
         records = whole.SessionRecords(identity)
         columns = f"SELECT rowid, seq, {_text_of(rows)} FROM transcript_events"  # noqa: S608 - of this program
         span = "WHERE session_id = ? AND rowid > ? AND rowid <= ? ORDER BY rowid LIMIT ?"
@@ -78,7 +78,7 @@ _LAST = 2**63 - 1
 
 
 def _text_of(rows: whole.Rows) -> str:
-    """Return the SQL of an event's text."""
+    """Return the SQL expression for an event's text: NULL if it is longer than 8 MiB."""
     packed = rows("SELECT 1 FROM pragma_table_info('transcript_events') WHERE name = 'event_zstd'")
     text = f"coalesce(event_json, {whole.UNPACK}(event_zstd))" if packed else "event_json"
     return f"CASE WHEN length({text}) <= 8388608 THEN {text} END"
@@ -87,7 +87,10 @@ def _text_of(rows: whole.Rows) -> str:
 def _read_window(
     rows: whole.Rows, sql: str, session_id: str, after: int, last: int
 ) -> tuple[list[tuple[Any, ...]], bool]:
-    """Return the next events and whether more may follow; a few bytes unpack to megabytes, so their size counts."""
+    """Return the next events, and whether more may follow.
+
+    A few compressed bytes may become megabytes, so the size of the text is limited.
+    """
     window: list[tuple[Any, ...]] = []
     size = 0
     while len(window) < WINDOW and size < _LARGEST:
@@ -101,14 +104,14 @@ def _read_window(
 
 
 def _in_order(window: list[tuple[Any, ...]]) -> list[Record]:
-    """Return the events of some rows, in their session's order."""
+    """Return the records of some rows, in the order of the session."""
     order = sorted(window, key=lambda row: row[1] if type(row[1]) is int else 0)
     texts = (data if type(data) is str else "" for _, _, data in order)
     return [Record(whole.parse_object(text), 0, 0, text.encode("utf-8", "replace")) for text in texts]
 
 
 def _find_parent(rows: whole.Rows, session_id: str) -> tuple[str | None, bool]:
-    """Return the session that started this one, and whether it is a subagent's."""
+    """Return the session that started this one (None if unknown), and whether this is a subagent's session."""
     columns = {name for (name,) in rows("SELECT name FROM pragma_table_info('session_windows')")}
     if not {"session_id", "session_key"} <= columns:
         return None, False

@@ -1,17 +1,17 @@
-"""Read sessions of OpenCode: its SQLite database since 1.2, the tree of JSON files before, and its exports.
+"""Read sessions of OpenCode: its SQLite database since 1.2, the older tree of JSON files, and its exports.
 
-All three hold sessions, their messages, and the parts of each message. Learned from `packages/opencode/src/session` and
-from a database of 1.18:
-
-- Parts are changed in place while the agent speaks. An assistant's message is finished when it has `time.completed` or
-  an error; one that a crash left open is when the next answer follows, for the agent answers one prompt at a time.
-- Text in the user's name may be the program's: `synthetic` parts, and `ignored` ones, which the model does not see.
-  The program does not mark what it made of a command's template; memoryd's plugin does.
-- `tokens.total` of an answer is the context after it; the results of its tools come on top. `tokens.input` leaves out
-  what was cached, and the sums in `session` are all that was ever spent.
-- A compaction is a user's message with a part of that type, and then an answer with `summary: true`, whose figure is
-  that of the context it cleared. The size of the context window is written nowhere.
-- A session with a parent is a subagent's. What the person answered stands in the metadata of the tool `question`.
+All three hold sessions, their messages, and the parts of each message. Sources: `packages/opencode/src/session`, and a
+database of 1.18.
+- Parts change in place while the agent answers. An assistant's message is finished when it has `time.completed` or an
+  error. A message that a crash left open is finished when the next answer follows, because the agent answers one prompt
+  at a time.
+- Text in the user's name may be the program's: `synthetic` parts, and `ignored` parts, which the model does not get.
+  The program does not mark text that it made from a command's template; memoryd's plugin does.
+- `tokens.total` of an answer is the context after it, without the results of its tools. `tokens.input` leaves out
+  cached tokens. The sums in `session` are all tokens ever spent.
+- A compaction is a user's message with a part of that type, followed by an answer with `summary: true`. The tokens of
+  this answer are those of the context before. The size of the context window is not stored.
+- A session with a parent is a subagent's. The person's answers are in the metadata of the tool `question`.
 """
 
 import re
@@ -30,11 +30,11 @@ from memoryd.transcripts.turn import Origin, Role, Turn, TurnKind
 
 NAME = "opencode"
 WINDOW = 100  # messages of one reading
-LARGEST_DATA = 8 << 20  # characters of one row
-PROMPT_SECONDS = 60.0  # after which a prompt without an answer is whole
+LARGEST_DATA = 8 << 20  # the most characters of one row
+PROMPT_SECONDS = 60.0  # after this time, a prompt without an answer is complete
 ABANDONED_SECONDS = 6 * 3600.0  # no tool runs that long without writing
 _ASKS = "question"
-_MARK = "memoryd"  # in the metadata of a command's text: memoryd's plugin stores there the text typed after the command
+_MARK = "memoryd"  # in the metadata of a command's text: memoryd's plugin stores the typed text there
 _TREE = re.compile(r"(?:.*/)?storage/session/[^/]+/ses_[^/]+\.json", re.DOTALL)
 _SIDE = re.compile(r"(?:.*/)?storage/(?:session/)?(?:message|part)/.*\.json", re.DOTALL)
 _EXPORT = re.compile(rb'\s*\{\s*"info"\s*:\s*\{\s*"id"\s*:\s*"ses_')
@@ -43,12 +43,12 @@ _EXPORT = re.compile(rb'\s*\{\s*"info"\s*:\s*\{\s*"id"\s*:\s*"ses_')
 _PASSED_OVER = frozenset({
     "agent", "file", "patch", "reasoning", "retry", "snapshot", "step-finish", "step-start", "text",
 })  # fmt: skip
-# `opencode run` puts a prompt of several words in quotes, which the person has not typed.
+# `opencode run` puts a prompt of several words in quotes, which the person did not type.
 _PROMPT = re.compile(r'"((?:[^"\\]|\\.)*)"\s*', re.DOTALL)
 
 
 class OpenCode(Reader):
-    """Name the program whose messages these are, however they are stored."""
+    """Hold what all readers of OpenCode's sessions share."""
 
     name = NAME
     program = "OpenCode"
@@ -59,28 +59,28 @@ class OpenCode(Reader):
 
 
 class StoredMessage:
-    """Hold one message with its parts, however they are stored."""
+    """Hold one message with its parts, from any of the three sources."""
 
     __slots__ = ("id", "parts", "raw", "value")
 
     def __init__(self, message_id: object, value: dict[str, Any], parts: Sequence[dict[str, Any]], raw: bytes) -> None:
-        self.raw = raw  # all it is written as
+        self.raw = raw  # the bytes of the message and its parts
         self.id = read_word(message_id) or f"sha256:{sha256(raw).hexdigest()}"
         self.value = value
         self.parts = parts
 
     @property
     def answers(self) -> bool:
-        """Return True if it is the assistant's."""
+        """Return True if the assistant wrote the message."""
         return self.value.get("role") == "assistant"
 
     @property
     def is_finished(self) -> bool:
-        """Return True if the program says that nothing more comes."""
+        """Return True if the program marked the message as complete."""
         return bool(read_mapping(self.value.get("time")).get("completed") or self.value.get("error"))
 
     def read(self, identity: Identity, records: whole.SessionRecords) -> None:
-        """Add the turns of this message: its texts, the context that it makes, and then the results of its tools."""
+        """Add the turns of this message: its texts, then the context's size, then the results of its tools."""
         before: list[Turn] = []
         after: list[Turn] = []
         at = read_time(read_mapping(self.value.get("time")).get("created"))
@@ -103,7 +103,7 @@ class StoredMessage:
         records.add([*before, *after], Record(self.value, 0, 0, self.raw))
 
     def _read_part(self, part: dict[str, Any]) -> list[RecordText] | str:
-        """Return the turns of a part, or the name under which it is skipped."""
+        """Return the texts of a part, or the name under which it is skipped."""
         kind, text = part.get("type"), block_text(part.get("text"))
         if kind == "compaction":
             return [RecordText(Role.SYSTEM, Origin.SYSTEM, TurnKind.COMPACTION, "")]
@@ -125,7 +125,7 @@ class StoredMessage:
 
 
 def _read_prompt(part: dict[str, Any], text: str) -> list[RecordText]:
-    """Return the person's typed text; for a command only the text after its name."""
+    """Return the text that the person typed; for a command, only the text after its name is theirs."""
     typed = read_mapping(read_mapping(part.get("metadata")).get(_MARK)).get("arguments")
     if type(typed) is not str:
         return [read_message(_unquote(text), program=False)]
@@ -138,7 +138,7 @@ def _unquote(text: str) -> str:
 
 
 def _read_tool(part: dict[str, Any]) -> list[RecordText]:
-    """Return a tool call, its output, and the answer of the person if the tool asked a question."""
+    """Return a tool call, its output, and the person's answers if the tool asked a question."""
     state, call, name = read_mapping(part.get("state")), read_word(part.get("callID")), read_word(part.get("tool"))
     said = [tool_call(name, state.get("input"), call)]
     given = next((state[key] for key in ("output", "error") if type(state.get(key)) is str), None)
@@ -166,12 +166,12 @@ def _order(time: object, message_id: object) -> tuple[float, str]:
 
 
 def _find_held(messages: Sequence[StoredMessage], ages: Sequence[float], *, more: bool) -> int:
-    """Return how many of the messages are whole.
+    """Return how many of the first messages are complete.
 
     Args:
-        messages: of one session, in their order.
-        ages: seconds since each was changed last.
-        more: whether further ones follow.
+        messages: The messages of one session, in order.
+        ages: Seconds since the last change of each message.
+        more: Whether further messages follow.
     """
     for number, message in enumerate(messages):
         following = messages[number + 1 :]
@@ -186,7 +186,7 @@ def _find_held(messages: Sequence[StoredMessage], ages: Sequence[float], *, more
 
 
 class OpenCodeDatabase(OpenCode, whole.DatabaseFormat):
-    """Read the database of 1.2 and later."""
+    """Read the database of OpenCode 1.2 and later."""
 
     events = "message"
     tables = {  # noqa: RUF012 - a constant
@@ -202,12 +202,12 @@ class OpenCodeDatabase(OpenCode, whole.DatabaseFormat):
         return _identity(session_id, parent, folder, created)
 
     def mark_of(self, rows: whole.Rows, session_id: str, position: int) -> str | None:
-        """Return the id of a message."""
+        """Return the id of a message, or None if there is no such message."""
         found = rows("SELECT id FROM message WHERE rowid = ? AND session_id = ?", position, session_id)
         return str(found[0][0]) if found else None
 
     def read(self, rows: whole.Rows, identity: Identity, start: whole.StretchStart) -> whole.SessionStretch:
-        """Return the next messages, by their times: a migration wrote old ones in no order."""
+        """Return the next messages in the order of their times. A migration stored old messages in no order."""
         sql = "SELECT rowid, id, time_created FROM message WHERE session_id = ? AND rowid > ?"
         listed = {row[0]: row for row in rows(sql, start.session_id, start.position)}
         left = [row for row in listed.values() if str(row[1]) not in start.done]
@@ -224,7 +224,7 @@ class OpenCodeDatabase(OpenCode, whole.DatabaseFormat):
 
 
 def _load(rows: whole.Rows, window: Sequence[tuple[Any, ...]], now: float) -> tuple[list[StoredMessage], list[float]]:
-    """Return messages with their parts, and how many seconds ago each was changed."""
+    """Return messages with their parts, and the seconds since the last change of each."""
     marks = ", ".join("?" * len(window))
     data = f"CASE WHEN length(data) <= {LARGEST_DATA} THEN data END"
     values = {
@@ -274,14 +274,14 @@ def _read_messages(info: dict[str, Any], messages: list[StoredMessage], age: flo
 
 
 class OpenCodeTree(OpenCode, whole.DocumentFormat):
-    """Read the tree before 1.2, `storage/session/PROJECT/SESSION.json` with its messages and parts; and an export."""
+    """Read an export, or the JSON tree before 1.2: `storage/session/PROJECT/SESSION.json`, its messages and parts."""
 
     def sniff(self, head: bytes, path: PurePosixPath) -> bool:
-        """Return True for a file in its place in the tree, and for an export, by its first member."""
+        """Return True for a file with a path of the tree, or with the first member of an export."""
         return bool(_TREE.fullmatch(str(path)) or _SIDE.fullmatch(str(path)) or _EXPORT.match(head))
 
     def list_companions(self, path: PurePosixPath, found: Iterable[str]) -> Sequence[str]:
-        """List the session's messages, and then the parts of those."""
+        """Return the folder of the session's messages first, and then the folders of their parts."""
         if not _TREE.fullmatch(str(path)):
             return ()
         messages, parts = _folders(path)
@@ -289,7 +289,10 @@ class OpenCodeTree(OpenCode, whole.DocumentFormat):
         return [f"{parts}{name}/" for name in names] or [messages]
 
     def read(self, document: whole.DocumentFile) -> whole.SessionRecords | str | None:
-        """Return the session of a tree or of an export."""
+        """Return the session of a tree or of an export.
+
+        The result is a text for a file that is read with its session, and None if the file is not complete.
+        """
         path = str(document.path)
         if _SIDE.fullmatch(path):
             return "a part of a session, read with the file of its session"
@@ -313,7 +316,7 @@ class OpenCodeTree(OpenCode, whole.DocumentFormat):
 
 
 def _folders(path: PurePosixPath) -> tuple[str, str]:
-    """Return the folder of a session's messages and that of their parts; in 2025, they were in other places."""
+    """Return the folder of a session's messages and that of their parts. Their places changed in 2025."""
     if path.parent.name == "info":
         return f"../message/{path.stem}/", f"../part/{path.stem}/"
     return f"../../message/{path.stem}/", "../../part/"

@@ -1,16 +1,14 @@
-"""Read sessions of pi (format 1 to 3) and of OpenClaw, which writes pi's format: one JSON entry per line.
+"""Read sessions of pi (format 1 to 3) and of OpenClaw, which uses pi's format: one JSON entry per line.
 
-What is known was learned from pi's session-manager, from OpenClaw's inbound-meta and strip-inbound-meta, and from
-public sessions of 2025 and 2026:
-
-- Since format 2 the entries are a tree: each has an `id` and a `parentId`, and the conversation is the path from the
-  last entry of the file to its root. What lies on a branch that was left is retracted; it is resumed when an entry is
-  added behind it again. Format 1 has neither, and is a list.
-- pi rewrites a file of an older format as a whole and gives ids to its entries, and a fork copies entries. So a record
-  is known by what it says and when, not by its id.
-- `usage.totalTokens` is the context after the response; that of an aborted or failed response is zero.
-- OpenClaw puts who wrote what, and when, around a message. Its blocks begin with a line such as `Sender (untrusted
-  metadata):`, since mid 2026 with its own mark. In a group, the message may be anybody's.
+Sources: pi's session-manager, OpenClaw's inbound-meta and strip-inbound-meta, and public sessions of 2025 and 2026.
+- Since format 2, the entries are a tree. Each has an `id` and a `parentId`, and the conversation is the path from the
+  last entry of the file to its root. Entries on an abandoned branch are retracted. They are resumed if an entry is
+  added after them. Format 1 has no ids and is a list.
+- pi rewrites a file of an older format and gives ids to its entries, and a fork copies entries. So a record is
+  identified by its content and its time, not by its id.
+- `usage.totalTokens` is the context after the response. It is zero after an aborted or failed response.
+- OpenClaw puts metadata about author and time around a message. Each block begins with a line such as `Sender
+  (untrusted metadata):`; since mid 2026, it has its own mark. In a group, anybody may have written the message.
 """
 
 import re
@@ -43,9 +41,9 @@ _ENTRIES = frozenset({
     "label", "session_info",
 })  # fmt: skip
 _KNOWN = _ENTRIES | {"session", "leaf", "link", "reset"}  # the last three are OpenClaw's
-_PLACE = ("id", "parentId", "firstKeptEntryId", "firstKeptEntryIndex")  # the place of an entry, not its content
+_PLACE = ("id", "parentId", "firstKeptEntryId", "firstKeptEntryIndex")  # the position of an entry, not its content
 _FAILED = frozenset({"aborted", "error"})
-_OWN_PROVIDER = "openclaw"  # on OpenClaw's own messages in the model's name: copies of delivered ones
+_OWN_PROVIDER = "openclaw"  # marks copies of delivered messages, which OpenClaw itself writes
 _HOMES = frozenset({".openclaw", ".clawdbot", ".moltbot"})
 _MARK = "⟦openclaw:ctx⟧"
 
@@ -76,25 +74,29 @@ _BEHIND = re.compile(
     rf"|Context: {_MARK}[ \t]*\n.*)\Z",
     re.DOTALL,
 )
-_ATTACHED = '<file name="'  # begins the text of a file that came with a message
+_ATTACHED = '<file name="'  # begins the text of a file that was attached to a message
 _FENCED = re.compile(r"```json\n(.*?)\n```", re.DOTALL)
 _NAMES = ("name", "label", "username", "sender", "id")
 
 
 @dataclass(slots=True)
 class _Tree:
-    """Hold the entries of a file so far."""
+    """Hold the tree of the entries read so far."""
 
-    entries: dict[str, tuple[str | None, str | None]] = field(default_factory=dict)  # id → parent, and the record's id
+    # For each entry, by its id: the id of its parent, and the id of its record.
+    entries: dict[str, tuple[str | None, str | None]] = field(default_factory=dict)
     leaf: str | None = None
 
     def grow(self, value: dict[str, Any], record_id: str | None) -> tuple[list[str], list[str]]:
-        """Add an entry; return the records that are no longer on the path to the leaf, and those that are again."""
+        """Add an entry.
+
+        Return the ids of the records that leave the path to the leaf, and of those that return to it.
+        """
         own, parent = read_word(value.get("id")), value.get("parentId", self.leaf)
         if own is None or own in self.entries:
             return [], []
         if parent is not None and (type(parent) is not str or parent not in self.entries):
-            parent = self.leaf  # its parent is lost: it continues at the present place
+            parent = self.leaf  # the parent is missing: continue after the present leaf
         self.entries[own] = parent, record_id
         before, self.leaf = self.leaf, own
         if parent == before:
@@ -103,33 +105,33 @@ class _Tree:
         return self._records(left, resumed), self._records(resumed, left)
 
     def _path(self, entry: str | None) -> Iterator[str]:
-        """Yield the entries from one to its root."""
+        """Yield an entry and its ancestors, up to the root."""
         while entry is not None:
             yield entry
             entry = self.entries[entry][0]
 
     def _records(self, entries: list[str], others: list[str]) -> list[str]:
-        """Return the records of entries that are not among others, without those that say nothing."""
+        """Return the record ids of `entries` that are not in `others`. Entries without text have none."""
         known = set(others)
         found = (self.entries[one][1] for one in entries if one not in known)
         return [record_id for record_id in found if record_id is not None]
 
 
 class Pi(LineFormat):
-    """Read the lines. A session is known by the id in its first line, which is also in its file's name."""
+    """Read the lines. A session is identified by the id in its first line, which is also in its file name."""
 
     name = "pi"
     program: str | None = "pi"
 
     def is_own(self, value: dict[str, Any]) -> bool:
-        """Return True if a record is the first line of a session, or an entry with a place in its tree."""
+        """Return True if a record is the first line of a session, or an entry of its tree."""
         kind = value.get("type")
         if kind == "session":
             return type(value.get("id")) is str and ("version" in value or "cwd" in value)
         return type(kind) is str and kind in _ENTRIES and "parentId" in value and type(value.get("id")) is str
 
     def identify(self, records: Values, path: PurePosixPath) -> Identity | None:
-        """Identify the session by the first line, else by the file's name."""
+        """Identify the session by the first line, or by the file name if there is none."""
         head = next((value for value in records if value.get("type") == "session"), {})
         named = _UUID.findall(path.stem)
         session = read_word(head.get("id")) or (named[-1].lower() if named else path.stem)
@@ -145,7 +147,7 @@ class Pi(LineFormat):
         return skipped in _KNOWN
 
     def turns(self, record: Record, identity: Identity, meetings: Pass) -> RecordTurns:
-        """Return the turns of one entry, and which entries it left or resumed."""
+        """Return the turns of one entry, and the records that it retracts or resumes."""
         value = record.value
         said = _read_entry(value)
         record_id = None if isinstance(said, str) else _record_id(record, meetings)
@@ -165,20 +167,20 @@ class Pi(LineFormat):
 
 
 class OpenClaw(Pi):
-    """Read pi's format where OpenClaw wrote it: below its own folder, `agents/<agent>/sessions/`."""
+    """Read pi's format in OpenClaw's own folder, `agents/<agent>/sessions/`."""
 
     name = "openclaw"
     program = "OpenClaw"
 
     def sniff(self, records: Values, path: PurePosixPath) -> bool:
-        """Return True if records are pi's, in a folder of OpenClaw's."""
+        """Return True if the records have pi's format and the file is in a folder of OpenClaw."""
         folders = path.parts[:-1]
         is_here = bool(_HOMES.intersection(folders)) or (folders[-1:] == ("sessions",) and "agents" in folders[-3:-1])
         return is_here and super().sniff(records, path)
 
 
 def _record_id(record: Record, meetings: Pass) -> str:
-    """Return an id from the content and the time of an entry: in a rewritten file, its place and id differ."""
+    """Return an id made of an entry's content and time. Its position and its own id change in a rewritten file."""
     value = record.value
     if read_time(value.get("timestamp")) is None:
         return derived_id(record, meetings, stamped=type(value.get("id")) is str)
@@ -196,7 +198,7 @@ def _user_text(value: dict[str, Any]) -> str:
 
 
 def _context(message: dict[str, Any]) -> int | None:
-    """Return the size of the context after a response."""
+    """Return the tokens of the context after a response, or None if unknown."""
     usage = read_mapping(message.get("usage"))
     if message.get("role") != "assistant" or message.get("stopReason") in _FAILED:
         return None
@@ -205,7 +207,7 @@ def _context(message: dict[str, Any]) -> int | None:
 
 
 def _read_entry(value: dict[str, Any]) -> list[RecordText] | str:
-    """Return the turns of an entry, or the name under which it is skipped."""
+    """Return the texts of an entry, or the name under which it is skipped."""
     match value.get("type"):
         case "message":
             return _read_message(read_mapping(value.get("message")))
@@ -220,7 +222,7 @@ def _read_entry(value: dict[str, Any]) -> list[RecordText] | str:
 
 
 def _read_message(message: dict[str, Any]) -> list[RecordText] | str:
-    """Return the turns of a message by its role, or the name of an unknown role."""
+    """Return the texts of a message by its role, or the name under which an unknown role is skipped."""
     content = message.get("content")
     match message.get("role"):
         case "user":
@@ -242,7 +244,7 @@ def _read_message(message: dict[str, Any]) -> list[RecordText] | str:
 
 
 def _split_authors(text: str) -> list[RecordText]:
-    """Return a text in the user's name without what OpenClaw put around it, and that as the program's."""
+    """Divide a text in the user's name into the message and the parts that OpenClaw put around it."""
     start = 0
     while found := _BEFORE.match(text, start):
         start = found.end()
@@ -264,17 +266,17 @@ def _split_authors(text: str) -> list[RecordText]:
 
 
 def _metadata(wrapper: str) -> dict[str, Any]:
-    """Return the metadata in the blocks before a message, and its author; the last block about a sender counts."""
+    """Return the metadata in the blocks before a message. If several name a sender, the last one counts."""
     about: dict[str, Any] = {}
     for block in _FENCED.findall(wrapper):
         given = parse_object(block)
-        # A message may begin with a block of its writer's own: nobody takes it out of a group with that.
+        # The author may begin a message with a block of their own. It must not hide that the message is from a group.
         about |= given | {"is_group_chat": True in (about.get("is_group_chat"), given.get("is_group_chat"))}
     return about
 
 
 def _read_response(content: object) -> list[RecordText]:
-    """Return the texts and calls of a response, without its thinking."""
+    """Return the texts and tool calls of a response, without its thinking."""
     blocks = [{"type": "text", "text": content}] if type(content) is str else mappings(content)
     said: list[RecordText] = []
     for block in blocks:
@@ -292,5 +294,5 @@ def _read_injected(value: dict[str, Any]) -> RecordText:
 
 
 def _read_summary(value: dict[str, Any]) -> RecordText:
-    """Return the agent's summary of a branch, or of cleared text."""
+    """Return the agent's summary of a branch or of cleared text."""
     return RecordText(Role.SYSTEM, Origin.ASSISTANT, TurnKind.SUMMARY, block_text(value.get("summary")))

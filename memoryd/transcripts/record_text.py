@@ -1,4 +1,4 @@
-"""Return the texts of a record before it is numbered into turns: the last step that every line format shares."""
+"""Turn the texts of a record into numbered turns: the last step that all formats share."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -18,7 +18,7 @@ from memoryd.transcripts.turn import Origin, Role, Turn, TurnKind
 
 
 class RecordText(NamedTuple):
-    """Hold one text of a record."""
+    """Hold one text of a record, with its author and kind."""
 
     role: Role
     origin: Origin
@@ -29,7 +29,7 @@ class RecordText(NamedTuple):
 
 
 class Envelope(NamedTuple):
-    """Hold what all turns of one record share."""
+    """Hold the values that all turns of one record share. They have the same meaning as in `Turn`."""
 
     record_id: str
     at: str | None
@@ -40,27 +40,27 @@ class Envelope(NamedTuple):
 
 
 def read_message(text: str, *, program: bool) -> RecordText:
-    """Return a text in the user's name: the agent program's own words, or the person's."""
+    """Return a text in the user's name as the agent program's own words (`program`) or as the person's."""
     if program:
         return RecordText(Role.SYSTEM, Origin.SYSTEM, TurnKind.MESSAGE, text)
     return RecordText(Role.USER, Origin.USER, TurnKind.MESSAGE, text)
 
 
 def tool_call(name: object, given: object, call: str | None) -> RecordText:
-    """Return the call of a tool."""
+    """Return the text of a tool call: the tool's name and its arguments. `call` is the id of the call."""
     tool = read_word(name)
     return RecordText(Role.ASSISTANT, Origin.ASSISTANT, TurnKind.TOOL_CALL, render_arguments(tool, given), call, tool)
 
 
 def tool_result(text: str, call: str | None, tool: str | None = None) -> RecordText:
-    """Return the result of a tool."""
+    """Return the text of a tool result. `call` is the id of its call, `tool` the name of the tool."""
     return RecordText(Role.TOOL, Origin.TOOL, TurnKind.TOOL_RESULT, text, call, tool)
 
 
 def of_blocks(content: object, typed: Callable[[str], list[RecordText]]) -> list[RecordText]:
-    """Return what blocks in the user's name say: texts and markers, as `typed` parts them; what was only handed over.
+    """Return the texts of blocks in the user's name. `typed` divides texts and markers by author.
 
-    The results of tools come in the user's name as well.
+    Results of tools come in the user's name too. Other blocks with text, such as documents, have an unknown author.
     """
     said: list[RecordText] = []
     for block in mappings(content):
@@ -82,8 +82,9 @@ _SPOKEN = frozenset({Origin.USER, Origin.ASSISTANT})
 def turns_of(said: Iterable[RecordText], envelope: Envelope, usage: int | None = None) -> list[Turn]:
     """Return the turns of one record.
 
-    Parts that memoryd injected become turns of their own; blank texts are dropped unless they pair a tool call with its
-    result; what is said on a side chain is a subagent's. The usage goes on the first turn, an empty one if need be.
+    Parts that memoryd injected become separate turns. Blank texts are dropped, except those that pair a tool call with
+    its result. Texts on a side chain are a subagent's. The usage goes to the first turn; without turns, to an empty
+    one.
     """
     record_id, at, sidechain, message_id, model, branch = envelope
     parts: list[RecordText] = []
@@ -115,7 +116,7 @@ def _join_private(parts: list[RecordText]) -> list[RecordText]:
 
 
 def turns_with_usage_last(said: Iterable[RecordText], envelope: Envelope, usage: int | None) -> list[Turn]:
-    """Return the turns of one record whose usage includes its own text: it comes on an empty turn behind them."""
+    """Return the turns of one record whose usage includes its own text. An empty turn after them carries the usage."""
     turns = turns_of(said, envelope)
     after = turns_of((), envelope, usage)
     return [*turns, *(turn._replace(part=len(turns)) for turn in after)]

@@ -1,6 +1,6 @@
 """Choose the format of a transcript by its first records: the most specific format first, the generic one last.
 
-How to add a format: docs/add-a-format.md.
+docs/add-a-format.md describes how to add a format.
 """
 
 import re
@@ -23,28 +23,28 @@ from memoryd.transcripts.whole import DatabaseFormat, DocumentFormat
 
 _READERS = (Codex(), ClaudeCode(), OpenClaw(), Pi(), Gemini(), aider.Aider(), Messages())
 FORMATS: dict[str, LineFormat] = {one.name: one for one in _READERS}
-# Formats that are not lines: files that are rewritten as a whole, tried in this order, and databases of other programs.
+# Formats that are not appended lines: files that are rewritten as a whole, tried in this order, and databases.
 DOCUMENTS: dict[str, DocumentFormat] = {one.name: one for one in (GeminiFile(), OpenCodeTree(), Cline())}
 DATABASES: dict[str, DatabaseFormat] = {one.name: one for one in (OpenCodeDatabase(), OpenClawDatabase())}
 WHOLE: dict[str, DocumentFormat | DatabaseFormat] = {**DATABASES, **DOCUMENTS}
-# NOW files are read by `now_file`.
+# `now_file` reads NOW files.
 NAMES = tuple(dict.fromkeys((*FORMATS, *WHOLE, now_file.NAME)))
 
 _SQLITE = b"SQLite format 3\0"
 _NO_TRANSCRIPT = "a side file of the agent, not a transcript"
 _COPY = "a copy or a trace that the agent keeps beside its transcript"
-# OpenClaw keeps whole copies, such as before a reset or a compaction; Gemini sets aside files that it cannot read.
+# OpenClaw keeps whole copies, for example before a reset or a compaction. Gemini renames files that it cannot read.
 _COPIES = re.compile(
     r"\.jsonl?\.(?:reset|deleted|bak|unreadable)\b|\.(?:checkpoint\.[^/]+|trajectory|unreadable-\d+)\.jsonl$"
 )
-HEAD_BYTES = 16 << 10  # of a file; they show which files are not JSON
+HEAD_BYTES = 16 << 10  # the beginning of a file, which shows formats other than JSON
 
 
 def by_name(name: str) -> LineFormat:
-    """Return the line format of this name.
+    """Return the reader of the line format with this name.
 
     Raises:
-        ConfigError: the files of this format are not lines, or only a newer version knows it.
+        ConfigError: There is no such format, or its files are not lines.
     """
     if name in FORMATS:
         return FORMATS[name]
@@ -55,12 +55,12 @@ def by_name(name: str) -> LineFormat:
 
 
 def find_foreign_schema(name: str, head: bytes) -> Unsupported | None:
-    """Return why a file with this beginning cannot be in the line format that the configuration names; else None."""
+    """Return why a file with this beginning cannot have the line format that the configuration names; else None."""
     return Unsupported(name, f"{DRIFTED}: it is a database, not lines") if head.startswith(_SQLITE) else None
 
 
 def program_of(name: str) -> str | None:
-    """Return the common name of the program that writes a format; None if many do, or if there is no such format."""
+    """Return the common name of the program that writes a format, or None if many do, or if there is no such format."""
     reader = FORMATS.get(name) or WHOLE.get(name)
     return reader.program if reader else None
 
@@ -69,13 +69,13 @@ def detect(records: Values, path: PurePosixPath, head: bytes = b"") -> LineForma
     """Return the format of a file.
 
     Args:
-        records: the objects decoded from its beginning; the first line alone often does not tell.
-        path: of the file.
-        head: its first bytes, which tell what is not JSON.
+        records: The objects decoded from its beginning. The first line alone is often not enough.
+        path: The path of the file.
+        head: The first bytes of the file, for formats other than JSON.
 
     Returns:
-        A reader; or the name of what the file is and why it is not read; or None while nothing tells, so that the
-        question is asked again when there is more.
+        A reader; or what the file is and why it is not read; or None if the records do not tell yet, so that the caller
+        asks again when there are more.
     """
     if head.startswith(_SQLITE):
         return Unsupported("sqlite", "a database, not lines")
@@ -94,7 +94,7 @@ def detect(records: Values, path: PurePosixPath, head: bytes = b"") -> LineForma
 
 
 def find_side_file(path: PurePosixPath) -> Unsupported | None:
-    """Return the kind of a file beside transcripts, by its name: metadata, a journal, a copy; None for any other."""
+    """Return the kind of a file beside transcripts by its name, such as metadata or a copy; None for any other file."""
     if path.name.endswith(".meta.json") or (path.name == "journal.jsonl" and "subagents" in path.parts):
         return Unsupported("side-file", _NO_TRANSCRIPT)
     return Unsupported("side-file", _COPY) if _COPIES.search(path.name) else None

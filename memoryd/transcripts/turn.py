@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 
 class Role(StrEnum):
-    """Name the speakers, in the words of the chat protocols."""
+    """Name the speakers, with the words of the chat protocols."""
 
     USER = "user"
     ASSISTANT = "assistant"
@@ -14,14 +14,14 @@ class Role(StrEnum):
 
 
 class Origin(StrEnum):
-    """Name the origin of a text, which comes from the record's fields only, never from the text itself."""
+    """Name the author of a text. It depends only on fields of the record, never on the text itself."""
 
     USER = "user"  # typed by the person
     ASSISTANT = "assistant"
     TOOL = "tool"  # output of a tool: web pages, files, shells
     SYSTEM = "system"  # the agent program itself
     SUBAGENT = "subagent"
-    INJECTED = "injected"  # put there by a hook or by memoryd; never new evidence
+    INJECTED = "injected"  # added by a hook or by memoryd; never new evidence
     UNKNOWN = "unknown"
 
 
@@ -29,40 +29,40 @@ class TurnKind(StrEnum):
     """Name the kind of a turn, besides its role."""
 
     MESSAGE = "message"
-    CHOICE = "choice"  # the person's choice in a dialog; the words of question and option are the assistant's
+    CHOICE = "choice"  # the person's choice in a dialog; the assistant wrote the question and the option
     TOOL_CALL = "tool_call"
     TOOL_RESULT = "tool_result"
-    COMPACTION = "compaction"  # the agent cleared its context here; what came before is no longer in it
+    COMPACTION = "compaction"  # the agent cleared its context here
     SUMMARY = "summary"  # the agent's own summary of cleared text
     OVERSIZE = "oversize"  # a line too long to parse, kept as an excerpt
 
 
-# Messages from one person or agent to another; all others are tool traffic or marks.
+# Messages from one person or agent to another. All other kinds are tool traffic or marks.
 SPOKEN = frozenset({TurnKind.MESSAGE, TurnKind.CHOICE})
 
 
 class Turn(NamedTuple):
-    """Hold one turn as a reader gives it. It is a NamedTuple, because ingest builds one for each record.
+    """Hold one turn as a reader returns it. It is a NamedTuple for speed, because ingest builds one per record.
 
-    `record_id` is the format's own id of the record, or `sha256:…` made by the line splitter where the format has
-    none. A turn with a known `record_id` and `part` was read before.
+    `record_id` is the format's own id of the record, or `sha256:…` if the format has none. A turn with a known
+    `record_id` and `part` was read before.
     """
 
     record_id: str
-    part: int  # 0, 1, … if one record yields several turns
+    part: int  # 0, 1, … if one record has several turns
     role: Role
     origin: Origin
     kind: TurnKind
     text: str
-    at: str | None = None  # UTC, ISO 8601 with Z, as the record says
-    message_id: str | None = None  # id of the model's response; its usage counts once
-    usage: int | None = None  # tokens of live context the agent wrote beside this turn
+    at: str | None = None  # UTC in ISO 8601 with Z, from the record
+    message_id: str | None = None  # the id of the model's response, whose usage counts once
+    usage: int | None = None  # tokens of the live context that the agent recorded with this turn
     model: str | None = None
-    sidechain: bool = False  # not part of the main conversation's context
-    tool_call_id: str | None = None  # pairs a call with its result, and with the person's answer in its dialog
-    tool_name: str | None = None  # of an answer: the tool whose call it must belong to, see `dialogs`
-    window: int | None = None  # tokens of its context window, where the agent writes that
-    branch: str | None = None  # that the agent worked on, where the record says; empty if on none
+    sidechain: bool = False  # whether it is outside the main conversation's context
+    tool_call_id: str | None = None  # pairs a call with its result and with the person's answer in its dialog
+    tool_name: str | None = None  # for an answer in a dialog, the tool of its call (`dialogs`)
+    window: int | None = None  # tokens of the context window, if the agent records them
+    branch: str | None = None  # the git branch in the record; empty for no branch, None if not recorded
 
 
 class StoredTurn(NamedTuple):

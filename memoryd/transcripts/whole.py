@@ -1,8 +1,9 @@
-"""Declare the readers of whole files and of foreign databases: sources that are not lines to which one appends.
+"""Declare the readers of whole files and of foreign databases: sources that do not only grow at the end.
 
-A document is rewritten as a whole, and a row of a database is changed in place while the agent speaks. So both give
-records with ids, and a record is given only when it is finished: its program says so, or the next one follows, or it
-has been left alone. What was given before is known by its id, so each reading may begin anywhere.
+A document is rewritten as a whole, and a row of a database changes in place while the agent answers. So their records
+have ids, and a record is returned only when it is finished. It is finished if its program says so, if the next record
+follows, or if it has not changed for a while. A record that was returned before is recognised by its id, so a reading
+may begin anywhere.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from memoryd.transcripts.format import Identity, Reader
 from memoryd.transcripts.lines import JsonScanner, Pass, Record
 from memoryd.transcripts.turn import Turn
 
-Rows = Callable[..., list[tuple[Any, ...]]]  # runs one query, given as SQL and its values
+Rows = Callable[..., list[tuple[Any, ...]]]  # runs one SQL query with its values and returns the rows
 
 
 class DocumentFile(NamedTuple):
@@ -31,19 +32,19 @@ class DocumentFile(NamedTuple):
 
     data: bytes
     path: PurePosixPath
-    beside: Mapping[str, bytes] = {}  # the other files of the same transcript, by their path from its folder
-    age: float = 0.0  # seconds since any of them was changed
+    beside: Mapping[str, bytes] = {}  # other files of the transcript, by path relative to its folder
+    age: float = 0.0  # seconds since the last change of any of them
 
 
-UNPACK = "memoryd_unpack"  # the SQL function that decompresses a value; NULL for what cannot be
-RESTED_SECONDS = 60.0  # after which the last record of a file is finished
+UNPACK = "memoryd_unpack"  # the SQL function that decompresses a value; NULL if it fails
+RESTED_SECONDS = 60.0  # after this time without a change, the last record is finished
 
 
 class FoundRecord(NamedTuple):
-    """Hold the turns of one record, and the bytes by which a change of it is noticed."""
+    """Hold the turns of one record, and the hash that shows a change of it."""
 
     turns: Sequence[Turn]
-    first_byte: int  # of the record in its file; both are 0 for a row or a record in another file
+    first_byte: int  # of the record in its file; both 0 for a row or a record of another file
     last_byte: int
     sha256: bytes
 
@@ -54,86 +55,91 @@ class SessionRecords:
 
     identity: Identity
     found: list[FoundRecord] = field(default_factory=list)
-    skipped: Counter[str] = field(default_factory=Counter)  # names of skipped records; never content
-    held: bool = False  # an unfinished record waits: read again later
-    live: dict[str, bool] = field(default_factory=dict)  # record id → whether it was resumed or retracted, at last
+    skipped: Counter[str] = field(default_factory=Counter)  # names of skipped records, never content
+    held: bool = False  # whether an unfinished record is left, so that the source must be read again
+    # For each record, by its id: whether it was last resumed (True) or retracted (False).
+    live: dict[str, bool] = field(default_factory=dict)
 
     def add(self, turns: Sequence[Turn], record: Record) -> None:
-        """Add the turns of a record that is written as these bytes of the file."""
+        """Add the turns of a record, with its bytes in the file."""
         if turns:
             digest = sha256(record.data).digest()
             self.found.append(FoundRecord(turns, record.first_byte, record.last_byte, digest))
 
 
 class DocumentFormat(Reader):
-    """Read one format of whole files. It never raises on any bytes."""
+    """Read one format of whole files. It never raises, whatever the bytes are."""
 
     @abstractmethod
     def sniff(self, head: bytes, path: PurePosixPath) -> bool:
-        """Return True if a file with this name and beginning is of this format."""
+        """Return True if a file with this name and beginning has this format."""
 
     @abstractmethod
     def read(self, document: DocumentFile) -> SessionRecords | str | None:
-        """Return the session; the reason why it holds none; or None while the file is not complete."""
+        """Return the session; or the reason why the file holds none; or None if the file is not complete."""
 
     def list_companions(self, path: PurePosixPath, found: Iterable[str]) -> Sequence[str]:
-        """List other files of the transcript, from the file's folder; `x/` stands for all JSON files of that folder.
+        """Return the names of other files of the transcript, relative to its folder.
+
+        `x/` stands for all JSON files of x.
 
         Args:
-            path: of the file.
-            found: those found so far: their names may name more.
+            path: The path of the file.
+            found: The files found so far, whose names may lead to more.
         """
         del path, found
         return ()
 
 
 class SessionStretch(NamedTuple):
-    """Hold what was read of one session of a database."""
+    """Hold the result of one reading of a session in a database."""
 
     records: SessionRecords
-    done: AbstractSet[str]  # ids of the rows that were taken or passed over
-    position: int  # number of the row up to which none has to be read again
-    mark: str  # id of that row
-    more: bool  # there are finished rows that were not read yet
+    done: AbstractSet[str]  # ids of the rows that were read or skipped
+    position: int  # the rowid up to which no row must be read again
+    mark: str  # the id of that row
+    more: bool  # whether finished rows are left to read
 
 
 class DatabaseFormat(Reader):
     """Read one layout of tables. Rows are numbered by SQLite's `rowid`, which grows with each insertion."""
 
-    tables: Mapping[str, frozenset[str]]  # the tables it needs with their columns
-    events: str  # the table in which a new row means news, with the columns `rowid` and `session_id`
+    tables: Mapping[str, frozenset[str]]  # the required tables with their columns
+    events: str  # the table whose new rows mean new content; it has `rowid` and `session_id`
 
     @abstractmethod
     def identify(self, rows: Rows, session_id: str) -> Identity:
-        """Return whose session this is."""
+        """Return the identity of a session."""
 
     @abstractmethod
     def mark_of(self, rows: Rows, session_id: str, position: int) -> str | None:
-        """Return the id of the row of the session with this number; None without one."""
+        """Return the id of the session's row with this rowid, or None if there is none."""
 
     @abstractmethod
     def read(self, rows: Rows, identity: Identity, start: StretchStart) -> SessionStretch:
-        """Return the next finished records of a session, in the order in which they were said."""
+        """Return the next finished records of a session, in the order of the conversation."""
 
 
 class StretchStart(NamedTuple):
-    """Say where the reading of a session goes on."""
+    """Hold the place where the reading of a session continues."""
 
-    session_id: str  # as the database has it
+    session_id: str  # the id in the database
     position: int
-    done: AbstractSet[str]  # rows past the position that need no second reading
+    done: AbstractSet[str]  # ids of later rows that need not be read again
     now: float  # seconds since 1970
-    meetings: Pass  # the reader's knowledge of the earlier rows
-    counted: int = 0  # up to which row it knows them
+    meetings: Pass  # the reader's state from the earlier rows
+    counted: int = 0  # the rowid up to which `meetings` includes the rows
 
 
 def end_of(position: int, listed: Mapping[int, str], done: AbstractSet[str]) -> tuple[int, str]:
-    """Return the last row before the first one that is not done, with its id; the old position if there is none.
+    """Return the rowid and the id of the last row before the first row that is not done.
+
+    If there is none, return the old position and an empty id.
 
     Args:
-        position: up to which all rows are done.
-        listed: ids of all rows past it, by their numbers.
-        done: ids of those that are done.
+        position: The rowid up to which all rows are done.
+        listed: The ids of all later rows, by rowid.
+        done: The ids of the rows that are done.
     """
     mark = ""
     for number in sorted(listed):
@@ -144,7 +150,7 @@ def end_of(position: int, listed: Mapping[int, str], done: AbstractSet[str]) -> 
 
 
 def parse_object(data: object) -> dict[str, Any]:
-    """Return the JSON object that is written in a text; an empty one for anything else."""
+    """Parse a text as a JSON object; return an empty dict for anything else."""
     if not isinstance(data, str | bytes):
         return {}
     try:
@@ -158,14 +164,13 @@ def parse_object(data: object) -> dict[str, Any]:
 
 
 def parse_document(data: bytes) -> tuple[dict[str, Any], list[Record]] | None:
-    """Return a file that is one JSON object, or one array, and the records of its list.
+    """Parse a file that is one JSON object or one array, and return the records of its list.
 
     Args:
-        data: the whole file. The list of an object is its member `messages`; an array is the list itself.
+        data: The whole file. The list of an object is its member `messages`; an array is the list itself.
 
     Returns:
-        The other members, and each object of the list with the bytes it was written as; None while the file is not
-        complete.
+        The other members, and each object of the list with its bytes; None if the file is not complete.
     """
     scanner = JsonScanner(data, 0)
     text, skip_space = scanner.text, scanner.skip_space
@@ -199,17 +204,17 @@ def parse_document(data: bytes) -> tuple[dict[str, Any], list[Record]] | None:
 
 
 def _read_items(scanner: JsonScanner, at: int, close: str, read: Callable[[int], int]) -> int:
-    """Read what stands between two brackets, from the first one on; return where they end.
+    """Read the items between two brackets, and return the position after the closing one.
 
     Args:
-        scanner: of the text.
-        at: the place of the opening bracket.
-        close: the other one.
-        read: reads an item from its place on and returns where it ends.
+        scanner: The scanner of the text.
+        at: The position of the opening bracket.
+        close: The closing bracket.
+        read: Reads the item at a position and returns the position after it.
 
     Raises:
-        ValueError: it is not complete.
-        RecursionError: it is nested too deeply.
+        ValueError: The list is not complete.
+        RecursionError: It is nested too deeply.
     """
     text, skip_space = scanner.text, scanner.skip_space
     at = skip_space(at + 1)

@@ -2,9 +2,9 @@
 
     python -m memoryd.worker STATE_DIR [NAME]
 
-Its standard input is a socket. A request is the name of an operation and its arguments; it is answered by the result,
-or by an error. Both are sent as `multiprocessing` sends objects: the two processes run the same code as the same user.
-No content may reach the other streams: of an unexpected error only its type and place are told.
+Its standard input is a socket. A request is the name of an operation with its arguments, and the answer is its result
+or an error. Both are encoded as `multiprocessing` encodes objects, because the two processes run the same code as the
+same user. No content may reach the other streams. So an unexpected error is reported only with its type and place.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ if TYPE_CHECKING:
     from memoryd.llm.endpoint import Endpoint
     from memoryd.llm.failure import Failure
 
-NICENESS = 5  # the person's own programs come first
+NICENESS = 5  # the user's own programs have priority
 
-# Each backend is a module with `answer`, imported when it is first asked: the second costs 40 MB.
+# Modules with a function `answer`, imported at the first question. The second one takes 40 MB.
 BACKENDS = {"offline": "memoryd.offline.backend", "openai": "memoryd.llm.openai_chat"}
 
 
 def main() -> None:
-    """Serve until the parent has closed its end."""
+    """Serve requests until the parent closes its end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then ends this process
-    with contextlib.suppress(PermissionError):  # a service manager may forbid it; the work is the same
+    with contextlib.suppress(PermissionError):  # a service manager may forbid it, which does no harm
         os.nice(NICENESS)
     heap.keep_small()
     connection = Connection(os.dup(0))
     with open(os.devnull, "rb") as nothing:  # noqa: PTH123 - a descriptor is what is wanted
-        os.dup2(nothing.fileno(), 0)  # whatever a library may read
+        os.dup2(nothing.fileno(), 0)  # a library may read standard input
     serve(connection, list_operations(Path(sys.argv[1])))
 
 
 def list_operations(state_dir: Path) -> dict[str, Callable[..., Any]]:
-    """Return the worker's operations, by name."""
+    """Return the functions of the worker's operations, by name."""
     return {
         "count": TokenCounter().count,
         "answer": _answer,
@@ -68,11 +68,11 @@ def _answer(backend: str, ask: Ask, *endpoint: Endpoint) -> Reply | Failure:
 
 
 def serve(connection: Connection, table: Mapping[str, Callable[..., Any]]) -> None:
-    """Answer requests in their order until there are no more."""
+    """Answer requests in order until the connection closes."""
     while True:
         try:
             name, *arguments = connection.recv()
-        except (EOFError, OSError):  # between two requests, or in one
+        except (EOFError, OSError):  # the parent closed the connection, perhaps during a request
             return
         try:
             answer = table[name](*arguments)
@@ -82,14 +82,14 @@ def serve(connection: Connection, table: Mapping[str, Callable[..., Any]]) -> No
             answer = MemorydError(_place_of(error), "worker")
         try:
             connection.send(answer)
-        except OSError:  # the parent has gone
+        except OSError:  # the parent is gone
             return
         except Exception as error:  # noqa: BLE001 - an answer that cannot be sent; nothing of it was
             connection.send(MemorydError(_place_of(error), "worker"))
 
 
 def _place_of(error: Exception) -> str:
-    # Never the error's own text: it may quote the content of the request.
+    # Never the error's own text, which may quote the request.
     last = traceback.extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__} in {Path(last.filename).name} line {last.lineno}"
 

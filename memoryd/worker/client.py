@@ -1,4 +1,4 @@
-"""Run the daemon's side of the worker: a child process that exists only while there is work for it."""
+"""Run the parent's side of the worker: a child process that exists only while there is work for it."""
 
 from __future__ import annotations
 
@@ -31,26 +31,27 @@ if TYPE_CHECKING:
     from memoryd.scrub.policy import Policy
 
 COUNT_DEADLINE = timedelta(seconds=60)
-SCANNER_DEADLINE = timedelta(seconds=120)  # for starting the child and compiling the rules, once a user
-RELOAD_DEADLINE = timedelta(seconds=12)  # for starting it another time: the rules are compiled
-# Of scans the daemon's loop waits for, and its watchdog for the loop: no wait may come near a watchdog's half period.
-SCAN_DEADLINE = timedelta(seconds=6)  # in addition to the time for the size of a batch
-SCAN_AGAIN_DEADLINE = timedelta(seconds=2)  # the same for a part of lost texts
+SCANNER_DEADLINE = timedelta(seconds=120)  # for starting the child and compiling the rules, once for each user
+RELOAD_DEADLINE = timedelta(seconds=12)  # for starting the child again, when the rules are compiled
+# The daemon's loop waits for scans, and its watchdog waits for the loop. So no wait may take nearly half of a
+# watchdog's period.
+SCAN_DEADLINE = timedelta(seconds=6)  # plus the time for the size of a batch
+SCAN_AGAIN_DEADLINE = timedelta(seconds=2)  # the same for a part of texts that were lost before
 SCAN_DEADLINE_PER_MB = timedelta(seconds=1)
-SCAN_PATIENCE = timedelta(seconds=12)  # of one call, with all that is lost in it; enough to find one bad text
-SCAN_PARTS = 64  # of lost texts: two more losses find one text of 4096
-ALONE = 0  # instead of a size: it was lost as the only one of its part
+SCAN_PATIENCE = timedelta(seconds=12)  # for the losses in one call; enough to find one bad text
+SCAN_PARTS = 64  # parts of a lost batch; after two more losses, one bad text in 4096 is found
+ALONE = 0  # the size of a text that was lost although it was scanned alone
 EMBED_DEADLINE = timedelta(seconds=30)  # for starting the child and loading the model
-EMBED_DEADLINE_PER_TEXT = timedelta(seconds=5)  # fifty times as long as the slowest text takes
+EMBED_DEADLINE_PER_TEXT = timedelta(seconds=5)  # fifty times the time of the slowest text
 MOST_REMEMBERED = 50_000
 BATCH_CHARACTERS = 4_000_000
 SCAN_CHARACTERS = 1_000_000
 STOP_DEADLINE = timedelta(seconds=5)
-MODEL_GRACE = timedelta(seconds=15)  # for starting the child, loading the library, and naming the host
+MODEL_GRACE = timedelta(seconds=15)  # for starting the child, loading the library and resolving the host
 _RETRY_SECONDS = 0.05
 
-# The child runs the very package that started it, wherever that lies, and nothing from the current folder, which may
-# be a workspace somebody else can write to.
+# The child runs the package of its parent, wherever that is. It imports nothing from the current folder, which may be a
+# workspace that others can write to.
 _BOOT = """
 import sys
 sys.path.insert(0, sys.argv.pop(1))
@@ -63,31 +64,31 @@ _log = logging.getLogger(__name__)
 
 
 class WorkerError(StateError):
-    """The worker cannot be started, died twice on one request, or did not answer in time."""
+    """Report that the worker cannot be started, died twice on one request, or did not answer in time."""
 
     code = "worker"
 
 
 class ClosedError(WorkerError):
-    """The worker has been stopped for good: the process is ending, and whose request it was is not to blame."""
+    """Report that the worker was stopped for good because the process is ending. The request is not the cause."""
 
 
 class LostError(WorkerError):
-    """The child had the request and died of it, or was killed for being late: the request may be to blame."""
+    """Report that the child died during the request or was killed for being late. The request may be the cause."""
 
 
 class _ScanPart(NamedTuple):
-    """Texts that are scanned at once, by their places, and how long that may take beyond what their size asks for."""
+    """Hold texts that are scanned at once, by their indexes, and the deadline without the time for their size."""
 
     places: Sequence[int]
     deadline: timedelta
 
 
 class _GoneError(Exception):
-    """The child died before it had answered."""
+    """Report that the child died before it answered."""
 
 
-# What answers are made of, beside plain values and memoryd's errors.
+# Classes that an answer may contain, besides plain values and memoryd's errors.
 _VALUES = frozenset(
     [("memoryd.jobs.job", name) for name in ("Reply", "ToolCall")]
     + [("memoryd.llm.failure", name) for name in ("Failure", "Trouble")]
@@ -96,14 +97,14 @@ _VALUES = frozenset(
 
 
 class _Answer(pickle.Unpickler):
-    """Unpickle an answer of the child; because the child reads untrusted text, only these classes are allowed."""
+    """Unpickle an answer of the child. The child reads untrusted text, so only the listed classes are allowed."""
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) in _VALUES:
             return super().find_class(module, name)
         if module == "memoryd.errors" and issubclass(error := getattr(errors, name, object), MemorydError):
             return error
-        if (module, name) == ("builtins", "getattr"):  # by which the first releases of Python 3.11 send an enum
+        if (module, name) == ("builtins", "getattr"):  # the first releases of Python 3.11 pickle an enum this way
             return lambda kind, member: kind[member]
         raise pickle.UnpicklingError("the worker answered with something else")
 
@@ -112,23 +113,29 @@ def _receive(connection: Connection) -> Any:
     data = connection.recv_bytes()
     try:
         return _Answer(io.BytesIO(data)).load()
-    except Exception as error:  # whatever bytes that are no answer lead to
+    except Exception as error:  # bytes that are not an answer may raise anything
         raise pickle.UnpicklingError("the worker's answer cannot be read") from error
 
 
 class Worker:
-    """Starts the child when it is first needed, asks it one thing at a time, stops it when it has been idle.
+    """Start the child when it is needed, send it one request at a time, and stop it when it is idle.
 
-    Safe to use from several threads; they take turns. `close` it, or use it as a context manager.
+    Several threads may use a worker and take turns. `close` it, or use it as a context manager.
     """
 
     def __init__(self, state_dir: Path, idle: timedelta = timedelta(seconds=30), name: str = "worker") -> None:
-        """Args: the state folder, how long an idle child stays, and what `ps` shows it is for."""
+        """Configure the worker without starting it.
+
+        Args:
+            state_dir: The state folder.
+            idle: How long an idle child stays.
+            name: The purpose that `ps` shows.
+        """
         self._state_dir = state_dir
         self._name = name
-        self._ready: int | None = None  # the child that has loaded the scanner's rules
+        self._ready: int | None = None  # the process id of the child that has loaded the scanner's rules
         self._load_deadline = SCANNER_DEADLINE
-        self._sizes: dict[bytes, int] = {}  # by hash of a text that was lost, the size of parts to ask for it in
+        self._sizes: dict[bytes, int] = {}  # by the hash of a lost text, the size of the parts to scan it in
         self._idle = idle
         self._turn = threading.Lock()
         self._child: tuple[subprocess.Popen[bytes], Connection] | None = None
@@ -137,7 +144,7 @@ class Worker:
 
     @property
     def pid(self) -> int | None:
-        """Process id of the child; None while there is none."""
+        """Return the process id of the child, or None if there is none."""
         child = self._child
         return None if child is None else child[0].pid
 
@@ -151,13 +158,12 @@ class Worker:
     def scan(
         self, texts: Sequence[str], policy: Policy, progress: Callable[[], None] = lambda: None
     ) -> list[ScrubbedText | None]:
-        """Each text as the policy allows it to be kept; None for one that could not be scanned, whatever the reason.
+        """Return each text redacted by the policy, or None for a text that could not be scanned.
 
-        A text of which the child dies, or which keeps it at work for too long, is found by parting the batch; the
-        others come to no harm. That may take `SCAN_PATIENCE`; what is not scanned then is None as well, and for the
-        caller to ask for again: that call goes on where this one ended, and leaves what was found for its end.
-
-        `progress` is called after each part that was scanned or lost.
+        If the child dies or is late, the batch is divided to find the text that is the cause, so that the others are
+        scanned. That may take `SCAN_PATIENCE`. Texts that are not scanned by then are None too. A later call with them
+        continues where this one ended, and scans texts that were lost alone last. `progress` is called after each part
+        that was scanned or lost.
         """
         if policy.secrets == "off" and policy.pii == "off":
             from memoryd.scrub import scan as rules
@@ -184,7 +190,10 @@ class Worker:
         return results
 
     def _first_parts(self, texts: Sequence[str]) -> Iterator[_ScanPart]:
-        """Return new texts in batches, then lost or left over ones; texts that were lost alone come last."""
+        """Yield new texts in batches, then parts of texts that were lost before.
+
+        Texts that were lost alone come last.
+        """
         known = {
             place: size
             for place, text in enumerate(texts if self._sizes else ())
@@ -197,7 +206,7 @@ class Worker:
             yield from _parts([place for place, its in known.items() if its == size], max(size, 1))
 
     def _split_lost(self, texts: Sequence[str], places: Sequence[int]) -> Iterator[_ScanPart]:
-        """Return the parts in which lost texts are asked for again, at once or in a later call."""
+        """Return the parts in which lost texts are scanned again, in this call or a later one."""
         size = ALONE if len(places) == 1 else -(-len(places) // SCAN_PARTS)
         if len(self._sizes) > MOST_REMEMBERED:
             self._sizes.clear()
@@ -208,7 +217,7 @@ class Worker:
         return _parts(places, size)
 
     def _scan_part(self, texts: list[str], policy: Policy, deadline: timedelta) -> list[ScrubbedText | None] | None:
-        """The texts scanned; None where the child died of them or was late."""
+        """Return the scanned texts, or None if the child died or was late."""
         self._load(policy)
         deadline += SCAN_DEADLINE_PER_MB * (sum(map(len, texts)) / 1e6)
         try:
@@ -218,7 +227,11 @@ class Worker:
         return scanned
 
     def _load(self, policy: Policy) -> None:
-        """Have the rules loaded, which is asked for on its own: that it fails is no text's fault."""
+        """Load the rules in a request of its own, so that a failure is not blamed on a text.
+
+        Raises:
+            WorkerError: The rules cannot be loaded.
+        """
         if self._ready is not None and self._ready == self.pid:
             return
         deadline, self._load_deadline = self._load_deadline, RELOAD_DEADLINE
@@ -229,35 +242,39 @@ class Worker:
         self._ready = self.pid
 
     def answer(self, ask: Ask, backend: str, deadline: timedelta) -> Reply:
-        """The answer to a question, of a backend that needs nothing but the question."""
+        """Return the answer of a backend that needs only the question, such as the offline backend.
+
+        Raises:
+            WorkerError: The backend failed or the worker did not answer.
+        """
         result = self._answer(deadline, backend, ask)
         if isinstance(result, Failure):
             raise WorkerError(result.what, f"backend {backend}")
         return result
 
     def answer_of(self, endpoint: Endpoint, ask: Ask) -> Reply | Failure:
-        """Return the answer of a model to a question, or why there is none. It is asked once, even if the child dies.
+        """Return the answer of a model to a question, or the failure. The model is asked once, even if the child dies.
 
         Raises:
-            WorkerError: the child cannot be started, died, or outlived the endpoint's deadline and was killed; what
-                it had asked may have to be paid.
-            MemorydError: the backend failed.
+            WorkerError: The child cannot be started, died, or was killed at the deadline; the question may have cost
+            money.
+            MemorydError: The backend failed.
         """
         return self._answer(timedelta(seconds=endpoint.timeout) + MODEL_GRACE, "openai", ask, endpoint)
 
     def _answer(self, deadline: timedelta, backend: str, ask: Ask, *endpoint: Endpoint) -> Reply | Failure:
-        sent = replace(ask, about=None)  # what its job keeps with it is no concern of a backend
+        sent = replace(ask, about=None)  # the job's own notes are not for the backend
         result: Reply | Failure = self._ask(("answer", backend, sent, *endpoint), deadline, again=not endpoint)
         return result
 
     def embed(self, texts: Sequence[str]) -> list[bytes | None]:
-        """What each text means, as a vector of signed bytes; None for one that holds no word."""
+        """Return the meaning of each text as a vector of signed bytes, or None for a text without words."""
         deadline = EMBED_DEADLINE + EMBED_DEADLINE_PER_TEXT * len(texts)
         vectors: list[bytes | None] = self._ask(("embed", list(texts)), deadline, again=False)
         return vectors
 
     def tick(self, now_monotonic: float) -> None:
-        """Stop the child if it has been idle for long enough; never waits for one that is at work."""
+        """Stop the child if it has been idle long enough. Never wait for a child that is working."""
         if self._turn.acquire(blocking=False):
             try:
                 if now_monotonic - self._used_at >= self._idle.total_seconds():
@@ -266,9 +283,9 @@ class Worker:
                 self._turn.release()
 
     def close(self) -> None:
-        """Stop the child for good; whoever waits for its current work gets an error."""
+        """Stop the child for good. A caller that waits for its work gets an error."""
         self._closed = True
-        while not self._turn.acquire(timeout=_RETRY_SECONDS):  # again, for the child may have been about to start
+        while not self._turn.acquire(timeout=_RETRY_SECONDS):  # repeated, because the child may have been starting
             child = self._child
             if child is not None:
                 child[0].kill()
@@ -278,7 +295,12 @@ class Worker:
             self._turn.release()
 
     def _ask(self, request: tuple[Any, ...], deadline: timedelta, *, again: bool = True) -> Any:
-        """Send an operation and its arguments, and return its result."""
+        """Send an operation with its arguments and return the result. `again` repeats it once if the child dies.
+
+        Raises:
+            LostError: The child died or was late.
+            ClosedError: The worker was closed.
+        """
         with self._turn:
             self._refuse_if_closed()
             try:
@@ -312,7 +334,8 @@ class Worker:
         try:
             connection.send(request)
             return _receive(connection)
-        except (OSError, EOFError, pickle.UnpicklingError) as error:  # the child is gone, or its bytes are no answer
+        # The child ended, or its bytes are not an answer.
+        except (OSError, EOFError, pickle.UnpicklingError) as error:
             self._stop()
             self._refuse_if_closed()
             if time.monotonic() >= late_at:
@@ -329,10 +352,10 @@ class Worker:
         return self._child
 
     def _start(self) -> tuple[subprocess.Popen[bytes], Connection]:
-        from multiprocessing import Pipe  # a process that asks nothing starts without it
+        from multiprocessing import Pipe  # imported late, because some processes never ask
 
         root = str(Path(__file__).resolve().parents[2])
-        # A process that is closed against modules of the environment has children that are.
+        # A process that ignores the environment's modules starts children that ignore them too.
         closed = "-I" if sys.flags.isolated else "-P"
         command = [sys.executable, closed, "-c", _BOOT, root, str(self._state_dir), self._name]
         ours = None
@@ -346,7 +369,7 @@ class Worker:
             if ours is not None:
                 ours.close()
             raise WorkerError(f"cannot be started: {error.strerror}", sys.executable) from error
-        # Not a daemon thread of any state: it ends with the child's output.
+        # The thread has no state and ends with the child's output.
         threading.Thread(target=_drain, args=(child,), name="worker-output", daemon=True).start()
         return child, ours
 
@@ -369,7 +392,7 @@ class Worker:
 
 
 def _batches(texts: Sequence[str], most: int) -> Iterator[list[str]]:
-    """The texts in lists of bounded size, so that neither process holds more than one of them twice."""
+    """Yield the texts in lists of bounded size, so that each process holds at most one list twice."""
     batch: list[str] = []
     characters = 0
     for text in texts:
@@ -391,7 +414,10 @@ def _digest(text: str) -> bytes:
 
 
 def _drain(child: subprocess.Popen[bytes]) -> None:
-    """Keep the child's output from filling up. Only its size is logged: a library may have printed content."""
+    """Read the child's output, so that its pipe never fills up.
+
+    Only the size is logged, because it may contain content.
+    """
     if child.stdout is not None:
         with child.stdout as pipe:
             size = sum(len(line) for line in pipe)

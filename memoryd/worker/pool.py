@@ -8,7 +8,7 @@ from memoryd.worker.client import ClosedError, Worker
 
 
 class Pool:
-    """Lends workers to threads; as many as are lent at one time are made, and each ends when it has been idle."""
+    """Lend workers to threads. A new worker is made if all others are lent, and each child ends when it is idle."""
 
     def __init__(self, make: Callable[[], Worker]) -> None:
         self._make = make
@@ -19,7 +19,11 @@ class Pool:
 
     @contextlib.contextmanager
     def one(self) -> Iterator[Worker]:
-        """Lend a worker, the one that was used last if it is free."""
+        """Lend a worker, preferably the one that was used last.
+
+        Raises:
+            ClosedError: The pool was closed.
+        """
         with self._lock:
             if self._closed:
                 raise ClosedError("the workers have been stopped", "", "memoryd is ending")
@@ -33,12 +37,12 @@ class Pool:
                 self._idle.append(worker)
 
     def tick(self, now_monotonic: float) -> None:
-        """Stop the children that have been idle for long enough."""
+        """Stop the children that have been idle long enough."""
         for worker in list(self._all):
             worker.tick(now_monotonic)
 
     def close(self) -> None:
-        """Stop all for good; callers that wait for one get an error."""
+        """Stop all workers for good. Callers that wait for one get an error."""
         with self._lock:
             self._closed = True
         for worker in list(self._all):

@@ -1,8 +1,8 @@
 """Run the scanner of the child: the library's rules, loaded once, and a limit on the time for any text.
 
-The library compiles its rules at first use, which takes seconds, and keeps them in a folder. That is the user's cache
-folder, so that all state folders share it; where it cannot be written, as in a service that may not see the home
-folder, it is the state folder. The library makes the folder itself, 0700, and trusts none that is not its user's.
+The library (kingfisher) compiles its rules at the first use, which takes seconds, and stores them in a folder. This is
+the user's cache folder, so that all state folders share it. If that cannot be written, as in a service without the home
+folder, it is the state folder. The library creates the folder with mode 0700, and rejects one of another user.
 """
 
 from __future__ import annotations
@@ -24,22 +24,23 @@ if TYPE_CHECKING:
     from memoryd.scrub.finding import ScrubbedText
     from memoryd.scrub.policy import Policy
 
-# A late text is found by halving within the time that the parent waits for a batch.
+# A late text is found by halving, within the time that the parent waits for a batch.
 SECONDS_LEAST = 1.5
-SECONDS_AGAIN = 0.25  # for each half of the late texts
-TOO_BROAD = frozenset({"generic-credential-uri"})  # takes any `user:pass@host`; ours judges the password
-CHARACTERS_PER_SECOND = 1_000_000  # of the child's own time: a fortieth of the usual speed
-PIECE = 128 * 1024  # bytes the library is given at once
-OVERLAP = 4 * 1024  # bytes of a piece that the next one has too: more than the longest key of one line
+SECONDS_AGAIN = 0.25  # for each half of texts that were late
+# It takes every `user:pass@host`. memoryd's own rule judges the password instead.
+TOO_BROAD = frozenset({"generic-credential-uri"})
+CHARACTERS_PER_SECOND = 1_000_000  # per second of the child's own time: a fortieth of the usual speed
+PIECE = 128 * 1024  # bytes that the library gets at once
+OVERLAP = 4 * 1024  # bytes that two pieces share: more than the longest key on one line
 _RULE_SHAPE = re.compile(r"[^a-z0-9]+")
 
 
 class LateError(Exception):
-    """The rules took too long."""
+    """Report that the rules took too long."""
 
 
 class SecretScanner:
-    """Scans texts; what makes a rule fail, or takes too long, is not scanned and harms no other text."""
+    """Scan texts. A text that makes a rule fail or take too long is not scanned, and does not affect the others."""
 
     def __init__(self, state_dir: Path) -> None:
         self._state_dir = state_dir
@@ -49,7 +50,7 @@ class SecretScanner:
         return KnownFormats(cache_folder(self._state_dir))
 
     def scan(self, texts: Sequence[str], policy: Policy) -> list[ScrubbedText | None]:
-        """Return each text redacted, or None after a failure."""
+        """Return each text redacted, or None for a text whose scan failed."""
         return self._scan_parts(texts, policy, SECONDS_LEAST)
 
     def _scan_parts(self, texts: Sequence[str], policy: Policy, least: float) -> list[ScrubbedText | None]:
@@ -69,7 +70,7 @@ class SecretScanner:
 
 
 class KnownFormats:
-    """The known formats of the library. It looks them up in its own tables and never asks a network."""
+    """Find the formats of secrets that the library knows. It never uses the network."""
 
     def __init__(self, cache: Path) -> None:
         from kingfisher_sdk import Rules
@@ -78,10 +79,10 @@ class KnownFormats:
         self._library = Library(Rules(cache_dir=cache), base64=False)
 
     def find(self, buffer: bytes) -> list[tuple[str, int, int]]:
-        """Return (rule, first byte, last byte) of the findings in a buffer.
+        """Return (rule, first byte, last byte) of each finding in a buffer; the last byte is exclusive.
 
-        Some of the library's rules take time that grows with the square of their input, and nothing can stop them. So
-        they get pieces, and between two pieces the caller can say that it takes too long.
+        For some rules of the library, the time grows with the square of the input, and nothing can stop them. So they
+        get pieces, and the time limit can act between two pieces.
         """
         found = []
         for first, last, behind in split_buffer(buffer):
@@ -89,7 +90,7 @@ class KnownFormats:
                 rule = rule_name(finding.rule_id)
                 place = finding.location
                 begin, end = first + place["start_offset"], first + place["end_offset"]
-                # What touches the edge of a piece may be cut; the piece on the other side has the whole.
+                # A finding at the edge of a piece may be incomplete. The next piece contains all of it.
                 is_cut = (begin == first > 0) or (end == last < len(buffer) and begin > behind)
                 if finding.visible and rule not in TOO_BROAD and not is_cut:
                     found.append((rule, begin, end))
@@ -97,7 +98,7 @@ class KnownFormats:
 
 
 def split_buffer(buffer: bytes) -> Iterator[tuple[int, int, int]]:
-    """Return (first byte, last byte, first byte of the next) of a buffer's pieces, split between lines."""
+    """Yield (first byte, last byte, first byte of the next piece) of a buffer's pieces, divided at line ends."""
     first = 0
     while True:
         last = _edge(buffer, first + PIECE)
@@ -116,7 +117,7 @@ def _edge(buffer: bytes, at: int) -> int:
 
 
 def rule_name(rule_id: str) -> str:
-    """Our name for a rule of the library: its own without the name of the collection, short and in kebab-case."""
+    """Return memoryd's name for a rule of the library: short, in kebab-case, without the name of the collection."""
     own = re.split(r"[./]", rule_id.lower(), maxsplit=1)[-1].removeprefix("secrets/")
     words = [word[:14] for word in _RULE_SHAPE.split(own) if word][:4]
     if not words or not words[0][0].isalpha():
@@ -125,7 +126,7 @@ def rule_name(rule_id: str) -> str:
 
 
 def cache_folder(state_dir: Path) -> Path:
-    """Where the compiled rules are kept."""
+    """Return the folder for the compiled rules."""
     shared = platformdirs.user_cache_path("memoryd") / "secret-rules"
     there = next((folder for folder in (shared, *shared.parents) if folder.exists()), state_dir)
     is_ours = os.access(there, os.W_OK | os.X_OK) and (there != shared or there.stat().st_uid == os.geteuid())
@@ -134,7 +135,8 @@ def cache_folder(state_dir: Path) -> Path:
 
 @contextlib.contextmanager
 def _own_time(seconds: float) -> Iterator[None]:
-    # Time of this process alone, so that a busy machine is not taken for a slow rule; `re` looks for signals at work.
+    # The timer counts only this process's own time, so that a busy machine does not look like a slow rule. `re` checks
+    # for signals while it works.
     def raise_late(_number: int, _frame: FrameType | None) -> None:
         raise LateError
 

@@ -1,8 +1,8 @@
 """Count tokens as `o200k_base` does, without the network.
 
-The vocabulary comes with the package (`vocabulary/o200k_base.tiktoken.gz`, byte for byte what OpenAI publishes
-under `VOCABULARY_URL`, checked by its sha256). tiktoken itself would fetch it with no timeout, so both of its ways to
-the network are closed first.
+The vocabulary is part of the package (`vocabulary/o200k_base.tiktoken.gz`, with the bytes that OpenAI publishes at
+`VOCABULARY_URL`, checked by SHA-256). tiktoken would download it without a timeout, so its two download functions are
+replaced first.
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ if TYPE_CHECKING:
 
     import tiktoken
 
-REINSTALL = "in the clone of memoryd: pip install --force-reinstall ."  # by its name, an index has another
+# The name `memoryd` alone would install another package from the index.
+REINSTALL = "in the clone of memoryd: pip install --force-reinstall ."
 ENCODING = "o200k_base"
 VOCABULARY_URL = "https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken"
 VOCABULARY_SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
 
-# tiktoken 0.14 panics on about a million spaces (openai/tiktoken#15, #245), and a panic is no Exception.
+# tiktoken 0.14 panics on about a million spaces (openai/tiktoken#15, #245), and a panic is not an `Exception`.
 PIECE_CHARACTERS = 100_000
 
-# A vocabulary that is wrong but loads counts everything wrong without a word; these counts would show it.
+# Known counts. A wrong vocabulary may load without an error, but would give other counts.
 _KNOWN = {
     "": 0,
     "hello world": 2,
@@ -46,13 +47,13 @@ _KNOWN = {
 
 
 class TokenCounter:
-    """Count with tiktoken if it is available, or else by characters."""
+    """Count with tiktoken if it can be loaded, otherwise estimate by characters."""
 
     def count(self, texts: Sequence[str]) -> list[int]:
-        """Return the tokens of each text.
+        """Return the number of tokens of each text.
 
-        Texts of more than 100,000 characters are counted in pieces, which may add a token per cut. Special tokens
-        in a text are text. Lone surrogates count as the replacement character does.
+        A text of more than 100,000 characters is counted in pieces, which may add a token at each boundary. Special
+        tokens in a text count as ordinary text. A lone surrogate counts as the replacement character.
         """
         if self._encoding is None:
             return [*map(estimate, texts)]
@@ -60,14 +61,14 @@ class TokenCounter:
 
     @cached_property
     def _encoding(self) -> tiktoken.Encoding | None:
-        # Whatever the reason, an estimate is better than no count at all.
+        # If tiktoken cannot be loaded for any reason, an estimate is better than no count.
         with contextlib.suppress(StateError, ImportError, OSError, ValueError):
             return load_encoding()
         return None
 
 
 def tokens_of(encoding: tiktoken.Encoding, text: str) -> int:
-    """Tokens of one text of any length."""
+    """Return the number of tokens of one text of any length."""
     if len(text) <= PIECE_CHARACTERS:
         return len(encoding.encode_ordinary(text))
     starts = range(0, len(text), PIECE_CHARACTERS)
@@ -75,15 +76,19 @@ def tokens_of(encoding: tiktoken.Encoding, text: str) -> int:
 
 
 class _Vocabulary:
-    """Hold the vocabulary for the library, which wants only its lines: a list of them takes 20 MB more."""
+    """Give tiktoken only the lines of the vocabulary that it reads. A list of them would take 20 MB more."""
 
     def splitlines(self) -> Iterator[bytes]:
-        """Return its lines one by one."""
+        """Return an iterator over the lines."""
         return io.BytesIO(unpack_vocabulary())
 
 
 def load_encoding() -> tiktoken.Encoding:
-    """Load the encoding from the package."""
+    """Load the encoding from the package.
+
+    Raises:
+        StateError: The vocabulary is damaged, or the known counts are wrong.
+    """
     import tiktoken.load
 
     def from_memory(blobpath: str, expected_hash: str | None = None) -> Any:
@@ -94,7 +99,7 @@ def load_encoding() -> tiktoken.Encoding:
     encoding = tiktoken.get_encoding(ENCODING)
     if any(tokens_of(encoding, text) != count for text, count in _KNOWN.items()):
         raise StateError("the tokenizer does not count as it must", ENCODING, REINSTALL)
-    # The library's second copy of the vocabulary, which it needs only to be pickled: a third of this process.
+    # tiktoken needs this second copy of the vocabulary only for pickling. It is a third of this process's memory.
     encoding._mergeable_ranks = {}  # noqa: SLF001 - no other way
     return encoding
 
@@ -104,7 +109,11 @@ def _refuse_network(blobpath: str, expected_hash: str | None = None) -> NoReturn
 
 
 def unpack_vocabulary() -> bytes:
-    """The vocabulary as the package ships it."""
+    """Return the bytes of the packaged vocabulary.
+
+    Raises:
+        StateError: The file is missing or damaged.
+    """
     packed = resources.files("memoryd.worker") / "vocabulary" / f"{ENCODING}.tiktoken.gz"
     data = b""
     with contextlib.suppress(OSError, EOFError, zlib.error):

@@ -18,25 +18,25 @@ THREADS = 4
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Limit the calls of one kind: seconds, rate and burst."""
+    """Limit the calls of one kind: their duration, burst and rate."""
 
-    seconds: float  # for one call; unfinished work continues after that, but is not waited for
-    burst: int  # at once …
-    per_second: float  # … and as many again in each second
+    seconds: float  # how long a call is waited for; it continues after that
+    burst: int  # calls at once
+    per_second: float  # further calls each second
 
 
 class CallKind(Enum):
-    """Name the kinds of calls."""
+    """List the kinds of calls with their limits."""
 
     READ = Bound(20, 60, 10)
     WRITE = Bound(60, 20, 1)
 
 
 class Calls:
-    """Run calls."""
+    """Run the calls of tools in threads, within the limits of their kinds."""
 
     def __init__(self, log: Log, bounds: Callable[[CallKind], Bound] = lambda kind: kind.value) -> None:
-        """Start without calls."""
+        """Start without calls. `bounds` replaces the limits of a kind."""
         self._log = log
         self._bounds = bounds
         self._buckets = {kind: Bucket(bounds(kind).burst, bounds(kind).per_second) for kind in CallKind}
@@ -44,7 +44,12 @@ class Calls:
         self._running: set[Future[Any]] = set()
 
     async def run(self, what: str, kind: CallKind, function: Callable[[], T]) -> T:
-        """Run a call and wait for it as long as its kind allows."""
+        """Run a call and return its result. `what` names it in the log.
+
+        Raises:
+            RefusedError: Too many calls of this kind.
+            MemorydError: The call failed, or is not done in time; it may then continue.
+        """
         bound = self._bounds(kind)
         if not self._buckets[kind].take():
             self._log.warning("mcp call refused", call=what, why="too many")
@@ -53,7 +58,8 @@ class Calls:
         self._running.add(job)
         job.add_done_callback(self._running.discard)
         waiting = asyncio.wrap_future(job)
-        waiting.add_done_callback(lambda one: one.cancelled() or one.exception())  # a late one is in the log
+        # A late failure is in the log. Reading it here keeps asyncio from reporting it again.
+        waiting.add_done_callback(lambda one: one.cancelled() or one.exception())
         try:
             await asyncio.wait({waiting}, timeout=bound.seconds)
         except asyncio.CancelledError:
@@ -85,7 +91,7 @@ class Calls:
         return not self._running
 
     async def drain(self, seconds: float) -> None:
-        """Accept no more calls, and wait for the running ones."""
+        """Accept no more calls, and wait at most `seconds` for the running ones."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         if running := {asyncio.wrap_future(job) for job in tuple(self._running)}:
             await asyncio.wait(running, timeout=seconds)

@@ -51,11 +51,11 @@ def mcp(call: Call, agent_id: str | None, address: str | None) -> None:
     with log.configure(settings.state_dir, level=settings.log.level):
         is_done = _serve(call, settings, agent, address)
     if not is_done:
-        os._exit(0)  # a call that hangs would hold the process up; everything is stored
+        os._exit(0)  # a call that hangs would delay the exit; all data is stored
 
 
 def _serve(call: Call, settings: Settings, agent: Agent, address: str | None) -> bool:
-    """Serve until the end; return True if all calls have ended."""
+    """Serve until the client closes or a signal comes; return True if all calls have ended."""
     import anyio
 
     from memoryd.files.log import get_logger

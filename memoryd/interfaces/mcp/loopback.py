@@ -1,8 +1,8 @@
-"""Serve HTTP on this machine only, to clients with the token and to no page of a browser.
+"""Serve HTTP on this machine only, to clients that have the token and never to a page in a browser.
 
-A page of any site can send requests to the loopback. After it rebinds its own name to 127.0.0.1, it can also read the
-answers. But it cannot change `Host`, the name it was loaded from, and it cannot omit `Origin` from a request that
-changes something. So memoryd checks the host first, then the origin, then the token, and reads no body before that.
+A page of any site can send requests to the loopback. By DNS rebinding, it can even read the answers. But it cannot
+change `Host`, the name that it was loaded from. It cannot omit `Origin` from a request that changes something either.
+So memoryd checks the host first, then the origin, then the token, and reads no body before that.
 """
 
 import hmac
@@ -17,17 +17,22 @@ from memoryd.files.log import Log
 from memoryd.requests.rate import Bucket
 
 PATH = "/mcp"
-# By the address that is listened on: a name server is not asked what localhost means.
+# The address for each name, so that no name server is asked about localhost.
 _NUMERIC = {"127.0.0.1": "127.0.0.1", "localhost": "127.0.0.1", "[::1]": "::1"}
 NAMES = tuple(_NUMERIC)
 LARGEST_BODY = 2 * 1024 * 1024
-MOST_AT_ONCE = 64  # requests with the token
-WRONG_TOKENS = 10  # at once; after that none is looked at …
-WRONG_TOKENS_PER_SECOND = 1.0  # … but as many again in each second
+MOST_AT_ONCE = 64  # requests with a valid token
+WRONG_TOKENS = 10  # accepted in a burst; after that, every request is refused …
+WRONG_TOKENS_PER_SECOND = 1.0  # … except this many each second
 
 
 def listen(address: str) -> socket.socket:
-    """Listen on a loopback address, such as `127.0.0.1:8765`; port 0 chooses a free port."""
+    """Listen on a loopback address, such as `127.0.0.1:8765`; port 0 chooses a free port.
+
+    Raises:
+        ConfigError: The address has no valid port or is not a loopback address.
+        MemorydError: The port cannot be used.
+    """
     host, colon, port = address.rpartition(":")
     if not colon or not port.isascii() or not port.isdecimal() or int(port) > 65535:
         raise ConfigError("this is not an address with a port", address, "--http 127.0.0.1:8765")
@@ -45,7 +50,7 @@ def listen(address: str) -> socket.socket:
 
 
 class Loopback:
-    """Wrap an application and pass only requests that may enter."""
+    """Wrap an ASGI application and pass on only requests with the right host, origin and token."""
 
     def __init__(self, inner: ASGIApp, port: int, token: str, log: Log, bucket: Bucket | None = None) -> None:
         """Accept requests to `port` with `token`."""
@@ -54,10 +59,10 @@ class Loopback:
         self._origins = frozenset(f"http://{name}:{port}".encode() for name in NAMES)
         self._token = token.encode()
         self._log = log
-        # One for all: on the loopback every address is the same machine.
+        # One limit for all clients, because on the loopback all of them have the same address.
         self._wrong = bucket or Bucket(WRONG_TOKENS, WRONG_TOKENS_PER_SECOND)
         self._answering = 0
-        self._telling = Bucket(20, 0.2)  # who knocks a thousand times a second must not fill the log
+        self._telling = Bucket(20, 0.2)  # a client that tries very often must not fill the log
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or answer with the reason for the refusal."""
@@ -83,7 +88,7 @@ class Loopback:
         await JSONResponse({"error": why}, status, headers)(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> tuple[int, str]:
-        """Return the status and reason of a refusal; status 0 if the request may pass."""
+        """Return the HTTP status and the reason of a refusal; status 0 if the request may pass."""
         hosts = _all(scope, b"host")
         if len(hosts) != 1 or hosts[0] not in self._hosts:
             return 421, "this is another host"
@@ -95,7 +100,7 @@ class Loopback:
         given = _all(scope, b"authorization")
         scheme, _, token = given[0].partition(b" ") if len(given) == 1 else (b"", b"", b"")
         if not hmac.compare_digest(token.strip(), self._token) or scheme.lower() != b"bearer":
-            if given:  # to ask without one is how a client learns that one is needed
+            if given:  # a client asks without a token to learn that one is needed
                 self._wrong.take()
             return 401, "the token is needed: Authorization: Bearer …"
         if self._answering >= MOST_AT_ONCE:

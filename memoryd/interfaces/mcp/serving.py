@@ -1,4 +1,4 @@
-"""Serve on standard input and output until they close, or on the loopback until a signal comes."""
+"""Serve MCP on standard input and output until they close, or on the loopback until a signal comes."""
 
 import asyncio
 import os
@@ -21,18 +21,18 @@ from memoryd.interfaces.mcp.loopback import LARGEST_BODY, PATH, Loopback
 from memoryd.interfaces.mcp.unanswered import InputStream, OutputStream, UnansweredRequests
 from memoryd.reading.scrubbing import Scrubber
 
-GRACE = 5.0  # seconds that what runs may take at the end
+GRACE = 5.0  # seconds that running calls get at the end
 TICK = 30.0
-MOST_SILENT = 256  # connections that have not asked yet; who asks does so at once, so the oldest of more goes
-MOST_ACCEPTED = 64  # at one go: several of these come before one that asks is heard
-HEAD_SECONDS = 5.0  # for the head of a request
+MOST_SILENT = 256  # silent connections; a client asks at once, so the oldest silent one is closed
+MOST_ACCEPTED = 64  # connections accepted at a time, before requests are read
+HEAD_SECONDS = 5.0  # for the head of a request, before a silent connection is closed
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 async def over_stdio(server: Server[Any], calls: Calls, scrubber: Scrubber, close: Callable[[], None]) -> None:
-    """Serve the process that started this one, until it closes the input and has all answers, or a signal comes.
+    """Serve the parent process until it closes the input and has all answers, or until a signal comes.
 
-    Standard output belongs to the protocol: everything else that is written there goes to standard error.
+    Standard output belongs to the protocol. Anything else that is printed goes to standard error.
     """
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_end_by_signal, calls, close)
@@ -46,7 +46,7 @@ async def over_stdio(server: Server[Any], calls: Calls, scrubber: Scrubber, clos
 
 
 async def over_plain_stdio(server: Server[Any]) -> None:
-    """Serve the process that started this one until it closes the input; for a server that does nothing."""
+    """Serve the parent process until it closes the input; for a server without tools."""
     async with stdio_server() as (read, write):
         await server.run(read, write, server.create_initialization_options())
 
@@ -56,7 +56,7 @@ async def _end_by_signal(calls: Calls, close: Callable[[], None]) -> None:
         async for _ in signals:
             await calls.drain(GRACE)
             close()
-            os._exit(0)  # the thread that reads standard input cannot be woken; everything is stored
+            os._exit(0)  # the thread that reads standard input cannot be interrupted
 
 
 async def _tick(scrubber: Scrubber) -> None:
@@ -68,7 +68,7 @@ async def _tick(scrubber: Scrubber) -> None:
 async def over_http(
     server: Server[Any], calls: Calls, scrubber: Scrubber, listener: socket.socket, token: str, log: Log
 ) -> None:
-    """Serve this machine until a signal comes."""
+    """Serve clients on this machine with the `token` until a signal comes."""
     inner = server.streamable_http_app(
         streamable_http_path=PATH, json_response=True, stateless_http=True, max_request_body_size=LARGEST_BODY
     )
@@ -92,10 +92,10 @@ async def over_http(
 
 
 class Impatient(H11Protocol):
-    """Close silent connections: otherwise any program on this machine could use up all of them without a token."""
+    """Close silent connections, or any program on this machine could occupy all of them without a token."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start the timer."""
+        """Start the timer of the connection, and close the oldest silent one if there are too many."""
         super().connection_made(transport)
         self.since = self.loop.time()
         self.loop.call_later(HEAD_SECONDS, self._look, None)
@@ -110,7 +110,10 @@ class Impatient(H11Protocol):
         return (asked is None or asked.response_complete) and not self.transport.is_closing()
 
     def _look(self, answered: object) -> None:
-        """Close a connection with no question or answer since the last look: uvicorn waits on after any byte."""
+        """Close a connection without a new request or answer since the last call.
+
+        Without this, uvicorn waits forever after any single byte.
+        """
         asked: object = self.cycle
         if self.is_silent and asked is answered:
             self.transport.close()
@@ -121,7 +124,7 @@ class Impatient(H11Protocol):
 class _Web(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leave the signals alone: uvicorn raises them again at its end and so ends the process."""
+        """Do not handle signals. Uvicorn would raise them again at its end and so end the process."""
         yield
 
 

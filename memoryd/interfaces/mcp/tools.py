@@ -1,11 +1,11 @@
-"""Implement the tools of an agent's memory as plain calls; `server` adds the protocol.
+"""Implement the tools of an agent's memory as plain functions; `server` adds the protocol.
 
 The caller is the agent. So an agent in private mode gets answers without a grant, and each call is logged without
-content. This protects the memory: the process runs as the user who owns the workspace. A person with that user's rights
-could pose as the agent, or open the files of the workspace.
+content. The process runs as the owner of the workspace, which protects the memory. A person with that user's rights
+could pose as the agent, but could open its files as well.
 
-Every text goes out without secrets, in neutral form, and between the marks that ingest recognises: when it comes back
-in a transcript, it is not evidence.
+All returned text is free of secrets and neutralized, and is between marks that ingest recognises. If such text comes
+back in a transcript, it is not evidence.
 """
 
 import re
@@ -29,23 +29,30 @@ from memoryd.running.refining import KIND as REFINE
 from memoryd.text.neutral import neutral_markdown, neutralize
 from memoryd.transcripts.injected import CLOSE, OPEN, unmark
 
-LONGEST_TEXT = 100_000  # characters of one answer
+LONGEST_TEXT = 100_000  # characters of the text in one answer
 _ABSOLUTE = re.compile(r"(?<![\w.~/])(?<!memory:)(?:~?/)+[^\s:;,'\"()<>]+")
 _LINE = re.compile(r"[^\n]*\n|[^\n]+\Z")
 _TURN = re.compile(r"^\[(\d+)\] .*\n(?:    .*\n)*", re.MULTILINE)
 _WITHOUT = "memory_search searches all that is remembered, memory_get reads it, memory_update changes MEMORY.md"
 OPEN_STATES = frozenset({"requested", "given"})
-# Of a refinement's answer, beside what is said in words and ids: tokens of the core, those by which it may shrink
-# further, and those of details that the new text leaves out.
+# Numbers in the answer of a refinement: tokens of the core, how many tokens it may still shrink by, changes left, and
+# tokens of details that the new text drops.
 _COUNTED = ("core_tokens", "may_shrink_by", "changes_left", "lost_tokens")
-_ASKS = ("id", "state", "uid", "purpose", "seconds", "requested_at", "expires_at")  # of a person's request
+_ASKS = ("id", "state", "uid", "purpose", "seconds", "requested_at", "expires_at")  # fields of an access request
 
 
 class MemoryTools(ExitStack):
-    """Give one agent access to its own memory. Safe to use from several threads. `close` ends scanner and index."""
+    """Give one agent access to its own memory. It is safe to use from several threads.
+
+    `close` ends the scanner and the index.
+    """
 
     def __init__(self, settings: Settings, agent: Agent) -> None:
-        """Refuse a program that does not run as the owner of the workspace."""
+        """Open the scanner and the index.
+
+        Raises:
+            RefusedError: The process does not run as the owner of the workspace.
+        """
         super().__init__()
         access.require_agents_own(agent)
         self._settings = settings
@@ -65,24 +72,24 @@ class MemoryTools(ExitStack):
         )
 
     def get(self, asked: values.GetArguments) -> dict[str, Any]:
-        """Read lines of a memory file, turns of a session, or a fact."""
+        """Read lines of a memory file, turns of a session, or a fact. A long text ends early, with `next_line`."""
         return self._lines(asked.path, LineRange(asked.first_line, asked.lines))
 
     def save(self, asked: values.SaveArguments) -> dict[str, Any]:
-        """Write a note into the day's file."""
+        """Write a note into the day's file, and return the run."""
         return memory_changes.save(self._settings, self.agent, asked.text, by="agent")
 
     def update(self, asked: values.UpdateArguments) -> dict[str, Any]:
-        """Change `MEMORY.md` through the guards."""
+        """Change `MEMORY.md` if the guards allow it, and return the run."""
         return memory_changes.update(self._settings, self.agent, **asked.list_texts(), by="agent")
 
     def consolidate(self, _asked: values.RolloverArguments) -> dict[str, Any]:
-        """Write all sessions so far to RECENT.md and the archive."""
+        """Write all sessions so far to RECENT.md and the archive, and return the run."""
         done = consolidating.consolidate(self._settings, self.agent, by="agent")
         return done | {"files": [file["path"] for file in done["files"]]}
 
     def refine(self, tool: str, asked: values.Arguments) -> dict[str, Any]:
-        """Run one call of the agent's own refinement; a search works without one."""
+        """Run one call of a refinement by the agent itself. A search needs no refinement."""
         arguments = asked.model_dump_json(by_alias=True, exclude_none=True)
         row, answer = memory_changes.call_refinement_tool(self._settings, self.agent, tool, arguments)
         answered: dict[str, Any] = answer or {}
@@ -99,7 +106,7 @@ class MemoryTools(ExitStack):
         return _mark_remembered(over=answer is None, **told)
 
     def refinement_due(self) -> str:
-        """Return the text for an agent whose core is due for a refinement; empty if it is not."""
+        """Return a text that offers a refinement to the agent; empty if none is due."""
         tokens = memory_changes.core_size_if_due(self._settings, self.agent)
         if tokens is None:
             return ""
@@ -111,7 +118,11 @@ class MemoryTools(ExitStack):
         )
 
     def consent(self, asked: values.ConsentArguments) -> dict[str, Any]:
-        """List who asks to read the memory and who may; or answer one request."""
+        """Return the open access requests and grants, or answer one request.
+
+        Raises:
+            RefusedError: The agent is not in private mode, so there is nothing to answer.
+        """
         if self.agent.privacy == "open" and not access.list_grants(self._settings, self.agent):
             hint = "people need an access grant only in private mode (privacy: silo)"
             raise RefusedError("this memory is open to its owner: no access request is needed", self.agent.id, hint)
@@ -124,13 +135,13 @@ class MemoryTools(ExitStack):
         return _mark_remembered(requests=rows)
 
     def list_requests(self) -> str:
-        """Return the text for an agent whose memory somebody asks to read; empty if nobody does."""
+        """Return a text about people who ask to read this memory; empty if nobody does."""
         return "".join(f"\n{_one_line(line)}" for _, line in access.list_notices(self._settings, self.agent))
 
     # --- resources ----------------------------------------------------------------------------------------------------
 
     def resources(self) -> dict[str, str]:
-        """Return the existing files that are offered as resources: paths by name."""
+        """Return the paths of the existing files that are offered as resources, by name."""
         today = Clock().now().astimezone(self._settings.zone).date()
         paths = {
             "core": "MEMORY.md",
@@ -140,7 +151,11 @@ class MemoryTools(ExitStack):
         return {name: path for name, path in paths.items() if self._is_there(path)}
 
     def read(self, name: str) -> str:
-        """Read a resource, between the marks; if it is longer than an answer may be, the text reports that."""
+        """Return the text of a resource, between the marks. If it is too long, a last line says how to read the rest.
+
+        Raises:
+            NotFoundError: There is no such resource.
+        """
         path = self.resources().get(name)
         if path is None:
             raise NotFoundError("there is no such resource now", f"memory://{name[:40]}", "resources/list has them")
@@ -153,7 +168,7 @@ class MemoryTools(ExitStack):
         try:
             return excerpt.read_shown(self.agent, path) is not None
         except (RefusedError, StateError):
-            return False  # private, a link, a pipe, a second name: it is not read
+            return False  # private, or not a regular file with one name
 
     def _lines(self, path: str, span: LineRange) -> dict[str, Any]:
         found = excerpt.get(
@@ -182,20 +197,23 @@ class MemoryTools(ExitStack):
     # --- errors -------------------------------------------------------------------------------------------------------
 
     def describe_error(self, error: MemorydError) -> str:
-        """Return an error as text for an agent: what, where, what to do; paths only inside its workspace."""
+        """Return an error as text for an agent: what, where, and what to do.
+
+        Paths outside the workspace are left out.
+        """
         inside = f"{self.agent.workspace}/"
         return unmark(neutralize(_ABSOLUTE.sub("(a path)", str(error).replace(inside, ""))))
 
 
 def _units(found: Excerpt) -> list[tuple[int, str]]:
-    """Return the lines of an excerpt with their numbers; of a session, its turns."""
+    """Return the lines of an excerpt with their numbers, or the turns if it is of a session."""
     if found.path.startswith(f"{SESSION}:"):
         return [(int(match[1]), match[0]) for match in _TURN.finditer(found.text)]
     return list(enumerate(_LINE.findall(found.text), found.first_line))
 
 
 def _mark_remembered(**told: Any) -> dict[str, Any]:
-    """Build a result of remembered text: the marks are its first and last value."""
+    """Build a result of remembered text, with the marks as its first and last value."""
     return {"about": OPEN, **told, "until": CLOSE}
 
 

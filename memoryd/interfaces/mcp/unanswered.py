@@ -1,7 +1,7 @@
-"""Track the open requests: a server whose input has closed runs until it has answered them.
+"""Track the open requests, so that a server whose input has closed can still answer them.
 
-The SDK's server drops running calls when its input ends and reports a closed connection, even for a note that is then
-stored. Programs that pipe in their calls close the input as soon as they have written them.
+The SDK's server drops running calls when its input ends. It reports a closed connection, even for a note that is stored
+afterwards. Programs that pipe in their calls close the input as soon as they have written them.
 """
 
 import json
@@ -20,16 +20,16 @@ S = TypeVar("S", bound="ReadStream[Any] | WriteStream[Any]")
 
 
 class UnansweredRequests:
-    """Hold the requests that wait for an answer."""
+    """Hold the ids of the requests that wait for an answer."""
 
     def __init__(self, seconds: float) -> None:
-        """Start without requests; at the end wait at most `seconds` for open ones."""
+        """Start without requests. `wait` takes at most `seconds`."""
         self._ids: set[str | int | None] = set()
         self._seconds = seconds
         self._changed = anyio.Event()
 
     def take(self, request: JSONRPCRequest) -> ServerMessageMetadata:
-        """Add a request; return a function to call if the request is cancelled and gets no answer."""
+        """Add a request. The returned metadata removes it if it is cancelled and gets no answer."""
         self._ids.add(request.id)
 
         async def drop_request() -> None:
@@ -38,7 +38,7 @@ class UnansweredRequests:
         return ServerMessageMetadata(on_request_unanswered=drop_request)
 
     def note_answer(self, request_id: str | int | None) -> None:
-        """Remove a request."""
+        """Remove a request that was answered or cancelled."""
         self._ids.discard(request_id)
         self._changed.set()
 
@@ -66,7 +66,7 @@ class _Stream(Generic[S]):
 
 
 class InputStream(_Stream["ReadStream[Received]"]):
-    """Read the incoming stream; it ends only when all requests are answered."""
+    """Read the incoming stream. Its end is delayed until all requests are answered."""
 
     async def receive(self) -> Received:
         try:
@@ -91,9 +91,9 @@ class InputStream(_Stream["ReadStream[Received]"]):
 
 
 def _fix_line(error: ValidationError) -> Received:
-    """Return the message of a line with half a surrogate pair, as JavaScript writes it; else return the error.
+    """Return the message of a line with half a surrogate pair, as JavaScript may write it; otherwise the error.
 
-    The SDK takes such a line for invalid JSON and would never answer it.
+    The SDK rejects such a line as invalid JSON and would never answer it.
     """
     line = error.errors(include_url=False)[0]["input"]
     try:

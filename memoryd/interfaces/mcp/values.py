@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-LONGEST_QUERY = 1_000  # characters, as all of these
+LONGEST_QUERY = 1_000  # characters, as for the next four
 LONGEST_PATH = 1_024
 LONGEST_NOTE = 20_000
 LONGEST_MEMORY = 1_200
@@ -26,16 +26,16 @@ Day = Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}$"), AfterValidator(_day)
 
 
 class Arguments(BaseModel):
-    """Hold the arguments of a tool; refuse unknown ones.
+    """Hold the arguments of a tool, and refuse unknown ones.
 
-    For the tools of `MEMORY.md` itself, an agent reads the docstring as the description.
+    For some tools, the docstring of the subclass is the description that an agent reads (`McpTool.describe`).
     """
 
     model_config = ConfigDict(extra="forbid")
 
 
 def _text(most: int, description: str, default: Any = ...) -> Any:
-    """Declare a non-empty text of at most this many characters; required unless it has a default."""
+    """Declare a text argument of 1 to `most` characters. Without a default, it is required."""
     return Field(default, min_length=1, max_length=most, description=description)
 
 
