@@ -30,11 +30,8 @@ _INSTRUCTS = re.compile(
 _MAY_DESCRIBE = re.compile(r"always|never|must(?! have)|do not|don't", re.IGNORECASE)
 # Words of people, agents and what they say, send or keep secret: with one of these, a sentence may be an order.
 _ADDRESSED = re.compile(
-    rf"\b(?:you|your|we|our|they|one|every(?:one|body)|any(?:one|body)|no(?:body| one)|people|person|humans?|users?|"
-    rf"owner|teams?|developers?|engineers?|contributors?|reviewers?|maintainers?|agents?|assistants?|bots?|models?|ai|llms?|"
-    rf"{'|'.join(list_words('assistants'))}|repl(?:y|ies)|responses?|answers?|outputs?|messages?|e?mails?|links?|urls?|"
-    rf"sites?|web|pages?|notes?|memor(?:y|ies)|secrets?|keys?|tokens?|passwords?|credentials?|accounts?|money|consent|"
-    rf"approval|please|should|prefer\w*|policy|rules?)\b|://|@|\b[\w-]+\.(?:com|net|org|io|dev|example|ai|app)\b",
+    rf"\b(?:{'|'.join([*list_words('addressed'), *list_words('assistants')])})\b|://|@"
+    r"|\b[\w-]+\.(?:com|net|org|io|dev|example|ai|app)\b",
     re.IGNORECASE,
 )
 _CLAUSE_END = re.compile(r"[.!?:;,|…—–]")  # noqa: RUF001
