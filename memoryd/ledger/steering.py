@@ -1,7 +1,7 @@
-"""Recognise wording that reads as an order, or as a person's preferences, in several languages.
+"""Recognise wording of orders and of personal preferences, in several languages.
 
-Such cues prove nothing and miss much. They sort texts whose speaker is already known, and keep orders out of headings.
-The record of a text decides who said it (`lane`).
+The patterns prove nothing and miss much. They sort texts whose author is already known, and keep orders out of
+headings. The author of a text is decided by its record (`lane`).
 """
 
 import re
@@ -26,7 +26,7 @@ _INSTRUCTS = re.compile(
     r"|总是|總是|永远|永遠|始终|务必|務必|不要|必须|必須|从现在起|以后都|항상|절대|반드시",
     re.IGNORECASE,
 )
-# Words of `_INSTRUCTS` that speak to somebody, and subjects that an order is meant for.
+# Words of `_INSTRUCTS` that always address somebody.
 _ORDERS = re.compile(
     r"\b(?:from now on|in (?:the )?future|make sure|ignore|disregard|forget (?:all|every|what)|remember to|be sure to|"
     r"you (?:should|need to|have to|may not|are to|will now)|keep in mind|without asking|no matter what|ab jetzt|"
@@ -43,7 +43,7 @@ _PEOPLE = re.compile(
     re.IGNORECASE,
 )
 _CLAUSE_END = re.compile(r"[.!?:;,|…。！？：；、，—–]")  # noqa: RUF001
-# A sentence that begins with a bare verb is an order.
+# A sentence that begins with the bare form of such a verb is an order.
 _VERBS = "|".join(list_words("verbs of orders"))
 _IMPERATIVE = re.compile(
     rf"(?:^(?!open:)|[.!?:;|>)\]*•–—-]\s+|^\w+:\s*)(?:please\s+|kindly\s+|just\s+|now\s+|bitte\s+)?(?:{_VERBS})\b"  # noqa: RUF001
@@ -60,21 +60,21 @@ _PREFERS = re.compile(
 
 
 def is_instruction(text: str) -> bool:
-    """Return True if `text` reads as an order or a rule for somebody."""
+    """Return True if `text` reads as an order or as a rule."""
     plain = unicodedata.normalize("NFKC", text)
     return _INSTRUCTS.search(plain) is not None or _IMPERATIVE.search(plain) is not None
 
 
 def is_order(text: str) -> bool:
-    """Return True if `text` is an order, and not only a statement that says "must", "never" or "always" of a thing.
+    """Return True if `text` is an order to somebody, not only a statement with "must", "never" or "always".
 
-    "Always deploy at noon" and "You must deploy at noon" are orders; "Worklets must be registered first" may be how
-    things are, which a reader decides.
+    "Always deploy at noon" and "You must deploy at noon" are orders. "Worklets must be registered first" may be a
+    description, so this function returns False and leaves the decision to a reader.
     """
     plain = unicodedata.normalize("NFKC", text)
     if _IMPERATIVE.search(plain) or _ORDERS.search(plain):
         return True
-    # Without a subject before it, in its own clause, such a word begins an order.
+    # If its clause has no subject, or people as the subject, such a word makes an order.
     starts = [_CLAUSE_END.split(plain[: found.start()])[-1] for found in _INSTRUCTS.finditer(plain)]
     return any(not any(map(str.isalnum, start)) or _PEOPLE.search(start) for start in starts)
 
@@ -84,12 +84,12 @@ def is_preference(text: str) -> bool:
     return _PREFERS.search(unicodedata.normalize("NFKC", text)) is not None
 
 
-# ── the check that a heading above memories only names a theme ────────────────────────────────────────────────────────
+# ── the check that a heading only names a theme ───────────────────────────────────────────────────────────────────────
 
 
 NO_THEME = "a heading names a theme and says nothing"
 _MOST_WORDS = 6
-_MOST_CONTENT = 2  # words of content; three or more can say who did what
+_MOST_CONTENT = 2  # content words; three or more can form a statement
 _LONGEST = 60  # characters
 _SAYS = re.compile(
     r"[.!?:;…<>\[\]{}|`\\]|[。！？：；、]"  # noqa: RUF001
@@ -100,7 +100,7 @@ _SAYS = re.compile(
 
 
 def is_theme(heading: str) -> bool:
-    """Return True if a heading is a few neutral words, without a statement, an order or an exact name."""
+    """Return True if a heading is a few neutral words, not a statement, an order or an exact token such as a path."""
     if heading != neutralize(heading) or len(heading) > _LONGEST or len(heading.split()) > _MOST_WORDS:
         return False
     exact = (one for one in find_tokens(heading) if one.kind is not TokenKind.NAME)
