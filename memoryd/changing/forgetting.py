@@ -468,7 +468,7 @@ class Copies(FullScan):
     shown: tuple[str, str] | None  # days whose diaries may mention the text; None: no diary does
 
     def clean_texts(self, given: Sequence[str], *, in_file: bool = False) -> dict[str, str]:  # noqa: ARG002 - alike
-        """Return the texts without forgotten text, by old text."""
+        """Return a mapping from each text to the same text without forgotten text."""
         return {text: self.cut.of_text(text) for text in given}
 
     def database(self, engine: Engine) -> None:

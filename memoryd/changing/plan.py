@@ -204,7 +204,7 @@ def _find_incoming(changes: Sequence[Change]) -> dict[str, Memory]:
 def _file_edits(
     live: Sequence[Standing], changes: Sequence[Change], bullets: Sequence[core.Bullet]
 ) -> Iterator[core.Edit]:
-    """Yield the edits of the file for the changes. The file may have bullets that are not in the memory store yet."""
+    """Yield the edits that make the changes in the file, which may have bullets that the memory store does not know."""
     at = map_places(live, bullets) if bullets else {}
     order = sorted((one for one in live if one.id in at), key=lambda one: at[one.id])
     slots = [at[one.id] for one in order]

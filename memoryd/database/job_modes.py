@@ -1,4 +1,7 @@
-"""Store kinds of jobs that are held to a mode for an agent, against the configuration, until a person releases them."""
+"""Store which kinds of jobs must run in a given mode for an agent.
+
+Such a mode overrides the configuration until a person releases the kind.
+"""
 
 from sqlalchemy import Connection
 

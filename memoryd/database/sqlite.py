@@ -56,7 +56,7 @@ def connect(path: Path, told: Callable[[Engine], None] | None = None) -> Engine:
 
     @event.listens_for(engine, "begin")
     def _on_begin(connection: Connection) -> None:
-        if os.getpid() != made_by:  # https://sqlite.org/howtocorrupt.html §2.6
+        if os.getpid() != made_by:  # see §2.6 of https://sqlite.org/howtocorrupt.html
             raise StateError("a database connection was carried across a fork", where=str(path))
         mode = "IMMEDIATE" if connection.get_execution_options().get("write") else "DEFERRED"
         connection.exec_driver_sql(f"BEGIN {mode}")

@@ -58,7 +58,7 @@ def list_told(connection: Connection, run_ids: Collection[str]) -> list[str]:
 def note_told(connection: Connection, told: Sequence[tuple[str, str | None]]) -> None:
     """Record for each session which run's summary is in the files of the last sessions.
 
-    `told` has (session, run) pairs; for the run None, it is the run of the present summary.
+    `told` has pairs of a session and a run. A run of None stands for the run of the session's present summary.
     """
     sql = "UPDATE session_summary SET told = coalesce(?, run_id) WHERE session_id = ?"
     query.change_each(connection, sql, [(run_id, session_id) for session_id, run_id in told])

@@ -273,7 +273,7 @@ class Tables:
     def put(self, number: int, source_id: int, documents: Sequence[tuple[IndexDocument, bytes, str | None]]) -> None:
         """Add documents, each with its key and, if it differs from the source, the text to show."""
         first = self._number("SELECT coalesce(max(id), 0) + 1 FROM document")
-        # bytearray and no None, because the library first tries to adapt any other type.
+        # Uses bytearray, and no None, because the database library first tries to adapt a value of another type.
         rows = [
             (first + at, source_id, one.first_line, one.last_line, one.piece, bytearray(one.digest), bytearray(key),
              one.day or "", int(one.is_said), int(one.voice))

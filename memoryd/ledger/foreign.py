@@ -103,7 +103,7 @@ _TOOLS = (
     "|gh|git|go|gpg|helm|kill|kubectl|make|mv|nc|node|npm|npx|openssl|perl|pip3?|pipx|pnpm|poetry|powershell|python3?"
     "|rm|rsync|ruby|scp|sh|snap|ssh|ssh-copy-id|sudo|systemctl|tee|terraform|twine|uv|uvx|wget|yarn|zsh"
 )
-# For programs that build or test, flags and files of the project are no names; any other argument is one.
+# Programs that build or test. Their flags and the project's files do not count as names, but other arguments do.
 _BUILDING = re.compile(r"bun|cargo|deno|git|go|make|node|npm|pip3?|pnpm|poetry|python3?|ruby|uv|yarn")
 _OWN_ARGUMENT = re.compile(
     r"-.*|\.{1,3}|\.venv|\./[\w./-]*|[\w-]+(?:/[\w.-]+)+|v?\d[\d.]*\+?|.*\{\{?.*"

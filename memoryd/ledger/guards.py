@@ -47,8 +47,8 @@ class Caller(StrEnum):
     OWNER = "owner"  # a command of the owner of the workspace
     FILE = "file"  # an imported edit of the file, by any person or program
     TOOL = "tool"  # an agent's tool: save, update, replace
-    EXTRACTION = "extraction"  # sleep and facts
-    REWRITE = "rewrite"  # dream
+    EXTRACTION = "extraction"  # the sleep and facts jobs
+    REWRITE = "rewrite"  # the dream job
     REFINEMENT = "refinement"
     DEDUP = "dedup"
     JOURNAL = "journal"  # memoryd's reports to the agent about changes of its memory

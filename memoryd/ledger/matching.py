@@ -216,7 +216,7 @@ def _words(text: str) -> frozenset[str]:
 
 
 def _whole_of(part: frozenset[str], wholes: dict[int, frozenset[str]]) -> int | None:
-    """Return the index of the text that has most words of a part, the first of equals.
+    """Return the index of the longer text that contains the largest share of a part's words; of equals, the first.
 
     It is None if no longer text has at least the share `_PART` of the words, or if the part has too few words.
     """
