@@ -1,12 +1,12 @@
-"""Decide who wrote a text in a memory file: the agent if one of its tool calls shows it, else a person.
+"""Decide who wrote a text in a memory file: the agent if one of its tool calls shows it, otherwise a person.
 
-An agent edits files by its own tools, and the calls are in its transcript. Some calls name the file and give its new
-text. Others hold a command or a patch: the text of such a call that names the file is the agent's. For `MEMORY.md`,
-only calls count that were made since file and memory store last agreed; for daily files, any call about memory since
-the day began.
+An agent edits files with its own tools, and the calls are in its transcript. Some calls name the file and contain its
+new text. Others contain a command or a patch; if such a call names the file, its text counts as the agent's. For
+`MEMORY.md`, only calls count that came after file and memory store last agreed. For daily files, all calls about memory
+since the day began count.
 
-A transcript does not show every edit: a script may write the file, and the text of a long call is cut. So a line that
-no call explains may still be the agent's if it was working at that time: `was_working`.
+A transcript does not show every edit: a script may write the file, and long calls are shortened. So a line that no call
+explains may still be the agent's if the agent was working at that time (`was_working`).
 """
 
 import os
@@ -22,13 +22,13 @@ from memoryd.reading.scrubbing import strings_of
 from memoryd.tiers import core
 from memoryd.transcripts import fields
 
-TOOL = "agent-tool"  # the name in the audit
-NEWEST = 5000  # turns that are searched; an edit is imported moments after it was made
+TOOL = "agent-tool"  # the actor of such edits in the audit
+NEWEST = 5000  # newest turns that are searched; an edit is imported soon after it was made
 _PATHS = ("file_path", "path", "filename", "target_file")
 _TEXTS = ("content", "new_string", "new_str", "file_text", "insert_text")
 _UNDONE = re.compile(r"^(?:The user doesn't want to|<tool_use_error>)", re.IGNORECASE)
-_ESCAPED = re.compile(r"\\[nrt]")  # a line feed, in the form of a command or a shortened JSON text
-_SIGNS = re.compile(r"[\\\"'`]")  # a shell needs more or fewer of them than the text
+_ESCAPED = re.compile(r"\\[nrt]")  # an escaped line feed, as in a command or in shortened JSON
+_SIGNS = re.compile(r"[\\\"'`]")  # characters that quoting in a shell adds or removes
 
 _CALLS = (
     "SELECT t.session_id, t.seq, plain(CAST(t.text AS BLOB), t.text_crc), s.folder,"
@@ -47,7 +47,7 @@ _ABOUT_MEMORY = (
     " AND at >= ? AND plain(CAST(text AS BLOB), text_crc) LIKE '%memory%'"
 )
 
-# A format without times shows only when its session was first and last read.
+# Some formats have no times for turns. Then only the first and last reading of the session are known.
 _WORKING = (
     "SELECT 1 FROM session s JOIN turn t ON t.session_id = s.id WHERE s.agent_id = ?"
     " AND s.last_turn_at >= ? AND t.kind = 'tool_call'"
@@ -58,10 +58,13 @@ _WORKING = (
 def own_bullets(
     connection: Connection, agent_id: str, path: Path, texts: Collection[str]
 ) -> dict[str, tuple[Source, ...]]:
-    """Return the bullets that the agent's tools wrote since file and ledger last agreed."""
+    """Return the bullets that the agent's tools wrote since file and ledger last agreed, each with its sources.
+
+    `texts` are the bullets to look for, in normal form.
+    """
     since = query.fetch_text(connection, "SELECT agreed_at FROM core_file WHERE agent_id = ?", agent_id)
     found: dict[str, tuple[Source, ...]] = {}
-    if since is None:  # a text from before memoryd's first start counts as a person's
+    if since is None:  # the content before memoryd's first start counts as a person's
         return found
     for session_id, seq, text, folder, result in query.fetch_rows(connection, _CALLS, agent_id, NEWEST, since):
         if result is not None and _UNDONE.match(result):
@@ -72,18 +75,18 @@ def own_bullets(
 
 
 def own_texts(connection: Connection, agent_id: str, since: str, texts: Collection[str]) -> set[str]:
-    """Return the texts, in normal form, that a tool call of the agent holds."""
-    calls = query.run(connection, _ABOUT_MEMORY, agent_id, since)  # one at a time: a busy day has many
+    """Return those of `texts` (in normal form) that a tool call of the agent since `since` contains."""
+    calls = query.run(connection, _ABOUT_MEMORY, agent_id, since)  # read one by one, because a busy day has many
     return {text for (call,) in calls for text in _holds(_extract_input(call), texts)}
 
 
 def was_working(connection: Connection, agent_id: str, since: str, until: str) -> bool:
-    """Return True if a session of the agent, or of a subagent, called tools between two times, UTC."""
+    """Return True if a session of the agent or of a subagent called tools between two times (UTC, ISO 8601)."""
     return query.has_row(connection, _WORKING, agent_id, since, since, until, until)
 
 
 def _find_written(call: str, texts: Collection[str], folder: str, path: Path) -> Iterable[str]:
-    """Return the bullets that a call writes to the file; none if it names another file."""
+    """Return those of `texts` that a call writes to the file at `path`; none if the call names another file."""
     given = fields.shown_arguments(call)
     named = next((given[key] for key in _PATHS if isinstance(given.get(key), str)), None)
     if named is None:
@@ -98,7 +101,7 @@ def _find_written(call: str, texts: Collection[str], folder: str, path: Path) ->
 
 
 def _extract_input(call: str) -> str:
-    """Return the command or patch of a call, without the lines that a patch removes or keeps."""
+    """Return the command or patch in a call, without the lines that the patch removes or keeps."""
     text = "\n".join(strings_of(fields.shown_arguments(call))) or call
     if fields.PATCH in text:
         lines = _ESCAPED.sub("\n", text).splitlines()
@@ -107,7 +110,7 @@ def _extract_input(call: str) -> str:
 
 
 def _holds(given: str, texts: Collection[str]) -> Iterator[str]:
-    """Yield the texts that `given` holds as whole words, in any quotation."""
+    """Yield those of `texts` that `given` contains as whole words, ignoring quoting."""
     said = f" {_strip_escapes(_ESCAPED.sub(' ', given))} "
     for text in texts:
         plain = _strip_escapes(text)

@@ -1,7 +1,7 @@
-"""Keep NOW files of sessions that memoryd reads from transcripts, for people who read along: `sessions.capture`.
+"""Write NOW files from the transcripts of sessions, for people who want to read along (`sessions.capture`).
 
-Such a file is written from the stored turns, and memoryd never reads it back. So it can be rewritten at any time.
-memoryd does not touch a file that somebody has edited.
+Such a file is written from the stored turns and never read back, so it can be rewritten at any time. A file that
+somebody has edited is left alone.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,13 +32,13 @@ _SESSIONS = (
 
 
 class Captures:
-    """Bring the files up to date repeatedly; a session with no new turns is not read."""
+    """Keep the files up to date. A session without new turns is not read."""
 
     def __init__(self) -> None:
         self._written: dict[str, tuple[object, ...]] = {}
 
     def write_all(self, engine: Engine, settings: Settings, clock: Clock) -> int:
-        """Write the files of all agents that are out of date; return how many were written or removed."""
+        """Update the files of all agents; return how many were written or removed."""
         if not settings.sessions.capture:
             return 0
         agents = [agent for agent in settings.agents if agent.enabled and agent.workspace.is_dir()]
@@ -72,7 +72,7 @@ class Captures:
 def _list_changes(
     engine: Engine, workspace: Path, row: RowMapping, old: NowSession | None
 ) -> Iterator[tuple[str, bytes | None, bytes | None]]:
-    """Yield the changes to the file of a session; none if somebody has edited it."""
+    """Yield the changes of a session's file as (name, old bytes, new bytes); none if somebody has edited it."""
     new = _render(engine, row)
     if old is None and row["told"] is None:
         began = moment_of(row["started_at"] or row["last_turn_at"])
@@ -84,7 +84,7 @@ def _list_changes(
 
 
 def _render(engine: Engine, row: RowMapping) -> bytes:
-    """Return the whole file of a session."""
+    """Return the bytes of a session's whole file."""
     said = sqlite.read(engine, turns.stored_turns, row["id"], main_only=True)
     start, end = row["started_at"] or row["last_turn_at"], row["ended_at"] if row["state"] == "ended" else None
     header = NowHeader(row["id"], start, project_path=row["folder"], memory_type=CAPTURE)

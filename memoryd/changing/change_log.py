@@ -1,4 +1,4 @@
-"""Report in `consolidation.log` what each run changed: names of files and counts, no content."""
+"""Write an entry to `consolidation.log` for each run: names of files and counts, without content."""
 
 import base64
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ _ROLLOVER = "rollover"
 
 
 def plan_entry(workspace: OpenFolder, run: Run, now: str, intent: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the append of a run's entry; None if the run changes no file."""
+    """Return the append of a run's log entry for its intent; None if the run changes no file."""
     files = [_of_rewrite(workspace, item) for item in intent["rewrites"]]
     files += [_of_append(workspace, item) for item in intent["appends"]]
     if not files:
@@ -43,7 +43,7 @@ def plan_entry(workspace: OpenFolder, run: Run, now: str, intent: Mapping[str, A
 
 
 def _list_changes(intent: Mapping[str, Any]) -> Sequence[str]:
-    """Return how many memories were added, updated and so on, and how many sessions are in the files."""
+    """Return lines for people: how many memories the run changed in each way, and how many sessions it wrote about."""
     counts: dict[str, int] = {}
     for operation, *_ in intent["changes"]:
         counts[operation] = counts.get(operation, 0) + 1

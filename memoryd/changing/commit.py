@@ -1,11 +1,15 @@
 """Commit a run: files and rows change together, or not at all.
 
-1. One transaction writes the `intent`: the content of each file before and after, each block to append with its place,
-and every row to write. 2. Rewrites (temp, fsync, exchange, fsync folder) and appends (one `O_APPEND` write, fsync). 3.
-One transaction writes the rows, moves the watermarks, ends the run and removes the intent.
+There are three steps:
 
-A process may end between any two of these steps; `settle` completes each leftover intent. It never overwrites what a
-person or an agent wrote meanwhile: if a file has neither its old nor its new content, its change is planned again.
+1. One transaction writes the `intent`: the new content of each file, each block to append with its place, and all rows.
+2. The files change. A rewrite is a temporary file, an fsync, an exchange of names and an fsync of the folder. An append
+   is one write with `O_APPEND` and an fsync.
+3. One transaction writes the rows, moves the watermarks, ends the run and removes the intent.
+
+The process may end between any two steps; `settle` completes each remaining intent. It never overwrites text that a
+person or an agent wrote in the meantime: if a file has neither its old nor its new content, its change is planned
+again.
 """
 
 import base64
@@ -72,32 +76,32 @@ _TO_FILES = AppendDaily | AppendDiary | AddMemories | Operate | RewriteCore | Wr
 
 
 class StaleRunError(MemorydError):
-    """Report that the run was taken over or cancelled; its result is dropped."""
+    """Report that the run was taken over or cancelled. Its result is dropped."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunOutcome:
-    """Hold how the run ends, for its row."""
+    """Hold the end of a run for its row."""
 
-    state: str  # succeeded | skipped | running: there is more to do when this is done
+    state: str  # succeeded | skipped | running (the run goes on after this commit)
     why: str | None = None
     tokens_in: int = 0
     tokens_out: int = 0
     receipt: dict[str, Any] = field(default_factory=dict)
-    late: Callable[[], dict[str, Any]] = dict  # report values known only after the files are written
-    row: Mapping[str, str | None] = field(default_factory=dict)  # further values for the row, see `runs.finish`
+    late: Callable[[], dict[str, Any]] = dict  # returns report values that are known only after the files are written
+    row: Mapping[str, str | None] = field(default_factory=dict)  # further columns, see `values` of `runs.finish`
 
 
 @dataclass(frozen=True, slots=True)
 class CommitResult:
-    """Hold the result of a commit."""
+    """Hold the effects of a commit."""
 
     files: tuple[str, ...] = ()
     memories: int = 0
-    run: Run | None = None  # None: there was nothing to settle
-    refused: tuple[dict[str, Any], ...] = ()  # refused by guards, in the form of the run report
-    put_back: tuple[str, ...] = ()  # ids of protected memories that an edit had removed from the file
-    changes: tuple[Change, ...] = ()  # changes of memories, if files were written with them
+    run: Run | None = None  # None: `settle` found no intent
+    refused: tuple[dict[str, Any], ...] = ()  # refusals of the guards, in the form of the run report
+    put_back: tuple[str, ...] = ()  # ids of protected memories that were restored in the file
+    changes: tuple[Change, ...] = ()  # changes of memories, in order
 
 
 Revise = Callable[["Connection", "tuple[OpenFolder, OpenFolder]", "CoreImport"], "Revision"]
@@ -113,20 +117,27 @@ def commit(
     settled: bool = False,
     foreseen: Preview | None = None,
 ) -> CommitResult:
-    """Carry out a run's edits and end the run, all or none.
+    """Carry out a run's edits and end the run, all or nothing.
 
-    `revise` returns, inside the plan's transaction, the earlier states to restore. `settled` means that `MEMORY.md` is
-    complete, however short it is. `foreseen` is the expected result of the first edits.
+    Args:
+        writer: the tools of the commit.
+        run: the run.
+        edits: in order.
+        outcome: the end of the run.
+        revise: called in the transaction of the plan; returns earlier states to restore.
+        settled: True if the caller knows that `MEMORY.md` is complete, however short it is.
+        foreseen: the preview that was approved; the commit must have the same effect.
 
     Raises:
         StaleRunError: another claim owns the run now; nothing changed.
-        OutdatedError: a rewrite was decided on another core than the current one, or the guards accept other operations
-            than expected; nothing changed.
+        OutdatedError: the core is not the one on which a rewrite was decided, or the effect would differ from
+        `foreseen`;
+            nothing changed.
         StateError: a memory file cannot be read or written.
-        OSError: the disk refused; the intent stays and is completed later.
+        OSError: the disk reported an error. The intent stays and is completed later.
     """
     if revise is None and not any(isinstance(edit, _TO_FILES) for edit in edits):
-        # They touch no file: one transaction is enough, without an intent.
+        # No file changes, so one transaction is enough and no intent is needed.
         rows = {"actor": ACTOR, "put_back": ()} | _intent_of(writer, edits, outcome, Preview(), ())
         return _complete(writer, run, rows, outcome, (RUNNING,))
     with lock_workspace(writer.workspace) as place:
@@ -150,20 +161,20 @@ def commit(
 def _intent_of(
     writer: Writer, edits: Sequence[Edit], outcome: RunOutcome, planned: Preview, appends: Sequence[dict[str, Any]]
 ) -> dict[str, Any]:
-    """Return what each intent holds about files, rows and the run's end."""
+    """Return the parts that all intents have: files, rows and the end of the run."""
     return {
         "rewrites": planned.rewrites,
         "appends": appends,
         "changes": _change_rows(planned.changes),
         "rows": _rows(writer, edits),
-        # Facts are in no file. They change when the files change, on the store as it is then.
+        # Facts are in no file. They are written with the other rows, on the store as it is at that time.
         "facts": [asdict(edit) for edit in _facts_in(edits)],
         "outcome": _outcome_json(outcome, planned, appends),
     }
 
 
 def enter(connection: Connection, writer: Writer, agent_id: str, entry: Operate, run_id: str | None) -> None:
-    """Add an entry to an agent's journal in the transaction of the change; no file holds the journal."""
+    """Add an entry to an agent's journal, in the caller's transaction. The journal is in no file."""
     passed = guard_check.judge(connection, writer, agent_id, entry.operations, entry.caller)
     audit.record(connection, passed.changes, chain.AuditStamp(writer.now(), agent_id, ACTOR, run_id))
 
@@ -173,7 +184,7 @@ def _facts_in(edits: Sequence[Edit]) -> list[EditFacts]:
 
 
 def _learn(connection: Connection, writer: Writer, run: Run, edits: Sequence[EditFacts]) -> learned_facts.LearnedResult:
-    """Write the edits of facts and the profile."""
+    """Write facts and sections of the profile; return the combined result."""
     done = [learned_facts.carry_out(connection, writer, run, edit) for edit in edits]
     return learned_facts.LearnedResult(
         tuple(change for one in done for change in one.changes),
@@ -183,9 +194,9 @@ def _learn(connection: Connection, writer: Writer, run: Run, edits: Sequence[Edi
 
 
 def preview_run(writer: Writer, run: Run, edits: Sequence[Edit], ahead: Sequence[Change] = ()) -> Preview:
-    """Plan a run's edits as `commit` does without writing them; import an edit of `MEMORY.md` first.
+    """Return what `commit` would do with a run's edits, without doing it. An edit of `MEMORY.md` is imported first.
 
-    The plan includes the changes of earlier edits, `ahead`, although they are not written.
+    The plan includes `ahead`: changes of earlier edits that are not written either.
     """
     with lock_workspace(writer.workspace) as place:
         brought = bring(writer, place.workspace, run.agent_id)
@@ -221,7 +232,9 @@ def _make_intent(
     revise: Revise | None,
     foreseen: Preview | None,
 ) -> dict[str, Any]:
-    # Done before the transaction, because scanning a text would hold up everybody. Additions name no bullet.
+    # Bullets are read before the transaction, because scanning them for secrets would block other writers. Pure
+    # additions do
+    # not refer to bullets.
     names_some = revise is not None or any(isinstance(edit, Operate) for edit in edits)
     file = restore_put_back(brought)
     bullets = bullets_of(file, writer.redact) if names_some else []
@@ -254,9 +267,9 @@ def _make_intent(
 
 
 def actor_of(edits: Sequence[Edit], run: Run) -> str:
-    """Return the actor for the audit: memoryd for a run's own decisions, whoever asked for the run.
+    """Return the actor for the audit: memoryd for a run's own decisions, otherwise the caller.
 
-    A tool writes for its caller: the agent, or a person at the command line.
+    A tool acts for its caller: the agent, or a person at the command line.
     """
     callers = {edit.caller for edit in edits if isinstance(edit, Operate)}
     return guard_check.HUMAN if Caller.OWNER in callers else run.actor if Caller.TOOL in callers else ACTOR
@@ -309,7 +322,7 @@ def _rows(writer: Writer, edits: Sequence[Edit]) -> dict[str, Any]:
 
 
 def _plan_reversal(revision: Revision | None) -> dict[str, Any]:
-    """Return the watermarks, profile sections and notes of a revision for an intent."""
+    """Return the reverted watermarks, profile sections and notes of a revision, in the form of an intent."""
     if revision is None:
         return {}
     lists = {"reverted": revision.marks, "sections": revision.sections, "notes": revision.notes}
@@ -337,7 +350,7 @@ def _apply_rewrite(
         found = None if old is None else regular.compute_digest(old)
         if not settling and found != rewrite["before"]:
             raise durable.MovedError("was changed by somebody else meanwhile", str(entry.path))
-        if rewrite["bytes"] is None:  # the file holds only reverted content
+        if rewrite["bytes"] is None:  # the run had created the file, and is reverted
             if old is not None and found == rewrite["before"]:
                 folders.backup(place.continuum, run_id, entry.name, old)
                 durable.exchange(entry, old, None, writer.step)
@@ -350,20 +363,20 @@ def _apply_rewrite(
             new = _reapply(rewrite, old)
             if new == (old or b""):
                 return
-        if old is not None and "cut" not in rewrite:  # of what is forgotten no old bytes are kept
+        if old is not None and "cut" not in rewrite:  # no backup may contain forgotten text
             folders.backup(place.continuum, run_id, entry.name, old)
         durable.replace(entry, new, found, writer.step, keep=_keep_of(place, rewrite))
 
 
 def _keep_of(place: WorkspaceFolders, rewrite: Mapping[str, Any]) -> durable.Keep | None:
-    """Return a function that keeps the replaced core file for a while: an editor may still have it open."""
+    """Return a function that keeps the replaced `MEMORY.md` for a while, because an editor may still write to it."""
     if "cut" in rewrite or rewrite["path"] != CORE_FILE:
         return None
     return lambda version, data: late_edits.keep(version, place.continuum, data, CORE_FILE)
 
 
 def _reapply(rewrite: Mapping[str, Any], old: bytes | None) -> bytes:
-    """Return a new rewrite for a file that somebody has edited since the plan."""
+    """Return the new content for a file that somebody has edited since the plan: additions and removals only."""
     new = old or b""
     if rewrite["additions"]:
         new = core.add(core.parse(new), [(heading, text) for heading, text in rewrite["additions"]])
@@ -379,7 +392,7 @@ def _apply_append(writer: Writer, place: WorkspaceFolders, append: Mapping[str, 
         if settling:
             create, offset = append["create"].encode(), append["offset"]
             if offset == 0 and (regular.read(entry) or b"").startswith(create):
-                offset = len(create)  # the run itself made the file: the block begins after its first line
+                offset = len(create)  # the run itself created the file, so the block follows its first line
             appends.fill_hole(entry, block, offset)
             block = appends.missing_part(regular.read(entry) or b"", block, offset)
             if not block:
@@ -394,9 +407,10 @@ def _apply_append(writer: Writer, place: WorkspaceFolders, append: Mapping[str, 
 def _complete(
     writer: Writer, run: Run, intent: Mapping[str, Any], outcome: RunOutcome | None, states: Sequence[str]
 ) -> CommitResult:
-    """Write the rows and end the run.
+    """Write the rows and end the run, in one transaction.
 
-    If files may have changed, the run counts as done: `states` overrules a state that others wrote meanwhile.
+    `states` are the states in which the run may be. If files may have changed, it has all states, because the run then
+    counts as done in any case.
     """
     receipt = intent["outcome"]["receipt"]
     if outcome is not None:
@@ -417,14 +431,14 @@ def _complete(
     writer.step("after:rows")
     files = [item["path"] for item in (*intent["rewrites"], *intent["appends"])]
     if files or "replans" in receipt:
-        sqlite.empty_log(writer.engine)  # each plan held whole files, with anything that a person has written there
+        sqlite.empty_log(writer.engine)  # the log still has the intent's whole files
     refused, put_back = tuple(receipt.get("refused", ())), tuple(intent["put_back"])
     changes = (*_changes_of(intent), *done.changes)
     return CommitResult(tuple(files), receipt["memories_added"], run, refused, put_back, changes)
 
 
 def _write_ledger(connection: Connection, intent: Mapping[str, Any], stamp: chain.AuditStamp) -> None:
-    """Write and audit the planned rows, the restored bullets and the files."""
+    """Write the planned memories, and audit them, the restored bullets and the files."""
     audit.record(connection, _changes_of(intent), stamp)
     here = memories.by_ids(connection, stamp.agent_id, intent["put_back"])
     states = [("put back", memory_id, to_json(here[memory_id])) for memory_id in intent["put_back"]]
@@ -486,7 +500,7 @@ def _finish_row(
         answered = runs.answer(connection, run.options["run"], state=told, by=run.id, carried_out=settling)
         if not answered and not settling:
             raise StaleRunError("the proposal is answered already", where=run.options["run"])
-        if answered and run.kind == runs.REJECT:  # audited, so that it can be rolled back
+        if answered and run.kind == runs.REJECT:  # the audit makes a rollback of the rejection possible
             rejected = ("reject", chain.PROPOSAL + run.options["run"], chain.dump_state(rejected_by=run.id))
             audit.note(connection, [rejected], chain.AuditStamp(writer.now(), run.agent_id, guard_check.HUMAN, run.id))
     is_sleep = SLEEP in {run.kind, run.options.get("of") if run.kind == runs.ACCEPT else None}
@@ -498,20 +512,20 @@ def _finish_row(
 
 
 def open_intents(engine: Engine) -> list[tuple[str, str]]:
-    """List leftover intents as (run id, agent id), oldest first."""
+    """List the remaining intents as (run id, agent id), oldest first."""
     sql = "SELECT run_id, agent_id FROM intent ORDER BY made_at, run_id"
     return [(row[0], row[1]) for row in sqlite.read(engine, query.fetch_rows, sql)]
 
 
 def settle(writer: Writer, run_id: str) -> CommitResult:
-    """Complete a leftover intent, wherever the process that made it stopped.
+    """Complete a remaining intent, at whatever step its process ended.
 
     Raises:
-        OSError: the disk refused again; the intent stays.
+        OSError: the disk reported an error again; the intent stays.
         StateError: a memory file cannot be read or written.
     """
     with lock_workspace(writer.workspace) as place:
-        # Read inside the lock: another process may just have completed it.
+        # Read under the lock, because another process may just have completed the intent.
         plan = sqlite.read(writer.engine, query.fetch_text, "SELECT plan FROM intent WHERE run_id = ?", run_id)
         if plan is None:
             return CommitResult()
@@ -527,7 +541,7 @@ def settle(writer: Writer, run_id: str) -> CommitResult:
         else:
             raise StateError("the file changes faster than it can be written", where=str(writer.workspace))
         if not all(_is_written(place.workspace, item) for item in intent["rewrites"] if "whole" in item):
-            intent["rows"]["told"] = []  # somebody has edited one since: it is planned again
+            intent["rows"]["told"] = []  # somebody has edited such a file since, so the next rollover writes it again
         receipt = intent["outcome"]["receipt"]
         receipt["settled"] = True
         if kept:
@@ -541,7 +555,7 @@ def _is_written(workspace: OpenFolder, rewrite: Mapping[str, Any]) -> bool:
 
 
 def _clear_leftovers(workspace: OpenFolder, intent: Mapping[str, Any]) -> list[str]:
-    """Delete leftovers of a stopped rewrite; return the files that hold an edit without a place."""
+    """Delete the temporary files of a stopped rewrite; return the names of files that keep somebody's edit."""
     found = [(item["path"], item["before"], item["after"] or digest_of(None)) for item in intent["rewrites"]]
     found += [(item["path"], None, regular.compute_digest(item["create"].encode())) for item in intent["appends"]]
     if log := intent.get("log"):

@@ -1,13 +1,12 @@
-"""Import edits of `MEMORY.md` into the memory store, each change audited.
+"""Import edits of `MEMORY.md` into the memory store, and audit each change.
 
-The content of the file counts as the person's words. When the ledger sees a file for the first time, all of its bullets
-become memories. Afterwards every edit counts as the person's, except edits that the agent's own tool is known to have
-made (`authorship`). One edit is not imported: if a protected memory is missing, the next commit puts it back into the
-file.
+The content of the file counts as the person's words. At the first import, all bullets become memories. Later edits also
+count as the person's, except those that the agent's own tools are known to have made (`authorship`). Edits of protected
+memories are not imported: the next commit restores these bullets in the file.
 
-A file that somebody may be about to save is not imported: one with git's conflict markers, one that was written a
-moment ago, and one that is empty or much shorter than the ledger's text. A commit then continues without the import, if
-it can, and the ledger catches up when the file no longer changes.
+A file is not imported while somebody may be about to save it. This is the case if it has git's conflict markers, was
+written a moment ago, or is empty or much shorter than the text of the ledger. A commit then continues without the
+import if possible. The import follows when the file no longer changes.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -35,41 +34,47 @@ from memoryd.text.private import is_private
 from memoryd.tiers import core
 
 CORE_FILE = "MEMORY.md"
-SHORTENED = 0.5  # share of the characters that the ledger holds: a shorter file looks half-saved
+SHORTENED = 0.5  # share of the ledger's characters; a file below it looks half-saved
 _WAITS = "what memoryd has to write waits"
-OPERATION = "import"  # the name in the audit
+OPERATION = "import"  # name of the operation in the audit
 
 
 RESOLVE = "memoryd resolve FILE shows both sides"
 
 
 class UnfinishedError(AwayError):
-    """Report an unfinished edit in the file, which waits for its author."""
+    """Report an unfinished edit of the file; memoryd waits until its author has finished it."""
 
 
 @dataclass(frozen=True, slots=True)
 class CoreImport:
-    """Hold the file and its imported state."""
+    """Hold the content of the file, and the result of its import."""
 
     data: bytes | None
-    agrees: bool  # ledger and file agree now, except for `put_back`
-    put_back: tuple[PutBack, ...] = ()  # into the file
+    agrees: bool  # True: ledger and file have the same content, except for `put_back`
+    put_back: tuple[PutBack, ...] = ()  # protected bullets to restore in the file
     changes: tuple[Change, ...] = ()
-    before: tuple[Memory, ...] = ()  # the live core before the changes
+    before: tuple[Memory, ...] = ()  # the live core before the import
 
 
 def digest_of(data: bytes | None) -> str:
-    """Return the sha256 of the file; a missing file counts as an empty one."""
+    """Return the sha256 of the file's content. A missing file counts as empty."""
     return regular.compute_digest(data or b"")
 
 
 def bring(writer: Writer, folder: OpenFolder, agent_id: str, *, settled: bool = False) -> CoreImport:
     """Import the file into the memory store. The caller holds the agent's lock.
 
-    `settled`: the caller knows that the file has not changed for a while, so it is complete, however short it is.
+    If the file may be half-saved, nothing is imported, and `agrees` of the result is False.
+
+    Args:
+        writer: the tools of the commit.
+        folder: the workspace.
+        agent_id: the agent.
+        settled: True if the caller knows that the file has not changed for a while, so that it is complete.
 
     Raises:
-        UnfinishedError: the file is marked private, or holds an unresolved merge or an unclosed private part.
+        UnfinishedError: the file is marked private, or has an unresolved merge or an unclosed private part.
         StateError: it cannot be read.
     """
     data = regular.read(folder / CORE_FILE)
@@ -85,7 +90,7 @@ def bring(writer: Writer, folder: OpenFolder, agent_id: str, *, settled: bool = 
         raise UnfinishedError("is marked private, so it is not read", where, f"take the mark out; {_WAITS}")
     if is_conflicted(data or b""):
         raise UnfinishedError("holds a merge that nobody has solved yet", where, f"{RESOLVE}; {_WAITS}")
-    if core.is_open(data or b""):  # all bullets below it would count as deleted
+    if core.is_open(data or b""):  # otherwise all bullets below it would count as deleted
         hint = f"close it, or put the word in backticks; {_WAITS}"
         raise UnfinishedError("holds a <private> that nothing closes", where, hint)
     if not settled and (_is_fresh(folder, writer) or is_shortened(data, live)):
@@ -94,10 +99,10 @@ def bring(writer: Writer, folder: OpenFolder, agent_id: str, *, settled: bool = 
 
 
 def take_over(writer: Writer, agent_id: str) -> CoreImport:
-    """Import an edit of `MEMORY.md` before other work reads the memory store.
+    """Import an edit of `MEMORY.md`, so that the following work reads a current memory store.
 
     Raises:
-        AwayError: it was edited a moment ago.
+        AwayError: the file was edited a moment ago.
     """
     with lock_workspace(writer.workspace) as place:
         brought = bring(writer, place.workspace, agent_id)
@@ -107,14 +112,17 @@ def take_over(writer: Writer, agent_id: str) -> CoreImport:
 
 
 def _is_fresh(folder: OpenFolder, writer: Writer) -> bool:
-    """Return True if the file was written a moment ago. A time in the future comes from another clock."""
+    """Return True if the file was written a moment ago.
+
+    A time in the future is from another clock and does not count.
+    """
     entry = folder / CORE_FILE
     age = moment_of(writer.now()).timestamp() - entry.lstat().st_mtime if entry.exists() else -1.0
     return 0 <= age < writer.settle_seconds
 
 
 def is_shortened(data: bytes | None, live: Sequence[Memory]) -> bool:
-    """Return True if the file holds much less than the memory store, as during a save or after a loss."""
+    """Return True if the file has much less text than the memory store, as during a save or after a loss."""
     held = sum(len(bullet.text) for bullet in core.parse(data or b"").bullets)
     return held < SHORTENED * sum(len(memory.content) for memory in live)
 
@@ -125,14 +133,14 @@ def _is_new(change: Change) -> bool:
 
 
 def _is_own(change: Change, own: Mapping[str, tuple[Source, ...]]) -> bool:
-    """Return True if the agent's own tool wrote this changed text."""
+    """Return True if the change adds a text that the agent's own tools wrote."""
     return _is_new(change) and core.normalize(change.after.content) in own
 
 
 def _cite_sources(change: Change, own: Mapping[str, tuple[Source, ...]], said_at: str | None) -> Change:
-    """Return a changed text with its sources and its time; an edit by hand has the time when memoryd saw it.
+    """Return a change; a new text gets its sources, and `said_at` as its time.
 
-    A text from the first import of a file stays undated, and counts as older than every dated text.
+    Texts of the first import stay without a time. They count as older than all texts with a time.
     """
     if not _is_new(change):
         return change
@@ -169,14 +177,14 @@ def _import(writer: Writer, agent_id: str, data: bytes | None, path: Path) -> Co
 
 
 def agree(connection: Connection, sha256: str, operation: str, stamp: chain.AuditStamp) -> None:
-    """Record and audit that these bytes of the file and the memory store agree."""
+    """Record and audit that the file with this sha256 and the memory store agree."""
     memories.set_agreed(connection, stamp.agent_id, sha256, stamp.at)
     state = chain.dump_state(path=CORE_FILE, sha256=sha256)
     audit.note(connection, [(operation, chain.FILE + CORE_FILE, state)], stamp)
 
 
 def bullets_of(file: core.CoreFile, redact: Callable[[Sequence[str]], list[str]]) -> list[core.Bullet]:
-    """Return the bullets of a file in the form of the memory store."""
+    """Return the bullets of a file with secrets redacted, as in the memory store."""
     found = file.bullets
     clean = redact([text for bullet in found for text in (bullet.text, bullet.heading)])
     return [

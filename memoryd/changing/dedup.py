@@ -1,8 +1,8 @@
-"""Remove duplicates: of several memories with the same bytes, one stays.
+"""Remove duplicates: of several memories with the same text, one stays.
 
-Only hashes are compared, and no text reaches a report or a log. Facts and journal entries are in no file. They are
-removed in batches; each batch is a transaction with its audit. A run that is stopped between two batches has done a
-part, and the next run does the rest. Bullets of `MEMORY.md` are removed by a commit, the bullet together with its row.
+Only hashes are compared, and no text gets into a report or a log. Facts and journal entries are in no file, so they are
+removed in batches, each in one transaction with its audit. If the run stops between two batches, the next run does the
+rest. A bullet of `MEMORY.md` is removed by a commit, together with its row.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,8 +26,8 @@ from memoryd.ledger.operation import Delete
 BATCH = 1000
 _NONE = "no memory says what another says"
 
-# Texts are read only if another one has the same hash of its normalised form. The one that stays comes first: a
-# protected one before all others, then the oldest. Of bullets that came at once with a new file, it is the first.
+# Texts are read only where two normalised hashes are equal. The memory that stays comes first: a protected one, or else
+# the oldest; of bullets with the same time, the first in the file.
 _CANDIDATES = (
     "SELECT m.content_hash, m.content, m.constitutional, m.id FROM memory m"
     " WHERE m.agent_id = :agent AND m.kind = :kind AND m.deleted_at IS NULL"
@@ -38,14 +38,14 @@ _CANDIDATES = (
 
 
 def list_duplicates(connection: Connection, agent_id: str, kind: MemoryKind) -> Iterator[tuple[str, str]]:
-    """Return the removable memories of a kind, each with the one that stays; all protected ones stay."""
+    """Yield (id of a removable memory, id of the one that stays) for a kind. All protected memories stay."""
     rows = connection.exec_driver_sql(_CANDIDATES, {"agent": agent_id, "kind": str(kind)})
     for _, (kept, *copies) in groupby(rows, key=itemgetter(0, 1)):
         yield from ((copy.id, kept.id) for copy in copies if not copy.constitutional)
 
 
 def run(writer: Writer, run: Run) -> Done | NothingToDo:
-    """End the duplicates that are in no file, and return the bullets that the commit removes."""
+    """End the duplicates among facts and journal entries; return the removal of bullets for the commit."""
     ended = {}
     for kind in (MemoryKind.FACT, MemoryKind.JOURNAL):
         with sqlite.begin_read(writer.engine) as connection:
@@ -64,7 +64,7 @@ def run(writer: Writer, run: Run) -> Done | NothingToDo:
 
 
 def find_duplicates(engine: Engine, agent_id: str, kinds: Iterable[MemoryKind] = MemoryKind) -> Done | NothingToDo:
-    """Return all duplicates of these kinds as one decision; carry out nothing."""
+    """Return the removal of all duplicates of these kinds as one decision, without carrying it out."""
     with sqlite.begin_read(engine) as connection:
         pairs = {str(kind): list(list_duplicates(connection, agent_id, kind)) for kind in kinds}
     receipt = {"dedup": {kind: len(some) for kind, some in pairs.items()}}
@@ -73,7 +73,7 @@ def find_duplicates(engine: Engine, agent_id: str, kinds: Iterable[MemoryKind] =
 
 
 def still_same(connection: Connection, agent_id: str, deletes: Sequence[Delete]) -> list[Delete]:
-    """Return the decisions that still hold: an imported edit may have changed one of two copies."""
+    """Return those deletions whose memories still have equal texts. An imported edit may have changed one of them."""
     held = memories.by_ids(connection, agent_id, {name for one in deletes for name in (one.id, *one.successors)})
     texts = {memory.id: memory.content for memory in held.values() if memory.is_live}
     return [one for one in deletes if one.id in texts and all(texts.get(n) == texts[one.id] for n in one.successors)]

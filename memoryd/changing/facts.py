@@ -1,8 +1,9 @@
 """Let the owner of an agent create, change, delete, export and import its facts.
 
-Each change is one transaction that reads the store, judges and writes; two writers at once can neither store the same
-fact twice nor overfill the store. No content goes into a run's row or the log: a change is a run of kind `edit` with
-counts on its receipt, which can be rolled back like any other.
+Each change is one transaction that reads the store, checks the change and writes it. So two writers cannot store the
+same
+fact twice or exceed the limit. A change is a run of kind `edit`, with counts in its report but no content. It can be
+rolled back like any other run.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,30 +31,31 @@ from memoryd.ledger.profile import ProfileEntry, ProfileSection
 
 @dataclass(frozen=True, slots=True)
 class FactStore:
-    """Hold the facts of one agent. Safe beside a running daemon and other writers."""
+    """Give access to the facts of one agent. It may be used while a daemon and other writers run."""
 
     writer: Writer
     agent_id: str
-    log: Log  # gets what was not stored and what ended, by id
+    log: Log  # gets the ids of facts that ended, and why facts were not stored
 
     def create(self, batch: Sequence[NewFact]) -> FactBatch:
-        """Store facts, all or none; `outcomes` has the outcome of each, `evicted` the facts that a full store ended.
+        """Store facts, all or nothing; return the outcome of each, and the facts that a full store ended.
 
         Raises:
             ValueError: a content is blank, a category unknown or a confidence outside 0..1; nothing is stored.
-            StateError: the files of a run of this agent are still being settled.
+            StateError: a run of this agent has begun to change files and must be completed first.
         """
         return self._create(self._clean(batch), {})
 
     def update(
         self, fact_id: str, content: str | None = None, category: str | None = None, confidence: float | None = None
     ) -> Fact:
-        """Change the given fields of a fact, and no other; return the fact.
+        """Change the given fields of a fact; return the fact.
 
         Raises:
             KeyError: there is no such fact.
             ValueError: a value is invalid, or another fact already has the new content.
             RefusedError: the fact is protected.
+            StateError: a run of this agent has begun to change files and must be completed first.
         """
         text = self.writer.redact([content])[0] if isinstance(content, str) else content
         with self._begin_write() as connection:
@@ -63,18 +65,19 @@ class FactStore:
         return after
 
     def delete(self, fact_id: str) -> None:
-        """Delete a fact; extraction stores it again only if the user repeats it.
+        """Delete a fact. Jobs store it again only if the user repeats it.
 
         Raises:
             KeyError: there is no such fact.
             RefusedError: the fact is protected.
+            StateError: a run of this agent has begun to change files and must be completed first.
         """
         with self._begin_write() as connection:
             operation = _store(connection, self.agent_id).delete(fact_id)
             self._write(connection, [operation], {"deleted": 1}, self.writer.now())
 
     def write_section(self, section: ProfileSection, text: str) -> None:
-        """Write a section of the profile by hand; an empty text removes it."""
+        """Write a section of the profile for the owner; an empty text removes it."""
         (clean,) = self.writer.redact([text.strip()])
         now = self.writer.now()
         with self._begin_write() as connection:
@@ -87,7 +90,7 @@ class FactStore:
                 audit.note(connection, gone, chain.AuditStamp(now, self.agent_id, guard_check.HUMAN, run_id))
 
     def dump(self, *, deerflow: bool = False) -> str:
-        """Return the facts and the profile as a file, memoryd's own or a `memory.json` of DeerFlow."""
+        """Return the facts and the profile as the text of a file: memoryd's own format, or DeerFlow's `memory.json`."""
         with sqlite.begin_read(self.writer.engine) as connection:
             facts = _store(connection, self.agent_id).all()
             held_profile = profile.read(connection, self.agent_id)
@@ -96,10 +99,12 @@ class FactStore:
         return portable.dump(facts, held_profile)
 
     def bring(self, text: str, where: str = "") -> FactBatch:
-        """Import a file of either format, all or none. A profile section that already has a text stays.
+        """Import the text of a file in either format, all or nothing.
+
+        A profile section that has a text is not replaced.
 
         Raises:
-            MalformedError: the file has another structure.
+            MalformedError: the file is malformed.
         """
         brought = portable.load(text, where)
         texts = self.writer.redact([entry.text for entry in brought.profile.values()])
@@ -109,7 +114,7 @@ class FactStore:
         }
         return self._create(self._clean(brought.facts), sections)
 
-    # --- how it is written ----------------------------------------------------------------------------------------
+    # --- writing --------------------------------------------------------------------------------------------------
 
     def _create(self, batch: Sequence[NewFact], sections: Mapping[ProfileSection, ProfileEntry]) -> FactBatch:
         with self._begin_write() as connection:
@@ -135,8 +140,12 @@ class FactStore:
     def _write(
         self, connection: Connection, operations: Sequence[Operation], counts: Mapping[str, int], now: str
     ) -> str:
-        """Judge operations and write the accepted ones as a run of the owner."""
-        writer = replace(self.writer, now=lambda: now)  # a new fact has the time that its caller gets
+        """Check operations and write them as a finished run of the owner; return the run's id.
+
+        Raises:
+            RefusedError: a guard refuses an operation.
+        """
+        writer = replace(self.writer, now=lambda: now)  # the stored time must be the one that the caller gets
         passed = guard_check.judge(connection, writer, self.agent_id, operations, Caller.OWNER)
         guard_check.require_passed(passed)
         run_id = runs.new_run_id(moment_of(now))
@@ -157,7 +166,11 @@ class FactStore:
 
     @contextmanager
     def _begin_write(self) -> Iterator[Connection]:
-        """Begin a write transaction at a moment when no run is between its plan and its rows."""
+        """Begin a write transaction while no run is between its plan and its rows.
+
+        Raises:
+            StateError: a run of this agent has begun to change files and must be completed first.
+        """
         with lock_workspace(self.writer.workspace), sqlite.begin_write(self.writer.engine) as connection:
             if runs.agent_has_intent(connection, self.agent_id):
                 raise StateError(

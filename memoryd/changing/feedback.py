@@ -1,4 +1,4 @@
-"""Record feedback on a memory, good or bad. It changes no memory; it is audited and counts in the ranking."""
+"""Record feedback on a memory, good or bad. It is audited and affects the ranking, but does not change the memory."""
 
 from sqlalchemy import Engine
 

@@ -1,12 +1,16 @@
 """Forget for a person: erase a memory or a session from everything that memoryd wrote.
 
-First, everything that holds only copies is cleaned: backups, versions that were put aside, the log, other rows. Then
-one commit removes the texts from the ledger, `MEMORY.md` and the daily files, together with the rows that they were
-known from. Last, the database file is rewritten. If it is stopped at any point, the next start repeats or continues it:
-until the commit, the texts to remove are known, and after the commit none is left to look for.
+There are three steps:
 
-Transcripts are the agents' own. They are not changed, except those that memoryd recorded itself. Their rows stay
-without a text, so that no record is read twice. Records that are appended to a transcript later are read as new.
+1. Copies are cleaned: backups, old versions, the log, other rows.
+2. One commit erases the texts from the ledger, `MEMORY.md` and the daily files, together with their source rows.
+3. The database file is rewritten.
+
+After a crash at any point, the next start repeats or continues the run. Until the commit, the texts to remove are still
+known. After it, no copy is left to search.
+
+Transcripts belong to the agents. They are not changed, except those that memoryd recorded itself. Their rows stay
+without texts, so that no record is read again. Records that a transcript gets later are read as new.
 """
 
 import json
@@ -49,17 +53,17 @@ from memoryd.tiers import diary
 from memoryd.tiers.session_summary import parse_points
 
 KIND = "forget"
-_MOST_OF = 0.5  # share of a memory's words that removed lines must have, so that the memory counts as derived from them
+_MOST_OF = 0.5  # a memory counts as derived from removed lines if they have this share of its words
 _DAILIES = "memory"
 _ALWAYS = "9999-12-31"
-_DAILY = re.compile(r"\d{4}-\d\d-\d\d\.md(?=\Z|[.~-])")  # also copies of one, under a longer name
-# Rows that may repeat a memory; the commit handles the ledger's own.
+_DAILY = re.compile(r"\d{4}-\d\d-\d\d\.md(?=\Z|[.~-])")  # the longer name of a copy also matches
+# Tables that may repeat the text of a memory; the commit handles the ledger itself.
 _COPIES = ("turn", "session_summary", "job_run", "alarm", "grant")
 
 
 @dataclass(frozen=True, slots=True)
 class ForgetTarget:
-    """Name what to forget: a memory, or a session."""
+    """Name what to forget: a memory or a session. The other field is None."""
 
     memory_id: str | None = None
     session_id: str | None = None
@@ -72,31 +76,35 @@ def target_of(options: Mapping[str, Any]) -> ForgetTarget:
 
 @dataclass(frozen=True, slots=True)
 class ForgetPlan:
-    """Hold the plan of a `forget`."""
+    """Hold what a `forget` will erase and change."""
 
     target: ForgetTarget
-    sessions: tuple[str, ...]  # their texts are removed; none if a memory is forgotten
+    sessions: tuple[str, ...]  # sessions that lose their texts; empty if a memory is forgotten
     memories: Mapping[str, Memory]
     verdict: ForgetVerdict
-    cut: TextRemoval  # from files and other texts
-    replies: tuple[str, ...]  # sessions whose stored model replies are removed
-    states: tuple[str, ...]  # digests of further states that are removed
+    cut: TextRemoval  # the texts to remove from files and rows
+    replies: tuple[str, ...]  # sessions whose stored model replies are erased
+    states: tuple[str, ...]  # digests of further states to erase
     sections: Mapping[
         ProfileSection, tuple[str, tuple[Source, ...]]
     ]  # sections of the profile that change, each with its new text
-    marks: Mapping[str, int]  # how far the sessions have been read
-    transcripts: frozenset[str]  # paths
-    shown: tuple[str, str] | None  # first and last day of dreams that may have seen a removed memory
-    told: dict[str, Any] = field(default_factory=dict)  # values of the run report; never a text
+    marks: Mapping[str, int]  # last turn of each session
+    transcripts: frozenset[str]  # paths of the sessions' transcripts
+    shown: tuple[str, str] | None  # first and last day on which a dream may have seen an erased memory
+    told: dict[str, Any] = field(default_factory=dict)  # values of the run report, without texts
 
     def check(self) -> None:
-        """Raise if the plan touches a protected memory."""
+        """Check that the plan touches no protected memory.
+
+        Raises:
+            RefusedError: it names the protected memories.
+        """
         if self.verdict.protected:
             hint = "memoryd core unprotect each of them first, if that is meant"
             raise RefusedError("would have to go and are protected", ", ".join(self.verdict.protected), hint)
 
     def edits(self) -> list[MoveWatermark]:
-        """Mark the sessions as fully processed."""
+        """Return the edits that mark the sessions as fully processed."""
         consumers = (sleep.CONSUMER, facts.CONSUMER)
         return [MoveWatermark(one, consumer, seq) for one, seq in self.marks.items() if seq for consumer in consumers]
 
@@ -106,16 +114,16 @@ class ForgetPlan:
 
 @dataclass(frozen=True, slots=True)
 class _AuditedTexts:
-    """Hold the texts that the audit still has of an agent."""
+    """Hold the texts that the audit of an agent still has."""
 
-    versions: Mapping[str, set[str]]  # texts of memories, by id
+    versions: Mapping[str, set[str]]  # all known texts of memories, by id
     sections: Mapping[ProfileSection, list[SectionVersion]]
-    states: Mapping[str, str]  # the text of each memory's or section's state, by digest
-    lasts: frozenset[str]  # digests of last states
+    states: Mapping[str, str]  # text of each state of a memory or section, by digest
+    lasts: frozenset[str]  # digests of the last states
 
 
 def plan(connection: Connection, agent_id: str, workspace: OpenFolder, target: ForgetTarget, tz: tzinfo) -> ForgetPlan:
-    """Plan how to forget a target.
+    """Return the plan to forget a target.
 
     Raises:
         NotFoundError: the agent has no such memory or session.
@@ -174,7 +182,7 @@ def _read_audited(connection: Connection, agent_id: str) -> _AuditedTexts:
             sections.setdefault(ProfileSection(name.removeprefix(chain.PROFILE)), []).append(version)
     live = profile.read(connection, agent_id)
     for section, entry in live.items():
-        # Without a stored state, as after a redaction, only the present text is known.
+        # After a redaction, the audit has no stored state, so the present text is added.
         if (had := sections.setdefault(section, [])) == [] or had[-1].text != entry.text:
             had.append(SectionVersion(entry.text, profile.read_sources(connection, agent_id, section)))
     there = {section: had for section, had in sections.items() if section in live}
@@ -182,7 +190,7 @@ def _read_audited(connection: Connection, agent_id: str) -> _AuditedTexts:
 
 
 def _make_grounded(connection: Connection, agent_id: str, tz: tzinfo) -> Grounded:
-    """Return True if stored records or other memories hold a text."""
+    """Return a function that checks whether stored records or other memories support a text."""
     today = utc_now().astimezone(tz).date()
     sql = (
         "SELECT plain(CAST(text AS BLOB), text_crc) FROM turn"
@@ -209,7 +217,7 @@ class _HeldMemories(NamedTuple):
     tz: tzinfo  # in which daily files have their days
 
     def list_removed_texts(self) -> list[str]:
-        """Return the current and earlier texts of the memories that are forgotten, with and without added days."""
+        """Return the present and earlier texts of the erased memories, with and without annotated dates."""
         found = []
         for one in (self.memories[name] for name in self.verdict.erased):
             said_at = parse_moment(one.origin_at or one.created_at)
@@ -225,9 +233,9 @@ class _HeldMemories(NamedTuple):
 
 
 def _cut(connection: Connection, agent_id: str, workspace: OpenFolder, held: _HeldMemories) -> TextRemoval:
-    """Return the texts to remove, without those of a memory that stays because it has other sources.
+    """Return the texts to remove. Texts of memories that stay are spared.
 
-    Of a session's text, only whole lines are removed, because a person did not choose it word by word.
+    A forgotten session's texts are removed only as whole lines, because no person chose these texts one by one.
     """
     blocks = erasure.read_blocks(connection, agent_id, held.sessions) if held.sessions else ([], [])
     said = held.list_removed_texts()
@@ -246,7 +254,7 @@ def _cut(connection: Connection, agent_id: str, workspace: OpenFolder, held: _He
 
 
 def _list_points(summaries: Iterable[str]) -> list[str]:
-    """Return the points of summaries, without section headings, which every session has."""
+    """Return the points of summaries, without the headings, which are the same in all sessions."""
     return [point.text for summary in summaries for point in parse_points(summary).points]
 
 
@@ -273,7 +281,7 @@ def _sections(
 
 
 def _cut_lines(workspace: OpenFolder, cut: TextRemoval) -> dict[str, str]:
-    """Return the lines that daily files lose, by path."""
+    """Return the lines that each daily file will lose, by path."""
     found = {}
     for path, data in _read_dailies(workspace):
         if cut.says(data.decode(errors="replace")) or any(block.path == path for block in cut.blocks):
@@ -286,7 +294,7 @@ def _cut_lines(workspace: OpenFolder, cut: TextRemoval) -> dict[str, str]:
 def _find_shown_days(
     held: Mapping[str, Memory], verdict: ForgetVerdict, lines: Mapping[str, str], tz: tzinfo
 ) -> tuple[str, str]:
-    """Return the first and last day whose dreams may have seen the text, in a memory or a daily file."""
+    """Return the first and last day whose dreams may have seen the text, as YYYY-MM-DD."""
     gone = [held[one] for one in verdict.erased]
     first = [found for one in gone if (found := parse_moment(one.created_at))]
     last = [parse_moment(one.deleted_at) for one in gone]
@@ -326,7 +334,7 @@ def _build_report(connection: Connection, agent_id: str, found: ForgetPlan, line
         "sessions": list(found.sessions),
         "memories": dict(sorted(became.items())),
         "protected": list(verdict.protected),
-        # Memories that a person may want to forget as well: they contain this one, or have the same records.
+        # Memories to suggest to the person: they contain the forgotten text or have the same records.
         "beside": {
             "sessions": list(found.replies),
             "memories": beside,
@@ -342,7 +350,7 @@ def _build_report(connection: Connection, agent_id: str, found: ForgetPlan, line
 
 
 def _is_of(memory: Memory, lines: Mapping[str, str]) -> bool:
-    """Return True if a memory is a dream's wording of a daily file, and consists mostly of removed lines."""
+    """Return True if a dream derived the memory from a daily file, and most of its words are in removed lines."""
     lost = [lines[one.transcript] for one in memory.sources if one.transcript in lines]
     return bool(lost) and measure_overlap(memory.content, "\n".join(lost)) >= _MOST_OF
 
@@ -352,7 +360,7 @@ def _is_of(memory: Memory, lines: Mapping[str, str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Forgetter:
-    """Plan the commit of a `forget`."""
+    """Prepare the commit of a `forget`."""
 
     agent_id: str
     target: ForgetTarget
@@ -364,11 +372,11 @@ class Forgetter:
     )  # daily files, ahead of the transaction
 
     def plan(self, engine: Engine, workspace: Path) -> ForgetPlan:
-        """Plan it on the current state.
+        """Return the plan on the current state.
 
         Raises:
             NotFoundError: the agent has no such memory or session.
-            RefusedError: a protected memory would have to be removed.
+            RefusedError: a protected memory would have to be erased.
         """
         with open_folder(workspace) as folder, sqlite.begin_read(engine) as connection:
             found = plan(connection, self.agent_id, folder, self.target, self.tz)
@@ -376,13 +384,16 @@ class Forgetter:
         return found
 
     def prepare(self, workspace: Path, cut: TextRemoval) -> None:
-        """Compute the new daily files from the current ones; the commit recomputes a file that changes later."""
+        """Compute the new daily files before the transaction. The commit recomputes files that change later."""
         with open_folder(workspace) as folder:
             for _ in self._dailies(folder, cut):
                 pass
 
     def revise(self, connection: Connection, folders: tuple[OpenFolder, OpenFolder], _brought: object) -> Revision:
-        """Return the new rows and files; plan again, because an edit may just have been imported."""
+        """Return the new rows and files for the commit.
+
+        The plan is made again, because an edit may just have been imported.
+        """
         found = plan(connection, self.agent_id, folders[0], self.target, self.tz)
         found.check()
         now = self.now()
@@ -411,7 +422,7 @@ class Forgetter:
         )
 
     def _dailies(self, workspace: OpenFolder, cut: TextRemoval) -> Iterator[tuple[str, bytes, bytes]]:
-        """Return the daily files that change: path, bytes before, bytes after."""
+        """Yield the daily files that change, as (path, old bytes, new bytes)."""
         for path, data in _read_dailies(workspace):
             key = (cut, path, regular.compute_digest(data))
             if key not in self.made:
@@ -430,7 +441,7 @@ class Forgetter:
 
 
 def _read_dailies(workspace: OpenFolder) -> Iterator[tuple[str, bytes]]:
-    """Read the daily files; leave out anything that is not a plain file."""
+    """Yield (path, bytes) of the daily files, without anything that is not a regular file."""
     try:
         folder = workspace.folder(_DAILIES)
     except FileNotFoundError:
@@ -449,22 +460,26 @@ def _read_dailies(workspace: OpenFolder) -> Iterator[tuple[str, bytes]]:
 
 @dataclass(slots=True, kw_only=True)
 class Copies(FullScan):
-    """Remove forgotten text from everything that holds copies of it."""
+    """Remove forgotten text from everything that has copies of it."""
 
     ACTOR: ClassVar[str] = HUMAN
     cut: TextRemoval
-    sessions: tuple[str, ...]  # removed from states that were put aside
-    transcripts: frozenset[str]  # of these sessions; memoryd cleans those it recorded
-    shown: tuple[str, str] | None  # days of the diaries in which a model may have mentioned it; None: none
+    sessions: tuple[str, ...]  # sessions to erase in databases that were put aside
+    transcripts: frozenset[str]  # transcripts of these sessions; memoryd cleans those that it recorded
+    shown: tuple[str, str] | None  # days whose diaries may mention the text; None: no diary does
 
     def clean_texts(self, given: Sequence[str], *, in_file: bool = False) -> dict[str, str]:  # noqa: ARG002 - alike
-        """Return the texts without the forgotten text."""
+        """Return a mapping from each text to the same text without forgotten text."""
         return {text: self.cut.of_text(text) for text in given}
 
     def database(self, engine: Engine) -> None:
-        """Remove the text from everything outside the memory store; from a state that was put aside, completely."""
+        """Remove the text from a database.
+
+        In the present database, the memory store itself is left to the commit. In one that was put aside, everything is
+        cleaned.
+        """
         if engine is self.engine:
-            sqlite.write(engine, vault.empty_damaged, LOST)  # it may hold the text, and must not come back
+            sqlite.write(engine, vault.empty_damaged, LOST)  # a damaged text may contain it, and must not be restored
             self.rows_of(engine, () if self.sessions else _COPIES)
             return
         there = texts.list_tables(engine)
@@ -480,18 +495,25 @@ class Copies(FullScan):
                 erasure.erase_judgements(connection, agent_id)
 
     def was_written(self, connection: Connection, table: str, row: Mapping[str, Any]) -> None:
-        """Keep a turn from getting its text back; audit the change in a memory of a state that was put aside."""
+        """Record that a turn's text was changed, so that it is not read again, and audit a changed memory."""
         if table == "turn":
             erasure.turn_was_cut(connection, row["rowid"], row["text"])
         FullScan.was_written(self, connection, table, row)
 
     def clean_messages(self, path: Path, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Remove the text from a message, but keep its id for its turn and its digest for the program."""
+        """Return the messages without the text.
+
+        Each keeps its id, and a digest by which its program's copy is recognised.
+        """
         cut = (lambda _: "") if str(path) in self.transcripts else self.cut.of_text
         return [recording.remove_text(message, cut) for message in messages]
 
     def of_file(self, name: str, data: bytes, parting: re.Pattern[str] = PARTS) -> bytes:
-        """Remove whole blocks from a copy of a daily file, as from the file itself, and parts about the sessions."""
+        """Return the new bytes of a file.
+
+        A copy of a daily file is cleaned like the daily file itself. Other files also lose their parts about the
+        sessions.
+        """
         day = _DAILY.match(name)
         if day is None:
             return self.of_bytes(drop_sessions(name, data, self.sessions), parting)
@@ -502,7 +524,7 @@ class Copies(FullScan):
         return diary.without_impressions(left) if is_shown else left
 
     def is_spared(self, path: Path) -> bool:
-        """Return True for files that the commit rewrites."""
+        """Return True for the files that the commit itself rewrites."""
         workspaces = self.workspaces.values()
         is_core = path.name == CORE_FILE and path.parent in workspaces
         return is_core or (path.suffix == ".md" and path.parent in [one / _DAILIES for one in workspaces])
@@ -515,12 +537,12 @@ def _erase_said(connection: Connection, agent_id: str, cut: TextRemoval) -> None
 
 
 def _note_in(name: str, state: str) -> str:
-    """Return the note of a memory in a state of the audit."""
+    """Return the note in an audited state of a memory; empty if there is none."""
     return str(json.loads(state).get("note") or "") if name.startswith(ANY_PREFIX) else ""
 
 
 def _said_in(name: str, state: str) -> str:
-    """Return the text in a state of the audit; empty if it holds none."""
+    """Return the text in an audited state; empty if it has none."""
     if name.startswith(ANY_PREFIX):
-        return str(json.loads(state)["content"])  # not `from_json`, because this also reads old states of the audit
+        return str(json.loads(state)["content"])  # not `from_json`, because the state may be in an old format
     return str(chain.values_of(state)["text"]) if name.startswith(chain.PROFILE) else ""

@@ -1,10 +1,10 @@
 """Scan everything that memoryd has stored, to remove something from it.
 
-This covers rows, files of workspaces with their backups, the log, the journal, and states that a restore has put aside.
-Each portion of rows is one transaction, and each file is one exchange, under the agent's lock. So the scan may be
-stopped at any point and run again. A second run finds nothing. If somebody edits a file meanwhile, it is read again and
-never overwritten. Transcripts and NOW files are the agents' own: they are not changed, except those that memoryd
-recorded itself.
+The scan covers rows, files of workspaces and their backups, the log, the journal, and databases that a restore has put
+aside. Each portion of rows is one transaction, and each file is one exchange under the agent's lock. So the scan may be
+stopped at any point and repeated; a repeated scan finds nothing. If somebody edits a file meanwhile, it is read again
+and never overwritten. Transcripts and NOW files belong to the agents: they are not changed, except transcripts that
+memoryd recorded itself.
 """
 
 import codecs
@@ -42,70 +42,72 @@ from memoryd.text.private import is_private
 
 Hold = Callable[[], AbstractContextManager[None]]
 
-AGAIN = 20  # times that a file or a row is read again if others change it
-# Divides a person's file into parts. No secret spans two parts. In a message, some marks hide all of the rest; in a
-# file, they must not.
+AGAIN = 20  # attempts at a file or row that others keep changing
+# Splits a person's file into parts that are scanned one by one. No secret spans two parts. In a message, some marks
+# hide
+# all text after them. In a file, they may hide only the rest of their part.
 PARTS = re.compile(r"^(?=#{1,6} |[-*+] )", re.MULTILINE)
 _LINES = re.compile(r"(?<=\n)")
-_PROSE = frozenset(
-    {ColumnKind.TEXT, ColumnKind.JSON}
-)  # columns of what people and models wrote; all others tell things apart
+_PROSE = frozenset({ColumnKind.TEXT, ColumnKind.JSON})  # words of people and models; the other kinds are names
 
 
 @dataclass(slots=True, kw_only=True)
 class FullScan(ABC):
-    """Run one scan over everything."""
+    """Run one scan over everything. A subclass says what is removed."""
 
     ACTOR: ClassVar[str]  # the actor in the audit
     engine: Engine
     state_dir: Path
-    workspaces: dict[str, Path]  # by agent; their rows and files are scanned
-    everybody: bool  # also rows of agents that are not configured
+    workspaces: dict[str, Path]  # by agent id; the rows and files of these agents are scanned
+    everybody: bool  # True: also rows of agents that are not configured
     journal: Journal
-    go_on: Callable[[], None]  # raises if the run is to stop
-    stuck: Callable[[], list[str]]  # completes leftover intents, and names those that cannot be completed
+    go_on: Callable[[], None]  # raises an error if the run must stop
+    stuck: Callable[[], list[str]]  # completes intents; returns those that cannot be completed
     log: Log
     counts: Counter[str] = field(default_factory=Counter)
-    left: list[str] = field(default_factory=list)  # could not be scanned: a person must look at them
+    left: list[str] = field(default_factory=list)  # places that could not be scanned, for a person to check
 
     @abstractmethod
     def clean_texts(self, given: Sequence[str], *, in_file: bool = False) -> dict[str, str]:
-        """Return the new texts, by old text; a text that is missing stays unchanged.
+        """Return the new text for each text that is scanned; a missing entry means that the text stays unchanged.
 
-        `in_file`: the texts are parts of a person's file.
+        `in_file` is True if the texts are parts of a person's file.
         """
 
     def names(self, given: Iterable[str]) -> dict[str, str | None]:
-        """Return the new ids and names; None for one that could not be scanned."""
+        """Return the new form of each id or name; None if it could not be scanned."""
         return {name: name for name in given}
 
     @abstractmethod
     def database(self, engine: Engine) -> None:
-        """Scan a database: that of the state folder, or one that was put aside."""
+        """Scan a database: the present one, or one that was put aside."""
 
     def was_written(self, connection: Connection, table: str, row: Mapping[str, Any]) -> None:
-        """Handle the change of a row, given in its old form, in its transaction; a changed memory is audited."""
+        """React to the change of a row, inside its transaction; a changed memory is audited.
+
+        `row` has the old values.
+        """
         if table == "memory" and texts.list_columns(connection, "audit"):
             audit.record_redaction(connection, row["rowid"], at=text_of(utc_now()), actor=self.ACTOR)
 
     def were_written(self, table: str, columns: AbstractSet[str]) -> None:  # noqa: B027 - not all remember texts
-        """Handle the changed columns of a table after they are stored; there may be none."""
+        """React to stored changes: the names of the changed columns of a table, possibly none."""
 
     @abstractmethod
     def clean_messages(self, path: Path, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return the new messages of a session that memoryd recorded itself."""
 
     def of_file(self, name: str, data: bytes, parting: re.Pattern[str] = PARTS) -> bytes:  # noqa: ARG002 - for others
-        """Return the new bytes of a file, given its name and its parts."""
+        """Return the new bytes of a file. `parting` splits it into parts."""
         return self.of_bytes(data, parting)
 
     def is_spared(self, path: Path) -> bool:  # noqa: ARG002 - for those who spare some
-        """Return True if a file must be left out."""
+        """Return True if a file must not be scanned."""
         return False
 
     def scan_all(self) -> None:
-        """Scan everything."""
-        stuck = self.stuck()  # first, because the texts of an intent still go to a file
+        """Run the whole scan. `counts` and `left` have the result."""
+        stuck = self.stuck()  # first, because an intent may still write its texts to a file
         self.database(self.engine)
         self._journal(self.journal)
         for agent_id, workspace in self.workspaces.items():
@@ -124,7 +126,8 @@ class FullScan(ABC):
         for folder in sorted(self.state_dir.glob("memoryd.replaced-*")):
             self._put_aside(folder)
         self.left += [str(path) for path in sorted(self.state_dir.glob("memoryd.db.damaged-*"))]
-        # Belongs to a dry run, backup or restore that is running: a copy of the database that is not scanned.
+        # These folders belong to a dry run, backup or restore that is running. Their copies of the database cannot be
+        # scanned.
         for prefix in (trial.PREFIX, staging.PREFIX):
             self.left += map(str, locked_folder.remove_left(self.state_dir, prefix))
         self.left += sorted({*stuck, *self.stuck()})
@@ -132,7 +135,7 @@ class FullScan(ABC):
     # --- rows -----------------------------------------------------------------------------------------------------
 
     def rows_of(self, engine: Engine, tables: Sequence[str]) -> None:
-        """Scan the rows of tables for the chosen agents."""
+        """Scan the rows of these tables, for the chosen agents."""
         for table in tables:
             for agent_id in [None] if self.everybody else self.workspaces:
                 for rows in texts.read_portions(engine, table, agent_id):
@@ -149,7 +152,7 @@ class FullScan(ABC):
         raise StateError("its rows change faster than they can be read", table, "try again when they rest")
 
     def _changes(self, table: str, rows: Sequence[dict[str, Any]]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-        """Return the rows that change, each with its new values."""
+        """Return the rows that change, each with its new values by column."""
         kinds = texts.COLUMNS[table]
         looked_at = [
             (row, column, kinds[column]) for row in rows for column, value in row.items() if value and column in kinds
@@ -206,7 +209,7 @@ class FullScan(ABC):
             self.counts["files"] += 1
 
     def _put_aside(self, folder: Path) -> None:
-        """Scan a state that a restore has replaced: its own database and journal."""
+        """Scan a state that a restore has replaced: its database and journals."""
         path = folder / "memoryd.db"
         if path.exists():
             engine = sqlite.connect(path)
@@ -216,7 +219,7 @@ class FullScan(ABC):
                 texts.rewrite_file(engine)
             except MemorydError:
                 raise
-            except Exception as error:  # noqa: BLE001 - it may have been put aside for being damaged
+            except Exception as error:  # noqa: BLE001 - the database may have been put aside because it is damaged
                 self.log.warning("old state not scanned", error_type=type(error).__name__)
                 self.left.append(str(path))
             finally:
@@ -228,7 +231,7 @@ class FullScan(ABC):
 
     def _workspace(self, workspace: Path) -> None:
         with open_workspace(workspace) as place:
-            # One exchange at a time: scanning a whole tree would hold up everybody else's commits.
+            # The lock is held for one exchange at a time, so that a long scan does not block commits.
             hold = partial(lock_files, place)
             own = place.continuum
             self._folder(place.workspace, CORE_FILE, hold, deep=False)
@@ -241,9 +244,9 @@ class FullScan(ABC):
                     self._folder(below, pattern, hold, deep=True)
 
     def _let_go_of_late(self, place: WorkspaceFolders, hold: Hold) -> bool:
-        """Delete replaced versions that hold the text and are kept only for open writers; return True if one was.
+        """Delete kept old versions of a file that contain the text; return True if there were any.
 
-        Called after their file: versions that are put aside later come from a cleaned file.
+        The file itself must be cleaned before, so that later versions are clean.
         """
         found = False
         for one in late_edits.list_kept(place.continuum):
@@ -275,7 +278,7 @@ class FullScan(ABC):
                 self._file(entry, PARTS, hold)
 
     def _leftover(self, folder: OpenFolder, left: Leftover) -> None:
-        """Scan a stopped run's leftovers beside a file: the old bytes of a cleaned file, or somebody's edit."""
+        """Scan the temporary files of a stopped rewrite: they have old bytes of a cleaned file, or somebody's edit."""
         entry = folder / left.target
         then, now = regular.read(left.entry), regular.read(entry)
         if then is None or now is None:
@@ -313,7 +316,7 @@ class FullScan(ABC):
         raise StateError("the file changes faster than it can be read", str(entry), "try again when it rests")
 
     def of_bytes(self, data: bytes, parting: re.Pattern[str]) -> bytes:
-        """Return a cleaned text file; other files stay the same, with any encoding and line ends."""
+        """Return the cleaned bytes of a text file, in its own encoding; other files stay unchanged."""
         encoding = _encoding(data)
         if encoding is None:
             return data
@@ -323,13 +326,13 @@ class FullScan(ABC):
 
 
 def _encoding(data: bytes) -> str | None:
-    """Return an encoding that writes unchanged text back byte for byte; None if the bytes are not text."""
+    """Return an encoding in which unchanged text is written back byte for byte; None if the bytes are not text."""
     for encoding, bom in (("utf-16-le", codecs.BOM_UTF16_LE), ("utf-16-be", codecs.BOM_UTF16_BE)):
         if data.startswith(bom):
             return encoding if _is_text(data, encoding) else None
     if b"\0" in data:
         return None
-    return "utf-8" if _is_text(data, "utf-8") else "latin-1"  # in which every byte is a character
+    return "utf-8" if _is_text(data, "utf-8") else "latin-1"  # in Latin-1, each byte is a character
 
 
 def _is_text(data: bytes, encoding: str) -> bool:
@@ -341,7 +344,7 @@ def _is_text(data: bytes, encoding: str) -> bool:
 
 
 def _is_meant(name: str, pattern: str) -> bool:
-    """Return True if a file is of this kind, or is somebody's late edit of one."""
+    """Return True if the name matches the pattern, or is a conflict copy of such a file."""
     return fnmatchcase(name, pattern) or fnmatchcase(name, f"{pattern}.conflict-*")
 
 

@@ -1,7 +1,7 @@
-"""Run the guard check: read the guards' input inside the transaction that plans a change.
+"""Run the guard check: read the input of the guards in the transaction that plans a change.
 
-Tokens are the rough estimate. The guards compare shares of one sum, and must judge the same ledger in the same way with
-and without a tokenizer.
+Tokens are estimated from characters. The guards compare sums of the same kind, and must give the same result with and
+without a tokenizer.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -22,14 +22,17 @@ from memoryd.ledger.guards import Caller, Context, Guard, GuardLimits, Refinemen
 from memoryd.ledger.memory import Memory, MemoryKind
 from memoryd.ledger.operation import Add, Change, Delete, Operation, apply, ids_of
 
-ACTOR = "memoryd"  # the actor in the audit: memoryd itself …
-HUMAN = "human"  # … a person's own edit …
-AGENT_TOOL = "agent-tool"  # … and a tool that agents use
+ACTOR = "memoryd"  # actor in the audit: memoryd itself …
+HUMAN = "human"  # … a person …
+AGENT_TOOL = "agent-tool"  # … or a tool that an agent calls
 
 
 @dataclass(frozen=True, slots=True)
 class GuardCheckResult:
-    """Hold what the guards accepted and refused; for a limit, how much the change needs and how much is left."""
+    """Hold the accepted changes and the refusals.
+
+    `allowance` says, for people, how much of the deletion limit is left; empty if that limit did not refuse.
+    """
 
     changes: tuple[Change, ...]
     refusals: tuple[Refusal, ...]
@@ -48,16 +51,24 @@ def judge(
     rewrite: Rewrite | None = None,
     begun: RefinementStart | None = None,
 ) -> GuardCheckResult:
-    """Return the changes that the guards accept; they are not written yet.
+    """Return the changes that the guards accept, and the refusals. Nothing is written.
 
-    `said_anew` are hashes of forgotten texts that the user repeated, as the job found. `seen` are the texts by id at
-    the time of the decision. `begun` is the state before a refinement.
+    Args:
+        connection: the transaction that plans the change.
+        writer: the tools of the commit.
+        agent_id: the agent.
+        operations: in order.
+        caller: the source of the operations.
+        said_anew: hashes of forgotten texts that the user has repeated, as the job found.
+        seen: text of each memory, by id, at the time of the decision.
+        rewrite: the memories that a rewrite mentions.
+        begun: the state of the core when a refinement began.
 
     Raises:
-        OperationError: an operation names a missing memory, or cannot be applied to it.
+        OperationError: an operation cannot be applied, for example because a memory is missing.
     """
     known: dict[str, Memory] = {}
-    if not all(isinstance(operation, Add) for operation in operations):  # additions remove nothing from the core
+    if not all(isinstance(operation, Add) for operation in operations):  # additions lose nothing
         known = {memory.id: memory for memory in memories.read_live(connection, agent_id, MemoryKind.CORE)}
     known |= memories.by_ids(connection, agent_id, _list_ids(operations) - known.keys())
     now = writer.now()
@@ -71,11 +82,11 @@ def judge(
 
 
 def _allowance(context: Context, too_much: Refusal) -> str:
-    """Describe the deletion limit in words."""
+    """Describe for people how much the changes would lose, and when the deletion limit would allow it."""
     lost, used, base, percent = (too_much.numbers[name] for name in ("lost", "before", "base", "percent"))
     most = int(base * percent / 100)
     behind = guards.fits_behind(context, too_much)
-    # The message shows minutes.
+    # Round up, because the message shows only minutes.
     ends = None if behind is None else moment_of(behind) + erosion.WINDOW + timedelta(minutes=1)
     when = "that is too much at any time" if ends is None else f"with no other loss it fits from {ends:%F %H:%M} UTC on"
     told = f"this takes about {lost:,} tokens, {used:,} of the {most:,} that may go in 30 days are used ({percent:g} %)"
@@ -85,7 +96,7 @@ def _allowance(context: Context, too_much: Refusal) -> str:
 def context_of(
     connection: Connection, agent_id: str, known: Mapping[str, Memory], *, caller: Caller, now: str, limits: GuardLimits
 ) -> Context:
-    """Return the input of the guards."""
+    """Return the input of the guards. `known` has the memories that they need, by id."""
     return Context(
         caller=caller,
         agent_id=agent_id,
@@ -99,7 +110,7 @@ def context_of(
 
 
 def count_eroded(connection: Connection, agent_id: str, now: str) -> int:
-    """Return the core tokens lost within the time window of the deletion limit, other than by a person."""
+    """Return the tokens of the core that were lost in the last 30 days, except by a person."""
     live = [one.content for one in memories.read_live(connection, agent_id, MemoryKind.CORE)]
     return erosion.count_lost(_drops(connection, agent_id, now), live, estimate)
 
@@ -123,7 +134,11 @@ _HINTS = {
 
 
 def require_passed(passed: GuardCheckResult) -> None:
-    """Raise if anything was refused."""
+    """Raise an error if a guard refused anything.
+
+    Raises:
+        RefusedError: it names the guards, the memories and what a person can do.
+    """
     if passed.refusals:
         told = {Guard.EROSION: f": {passed.allowance}"}
         why = "; ".join(f"{one.guard}: {one.why}{told.get(one.guard, '')}" for one in passed.refusals)

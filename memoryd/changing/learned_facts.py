@@ -1,7 +1,6 @@
-"""Write the facts and profile sections that were learned from a session in one transaction, if the guards allow it.
+"""Write the facts and profile sections that a session taught, in one transaction, as far as the guards allow.
 
-The transaction that writes the store also reads it. So facts that others stored meanwhile are seen, and texts with the
-same letters stay one fact.
+The transaction also reads the store, so it includes facts that others have just stored. Equal texts stay one fact.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +26,7 @@ from memoryd.ledger.profile import ProfileEntry, ProfileSection
 
 @dataclass(frozen=True, slots=True)
 class LearnedResult:
-    """Hold the written and refused facts, and the facts that a full store ended."""
+    """Hold the written changes, the refusals, and the ids of facts that a full store ended."""
 
     changes: tuple[Change, ...]
     refusals: tuple[Refusal, ...]
@@ -35,7 +34,7 @@ class LearnedResult:
 
 
 def carry_out(connection: Connection, writer: Writer, run: Run, edit: EditFacts) -> LearnedResult:
-    """Write facts and sections of the profile, and audit them."""
+    """Write the facts and profile sections of an edit, and audit them."""
     agent_id, now = run.agent_id, writer.now()
     cited = partial(turns.build_sources, connection, edit.session_id)
     live = {memory.id: memory for memory in memories.read_live(connection, agent_id, MemoryKind.FACT)}
@@ -71,7 +70,10 @@ def carry_out(connection: Connection, writer: Writer, run: Run, edit: EditFacts)
 def _drop_refused(
     learned: Sequence[LearnedFact], live: dict[str, Memory], graves: Mapping[str, str]
 ) -> tuple[list[LearnedFact], list[Refusal]]:
-    """Leave out facts that the guards would refuse, before a full store ends another fact for them."""
+    """Return the facts that may be stored, and refusals of the others.
+
+    This comes before the store is filled, so that no fact is ended to make room for a refused one.
+    """
     wanted: list[LearnedFact] = []
     refusals: list[Refusal] = []
     for one in learned:
@@ -86,7 +88,7 @@ def _drop_refused(
 
 
 def _ends(edit: EditFacts, wanted: Sequence[LearnedFact], created: FactBatch, live: dict[str, Memory]) -> list[Delete]:
-    """Return the ends of replaced or retracted facts; leave out one that has already ended."""
+    """Return the deletions of replaced and retracted facts that have not ended yet."""
     evicted = {fact.id for fact in created.evicted}
     ends: dict[str, Delete] = {}
     for learned, outcome in zip(wanted, created.outcomes, strict=True):

@@ -1,6 +1,6 @@
-"""Decide runs that ask no model: edits by people and tools, restored bullets, duplicates, rollback.
+"""Decide runs that ask no model: edits by people and tools, restored bullets, duplicates and rollbacks.
 
-`decide` returns the task of such a run. The commit carries it out, as for any other job.
+`decide` returns what such a run must do. The commit carries it out, as for any other job.
 """
 
 from typing import Any
@@ -24,11 +24,11 @@ from memoryd.ledger.memory import PREFIXES, MemoryKind
 from memoryd.ledger.operation import Add, Delete, Operation, Protect, Restore, Unprotect, Update
 from memoryd.ledger.rollback import RollbackPlan
 
-IMPORT = "import"  # puts back into MEMORY.md what an edit must not remove
-EDIT = "edit"  # the owner's own operations
+IMPORT = "import"  # restores protected bullets in MEMORY.md
+EDIT = "edit"  # operations of the owner
 DEDUP = "dedup"
 ROLLBACK = "rollback"
-REFINE = "refine"  # not decided here: a model decides
+REFINE = "refine"  # not decided here, because it asks a model
 _MOST_NAMED = 50
 KINDS = (IMPORT, EDIT, DEDUP, ROLLBACK, *saving.KINDS)
 VERBS: dict[str, type[Protect | Unprotect | Restore | Delete]] = {
@@ -40,14 +40,17 @@ VERBS: dict[str, type[Protect | Unprotect | Restore | Delete]] = {
 
 
 def decide(writer: Writer, journal: Journal, run: Run, *, at_once: bool = True) -> SavePlan:
-    """Return the decision of such a run.
+    """Return what a run must do.
 
-    `at_once`: changes that concern no file may be made before the commit, in portions. Otherwise all changes are for
-    the commit.
+    Args:
+        writer: the tools of the commit.
+        journal: the journal of watermarks, which a rollback changes.
+        run: the run.
+        at_once: True if changes outside files may be written here, in portions; False if the commit must do everything.
 
     Raises:
-        RefusedError: later runs depend on the reverted changes, or there is nothing to write.
-        NotFoundError: there is nothing of that name to revert.
+        RefusedError: later runs depend on the changes to revert, or there is nothing to write.
+        NotFoundError: there is no such run or entry.
         AwayError: the run removes duplicates, and `MEMORY.md` was edited a moment ago.
     """
     if run.kind == DEDUP:
@@ -58,7 +61,7 @@ def decide(writer: Writer, journal: Journal, run: Run, *, at_once: bool = True) 
     if run.kind in saving.KINDS:
         return saving.decide(writer, run)
     if run.kind == EDIT:
-        text = runs.given_text(writer.engine, run)  # only for an edit; options never hold a text
+        text = runs.given_text(writer.engine, run)  # options never contain a text, so it is stored with the replies
         operations = tuple(_operation(verb, memory_id, text) for verb, memory_id in run.options.get("operations", ()))
         if not operations:
             return SavePlan(NothingToDo("there is nothing to do"))
@@ -75,12 +78,16 @@ def _operation(verb: str, memory_id: str, text: str | None) -> Operation:
 
 
 def target_of(options: dict[str, Any]) -> RollbackTarget:
-    """Return the target in a rollback's options."""
+    """Return what a rollback must revert, from its options."""
     return RollbackTarget(options.get("run"), options.get("to"), options.get("memory"))
 
 
 def require_done(connection: Connection, target: RollbackTarget) -> None:
-    """Raise unless the run or change that a rollback names has changed memory itself."""
+    """Check that the run to roll back has changed memory itself.
+
+    Raises:
+        RefusedError: the run only made a proposal.
+    """
     if target.run_id is None:
         return
     if runs.find_proposal(connection, target.run_id) is not None:
@@ -104,11 +111,11 @@ def _rollback(writer: Writer, journal: Journal, run: Run) -> SavePlan:
         return SavePlan(NothingToDo(why, receipt=receipt))
 
     def revise(connection: Connection, folders: tuple[OpenFolder, OpenFolder], brought: CoreImport) -> Any:
-        # Planned again on the current state, because an edit may just have been imported.
+        # The plan is made again, because an edit may just have been imported.
         fresh = time_machine.plan(connection, run.agent_id, target, writer.now())
         fresh.check()
         revision = time_machine.revise(connection, run.agent_id, target, fresh, folders, brought)
-        # Done before the rows: after a stop in between, the next start writes the watermarks into the journal again.
+        # The journal comes before the rows. If the process ends in between, the next start adds the watermarks again.
         for mark in revision.marks:
             seq = 0 if mark.values is None else int(mark.values["seq"])
             restore.retract(connection, journal, run.agent_id, mark.session_id, mark.consumer, seq)
@@ -119,7 +126,7 @@ def _rollback(writer: Writer, journal: Journal, run: Run) -> SavePlan:
 
 
 def _refinements(connection: Connection, agent_id: str, target: RollbackTarget) -> list[str]:
-    """Return the reverted runs in which the agent changed its own core."""
+    """Return the reverted runs in which an agent refined its core."""
     sql = (
         "SELECT r.id FROM job_run r JOIN audit a ON a.run_id = r.id WHERE r.agent_id = ?"
         " AND ? IN (r.kind, CASE r.kind WHEN 'accept' THEN json_extract(r.options, '$.of') END)"
@@ -130,7 +137,7 @@ def _refinements(connection: Connection, agent_id: str, target: RollbackTarget) 
 
 
 def _told_of(refined: str, plan: RollbackPlan, target: RollbackTarget, now: str) -> Operate:
-    """Return the journal entry that reports the reversal of a refinement to its agent, by ids and numbers."""
+    """Return the journal entry that tells an agent about the rollback of its refinement, by ids and numbers."""
     back = [step.memory_id for step in plan.steps if step.memory_id.startswith(PREFIXES[MemoryKind.CORE])]
     what = "one change of the refinement" if target.memory_id is not None else "the refinement"
     named = f"{', '.join(back[:_MOST_NAMED])}{' …' if len(back) > _MOST_NAMED else ''}"

@@ -1,4 +1,4 @@
-"""List the NOW files of a workspace with their sessions, and name new ones."""
+"""List the NOW files of a workspace with their sessions, and find names for new ones."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ _EARLIEST = datetime.min.replace(tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class NowSession:
-    """Hold a session and its NOW file as it was read."""
+    """Hold a NOW file as it was read, with its session."""
 
     name: str
     data: bytes
@@ -30,7 +30,7 @@ class NowSession:
 
     @property
     def header(self) -> NowHeader:
-        """Return the header; for a file without one, the values that its name gives."""
+        """Return the header. Missing values are taken from the file name."""
         stem = self.name.removesuffix(".md")
         found = self.document.header or NowHeader("", None)
         began = found.timestamp_start or now.read_name(stem)[0]
@@ -38,33 +38,33 @@ class NowSession:
 
     @property
     def path(self) -> str:
-        """Return the path in the workspace."""
+        """Return the path relative to the workspace."""
         return f"{FOLDER}/{self.name}"
 
     @property
     def began(self) -> datetime | None:
-        """Return when it began, if the header says so."""
+        """Return when the session began; None if neither header nor name says so."""
         at = self.header.timestamp_start
         return moment_of(at) if at else None
 
     @property
     def end(self) -> str | None:
-        """Return when it ended, if the header says so."""
+        """Return when the session ended; None if it has not ended or the header does not say so."""
         return self.header.timestamp_end
 
     @property
     def is_open(self) -> bool:
-        """Return True if entries may be appended; a file without a header belongs to its writer."""
+        """Return True if entries may be appended. A file without a header belongs to another writer."""
         return self.document.header is not None and self.document.header.timestamp_end is None
 
     @property
     def is_private(self) -> bool:
-        """Return True if nobody may read, send or index it."""
+        """Return True if the file must not be read, sent or indexed."""
         return is_private(self.name, self.data)
 
     @property
     def is_capture(self) -> bool:
-        """Return True if memoryd wrote it from the transcript of a session."""
+        """Return True if memoryd wrote the file from a transcript."""
         return self.header.memory_type == now_file.CAPTURE
 
     @property
@@ -74,14 +74,14 @@ class NowSession:
         return self.began or _EARLIEST, stem[: len("NOW-YYYY-MM-DDTHH-MM")], now.read_name(stem)[1]
 
     def is_due(self, settings: Settings, at: datetime, share: float = 1.0) -> bool:
-        """Return True if its lines or its age reach this share of the limit for a new file."""
+        """Return True if the file has reached this share of the largest number of lines or of the largest age."""
         limits = settings.sessions
         is_old = self.began is not None and at - self.began >= share * limits.now_max_age
         return is_old or self.data.count(b"\n") >= share * limits.now_max_lines
 
 
 def list_files(workspace: Path) -> list[NowSession]:
-    """Return the NOW files, from the oldest to the newest; the folder is not created."""
+    """Return the NOW files of a workspace, oldest first; empty if there is no folder."""
     with regular.as_state_error("cannot be read", workspace):
         try:
             with open_folder(workspace) as top, top.folder(".continuum") as outer, outer.folder("memory") as place:
@@ -91,13 +91,13 @@ def list_files(workspace: Path) -> list[NowSession]:
 
 
 def read_files(folder: OpenFolder) -> list[NowSession]:
-    """Return the NOW files of an open folder, from the oldest to the newest."""
+    """Return the NOW files of an open folder, oldest first."""
     found = []
     for name in folder.names():
         if now_file.is_now_path(PurePosixPath(name)):
             try:
                 data = regular.read(folder / name)
-            except StateError:  # a link, or a file that nobody may read: not a session
+            except StateError:  # a link or an unreadable file is not a session
                 continue
             if data is not None:
                 found.append(NowSession(name, data, now.parse(data)))
@@ -105,6 +105,6 @@ def read_files(folder: OpenFolder) -> list[NowSession]:
 
 
 def find_free_name(began: datetime, is_taken: Callable[[str], bool]) -> str:
-    """Return the name of a new file; it has a number only if the plain name is taken."""
+    """Return an unused name for a new file; it gets a number if the plain name is taken."""
     names = (f"NOW-{began.astimezone(UTC):%Y-%m-%dT%H-%M}{'' if one == 1 else f'-{one}'}.md" for one in count(1))
     return next(name for name in names if not is_taken(name))

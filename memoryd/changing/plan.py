@@ -1,4 +1,4 @@
-"""Plan a run: how its edits would change the files, `MEMORY.md` and the memory store now. Nothing is written."""
+"""Plan a run: find out how its edits would change the files, `MEMORY.md` and the memory store. Nothing is written."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
@@ -29,22 +29,22 @@ from memoryd.tiers import core, daily, diary
 
 
 class OutdatedError(MemorydError):
-    """Report that the state behind the run's decision has changed: the run decides again."""
+    """Report that the state on which the run decided has changed. The run must decide again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """Hold how a commit would change the core now, and what the guards would refuse."""
+    """Hold the effect that a commit would have, and what the guards would refuse."""
 
     rewrites: tuple[dict[str, Any], ...] = ()
     changes: tuple[Change, ...] = ()
     refusals: tuple[Refusal, ...] = ()
-    passed: tuple[guard_check.GuardCheckResult, ...] = ()  # the result of each list of operations; none for a rewrite
-    # Changes that are not made: path, bytes before and after, None without a file.
+    passed: tuple[guard_check.GuardCheckResult, ...] = ()  # one for each list of operations; empty for a rewrite
+    # Files that would change: path, bytes before and after; None means that there is no file.
     files: tuple[tuple[str, bytes | None, bytes | None], ...] = ()
 
     def is_as(self, foreseen: "Preview") -> bool:
-        """Return True if the guards accept the same operations as in an earlier preview."""
+        """Return True if the guards accept the same operations as in the preview `foreseen`."""
         both = zip(self.passed, foreseen.passed, strict=False)
         return len(self.passed) >= len(foreseen.passed) and all(_comes_to(a) == _comes_to(b) for a, b in both)
 
@@ -67,21 +67,29 @@ def restore_put_back(brought: CoreImport) -> core.CoreFile:
 
 
 class PlanBase(NamedTuple):
-    """Hold the input of a plan: `MEMORY.md` with restored bullets, its bullets, and the revision if there is one.
+    """Hold the input of a plan.
 
-    The bullets are in the form of the memory store.
+    Attributes:
+        file: `MEMORY.md` with its protected bullets restored.
+        bullets: its bullets, in the form of the memory store.
+        revision: earlier states to restore; None if there are none.
+        ahead: changes of earlier edits that are not written.
     """
 
     file: core.CoreFile
     bullets: Sequence[core.Bullet]
     revision: Revision | None
-    ahead: Sequence[Change] = ()  # of changes that are not written
+    ahead: Sequence[Change] = ()
 
 
 def plan_core(
     connection: Connection, writer: Writer, run: Run, edits: Sequence[Edit], brought: CoreImport, told: PlanBase
 ) -> Preview:
-    """Plan the changes of the memory store and of `MEMORY.md` on their current state."""
+    """Return how the edits would change the memory store and `MEMORY.md` in their present state.
+
+    Raises:
+        OutdatedError: a rewrite was decided on another core.
+    """
     whole = next((edit for edit in edits if isinstance(edit, RewriteCore)), None)
     if whole is not None:
         return _plan_rewrite(connection, writer, run, whole, brought)
@@ -103,7 +111,7 @@ def plan_core(
         return Preview(others, tuple(changes), refusals, passed)
     lines = [[one.heading or "", one.content] for one in _find_incoming(changes).values()]
     rewrite = encode_rewrite(CORE_FILE, brought.data, new, cut) | {"additions": lines}
-    if revision is None:  # a restored memory keeps its number
+    if revision is None:  # a restored memory keeps its position
         changes = list(_place_changes(changes, live, new))
     return Preview((rewrite, *others), tuple(changes), refusals, passed)
 
@@ -111,7 +119,10 @@ def plan_core(
 def _check_edits(
     connection: Connection, writer: Writer, run: Run, edits: Sequence[Edit], told: PlanBase
 ) -> tuple[guard_check.GuardCheckResult, ...]:
-    """Return the accepted changes of each list of operations, each judged on the result of the earlier lists."""
+    """Return the accepted changes of each list of operations.
+
+    Each list is judged on the result of the earlier lists.
+    """
     passed: list[guard_check.GuardCheckResult] = []
     several = bool(told.ahead) or sum(isinstance(edit, AddMemories | Operate) for edit in edits) > 1
     with sqlite.undo_after(connection) if several else nullcontext():
@@ -128,13 +139,17 @@ def _check_edits(
 
 
 def _plan_rewrite(connection: Connection, writer: Writer, run: Run, edit: RewriteCore, brought: CoreImport) -> Preview:
-    """Plan a rewrite on the core that it was decided on; for any other core, raise, so that the run decides again."""
+    """Return the effect of a rewrite on the core on which it was decided.
+
+    Raises:
+        OutdatedError: the core has changed since, so the run must decide again.
+    """
     if not brought.agrees or digest_of(brought.data) != digest_of(edit.old):
         raise OutdatedError("MEMORY.md was edited meanwhile", str(writer.workspace / CORE_FILE))
     passed = guard_check.judge(
         connection, writer, run.agent_id, edit.operations, Caller.REWRITE, seen=edit.seen, rewrite=edit.rewrite
     )
-    if passed.refusals:  # all were accepted when they were decided
+    if passed.refusals:  # the guards accepted all of them when the run decided
         raise OutdatedError("the memory store changed meanwhile", str(writer.workspace / CORE_FILE))
     lines = [[one.after.heading or "", one.after.content] for one in passed.changes if _comes(one)]
     rewrite = encode_rewrite(CORE_FILE, brought.data, edit.new) | {"additions": lines}
@@ -144,7 +159,7 @@ def _plan_rewrite(connection: Connection, writer: Writer, run: Run, edit: Rewrit
 def _operations(
     connection: Connection, run: Run, edits: Sequence[Edit], file: core.CoreFile
 ) -> Iterator[tuple[list[Operation], Operate]]:
-    """Return the operations of the edits, without additions that the file already holds."""
+    """Yield each list of operations with its edit, without additions that the file already has."""
     there = {core.normalize(bullet.text) for bullet in file.bullets}
     fresh: list[Operation] = []
     for memory in [memory for edit in edits if isinstance(edit, AddMemories) for memory in edit.memories]:
@@ -175,13 +190,13 @@ def _operations(
 
 
 def _comes(change: Change) -> bool:
-    """Return True if a bullet was not in the file before and is in it after."""
+    """Return True if the change adds a bullet to the file."""
     is_core = change.after.kind is MemoryKind.CORE
     return is_core and change.after.is_live and (change.before is None or not change.before.is_live)
 
 
 def _find_incoming(changes: Sequence[Change]) -> dict[str, Memory]:
-    """Return the memories whose bullets enter the file, by id, in their final state."""
+    """Return the memories whose bullets are added to the file, by id, in their final state."""
     last = {change.memory_id: change.after for change in changes}
     return {one.memory_id: last[one.memory_id] for one in changes if _comes(one) and last[one.memory_id].is_live}
 
@@ -189,7 +204,7 @@ def _find_incoming(changes: Sequence[Change]) -> dict[str, Memory]:
 def _file_edits(
     live: Sequence[Standing], changes: Sequence[Change], bullets: Sequence[core.Bullet]
 ) -> Iterator[core.Edit]:
-    """Return the edits of the file for the changes; it may hold bullets that the memory store does not know yet."""
+    """Yield the edits that make the changes in the file, which may have bullets that the memory store does not know."""
     at = map_places(live, bullets) if bullets else {}
     order = sorted((one for one in live if one.id in at), key=lambda one: at[one.id])
     slots = [at[one.id] for one in order]
@@ -200,7 +215,7 @@ def _file_edits(
 
 
 def _place_changes(changes: Sequence[Change], live: Sequence[Standing], new: bytes) -> Iterator[Change]:
-    """Return the changes, each new memory with its position in the new file."""
+    """Yield the changes; each memory that is added to the file gets its position there."""
     coming = _find_incoming(changes)
     standing: list[Standing] = [*live, *coming.values()]
     at = map_places(standing, core.parse(new).bullets)
@@ -221,12 +236,18 @@ def _place_changes(changes: Sequence[Change], live: Sequence[Standing], new: byt
 
 
 def plan_appends(workspace: OpenFolder, edits: Sequence[Edit]) -> list[dict[str, Any]]:
-    """Return each block to append: its file, its place there, its hash, and the heading of a new file."""
+    """Return the blocks to append, in the form of an intent, for the daily files and diaries."""
     return [_plan_append(workspace, edit) for edit in edits if isinstance(edit, AppendDaily | AppendDiary)]
 
 
 def plan_writes(workspace: OpenFolder, run: Run, edits: Sequence[Edit]) -> list[dict[str, Any]]:
-    """Plan to write whole files over the bytes that they were decided on; for any other bytes, raise."""
+    """Return the whole files to write, in the form of an intent.
+
+    Raises:
+        OutdatedError: a file is not the one on which the run decided.
+        RefusedError: the same, for the answer to a proposal.
+        UnfinishedError: a file has conflict markers.
+    """
     writes = [edit for edit in edits if isinstance(edit, WriteFile)]
     for edit in writes:
         _require_solved(edit.path, edit.old)
@@ -238,7 +259,13 @@ def plan_writes(workspace: OpenFolder, run: Run, edits: Sequence[Edit]) -> list[
 
 
 def _require_solved(path: str, data: bytes | None) -> None:
-    """Raise if a merge left conflicts in a file: text written into one of its sides would be lost with that side."""
+    """Check that a file has no conflict markers.
+
+    Text that is added to one side of a conflict could be lost with that side.
+
+    Raises:
+        UnfinishedError: the file has conflict markers.
+    """
     if is_conflicted(data or b""):
         raise UnfinishedError("holds a merge that nobody has solved yet", path, RESOLVE)
 

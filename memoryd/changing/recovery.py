@@ -1,9 +1,10 @@
-"""Restore after damage the work of people and jobs: from the newest good copy of the database, and the journal.
+"""Restore people's and jobs' data after damage, from the newest good copy of the database and the journal.
 
-When a write transaction is committed, its rows go into `journal.jsonl` before its caller continues: `{"of": DATABASE,
-"seq": N, "rows": [[TABLE, KEY, ROW or null], …], "from": N}`. `seq` is the number of its last change. `from` says which
-changes the journal no longer has, because every copy has them. So a database that is behind the journal, because it was
-restored or lost its log, gets the rows of all later lines.
+After each write transaction, its rows go into `journal.jsonl` before the caller continues: `{"of": DATABASE, "seq": N,
+"rows": [[TABLE, KEY, ROW or null], …], "from": N}`. `seq` is the number of its last change. Changes up to `from` are
+not
+in the journal, because every copy has them. A database can be behind its journal because it was restored or lost its
+write-ahead log. Then it gets the rows of all later lines.
 """
 
 import json
@@ -30,26 +31,26 @@ from memoryd.ledger.memory import Ending
 
 ALARM = "damage"
 UNKNOWN = "memoryd wrote here before, but its facts and history are gone: put the old state folder back if you have it"
-ERASING = (forgetting.OPERATION, "scrub")  # kinds of runs that remove text
+ERASING = (forgetting.OPERATION, "scrub")  # kinds of runs that erase text
 _IDENTITY = "PRAGMA application_id"
 
 
 @dataclass(slots=True)
 class Keeper:
-    """Keep the journal and the copies of one database, and compare it with them."""
+    """Maintain the journal and the copies of one database, and repair the database from them."""
 
     state_dir: Path
     log: Log
     journal: Journal = field(init=False)
-    found: list[str] = field(default_factory=list)  # found at the start, for the next check
-    _seq: int = 0  # the journal has all changes up to this one
-    _is_restored: bool = False  # at this start: the database has only the rows that could be read
+    found: list[str] = field(default_factory=list)  # damage that was found at the start; the next check reports it
+    _seq: int = 0  # number of the last change that the journal has
+    _is_restored: bool = False  # True: the database was lost and restored at this start
 
     def __post_init__(self) -> None:
         self.journal = Journal(self.state_dir / restore.ACTS, sealed=True, is_entry=changes.is_change)
 
     def tell(self, engine: Engine) -> None:
-        """Write committed changes into the journal; if the disk refuses, they follow with the next ones."""
+        """Write committed changes to the journal. If the disk reports an error, they are written with the next ones."""
         if sqlite.read(engine, changes.last_seq) <= self._seq:
             return
         try:
@@ -69,7 +70,7 @@ class Keeper:
     # --- after a loss ---------------------------------------------------------------------------------------------
 
     def catch_up(self, engine: Engine, opened: OpenedDatabase) -> "CaughtUp":
-        """Apply to a database that was just opened the changes that only the journal has."""
+        """Apply changes to a database that was just opened, if only the journal has them; return what was done."""
         entries, damaged = self.journal.entries(), self.journal.count_damaged()
         if opened.is_new and entries:
             schema.set_identity(engine, entries[-1]["of"])
@@ -78,7 +79,7 @@ class Keeper:
         seq = 0 if opened.is_new else last
         lines = [one for one in entries if one["of"] == of]
         later = [one for one in lines if one["seq"] > seq]
-        if seq and not lines and not damaged and backups.list_copies(self.state_dir):  # otherwise it was only begun
+        if seq and not lines and not damaged and backups.list_copies(self.state_dir):  # not a new journal
             self.found.append("the journal was gone; the database has what it held")
         left_out = _apply_later(engine, later) if later else ""
         self._is_restored = _was_lost(opened, has_journal=bool(entries or damaged))
@@ -87,9 +88,10 @@ class Keeper:
     # --- in the background ----------------------------------------------------------------------------------------
 
     def keep(self, engine: Engine, settings: Settings, clock: Clock) -> None:
-        """Inspect the database and copy it once a local day, or at once if there is no copy or no journal.
+        """Check and copy the database once a local day, or at once if there is no copy or no journal.
 
-        Keeps the newest `retention.backups` copies, and the part of the journal that the oldest of them lacks.
+        It keeps the newest `retention.backups` copies, and the part of the journal that is newer than the oldest of
+        them.
         """
         copies = backups.list_copies(self.state_dir)
         entries = self.journal.entries()
@@ -109,19 +111,19 @@ class Keeper:
             self.log.error("damage", what=one)
         sql = "SELECT text FROM alarm WHERE kind = ? AND cleared_at IS NULL AND since > ?"
         fresh = sqlite.read(engine, query.fetch_text, sql, ALARM, clock.text(ahead=timedelta(days=-1)))
-        alarms.set_alarm(engine, ALARM, fresh, clock.text())  # an older alarm ends, and a new finding starts a new one
+        alarms.set_alarm(engine, ALARM, fresh, clock.text())  # end an old alarm, so that a new finding opens a new one
         told = filter(None, [fresh, *filter(lambda one: one not in str(fresh), found)])
         alarms.set_alarm(engine, ALARM, "; ".join(told) or None, clock.text())
         self._copy(engine, clock.now(), settings.retention.backups)
 
     def renew(self, engine: Engine, now: datetime) -> None:
-        """Replace all copies by a new one, and shorten the journal to match, because text was removed."""
+        """Replace all copies by a new one, and shorten the journal, so that removed text is in neither of them."""
         self._copy(engine, now, 1)
 
     def _inspect(self, engine: Engine) -> list[str]:
-        """Compare the database with its checksums, its newest good copy and the journal, and repair the differences.
+        """Compare the database with its checksums, its newest good copy and the journal, and repair differences.
 
-        Returns descriptions of the damage, without content.
+        Returns descriptions of the damage for people, without content.
         """
         found = _mend_indexes(engine)
         self.tell(engine)
@@ -135,8 +137,9 @@ class Keeper:
         last: int | None = 0
         while last is not None:
             last = sqlite.write(engine, vault.seal_portion, last)
-        # The first search reads everything without holding up a writer. A finding is checked again before it is
-        # repaired.
+        # The first search reads everything, in a read transaction that blocks no writer. Each finding is checked again
+        # before it
+        # is repaired.
         with sqlite.begin_read(engine, good) as connection:
             damaged_texts = vault.find_damaged(connection)
             is_same = good is not None and _has_same_schema(connection)
@@ -152,12 +155,12 @@ class Keeper:
         return found
 
     def _mend_rows(self, connection: Connection, keys: Iterable[tuple[str, list[Any]]]) -> list[str]:
-        """Give rows of people and jobs the values that copy and journal have."""
+        """Restore wrong rows from the copy and the journal; return descriptions for people."""
         of = query.fetch_number(connection, _IDENTITY)
         base = query.fetch_number(connection, "SELECT max(seq) FROM good.changed_row")
         lines = [one for one in self.journal.entries() if one["of"] == of]
         images = changes.fit_tables(connection, changes.list_images(one for one in lines if one["seq"] > base))
-        images += changes.read_since(connection, lines[-1]["seq"] if lines else 0)  # not written yet
+        images += changes.read_since(connection, lines[-1]["seq"] if lines else 0)  # not in the journal yet
         known = {(table, json.dumps(key)): row for table, key, row in images}
         wrong: dict[str, list[Image]] = {}
         for table, key in keys:
@@ -194,17 +197,17 @@ class Keeper:
 
 @dataclass(frozen=True, slots=True)
 class CaughtUp:
-    """Hold what was applied from the journal, and what may be missing."""
+    """Hold what was restored from the journal, and what may be missing."""
 
     lines: list[Entry]
-    seq: int  # of the database before
-    damaged: int  # lines of the journal
-    left_out: str  # a count of rows that only a newer version can hold; empty if there are none
-    is_lost: bool  # the database was damaged or gone
-    copy: Path | None  # that replaced it
+    seq: int  # number of the last change in the database before
+    damaged: int  # number of damaged lines in the journal
+    left_out: str  # for people: how many rows only a newer version can hold; empty if none
+    is_lost: bool  # True: the database was damaged or missing
+    copy: Path | None  # the copy that replaced it
 
     def __str__(self) -> str:
-        """Describe for people the source of the state, and the parts that were not restored."""
+        """Return text for people: from what the state was restored, and what is missing."""
         whence = "the transcripts" if self.copy is None else f"the copy {self.copy.name}"
         lacks = ["later running summaries, and waiting runs"]
         if self.damaged:
@@ -217,13 +220,16 @@ class CaughtUp:
 
 
 def list_erasing(lines: Iterable[Entry]) -> set[str]:
-    """List the kinds of runs in lines of the journal that took out text."""
+    """Return the kinds of runs in these lines of the journal that erase text."""
     rows = [row for table, _, row in changes.list_images(lines) if table == "job_run" and row is not None]
     return {row["kind"] for row in rows if row.get("kind") in ERASING}
 
 
 def erase_again(engine: Engine, erasing: Collection[str]) -> None:
-    """Remove from a restored database texts forgotten since its copy, and everything derived from them."""
+    """Erase texts again in a database that was restored from a copy older than their removal.
+
+    Everything derived from texts is erased too, if `erasing` has kinds of runs that erased text.
+    """
     with sqlite.begin_write(engine) as connection:
         erasure.erase_known(connection)
         if erasing:
@@ -234,18 +240,18 @@ def erase_again(engine: Engine, erasing: Collection[str]) -> None:
 
 
 def _was_lost(opened: OpenedDatabase, *, has_journal: bool) -> bool:
-    """Return True if the database was damaged or gone; a new one beside a journal replaces one that was lost."""
+    """Return True if the database was damaged or missing. A new database with an old journal replaces a missing one."""
     return bool(opened.moved_aside or opened.restored or (opened.is_new and has_journal))
 
 
 def _apply_later(engine: Engine, lines: Sequence[Entry]) -> str:
-    """Apply lines of the journal; return a count of rows that this version cannot hold, or an empty text."""
+    """Apply lines of the journal; return, for people, how many rows this version cannot hold, or an empty string."""
     with sqlite.begin_write(engine) as connection:
         images = changes.list_images(lines)
         left_out = changes.apply(connection, images)
         changes.add_missing_agents(connection)
         changes.set_last(connection, lines[-1]["seq"])
-        # The copy was made while a run wrote its files; the run has ended since.
+        # An intent in the copy can belong to a run that has ended since.
         ended = "SELECT id FROM job_run WHERE finished_at IS NOT NULL"
         query.run(connection, f"DELETE FROM intent WHERE run_id IN ({ended})")  # noqa: S608
     left_out += sum(len(one["rows"]) for one in lines) - len(images)
@@ -253,7 +259,7 @@ def _apply_later(engine: Engine, lines: Sequence[Entry]) -> str:
 
 
 def _is_erased(table: str, _key: list[Any], row: dict[str, Any] | None) -> bool:
-    """Return True for a row that an older copy holds with its text; the removal must be kept for ever."""
+    """Return True for a row that must stay in the journal, because an older copy still has its erased text."""
     if row is None:
         return table == "profile_section"
     return (

@@ -1,4 +1,4 @@
-"""Redact everything stored again, so that a new rule also applies to old text."""
+"""Scan and redact everything that is stored once more, so that a new rule applies to old text."""
 
 from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
@@ -19,23 +19,23 @@ KIND = "scrub"
 
 @dataclass(slots=True, kw_only=True)
 class Rescrub(FullScan):
-    """Remove secrets from what is stored."""
+    """Redact secrets in stored text."""
 
     ACTOR: ClassVar[str] = guard_check.ACTOR
     scrubber: Scrubber
-    renamed: Callable[[], None]  # called at once when ids change that somebody may remember
+    renamed: Callable[[], None]  # called at once when ids change that other code may have cached
 
     def run(self) -> dict[str, Any]:
-        """Scan everything; return the counts for the run report."""
+        """Redact everything; return the counts for the run report."""
         self.scan_all()
         texts.rewrite_file(self.engine)
         names = ("rows", "texts", "files", "unscanned")
         return {**{name: self.counts[name] for name in names}, "left": self.left}
 
     def clean_texts(self, given: Sequence[str], *, in_file: bool = False) -> dict[str, str]:
-        """Redact texts, by text; leave and count those that could not be scanned.
+        """Return the redacted texts, by old text. A text that could not be scanned is counted and left out.
 
-        `<private>` tags only affect text that is shown to an agent. In a person's file they are ordinary text.
+        In a person's file, `<private>` tags are ordinary text.
         """
         found = {}
         for text, scrubbed in zip(given, self.scrubber.scan_redacting(given, private=not in_file), strict=True):
@@ -46,13 +46,13 @@ class Rescrub(FullScan):
         return found
 
     def names(self, given: Iterable[str]) -> dict[str, str | None]:
-        """Replace names with a secret in them by their hashes."""
+        """Return names by old name; a name with a secret becomes its hash."""
         return self.scrubber.names(given)
 
     def database(self, engine: Engine) -> None:
-        """Redact all rows; rename sessions at once, wherever they are referred to."""
+        """Redact all rows of a database, and rename sessions whose id has a secret, in all tables."""
         if engine is self.engine:
-            sqlite.write(engine, vault.empty_damaged, vault.DAMAGED)  # it is redacted when it is read again
+            sqlite.write(engine, vault.empty_damaged, vault.DAMAGED)  # they are redacted when they are read again
         ids = texts.session_ids(engine, None if self.everybody else list(self.workspaces))
         for old, new in self.scrubber.names(ids).items():
             if new is None:
@@ -65,12 +65,12 @@ class Rescrub(FullScan):
         self.rows_of(engine, texts.list_tables(engine))
 
     def were_written(self, table: str, columns: AbstractSet[str]) -> None:
-        """Reload what the readers of transcripts cache, because it has changed."""
+        """Tell the readers of transcripts to reload what they cache, if it has changed."""
         if columns and (table in {"session", "transcript"} or "record_id" in columns):
             self.renamed()
 
     def clean_messages(self, path: Path, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Redact a recorded session; leave and count one with a message that could not be scanned."""
+        """Return the redacted messages of a recorded session. If one could not be scanned, all stay unchanged."""
         try:
             return recording.redact_messages(messages, self.scrubber)
         except UnscannedError:

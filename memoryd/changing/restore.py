@@ -1,8 +1,8 @@
-"""Restore watermarks and forgotten hashes from the side journal after the database was lost.
+"""Restore watermarks and keys of forgotten texts from a journal after the database was lost.
 
-The journal holds the last record that each consumer has processed. When turns are read again, they get their watermark
-from the journal. So do turns that survived although the transaction that moved their watermark did not (a lost `-wal`
-file).
+The journal has the last record that each consumer has processed. When turns are read again, they get their watermarks
+from it. The same applies if the transaction that moved a watermark was lost (with a `-wal` file) but its turns were
+not.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,13 +16,13 @@ from memoryd.files.journal import Journal
 from memoryd.reading.cursor import FoundTurn
 
 WATERMARKS, ACTS = JOURNALS = ("watermarks.jsonl", "journal.jsonl")
-Mark = tuple[str, str, str, int]  # agent, consumer, record id, part
+Mark = tuple[str, str, str, int]  # (agent, consumer, record id, part)
 
 MARKS = (
     "SELECT t.agent_id, w.consumer, t.record_id, t.part FROM watermark w"
     " JOIN turn t ON t.session_id = w.session_id AND t.seq = w.seq"
 )
-# The watermark of a mark, as (session, consumer, seq), if it is not set yet.
+# Returns the watermark of a mark as (session, consumer, seq), if the stored one is lower.
 _BEHIND = (
     "SELECT t.session_id, ?2, t.seq FROM turn t"
     " LEFT JOIN watermark w ON w.session_id = t.session_id AND w.consumer = ?2"
@@ -35,7 +35,7 @@ _RAISE = (
 
 
 class Restorer:
-    """Read from the side journal which consumer has processed which records."""
+    """Set watermarks from the journal when turns are stored again."""
 
     def __init__(self, entries: Sequence[Mapping[str, Any]], now: str) -> None:
         self.now = now
@@ -44,14 +44,14 @@ class Restorer:
             self.consumers.setdefault((agent, record_id, part), set()).add(consumer)
 
     def __call__(self, connection: Connection, agent_id: str, new: Sequence[FoundTurn], seqs: Sequence[int]) -> None:
-        """Set the watermarks of these turns, as part of the transaction that stores them."""
+        """Set the watermarks of turns of one agent, in the transaction that stores the turns."""
         for found, seq in zip(new, seqs, strict=True):
             for consumer in self.consumers.get((agent_id, found.turn.record_id, found.turn.part), ()):
                 query.run(connection, _RAISE, found.cursor.session_id, consumer, seq, self.now)
 
 
 def marks_of(entries: Sequence[Mapping[str, Any]]) -> list[Mark]:
-    """Read the journal's entries without those that were retracted later; skip damaged lines."""
+    """Return the marks in journal entries, without retracted ones and damaged lines."""
     found: dict[Mark, None] = {}
     for entry in entries:
         named = (entry.get("agent"), entry.get("consumer"), entry.get("record_id"))
@@ -66,7 +66,7 @@ def marks_of(entries: Sequence[Mapping[str, Any]]) -> list[Mark]:
 
 
 def forgotten_in(entries: Sequence[Mapping[str, Any]]) -> Forgotten:
-    """Read the forgotten hashes from the journal; skip damaged lines."""
+    """Return the keys of forgotten texts in journal entries, without damaged lines."""
     found: Forgotten = {}
     for entry in entries:
         agent, session_id, keys = entry.get("agent"), entry.get("session"), entry.get("forgotten")
@@ -77,14 +77,14 @@ def forgotten_in(entries: Sequence[Mapping[str, Any]]) -> Forgotten:
 
 
 def renew(engine: Engine, journal: Journal) -> None:
-    """Rewrite the journal from a sound database, because some of its lines are damaged."""
+    """Rewrite the journal of watermarks from an undamaged database."""
     stored = sorted(map(tuple, sqlite.read(engine, query.fetch_rows, MARKS)))
     journal.rewrite(lambda _: list(map(entry_of, stored)))
     tell_forgotten(engine, journal)
 
 
 def tell_forgotten(engine: Engine, journal: Journal) -> None:
-    """Append to the journal the texts that were forgotten since the last entry."""
+    """Append the keys of forgotten texts that the journal does not have yet."""
     told = forgotten_in(journal.entries())
     stored = sqlite.read(engine, erasure.read_forgotten)
     for (agent, session_id), keys in stored.items():
@@ -95,7 +95,7 @@ def tell_forgotten(engine: Engine, journal: Journal) -> None:
 
 
 def retract(connection: Connection, journal: Journal, agent_id: str, session_id: str, consumer: str, seq: int) -> None:
-    """Retract the journal's entries of a consumer for a session after `seq`."""
+    """Retract a consumer's marks after turn `seq` of a session, by appending to the journal."""
     told = set(marks_of(journal.entries()))
     sql = "SELECT record_id, part FROM turn WHERE session_id = ? AND seq > ? ORDER BY seq"
     for record_id, part in query.fetch_rows(connection, sql, session_id, seq):
@@ -105,7 +105,7 @@ def retract(connection: Connection, journal: Journal, agent_id: str, session_id:
 
 
 def reconcile(engine: Engine, journal: Journal, now: str) -> None:
-    """Bring journal and watermarks together after a start: each gets the entries that only the other has."""
+    """Complete the journal and the watermarks from each other after a start."""
     entries = journal.entries()
     told = set(marks_of(entries))
     if forgotten := forgotten_in(entries):

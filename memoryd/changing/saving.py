@@ -1,9 +1,9 @@
-"""Decide what agents' tools write: a note for the daily file, a new core memory, a new text for `MEMORY.md`.
+"""Decide what the tools of agents write: a note for the daily file, a new core memory, a new text for `MEMORY.md`.
 
-Each is a run, so it waits its turn, passes the guards, is audited and can be reverted like any other. Its text is
-stored with the replies of models, hidden from people, and is deleted when the run has ended. A text from an agent's
-tool counts as the assistant's words, unless the user typed it in a session in which the tool may have been called
-(`jobs/witness`). A text from a person's command line counts as the owner's.
+Each call is a run, so it waits its turn, passes the guards, is audited and can be rolled back. Its text is stored like
+the reply of a model, hidden from people, and deleted when the run has ended. A text from an agent's tool counts as the
+assistant's words, unless the user typed it in a session that may have called the tool (`jobs/witness`). A text from a
+person's command line counts as the owner's words.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,13 +36,13 @@ from memoryd.scrub.hidden import find_hidden
 from memoryd.text.neutral import neutral_lines, neutralize
 from memoryd.tiers import core
 
-SAVE = "save"  # a block of the daily file
-UPDATE = "update"  # one new bullet
-REPLACE = "replace"  # all of MEMORY.md
+SAVE = "save"  # appends a block to the daily file
+UPDATE = "update"  # adds one bullet
+REPLACE = "replace"  # replaces all of MEMORY.md
 KINDS = (SAVE, UPDATE, REPLACE)
-NOTE = "Note"  # the block's heading
-SESSIONS = 3  # live sessions in which the tool's own session is searched
-TURNS = 2_000  # the last turns of each of them
+NOTE = "Note"  # heading of the block
+SESSIONS = 3  # live sessions that may have called the tool
+TURNS = 2_000  # last turns of each of these sessions
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +50,10 @@ class SavePlan:
     """Hold what the commit of a run must do.
 
     Attributes:
-        step: its edits.
-        revise: the change of `MEMORY.md` as a whole.
-        settled: the new text is complete, however short it is.
-        texts: texts that it imports besides the edits.
+        step: the decision with its edits.
+        revise: computes a new `MEMORY.md` in the transaction; None if there is none.
+        settled: True if `MEMORY.md` is known to be complete, however short it is.
+        texts: texts that the run imports besides its edits; they are checked for secrets.
     """
 
     step: Done | NothingToDo
@@ -63,10 +63,10 @@ class SavePlan:
 
 
 def decide(writer: Writer, run: Run) -> SavePlan:
-    """Return what a run must write.
+    """Return what the commit of a run must do.
 
     Raises:
-        RefusedError: there is nothing to write.
+        RefusedError: there is no text to write.
     """
     text = runs.given_text(writer.engine, run) or ""
     if run.kind == REPLACE:
@@ -84,7 +84,7 @@ def decide(writer: Writer, run: Run) -> SavePlan:
         return SavePlan(Done((_note(run, clean) if run.kind == SAVE else _make_lasting(clean),)))
     weighed = witness.note(clean) if run.kind == SAVE else witness.memory(clean)
     if not weighed.core:
-        # If a session is forgotten, texts that may have been written in it are forgotten too.
+        # When one of these sessions is forgotten, the text is forgotten too, because it may come from there.
         receipt: dict[str, Any] = {"witnesses": list(witness.sessions)}
         receipt |= {"unsupported": {"why": weighed.why, "lines": weighed.changed}} if weighed.why else {}
         return SavePlan(Done((_note(run, weighed.text),), receipt))
@@ -93,7 +93,7 @@ def decide(writer: Writer, run: Run) -> SavePlan:
 
 
 def _is_last_note(writer: Writer, run: Run, text: str) -> bool:
-    """Return True if the daily file ends with a note of this text, as when a command is given twice."""
+    """Return True if the daily file already ends with this note, for example because a command was repeated."""
     data = regular.read_in(writer.workspace, f"memory/{run.options['day']}.md") or b""
     last = data.decode(errors="replace").rpartition(f"\n## {NOTE} (")[2]
     return last.partition("\n")[2].strip() == text.strip()
@@ -112,7 +112,7 @@ def _tags(weighed: WeighedText) -> tuple[str, ...]:
 
 
 def _witness(connection: Connection, run: Run) -> Witness | None:
-    """Return the sessions in which the tool may have been called; None if a person may have called it."""
+    """Return the sessions that may have called the tool; None if a person called it."""
     asked = run.options.get("witness")
     if not asked:
         return None
@@ -130,7 +130,10 @@ def _witness(connection: Connection, run: Run) -> Witness | None:
 
 
 def _plan_replacement(writer: Writer, run: Run, text: str) -> Revise:
-    """Return the operations that make `MEMORY.md` this text; omitted memories end, if the guards allow it."""
+    """Return a function that computes the change of `MEMORY.md` to a new text.
+
+    Memories that the text leaves out end as `REPLACED`, if the guards allow it.
+    """
     agent_id = run.agent_id
     data = text.encode(errors="replace")
     bullets = bullets_of(core.parse(data), writer.redact)
@@ -140,7 +143,7 @@ def _plan_replacement(writer: Writer, run: Run, text: str) -> Revise:
             raise AwayError(
                 "MEMORY.md was edited a moment ago", str(writer.workspace), "it is taken over first; this waits for it"
             )
-        if find_hidden(brought.data or b""):  # its writer never saw it, and it would be lost
+        if find_hidden(brought.data or b""):  # the agent was never shown this part, so its new text would delete it
             raise RefusedError("holds a private part, which no new text has", "MEMORY.md", "append, or edit the file")
         live = memories.read_live(connection, agent_id, MemoryKind.CORE)
         taken = memories.TakenIds(connection)
@@ -166,10 +169,10 @@ def _plan_replacement(writer: Writer, run: Run, text: str) -> Revise:
 def _weigh_operations(
     witness: Witness, operations: Sequence[Operation], live: Mapping[str, Memory]
 ) -> Iterator[Operation]:
-    """Yield the operations; those with a new text also carry its author.
+    """Yield the operations; those with a new text get a tag if it is the assistant's.
 
     Raises:
-        RefusedError: an agent's own words may not add this text, or replace the old one.
+        RefusedError: only the user may add such a text, or replace the old one.
     """
     unsaid: list[int | None] = []
     for one in operations:
@@ -193,7 +196,7 @@ def _weigh_operations(
 
 
 def _supersede_omitted(operations: tuple[Operation, ...]) -> Iterator[Operation]:
-    """Mark memories that a new text leaves out as replaced, because nobody asked to forget them."""
+    """Yield the operations, with deletions changed to `REPLACED`, because nobody asked to forget these memories."""
     for one in operations:
         is_left_out = isinstance(one, Delete) and one.ended_as is Ending.DELETED
         yield Delete(one.id, Ending.REPLACED, one.successors) if is_left_out and isinstance(one, Delete) else one

@@ -1,4 +1,4 @@
-"""Remove sessions from the files about the last sessions: `RECENT.md` and the archive's content files."""
+"""Remove sessions from the files about past sessions: `RECENT.md`, the archive and its index."""
 
 import re
 from collections.abc import Collection, Iterator
@@ -7,27 +7,27 @@ from memoryd.files import regular
 from memoryd.files.open_folder import OpenFolder
 from memoryd.tiers import archive, archive_index, now, recent
 
-_KEPT = r"(?=\Z|[.~-])"  # also copies of one, under a longer name
+_KEPT = r"(?=\Z|[.~-])"  # also matches copies, which have a longer name
 _RECENT = re.compile(re.escape(recent.NAME) + _KEPT)
 _INDEX = re.compile(re.escape(archive_index.NAME) + _KEPT)
 _ARCHIVE = re.compile(archive.NAME.pattern + _KEPT)
 
 
 def drop_sessions(name: str, data: bytes, sessions: Collection[str]) -> bytes:
-    """Return such a file, or a copy of one, without these sessions; return any other file unchanged."""
+    """Return the bytes of such a file, or of a copy, without these sessions. Other files are returned unchanged."""
     header = now.parse(data).header if name.startswith("NOW-") else None
     if header is not None and header.session_id in sessions:
-        return b""  # a copy that a rollover made
+        return b""  # a copy of the NOW file, made by a rollover
     names = {archive.name_of(one) for one in sessions}
     if _RECENT.match(name):
         return recent.drop_entries(data, names)
     if _INDEX.match(name) and data.startswith(archive_index.TITLE.encode()):
-        return archive_index.drop_lines(data) if names else data  # the next rollover writes the remaining lines
+        return archive_index.drop_lines(data) if names else data  # a rollover writes the others again
     return archive.drop_parts(data, names) if _ARCHIVE.match(name) else data
 
 
 def list_drops(continuum: OpenFolder, sessions: Collection[str]) -> Iterator[tuple[str, bytes, bytes]]:
-    """Yield the files about these sessions: path, bytes before, bytes without them."""
+    """Yield the files that mention these sessions, as (path, old bytes, new bytes)."""
     for name in _list_names(continuum) if sessions else ():
         if name in {recent.NAME, archive_index.NAME} or archive.LINK.match(f"{name}#"):
             data = regular.read_below(continuum, name)

@@ -1,11 +1,15 @@
 """Plan a rollback: of a run, of one change, or of everything after an entry of the audit.
 
-Memories and watermarks get their audited states back, value for value. If nobody has touched `MEMORY.md` since, it gets
-its old bytes from the backup. Otherwise only the bullets concerned are changed. A block that a run appended to a daily
-file is removed if it is unchanged; a rollback of the rollback inserts it again. A file that the run created is deleted
-if it holds nothing else. A session's running summary, and the time of its last sleep, return to their earlier values. A
-change stays if a later run depends on it. Forgotten text never comes back: no block of a session, and no old version
-that holds one.
+- Memories and watermarks return to their audited states.
+- `MEMORY.md` returns to its old bytes from the backup if it is unchanged. Otherwise only the affected bullets change.
+- A block that a run appended to a daily file is removed if it is unchanged. A rollback of the rollback inserts it
+  again.
+- A file that the run created is deleted if it has no other content.
+- A session's running summary, and the time of its last sleep, return to their earlier values.
+
+A change stays if a later run depends on it. Forgotten text never comes back: neither a block of a forgotten session,
+nor
+an old version that contains one.
 """
 
 import base64
@@ -38,7 +42,7 @@ from memoryd.tiers import daily, diary
 
 @dataclass(frozen=True, slots=True)
 class RollbackTarget:
-    """Name what to revert: a run, one change of a memory in it, or everything after an entry of the audit."""
+    """Name what to revert: a run, one change of it, or everything after an entry of the audit."""
 
     run_id: str | None = None
     audit_id: int | None = None
@@ -46,7 +50,7 @@ class RollbackTarget:
 
 
 class Mark(NamedTuple):
-    """Hold the new value of a watermark; None for `values` if there was none."""
+    """Hold a watermark to restore. `values` is None if there was none."""
 
     session_id: str
     consumer: str
@@ -55,23 +59,23 @@ class Mark(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """Hold the new rows and files for a commit."""
+    """Hold the rows and files that a commit must write."""
 
     changes: tuple[Change, ...] = ()
     marks: tuple[Mark, ...] = ()
-    sections: tuple[tuple[str, dict[str, Any] | None], ...] = ()  # None: there was none
-    notes: tuple[tuple[str, str, str | None], ...] = ()  # operation, name, state
-    core: bytes | None = None  # the bytes of `MEMORY.md`; None: it is edited by the changes
-    core_goes: bool = False  # the file is deleted, because the runs created it
-    rewrites: tuple[tuple[str, bytes | None, bytes | None], ...] = ()  # of other files: path, before, after
-    undone: tuple[str, ...] = ()  # reverted runs, with the summaries they left
-    cut: TextRemoval | None = None  # removed from any file that is edited meanwhile; old bytes are not kept then
+    sections: tuple[tuple[str, dict[str, Any] | None], ...] = ()  # (section, row); the row is None if there was none
+    notes: tuple[tuple[str, str, str | None], ...] = ()  # (operation, name, state) for the audit
+    core: bytes | None = None  # new bytes of `MEMORY.md`; None: they follow from the changes
+    core_goes: bool = False  # True: the runs created the file, so it is deleted
+    rewrites: tuple[tuple[str, bytes | None, bytes | None], ...] = ()  # other files: path, old and new bytes
+    undone: tuple[str, ...] = ()  # reverted runs; their summaries are reverted too
+    cut: TextRemoval | None = None  # text to remove from files that are edited meanwhile; then no backup is kept
     erasure: dict[str, Any] | None = None  # see `database.erasure.erase`
     actor: str = HUMAN
 
 
 def plan(connection: Connection, agent_id: str, target: RollbackTarget, now: str) -> RollbackPlan:
-    """Plan a rollback. Journal entries stay, because they report what was done, even if it is reverted.
+    """Return the plan of a rollback. Journal entries stay, because they report what happened, even if it is reverted.
 
     Raises:
         NotFoundError: the run changed nothing, or there is no such entry.
@@ -97,7 +101,7 @@ def _with_journal(found: RollbackPlan) -> RollbackPlan:
 
 
 def as_row(found: RollbackPlan) -> dict[str, Any]:
-    """Return a plan for reports and commands: ids and numbers, never a text."""
+    """Return a plan in the form of reports and commands: ids and numbers, without texts."""
     return {
         "memories": [step.memory_id for step in found.steps if step.memory_id.startswith(ANY_PREFIX)],
         "others": [step.memory_id for step in found.steps if not step.memory_id.startswith(ANY_PREFIX)],
@@ -114,7 +118,7 @@ def revise(
     connection: Connection, agent_id: str, target: RollbackTarget, found: RollbackPlan,
     folders: tuple[OpenFolder, OpenFolder], brought: CoreImport,
 ) -> Revision:  # fmt: skip
-    """Return the new rows and files."""
+    """Return the rows and files that the plan `found` leads to."""
     workspace, continuum = folders
     steps = [step for step in found.steps if step.memory_id.startswith(ANY_PREFIX)]
     core_name = chain.FILE + CORE_FILE
@@ -127,7 +131,7 @@ def revise(
     files = [item for receipt in receipts for item in receipt.get("files", ())]
     forgotten = cut_of((), *erasure.read_blocks(connection, agent_id, ()))
     rewrites = {one[0]: one for one in _dailies(receipts, workspace, continuum, forgotten)}
-    # The reverted summaries are removed from the files of the last sessions; the next rollover writes the remaining
+    # Summaries that are reverted disappear from the files of the last sessions. The next rollover writes the remaining
     # ones.
     told = summaries.list_told(connection, [run_id for run_id, _ in undone])
     rewrites = {one[0]: one for one in list_drops(continuum, told)} | rewrites
@@ -168,12 +172,12 @@ def _changes(connection: Connection, agent_id: str, steps: Sequence[RollbackStep
 def _backed_up(
     continuum: OpenFolder, step: RollbackStep, brought: CoreImport, receipts: Sequence[Mapping[str, Any]]
 ) -> bytes | None:
-    """Return the bytes to restore, if the file is unchanged since and a backup has them."""
+    """Return the old bytes of `MEMORY.md`; None if the file has changed since, or if no backup has them."""
     left = None if step.before is None else chain.values_of(step.before).get("sha256")
     goal = None if step.after is None else chain.values_of(step.after).get("sha256")
     if brought.put_back or left != digest_of(brought.data):
         return None
-    if goal is None:  # the first state in the audit: empty if there was no file
+    if goal is None:  # the audit has no earlier state of the file
         items = (item for receipt in receipts for item in receipt.get("files", ()) if item["path"] == CORE_FILE)
         return b"" if not brought.data or next(items, {"before": ""})["before"] is None else None
     if goal == digest_of(None):
@@ -182,7 +186,7 @@ def _backed_up(
 
 
 def _read_backup(continuum: OpenFolder, name: str, sha256: str) -> bytes | None:
-    """Return the bytes of a file that a run has rewritten, from the backups."""
+    """Return the bytes with this sha256 from the backups of a file; None if they are not there."""
     if not (continuum / "backup").exists():
         return None
     with continuum.folder("backup") as backups:
@@ -202,9 +206,11 @@ def _read_backup(continuum: OpenFolder, name: str, sha256: str) -> bytes | None:
 def _dailies(
     receipts: Sequence[Mapping[str, Any]], workspace: OpenFolder, continuum: OpenFolder, forgotten: TextRemoval
 ) -> Iterator[tuple[str, bytes | None, bytes | None]]:
-    """Return the daily files without the runs' appended blocks, and with the blocks that they had removed.
+    """Yield the daily files that change, as (path, old bytes, new bytes).
 
-    A file that the runs created is deleted if it holds nothing else. A deleted file comes back, without forgotten text.
+    Blocks that the runs appended are removed, and blocks that they had removed come back, without forgotten text. A
+    file
+    that the runs created is deleted if it has no other content. A file that they deleted comes back.
     """
     held: dict[str, bytes | None] = {}
     new: dict[str, bytes | None] = {}
@@ -242,16 +248,16 @@ def _without_block(data: bytes, item: Mapping[str, Any]) -> bytes:
 
 
 def _read_original(continuum: OpenFolder, item: Mapping[str, Any], forgotten: TextRemoval) -> bytes | None:
-    """Return the bytes from before a rollback, without what was forgotten since; None if they are gone."""
+    """Return the bytes from before a rollback, without text that was forgotten since; None if they are gone."""
     before = _read_backup(continuum, PurePath(item["path"]).name, item["before"])
     return None if before is None else forgotten.of_daily(item["path"], before)
 
 
 def _with_cut(data: bytes, item: Mapping[str, Any], continuum: OpenFolder, forgotten: TextRemoval) -> bytes:
-    """Return a file as it was before a rollback removed blocks, with all later appends."""
+    """Return a file as it was before a rollback removed blocks from it, together with all later appends."""
     read = hashlib.sha256()
     end = 0
-    for piece in re.findall(rb"\n|[^\n]+", data):  # later text is appended at the end of a line, or after it
+    for piece in re.findall(rb"\n|[^\n]+", data):  # appended text begins at the end of a line or after it
         read.update(piece)
         end += len(piece)
         if read.hexdigest() == item["after"]:
@@ -261,7 +267,7 @@ def _with_cut(data: bytes, item: Mapping[str, Any], continuum: OpenFolder, forgo
 
 
 def _receipts(connection: Connection, agent_id: str, target: RollbackTarget) -> list[tuple[str, dict[str, Any]]]:
-    """Return the reverted runs with their reports, in the order of their writing."""
+    """Return the reverted runs as (id, report), in the order in which they wrote."""
     last = 2**62
     if target.audit_id is not None:
         last = rollback.last_of_change(audit.read_entries(connection, agent_id), target.audit_id)
@@ -276,7 +282,10 @@ def _receipts(connection: Connection, agent_id: str, target: RollbackTarget) -> 
 def encode_rewrite(
     path: str, before: bytes | None, after: bytes | None, cut: TextRemoval | None = None
 ) -> dict[str, Any]:
-    """Encode a rewrite for an intent; `before` is None without an old file, `after` if the file must go."""
+    """Return a rewrite in the form of an intent.
+
+    `before` is None if there is no old file. `after` is None if the file must be deleted.
+    """
     return ({} if cut is None else {"cut": asdict(cut)}) | {
         "path": path,
         "before": None if before is None else regular.compute_digest(before),
@@ -287,7 +296,10 @@ def encode_rewrite(
 
 
 def encode_append(path: str, old: bytes | None, block: str, create: str) -> dict[str, Any]:
-    """Encode an append for an intent: a block at the end of a file, or behind `create` where there is none."""
+    """Return an append in the form of an intent: a block at the end of a file.
+
+    If there is no file (`old` is None), it begins with `create`.
+    """
     block = f"\n{block}" if old is not None and daily.needs_newline(old) else block
     return {
         "path": path,

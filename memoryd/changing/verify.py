@@ -1,9 +1,9 @@
 """Verify that the audit, the rows, the files and the cursors agree.
 
-Everything is computed again: the chain of hashes, the states that it leads to, the rows compared with those states, and
-the bullets of `MEMORY.md` compared with the live core. Problems are reported by ids and numbers, never by text. The
-rows are read as objects of the declared tables. Only the audit, with hundreds of thousands of rows, is read as plain
-SQL.
+Everything is computed again. The chain of hashes is checked, rows are compared with the states that the audit leads to,
+and the bullets of `MEMORY.md` with the live core. Problems are reported by ids and numbers, without texts. Rows are
+read
+as objects of the declared tables; only the audit is read as plain SQL, because it is large.
 """
 
 import json
@@ -31,9 +31,9 @@ from memoryd.ledger.memory import ANY_PREFIX, Ending, to_json
 from memoryd.tiers import core, daily, diary
 
 _REDACTED = b"[REDACTED:"
-_PLACEHOLDER = "[redacted:"  # its normalised form
-_BATCH = 1_000  # rows that are held as objects at a time
-MOST = 100  # problems of one kind that are listed; a hundred say as much as a million
+_PLACEHOLDER = "[redacted:"  # the placeholder in normal form
+_BATCH = 1_000  # rows in memory at one time
+MOST = 100  # problems of one check that are listed; the others are only counted
 
 Problem = dict[str, str]
 
@@ -41,7 +41,13 @@ Problem = dict[str, str]
 def list_problems(
     settings: Settings, reader: DatabaseReader, check_index: Callable[[Agent], list[Problem]] = lambda _agent: []
 ) -> list[Problem]:
-    """Return every disagreement as the contract's objects; an empty list if everything agrees."""
+    """Return all problems as `what`, `where` and `hint`; empty if everything agrees.
+
+    Args:
+        settings: the configuration.
+        reader: a read transaction.
+        check_index: returns the problems of an agent's search index.
+    """
     with reader.session() as session:
         agents = sorted(reads.read_agents(reader))
         checks = [_database(reader), _texts(reader), _chain(reader), _contents(session)]
@@ -70,9 +76,9 @@ def _database(reader: DatabaseReader) -> Iterator[Problem]:
 
 
 def _copies(settings: Settings) -> Iterator[Problem]:
-    """Check the sources for a restore of the database, and whether the database is older than they are.
+    """Check the copies and journals, and that the database is not older than its journal.
 
-    The database is read after the journal, by a separate reader, because a daemon may have written to both meanwhile.
+    The database is read again after the journal, because a daemon may have written to both.
     """
     entries = Journal(settings.state_dir / ACTS, sealed=True).entries()
     asked = ("PRAGMA application_id", "SELECT max(seq) FROM changed_row")
@@ -113,7 +119,7 @@ def _contents(session: Session) -> Iterator[Problem]:
 
 
 def _rows(reader: DatabaseReader, session: Session, agent_id: str) -> Iterator[Problem]:
-    """Compare the rows of the ledger with the states that its audit leads to."""
+    """Compare the memories and the profile with the states that the audit leads to."""
     entries = (
         AuditEntry(*row)
         for row in reader.stream(f"SELECT {reads.AUDIT} FROM audit WHERE agent_id = ? ORDER BY id", agent_id)  # noqa: S608
@@ -136,7 +142,10 @@ def _rows(reader: DatabaseReader, session: Session, agent_id: str) -> Iterator[P
 
 
 def _profile(session: Session, agent_id: str, told: dict[str, str | ErasedState | None]) -> Iterator[Problem]:
-    """Compare the sections of the profile with the audit; the state of a redacted one is gone."""
+    """Compare the sections of the profile with the audit.
+
+    The state of a redacted section is erased, so it is skipped.
+    """
     for one in session.exec(select(ProfileSectionRow).where(ProfileSectionRow.agent_id == agent_id)):
         state = told.pop(chain.PROFILE + one.section, None)
         if not isinstance(state, ErasedState) and state != chain.dump_state(**one.model_dump(exclude={"agent_id"})):
@@ -157,7 +166,7 @@ def _is_as_told(row: dict[str, Any], state: str | ErasedState | None) -> bool:
 
 
 def _file(reader: DatabaseReader, agent: Agent) -> Iterator[Problem]:
-    """Compare the bullets of the file with the live core memories."""
+    """Compare the bullets of `MEMORY.md` with the live core memories."""
     where = str(agent.workspace / "MEMORY.md")
     try:
         data = regular.read_in(agent.workspace, "MEMORY.md")
@@ -170,7 +179,7 @@ def _file(reader: DatabaseReader, agent: Agent) -> Iterator[Problem]:
     )
     known = Counter(core.normalize(row[0]) for row in rows)
     left, unknown = known - held, (held - known).total()
-    # A bullet with a secret was written by a person; the ledger holds it redacted.
+    # A person's bullet with a secret is redacted in the memory store, so the texts differ.
     redacted = min(unknown, sum(count for text, count in left.items() if _PLACEHOLDER in text))
     missing, unknown = left.total() - redacted, unknown - redacted
     if missing or unknown:
@@ -179,10 +188,11 @@ def _file(reader: DatabaseReader, agent: Agent) -> Iterator[Problem]:
 
 
 def _dailies(reader: DatabaseReader, agent: Agent) -> Iterator[Problem]:
-    """Check that the blocks that runs appended are in their files, except those that were rolled back.
+    """Check that each block that a run appended is in its file, unless it was rolled back.
 
-    Only a person may change earlier bytes of a daily file. Such a change is reported, because it looks the same as
-    damage. A file with a redaction is skipped, because redaction changes blocks, too.
+    Only a person may change a block later. Such a change is reported, because it looks like damage. A file with a
+    redaction
+    is skipped, because redaction changes blocks.
     """
     hint = "if a person edited it, do nothing; else compare the run report and a backup"
     for path, blocks in _read_appended(reader, agent.id).items():
@@ -200,7 +210,7 @@ def _dailies(reader: DatabaseReader, agent: Agent) -> Iterator[Problem]:
 
 
 def _read_appended(reader: DatabaseReader, agent_id: str) -> dict[str, list[tuple[str, dict[str, Any]]]]:
-    """Return what runs appended to each file, without blocks that were rolled back or lost forgotten text."""
+    """Return the blocks that runs appended, by file, without those that were rolled back or lost forgotten text."""
     gone = _taken_back(reader, agent_id)
     found: dict[str, list[tuple[str, dict[str, Any]]]] = {}
     owner: dict[str, str | None] = {}
@@ -217,7 +227,7 @@ def _read_appended(reader: DatabaseReader, agent_id: str) -> dict[str, list[tupl
         for path, blocks in found.items():
             found[path] = [one for one in blocks if owner[one[0]] not in forgotten]
         owner[run_id] = session_id
-        if kind == forgetting.OPERATION:  # it looks through diaries as through any copy, and writes none
+        if kind == forgetting.OPERATION:  # forgetting scans diaries but does not list them as written
             found = {path: blocks for path, blocks in found.items() if not path.startswith(f"{diary.FOLDER}/")}
         for item in json.loads(files):
             if kind == forgetting.OPERATION:
@@ -230,7 +240,7 @@ def _read_appended(reader: DatabaseReader, agent_id: str) -> dict[str, list[tupl
 
 
 def _taken_back(reader: DatabaseReader, agent_id: str) -> set[str]:
-    """Return the reverted runs, and the digests of appends that a rollback to an entry removed."""
+    """Return the ids of reverted runs, and the digests of appends that a rollback to an audit entry removed."""
     gone: set[str] = set()
     standing: dict[str, list[str]] = {}
     rows = reader.stream(

@@ -1,4 +1,4 @@
-"""Hold the tools that every change of an agent's memory needs, from the database to the limits of the guards."""
+"""Hold the tools that every change of an agent's memory needs."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -12,14 +12,14 @@ from memoryd.ledger.guards import GuardLimits
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """Hold the tools of a commit."""
+    """Hold the database, the workspace, the clock, the source of ids and the limits for a commit."""
 
     engine: Engine
     workspace: Path
     now: Callable[[], str]
-    new_id: Callable[[], str]  # draws the eight hex digits of a memory's id
-    step: Callable[[str], None] = lambda _name: None  # called before and after each change
+    new_id: Callable[[], str]  # returns eight random hex digits
+    step: Callable[[str], None] = lambda _name: None  # called with a name before and after each change, for tests
     limits: GuardLimits = field(default_factory=GuardLimits)
-    settle_seconds: float = 0.0  # a file counts as complete if it has not changed for this time
+    settle_seconds: float = 0.0  # a file that has not changed for this time counts as complete
     redact: Callable[[Sequence[str]], list[str]] = list
     facts: FactLimits = field(default_factory=FactLimits)

@@ -1,4 +1,4 @@
-"""Find the blocks of a daily file that runs of memoryd wrote, and the sentences that support their lines."""
+"""Find the blocks of a daily file that memoryd's runs wrote, and the sentences that support their lines."""
 
 import json
 from collections.abc import Callable
@@ -16,25 +16,24 @@ from memoryd.ledger import audit as chain
 from memoryd.tiers import daily
 
 SLEPT = "coalesce(json_extract(r.options, '$.of'), r.kind) IN ('sleep', 'facts') AND r.session_id IS NOT NULL"
-# By an agent's tool; a person's runs have no witness. A text that an update may not add to the core becomes a note,
-# too.
+# Runs of an agent's tool; runs of a person have no witness. An update that may not add to the core also becomes a note.
 NOTED = f"r.kind IN ('{saving.SAVE}', '{saving.UPDATE}') AND json_extract(r.options, '$.witness') IS NOT NULL"
 _RECEIPT = "SELECT receipt FROM job_run WHERE id = ?"
 
 
 class WrittenBlock(NamedTuple):
-    """Hold a block that memoryd appended, if it is unchanged, or as memoryd itself left it."""
+    """Hold a block that a run appended and that only memoryd itself has changed since."""
 
     first: int
     end: int
     run_id: str
-    session_id: str | None  # its session; None if an agent's memory tool wrote it
+    session_id: str | None  # None if an agent's memory tool wrote it
 
 
 def find_written_blocks(
     connection: Connection, agent_id: str, path: str, data: bytes, which: str = SLEPT
 ) -> list[WrittenBlock]:
-    """Return the blocks of a file that runs of a kind wrote, from the audit and the run reports."""
+    """Return the blocks of a daily file that runs wrote. `which` is the SQL condition that selects the runs."""
     rows = connection.exec_driver_sql(
         'SELECT r.id, r.session_id, r.receipt, c.text FROM audit a JOIN content c ON c.sha256 = a."after"'  # noqa: S608
         f" JOIN job_run r ON r.id = a.run_id WHERE a.agent_id = ? AND a.memory_id = ? AND a.operation = 'append'"
@@ -57,10 +56,9 @@ def find_written_blocks(
 def record_left(
     connection: Connection, agent_id: str, path: str, data: bytes, new: bytes, clean: Callable[[bytes], bytes]
 ) -> None:
-    """Record in the run reports what `clean` leaves of a file's blocks, so that these are still recognised in `new`.
+    """Record in the run reports what `clean` leaves of blocks, so that the blocks are still recognised in `new`.
 
-    This happens before the file is written. After a stop in between, each block is recognised in its old and its new
-    form.
+    It must be called before the file is written. If the process ends in between, both forms of a block are recognised.
     """
     for block in find_written_blocks(connection, agent_id, path, data, "1"):
         was = data[block.first : block.end]
@@ -79,7 +77,7 @@ def record_left(
 
 
 def read_sentences(connection: Connection, run_id: str, tz: tzinfo) -> tuple[SupportingSentences, str]:
-    """Return the sentences that may support the lines of a sleep, and their session."""
+    """Return the sentences that may support the lines of a sleep, and the id of its session."""
     sql = (
         "SELECT r.session_id, json_extract(r.options, '$.upto') AS upto, s.folder,"
         " json_extract(r.receipt, '$.cites') AS cites,"
@@ -90,7 +88,7 @@ def read_sentences(connection: Connection, run_id: str, tz: tzinfo) -> tuple[Sup
     )
     (row,) = query.fetch_mappings(connection, sql, run_id)
     cites = json.loads(row["cites"] or "{}")
-    # A run of facts leaves an unfinished exchange to the next run, so some of its turns are before that run's own mark.
+    # A run of facts leaves an unfinished exchange to the next run. So it may cite turns before its own mark.
     cited = [int(one.partition(".")[0].removeprefix("t")) for ids in cites.values() for one in ids]
     after = min((row["mark"] or 0, *(seq - 1 for seq in cited)))
     found = turns.stored_turns(connection, row["session_id"], after=after, upto=row["upto"])

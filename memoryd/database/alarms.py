@@ -1,4 +1,4 @@
-"""Store alarms: conditions that a person must know about until they are over."""
+"""Store alarms: conditions that a person must know about until they end."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -7,35 +7,35 @@ from sqlalchemy import Connection, Engine
 
 from memoryd.database import query, sqlite
 
-_OPEN = "WHERE kind = ? AND agent_id = ? AND subject = ? AND cleared_at IS NULL"  # one at most: there is an index
+_OPEN = "WHERE kind = ? AND agent_id = ? AND subject = ? AND cleared_at IS NULL"  # an index makes it at most one
 
 
 class Alarm(NamedTuple):
-    """Hold an open alarm."""
+    """Hold an open alarm. `since` is UTC, ISO 8601."""
 
     id: int
     kind: str
-    agent_id: str  # empty if it belongs to none
+    agent_id: str  # empty if the alarm belongs to no agent
     subject: str
     text: str
     since: str
-    told: str | None  # the result of the user's command
+    told: str | None  # the result of the configured alarm command; None until it has run
 
 
 def list_open(connection: Connection) -> list[Alarm]:
     """List the open alarms, oldest first."""
-    # The sign makes SQLite use the index of the open alarms.
+    # The unary plus keeps SQLite from using the primary key, so that it uses the index of open alarms.
     sql = "SELECT id, kind, agent_id, subject, text, since, told FROM alarm WHERE cleared_at IS NULL ORDER BY +id"
     return [Alarm(*row) for row in query.fetch_rows(connection, sql)]
 
 
 def note_told(connection: Connection, alarm_id: int, told: str) -> None:
-    """Record the result of the user's command for an alarm."""
+    """Record the result of the configured alarm command for an alarm."""
     query.run(connection, "UPDATE alarm SET told = ? WHERE id = ?", told, alarm_id)
 
 
 def clear_of_sessions(connection: Connection, sessions: Sequence[str], now: str) -> None:
-    """Close the alarms about runs over these sessions, because nothing of them is left to do."""
+    """Close the alarms about runs over these sessions. They are forgotten, so nothing is left to do."""
     sql = (
         "UPDATE alarm SET cleared_at = ? WHERE cleared_at IS NULL AND subject IN"
         ' (SELECT "key" FROM job_run WHERE session_id IN (SELECT value FROM json_each(?)))'
@@ -46,7 +46,7 @@ def clear_of_sessions(connection: Connection, sessions: Sequence[str], now: str)
 def raise_alarm(
     connection: Connection, *, kind: str, text: str, now: str, agent_id: str = "", subject: str = ""
 ) -> bool:
-    """Open an alarm; return False if it is already open (its text is refreshed)."""
+    """Open an alarm and return True. If it is already open, replace its text and return False."""
     sql = "INSERT OR IGNORE INTO alarm (kind, agent_id, subject, since, text) VALUES (?, ?, ?, ?, ?)"
     if query.change_one(connection, sql, kind, agent_id, subject, now, text):
         return True
@@ -62,8 +62,11 @@ def clear_alarm(connection: Connection, *, kind: str, now: str, agent_id: str = 
 
 
 def set_alarm(engine: Engine, kind: str, text: str | None, now: str, agent_id: str = "", subject: str = "") -> bool:
-    """Keep an alarm open with this text, or closed without one; return True if it was opened. Writes only a change."""
-    # Most calls find no alarm to clear. Another thread's change to one is visible only inside a transaction.
+    """Keep an alarm open with this text, or closed if the text is None; return True if the alarm was opened.
+
+    Nothing is written if nothing changes.
+    """
+    # Most calls find no alarm to clear. The read needs a transaction, so that it sees what other threads have written.
     is_there = f"SELECT 1 FROM alarm {_OPEN}"  # noqa: S608
     if text is None and not sqlite.read(engine, query.has_row, is_there, kind, agent_id, subject):
         return False

@@ -1,7 +1,7 @@
-"""Store the audit as rows: appended and linked in the transaction of the change, and read as a stream.
+"""Store the audit as rows. Entries are appended in the transaction of the change, and read as a stream.
 
-Some objects have no row to compare with (a watermark, a file). `note` audits them, and takes the state before from the
-audit. So the chain of states has no gap, whatever changed the object meanwhile.
+Some objects, such as a watermark or a file, have no row with their last state. For these, `note` takes the state
+before the change from the audit itself. So the chain of states has no gap.
 """
 
 import secrets
@@ -22,7 +22,13 @@ _INSERT = f"INSERT INTO audit ({AUDIT}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 
 def append(connection: Connection, events: Sequence[AuditEvent], texts: Mapping[str, str]) -> None:
-    """Append events of one agent, and the states that they name, to its chain."""
+    """Append events to the audit, and store their states.
+
+    Args:
+        connection: a write transaction.
+        events: events of one agent, in order.
+        texts: the text of each state, by its digest.
+    """
     if not events:
         return
     agent_id = events[0].agent_id
@@ -34,15 +40,18 @@ def append(connection: Connection, events: Sequence[AuditEvent], texts: Mapping[
 
 
 def record(connection: Connection, changes: Sequence[Change], stamp: AuditStamp) -> None:
-    """Write changed memories and audit the changes."""
+    """Write changed memories to their rows, and audit the changes."""
     memories.write(connection, (change.after for change in changes))
     append(connection, *audit.events_of(changes, stamp))
 
 
 def note(connection: Connection, states: Sequence[tuple[str, str, str | None]], stamp: AuditStamp) -> None:
-    """Audit events of objects that are not memories.
+    """Audit changes of objects that are not memories.
 
-    For each, in order: the operation, the name, and the new state.
+    Args:
+        connection: a write transaction.
+        states: (operation, name of the object, new state) in order; the state is None if the object is gone.
+        stamp: who changed the objects, and when.
     """
     events: list[AuditEvent] = []
     texts: dict[str, str] = {}
@@ -58,9 +67,9 @@ def note(connection: Connection, states: Sequence[tuple[str, str, str | None]], 
 
 
 def record_redaction(connection: Connection, rowid: int, *, at: str, actor: str) -> None:
-    """Audit that a memory's text was redacted, and erase the earlier states with the old text.
+    """Audit that the text of a memory was redacted, and erase its earlier states, which have the old text.
 
-    The new state has a new salt. With the old one, a guess of the old text could be verified.
+    The new state gets a new salt. With the old salt, a guess of the old text could be verified.
     """
     row = query.run(connection, "SELECT * FROM memory WHERE rowid = ?", rowid).mappings().one()
     memory = replace(memories.of_row(row), salt=secrets.token_hex(16))
@@ -72,7 +81,7 @@ def record_redaction(connection: Connection, rowid: int, *, at: str, actor: str)
 
 
 def erase_states(connection: Connection, agent_id: str, name: str) -> None:
-    """Erase the stored states of an object, except the last."""
+    """Erase the stored states of an object except the last one."""
     sql = (
         'UPDATE content SET text = NULL WHERE sha256 IS NOT ?1 AND sha256 IN (SELECT "before" FROM audit'
         " WHERE agent_id = ?2 AND memory_id = ?3"
@@ -82,13 +91,13 @@ def erase_states(connection: Connection, agent_id: str, name: str) -> None:
 
 
 def erase(connection: Connection, digests: Sequence[str]) -> None:
-    """Erase the stored states of these digests."""
+    """Erase the stored states that have these digests."""
     sql = "UPDATE content SET text = NULL WHERE sha256 IN (SELECT value FROM json_each(?))"
     query.run(connection, sql, tuple(digests))
 
 
 def kept_states(connection: Connection, agent_id: str) -> Iterator[tuple[str, str, str]]:
-    """Return the stored states of an agent's audit in order: (name, digest, text)."""
+    """Return the stored states of an agent's audit, in order, as (name of the object, digest, text)."""
     sql = (
         'SELECT a.memory_id, c.sha256, c.text FROM audit a JOIN content c ON c.sha256 = a."after"'
         " WHERE a.agent_id = ? AND c.text IS NOT NULL ORDER BY a.id"
@@ -97,32 +106,32 @@ def kept_states(connection: Connection, agent_id: str) -> Iterator[tuple[str, st
 
 
 def last_of(connection: Connection, agent_id: str) -> int:
-    """Return the number of an agent's newest entry; 0 if there is none."""
+    """Return the id of an agent's newest audit entry; 0 if there is none."""
     return query.fetch_number(connection, "SELECT max(id) FROM audit WHERE agent_id = ?", agent_id)
 
 
 def last_state(connection: Connection, agent_id: str, name: str) -> str | None:
-    """Return the digest of the last audited state of an object; None if it has none."""
+    """Return the digest of the last audited state of an object; None if it is not in the audit or has no state."""
     sql = 'SELECT "after" FROM audit WHERE agent_id = ? AND memory_id = ? ORDER BY id DESC LIMIT 1'
     return query.fetch_text(connection, sql, agent_id, name)
 
 
 def read_entries(connection: Connection, agent_id: str) -> Iterator[AuditEntry]:
-    """Return an agent's audit, in order."""
+    """Return an agent's audit entries, in order. They are read from the database while the caller iterates."""
     rows = query.run(connection, f"SELECT {AUDIT} FROM audit WHERE agent_id = ? ORDER BY id", agent_id)  # noqa: S608
     return (AuditEntry(*row) for row in rows)
 
 
 def make_text_reader(connection: Connection) -> Callable[[str], str | None]:
-    """Return a function from a digest to its state; the state is None if it was erased or never kept."""
+    """Return a function that maps a digest to its state, or to None if the state was erased or never stored."""
     return lambda sha256: query.fetch_text(connection, "SELECT text FROM content WHERE sha256 = ?", sha256)
 
 
 def list_drops(connection: Connection, agent_id: str, since: str, *, but: str) -> list[Drop]:
-    """Return the losses of an agent's core after `since`, except by the actor `but` or by a rollback.
+    """Return the losses of an agent's core after `since`, without those by the actor `but` and those by a rollback.
 
-    A new text for the whole file counts, whoever wrote it, because it may leave memories out by mistake. If a text has
-    been redacted since, only its end is known, and it counts with the text that is left.
+    A replacement of the whole file counts for any actor, because it may leave out memories by mistake. If a text was
+    redacted later, only its end is known. Then it counts with the redacted text.
     """
     sql = (
         "SELECT a.id, a.at, a.memory_id, b.text, n.text FROM memory m CROSS JOIN audit a"
@@ -144,7 +153,10 @@ def list_drops(connection: Connection, agent_id: str, since: str, *, but: str) -
 
 
 def _state_after(connection: Connection, agent_id: str, memory_id: str, entry_id: int) -> Memory | None:
-    """Return a memory at an entry of the audit; its last state if that one is gone."""
+    """Return a memory in its state right after an audit entry.
+
+    If that state was erased, return the last state. None means that the memory does not exist.
+    """
     sql = (
         'SELECT coalesce(b.text, n.text) FROM audit a LEFT JOIN content b ON b.sha256 = a."before"'
         ' LEFT JOIN content n ON n.sha256 = a."after" WHERE a.agent_id = ? AND a.memory_id = ? AND a.id > ?'

@@ -1,6 +1,6 @@
-"""Keep copies of the database beside it: `backups/memoryd-TIME-SHA256.db`, each checked when it is made.
+"""Keep copies of the database in its folder: `backups/memoryd-TIME-SHA256.db`. Each new copy is checked.
 
-The name holds the first half of the file's SHA-256, so that a copy that was damaged later is not taken for a good one.
+The name has the first half of the file's SHA-256, so that later damage to a copy is detected.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ _UNFINISHED = "unfinished.db"
 
 
 def list_copies(state_dir: Path) -> list[Path]:
-    """List the copies, the newest first."""
+    """List the copies in a state folder, newest first."""
     with suppress(OSError):
         return sorted(
             (one for one in (state_dir / FOLDER).iterdir() if _NAME.fullmatch(one.name) and one.is_file()), reverse=True
@@ -30,13 +30,13 @@ def list_copies(state_dir: Path) -> list[Path]:
 
 
 def made_at(copy: Path) -> datetime:
-    """Return when a copy was made."""
+    """Return when a copy was made, according to its name."""
     name = _NAME.fullmatch(copy.name)
     return datetime.strptime(name[1] if name else "", "%Y%m%dT%H%M%S.%f").replace(tzinfo=UTC)
 
 
 def why_bad(copy: Path) -> str | None:
-    """Return the fault of a copy; None if it is good."""
+    """Return the fault of a copy as text for people; None if the copy is good."""
     name = _NAME.fullmatch(copy.name)
     try:
         if name is None or name[2] != _digest(copy):
@@ -48,7 +48,7 @@ def why_bad(copy: Path) -> str | None:
 
 
 def read_seq(copy: Path) -> int:
-    """Return the number of the last change in a copy; 0 for one of an older schema."""
+    """Return the number of the last change in a copy; 0 if the copy has an older schema without such numbers."""
     module = load_library()
     with closing(module.connect(f"{own_uri(copy)}?mode=ro&immutable=1", uri=True)) as connection:
         try:
@@ -58,16 +58,16 @@ def read_seq(copy: Path) -> int:
 
 
 def find_good(state_dir: Path) -> Path | None:
-    """Return the newest copy that is good."""
+    """Return the newest good copy; None if there is none."""
     return next((one for one in list_copies(state_dir) if why_bad(one) is None), None)
 
 
 def make(database: Path, now: datetime) -> Path:
-    """Copy the database at this moment, check the copy, and name it.
+    """Copy the database, check the copy, and return its path.
 
     Raises:
-        StateError: it cannot be copied, or the copy is damaged.
-        OSError: the disk refuses.
+        StateError: the database cannot be copied, or the copy is damaged.
+        OSError: the disk reports an error.
     """
     folder = database.parent / FOLDER
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -76,7 +76,7 @@ def make(database: Path, now: datetime) -> Path:
     try:
         snapshot.copy(database, target)
         snapshot.check(target)
-        if copies := list_copies(database.parent):  # the newest is the last by name, even if a clock was wrong
+        if copies := list_copies(database.parent):  # keep the newest last by name, even if the clock was wrong
             now = max(now, made_at(copies[0]) + timedelta(microseconds=1))
         name = f"memoryd-{now.astimezone(UTC):%Y%m%dT%H%M%S.%f}Z-{_digest(target)}.db"
         target.replace(folder / name)
@@ -87,7 +87,7 @@ def make(database: Path, now: datetime) -> Path:
 
 
 def take(copy: Path, database: Path) -> None:
-    """Put a copy in the place of a missing database; it gets the name only when it is complete."""
+    """Restore a missing database from a copy. It gets its final name only after it is completely written."""
     unfinished = copy.with_name(_UNFINISHED)
     unfinished.unlink(missing_ok=True)
     shutil.copyfile(copy, unfinished)

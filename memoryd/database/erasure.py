@@ -1,7 +1,7 @@
 """Erase the texts of turns, summaries, replies and audited states; keep the rows with counts, spans and hashes.
 
-All of it happens in the transaction that ends the memories concerned. Data derived from these rows, such as an index of
-them, must lose them by the same ids.
+The caller erases them in the transaction that ends the memories. Data derived from the rows, such as a search index,
+must be removed by the same ids.
 """
 
 import json
@@ -20,7 +20,7 @@ from memoryd.ledger.text_removal import AppendedBlock
 from memoryd.transcripts import now_file
 from memoryd.transcripts.turn import Role
 
-Forgotten = dict[tuple[str, str], dict[str, int]]  # (agent, session) → how often each text was met, by its key
+Forgotten = dict[tuple[str, str], dict[str, int]]  # (agent, session) → how often each text occurred, by key
 _OF_SESSIONS = "session_id IN (SELECT value FROM json_each(?))"
 _IS_SESSION = "id IN (SELECT value FROM json_each(?))"
 _HAS_REPLY = "coalesce(reply, refused, claims) IS NOT NULL"
@@ -36,7 +36,7 @@ _OPEN = "('queued', 'interrupted', 'blocked')"
 
 
 def list_family(connection: Connection, agent_id: str, session_id: str) -> list[str]:
-    """List a session and its subagents' sessions, at all levels."""
+    """List a session and the sessions of its subagents, at all levels; the session itself is first."""
     sql = (
         "WITH RECURSIVE below(id, native_id) AS (SELECT id, native_id FROM session WHERE agent_id = ?1 AND id = ?2"
         " UNION SELECT s.id, s.native_id FROM session s JOIN below b ON s.parent_id IN (b.id, b.native_id)"
@@ -46,7 +46,7 @@ def list_family(connection: Connection, agent_id: str, session_id: str) -> list[
 
 
 def count_erased(connection: Connection, sessions: Sequence[str]) -> dict[str, int]:
-    """Count what `erase_sessions` would erase."""
+    """Return how many turns, summaries and replies `erase_sessions` and `erase_replies` would erase, by name."""
     asked = {
         "turns": f"SELECT count(*) FROM turn WHERE {_OF_SESSIONS} AND text <> ''",  # noqa: S608
         "summaries": f"SELECT count(*) FROM session_summary WHERE {_OF_SESSIONS}",  # noqa: S608
@@ -58,7 +58,10 @@ def count_erased(connection: Connection, sessions: Sequence[str]) -> dict[str, i
 def read_blocks(
     connection: Connection, agent_id: str, sessions: Sequence[str]
 ) -> tuple[list[AppendedBlock], list[AppendedBlock]]:
-    """Return the blocks that runs appended to daily files for these or forgotten sessions, and all other blocks."""
+    """Return the blocks of daily files that runs appended, in two lists.
+
+    The first list has the blocks that are only about the given or forgotten sessions. The second list has all others.
+    """
     ours: list[AppendedBlock] = []
     others: list[AppendedBlock] = []
     for _, owners, gone, files in _find_appending_runs(connection, agent_id, sessions):
@@ -68,13 +71,13 @@ def read_blocks(
 
 
 def _find_last_state(block: Mapping[str, Any]) -> tuple[str, int]:
-    """Return hash and size of an appended block as memoryd left it last."""
+    """Return (hash, size) of an appended block in the last form that memoryd wrote."""
     sha256, size = [(block["appended"], block["bytes"]), *block.get("left", ())][-1]
     return sha256, size
 
 
 def find_shared_runs(connection: Connection, agent_id: str, sessions: Sequence[str]) -> list[str]:
-    """Return the runs with text that may belong to these sessions or to others."""
+    """Return the ids of runs whose text may come from these sessions or from others."""
     found = _find_appending_runs(connection, agent_id, sessions)
     return [run_id for run_id, owners, gone, _ in found if owners != gone and not owners.isdisjoint(sessions)]
 
@@ -82,9 +85,9 @@ def find_shared_runs(connection: Connection, agent_id: str, sessions: Sequence[s
 def _find_appending_runs(
     connection: Connection, agent_id: str, sessions: Sequence[str]
 ) -> Iterator[tuple[str, set[str], set[str], list[dict[str, Any]]]]:
-    """Return the runs that wrote files: their sessions, which of those are given or forgotten, and the files.
+    """Yield the runs that wrote files: id, its sessions, those of them that are given or forgotten, and its files.
 
-    A run of a tool belongs to the sessions in which the tool may have been called.
+    For a run of a tool, these are all sessions that may have called the tool.
     """
     sql = "SELECT memory_id, max(id) FROM audit WHERE agent_id = ? AND operation = ? GROUP BY memory_id"
     forgotten_at = {row[0]: row[1] for row in query.fetch_rows(connection, sql, agent_id, OPERATION)}
@@ -102,13 +105,13 @@ def _find_appending_runs(
 
 
 def read_summaries(connection: Connection, sessions: Sequence[str]) -> list[str]:
-    """Read the running summaries of sessions."""
+    """Return the running summaries of sessions."""
     sql = f"SELECT summary FROM session_summary WHERE {_OF_SESSIONS}"  # noqa: S608
     return query.fetch_column(connection, sql, tuple(sessions))
 
 
 def read_other_summaries(connection: Connection, agent_id: str, sessions: Sequence[str]) -> list[str]:
-    """Read the running summaries of an agent's other sessions; none where no session is forgotten."""
+    """Return the running summaries of an agent's other sessions; an empty list if `sessions` is empty."""
     if not sessions:
         return []
     sql = (
@@ -121,8 +124,12 @@ def read_other_summaries(connection: Connection, agent_id: str, sessions: Sequen
 def erase(connection: Connection, agent_id: str, what: Mapping[str, Any], now: str) -> None:
     """Erase everything that an intent names.
 
-    These are the texts of `sessions`, and the replies of models in `replies`, which are sessions as well. For `names`,
-    as in the audit, all but the last state is erased. `states` are digests of further states to erase.
+    Args:
+        connection: a write transaction.
+        agent_id: the agent.
+        what: `sessions` lose their texts; `replies` are sessions whose model replies are erased; `names` are objects of
+            the audit that lose all states but the last; `states` are digests of further states.
+        now: UTC, ISO 8601.
     """
     erase_sessions(connection, what["sessions"])
     sql = f"SELECT id FROM job_run WHERE {_OF_SESSIONS} AND state IN {_OPEN}"  # noqa: S608
@@ -130,7 +137,7 @@ def erase(connection: Connection, agent_id: str, what: Mapping[str, Any], now: s
         runs.withdraw(connection, run_id, now, "its session was forgotten")
     erase_replies(connection, [*what["sessions"], *what["replies"]])
     erase_judgements(connection, agent_id)
-    # The stored earlier version is not searched text within text: the summary begins from the start.
+    # Earlier summaries are not searched for the forgotten text, so all of them are erased.
     sql = "UPDATE session_summary SET earlier = NULL WHERE session_id IN (SELECT id FROM session WHERE agent_id = ?)"
     query.run(connection, sql, agent_id)
     for name in what["names"]:
@@ -139,19 +146,19 @@ def erase(connection: Connection, agent_id: str, what: Mapping[str, Any], now: s
 
 
 def erase_replies(connection: Connection, sessions: Sequence[str]) -> None:
-    """Erase the replies of models in runs over sessions, and the verdicts on their claims."""
+    """Erase the model replies of runs over these sessions, and the outcomes of their claims."""
     replied = dict.fromkeys(("reply", "refused", "claims"))
     _set(connection, "job_run", replied, _OF_SESSIONS, tuple(sessions))
 
 
 def erase_judgements(connection: Connection, agent_id: str) -> None:
-    """Erase the claims of runs over several sessions, in any wording, and all verdicts on claims."""
+    """Erase the claims of an agent's runs over several sessions, and all verdicts on claims."""
     if _set(connection, "job_run", {"claims": None}, "agent_id = ? AND session_id IS NULL", agent_id):
         query.run(connection, "DELETE FROM verdict WHERE agent_id = ?", agent_id)
 
 
 def _set(connection: Connection, table: str, values: Mapping[str, object], which: str, *given: object) -> bool:
-    """Set columns of rows; return False if the table has none of them, because an old database may lack them."""
+    """Set columns of rows; skip columns that an old database lacks, and return False if it lacks all of them."""
     there = texts.list_columns(connection, table)
     known = {name: value for name, value in values.items() if name in there}
     if known:
@@ -161,7 +168,7 @@ def _set(connection: Connection, table: str, values: Mapping[str, object], which
 
 
 def erase_sessions(connection: Connection, sessions: Sequence[str]) -> None:
-    """Erase the texts of the turns of sessions, and their summaries."""
+    """Erase the texts of the turns of sessions, their summaries and the names of their branches."""
     given = tuple(sessions)
     rows = query.fetch_mappings(connection, f"{_TURNS} WHERE t.{_OF_SESSIONS} AND t.text <> ''", given)
     _keep_keys(connection, ((row, row["text"], "") for row in rows))
@@ -171,7 +178,7 @@ def erase_sessions(connection: Connection, sessions: Sequence[str]) -> None:
 
 
 def erase_known(connection: Connection) -> None:
-    """Erase forgotten texts from the turns of a database that was restored from an older copy."""
+    """Erase forgotten texts again in a database that was restored from an older copy."""
     keys = {(session, key) for (_, session), counted in read_forgotten(connection).items() for key in counted}
     sessions = [session for session, _ in keys]
     _set(connection, "session", {"branch": None}, _IS_SESSION, sessions)
@@ -187,17 +194,20 @@ def erase_known(connection: Connection) -> None:
 
 
 def turn_was_cut(connection: Connection, rowid: int, old: str) -> None:
-    """Record that part of a turn's text was removed, so that its record does not restore it."""
+    """Record that text was removed from a turn, so that reading its record again does not restore the text.
+
+    `rowid` is the row of the turn, and `old` is its text before the removal.
+    """
     _set(connection, "turn", {"withheld": FORGOTTEN}, "rowid = ?", rowid)
     row = query.run(connection, f"{_TURNS} WHERE t.rowid = ?", rowid).mappings().one()
     _keep_keys(connection, [(row, old, row["text"])])
 
 
 def _keep_keys(connection: Connection, cuts: Iterable[tuple[RowMapping, str, str]]) -> None:
-    """Store the keys of forgotten texts of turns, each given with its text before and after.
+    """Store the keys of forgotten texts. `cuts` are (row of the turn, text before, text after).
 
-    Lines of a NOW file can be recognised only by these keys. A record without its own id becomes another one when its
-    bytes are written differently.
+    A record without an id gets another identity if its bytes change. Then only the key recognises its text. For a NOW
+    file, each removed line has its own key.
     """
     if not texts.list_columns(connection, "forgotten_text"):
         return
@@ -213,7 +223,7 @@ def _keep_keys(connection: Connection, cuts: Iterable[tuple[RowMapping, str, str
 
 
 def text_key(role: str, at: str | None, text: str) -> str:
-    """Return the key that identifies a turn's text."""
+    """Return the key of a turn's text: 16 hex digits of a SHA-256 over role, time and text."""
     return sha256(f"{role}\n{at}\n{text}".encode("utf-8", "replace")).hexdigest()[:16]
 
 
@@ -223,7 +233,7 @@ def forgotten_by(connection: Connection, agent_id: str) -> set[str]:
 
 
 def read_forgotten(connection: Connection) -> Forgotten:
-    """Return how often each forgotten text occurred, for all agents."""
+    """Return how often each forgotten text occurred, for all agents and sessions."""
     rows = query.fetch_rows(connection, "SELECT agent_id, session_id, text_key, times FROM forgotten_text")
     found: Forgotten = {}
     for agent_id, session_id, key, times in rows:
@@ -232,12 +242,12 @@ def read_forgotten(connection: Connection) -> Forgotten:
 
 
 def copy_forgotten(connection: Connection, told: Forgotten) -> None:
-    """Copy what another database had forgotten; existing keys stay."""
+    """Add the forgotten texts of another database; keys that already exist stay as they are."""
     rows = [(session, key, agent, times) for (agent, session), keys in told.items() for key, times in keys.items()]
     query.change_each(connection, f"{_KEEP} DO NOTHING", rows)
 
 
 def forgotten_of(connection: Connection, session_id: str) -> Counter[str]:
-    """Return how often each forgotten text of a session occurred, by its key."""
+    """Return how often each forgotten text of one session occurred, by its key."""
     rows = query.fetch_rows(connection, "SELECT text_key, times FROM forgotten_text WHERE session_id = ?", session_id)
     return Counter({row[0]: row[1] for row in rows})

@@ -1,35 +1,35 @@
-"""Read the progress of an import of history, from the rows that each hold one import of one agent."""
+"""Read the progress of an import of history. Each import of an agent is one row of the job table."""
 
 from dataclasses import dataclass
 from datetime import timedelta
 
 from memoryd.database.reads import DatabaseReader
 
-KIND = "history"  # of the rows in the job table
+KIND = "history"  # kind of these rows in the job table
 READING, WRITING, DREAMING = STEPS = "reading", "writing", "dreaming"
-STEP = "coalesce(json_extract(receipt, '$.history.step'), 'reading')"  # of a row
+STEP = "coalesce(json_extract(receipt, '$.history.step'), 'reading')"  # SQL for the present step of such a row
 
 
 @dataclass(frozen=True, slots=True)
 class ImportProgress:
-    """Hold the progress of the open imports in their present step."""
+    """Hold the progress of the open imports within their present step."""
 
     step: str  # one of STEPS
-    done: int  # of transcripts, sessions, or dreams
+    done: int  # number of transcripts, sessions, or dreams
     total: int
-    seconds_left: int | None  # of the step; None while it cannot be estimated
+    seconds_left: int | None  # for this step; None if there is no estimate yet
 
     def __str__(self) -> str:
-        """Return it for people, such as `reading 3/120, about 4 min left`."""
+        """Return the progress as text for people, such as `reading 3/120, about 4 min left`."""
         left = self.seconds_left
         told = "" if left is None else f", about {f'{left} s' if left < 100 else f'{left / 60:.0f} min'} left"
         return f"{self.step} {self.done:,}/{self.total:,}{told}"
 
 
 def read_progress(reader: DatabaseReader, agent_id: str | None = None) -> ImportProgress | None:
-    """Return the progress of an agent's import, or of all imports together; None if none is open.
+    """Return the progress of an agent's open import, or of all agents' together; None if no import is open.
 
-    Of several, the earliest step counts, because the later ones have hardly begun.
+    If the imports are at different steps, only those at the earliest step count.
     """
     rows = reader.rows(
         f"SELECT {STEP} AS step, coalesce(json_extract(receipt, '$.history.done'), 0) AS done,"  # noqa: S608
@@ -49,22 +49,22 @@ def read_progress(reader: DatabaseReader, agent_id: str | None = None) -> Import
 def count_progress(
     reader: DatabaseReader, agent_id: str, unread: int, idle_end: timedelta, now: str
 ) -> ImportProgress | None:
-    """Return the progress of history that is written without a request; None if all of it is done.
+    """Return the progress of history that is processed without an import; None if there is nothing to do.
 
     Args:
-        reader: of the state database.
-        agent_id: of the agent.
-        unread: its transcripts that wait in the daemon.
-        idle_end: after this time a session counts as ended.
-        now: UTC.
+        reader: a read transaction of the state database.
+        agent_id: the agent.
+        unread: number of its transcripts that the daemon has not read yet.
+        idle_end: after this time without a turn, a session counts as ended.
+        now: UTC, ISO 8601.
     """
     from memoryd.database import reads
 
     left, sessions = reads.count_history(reader, agent_id, idle_end, now)
-    if unread > 1:  # a single unread transcript is normally the live session
+    if unread > 1:  # one unread transcript is normally the live session
         known = reads.transcript_counts(reader, agent_id)["transcripts"]
         return ImportProgress(READING, max(0, known - 1), max(0, known - 1) + unread, None)
-    # Failed runs are retried, or an alarm reports them.
+    # Failed runs do not count: they are retried, or an alarm reports them.
     waiting = reader.number(
         "SELECT count(*) FROM job_run WHERE agent_id = ? AND kind = 'sleep' AND state IN ('queued', 'running')",
         agent_id,

@@ -1,8 +1,8 @@
 """Choose the one SQLite library of the process.
 
 SQLite before 3.51.3 (except 3.50.7 and 3.44.6) can lose commits when two connections checkpoint a WAL at the same
-instant (https://sqlite.org/wal.html, "the WAL-reset bug"). Two SQLite libraries in one process drop each other's POSIX
-locks (https://sqlite.org/howtocorrupt.html §2.2.1). So this module chooses one library, once, and checks it.
+instant (https://sqlite.org/wal.html, "the WAL-reset bug"). Two SQLite libraries in one process release each other's
+POSIX locks (https://sqlite.org/howtocorrupt.html §2.2.1). So this module chooses and checks one library for all.
 """
 
 import importlib
@@ -21,17 +21,17 @@ _CANDIDATES = ("pysqlite3.dbapi2", "sqlite3")
 
 
 def has_wal_reset_bug(version: tuple[int, ...]) -> bool:
-    """Return True if this SQLite version can corrupt a WAL database used by two connections."""
+    """Return True if this SQLite version can corrupt a WAL database that two connections use."""
     if version >= (3, 51, 3):
         return False
     return not ((3, 50, 7) <= version < (3, 51, 0) or (3, 44, 6) <= version < (3, 45, 0))
 
 
 def load_library() -> ModuleType:
-    """Return the SQLite binding of this process.
+    """Return the SQLite module that this process uses.
 
     Raises:
-        StateError: no installed binding carries a SQLite without the WAL-reset bug.
+        StateError: each installed SQLite has the WAL-reset bug, or none is installed.
     """
     seen: list[str] = []
     for name in _CANDIDATES:
@@ -50,13 +50,13 @@ def load_library() -> ModuleType:
 
 
 def other_libraries() -> list[str]:
-    """Return the names of the SQLite bindings loaded beside the chosen one; each of them is a defect."""
+    """Return the names of other SQLite modules that are loaded in this process; any of them is a defect."""
     chosen = load_library().__name__.split(".")[0]
     return [name for name in ("sqlite3", "pysqlite3", "apsw") if name != chosen and name in sys.modules]
 
 
 def file_id(path: Path) -> tuple[int, int] | None:
-    """Return an identity of the database file that changes if the file is replaced; None if there is no file."""
+    """Return an identity of the file that changes when the file is replaced; None if there is no file."""
     try:
         found = path.lstat()
     except FileNotFoundError:
@@ -65,15 +65,15 @@ def file_id(path: Path) -> tuple[int, int] | None:
 
 
 def file_uri(path: Path) -> str:
-    """Return the database's path as the URI that SQLite takes."""
+    """Return the path as a URI for SQLite."""
     return f"file:{quote(str(path))}"
 
 
 def own_uri(path: Path) -> str:
-    """Return the path of one of memoryd's own databases as a URI.
+    """Return the path of one of memoryd's own databases as a URI for SQLite.
 
     Raises:
-        StateError: it or a file beside it is a link, a FIFO or a folder. SQLite would wait for a FIFO's other end.
+        StateError: the database or one of its side files is a link, a FIFO or a folder. SQLite would block on a FIFO.
     """
     for suffix in ("", "-wal", "-shm", "-journal"):
         require_file(path.with_name(path.name + suffix))
@@ -81,26 +81,28 @@ def own_uri(path: Path) -> str:
 
 
 def connect(path: Path, how: str = "") -> Any:
-    """Open one of memoryd's own databases, for any thread; `how` ends its URI. The caller must execute BEGIN.
+    """Open one of memoryd's own databases for use by any thread. The caller must execute BEGIN.
+
+    `how` is appended to the URI, such as `?mode=ro`.
 
     Raises:
-        StateError: as for `own_uri`.
+        StateError: see `own_uri`.
     """
-    # SQLAlchemy's own URL takes `#`, `?` and `%` of a path for its syntax, and opens another file.
+    # SQLAlchemy would parse `#`, `?` and `%` of a path as syntax of its URL, and open another file.
     uri, timeout = own_uri(path) + how, BUSY_TIMEOUT_MS / 1000
     return load_library().connect(uri, uri=True, timeout=timeout, check_same_thread=False, isolation_level=None)
 
 
 def empty_log(connection: Any, patience_ms: int) -> bool:
-    """Empty the write-ahead log and the cache; return False if it is read or written for longer than the patience.
+    """Empty the write-ahead log and the cache; return False if others use the log for longer than `patience_ms`.
 
-    This holds nobody up and cannot lose anything, because the content of the log is safe.
+    This is safe at any time: the log's content is moved into the database first.
     """
     connection.execute(f"PRAGMA busy_timeout={patience_ms}")
     try:
         busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         connection.execute("PRAGMA shrink_memory")
-    except load_library().OperationalError:  # a full disk
+    except load_library().OperationalError:  # for example a full disk
         return False
     finally:
         connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
@@ -108,15 +110,18 @@ def empty_log(connection: Any, patience_ms: int) -> bool:
 
 
 def as_trouble(error: Exception, what: str, path: Path) -> StateError:
-    """Return the trouble of this machine behind SQLite's error, or else `what` about the database."""
+    """Convert an error of SQLite to a StateError for people.
+
+    It names the cause if that is a trouble of this machine, such as a full disk; otherwise it says `what`.
+    """
     return explain_trouble(error, str(path)) or StateError(what, str(path), describe(error))
 
 
 def require_file(path: Path) -> None:
-    """Check that a path is one of a regular file, or unused.
+    """Check that a path is a regular file or does not exist.
 
     Raises:
-        StateError: something else is there.
+        StateError: something else is at this path.
     """
     with suppress(OSError):  # SQLite reports the disk's error
         if not stat.S_ISREG(path.lstat().st_mode):

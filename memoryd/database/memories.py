@@ -1,4 +1,4 @@
-"""Read and write the memories as rows: read by agent, id or text; written in batches in the caller's transaction."""
+"""Read and write memories as rows. They are written in batches, in the caller's transaction."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -27,7 +27,7 @@ _WRITE = query.make_upsert("memory", COLUMNS, "id", kept=("agent_id", "kind"))
 
 
 def of_row(row: Mapping[str, Any] | RowMapping) -> Memory:
-    """Return the memory of a row that has all columns."""
+    """Return the memory that a row with all columns holds."""
     values = {name: row[name] for name in COLUMNS}
     values |= {name: tuple(json.loads(row[name])) for name in _LISTS}
     values |= {"kind": MemoryKind(row["kind"]), "constitutional": bool(row["constitutional"])}
@@ -42,7 +42,10 @@ def _values(memory: Memory) -> tuple[Any, ...]:
 
 
 def read_places(connection: Connection, agent_id: str) -> list[Standing]:
-    """Read the places of an agent's live core memories, in the order of the file: `read_live` without their sources."""
+    """Return the places of an agent's live core memories, in the order of the file.
+
+    This is faster than `read_live`, because it leaves out sources and other columns.
+    """
     sql = (
         f"SELECT {', '.join(StandingMemory._fields)} FROM memory WHERE agent_id = ? AND kind = ? AND deleted_at IS NULL"  # noqa: S608
         f" ORDER BY {_IN_FILE}"
@@ -51,13 +54,16 @@ def read_places(connection: Connection, agent_id: str) -> list[Standing]:
 
 
 def read_live(connection: Connection, agent_id: str, kind: MemoryKind) -> list[Memory]:
-    """Read an agent's live memories of a kind, in the order of the file."""
+    """Return an agent's live memories of a kind, in the order of the file."""
     sql = f"{_SELECT} WHERE agent_id = ? AND kind = ? AND deleted_at IS NULL ORDER BY {_IN_FILE}"
     return [of_row(row) for row in query.fetch_mappings(connection, sql, agent_id, str(kind))]
 
 
 def core_tokens(connection: Connection, agent_id: str, characters: int) -> int:
-    """Return the tokens of an agent's live core, by characters per token, rounded up for each memory."""
+    """Estimate the tokens of an agent's live core, rounded up for each memory.
+
+    `characters` is the number of characters per token.
+    """
     sql = (
         "SELECT sum((length(content) + ?1 - 1) / ?1) FROM memory WHERE agent_id = ?2 AND kind = ?3"
         " AND deleted_at IS NULL"
@@ -66,26 +72,29 @@ def core_tokens(connection: Connection, agent_id: str, characters: int) -> int:
 
 
 def by_ids(connection: Connection, agent_id: str, ids: Iterable[str]) -> dict[str, Memory]:
-    """Read an agent's memories with these ids, ended ones too; ids of other agents are not found."""
+    """Return an agent's memories with these ids, by id, live and ended.
+
+    Unknown ids and those of other agents are left out.
+    """
     sql = f"{_SELECT} WHERE agent_id = ? AND id IN (SELECT value FROM json_each(?))"  # noqa: S608
     return {row["id"]: of_row(row) for row in query.fetch_mappings(connection, sql, agent_id, sorted(set(ids)))}
 
 
 def of_agent(connection: Connection, agent_id: str) -> dict[str, Memory]:
-    """Read all memories of an agent, of every kind, live and ended, by id."""
+    """Return all memories of an agent by id, of every kind, live and ended."""
     rows = query.fetch_mappings(connection, f"{_SELECT} WHERE agent_id = ? ORDER BY created_at, id", agent_id)
     return {row["id"]: of_row(row) for row in rows}
 
 
 def by_text(connection: Connection, agent_id: str, kind: MemoryKind, content_hash: str) -> list[Memory]:
-    """Read an agent's live memories of a kind with this text, oldest first."""
+    """Return an agent's live memories of a kind with this text, oldest first."""
     which = "agent_id = ? AND kind = ? AND content_hash = ? AND deleted_at IS NULL"
     sql = f"{_SELECT} WHERE {which} ORDER BY created_at, id"
     return [of_row(row) for row in query.fetch_mappings(connection, sql, agent_id, str(kind), content_hash)]
 
 
 def read_tombstones(connection: Connection, agent_id: str) -> dict[str, str]:
-    """Return the hashes of the deliberately forgotten texts, each with its last time."""
+    """Return the hashes of the deliberately forgotten texts, each with the time when it was last forgotten."""
     sql = (
         "SELECT content_hash, max(deleted_at) FROM memory WHERE agent_id = ? AND deleted_at IS NOT NULL"
         " AND ended_as IN (SELECT value FROM json_each(?)) GROUP BY content_hash"
@@ -94,7 +103,7 @@ def read_tombstones(connection: Connection, agent_id: str) -> dict[str, str]:
 
 
 def read_forgotten(connection: Connection, agent_id: str) -> dict[str, str]:
-    """Return the deliberately forgotten core texts that are still stored, each with its last time."""
+    """Return the deliberately forgotten core texts that are still stored, each with the time of its last end."""
     sql = (
         "SELECT content, max(deleted_at) FROM memory WHERE agent_id = ? AND kind = ? AND ended_as = ?"
         " AND deleted_at IS NOT NULL GROUP BY content"
@@ -104,13 +113,13 @@ def read_forgotten(connection: Connection, agent_id: str) -> dict[str, str]:
 
 
 def write(connection: Connection, states: Iterable[Memory]) -> None:
-    """Write memories to their rows; if one occurs twice, its last state counts."""
+    """Write memories to their rows. If a memory occurs several times, its last state is written."""
     last = {memory.id: memory for memory in states}.values()
     query.change_each(connection, _WRITE, map(_values, last))
 
 
 class TakenIds:
-    """Check ids against every id that a memory of any agent has ever had."""
+    """Check whether an id is in use by a memory of any agent, live or ended."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -125,6 +134,6 @@ def read_agreed_hash(connection: Connection, agent_id: str) -> str | None:
 
 
 def set_agreed(connection: Connection, agent_id: str, sha256: str, now: str) -> None:
-    """Record that `MEMORY.md` with these bytes and the memory store agree."""
+    """Record that `MEMORY.md` with this sha256 and the memory store agree."""
     sql = query.make_upsert("core_file", ("agent_id", "sha256", "agreed_at"), "agent_id")
     query.run(connection, sql, agent_id, sha256, now)

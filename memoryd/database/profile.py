@@ -1,4 +1,4 @@
-"""Store the profile of an agent's user as rows, in the caller's transaction and audited as `profile:SECTION`."""
+"""Store the profile of an agent's user, in the caller's transaction; each change is audited as `profile:SECTION`."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -14,14 +14,17 @@ _WRITE = query.make_upsert("profile_section", ("agent_id", *COLUMNS), "agent_id"
 
 
 def read(connection: Connection, agent_id: str) -> dict[ProfileSection, ProfileEntry]:
-    """Read the sections that have a text."""
+    """Return the sections that have a row, in the order of display."""
     sql = "SELECT section, text, updated_at FROM profile_section WHERE agent_id = ?"
     held = {row[0]: ProfileEntry(row[1], row[2]) for row in query.fetch_rows(connection, sql, agent_id)}
     return {section: held[section.value] for section in ProfileSection if section.value in held}
 
 
 def write(connection: Connection, agent_id: str, row: Mapping[str, str | int | None]) -> tuple[str, str, str]:
-    """Replace the text of a section by what `build_values` returned; return the change for the audit."""
+    """Write a section of the profile; return the change for the audit as (operation, name, state).
+
+    `row` is a result of `build_values`.
+    """
     put(connection, agent_id, str(row["section"]), row)
     return "profile", f"{chain.PROFILE}{row['section']}", chain.dump_state(**row)
 
@@ -46,14 +49,14 @@ def build_values(
 
 
 def read_sources(connection: Connection, agent_id: str, section: ProfileSection) -> tuple[Source, ...]:
-    """Read the sources of a section's text, as far as its row has them."""
+    """Return the sources of a section's text; empty if the section has no row."""
     sql = "SELECT sources FROM profile_section WHERE agent_id = ? AND section = ?"
     found = query.fetch_text(connection, sql, agent_id, section.value)
     return () if found is None else sources_from_json(found)
 
 
 def put(connection: Connection, agent_id: str, section: str, row: Mapping[str, str | int | None] | None) -> None:
-    """Set a row to an audited state; delete it for None."""
+    """Set the row of a section to an audited state; None deletes the row."""
     if row is None:
         query.run(connection, "DELETE FROM profile_section WHERE agent_id = ? AND section = ?", agent_id, section)
     else:

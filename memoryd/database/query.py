@@ -1,4 +1,4 @@
-"""Run one SQL statement inside a transaction, and return its result in the form that the caller needs.
+"""Run one SQL statement in the caller's transaction, and return its result in the form that the caller needs.
 
 The values follow the statement one by one. A list or a tuple is passed as JSON, for `json_each`.
 """
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def run(connection: Connection, sql: str, *values: object) -> CursorResult[*tuple[Any, ...]]:
-    """Run a statement; return SQLAlchemy's own result."""
+    """Run a statement; return SQLAlchemy's result object."""
     given = tuple(json.dumps(one) if isinstance(one, list | tuple) else one for one in values)
     return connection.exec_driver_sql(sql, given)
 
@@ -26,50 +26,57 @@ def fetch_rows(connection: Connection, sql: str, *values: object) -> Sequence[An
 
 
 def fetch_mappings(connection: Connection, sql: str, *values: object) -> Sequence[RowMapping]:
-    """Return all rows by the names of their columns."""
+    """Return all rows as mappings from column names to values."""
     return run(connection, sql, *values).mappings().all()
 
 
 def fetch_column(connection: Connection, sql: str, *values: object) -> list[Any]:
-    """Return the first column of all rows."""
+    """Return the first column of all rows, as a list."""
     return [row[0] for row in run(connection, sql, *values)]
 
 
 def has_row(connection: Connection, sql: str, *values: object) -> bool:
-    """Return True if there is any row."""
+    """Return True if the query returns at least one row."""
     return run(connection, sql, *values).first() is not None
 
 
 def fetch_number(connection: Connection, sql: str, *values: object) -> int:
-    """Return the first column of the first row as a number; 0 without a row."""
+    """Return the first column of the first row as a number; 0 if there is no row or the value is NULL."""
     return int(run(connection, sql, *values).scalar() or 0)
 
 
 def fetch_text(connection: Connection, sql: str, *values: object) -> str | None:
-    """Return the first column of the first row as a text; None without a row."""
+    """Return the first column of the first row as text; None if there is no row or the value is NULL."""
     found: str | None = run(connection, sql, *values).scalar()
     return found
 
 
 def fetch_object(connection: Connection, sql: str, *values: object) -> dict[str, Any]:
-    """Return the JSON object in the first column of the first row; an empty one without a row."""
+    """Return the JSON object in the first column of the first row; an empty object if there is no row."""
     found: dict[str, Any] = json.loads(fetch_text(connection, sql, *values) or "{}")
     return found
 
 
 def make_upsert(table: str, columns: Sequence[str], *keys: str, kept: Collection[str] = ()) -> str:
-    """Return the statement that inserts a row, or replaces the row with its keys except the columns `kept`."""
+    """Return a statement that inserts a row, or updates the row that has the same keys.
+
+    Args:
+        table: name of the table.
+        columns: the columns, in the order of the values.
+        keys: the columns that identify a row.
+        kept: columns that an update leaves unchanged.
+    """
     sets = ", ".join(f"{name} = excluded.{name}" for name in columns if name not in {*keys, *kept})
     insert = f'INSERT INTO "{table}" ({", ".join(columns)}) VALUES ({", ".join("?" * len(columns))})'  # noqa: S608
     return f"{insert} ON CONFLICT ({', '.join(keys)}) DO UPDATE SET {sets}"
 
 
 def change_each(connection: Connection, sql: str, values: Iterable[tuple[object, ...]]) -> None:
-    """Run a statement once for each group of values."""
+    """Run a statement once for each tuple of values; do nothing if there are none."""
     if listed := list(values):
         connection.exec_driver_sql(sql, listed)
 
 
 def change_one(connection: Connection, sql: str, *values: object) -> bool:
-    """Change rows; return True if it was exactly one."""
+    """Run a statement that changes rows; return True if it changed exactly one row."""
     return run(connection, sql, *values).rowcount == 1

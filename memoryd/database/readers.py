@@ -1,4 +1,4 @@
-"""Store the results of second readers on the calibration set, and their answers."""
+"""Store how second readers performed on the calibration set, and their verdicts on claims."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -10,14 +10,14 @@ from memoryd.jobs.reader import Fitness
 
 
 class CalibrationResult(NamedTuple):
-    """Hold a model's result on the calibration set, and its time, UTC."""
+    """Hold a model's result on the calibration set, and when it was tested (UTC, ISO 8601)."""
 
     fitness: Fitness
     at: str
 
 
 def read_result(connection: Connection, endpoint: str, model: str, version: str) -> CalibrationResult | None:
-    """Return a model's result for this version of prompt and set; None if it was not tested."""
+    """Return a model's result for this version of prompt and calibration set; None if it was not tested with it."""
     sql = (
         "SELECT true_right, true_asked, false_right, false_asked, tested_at FROM reader"
         " WHERE endpoint = ? AND model = ? AND version = ?"
@@ -27,7 +27,7 @@ def read_result(connection: Connection, endpoint: str, model: str, version: str)
 
 
 def keep_test(connection: Connection, endpoint: str, model: str, version: str, result: CalibrationResult) -> None:
-    """Store a model's result in place of its earlier tests."""
+    """Store a model's result, and delete its earlier results of any version."""
     query.run(connection, "DELETE FROM reader WHERE endpoint = ? AND model = ?", endpoint, model)
     one = result.fitness
     sql = (
@@ -39,7 +39,7 @@ def keep_test(connection: Connection, endpoint: str, model: str, version: str, r
 
 
 def share(source: Engine, target: Engine) -> None:
-    """Copy the tests that one installation has made to another, so that no model is tested twice."""
+    """Copy all test results to the database of another installation, so that no model is tested twice."""
     rows = [tuple(row) for row in sqlite.read(source, query.fetch_rows, "SELECT * FROM reader")]
     if rows:
         sql = f"INSERT OR REPLACE INTO reader VALUES ({', '.join('?' * len(rows[0]))})"  # noqa: S608
@@ -47,12 +47,12 @@ def share(source: Engine, target: Engine) -> None:
 
 
 def read_verdicts(connection: Connection, agent_id: str, keys: Sequence[str]) -> dict[str, str]:
-    """Return the verdicts on an agent's questions with these keys, by key."""
+    """Return the stored verdicts on an agent's questions, by key; keys without a verdict are left out."""
     sql = 'SELECT "key", verdict FROM verdict WHERE agent_id = ? AND "key" IN (SELECT value FROM json_each(?))'
     return {row[0]: row[1] for row in query.fetch_rows(connection, sql, agent_id, tuple(keys))}
 
 
 def keep_verdicts(connection: Connection, agent_id: str, found: Mapping[str, str], at: str) -> None:
-    """Store the verdicts on an agent's questions, by key."""
+    """Store verdicts on an agent's questions, by key, in place of earlier ones."""
     sql = 'INSERT OR REPLACE INTO verdict (agent_id, "key", verdict, read_at) VALUES (?, ?, ?, ?)'
     query.change_each(connection, sql, ((agent_id, key, verdict, at) for key, verdict in found.items()))

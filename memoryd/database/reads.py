@@ -1,6 +1,6 @@
-"""Read for the command line: plain SQL on one read-only connection, with or without a daemon and without its lock.
+"""Read for the command line, with plain SQL on a read-only connection. It works with or without a daemon.
 
-It does not use SQLAlchemy, because the import alone costs more than all of these queries.
+SQLAlchemy is not used here, because its import alone takes longer than all of these queries.
 """
 
 from __future__ import annotations
@@ -41,35 +41,35 @@ def database_path(settings: Settings) -> Path:
 
 
 class DatabaseReader:
-    """Hold one read transaction: every question sees the same state."""
+    """Hold one read transaction: all queries in it see the same state."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
 
     def rows(self, sql: str, *values: object) -> list[Row]:
-        """Return all rows of a query."""
+        """Return all rows of a query as dictionaries."""
         cursor = self._connection.execute(sql, values)
         names = [column[0] for column in cursor.description]
         return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
     def stream(self, sql: str, *values: object) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows of a query."""
+        """Yield the rows of a query as tuples, read while the caller iterates."""
         return iter(self._connection.execute(sql, values))
 
     def row(self, sql: str, *values: object) -> Row | None:
-        """Return the first row of a query."""
+        """Return the first row of a query; None if there is none."""
         return next(iter(self.rows(sql, *values)), None)
 
     def number(self, sql: str, *values: object) -> int:
-        """Return the first column of the first row as a number; 0 where there is none."""
+        """Return the first column of the first row as a number; 0 if there is no row or the value is NULL."""
         found = self._connection.execute(sql, values).fetchone()
         return int(found[0] or 0) if found else 0
 
     @contextmanager
     def session(self) -> Iterator[Session]:
-        """Read rows as objects of the classes of `tables`, in this same transaction.
+        """Open a session that reads rows as objects of the classes in `tables`, in this same transaction.
 
-        For `verify` and tests; quick reads cannot afford the import of SQLModel.
+        It is for `verify` and tests. The import of SQLModel is too slow for other reads.
         """
         from sqlalchemy.pool import StaticPool
         from sqlmodel import Session, create_engine
@@ -77,7 +77,7 @@ class DatabaseReader:
         engine = create_engine(
             "sqlite://", creator=lambda: self._connection, module=load_library(), poolclass=StaticPool
         )
-        # The transaction belongs to this reader, which ends it.
+        # `DatabaseReader` owns the transaction, so the session must not roll it back.
         engine.dialect.do_rollback = lambda dbapi_connection: None  # type: ignore[method-assign] # noqa: ARG005
         with Session(engine, autoflush=False) as session:
             yield session
@@ -91,34 +91,36 @@ def newest_schema() -> int:
 
 
 class NotMadeError(StateError):
-    """Report that there is no database of this version yet; the holder of the state folder may be creating it."""
+    """Report that there is no database, or one of an older schema. The daemon may be about to create or migrate it."""
 
 
 def open_reader(path: Path) -> AbstractContextManager[DatabaseReader]:
     """Open the database for reading.
 
     Raises:
-        StateError: it cannot be read, or another version of memoryd wrote it; NotMadeError where there is none yet.
+        StateError: it cannot be read, or a newer memoryd wrote it.
+        NotMadeError: there is no database, or its schema is older than this memoryd.
     """
     return KeptReader(path).begin_read()
 
 
 def ask(path: Path, question: Callable[Concatenate[DatabaseReader, P], T], *args: P.args, **named: P.kwargs) -> T:
-    """Return the answer to one question, in its own read transaction; raises as `open_reader`."""
+    """Return the result of `question`, called in a read transaction of its own; raises like `open_reader`."""
     with open_reader(path) as reader:
         return question(reader, *args, **named)
 
 
 class KeptReader:
-    """Hold the database for several reads in a row. Safe to use from several threads."""
+    """Open the database for several reads in a row. Safe to use from several threads."""
 
     def __init__(self, path: Path, *, stays: bool = False) -> None:
-        """Start without opening anything.
+        """Store the settings; the first read opens the file.
 
         Args:
-            path: of the database.
-            stays: a connection is kept until it is closed, which keeps the write-ahead log beside the file: only for
-                who writes the database as well, and outlives nobody who does.
+            path: path of the database.
+            stays: keep the connection open between reads. An open connection keeps the write-ahead log in place, so
+            this is
+                only for a process that also writes the database.
         """
         self.path = path
         self._lock = threading.RLock()
@@ -128,7 +130,7 @@ class KeptReader:
 
     @contextmanager
     def begin_read(self) -> Iterator[DatabaseReader]:
-        """Open one read transaction; no other one of this object may be open in the same thread."""
+        """Open one read transaction. A thread may have only one open transaction of this object."""
         with self._lock:
             file = file_id(self.path)
             if self._connection is None or self._file != file:  # another file was put in its place
@@ -148,7 +150,7 @@ class KeptReader:
 
     @contextmanager
     def reading_any(self) -> Iterator[DatabaseReader | None]:
-        """Open one read transaction as `begin_read`; None if there is no database yet."""
+        """Open one read transaction like `begin_read`; yield None if there is no database yet."""
         if not self.path.exists():
             yield None
             return
@@ -156,7 +158,7 @@ class KeptReader:
             yield reader
 
     def close(self) -> None:
-        """Close the file; the next read opens it again."""
+        """Close the connection; the next read opens it again."""
         with self._lock:
             connection, self._connection = self._connection, None
             if connection is not None:
@@ -197,7 +199,11 @@ _RUN_HIDDEN = ("reply", "refused", "claims", "owner", "fence", "key", "slot", "c
 
 
 def job_run(reader: DatabaseReader, run_id: str) -> Row:
-    """Read one run; a unique beginning of its id is enough."""
+    """Return one run; a unique beginning of its id is enough.
+
+    Raises:
+        NotFoundError: no run, or several runs, have such an id.
+    """
     return _shown_run(_get_beginning(reader, "job_run", run_id, "run", "runs", "memoryd job list shows them"))
 
 
@@ -216,19 +222,19 @@ def _get_beginning(
 
 
 def read_claims(reader: DatabaseReader, run_id: str) -> list[Row]:
-    """Read the outcome of each claim of a run's reply: content, for people who may see it."""
+    """Return the outcome of each claim in a run's reply. This is content: only for people who may see it."""
     row = reader.row("SELECT claims FROM job_run WHERE id = ?", run_id)
     return [] if row is None or row["claims"] is None else list(json.loads(row["claims"]))
 
 
 def read_readers(reader: DatabaseReader) -> dict[tuple[str, str, str], Row]:
-    """Read the results of second readers on the calibration set, by server, model and version."""
+    """Return the results of second readers on the calibration set, by (server, model, version)."""
     rows = reader.rows("SELECT * FROM reader")
     return {(row["endpoint"], row["model"], row["version"]): row for row in rows}
 
 
 def runs_over(reader: DatabaseReader, agent_id: str, path: str, kind: str) -> list[Row]:
-    """Read the runs of a kind that succeeded over the session of a transcript, in the order of their ends."""
+    """Return the succeeded runs of a kind over the session of a transcript, in the order in which they ended."""
     rows = reader.rows(
         "SELECT r.* FROM job_run r JOIN transcript t ON t.session_id = r.session_id"
         " WHERE t.agent_id = ? AND t.path = ? AND r.kind = ? AND r.state = 'succeeded' ORDER BY r.finished_at, r.id",
@@ -238,7 +244,7 @@ def runs_over(reader: DatabaseReader, agent_id: str, path: str, kind: str) -> li
 
 
 def read_until(reader: DatabaseReader, agent_id: str, path: str) -> tuple[str, int] | None:
-    """Return the session of a transcript and the byte up to which it is read; None if it is unknown yet."""
+    """Return (session, byte): the session of a transcript, and how far it is read; None if it has no session yet."""
     row = reader.row(
         'SELECT session_id, "offset" FROM transcript WHERE agent_id = ? AND path = ? AND session_id IS NOT NULL',
         agent_id, path,
@@ -249,7 +255,7 @@ def read_until(reader: DatabaseReader, agent_id: str, path: str) -> tuple[str, i
 def job_runs(
     reader: DatabaseReader, *, agent_id: str | None = None, kind: str | None = None, limit: int = 20
 ) -> list[Row]:
-    """Read the newest runs, the newest first."""
+    """Return the newest runs, newest first, of one agent or kind if these are given."""
     rows = reader.rows(
         "SELECT * FROM job_run WHERE (? IS NULL OR agent_id = ?) AND (? IS NULL OR kind = ?)"
         " ORDER BY created_at DESC, id DESC LIMIT ?",
@@ -261,7 +267,8 @@ def job_runs(
 def _shown_run(row: Row) -> Row:
     shown = {name: value for name, value in row.items() if name not in _RUN_HIDDEN}
     text = row["refused"]
-    # A model's words are content: people who may see it read the column.
+    # A refused reply is content, so only its length and hash are shown; `read_claims` is for people who may see
+    # content.
     about = None if text is None else {"characters": len(text), "sha256": sha256(text.encode()).hexdigest()}
     return shown | {name: json.loads(row[name]) for name in _RUN_JSON} | {"refused": about}
 
@@ -270,7 +277,10 @@ def _shown_run(row: Row) -> Row:
 
 
 def list_sessions(reader: DatabaseReader, *, agent_id: str | None = None, limit: int | None = None) -> list[Row]:
-    """Read sessions with their first transcript, which may hold others as well, the newest first."""
+    """Return sessions, newest first, each with the path of a transcript and the number of forgotten turns.
+
+    A transcript file may hold other sessions as well.
+    """
     which = "WHERE ?1 IS NULL" if agent_id is None else "WHERE s.agent_id = ?1"
     return reader.rows(
         "SELECT s.*, coalesce((SELECT t.path FROM transcript t WHERE t.session_id = s.id ORDER BY t.id LIMIT 1),"  # noqa: S608
@@ -282,7 +292,7 @@ def list_sessions(reader: DatabaseReader, *, agent_id: str | None = None, limit:
 
 
 def list_session_ids(reader: DatabaseReader) -> set[str]:
-    """Read the ids of all sessions."""
+    """Return the ids of all sessions of all agents."""
     return {row["id"] for row in reader.rows("SELECT id FROM session")}
 
 
@@ -295,19 +305,25 @@ _OWN = "FROM session WHERE agent_id = ? AND parent_id IS NULL"  # no subagents
 
 
 def list_folders(reader: DatabaseReader, agent_id: str) -> list[str]:
-    """Read the folders of an agent's sessions, the last one first; empty for sessions without one."""
+    """Return the folders of an agent's sessions, the last used first.
+
+    An empty string stands for sessions without a folder.
+    """
     sql = f"SELECT coalesce(folder, '') AS folder {_OWN} GROUP BY 1 ORDER BY max(last_turn_at) DESC"
     return [row["folder"] for row in reader.rows(sql, agent_id)]
 
 
 def folders_by_session(reader: DatabaseReader, agent_id: str, limit: int) -> dict[str, str]:
-    """Read the folder of each of an agent's last sessions."""
+    """Return the folder of each of an agent's last sessions, by session id."""
     sql = f"SELECT id, coalesce(folder, '') AS folder {_OWN} ORDER BY last_turn_at DESC LIMIT ?"
     return {row["id"]: row["folder"] for row in reader.rows(sql, agent_id, limit)}
 
 
 def last_sessions(reader: DatabaseReader, agent_id: str, folders: Sequence[str] | None, limit: int) -> list[Row]:
-    """Read an agent's last sessions in these folders, all without any, with summary and sleep watermark, `mark`."""
+    """Return an agent's last sessions in these folders (None: in all), newest first.
+
+    Each row has `summary`, and as `mark` the last turn that a sleep has processed.
+    """
     sql = (
         "SELECT id, format, folder, last_turn_at, (SELECT summary FROM session_summary WHERE session_id = id)"  # noqa: S608
         " AS summary, coalesce((SELECT seq FROM watermark WHERE session_id = id AND consumer = 'sleep'), 0) AS mark"
@@ -319,7 +335,10 @@ def last_sessions(reader: DatabaseReader, agent_id: str, folders: Sequence[str] 
 
 
 def read_messages(reader: DatabaseReader, session_id: str, origin: str, after: int, limit: int) -> list[Row]:
-    """Read the last messages of the user, or of the assistant, in a session's main conversation past `after`."""
+    """Return the last messages of the user or the assistant in a session's main conversation, newest first.
+
+    Only messages after the turn number `after` count. `origin` is `user` or `assistant`.
+    """
     return reader.rows(
         "SELECT seq, plain(CAST(text AS BLOB), text_crc) AS text FROM turn WHERE session_id = ? AND seq > ?"
         " AND kind IN ('message', 'choice')"
@@ -329,7 +348,10 @@ def read_messages(reader: DatabaseReader, session_id: str, origin: str, after: i
 
 
 def read_length(reader: DatabaseReader, session_id: str) -> tuple[int, int]:
-    """Read the last known turn of a session, and the stored bytes of its turns: a change shows in these."""
+    """Return (last turn, bytes): the number of a session's last turn, and the stored bytes of its texts.
+
+    If the session changes, one of the two numbers changes.
+    """
     row = (
         reader.row("SELECT max(seq) AS last, sum(octet_length(text)) AS n FROM turn WHERE session_id = ?", session_id)
         or {}
@@ -345,7 +367,7 @@ _STORED_AS: dict[str, Callable[[Any], Any]] = {
 
 
 def build_turn(row: Mapping[str, Any] | RowMapping) -> StoredTurn:
-    """Return the turn of a row with the columns `STORED`."""
+    """Return the turn of a row with the columns in `STORED`."""
     return StoredTurn(
         *(_STORED_AS[name](row[name]) if name in _STORED_AS else row[name] for name in StoredTurn._fields)
     )
@@ -358,18 +380,25 @@ def stored_turns(reader: DatabaseReader, session_id: str) -> list[StoredTurn]:
 
 
 def list_formats(reader: DatabaseReader, agent_id: str) -> list[str]:
-    """Return the names of an agent's transcript formats."""
+    """Return the names of the transcript formats of an agent's sessions."""
     rows = reader.rows("SELECT DISTINCT format FROM session WHERE agent_id = ? ORDER BY format", agent_id)
     return [str(row["format"]) for row in rows]
 
 
 def find_session(reader: DatabaseReader, session_id: str, agent_id: str | None = None, what: str = "session") -> Row:
-    """Read one session, of an agent; a beginning of its id is enough that none has but its subagents'.
+    """Return one session by its id, or by a beginning of its id that no other session has except its own subagents.
 
-    `what` says in the error what is missing.
+    Args:
+        reader: a read transaction.
+        session_id: the id or its beginning.
+        agent_id: search only this agent's sessions; None means all.
+        what: the name of the missing thing in the error.
+
+    Raises:
+        NotFoundError: no session, or several sessions, have such an id.
     """
     rows = reader.rows(
-        "SELECT * FROM session WHERE id >= ?1 AND id <= ?1 || char(1114111)"  # no character is after the last one
+        "SELECT * FROM session WHERE id >= ?1 AND id <= ?1 || char(1114111)"  # the last Unicode character
         " AND (?2 IS NULL OR agent_id = ?2) ORDER BY id <> ?1, parent_id IS NOT NULL, id LIMIT 2",
         session_id, agent_id,
     )  # fmt: skip
@@ -383,7 +412,7 @@ def find_session(reader: DatabaseReader, session_id: str, agent_id: str | None =
 
 
 def read_turns(reader: DatabaseReader, session_id: str, *, after: int = 0, upto: int | None = None) -> list[Row]:
-    """Read the turns of a session with `after` < seq ≤ `upto`, in order."""
+    """Return the turns of a session with a text and with `after` < seq ≤ `upto`, in order."""
     return reader.rows(
         "SELECT seq, role, origin, kind, plain(CAST(text AS BLOB), text_crc) AS text, tokens, at, record_id, part,"
         " sidechain, tool_name"
@@ -393,7 +422,11 @@ def read_turns(reader: DatabaseReader, session_id: str, *, after: int = 0, upto:
 
 
 def read_compressed(reader: DatabaseReader, session_id: str) -> list[Row]:
-    """Read the compressed message list of a session's last sleep."""
+    """Return the message list into which a session's last sleep compressed the session.
+
+    Raises:
+        NotFoundError: the session has not slept, or the stored messages are damaged.
+    """
     sql = "SELECT plain(CAST(messages AS BLOB), NULL) AS messages FROM session_summary WHERE session_id = ?"
     row = reader.row(sql, session_id)
     if row is None or row["messages"] in {"[]", ""}:
@@ -408,7 +441,7 @@ AUDIT = 'id, at, agent_id, actor, run_id, operation, memory_id, "before", "after
 
 
 def core_memories(reader: DatabaseReader, agent_id: str) -> list[Row]:
-    """Read the live core memories of an agent, in the order of the file, with estimated tokens."""
+    """Return an agent's live core memories, in the order of the file, each with estimated `tokens`."""
     columns = "id, content, heading, tags, constitutional, importance, origin_at, created_at, note"
     return [
         row
@@ -430,33 +463,37 @@ def _read_live(reader: DatabaseReader, agent_id: str, kind: str, columns: str = 
 
 
 def core_rows(reader: DatabaseReader, agent_id: str) -> list[Row]:
-    """Read the rows of an agent's live core memories, in the order of the file."""
+    """Return the full rows of an agent's live core memories, in the order of the file."""
     return _read_live(reader, agent_id, "core")
 
 
 def fact_rows(reader: DatabaseReader, agent_id: str) -> list[Row]:
-    """Read the rows of an agent's live facts, the oldest first."""
+    """Return the rows of an agent's live facts, oldest first."""
     return _read_live(reader, agent_id, "fact")
 
 
 def read_journal(reader: DatabaseReader, agent_id: str, since: str) -> list[Row]:
-    """Read the live entries of an agent's journal that were made after `since`, the oldest first."""
+    """Return the live journal entries of an agent that are newer than `since`, oldest first."""
     return _read_live(reader, agent_id, "journal", "id, content, created_at", since)
 
 
 def profile_rows(reader: DatabaseReader, agent_id: str) -> list[Row]:
-    """Read the sections of the profile of an agent's user."""
+    """Return the profile of an agent's user, one row for each section."""
     return reader.rows("SELECT section, text, updated_at FROM profile_section WHERE agent_id = ?", agent_id)
 
 
 def find_memory(reader: DatabaseReader, agent_id: str, memory_id: str) -> Row:
-    """Read one memory of an agent, ended ones too; a unique beginning of its id is enough."""
+    """Return one memory of an agent, live or ended; a unique beginning of its id is enough.
+
+    Raises:
+        NotFoundError: no memory, or several memories, have such an id.
+    """
     hint = "memoryd core list and memoryd facts list show them"
     return _get_beginning(reader, "memory", memory_id, "memory", "memories", hint, agent_id)
 
 
 def read_history(reader: DatabaseReader, agent_id: str, memory_id: str) -> list[Row]:
-    """Read the history of a memory, in order: each audited change and its resulting state; ids as in `find_memory`."""
+    """Return the audited changes of a memory, in order, each with the resulting state; ids as in `find_memory`."""
     rows = reader.rows(
         "SELECT a.id, a.at, a.actor, a.run_id, a.operation, c.text FROM audit a"
         ' LEFT JOIN content c ON c.sha256 = a."after" WHERE a.agent_id = ? AND a.memory_id = ? ORDER BY a.id',
@@ -473,9 +510,9 @@ def read_history(reader: DatabaseReader, agent_id: str, memory_id: str) -> list[
 def audit_rows(
     reader: DatabaseReader, *, agent_id: str | None = None, run_id: str | None = None, since: str | None = None
 ) -> list[Row]:
-    """Read entries of the audit, in order, each with the caller (`by`) and the trigger of its run (`trigger`).
+    """Return audit entries, in order, with two more columns: `by` (owner, agent or daemon) and `trigger` of the run.
 
-    Without a run, `trigger` is None: an edit of the file, or a request that is answered at once.
+    `trigger` is None without a run: for an edit of the file, or a request that was answered at once.
     """
     columns = ", ".join(f"a.{name}" for name in AUDIT.split(", "))
     return reader.rows(
@@ -489,12 +526,15 @@ def audit_rows(
 
 
 def audit_upto(reader: DatabaseReader, audit_id: int, agent_id: str | None) -> tuple[int, str]:
-    """Return an entry of the audit as a moment: the newest entry of an agent at that time, and the agent.
+    """Return (audit id, agent): the newest entry of an agent that is not after a given entry.
 
-    Without `agent_id` it is the entry's own agent.
+    Args:
+        reader: a read transaction.
+        audit_id: the entry that stands for a moment.
+        agent_id: the agent; None means the agent of the entry.
 
     Raises:
-        NotFoundError: there is no such entry, or nothing of the agent's had been changed before it.
+        NotFoundError: there is no such entry, or the agent had no entry at that time.
     """
     entry = reader.row("SELECT agent_id FROM audit WHERE id = ?", audit_id)
     if entry is None:
@@ -508,7 +548,10 @@ def audit_upto(reader: DatabaseReader, audit_id: int, agent_id: str | None) -> t
 
 
 def states_of_run(reader: DatabaseReader, run_id: str) -> list[Row]:
-    """Return what a run has changed, in order, with its states `before` and `after`; None for none or erased."""
+    """Return what a run has changed, in order, with the states `before` and `after`.
+
+    A state is None if there was none, or if it was erased.
+    """
     return reader.rows(
         'SELECT a.memory_id, a.operation, b.text AS "before", c.text AS "after" FROM audit a'
         ' LEFT JOIN content b ON b.sha256 = a."before" LEFT JOIN content c ON c.sha256 = a."after"'
@@ -518,7 +561,7 @@ def states_of_run(reader: DatabaseReader, run_id: str) -> list[Row]:
 
 
 def count_votes(reader: DatabaseReader, agent_id: str, memory_ids: Sequence[str]) -> dict[str, int]:
-    """Count the ratings of memories by `feedback`: good minus bad; memories without a rating are left out."""
+    """Return the ratings of memories by `feedback`, as good minus bad, by id. Memories without ratings are left out."""
     rows = reader.rows(
         "SELECT memory_id, sum(CASE operation WHEN 'feedback good' THEN 1 ELSE -1 END) AS votes FROM audit"
         " WHERE agent_id = ? AND memory_id IN (SELECT value FROM json_each(?))"
@@ -529,7 +572,7 @@ def count_votes(reader: DatabaseReader, agent_id: str, memory_ids: Sequence[str]
 
 
 def core_by_hash(reader: DatabaseReader, agent_id: str, hashes: Sequence[str]) -> dict[str, Row]:
-    """Read the live core memories with one of these texts, by the hash of the text."""
+    """Return the live core memories that have one of these text hashes, by hash."""
     rows = reader.rows(
         "SELECT id, content_hash, importance, tags, origin_at, created_at FROM memory WHERE agent_id = ?"
         " AND kind = 'core' AND deleted_at IS NULL AND content_hash IN (SELECT value FROM json_each(?))",
@@ -541,7 +584,7 @@ def core_by_hash(reader: DatabaseReader, agent_id: str, hashes: Sequence[str]) -
 def turn_texts(
     reader: DatabaseReader, agent_id: str, places: Sequence[tuple[str, int]]
 ) -> dict[tuple[str, int], tuple[str, str]]:
-    """Return text and origin of an agent's turns by session and number; those without a text are left out."""
+    """Return (text, origin) of an agent's turns, by (session, turn number). Turns without a text are left out."""
     rows = reader.stream(
         "SELECT t.session_id, t.seq, plain(CAST(t.text AS BLOB), t.text_crc), t.origin FROM json_each(?) p"
         " CROSS JOIN turn t ON t.session_id = p.value ->> 0 AND t.seq = p.value ->> 1 WHERE t.agent_id = ?",
@@ -561,18 +604,18 @@ def read_agreed_hash(reader: DatabaseReader, agent_id: str) -> str | None:
 
 
 def read_daemon(reader: DatabaseReader) -> Row | None:
-    """Read which daemon runs, or which ran last."""
+    """Return the row of the daemon that runs, or that ran last; None if none ever ran."""
     return reader.row("SELECT * FROM daemon")
 
 
 def read_agents(reader: DatabaseReader) -> dict[str, Row]:
-    """Read the agents by id."""
+    """Return the rows of all agents, by id."""
     return {row["id"]: row for row in reader.rows("SELECT * FROM agent")}
 
 
 def last_runs(reader: DatabaseReader, agent_id: str) -> dict[str, Row]:
-    """Read the last run of each kind of an agent that has ended or runs."""
-    # Kind by kind, with the index that finds the newest of each: there are thousands of runs of a kind.
+    """Return an agent's last run of each kind that is open or has ended, by kind."""
+    # The recursive query reads one row for each kind from the index, because there may be thousands of runs of a kind.
     rows = reader.rows(
         "WITH RECURSIVE k(kind) AS (SELECT min(kind) FROM job_run WHERE agent_id = ?1 UNION ALL SELECT (SELECT"
         " min(kind) FROM job_run WHERE agent_id = ?1 AND kind > k.kind) FROM k WHERE k.kind IS NOT NULL)"
@@ -587,7 +630,7 @@ def last_runs(reader: DatabaseReader, agent_id: str) -> dict[str, Row]:
 
 
 def count_unsure(reader: DatabaseReader, agent_id: str) -> int:
-    """Count the lines of daily files that the last dream left alone because their author is unknown."""
+    """Return how many lines of daily files the last dream skipped because their author is unknown."""
     return reader.number(
         "SELECT json_extract(receipt, '$.dream.unsure') FROM job_run WHERE agent_id = ? AND kind = 'dream'"
         " AND json_extract(receipt, '$.dream.unsure') IS NOT NULL ORDER BY finished_at DESC LIMIT 1",
@@ -596,7 +639,7 @@ def count_unsure(reader: DatabaseReader, agent_id: str) -> int:
 
 
 def list_proposals(reader: DatabaseReader, agent_id: str) -> list[Row]:
-    """Read the proposals of an agent that wait for an answer, the oldest first."""
+    """Return an agent's proposals that wait for an answer, oldest first."""
     return reader.rows(
         "SELECT id AS run, kind, finished_at AS since, json_extract(receipt, '$.proposal.path') AS path FROM job_run"
         " WHERE agent_id = ? AND state = 'proposed' ORDER BY finished_at, id",
@@ -605,31 +648,31 @@ def list_proposals(reader: DatabaseReader, agent_id: str) -> list[Row]:
 
 
 def held_jobs(reader: DatabaseReader, agent_id: str) -> list[Row]:
-    """Read which kinds of jobs of an agent are held, to which mode, since when and why."""
+    """Return the kinds of jobs that are held for an agent, each with mode, time and reason."""
     return reader.rows("SELECT kind, mode, since, why FROM job_mode WHERE agent_id = ? ORDER BY kind", agent_id)
 
 
 def core_counts(reader: DatabaseReader, agent_id: str) -> Row:
-    """Count the live core memories of an agent, with estimated tokens."""
+    """Return `count` and estimated `tokens` of an agent's live core memories."""
     tokens = [estimate(row["content"]) for row in _read_live(reader, agent_id, "core", "content")]
     return {"count": len(tokens), "tokens": sum(tokens)}
 
 
 def count_facts(reader: DatabaseReader, agent_id: str) -> Row:
-    """Count the live facts of an agent."""
+    """Return the `count` of an agent's live facts."""
     return {"count": len(_read_live(reader, agent_id, "fact", "id"))}
 
 
 def list_alarms(reader: DatabaseReader) -> list[Row]:
-    """Read the open alarms, the oldest first."""
+    """Return the open alarms, oldest first."""
     return reader.rows(
         "SELECT kind, nullif(agent_id, '') AS agent, subject, since, text FROM alarm"
-        " WHERE cleared_at IS NULL ORDER BY +id"  # the sign: by the index of the open ones
+        " WHERE cleared_at IS NULL ORDER BY +id"  # the plus makes SQLite use the index of open alarms
     )
 
 
 def transcript_counts(reader: DatabaseReader, agent_id: str) -> Mapping[str, int]:
-    """Count an agent's transcripts, those that are not read, and spans that are no record."""
+    """Return the numbers of an agent's `transcripts`, of those `not_read`, and of `bad_spans`, which are no records."""
     row = reader.row(
         "SELECT count(*) AS transcripts, coalesce(sum(note IS NOT NULL), 0) AS not_read,"
         " (SELECT count(*) FROM bad_span b JOIN transcript t ON t.id = b.transcript_id WHERE t.agent_id = ?)"
@@ -641,7 +684,7 @@ def transcript_counts(reader: DatabaseReader, agent_id: str) -> Mapping[str, int
 
 
 def count_unread(reader: DatabaseReader, agent_id: str) -> dict[str, int]:
-    """Count an agent's transcripts that are not read, by the reason, the most frequent first."""
+    """Return how many of an agent's transcripts are not read, by reason, the most frequent reason first."""
     rows = reader.rows(
         "SELECT note, count(*) AS n FROM transcript WHERE agent_id = ? AND note IS NOT NULL"
         " GROUP BY note ORDER BY n DESC, note",
@@ -651,7 +694,10 @@ def count_unread(reader: DatabaseReader, agent_id: str) -> dict[str, int]:
 
 
 def passed_over(reader: DatabaseReader, agent_id: str, prefix: str) -> dict[str, int]:
-    """Count what readers skipped in an agent's transcripts, by each name that begins with the given text."""
+    """Return how often records in an agent's transcripts were skipped, by name without `prefix`.
+
+    Only names that begin with `prefix` count.
+    """
     rows = reader.rows(
         "SELECT one.key AS name, sum(one.value) AS n FROM transcript t, json_each(t.skipped) one"
         " WHERE t.agent_id = ? AND substr(one.key, 1, length(?)) = ? GROUP BY one.key ORDER BY one.key",
@@ -661,7 +707,10 @@ def passed_over(reader: DatabaseReader, agent_id: str, prefix: str) -> dict[str,
 
 
 def count_history(reader: DatabaseReader, agent_id: str, idle_end: timedelta, now: str) -> tuple[int, int]:
-    """Count an agent's sessions that had ended when they were first seen: those not written to memory, and all."""
+    """Return (unwritten, all) numbers of an agent's sessions that had already ended when memoryd first saw them.
+
+    An unwritten session has turns that no sleep has processed.
+    """
     row = reader.row(
         "SELECT coalesce(sum(s.last_seq > coalesce(w.seq, 0)), 0) AS unwritten, count(*) AS every FROM session s"
         " LEFT JOIN watermark w ON w.session_id = s.id AND w.consumer = 'sleep'"
@@ -673,5 +722,5 @@ def count_history(reader: DatabaseReader, agent_id: str, idle_end: timedelta, no
 
 
 def count_spent(reader: DatabaseReader, day: str) -> int:
-    """Count the tokens of a day (YYYY-MM-DD in the configured zone): spent, and reserved for calls under way."""
+    """Return the tokens of a day (YYYY-MM-DD in the configured zone): spent, and reserved for calls under way."""
     return reader.number("SELECT sum(coalesce(tokens_in + tokens_out, reserved)) FROM spend WHERE day = ?", day)

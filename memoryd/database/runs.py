@@ -1,8 +1,8 @@
-"""Change the job table: one row per run, one function for each change of a run's state.
+"""Change the job table, which has one row for each run. Each change of a run's state has its own function.
 
-queued → running → succeeded | skipped | failed … ; if the owner of a running row died, the row becomes interrupted and
-runs again; a row that failed `attempts` times is dead; a row that only a person can fix is blocked, and retried now and
-then.
+The normal states are queued → running → succeeded, skipped or failed. If the process of a running run ends, the run
+becomes interrupted and runs again. A run that has failed `attempts` times is dead. A run that needs a person to fix the
+cause is blocked, and is retried from time to time.
 """
 
 import json
@@ -21,12 +21,12 @@ FINAL = ("succeeded", "skipped", "declined", "failed", "dead", "cancelled")
 REFUSED_CHARACTERS = 65536
 PROPOSED = "proposed"
 STATES = (*OPEN, *FINAL, PROPOSED)
-REJECTED = "rejected"  # begins the `why` of a proposal that a person rejected
-ACCEPT, REJECT = "accept", "reject"  # kinds of runs that answer a proposal …
-ANSWERS = {ACCEPT: "succeeded", REJECT: "declined"}  # … and the state in which it ends
-# Waiting runs that may be taken now. A run with an intent is not among them: it is completed, never restarted. A time
-# in the future comes from a clock that was set back since. It must not delay a run. After the next try, the run waits
-# between its attempts as usual.
+REJECTED = "rejected"  # the `why` of a rejected proposal begins with this
+ACCEPT, REJECT = "accept", "reject"  # kinds of runs that answer a proposal
+ANSWERS = {ACCEPT: "succeeded", REJECT: "declined"}  # the state in which each leaves the proposal
+# Waiting runs that may be taken. A run with an intent is completed by the recovery, never restarted, so it is left out.
+# If the clock was set back, `scheduled_for` can be far in the future. So a run whose own times are in the future counts
+# as due; after its next attempt, it waits as usual.
 _TAKEABLE = (
     "job_run r JOIN agent a ON a.id = r.agent_id"
     " WHERE r.state IN ('queued', 'interrupted')"
@@ -40,7 +40,7 @@ _TAKEABLE = (
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Hold a row of `job_run` in the form that the runner needs."""
+    """Hold the part of a row of `job_run` that the runner needs."""
 
     id: str
     kind: str
@@ -58,12 +58,12 @@ class Run:
 
     @property
     def subject(self) -> str:
-        """Return the subject of its alarms: the next run that does the same clears them."""
+        """Return the subject of the run's alarms. The next run with the same subject clears them."""
         return self.key or self.kind
 
 
 _FIELDS = tuple(one.name for one in fields(Run))
-# The default values of a new row.
+# Defaults of the columns of a new row.
 _NEW: dict[str, Any] = {"options": "{}", "receipt": "{}"}
 _NEW |= dict.fromkeys(("attempt", "fence", "cancel_requested", "tokens_in", "tokens_out"), 0)
 
@@ -75,7 +75,7 @@ def _json(value: Mapping[str, Any]) -> str:
 def _change(
     connection: Connection, run: Run, sets: str, *values: object, states: Sequence[str] = ("running",), also: str = ""
 ) -> bool:
-    """Change a run's row; return False if another claim owns it (a stale fence), or if it is in another state."""
+    """Change a run's row; return False if another claim owns the run (stale fence) or its state is not in `states`."""
     which = "id = ? AND fence = ? AND state IN (SELECT value FROM json_each(?))"
     sql = f"UPDATE job_run SET {sets} WHERE {which}{also}"  # noqa: S608
     return query.change_one(connection, sql, *values, run.id, run.fence, tuple(states))
@@ -93,27 +93,34 @@ def _insert(connection: Connection, row: Mapping[str, Any], how: str = "INSERT O
 
 
 def new_run_id(now: datetime) -> str:
-    """Return a new run id: ids sort by time, and each names its run's backup folder."""
+    """Return a new run id. Ids sort by time, and each is also the name of the run's backup folder."""
     import secrets
 
     return f"run-{now.strftime('%Y%m%dT%H%M%S')}-{secrets.token_hex(3)}"
 
 
 def enqueue(connection: Connection, row: Mapping[str, Any]) -> bool:
-    """Insert a queued run; return False if a run with its key waits or runs, or if its slot was used."""
+    """Insert a queued run; return False if a run with its key is open, or if its scheduled slot was used."""
     return _insert(connection, {**row, "state": "queued", "options": _json(row.get("options", {}))})
 
 
 def claim_run(engine: Engine, *, owner: str, now: str, agents: Sequence[str], only: str | None = None) -> Run | None:
-    """Take the next due run whose agent has none running; automatic runs of a paused or disabled agent wait.
+    """Take the next due run; return None if there is none.
 
-    `agents` are those that are configured and whose files can be written; `only` is the one run of a command.
+    An agent runs only one run at a time. Automatic runs of a paused or disabled agent wait.
+
+    Args:
+        engine: the state database.
+        owner: identifies this process.
+        now: UTC, ISO 8601.
+        agents: agents that are configured and whose files can be written.
+        only: id of the only run to take; None means any.
     """
     sql = (
         "UPDATE job_run SET state = 'running', owner = ?3, fence = fence + 1, attempt = attempt + 1,"  # noqa: S608
         " started_at = ?1, heartbeat_at = ?1, error = NULL, why = NULL WHERE id = ("
         f" SELECT r.id FROM {_TAKEABLE} AND (?4 IS NULL OR r.id = ?4)"
-        # A sleep's question also serves the facts of its session: if two runs are due at once, the sleep goes first.
+        # Facts can share the question of a sleep over the same session, so a due sleep goes before due facts.
         " ORDER BY r.scheduled_for, r.kind = 'facts', r.created_at, r.rowid LIMIT 1) RETURNING *"
     )
     rows = sqlite.write(engine, query.fetch_mappings, sql, now, tuple(agents), owner, only)
@@ -121,7 +128,7 @@ def claim_run(engine: Engine, *, owner: str, now: str, agents: Sequence[str], on
 
 
 def count_takeable(connection: Connection, now: str, agents: Sequence[str]) -> int:
-    """Count the agents that have a run `claim_run` would take."""
+    """Count the agents that have a run that `claim_run` would take."""
     return query.fetch_number(connection, f"SELECT count(DISTINCT r.agent_id) FROM {_TAKEABLE}", now, tuple(agents))  # noqa: S608
 
 
@@ -134,11 +141,18 @@ def finish(
     values: Mapping[str, Any],
     states: Sequence[str] = ("running",),
 ) -> bool:
-    """End a run inside the caller's transaction.
+    """End a run in the caller's transaction; return False if another claim owns it (stale fence) or its state differs.
 
-    `values` are why, error, tokens, receipt and `claims` (JSON) for its row. `kept` stays on it, hidden from people.
-    `input_hash` is used if no question has set one, `made_from` in any case. Returns False if the run no longer belongs
-    to this claim (a stale fence), or is in none of these states.
+    Args:
+        connection: a write transaction.
+        run: the run.
+        state: the final state.
+        now: UTC, ISO 8601.
+        values: `why`, `error`, `claims` (JSON), `tokens_in`, `tokens_out` and `receipt` for the row. `kept` stays on
+        the
+            row, hidden from people. `made_from` replaces the input hash; `input_hash` is used only if there is none
+            yet.
+        states: the states in which the run may be.
     """
     sets = (
         "state = ?, finished_at = ?, why = ?, error = ?, reply = ?, claims = ?,"
@@ -152,29 +166,35 @@ def finish(
 
 
 def note_receipt(connection: Connection, run: Run, receipt: Mapping[str, Any], *, states: Sequence[str]) -> bool:
-    """Store values for a run's report while the run continues; return False as `finish` does."""
+    """Store values for a run's report while the run continues; return False like `finish`."""
     return _change(connection, run, "receipt = ?", _json(receipt), states=states)
 
 
 def read_receipt(connection: Connection, run_id: str) -> dict[str, Any]:
-    """Read the report of a run so far."""
+    """Return the report of a run so far; empty if there is none."""
     return query.fetch_object(connection, "SELECT receipt FROM job_run WHERE id = ?", run_id)
 
 
 def put_back(engine: Engine, run: Run, *, state: str, due: str, error: str, refund: bool) -> bool:
-    """Requeue a run after a failure; `refund` means that the attempt does not count."""
+    """Queue a run again after a failure. With `refund`, the attempt does not count. Return False like `finish`."""
     sets = "state = ?, scheduled_for = ?, error = ?, owner = NULL, attempt = attempt - ?"
     return sqlite.write(engine, _change, run, sets, state, due, error, int(refund))
 
 
 def block(engine: Engine, run: Run, *, due: str, why: str) -> bool:
-    """Block a running run, uncounted, until a person has fixed the cause; memoryd tries again at `due`."""
+    """Block a running run until a person has fixed the cause; memoryd retries it at `due`.
+
+    The attempt does not count.
+    """
     sets = "state = 'blocked', scheduled_for = ?, why = ?, owner = NULL, attempt = attempt - 1"
     return sqlite.write(engine, _change, run, sets, due, why)
 
 
 def unblock(engine: Engine, now: str, *, due_only: bool) -> int:
-    """Requeue blocked runs: those whose time has come, or all if the cause may be fixed. Return how many."""
+    """Queue blocked runs again and return how many.
+
+    With `due_only`, only runs whose retry is due; otherwise all, because a person may have fixed the cause.
+    """
     which, limit = "state = 'blocked' AND scheduled_for <= ?", now if due_only else "9999"
     if not sqlite.read(engine, query.has_row, f"SELECT 1 FROM job_run WHERE {which} LIMIT 1", limit):  # noqa: S608
         return 0
@@ -184,14 +204,14 @@ def unblock(engine: Engine, now: str, *, due_only: bool) -> int:
 
 
 def beat(engine: Engine, run_ids: Sequence[str], now: str) -> None:
-    """Record that these running runs are alive."""
+    """Record that these running runs are still alive."""
     if run_ids:
         sql = "UPDATE job_run SET heartbeat_at = ? WHERE id = ? AND state = 'running'"
         sqlite.write(engine, query.change_each, sql, [(now, run_id) for run_id in run_ids])
 
 
 def release_lost(engine: Engine, *, owner: str, active: Sequence[str], now: str) -> list[str]:
-    """Requeue rows that name this process as owner although it does not run them; return their ids."""
+    """Queue runs again that this process owns in the table but does not run; return their ids."""
     lost = "state = 'running' AND owner = ? AND id NOT IN (SELECT value FROM json_each(?))"
     ids = sqlite.read(engine, query.fetch_column, f"SELECT id FROM job_run WHERE {lost}", owner, active)  # noqa: S608
     if ids:
@@ -205,7 +225,10 @@ def release_lost(engine: Engine, *, owner: str, active: Sequence[str], now: str)
 
 
 def recover_orphans(engine: Engine, *, alive: Callable[[str], bool], attempts: int, now: str) -> list[Run]:
-    """Requeue running rows of ended processes, or end them after `attempts`; return them in their new state."""
+    """Queue running runs of ended processes again, or end those that have used all attempts; return them all.
+
+    A run that has begun to change files or memory is always queued again, because it must be completed.
+    """
     with sqlite.begin_write(engine) as connection:
         rows = query.fetch_mappings(connection, "SELECT * FROM job_run WHERE state = 'running'")
         orphans = [row for row in rows if not alive(row["owner"] or "")]
@@ -222,7 +245,11 @@ def recover_orphans(engine: Engine, *, alive: Callable[[str], bool], attempts: i
 
 
 def get_run(engine: Engine, run_id: str) -> Run:
-    """Read one run."""
+    """Return one run.
+
+    Raises:
+        LookupError: there is no run with this id.
+    """
     rows = sqlite.read(engine, query.fetch_mappings, "SELECT * FROM job_run WHERE id = ?", run_id)
     if not rows:
         raise LookupError(run_id)
@@ -230,19 +257,19 @@ def get_run(engine: Engine, run_id: str) -> Run:
 
 
 def has_intent(connection: Connection, run_id: str) -> bool:
-    """Return True if a run has begun to change files: it is then completed in any case."""
+    """Return True if a run has begun to change files. Such a run must be completed."""
     return query.has_row(connection, "SELECT 1 FROM intent WHERE run_id = ?", run_id)
 
 
 def agent_has_intent(connection: Connection, agent_id: str) -> bool:
-    """Return True if a run of this agent has begun to change files and is not completed."""
+    """Return True if any run of this agent has begun to change files and is not completed."""
     return query.has_row(connection, "SELECT 1 FROM intent WHERE agent_id = ?", agent_id)
 
 
 def cancel(engine: Engine, run_id: str, now: str) -> str | None:
-    """Cancel a waiting run at once, or ask a running one to stop; a run that has begun to change files continues.
+    """Cancel a waiting run at once, or ask a running one to stop. A run that has begun to change files continues.
 
-    Returns its state, `committing` if it changes files; None if there is no such run.
+    Returns the state before the call, or `committing` if the run changes files. None means that there is no such run.
     """
     with sqlite.begin_write(engine) as connection:
         state = query.fetch_text(connection, "SELECT state FROM job_run WHERE id = ?", run_id)
@@ -258,7 +285,10 @@ def cancel(engine: Engine, run_id: str, now: str) -> str | None:
 
 
 def _ends_itself(connection: Connection, run_id: str, now: str) -> bool:
-    """Make a refinement that has begun due now, so that it ends and decides about its changes."""
+    """Make a refinement that has begun due at once, and return True; return False for any other run.
+
+    The refinement then ends, and its changes are judged.
+    """
     sql = (
         "UPDATE job_run SET state = 'queued', scheduled_for = ?, why = 'cancelled by hand', cancel_requested = 1"
         " WHERE id = ? AND kind = 'refine' AND (json_extract(receipt, '$.refine') IS NOT NULL"
@@ -268,15 +298,15 @@ def _ends_itself(connection: Connection, run_id: str, now: str) -> bool:
 
 
 def has_to_end(connection: Connection, run_id: str) -> bool:
-    """Return True if a run is a refinement that has changed memory: its end must report the changes."""
+    """Return True if a run is a refinement that has changed memory. It must end regularly to report its changes."""
     changed = "EXISTS (SELECT 1 FROM audit WHERE run_id = job_run.id)"
     sql = f"SELECT 1 FROM job_run WHERE id = ? AND kind = 'refine' AND {changed}"  # noqa: S608
     return query.has_row(connection, sql, run_id)
 
 
 def withdraw(connection: Connection, run_id: str, now: str, why: str) -> None:
-    """Cancel a run that waits, inside the caller's transaction."""
-    # The reason for waiting or blocking no longer matters to anybody.
+    """Cancel a waiting run in the caller's transaction, and clear its alarms."""
+    # The alarms explain why the run waits, which no longer matters.
     sql = (
         "UPDATE alarm SET cleared_at = ? WHERE kind IN ('waiting', 'blocked', 'secret') AND cleared_at IS NULL"
         ' AND (agent_id, subject) IN (SELECT agent_id, coalesce("key", kind) FROM job_run WHERE id = ?)'
@@ -287,19 +317,22 @@ def withdraw(connection: Connection, run_id: str, now: str, why: str) -> None:
 
 
 def is_cancelled(engine: Engine, run: Run) -> bool:
-    """Return True if a person asked this running run to stop."""
+    """Return True if a person has asked this running run to stop, or if another claim owns it."""
     sql = "SELECT 1 FROM job_run WHERE id = ? AND fence = ? AND NOT cancel_requested"
     return not sqlite.read(engine, query.has_row, sql, run.id, run.fence)
 
 
 def gave_up_at(connection: Connection, key: str, since: str) -> str | None:
-    """Return when a run with this key failed for good or was cancelled after `since`; it need not be repeated."""
+    """Return the end of the last run with this key that failed for good or was cancelled since `since`; None if none.
+
+    Such a run need not be repeated.
+    """
     sql = "SELECT max(finished_at) FROM job_run WHERE key = ? AND state IN ('dead', 'cancelled') AND finished_at >= ?"
     return query.fetch_text(connection, sql, key, since)
 
 
 def ask_anew(connection: Connection, run_id: str, options: Mapping[str, Any]) -> bool:
-    """Give a waiting run new options; return False if it runs or has a result."""
+    """Give a waiting run new options; return False if it runs, or already has a report or an intent."""
     sql = (
         "UPDATE job_run SET options = ? WHERE id = ? AND state IN ('queued', 'interrupted', 'blocked')"
         " AND receipt = '{}' AND NOT EXISTS (SELECT 1 FROM intent WHERE run_id = job_run.id)"
@@ -307,40 +340,43 @@ def ask_anew(connection: Connection, run_id: str, options: Mapping[str, Any]) ->
     return query.change_one(connection, sql, _json(options), run_id)
 
 
-WAITS = "waits for the agent's next call"  # the `why` of a refinement between two calls of the agent
+WAITS = "waits for the agent's next call"  # `why` of a refinement that waits between two calls of the agent
 
 
 def hand_over(connection: Connection, run_id: str, text: str, now: str) -> bool:
-    """Give the agent's next call to the refinement that waits for it; return False if the run does not."""
+    """Pass the agent's next call to the refinement that waits for it; return False if the run waits for none."""
     sql = "UPDATE job_run SET reply = ?, why = NULL, scheduled_for = ? WHERE id = ? AND state = 'queued' AND why = ?"
     return query.change_one(connection, sql, text, now, run_id, WAITS)
 
 
 def wait_for_more(connection: Connection, run: Run, *, text: str, receipt: Mapping[str, Any], due: str) -> bool:
-    """Let a refinement wait for the agent's next call, uncounted, until `due`; `text` is the result of the last."""
+    """Let a refinement wait until `due` for the agent's next call; `text` is the result of the last call.
+
+    The attempt does not count. Return False if a person has asked the run to stop, or like `finish`.
+    """
     sets = "state = 'queued', owner = NULL, attempt = attempt - 1, reply = ?, receipt = ?, why = ?, scheduled_for = ?"
     return _change(connection, run, sets, text, _json(receipt), WAITS, due, also=" AND cancel_requested = 0")
 
 
 def heed_cancel(engine: Engine, run: Run) -> bool:
-    """Accept the request of a person to stop this run, which then ends in good order; False if nobody asked."""
+    """Clear a person's request to stop this run, so that the run can end regularly; return False if there is none."""
     return sqlite.write(engine, _change, run, "cancel_requested = 0", also=" AND cancel_requested = 1")
 
 
 def forget_reply(engine: Engine, run: Run) -> None:
-    """Delete an unusable answer, so that the next attempt asks again."""
+    """Delete an unusable reply, so that the next attempt asks the model again."""
     sqlite.write(engine, _change, run, "reply = NULL")
 
 
 def pin(engine: Engine, run: Run, options: Mapping[str, Any]) -> None:
-    """Fix the subject of a run, so that a later attempt asks the same question."""
+    """Store what a run works on in its options, so that a later attempt asks the same question."""
     sqlite.write(engine, _change, run, "options = ?", _json({**run.options, **options}), states=STATES)
 
 
 def prune(connection: Connection, before: str) -> int:
-    """Delete runs that ended before a time and changed nothing, cost nothing and decided nothing.
+    """Delete old runs without effect: they were skipped or cancelled, spent nothing and moved no watermark.
 
-    Refused replies, claims and verdicts of the same age are deleted too. Returns how many rows are gone.
+    Refused replies, claims and verdicts from before `before` are deleted too. Return the number of deleted runs.
     """
     old = "coalesce(refused, claims) IS NOT NULL AND finished_at < ?"
     query.run(connection, f"UPDATE job_run SET refused = NULL, claims = NULL WHERE {old}", before)  # noqa: S608
@@ -354,13 +390,13 @@ def prune(connection: Connection, before: str) -> int:
 
 
 def keep_refused(engine: Engine, run: Run, text: str) -> None:
-    """Store a refused reply for a person who looks for the cause: the newest one, its first 64 Ki characters."""
+    """Store the last refused reply of a run, cut after 64 Ki characters, so that a person can find the cause."""
     storable = text[:REFUSED_CHARACTERS].encode("utf-8", "replace").decode()  # SQLite takes no lone surrogate
     sqlite.write(engine, _change, run, "refused = ?", storable, states=STATES)
 
 
 def hurry_run(engine: Engine, run_id: str, now: str) -> None:
-    """Make a run due now that waits or is blocked, because a person asks for it: it becomes theirs."""
+    """Make a waiting or blocked run due at once, because a person asks for it. The run then counts as the person's."""
     sql = (
         "UPDATE job_run SET actor = 'human', scheduled_for = min(scheduled_for, ?), error = NULL,"
         " state = CASE state WHEN 'blocked' THEN 'queued' ELSE state END"
@@ -370,7 +406,10 @@ def hurry_run(engine: Engine, run_id: str, now: str) -> None:
 
 
 def put_off(engine: Engine, run_id: str, due: str, *, longest: float) -> None:
-    """Postpone a run that waits for quiet until `due`, at most this many seconds after it was queued."""
+    """Postpone a run that waits for a quiet moment until `due`.
+
+    It is never postponed by more than `longest` seconds after it was queued.
+    """
     sql = (
         "UPDATE job_run SET scheduled_for = min(?, strftime('%Y-%m-%dT%H:%M:%fZ', created_at, ? || ' seconds'))"
         " WHERE id = ? AND state = 'queued' AND attempt = 0 AND actor <> 'human'"
@@ -379,9 +418,10 @@ def put_off(engine: Engine, run_id: str, due: str, *, longest: float) -> None:
 
 
 def was_asked(connection: Connection, kind: str, agent_id: str, key: str, since: str) -> bool:
-    """Return True if a run of a kind is open for an agent, or one with this key ended without a result.
+    """Return True if a run of this kind need not be queued again for this agent.
 
-    A run that failed for good or was cancelled counts if it ended after `since`.
+    This is so if such a run is open, or if one with this key ended without a result. A run that failed for good or was
+    cancelled counts only if it ended since `since`.
     """
     sql = (
         "SELECT 1 FROM job_run WHERE agent_id = ?1 AND kind = ?2"
@@ -393,7 +433,7 @@ def was_asked(connection: Connection, kind: str, agent_id: str, key: str, since:
 
 
 def make_due(connection: Connection, kind: str, now: str) -> list[str]:
-    """Make the runs of a kind due that wait for their first attempt; return their ids. A failed run still waits."""
+    """Make the runs of a kind due that wait for their first attempt; return their ids. Failed runs still wait."""
     sql = (
         "UPDATE job_run SET scheduled_for = min(scheduled_for, ?)"
         " WHERE kind = ? AND state = 'queued' AND attempt = 0 AND error IS NULL"
@@ -403,20 +443,23 @@ def make_due(connection: Connection, kind: str, now: str) -> list[str]:
 
 
 def keep_reply(connection: Connection, run: Run, reply: str, input_hash: str | None) -> None:
-    """Store an answer before it is applied, with its question's hash, so that nobody asks and pays again after a crash.
+    """Store a reply before it is applied, so that it is not paid for again after a crash.
 
-    The hash is None for a question that is not the run's main one: the stored hash stays.
+    `input_hash` is the hash of the question. It is None for a secondary question; then the stored hash stays.
     """
     _change(connection, run, "reply = ?, input_hash = coalesce(?, input_hash)", reply, input_hash)
 
 
 def give_text(connection: Connection, run_id: str, text: str) -> None:
-    """Store the text that a queued run will write, hidden like a reply, and deleted when the run has ended."""
+    """Store the text that a queued run will write. It is hidden like a reply, and deleted when the run ends."""
     query.run(connection, "UPDATE job_run SET reply = ? WHERE id = ? AND state = 'queued'", text, run_id)
 
 
 def hurry_same(connection: Connection, agent_id: str, kind: str, actor: str, text: str, now: str) -> str | None:
-    """Make a waiting run with the same text due now: a stopped or failed command is repeated in this way."""
+    """Make a waiting run with the same text due at once and return its id; None if there is none.
+
+    So a repeated command continues the run that was stopped or failed.
+    """
     sql = (
         "UPDATE job_run SET scheduled_for = min(scheduled_for, ?) WHERE agent_id = ? AND kind = ? AND actor = ?"
         " AND reply = ? AND state IN ('queued', 'interrupted') RETURNING id"
@@ -425,12 +468,12 @@ def hurry_same(connection: Connection, agent_id: str, kind: str, actor: str, tex
 
 
 def given_text(engine: Engine, run: Run) -> str | None:
-    """Read the stored texts of a run: its text to write, or its answers from any attempt."""
+    """Return the stored reply of a run: the text to write, or the replies of any attempt; None if there is none."""
     return sqlite.read(engine, query.fetch_text, "SELECT reply FROM job_run WHERE id = ?", run.id)
 
 
 def list_unannounced(connection: Connection, limit: int) -> list[tuple[str, str, str | None, list[dict[str, Any]]]]:
-    """List runs whose hook has not been told yet, as (id, agent, session, files of the receipt), oldest first."""
+    """List succeeded runs whose hook has not run yet, oldest first, as (run, agent, session, files of the report)."""
     sql = (
         "SELECT id, agent_id, session_id, json_extract(receipt, '$.files') FROM job_run"
         " WHERE state = 'succeeded' AND json_extract(receipt, '$.on_summary') = 'pending'"
@@ -440,18 +483,18 @@ def list_unannounced(connection: Connection, limit: int) -> list[tuple[str, str,
 
 
 def note_on_receipt(engine: Engine, run_id: str, key: str, value: str) -> None:
-    """Add values that are known only after the commit to a finished run's report."""
+    """Add a value to the report of a finished run."""
     sql = "UPDATE job_run SET receipt = json_set(receipt, '$.' || ?, ?) WHERE id = ?"
     sqlite.write(engine, query.run, sql, key, value, run_id)
 
 
 def slot_is_used(connection: Connection, slot: str) -> bool:
-    """Return True if a slot of the schedule has had its run."""
+    """Return True if a scheduled slot has already had its run."""
     return query.has_row(connection, "SELECT 1 FROM job_run WHERE slot = ?", slot)
 
 
 def skip(connection: Connection, row: Mapping[str, Any], now: str) -> None:
-    """Insert a run that had nothing to do, with the reason; with a `slot` it uses that slot."""
+    """Insert a run that had nothing to do, with the reason in `row`; a `slot` in `row` counts as used."""
     times = dict.fromkeys(("created_at", "scheduled_for", "finished_at"), now)
     _insert(connection, {**row, **times, "state": "skipped"})
 
@@ -459,19 +502,22 @@ def skip(connection: Connection, row: Mapping[str, Any], now: str) -> None:
 def note_done(
     connection: Connection, run_id: str, kind: str, agent_id: str, *, actor: str, now: str, receipt: Mapping[str, Any]
 ) -> None:
-    """Record a run that was carried out in this transaction."""
+    """Record a run that the caller has carried out in this same transaction."""
     row = {"id": run_id, "kind": kind, "agent_id": agent_id, "actor": actor, "trigger": "manual", "attempt": 1}
     times = dict.fromkeys(("created_at", "scheduled_for", "started_at", "finished_at"), now)
     _insert(connection, {**row, **times, "state": "succeeded", "receipt": _json(receipt)}, "INSERT")
 
 
 def interrupt(engine: Engine, run: Run, now: str) -> bool:
-    """Requeue a running run, uncounted, because its process is stopping."""
+    """Queue a running run again because its process is stopping.
+
+    The attempt does not count. Return False like `finish`.
+    """
     return put_back(engine, run, state="interrupted", due=now, error="memoryd was stopped", refund=True)
 
 
 def open_by_key(connection: Connection, key: str) -> str | None:
-    """Find the run with this key that waits, runs or is blocked, or that waits for a person's answer."""
+    """Return the open run or open proposal with this key; None if there is none."""
     sql = (
         "SELECT id FROM job_run WHERE key = ? AND state IN ('queued', 'running', 'interrupted', 'blocked', 'proposed')"
         " ORDER BY state = 'proposed' LIMIT 1"
@@ -489,11 +535,11 @@ class OpenProposal(NamedTuple):
     kind: str
     agent_id: str
     session_id: str | None
-    kept: str | None  # JSON; None if they were erased
+    kept: str | None  # edits as JSON; None if they were erased
 
 
 def list_proposals(connection: Connection, agent_id: str | None = None) -> list[OpenProposal]:
-    """List the open proposals of an agent, or of all, the oldest first."""
+    """List the open proposals of an agent, or of all agents, oldest first."""
     sql = (
         "SELECT id, kind, agent_id, session_id, reply FROM job_run WHERE state = 'proposed'"
         " AND (?1 IS NULL OR agent_id = ?1) ORDER BY finished_at, id"
@@ -502,19 +548,19 @@ def list_proposals(connection: Connection, agent_id: str | None = None) -> list[
 
 
 def find_proposal(connection: Connection, run_id: str) -> OpenProposal | None:
-    """Read an open proposal; None if the run is no proposal or was already answered."""
+    """Return an open proposal by its run; None if the run has none, or if it was answered."""
     return next((one for one in list_proposals(connection) if one.id == run_id), None)
 
 
 def proposal_of(connection: Connection, agent_id: str, kind: str) -> str | None:
-    """Find the open proposal of a kind of an agent; None if there is none."""
+    """Return the run of an agent's open proposal of a kind; None if there is none."""
     return next((one.id for one in list_proposals(connection, agent_id) if one.kind == kind), None)
 
 
 def answer(connection: Connection, run_id: str, *, state: str, by: str, carried_out: bool = False) -> bool:
-    """End a proposal as accepted or rejected by another run; return False if it was already answered.
+    """End a proposal as accepted or rejected by the run `by`; return False if it was already answered.
 
-    With `carried_out`, the files have changed: the answer counts even if the proposal was withdrawn meanwhile.
+    With `carried_out`, the files have changed. Then the answer counts even if the proposal was withdrawn meanwhile.
     """
     word = "accepted" if state == ANSWERS[ACCEPT] else REJECTED
     sql = (
@@ -525,7 +571,7 @@ def answer(connection: Connection, run_id: str, *, state: str, by: str, carried_
 
 
 def being_answered(connection: Connection, agent_id: str) -> set[str]:
-    """List the proposals of an agent whose answer has begun to change files, and will be completed."""
+    """Return the proposals of an agent whose answer has begun to change files. These answers will be completed."""
     sql = (
         "SELECT json_extract(r.options, '$.run') FROM intent i JOIN job_run r ON r.id = i.run_id"
         " WHERE i.agent_id = ? AND r.kind IN (?, ?)"
@@ -534,18 +580,18 @@ def being_answered(connection: Connection, agent_id: str) -> set[str]:
 
 
 def take_proposal_back(connection: Connection, run_id: str, why: str) -> bool:
-    """End a proposal that nobody can answer any more; the same subject may be proposed again."""
+    """Withdraw a proposal that can no longer be answered. Its subject may be proposed again."""
     sql = "UPDATE job_run SET state = 'declined', why = ?, reply = NULL WHERE id = ? AND state = 'proposed'"
     return query.change_one(connection, sql, why, run_id)
 
 
 def answered_by(connection: Connection, run_id: str) -> str | None:
-    """Find the run that answered this run's proposal; None without a proposal, or without an answer."""
+    """Return the run that answered this run's proposal; None if there is no proposal or no answer."""
     return query.fetch_text(connection, f"SELECT {_ANSWER} FROM job_run WHERE id = ?", run_id)  # noqa: S608
 
 
 _ANSWER = "coalesce(json_extract(receipt, '$.accepted_by'), json_extract(receipt, '$.rejected_by'))"
-# For a rejected proposal: the audit knows no rollback of the rejection.
+# True unless a rollback has reversed the rejection of the proposal, according to the audit.
 _STANDS = (
     "(SELECT \"after\" IS NULL FROM audit WHERE agent_id = job_run.agent_id AND memory_id = 'proposal:' || job_run.id"
     " ORDER BY id DESC LIMIT 1) IS NOT 1"
@@ -553,7 +599,7 @@ _STANDS = (
 
 
 def rejected_like(connection: Connection, agent_id: str, kind: str, input_hash: str) -> str | None:
-    """Find the newest answered proposal from the same input, if a person rejected it."""
+    """Return the newest answered proposal with this input hash if a person rejected it; otherwise None."""
     sql = (
         f"SELECT iif(json_extract(receipt, '$.rejected_by') IS NULL, NULL, id) FROM job_run WHERE agent_id = ?"  # noqa: S608
         f" AND kind = ? AND input_hash = ? AND {_ANSWER} IS NOT NULL AND {_STANDS}"
@@ -563,7 +609,7 @@ def rejected_like(connection: Connection, agent_id: str, kind: str, input_hash: 
 
 
 def rejected_receipts(connection: Connection, agent_id: str, kind: str) -> list[tuple[str, dict[str, Any]]]:
-    """List the proposals of a kind that a person rejected, with their receipts, the newest first."""
+    """List the proposals of a kind that a person rejected, newest first, as (run, report)."""
     sql = (
         "SELECT id, receipt FROM job_run WHERE agent_id = ? AND kind = ? AND state = 'declined'"  # noqa: S608
         f" AND json_extract(receipt, '$.rejected_by') IS NOT NULL AND {_STANDS} ORDER BY finished_at DESC, rowid DESC"
@@ -572,7 +618,7 @@ def rejected_receipts(connection: Connection, agent_id: str, kind: str) -> list[
 
 
 def knows_agent(connection: Connection, agent_id: str) -> bool:
-    """Return True if this agent has a row, as it has once a daemon has loaded it."""
+    """Return True if this agent has a row, which a daemon adds when it first loads the agent."""
     return query.has_row(connection, "SELECT 1 FROM agent WHERE id = ?", agent_id)
 
 
@@ -582,7 +628,7 @@ def set_paused(connection: Connection, agent_id: str, *, paused: bool) -> bool:
 
 
 def read_states(connection: Connection, agent_id: str, run_ids: Sequence[str]) -> dict[str, str]:
-    """Read the states of those of these runs that are the agent's, by id."""
+    """Return the states of an agent's runs among `run_ids`, by id."""
     sql = "SELECT id, state FROM job_run WHERE agent_id = ? AND id IN (SELECT value FROM json_each(?))"
     return {row[0]: row[1] for row in query.fetch_rows(connection, sql, agent_id, run_ids)}
 
@@ -596,9 +642,9 @@ _UNASKED = "('skipped', 'cancelled')"  # states of runs without a result
 
 
 def last_of_kind(connection: Connection, agent_id: str, kind: str) -> tuple[str, str, str] | None:
-    """Return the state of an agent's newest run of a kind, when it was created, and why it is in that state.
+    """Return (state, creation time, reason) of an agent's newest run of a kind; None if there is none.
 
-    Runs without a result do not count, and neither does one whose rejection was rolled back.
+    Runs without a result do not count, nor does a rejected proposal whose rejection was rolled back.
     """
     sql = (
         "SELECT state, created_at, coalesce(why, '') FROM job_run WHERE agent_id = ? AND kind = ?"  # noqa: S608
@@ -609,7 +655,7 @@ def last_of_kind(connection: Connection, agent_id: str, kind: str) -> tuple[str,
 
 
 def asked_since(connection: Connection, agent_id: str, kind: str, since: str) -> bool:
-    """Return True if a run of a kind was queued since then, for a threshold, or with a result."""
+    """Return True if a run of a kind was queued since `since` and has a result or was triggered by a threshold."""
     sql = (
         "SELECT 1 FROM job_run WHERE agent_id = ? AND kind = ? AND created_at >= ?"  # noqa: S608
         f" AND (\"trigger\" = 'threshold' OR state NOT IN {_UNASKED}) LIMIT 1"

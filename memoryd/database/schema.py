@@ -1,4 +1,4 @@
-"""Open the database: create it, migrate it, refuse one of a newer version, or move a damaged one aside."""
+"""Open the database: create or migrate it, refuse one of a newer version, or move a damaged one aside."""
 
 import os
 import secrets
@@ -20,49 +20,50 @@ from memoryd.ledger.memory import draw_salt
 from memoryd.ledger.operation import Change
 
 _SIDE_FILES = ("", "-wal", "-shm")
-# Primary result codes (https://sqlite.org/rescode.html) that concern the moment or the machine, not the file: PERM BUSY
-# LOCKED NOMEM READONLY IOERR FULL CANTOPEN PROTOCOL AUTH. In these cases, the file is not moved from under its user.
+# Primary result codes (https://sqlite.org/rescode.html) that do not mean a damaged file: PERM BUSY LOCKED NOMEM
+# READONLY
+# IOERR FULL CANTOPEN PROTOCOL AUTH. After such an error, the file must stay in place.
 _NOT_DAMAGE = frozenset({3, 5, 6, 7, 8, 10, 13, 14, 15, 23})
 _READONLY = 8
-_LATER = {"note": None, "lost": None}  # columns that later migrations add to the table of memories
+_LATER = {"note": None, "lost": None}  # columns of the table of memories that later migrations add
 
 
 def _write_first_entries(connection: Connection) -> None:
-    """Give each memory its salt and the audit entry of its beginning, in the migration's transaction.
+    """Give each memory its salt and its first audit entry, in the transaction of the migration.
 
-    The entry's time is that of the memory, so that the audit of a day shows the memories of that day.
+    The entry gets the creation time of the memory, so that the audit of a day shows the memories of that day.
     """
     for row in query.fetch_mappings(connection, "SELECT * FROM memory ORDER BY agent_id, created_at, id"):
         try:
             memory = replace(memories.of_row({**_LATER, **row}), salt=draw_salt(lambda: secrets.token_hex(4)))
         except (ValueError, StateError):
-            continue  # no version wrote such a memory: it stays as it is, and verify names it
+            continue  # no version of memoryd wrote such a row: it stays unchanged, and `verify` reports it
         change, at = Change("add", memory.id, None, memory), memory.created_at
-        # The table does not have the later columns yet, so the row is not written in today's form.
+        # The table lacks the later columns at this step, so `memories.write` cannot be used.
         query.run(connection, "UPDATE memory SET salt = ? WHERE id = ?", memory.salt, memory.id)
         audit.append(connection, *events_of([change], AuditStamp(at, memory.agent_id, "memoryd")))
 
 
-# Steps of a migration besides its SQL, in the same transaction: the audit's hashes cannot be computed in SQL.
+# Steps of migrations that SQL cannot do, such as hashes, in the same transaction as the SQL.
 _FILLS = {5: _write_first_entries}
 
 
 class Migration(NamedTuple):
-    """Hold one numbered step of the schema."""
+    """Hold one numbered step of the schema, with its SQL statements."""
 
     number: int
     statements: tuple[str, ...]
 
 
 def read_migrations() -> tuple[Migration, ...]:
-    """Read the numbered migrations that come with the package, in order."""
+    """Return the numbered migrations of this version, in order."""
     entries = resources.files("memoryd.database").joinpath("migrations").iterdir()
     found = (Migration(int(one.name[:4]), _statements(one)) for one in entries if one.name.endswith(".sql"))
     return tuple(sorted(found))
 
 
 def read_newest() -> Migration:
-    """Return all of today's schema as one step: the declarations in `tables`, equal to the result of all migrations."""
+    """Return the newest schema as one step, for a new database. It equals the result of all migrations."""
     return Migration(reads.newest_schema(), _statements(resources.files("memoryd.database").joinpath("schema.sql")))
 
 
@@ -71,12 +72,13 @@ def _statements(file: Traversable) -> tuple[str, ...]:
 
 
 def migrate(engine: Engine) -> int:
-    """Bring the schema up to date: an empty database in one step, an older one in numbered steps; return its number.
+    """Migrate the database to the newest schema and return its number.
 
-    Each step is one transaction together with the number that records it.
+    An empty database gets the newest schema in one step. An older one gets the missing migrations. Each step is one
+    transaction, which also writes its number.
 
     Raises:
-        StateError: the database was written by a newer memoryd.
+        StateError: a newer memoryd wrote the database.
     """
     goal = reads.newest_schema()
     number = sqlite.read(engine, query.fetch_number, "PRAGMA user_version")
@@ -102,18 +104,18 @@ def migrate(engine: Engine) -> int:
 
 
 def set_identity(engine: Engine, number: int) -> None:
-    """Set the number by which the journal knows this database; a copy of it has the same."""
+    """Set the number by which the journal recognises this database. Copies of the database have the same number."""
     sqlite.write(engine, query.run, f"PRAGMA application_id = {number}")
 
 
 def require_ours(path: Path) -> None:
-    """Check that a database from elsewhere holds only memoryd's own objects, because a foreign trigger would run here.
+    """Check that a database contains only memoryd's own objects. A foreign trigger would run inside this process.
 
     Args:
-        path: of a sound database that no process uses, of this version or an older one.
+        path: path of an undamaged database of this version or an older one, which no process uses.
 
     Raises:
-        StateError: it has a table, an index, a view or a trigger of somebody else.
+        StateError: the database has a table, index, view or trigger that memoryd did not create.
     """
     module = load_library()
     with closing(module.connect(f"{own_uri(path)}?mode=ro", uri=True)) as connection:
@@ -131,7 +133,10 @@ def require_ours(path: Path) -> None:
 
 
 def _list_objects(connection: Any) -> set[tuple[str, str, str]]:
-    """Return kind, name and text of all objects; for a table or an index, whose text may differ, only its beginning."""
+    """Return (kind, name, SQL) of all objects in a database.
+
+    The SQL of tables and indexes can differ between versions, so only its beginning is returned.
+    """
     rows = connection.execute("SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'")
     return {
         (
@@ -145,22 +150,34 @@ def _list_objects(connection: Any) -> set[tuple[str, str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class OpenedDatabase:
-    """Hold an open database, the new place of a damaged one, and the copy that replaced it, if there were any."""
+    """Hold an open database, and what was done to open it.
+
+    `moved_aside` is the new path of a damaged file; `restored` is the copy that replaced the database. Both are None if
+    nothing was done.
+    """
 
     engine: Engine
     moved_aside: Path | None
     restored: Path | None = None
-    is_new: bool = False  # it was just created, without a copy
+    is_new: bool = False  # True: it was created empty
 
 
 def open_database(path: Path, *, now: str, told: Callable[[Engine], None] | None = None) -> OpenedDatabase:
-    """Open the state database for reading and writing; the caller holds the lock of the state folder.
+    """Open the state database for reading and writing. The caller must hold the lock of the state folder.
 
-    A damaged file is moved aside under a name with the time, never deleted. The newest good copy replaces a database
-    that is damaged or gone. Without a copy, the new database starts empty. The rest comes from the journal and the
-    transcripts.
+    A damaged file is renamed, never deleted. The newest good copy replaces a database that is damaged or missing.
+    Without a
+    copy, the new database is empty. The caller restores newer rows from the journal and the transcripts.
+
+    Args:
+        path: path of the database.
+        now: UTC, ISO 8601; a part of the new name of a damaged file.
+        told: called after each write transaction.
+
+    Raises:
+        StateError: the file cannot be opened for another reason than damage, or a newer memoryd wrote it.
     """
-    require_file(path)  # a link to a missing disk must not be replaced by a copy
+    require_file(path)  # the path may be a link to a disk that is absent
     moved = None
     if path.exists() and not _is_sound(path):
         moved = _move_aside(path, now)
@@ -191,10 +208,10 @@ def _is_sound(path: Path) -> bool:
             number = connection.execute("PRAGMA user_version").fetchone()[0]
             tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
     except UnicodeDecodeError:
-        return False  # a damaged name or message is no longer a text
+        return False  # damage can make a name or message invalid UTF-8
     except module.DatabaseError as error:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        # Read-only by its header, although the file can be written: that is damage, too.
+        # A damaged header can make SQLite treat a writable file as read-only.
         if code in _NOT_DAMAGE and not (code == _READONLY and os.access(path, os.W_OK)):
             raise as_trouble(error, "the database cannot be opened", path) from error
         return False

@@ -1,7 +1,7 @@
-"""Copy the database at one moment by SQLite's backup API (https://sqlite.org/backup.html), and check the copy.
+"""Copy the database at one moment with SQLite's backup API (https://sqlite.org/backup.html), and check the copy.
 
-A plain copy of the file would miss what is still in the write-ahead log, and closing it would drop the locks of every
-other user of it in this process.
+A plain copy of the file would lack the data that is still in the write-ahead log. Closing the file after a plain copy
+would also release the locks of its other users in this process.
 """
 
 import os
@@ -14,7 +14,11 @@ from memoryd.errors import StateError
 
 
 def copy(source: Path, target: Path) -> None:
-    """Copy the database while others may write to it; `target` is a new file (0600)."""
+    """Copy the database to the new file `target` (mode 0600), while others may write to the database.
+
+    Raises:
+        StateError: there is no database, or it cannot be copied.
+    """
     if not source.exists():
         raise StateError("there is no database yet", str(source), "start the daemon: memoryd run")
     module = load_library()
@@ -24,8 +28,8 @@ def copy(source: Path, target: Path) -> None:
             closing(module.connect(f"{own_uri(source)}?mode=ro", uri=True, timeout=BUSY_TIMEOUT_MS / 1000)) as reading,
             closing(module.connect(str(target), timeout=BUSY_TIMEOUT_MS / 1000)) as writing,
         ):
-            reading.backup(writing)  # in one step: one read transaction, which keeps no writer waiting
-            writing.execute("PRAGMA journal_mode=DELETE")  # so that the copy is this one file
+            reading.backup(writing)  # one step is one read transaction, so no writer has to wait
+            writing.execute("PRAGMA journal_mode=DELETE")  # so that the copy has no side files
     except module.Error as error:
         raise as_trouble(error, "the database cannot be copied", source) from error
 
@@ -34,7 +38,7 @@ def check(path: Path) -> None:
     """Check a database that no process uses.
 
     Raises:
-        StateError: it is damaged, is no database of memoryd, or a newer memoryd wrote it.
+        StateError: it is damaged, is not memoryd's, or was written by a newer memoryd.
     """
     module = load_library()
     try:
@@ -54,7 +58,10 @@ def check(path: Path) -> None:
 
 
 def settle(path: Path) -> None:
-    """Move the write-ahead log into the database file, if both are sound; no other process may use them."""
+    """Move the write-ahead log into the database file. No other process may use them.
+
+    If one of them is damaged, both stay as they are.
+    """
     module = load_library()
     with (
         suppress(module.Error),  # damaged: then its parts are kept as they are

@@ -1,6 +1,6 @@
-"""Store the cost of models in tokens: reserved before each call, settled after it.
+"""Store what models cost, in tokens: reserved before each call, and replaced by the real cost after it.
 
-A reservation that is never settled, because the process died, stays counted: nobody knows whether it was paid.
+If the process dies before that, the reservation stays counted, because the call may have been paid.
 """
 
 from dataclasses import astuple, dataclass
@@ -15,27 +15,36 @@ _COUNTED = "coalesce(sum(coalesce(tokens_in + tokens_out, reserved)), 0)"
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """Hold the most that one call may cost."""
+    """Hold the largest number of tokens that one call may cost."""
 
     run_id: str
     agent_id: str
-    endpoint: str  # its name, for people
+    endpoint: str  # name of the endpoint, for people
     day: str  # YYYY-MM-DD in the configured zone
     at: str
     tokens: int
 
 
 class SpentTokens(NamedTuple):
-    """Hold the tokens of settled calls."""
+    """Hold the sums of tokens of settled calls."""
 
     tokens_in: int
     tokens_out: int
 
 
 def reserve(engine: Engine, wanted: Reservation, *, daily: int, per_run: int) -> int | str:
-    """Reserve tokens; return the reservation's id, or the key of the setting with too little left.
+    """Reserve tokens for a call.
 
-    Checked and taken in one transaction, so that two jobs cannot both take the last tokens.
+    The check and the reservation are one transaction, so that two jobs cannot both take the last tokens.
+
+    Args:
+        engine: the state database.
+        wanted: the reservation.
+        daily: limit of tokens for the day.
+        per_run: limit of tokens for the run.
+
+    Returns:
+        The id of the reservation, or the name of the setting whose limit would be exceeded.
     """
     with sqlite.begin_write(engine) as connection:
         if of_day(connection, wanted.day) + wanted.tokens > daily:
@@ -53,21 +62,21 @@ def reserve(engine: Engine, wanted: Reservation, *, daily: int, per_run: int) ->
 
 
 def settle(connection: Connection, reservation: int, spent: SpentTokens, how: str) -> None:
-    """Put what a call did cost in the place of its reservation, in the caller's transaction.
+    """Replace a reservation by the real cost of the call, in the caller's transaction.
 
-    `how` is `usage` where the server reported them, else `estimate`.
+    `how` is `usage` if the server reported the tokens, otherwise `estimate`.
     """
     sql = "UPDATE spend SET tokens_in = ?, tokens_out = ?, how = ? WHERE id = ?"
     query.run(connection, sql, *spent, how, reservation)
 
 
 def of_day(connection: Connection, day: str) -> int:
-    """Count the tokens of a day: what was spent, and what is reserved."""
+    """Return the tokens of a day (YYYY-MM-DD), spent and reserved."""
     return query.fetch_number(connection, f"SELECT {_COUNTED} FROM spend WHERE day = ?", day)  # noqa: S608
 
 
 def spent_by_run(engine: Engine, run_id: str) -> SpentTokens:
-    """Sum the settled calls of a run, of all of its attempts."""
+    """Return the sums of a run's settled calls, over all its attempts."""
     sql = "SELECT coalesce(sum(tokens_in), 0), coalesce(sum(tokens_out), 0) FROM spend WHERE run_id = ?"
     (row,) = sqlite.read(engine, query.fetch_rows, sql, run_id)
     return SpentTokens(*row)

@@ -1,4 +1,4 @@
-"""Configure SQLAlchemy's connections to the state database."""
+"""Open SQLAlchemy engines on the state database, and run transactions."""
 
 import os
 import threading
@@ -19,16 +19,21 @@ T = TypeVar("T")
 
 
 def connect(path: Path, told: Callable[[Engine], None] | None = None) -> Engine:
-    """Open an engine on the database file: WAL, synchronous=FULL, explicit transactions.
+    """Return an engine on the database file, with WAL, synchronous=FULL and explicit transactions.
 
-    `NORMAL` is not enough: a renamed Markdown file can survive a power cut while the row that recorded it does not.
-    An engine belongs to the process that made it: in a forked one each transaction raises StateError. `told` is called
-    after each write transaction.
+    `synchronous=NORMAL` is not enough: after a power cut, a renamed Markdown file could exist without the row that
+    recorded
+    it. An engine can be used only in the process that created it. After a fork, each transaction raises StateError.
+
+    Args:
+        path: path of the database.
+        told: called after each write transaction.
     """
-    # A waiting writer asks SQLite now and then. Beside many threads that write all the time, it may wait for seconds.
+    # SQLite makes a waiting writer poll, so it could wait for seconds beside busy threads. This lock gives threads
+    # turns.
     turn = {"turn": threading.RLock(), "told": told}
     url = URL.create("sqlite", database=str(path))
-    # The connection used last is used next. If they took turns, five of them would hold the same pages five times.
+    # LIFO keeps few connections busy: each connection has its own cache of the same pages.
     engine = create_engine(
         url,
         module=library.load_library(),
@@ -43,7 +48,7 @@ def connect(path: Path, told: Callable[[Engine], None] | None = None) -> Engine:
         dbapi.execute("PRAGMA journal_mode=WAL")
         dbapi.execute("PRAGMA synchronous=FULL")
         dbapi.execute("PRAGMA foreign_keys=ON")
-        dbapi.execute("PRAGMA secure_delete=ON")  # FAST leaves text if erasing it needs a page write
+        dbapi.execute("PRAGMA secure_delete=ON")  # FAST would leave deleted text if erasing it needed a page write
         dbapi.execute("PRAGMA cache_size=-4096")
         dbapi.execute("PRAGMA journal_size_limit=16777216")
 
@@ -51,7 +56,7 @@ def connect(path: Path, told: Callable[[Engine], None] | None = None) -> Engine:
 
     @event.listens_for(engine, "begin")
     def _on_begin(connection: Connection) -> None:
-        if os.getpid() != made_by:  # https://sqlite.org/howtocorrupt.html §2.6
+        if os.getpid() != made_by:  # see §2.6 of https://sqlite.org/howtocorrupt.html
             raise StateError("a database connection was carried across a fork", where=str(path))
         mode = "IMMEDIATE" if connection.get_execution_options().get("write") else "DEFERRED"
         connection.exec_driver_sql(f"BEGIN {mode}")
@@ -60,19 +65,22 @@ def connect(path: Path, told: Callable[[Engine], None] | None = None) -> Engine:
 
 
 def empty_log(engine: Engine) -> bool:
-    """Remove deleted data from the write-ahead log; return False if a reader prevents it: the next call does it."""
+    """Remove deleted data from the write-ahead log; return False if a reader prevents it.
+
+    Then a later call can succeed.
+    """
     with closing(engine.raw_connection()) as raw:
         return library.empty_log(raw.dbapi_connection, LOG_PATIENCE_MS)
 
 
 @contextmanager
 def begin_write(engine: Engine, beside: Path | None = None) -> Iterator[Connection]:
-    """Open one write transaction; committed at the end, rolled back by any exception.
+    """Open one write transaction. It is committed at the end, and rolled back after an exception.
 
-    `beside` is another database, which no process writes, to read from under the name `good`.
+    `beside` is the path of another database that no process writes. It is attached read-only under the name `good`.
     """
     turn = engine.get_execution_options()["turn"]
-    has_turn = turn.acquire(timeout=BUSY_TIMEOUT_MS / 1000)  # without the lock SQLite decides, as between processes
+    has_turn = turn.acquire(timeout=BUSY_TIMEOUT_MS / 1000)  # otherwise SQLite's own lock decides, as between processes
     try:
         write = engine.connect().execution_options(write=True)
         with write as connection, _attach(connection, beside), connection.begin():
@@ -89,7 +97,7 @@ def _attach(connection: Connection, beside: Path | None) -> Iterator[None]:
     if beside is None:
         yield
         return
-    raw: Any = connection.connection.dbapi_connection  # outside of a transaction, as SQLite wants it
+    raw: Any = connection.connection.dbapi_connection  # SQLite can attach a database only outside a transaction
     raw.execute("ATTACH ? AS good", (f"{own_uri(beside)}?mode=ro&immutable=1",))
     try:
         yield
@@ -98,12 +106,12 @@ def _attach(connection: Connection, beside: Path | None) -> Iterator[None]:
 
 
 class _TriedError(Exception):
-    """Undo a transaction at its end."""
+    """End a trial transaction, so that it is rolled back."""
 
 
 @contextmanager
 def begin_trial(engine: Engine) -> Iterator[Connection]:
-    """Open one write transaction that is undone: the effect of a change is read inside it."""
+    """Open one write transaction that is always rolled back, to see the effect of a change."""
     with suppress(_TriedError), begin_write(engine) as connection:
         yield connection
         raise _TriedError
@@ -111,7 +119,7 @@ def begin_trial(engine: Engine) -> Iterator[Connection]:
 
 @contextmanager
 def undo_after(connection: Connection) -> Iterator[None]:
-    """Run inside a write transaction and undo everything at the end."""
+    """Open a savepoint in a write transaction that is always rolled back at its end."""
     savepoint = connection.begin_nested()
     try:
         yield
@@ -121,18 +129,18 @@ def undo_after(connection: Connection) -> Iterator[None]:
 
 @contextmanager
 def begin_read(engine: Engine, beside: Path | None = None) -> Iterator[Connection]:
-    """Open one read transaction: every query in it sees the same state; `beside` as for `begin_write`."""
+    """Open one read transaction: all queries in it see the same state. `beside` is attached as in `begin_write`."""
     with engine.connect() as connection, _attach(connection, beside), connection.begin():
         yield connection
 
 
 def read(engine: Engine, query: Callable[Concatenate[Connection, P], T], *args: P.args, **named: P.kwargs) -> T:
-    """Return the result of a function in a separate read transaction; the result must not need the connection."""
+    """Call a function in a read transaction of its own and return its result, which must not need the connection."""
     with begin_read(engine) as connection:
         return query(connection, *args, **named)
 
 
 def write(engine: Engine, change: Callable[Concatenate[Connection, P], T], *args: P.args, **named: P.kwargs) -> T:
-    """Return the result of a function in a separate write transaction."""
+    """Call a function in a write transaction of its own and return its result."""
     with begin_write(engine) as connection:
         return change(connection, *args, **named)

@@ -1,9 +1,9 @@
-"""Declare the tables of the state database, once. Times are UTC, ISO 8601 with `Z`; ids of runs and memories are text.
+"""Declare the tables of the state database. Times are UTC, ISO 8601 with `Z`; ids of runs and memories are text.
 
-`schema.sql`, from which a new database is created, is written from these classes (`make schema`), so that creating one
-does not import SQLModel, which takes half a second and memory that the daemon would keep. The migrations bring older
-databases to the same schema. Rows are written through SQLAlchemy Core; `memoryd.Memory`, `verify` and the tests read
-them as objects of these classes (`reads.Reader.session`).
+`make schema` writes `schema.sql` from these classes, and a new database is created from that file. So the daemon need
+not import SQLModel, which takes half a second and much memory. Migrations bring older databases to the same schema.
+Rows are written through SQLAlchemy Core. `memoryd.Memory`, `verify` and the tests read them as objects of these classes
+(`reads.DatabaseReader.session`).
 """
 
 import re
@@ -23,7 +23,7 @@ from memoryd.database import changes, grants, vault
 from memoryd.ledger import memory as ledger
 from memoryd.ledger.audit import AuditEntry
 
-# An audit that could be changed would prove nothing. SQLAlchemy's own language has no triggers.
+# An audit that can be changed proves nothing. SQLAlchemy cannot declare triggers, so they are written in SQL.
 TRIGGERS = tuple(
     f"CREATE TRIGGER {name} BEFORE {act} ON audit BEGIN SELECT RAISE(ABORT, 'the audit is append-only'); END"
     for name, act in (("audit_stays", "UPDATE"), ("audit_is_kept", "DELETE"))
@@ -31,7 +31,7 @@ TRIGGERS = tuple(
 
 
 class _Table(SQLModel):
-    """Name the table of each class after the class: `JobRunRow` declares `job_run`."""
+    """Derive the name of a table from its class: `JobRunRow` declares `job_run`."""
 
     @declared_attr.directive
     def __tablename__(cls) -> str:  # noqa: N805 - SQLAlchemy calls it with the class
@@ -74,12 +74,12 @@ class SessionRow(_Table, table=True):
     counted_tokens: int | None = None
     counted_seq: int = 0
     slept_at: str | None = None
-    facts_look: str | None = None  # the state of the session when it was last checked for facts
-    branch: str | None = None  # of the repository, from the last record that names one
+    facts_look: str | None = None  # state of the session at the last check for facts
+    branch: str | None = None  # branch of the repository, from the last record that names one
 
 
 class TranscriptRow(_Table, table=True):
-    """Store a file that an agent appends to, and how far it has been read: the cursor."""
+    """Store the cursor of a transcript: a file that an agent appends to, and how far it has been read."""
 
     __table_args__ = (
         Index("transcript_path", "agent_id", "path"),
@@ -108,10 +108,10 @@ class TranscriptRow(_Table, table=True):
     skipped: str = "{}"
     note: str | None = None
     records: int = Field(default=0, sa_column_kwargs={"server_default": "0"})
-    version: str | None = None  # of the program that wrote it last
+    version: str | None = None  # version of the program that last wrote it
 
 
-# In the form of the transcript, for readers; it is found by the key, which is shorter.
+# The record id as in the transcript. Searches use `record_key`, which is shorter.
 _RECORD_ID = "CASE typeof(record_key) WHEN 'blob' THEN 'sha256:' || lower(hex(record_key)) ELSE record_key END"
 
 
@@ -130,7 +130,7 @@ class TurnRow(_Table, table=True):
     seq: int
     transcript_id: int
     generation: int
-    record_key: str  # the id of its record; if that is a hash, its bytes
+    record_key: str  # the id of its record; for an id that is a hash, the bytes of the hash
     part: int
     role: str
     origin: str
@@ -145,25 +145,34 @@ class TurnRow(_Table, table=True):
     first_byte: int
     last_byte: int
     sha256: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
-    # Why the text is empty: unscanned (yet), lost (and never will be), skipped, forgotten (or a part of it is), damaged
-    # (it is not what its checksum says, and comes back where it was), expired, retracted (the agent left the branch it
-    # is on, or replaced it; it may come back). A text of an old session is compressed: see `vault`.
+    # Why the text is missing:
+    # - unscanned: it could not be scanned for secrets yet
+    # - lost: it was gone before it could be scanned
+    # - skipped: the policy drops texts with secrets
+    # - forgotten: all of it, or a part, was forgotten
+    # - damaged: it does not match its checksum; it may be restored in its place
+    # - expired: it is older than the retention time
+    # - retracted: the agent left its branch of the conversation, or replaced it; it may come back
+    # Texts of old sessions are compressed: see `vault`.
     withheld: str | None = None
-    text_crc: int | None = None  # of the plain text, see `packing`; None until a row of an older version has one
+    text_crc: int | None = None  # of the plain text, see `packing`; None in rows of older versions
     record_id: str | None = Field(default=None, sa_column=Column(String, Computed(_RECORD_ID, persisted=False)))
 
 
 class VaultSizeRow(_Table, table=True):
-    """Hold the sums that triggers keep over the texts of all turns, so that `status` does not read them."""
+    """Store sums over the texts of all turns. Triggers update them, so that `status` need not read the texts."""
 
     id: int = Field(default=1, primary_key=True)
-    turns: int  # with a text
-    bytes: int  # of these texts, in their stored form
+    turns: int  # number of turns with a text
+    bytes: int  # bytes of these texts in their stored form
     compressed: int
 
 
 class ForgottenTextRow(_Table, table=True):
-    """Store the key of a forgotten text: of a turn, or of a line of a NOW file. It may be stored before the turn."""
+    """Store the key of a forgotten text: of a turn, or of a line of a NOW file.
+
+    The key may be stored before the turn itself.
+    """
 
     __table_args__ = (Index("forgotten_by_agent", "agent_id"),)
 
@@ -174,7 +183,7 @@ class ForgottenTextRow(_Table, table=True):
 
 
 class BadSpanRow(_Table, table=True):
-    """Store where bytes of a transcript could not be read as a record. They are never sent to a model."""
+    """Store where bytes of a transcript are not a readable record. Such bytes are never sent to a model."""
 
     __table_args__ = (Index("bad_span_identity", "transcript_id", "sha256", "first_byte", unique=True),)
 
@@ -188,7 +197,7 @@ class BadSpanRow(_Table, table=True):
 
 
 class WatermarkRow(_Table, table=True):
-    """Store how far one consumer has processed a session: all turns up to and including `seq`."""
+    """Store how far a consumer (a kind of job) has processed a session: all turns up to and including `seq`."""
 
     __table_args__ = (Index("watermark_by_run", "run_id", sqlite_where=text("run_id IS NOT NULL")),)
 
@@ -207,12 +216,12 @@ class SessionSummaryRow(_Table, table=True):
     messages: str
     updated_at: str
     run_id: str | None = None
-    earlier: str | None = None  # the row before this run, as JSON; nothing earlier is stored
-    told: str | None = None  # the run whose summary the files of the last sessions hold
+    earlier: str | None = None  # the previous content of this row as JSON; only one is stored
+    told: str | None = None  # the run whose summary is in the files of the last sessions
 
 
 def _column(hint: Any, given: Any = ...) -> tuple[Any, Any]:
-    """Return a column for a field of this type: tuples are stored as JSON, enums as their text."""
+    """Return (type, default) of the column for a field of this type. Tuples are stored as JSON, enums as their text."""
     if get_origin(hint) is tuple:
         return str, given
     if NoneType in get_args(hint):
@@ -221,18 +230,21 @@ def _column(hint: Any, given: Any = ...) -> tuple[Any, Any]:
 
 
 def _table_of(value: type, name: str, **special: Any) -> Any:
-    """Declare the table of values with a separate class, so that their fields are declared only there."""
+    """Create the table for a value class, so that the fields are declared only in that class.
+
+    `special` has the columns that need more than a type, by name.
+    """
     columns: dict[str, Any] = {one: _column(hint, special.get(one, ...)) for one, hint in get_type_hints(value).items()}
     return create_model(name, __base__=SQLModel, __module__=__name__, __cls_kwargs__={"table": True}, **columns)
 
 
-# One memory of the ledger.
+# The memories of the ledger, live and ended.
 MemoryRow = _table_of(
     ledger.Memory,
     "Memory",
     id=Field(primary_key=True),
     agent_id=Field(foreign_key="agent.id"),
-    # The two columns that a migration added to existing rows.
+    # Migrations added these two columns to existing rows, so they need a server default.
     successors=Field(sa_column_kwargs={"server_default": "[]"}),
     salt=Field(sa_column_kwargs={"server_default": ""}),
 )
@@ -245,15 +257,15 @@ Index(
     sqlite_where=MemoryRow.deleted_at.is_(None),
 )
 
-# One change of one object, linked to the preceding one. The triggers refuse every update and delete.
+# The changes of objects, each linked to the preceding one. Triggers refuse every update and delete.
 AuditRow = _table_of(AuditEntry, "Audit", id=Field(default=None, primary_key=True))
-# No entry has two successors: no chain forks.
+# No two entries follow the same entry, so a chain cannot fork.
 Index("audit_order", AuditRow.agent_id, AuditRow.prev_hash, unique=True)
 Index("audit_by_agent", AuditRow.agent_id)
 Index("audit_by_memory", AuditRow.agent_id, AuditRow.memory_id, AuditRow.id)
 Index("audit_by_run", AuditRow.run_id, sqlite_where=AuditRow.run_id.is_not(None))
 
-# A person's time-limited permission to see an agent's memory. A migration added two columns to existing rows.
+# Time-limited permissions of persons to see an agent's memory. A migration added two columns to existing rows.
 _ADDED = {name: Field(sa_column_kwargs={"server_default": ""}) for name in ("person", "scope")}
 GrantRow = _table_of(
     grants.Grant, "Grant", id=Field(primary_key=True), agent_id=Field(foreign_key="agent.id"), **_ADDED
@@ -262,14 +274,14 @@ Index("grant_by_agent", GrantRow.agent_id, GrantRow.state)
 
 
 class ContentRow(_Table, table=True):
-    """Store the states of the audit's digests. An erased one loses its text and keeps its row."""
+    """Store the text of each audited state by its digest. An erased state loses its text and keeps its row."""
 
     sha256: str = Field(primary_key=True)
     text: str | None = None
 
 
 class CoreFileRow(_Table, table=True):
-    """Store the content of `MEMORY.md` when the ledger and the file last agreed."""
+    """Store the hash of `MEMORY.md` when the ledger and the file last agreed."""
 
     agent_id: str = Field(primary_key=True, foreign_key="agent.id")
     sha256: str
@@ -283,9 +295,9 @@ class ProfileSectionRow(_Table, table=True):
     section: str = Field(primary_key=True)
     text: str
     updated_at: str
-    sources: str  # JSON, as those of a memory
+    sources: str  # JSON, like the sources of a memory
     run_id: str | None = None
-    salt: str  # prevents guessing of an erased state from its digest
+    salt: str  # prevents that an erased state is guessed from its digest
 
 
 class JobRunRow(_Table, table=True):
@@ -294,14 +306,14 @@ class JobRunRow(_Table, table=True):
     __table_args__ = (
         Index("job_run_waiting", "state", "scheduled_for"),
         Index("job_run_recent", "agent_id", "kind", "finished_at"),
-        # No two runs over the same turns wait or run at once …
+        # Only one run with the same key (kind and turns) can be open …
         Index(
             "job_run_key",
             "key",
             unique=True,
             sqlite_where=text("state IN ('queued', 'running', 'interrupted', 'blocked')"),
         ),
-        # … and a slot of the schedule is used only once.
+        # … and only one run can use a scheduled slot.
         Index("job_run_slot", "slot", unique=True, sqlite_where=text("slot IS NOT NULL")),
         Index("job_run_one_per_agent", "agent_id", unique=True, sqlite_where=text("state = 'running'")),
     )
@@ -337,11 +349,11 @@ class JobRunRow(_Table, table=True):
 
 
 class ReaderRow(_Table, table=True):
-    """Hold a model's result on the calibration set of the second reader."""
+    """Store a model's result on the calibration set of the second reader."""
 
     endpoint: str = Field(primary_key=True)
     model: str = Field(primary_key=True)
-    version: str = Field(primary_key=True)  # a digest of the prompt and of the set
+    version: str = Field(primary_key=True)  # digest of the prompt and the calibration set
     true_right: int
     true_asked: int
     false_right: int
@@ -350,7 +362,7 @@ class ReaderRow(_Table, table=True):
 
 
 class VerdictRow(_Table, table=True):
-    """Store a second reader's answer, by the hash of the question and the reader, without content."""
+    """Store a second reader's verdict by a hash of question and reader. The row has no content."""
 
     agent_id: str = Field(primary_key=True, foreign_key="agent.id")
     key: str = Field(primary_key=True)
@@ -359,7 +371,7 @@ class VerdictRow(_Table, table=True):
 
 
 class SpendRow(_Table, table=True):
-    """Store one call of a model: its reservation, and its cost once that is known."""
+    """Store one call of a model: its reservation, and its real cost once that is known."""
 
     __table_args__ = (Index("spend_by_day", "day"), Index("spend_by_run", "run_id"))
 
@@ -376,7 +388,7 @@ class SpendRow(_Table, table=True):
 
 
 class IntentRow(_Table, table=True):
-    """Store the planned file changes of a run, fsynced before they are made."""
+    """Store the file changes that a run has planned. The row is on disk before the first file changes."""
 
     run_id: str = Field(primary_key=True)
     agent_id: str
@@ -385,7 +397,7 @@ class IntentRow(_Table, table=True):
 
 
 class AlarmRow(_Table, table=True):
-    """Store a condition that a person must know about; cleared when it is over, never deleted."""
+    """Store a condition that a person must know about. It is cleared when the condition ends, but never deleted."""
 
     __table_args__ = (
         Index("alarm_open", "kind", "agent_id", "subject", unique=True, sqlite_where=text("cleared_at IS NULL")),
@@ -398,11 +410,11 @@ class AlarmRow(_Table, table=True):
     since: str
     text: str
     cleared_at: str | None = None
-    told: str | None = None  # the result of the user's command
+    told: str | None = None  # the result of the configured alarm command; None until it has run
 
 
 class JobModeRow(_Table, table=True):
-    """Store a kind of job of an agent that is held to less than the configuration allows."""
+    """Store a kind of job that an agent may run only in a more careful mode than the configuration allows."""
 
     agent_id: str = Field(primary_key=True, foreign_key="agent.id")
     kind: str = Field(primary_key=True)
@@ -412,17 +424,17 @@ class JobModeRow(_Table, table=True):
 
 
 class ChangedRow(_Table, table=True):
-    """Note a changed row of a table that the journal beside the database holds, see `changes`."""
+    """Store that a row changed which belongs in the journal beside the database, see `changes`."""
 
     __tablename__ = "changed_row"
 
     seq: int | None = Field(default=None, primary_key=True)
     name: str
-    pk: str  # JSON
+    pk: str  # primary key as JSON
 
 
 class DaemonRow(_Table, table=True):
-    """Store the daemon that runs or ran last; its lock says whether it still runs."""
+    """Store the daemon that runs or ran last. Whether it still runs is shown by its lock."""
 
     id: int = Field(default=1, primary_key=True)
     pid: int
@@ -434,7 +446,7 @@ class DaemonRow(_Table, table=True):
 
 
 def schema_sql() -> str:
-    """Return the statements that create all tables, indexes and triggers: the text of `schema.sql`."""
+    """Return the SQL that creates all tables, indexes and triggers: the content of `schema.sql`."""
     dialect = sqlite.dialect()
     parts: list[CreateTable | CreateIndex] = []
     for table in SQLModel.metadata.sorted_tables:

@@ -1,7 +1,7 @@
 """List every column that may hold session text, with the kind of its text, and read its rows in portions.
 
-This serves scans of everything that is stored: a later rule about texts is applied to the rows as well. In a kept
-database, the tables may be those of an older schema; missing columns are skipped.
+`scrub --again` and `forget` use this to scan everything that is stored. A kept copy of the database may have an older
+schema, so missing columns are skipped.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,18 +15,18 @@ from memoryd.database.library import load_library
 from memoryd.errors import StateError, describe
 from memoryd.ledger.memory import hash_of
 
-PORTION = 200  # rows
+PORTION = 200  # rows of one transaction
 
 
 class ColumnKind(StrEnum):
-    """Name the kinds of text that a column holds."""
+    """Name the kinds of text in a column."""
 
     TEXT = "text"
-    JSON = "json"  # of texts
-    NAME = "name"  # an id or a similar value that distinguishes things
-    NAMES = "names"  # JSON of names, one a line
-    OURS = "ours"  # written by memoryd in its own words, or taken from the configuration
-    SESSION = "session"  # the id of a session, in any table
+    JSON = "json"  # JSON with texts
+    NAME = "name"  # an id or a similar distinguishing value
+    NAMES = "names"  # JSON with names
+    OURS = "ours"  # words of memoryd itself, or values of the configuration
+    SESSION = "session"  # the id of a session, from any table
 
 
 def _kinds(**names: str) -> dict[str, ColumnKind]:
@@ -46,7 +46,7 @@ COLUMNS: Mapping[str, Mapping[str, ColumnKind]] = {
     ),
     "turn": _kinds(
         session="session_id", name="record_id tool_call_id tool_name", text="text",
-        ours="agent_id record_key role origin kind at withheld",  # the id is computed from the key
+        ours="agent_id record_key role origin kind at withheld",  # `record_id` is computed from this key
     ),
     "forgotten_text": _kinds(session="session_id", ours="text_key agent_id"),
     "bad_span": _kinds(ours="sha256 reason seen_at"),
@@ -74,8 +74,9 @@ COLUMNS: Mapping[str, Mapping[str, ColumnKind]] = {
     "reader": _kinds(ours="endpoint model version tested_at"),
     "verdict": _kinds(ours="agent_id key verdict read_at"),
     "spend": _kinds(ours="run_id agent_id endpoint day at how"),
-    # Rows of a run whose files are being written: it is completed first. A plan holds whole files, with anything that a
-    # person has written there; a plan that cannot be completed is for a person.
+    # A run with an intent is completed before a scan. The plan contains whole files, including text that a person has
+    # written.
+    # If the plan cannot be completed, a person must decide.
     "intent": _kinds(ours="run_id agent_id made_at plan"),
     "alarm": _kinds(text="subject text", ours="kind agent_id since cleared_at told"),
     "job_mode": _kinds(ours="agent_id kind mode since why"),
@@ -86,9 +87,9 @@ _LOOKED_AT = frozenset({ColumnKind.TEXT, ColumnKind.JSON, ColumnKind.NAME, Colum
 
 
 def read_portions(engine: Engine, table: str, agent_id: str | None) -> Iterator[list[dict[str, Any]]]:
-    """Read the columns of a table that must be scanned, each row with its `rowid`, in portions.
+    """Yield the rows of a table in portions, with `rowid` and the columns that must be scanned.
 
-    If the table names the agent of a row, only that agent's rows are read.
+    If the table has an agent or session column, only rows of the agent `agent_id` are read; None means all agents.
     """
     last = -1
     while True:
@@ -108,7 +109,7 @@ def _own(there: set[str]) -> str:
 
 
 def read_rows(engine: Engine, table: str, rowids: Sequence[int]) -> list[dict[str, Any]]:
-    """Read the columns of a table that must be scanned, for these rows if they still exist."""
+    """Return the columns that must be scanned of these rows; rows that no longer exist are left out."""
     return sqlite.read(engine, _read, table, "rowid IN (SELECT value FROM json_each(?))", (list(rowids),))
 
 
@@ -123,7 +124,7 @@ def _read(connection: Connection, table: str, which: str, values: tuple[Any, ...
 
 
 def _express_column(table: str, name: str, there: set[str]) -> str:
-    """Return the expression for the content of a column, which may be compressed."""
+    """Return the SQL expression for the plain content of a column that may be compressed."""
     if (table, name) not in _PACKED:
         return f'"{name}"'
     crc = "text_crc" if "text_crc" in there else "NULL"
@@ -131,15 +132,23 @@ def _express_column(table: str, name: str, there: set[str]) -> str:
 
 
 def list_columns(connection: Connection, table: str) -> set[str]:
-    """Return the names of a table's columns; none if there is no such table."""
+    """Return the names of a table's columns, including computed ones; empty if there is no such table."""
     return {row[1] for row in connection.exec_driver_sql(f'PRAGMA table_xinfo("{table}")')}  # the computed as well
 
 
 def change(connection: Connection, table: str, row: Mapping[str, Any], new: Mapping[str, Any], now: str) -> bool:
-    """Replace values of a row; return False, and change nothing, if others changed it meanwhile."""
+    """Replace values of a row; return False, without a change, if another writer has changed these values.
+
+    Args:
+        connection: a write transaction.
+        table: name of the table.
+        row: the row as it was read, with its `rowid`.
+        new: the new values, by column.
+        now: UTC, ISO 8601.
+    """
     values, there = dict(new), list_columns(connection, table)
     if table == "alarm" and "subject" in new:
-        # Without the secret that distinguished two of them they are one, and only one of them may be open.
+        # Two open alarms may differ only in a redacted secret. Only one of them may stay open.
         query.run(
             connection,
             "UPDATE alarm SET cleared_at = ? WHERE rowid = ? AND cleared_at IS NULL AND EXISTS (SELECT 1 FROM alarm o"
@@ -150,9 +159,9 @@ def change(connection: Connection, table: str, row: Mapping[str, Any], new: Mapp
             new["subject"],
         )
     if table == "content":
-        values["text"] = None  # a state must match its digest, or have no text
+        values["text"] = None  # a state must match its digest, so a changed state is erased
     if table == "turn" and "text" in new:
-        values["tokens"] = None  # counted again
+        values["tokens"] = None  # must be counted again
         values |= {"text_crc": packing.compute_crc(new["text"])} if "text_crc" in there else {}
     if table == "turn" and "record_id" in new and "record_key" in there:
         values["record_key"] = packing.pack_id(values.pop("record_id"))
@@ -165,20 +174,20 @@ def change(connection: Connection, table: str, row: Mapping[str, Any], new: Mapp
 
 
 def session_ids(engine: Engine, agents: Sequence[str] | None) -> list[str]:
-    """List the ids of the sessions of these agents; None: of all."""
+    """List the ids of the sessions of these agents; None means all agents."""
     sql = "SELECT id FROM session WHERE ?1 IS NULL OR agent_id IN (SELECT value FROM json_each(?1))"
     return sqlite.read(engine, query.fetch_column, sql, None if agents is None else tuple(agents))
 
 
 def list_intents(engine: Engine) -> list[str]:
-    """List the ids of the runs whose intents are there."""
+    """List the ids of the runs that have an intent."""
     if "intent" not in list_tables(engine):
         return []
     return sqlite.read(engine, query.fetch_column, "SELECT run_id FROM intent ORDER BY run_id")
 
 
 def rename_session(engine: Engine, old: str, new: str) -> None:
-    """Rename a session everywhere at once."""
+    """Rename a session in all tables, in one transaction."""
     with sqlite.begin_write(engine) as connection:
         connection.exec_driver_sql("PRAGMA defer_foreign_keys = ON")
         for table, kinds in COLUMNS.items():
@@ -192,7 +201,11 @@ def rename_session(engine: Engine, old: str, new: str) -> None:
 
 
 def rewrite_file(engine: Engine) -> None:
-    """Rewrite the database file, so that no free page and no log keeps the old text."""
+    """Rewrite the database file, so that no free page and no log contains deleted text.
+
+    Raises:
+        StateError: the disk is full or failing, or another program uses the database.
+    """
     raw = engine.raw_connection()
     try:
         cursor = raw.cursor()
@@ -200,18 +213,18 @@ def rewrite_file(engine: Engine) -> None:
         busy, *_ = cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         cursor.close()
     except load_library().OperationalError as error:
-        # SQLite's own words: a full disk, a failing one, or other users of it.
+        # SQLite's message says whether the disk is full, the disk fails, or the database is in use.
         hint = "it takes as much room again as the file, and a moment without others"
         raise StateError(f"cannot be rewritten: {describe(error)}", str(engine.url.database), hint) from error
     finally:
         raw.close()
-    if busy:  # in SQLite's own words, so that it is known for what passes by itself
+    if busy:  # the cause has SQLite's words for a lock, so callers treat it as temporary
         locked = load_library().OperationalError("database is locked")
         hint = "another program reads it: close that, or wait"
         raise StateError("its log cannot be emptied", str(engine.url.database), hint) from locked
 
 
 def list_tables(engine: Engine) -> Sequence[str]:
-    """List the known tables that are there."""
+    """List the tables of `COLUMNS` that exist in this database."""
     there = sqlite.read(engine, query.fetch_column, "SELECT name FROM sqlite_master WHERE type = 'table'")
     return [name for name in COLUMNS if name in there]

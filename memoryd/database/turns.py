@@ -1,4 +1,4 @@
-"""Write turns, sessions and cursors for ingest, and read them for the jobs, in SQL."""
+"""Write turns, sessions and cursors for the reading of transcripts, and read turns for the jobs, in SQL."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -12,21 +12,21 @@ from memoryd.ledger.memory import Source, source_of
 from memoryd.transcripts.turn import StoredTurn
 
 LOOKUP_CHUNK = 400
-LAST = 2**62  # above the number of any turn
-FORGOTTEN = "forgotten"  # why a turn is stored without its text, or a part of it: it never comes back
-RETRACTED = "retracted"  # the agent left its branch of the conversation; it may come back
+LAST = 2**62  # larger than the number of any turn
+FORGOTTEN = "forgotten"  # why a turn lacks its text or a part of it: it was forgotten, and never comes back
+RETRACTED = "retracted"  # the agent left this branch of the conversation; the text may come back
 _TURN_COLUMNS = (
     "agent_id", "session_id", "seq", "transcript_id", "generation", "record_key", "part", "role", "origin", "kind",
     "text", "at", "usage", "sidechain", "tool_call_id", "tool_name", "first_byte", "last_byte",
     "sha256", "withheld", "text_crc",
 )  # fmt: skip
 INSERT_TURNS = f"INSERT INTO turn ({', '.join(_TURN_COLUMNS)}) VALUES ({', '.join('?' * len(_TURN_COLUMNS))})"  # noqa: S608
-# In its first form, and changed under its id; ?3 is the id followed by `\x7f`.
+# Matches all versions of a record: under its id, and under `id~hash`. ?3 is the id followed by `\x7f`.
 _OF_RECORD = "agent_id = ?1 AND (record_key = key_of(?2) OR (record_key > ?2 || '~' AND record_key < ?3))"
 
 
 class KnownTurn(NamedTuple):
-    """Hold the place where a stored turn was last read, and whether its text is stored."""
+    """Hold where a stored turn was last read, and why its text is missing (None: it is stored)."""
 
     transcript_id: int
     generation: int
@@ -35,7 +35,7 @@ class KnownTurn(NamedTuple):
 
 
 class SeenRecords:
-    """Check which record ids of an agent are already stored."""
+    """Hold which of the given records of an agent are already stored."""
 
     def __init__(self, connection: Connection, agent_id: str, record_ids: Sequence[str]) -> None:
         self.rows: dict[tuple[str, int], KnownTurn] = {}
@@ -50,7 +50,7 @@ class SeenRecords:
 
 
 class TurnVersion(NamedTuple):
-    """Hold one stored text of a record."""
+    """Hold one stored version of a record's turn. A record that changed has several."""
 
     record_id: str
     text: str
@@ -61,13 +61,13 @@ class TurnVersion(NamedTuple):
 
 
 def tool_of(connection: Connection, session_id: str, call: str) -> str | None:
-    """Return the name of the tool that the session called under the id `call`; None if it did not."""
+    """Return the name of the tool that the session called under the id `call`; None if there is no such call."""
     sql = "SELECT tool_name FROM turn WHERE session_id = ? AND kind = 'tool_call' AND tool_call_id = ? LIMIT 1"
     return query.fetch_text(connection, sql, session_id, call)
 
 
 def versions_of(connection: Connection, agent_id: str, record_id: str, part: int) -> list[TurnVersion]:
-    """Read all stored versions of one turn: its first form, and changed ones under its id (`id~hash`)."""
+    """Return all stored versions of one turn: the first under the record's id, changed ones under `id~hash`."""
     sql = (
         "SELECT record_id, plain(CAST(text AS BLOB), text_crc), sha256, transcript_id, generation, withheld"  # noqa: S608
         f" FROM turn WHERE {_OF_RECORD} AND part = ?4 ORDER BY id"
@@ -77,7 +77,10 @@ def versions_of(connection: Connection, agent_id: str, record_id: str, part: int
 
 
 def confirm_spans(connection: Connection, rows: Sequence[tuple[int, int, int, bytes, str, str, int]]) -> None:
-    """Record the places of turns in their rewritten file: first and last byte, generation, hash; then the turn."""
+    """Store the new places of turns after their file was rewritten.
+
+    Each row has first byte, last byte, generation and hash, and then agent, record id and part of the turn.
+    """
     sql = (
         "UPDATE turn SET first_byte = ?, last_byte = ?, generation = ?, sha256 = ?"
         " WHERE agent_id = ? AND record_key = key_of(?) AND part = ?"
@@ -86,7 +89,7 @@ def confirm_spans(connection: Connection, rows: Sequence[tuple[int, int, int, by
 
 
 def withheld_turn(connection: Connection, agent_id: str, record_id: str, part: int) -> RowMapping | None:
-    """Read a turn that was stored without its text."""
+    """Return a turn whose missing text may still be restored; None if there is none."""
     sql = (
         "SELECT id, session_id, seq, withheld FROM turn WHERE agent_id = ? AND record_key = key_of(?) AND part = ?"
         " AND withheld NOT IN (?, ?)"
@@ -95,12 +98,12 @@ def withheld_turn(connection: Connection, agent_id: str, record_id: str, part: i
 
 
 def find_withheld(connection: Connection, why: str) -> set[int]:
-    """Find the turns whose text waits for this reason."""
+    """Return the ids of the turns whose text is missing for this reason."""
     return set(query.fetch_column(connection, "SELECT id FROM turn WHERE withheld = ?", why))
 
 
 def with_places(connection: Connection, turn_ids: Sequence[int]) -> Sequence[RowMapping]:
-    """Read the places of turns in their transcripts."""
+    """Return turns with their places in their transcripts, by id."""
     sql = (
         "SELECT t.id, t.agent_id, t.record_id, t.part, t.kind, t.first_byte, t.last_byte, t.sha256, t.transcript_id,"
         " p.path, p.format, p.session_id FROM turn t JOIN transcript p ON p.id = t.transcript_id"
@@ -110,19 +113,19 @@ def with_places(connection: Connection, turn_ids: Sequence[int]) -> Sequence[Row
 
 
 def set_withheld(connection: Connection, turn_ids: Iterable[int], why: str) -> None:
-    """Record why turns are stored without their text. A damaged one stays until somebody has it whole."""
+    """Record why turns lack their text. A damaged turn stays marked as damaged until its text is restored."""
     sql = "UPDATE turn SET withheld = ? WHERE id = ? AND withheld IS NOT ?"
     query.change_each(connection, sql, ((why, turn_id, DAMAGED) for turn_id in turn_ids))
 
 
 def retract_record(connection: Connection, agent_id: str, session_id: str, record_id: str) -> int:
-    """Empty the turns of a record that its session has left, except their marks; return their number.
+    """Erase the texts of a record that its session has retracted; return the number of its turns.
 
-    A session that began as a copy of another one may leave text that still holds in that one.
+    The rows stay. If the session began as a copy of another session, the other session keeps its text.
     """
     given = agent_id, record_id, f"{record_id}\x7f", session_id
     own = f"{_OF_RECORD} AND session_id = ?4 AND withheld IS NOT 'forgotten'"
-    # What is not stored yet is not counted yet.
+    # Turns without a stored text are not part of the count.
     counted = f"(SELECT count(*) FROM turn WHERE {own} AND text <> '')"  # noqa: S608
     query.run(connection, f"UPDATE session SET turns = max(0, turns - {counted}) WHERE id = ?4", *given)  # noqa: S608
     sql = (
@@ -133,19 +136,19 @@ def retract_record(connection: Connection, agent_id: str, session_id: str, recor
 
 
 def resume_record(connection: Connection, agent_id: str, record_id: str) -> int:
-    """Let the turns of a retracted record be read and scanned again; return their number."""
+    """Mark the turns of a retracted record so that their texts are read and scanned again; return their number."""
     sql = f"UPDATE turn SET withheld = 'unscanned' WHERE {_OF_RECORD} AND withheld = ?4"  # noqa: S608
     return query.run(connection, sql, agent_id, record_id, f"{record_id}\x7f", RETRACTED).rowcount
 
 
 def give_text(connection: Connection, turn_id: int, seq: int, text: str) -> None:
-    """Give a turn its text and its place, so that its tokens are counted again."""
+    """Store the text of a turn and its place in the session. Its tokens are counted again later."""
     sql = "UPDATE turn SET text = ?1, text_crc = text_crc(?1), seq = ?2, withheld = NULL, tokens = NULL WHERE id = ?3"
     query.run(connection, sql, text, seq, turn_id)
 
 
 def read_consumed(connection: Connection, session_id: str) -> int:
-    """Return the last turn of a session that is consumed, or will be by a run that has fixed its turns."""
+    """Return the number of the last turn that any job has processed, or that an open run will process."""
     return query.fetch_number(
         connection,
         "SELECT max(coalesce((SELECT max(seq) FROM watermark WHERE session_id = ?1), 0), coalesce(("
@@ -156,7 +159,7 @@ def read_consumed(connection: Connection, session_id: str) -> int:
 
 
 def seq_of_record(connection: Connection, session_id: str, record_id: str) -> int:
-    """Return the place of a record's first turn in a session, 0 if it has none."""
+    """Return the number of a record's first turn in a session; 0 if there is none."""
     sql = "SELECT min(seq) FROM turn WHERE session_id = ? AND record_id = ?"
     return query.fetch_number(connection, sql, session_id, record_id)
 
@@ -169,20 +172,23 @@ def list_ids(connection: Connection, agent_id: str) -> list[str]:
 def stored_turns(
     connection: Connection, session_id: str, *, after: int = 0, upto: int = LAST, main_only: bool = False
 ) -> list[StoredTurn]:
-    """Read the turns of a session with `after` < seq ≤ `upto`, in order."""
+    """Return the turns of a session with `after` < seq ≤ `upto`, in order.
+
+    With `main_only`, turns of subagents are left out.
+    """
     main = " AND sidechain = 0" if main_only else ""
     sql = f"SELECT {reads.STORED} FROM turn WHERE session_id = ? AND seq > ? AND seq <= ?{main} ORDER BY seq"  # noqa: S608
     return [reads.build_turn(row) for row in query.fetch_mappings(connection, sql, session_id, after, upto)]
 
 
 def last_compaction(connection: Connection, session_id: str, *, upto: int = LAST) -> int:
-    """Return the seq of the last compaction of the main conversation, 0 if there was none."""
+    """Return the number of the last compaction in the main conversation up to `upto`; 0 if there is none."""
     sql = "SELECT max(seq) FROM turn WHERE session_id = ? AND kind = 'compaction' AND sidechain = 0 AND seq <= ?"
     return query.fetch_number(connection, sql, session_id, upto)
 
 
 def list_uncounted(connection: Connection, session_id: str, *, after: int, limit: int) -> list[tuple[int, str]]:
-    """List turns past `after` whose tokens are not counted yet, as (id, text)."""
+    """List up to `limit` turns after the number `after` whose tokens are not counted yet, as (id, text)."""
     sql = (
         "SELECT id, plain(CAST(text AS BLOB), text_crc) FROM turn"
         " WHERE session_id = ? AND seq > ? AND tokens IS NULL ORDER BY seq LIMIT ?"
@@ -191,14 +197,14 @@ def list_uncounted(connection: Connection, session_id: str, *, after: int, limit
 
 
 def fill_tokens(engine: Engine, counts: Sequence[tuple[int, int]]) -> None:
-    """Store counted tokens, given as (turn id, tokens)."""
+    """Store token counts, given as (turn id, tokens)."""
     if counts:
         swapped = [(tokens, turn_id) for turn_id, tokens in counts]
         sqlite.write(engine, query.change_each, "UPDATE turn SET tokens = ? WHERE id = ?", swapped)
 
 
 def count_unslept(connection: Connection, session_id: str, *, after: int, upto: int = LAST) -> int:
-    """Count the messages of people and assistants with `after` < seq ≤ `upto`: the material of a sleep."""
+    """Count the messages of users and assistants that a sleep would process, with `after` < seq ≤ `upto`."""
     sql = (
         "SELECT count(*) FROM turn WHERE session_id = ? AND seq > ? AND seq <= ? AND kind IN ('message', 'choice')"
         " AND text <> '' AND role IN ('user', 'assistant') AND origin IN ('user', 'assistant') AND sidechain = 0"
@@ -207,19 +213,22 @@ def count_unslept(connection: Connection, session_id: str, *, after: int, upto: 
 
 
 def count_unscanned(connection: Connection, session_id: str, *, after: int, upto: int) -> int:
-    """Count the turns with `after` < seq ≤ `upto` whose text could not be scanned for secrets yet."""
+    """Count the turns with `after` < seq ≤ `upto` whose text still has to be scanned for secrets."""
     sql = "SELECT count(*) FROM turn WHERE session_id = ? AND seq > ? AND seq <= ? AND withheld = 'unscanned'"
     return query.fetch_number(connection, sql, session_id, after, upto)
 
 
 def first_unscanned(connection: Connection, session_id: str, *, after: int, upto: int) -> int | None:
-    """Return the seq of the first turn with `after` < seq ≤ `upto` whose text could not be scanned for secrets yet."""
+    """Return the number of the first turn with `after` < seq ≤ `upto` whose text is not scanned yet; None if none."""
     sql = "SELECT min(seq) FROM turn WHERE session_id = ? AND seq > ? AND seq <= ? AND withheld = 'unscanned'"
     return query.fetch_number(connection, sql, session_id, after, upto) or None
 
 
 def added_since(connection: Connection, session_id: str, *, after: int, tokens_per_byte: float) -> int:
-    """Return the tokens by which the main conversation has grown past `after`: counted, or else by length."""
+    """Return the tokens of the main conversation after the number `after`.
+
+    Turns that are not counted yet are estimated by `tokens_per_byte`.
+    """
     sql = (
         "SELECT sum(coalesce(tokens, octet_length(plain(CAST(text AS BLOB), text_crc)) * ?)) FROM turn"
         " WHERE session_id = ? AND seq > ? AND sidechain = 0"
@@ -228,28 +237,28 @@ def added_since(connection: Connection, session_id: str, *, after: int, tokens_p
 
 
 def running_summary(connection: Connection, session_id: str) -> str | None:
-    """Read a session's running summary."""
+    """Return a session's running summary; None if it has none."""
     return query.fetch_text(connection, "SELECT summary FROM session_summary WHERE session_id = ?", session_id)
 
 
 def read_watermark(connection: Connection, session_id: str, consumer: str) -> int:
-    """Return how far a consumer has consumed a session; 0 if it has not begun."""
+    """Return the last turn that a consumer has processed in a session; 0 if it has not begun."""
     sql = "SELECT seq FROM watermark WHERE session_id = ? AND consumer = ?"
     return query.fetch_number(connection, sql, session_id, consumer)
 
 
 def session_row(connection: Connection, session_id: str) -> RowMapping | None:
-    """Read one session's row."""
+    """Return one session's row; None if there is none."""
     return query.run(connection, "SELECT * FROM session WHERE id = ?", session_id).mappings().first()
 
 
 def transcripts_of(connection: Connection, agent_id: str) -> Sequence[RowMapping]:
-    """Read the cursors of an agent."""
+    """Return the rows of an agent's cursors."""
     return query.fetch_mappings(connection, "SELECT * FROM transcript WHERE agent_id = ? ORDER BY id", agent_id)
 
 
 def forgotten_again(connection: Connection, session_id: str, sha256: bytes, part: int) -> int:
-    """Count the turns of a session that come from these bytes and whose text is forgotten."""
+    """Count the turns of a session that have these bytes and part and whose text was forgotten."""
     sql = "SELECT count(*) FROM turn WHERE session_id = ? AND sha256 = ? AND part = ? AND withheld = ?"
     return query.fetch_number(connection, sql, session_id, sha256, part, FORGOTTEN)
 
@@ -261,12 +270,12 @@ def list_paths(connection: Connection, sessions: Sequence[str]) -> list[str]:
 
 
 def agent_seen_at(connection: Connection, agent_id: str) -> str:
-    """Return when an agent was first seen."""
+    """Return when an agent was first seen (UTC, ISO 8601)."""
     return str(query.run(connection, "SELECT seen_at FROM agent WHERE id = ?", agent_id).scalar_one())
 
 
 def build_sources(connection: Connection, session_id: str, seqs: Iterable[int]) -> tuple[Source, ...]:
-    """Return turns of a session as sources of a memory, with the places of their bytes."""
+    """Return turns of a session in the form of a memory's sources, with their places in the transcript."""
     sql = (
         "SELECT t.session_id AS session, t.seq, t.record_id, t.part, t.origin, t.at, t.first_byte, t.last_byte,"
         " lower(hex(t.sha256)) AS sha256, p.path AS transcript FROM turn t JOIN transcript p ON p.id = t.transcript_id"

@@ -1,8 +1,8 @@
-"""Keep the evidence of memories: the redacted texts of turns stay after an agent has deleted its transcripts.
+"""Keep the evidence for memories: the redacted texts of turns stay when an agent deletes its transcripts.
 
-A text has one place, its row of `turn`, so whatever redacts or forgets a text finds it. A long text is compressed
-(zlib, RFC 1950), a shorter one once its session has been quiet for a while; SQLite then holds a BLOB in place of TEXT.
-Each connection of memoryd has the SQL function `plain`, which returns the text of both. Other programs run
+A text is stored only in its row of `turn`, so every redaction and `forget` finds it. A long text is compressed at once
+(zlib, RFC 1950), and a shorter one after its session has been quiet for a while. Then SQLite holds a BLOB instead of
+TEXT. memoryd's connections have the SQL function `plain`, which returns the text in both cases. Other programs can use
 `memoryd session show`.
 """
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from memoryd.database.reads import DatabaseReader
 
 QUIET = timedelta(days=7)  # after this time a session is rarely read
-DAMAGED = "damaged"  # why a text cannot be read: it does not match its checksum
+DAMAGED = "damaged"  # why a text is unreadable: it does not match its checksum
 IS_DAMAGED = "text <> '' AND plain(CAST(text AS BLOB), text_crc) = ''"
-EXPIRED = "expired"  # why a turn is stored without its text: it is older than `retention.turns`
-_LEAST = 128  # bytes; a shorter text does not become smaller
+EXPIRED = "expired"  # why a text is missing: it is older than `retention.turns`
+_LEAST = 128  # bytes; compression does not make a shorter text smaller
 _PORTION = 500  # turns of one transaction
 _OLD = (
     "SELECT t.id, plain(CAST(t.text AS BLOB), t.text_crc) FROM turn t JOIN session s ON s.id = t.session_id"
@@ -39,7 +39,7 @@ _EXPIRED = (
     " AND r.state IN ('queued', 'running', 'interrupted', 'blocked'))"
 )
 _WITHOUT_TRANSCRIPT = (
-    "SELECT count(*) FROM agent a CROSS JOIN session s ON s.agent_id = a.id"  # CROSS: by the index of agents
+    "SELECT count(*) FROM agent a CROSS JOIN session s ON s.agent_id = a.id"  # CROSS: use the index by agent
     " WHERE NOT EXISTS (SELECT 1 FROM transcript p WHERE p.session_id = s.id"
     " AND p.fate <> 'deleted')"
     " AND EXISTS (SELECT 1 FROM turn t WHERE t.session_id = s.id AND t.text <> '')"
@@ -67,7 +67,8 @@ SIZES = (
 def pack_portion(connection: Connection, before: str, after: int) -> int | None:
     """Compress texts of sessions that have been quiet since `before`, starting after the turn with the id `after`.
 
-    Returns the id of the last turn that was checked; None if there are no more.
+    Returns:
+        The id of the last checked turn, for the next call; None if there are no more turns.
     """
     rows = query.fetch_rows(connection, _OLD, after, _LEAST, before, _PORTION)
     packed = ((pack(row[1]), row[0]) for row in rows if row[1])
@@ -76,9 +77,9 @@ def pack_portion(connection: Connection, before: str, after: int) -> int | None:
 
 
 def seal_portion(connection: Connection, after: int) -> int | None:
-    """Add missing checksums to turns, starting after the id `after`; return as `pack_portion`.
+    """Add checksums to turns of older versions, starting after the turn with the id `after`.
 
-    An unreadable text has no matching checksum: `mark_damaged` finds it.
+    The checksum of an unreadable text does not match the text, so `mark_damaged` finds it. Returns like `pack_portion`.
     """
     ids = query.fetch_column(
         connection, "SELECT id FROM turn WHERE id > ? AND text_crc IS NULL ORDER BY id LIMIT ?", after, _PORTION
@@ -89,23 +90,32 @@ def seal_portion(connection: Connection, after: int) -> int | None:
 
 
 def find_damaged(connection: Connection) -> list[int]:
-    """Find the turns whose text does not match its checksum; this reads all texts."""
+    """Return the ids of turns whose text does not match its checksum. This reads all texts."""
     return query.fetch_column(connection, f"SELECT id FROM turn WHERE {IS_DAMAGED}")  # noqa: S608
 
 
 def mark_damaged(connection: Connection, ids: Sequence[int]) -> None:
-    """Mark turns as damaged; a turn that `forget` cut only loses its text, because it must not be read again."""
+    """Mark turns as damaged, so that their text is read again.
+
+    A turn with forgotten text keeps its mark, because its record must not be read again.
+    """
     sql = f"UPDATE turn SET withheld = coalesce(withheld, ?) WHERE id = ? AND {IS_DAMAGED}"  # noqa: S608
     query.change_each(connection, sql, ((DAMAGED, one) for one in ids))
 
 
 def empty_damaged(connection: Connection, why: str) -> None:
-    """Empty the texts that nobody can read any more, because their content is unknown."""
+    """Erase the texts that are damaged beyond recovery, because nobody knows what they contain."""
     query.run(connection, f"UPDATE turn SET text = '', withheld = coalesce(withheld, ?) WHERE {IS_DAMAGED}", why)  # noqa: S608
 
 
 def mend(connection: Connection, good: str, ids: Sequence[int]) -> int:
-    """Restore the texts of damaged turns from an attached copy that has them whole; return how many it had."""
+    """Restore damaged texts from an attached copy that has them undamaged; return how many were restored.
+
+    Args:
+        connection: a write transaction.
+        good: the name of the attached copy.
+        ids: turns that are damaged but may not be marked yet.
+    """
     sql = (
         f"UPDATE main.turn SET text = g.text, text_crc = g.text_crc, withheld = nullif(main.turn.withheld, ?)"  # noqa: S608
         f" FROM {good}.turn g WHERE main.turn.id IN (SELECT value FROM json_each(?) UNION"
@@ -118,7 +128,10 @@ def mend(connection: Connection, good: str, ids: Sequence[int]) -> int:
 
 
 def find_expired(connection: Connection, before: str) -> dict[str, list[str]]:
-    """Return the sessions with texts that ended before then, by agent, except those in use by a run or an import."""
+    """Return the sessions with texts whose last turn is older than `before`, by agent.
+
+    Active sessions, and those that an open run or import uses, are left out.
+    """
     found: dict[str, list[str]] = {}
     for agent_id, session_id in query.fetch_rows(connection, _EXPIRED, before, history.KIND):
         found.setdefault(agent_id, []).append(session_id)
@@ -126,7 +139,10 @@ def find_expired(connection: Connection, before: str) -> dict[str, list[str]]:
 
 
 def expire(connection: Connection, sessions: Sequence[str]) -> None:
-    """Delete the texts of sessions. A summary stays; the message list beside it consists of texts of turns."""
+    """Erase the texts of sessions.
+
+    The summary stays; its message list is erased, because it consists of texts of turns.
+    """
     which = "session_id IN (SELECT value FROM json_each(?))"
     query.run(connection, f"UPDATE turn SET text = '', withheld = ? WHERE text <> '' AND {which}", EXPIRED, sessions)  # noqa: S608
     query.run(connection, f"UPDATE session_summary SET messages = '[]', earlier = NULL WHERE {which}", sessions)  # noqa: S608
@@ -135,15 +151,21 @@ def expire(connection: Connection, sessions: Sequence[str]) -> None:
 def measure(reader: DatabaseReader) -> dict[str, int]:
     """Return the sizes of the vault.
 
-    `turns` with a text, `bytes` of these texts as they are stored, `compressed` turns, and `without_transcript`: the
-    sessions with texts whose transcripts are all deleted.
+    The keys are `turns` (with a text), `bytes` (of these texts as stored), `compressed` (turns), and
+    `without_transcript`
+    (sessions with texts whose transcripts are all deleted).
     """
     sizes = reader.row("SELECT turns, bytes, compressed FROM vault_size")
     return {**(sizes or {}), "without_transcript": reader.number(_WITHOUT_TRANSCRIPT)}
 
 
 def read_evidence(reader: DatabaseReader, session_id: str) -> dict[str, Any]:
-    """Read the stored parts of a session: its transcripts, how many turns have a text, and why others have none."""
+    """Return what is stored of a session.
+
+    `transcripts` has their paths, and whether they are deleted. `texts` counts turns with a text (`kept`), and those
+    without
+    one by reason.
+    """
     transcripts = reader.rows(
         "SELECT path, fate = 'deleted' AS deleted FROM transcript WHERE session_id = ? ORDER BY id",
         session_id,

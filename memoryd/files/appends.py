@@ -1,6 +1,6 @@
-"""Append to files with one `O_APPEND` write, so that lines of other writers are never overwritten.
+"""Append to files with one `O_APPEND` write, so that text of other writers is never overwritten.
 
-A writer that was stopped may leave part of its block: `missing_part` returns the missing rest.
+If a writer is stopped, only a part of its block may be in the file. `missing_part` returns the rest.
 """
 
 import os
@@ -13,14 +13,18 @@ from memoryd.files.regular import as_state_error, open_regular, read
 
 
 def append(entry: FolderEntry, block: bytes, create: bytes | None = None, step: Step = no_step) -> int:
-    """Add `block` at the end of a file in one write, and wait until the disk has it.
+    """Append `block` to a file in one write, and wait until it is on disk.
 
-    A short write (a full disk) is continued by a further append; what an error leaves unwritten, `missing_part` tells
-    later. Where there is no file it appears with `create` already in it. Returns the offset at which the block begins.
+    If the disk takes only a part, the rest is appended by another write. After an error, `missing_part` finds out what
+    is
+    missing. If there is no file, it is created with the content `create`.
+
+    Returns:
+        The offset at which the block begins.
 
     Raises:
         NotFoundError: there is no file, and `create` is None.
-        StateError: no regular file of one name, disk full, no permission, or a failed fsync.
+        StateError: it is not a regular file with one name, the disk is full, permission is missing, or fsync failed.
     """
     with as_state_error("cannot be appended to", entry):
         try:
@@ -32,7 +36,7 @@ def append(entry: FolderEntry, block: bytes, create: bytes | None = None, step: 
 
 
 def sync_file(entry: FolderEntry, step: Step = no_step) -> None:
-    """Make the bytes of an existing file, and its name, survive a power failure."""
+    """Wait until the content and the name of an existing file are on disk."""
     with as_state_error("cannot be synced", entry):
         with Descriptor(open_regular(entry)) as opened:
             step("before:fsync-append")
@@ -42,9 +46,10 @@ def sync_file(entry: FolderEntry, step: Step = no_step) -> None:
 
 
 def fill_hole(entry: FolderEntry, block: bytes, offset: int) -> None:
-    """Complete an append that a power failure left as a hole: the file had grown, but its last bytes were missing.
+    """Fill in the bytes of an append that a power failure left as NUL bytes.
 
-    Only NUL bytes in the place of the block's own bytes are overwritten, because nobody's text consists of them.
+    This happens if the file grew before its data was on disk. Only NUL bytes in the place of the block are overwritten,
+    because nobody writes such text.
     """
     found = (read(entry) or b"")[offset : offset + len(block)]
     there = found.rstrip(b"\0")
@@ -58,12 +63,13 @@ def fill_hole(entry: FolderEntry, block: bytes, offset: int) -> None:
 
 
 def missing_part(data: bytes, block: bytes, offset: int) -> bytes:
-    """Return the part of `block` that `data` still lacks, after an append at `offset` was stopped.
+    """Return the part of `block` that `data` lacks after an append at `offset` was stopped.
 
-    Empty: it is there. The rest: a torn write ended inside it. All of it: nothing is there, or others wrote in
-    between, and a block is never stitched together around other people's lines.
+    It is empty if the block is complete. It is the rest of the block if the file ends in the middle of it. It is the
+    whole
+    block if nothing of it is there, or if others have written after a part of it, because a block must stay together.
     """
-    # A file shorter than planned was shortened by a person since, and the block may be anywhere in it.
+    # If the file is shorter than `offset`, a person has shortened it, and the block can be anywhere.
     if data.find(block, offset if len(data) >= offset else 0) >= 0:
         return b""
     return block.removeprefix(data[offset:])

@@ -1,10 +1,12 @@
-"""Write and read a backup: a gzipped tar of plain files; its first member is a manifest with the sha256 of the rest.
+"""Write and read a backup: a gzipped tar of regular files.
+
+Its first member is a manifest with the sha256 of the others.
 
     manifest.json     {"format": 1, "files": {"memoryd.db": {"bytes": …, "sha256": "…"}, …}, …}
     memoryd.db        …
 
-What is read back is not trusted: only members that the manifest names and the reader asked for are unpacked, each as a
-new regular file of its plain name, never larger than its manifest says, and nothing counts before all hashes agree.
+A backup that is read is not trusted. Only members that the manifest and the reader both name are unpacked. Each becomes
+a new regular file in the target folder, with the size in the manifest. Nothing is used before all hashes match.
 """
 
 import hashlib
@@ -33,13 +35,16 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def write(path: Path, files: Mapping[str, Path], about: Mapping[str, Any]) -> dict[str, Any]:
-    """Pack files under plain names into a new archive (0600), completely or not at all.
+    """Pack files under plain names into a new archive (0600), completely or not at all; return its manifest.
 
-    The returned manifest also holds `about`.
+    `about` has more values for the manifest.
+
+    Raises:
+        StateError: the archive exists already, or cannot be written.
     """
     with as_state_error("cannot be written", path):
         try:
-            os.close(os.open(path, _NEW, 0o600))  # reserves the name, so that the rename below replaces nobody's file
+            os.close(os.open(path, _NEW, 0o600))  # reserve the name, so that no other file is replaced
         except FileExistsError:
             raise StateError("is there already", str(path), "give another name; backups are not overwritten") from None
         temp = path.with_name(f".memoryd-backup-{secrets.token_hex(8)}.tmp")
@@ -85,12 +90,12 @@ def _digest(path: Path) -> str:
 
 
 def unpack(path: Path, folder: Path, known: Collection[str]) -> dict[str, Any]:
-    """Unpack an archive into an empty folder and compare all hashes.
+    """Unpack an archive into an empty folder, check all hashes, and return the manifest.
 
-    Names that are not `known` are refused. Returns the manifest.
+    Members whose names are not in `known` are refused.
 
     Raises:
-        StateError: it is damaged, is no backup of memoryd, or holds what no backup of memoryd holds.
+        StateError: it is damaged, is no backup of memoryd, or has unknown members.
     """
     with as_state_error("cannot be read", path):
         with follow_folder(path.parent) as place:

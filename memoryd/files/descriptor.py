@@ -1,4 +1,4 @@
-"""Write into an open file completely, read the bytes back, and sync them to disk."""
+"""Write to an open file completely, check the written bytes, and sync them to disk."""
 
 import errno
 import fcntl
@@ -13,11 +13,15 @@ _CHUNK = 1024 * 1024
 
 
 def no_step(_name: str) -> None:
-    """Do nothing: the default of a step callback."""
+    """Do nothing. This is the default of a step callback."""
 
 
 def fill(fd: int, data: bytes, step: Step = no_step) -> None:
-    """Write an empty file that nobody else has open."""
+    """Write `data` to an empty file that only this process has open, check it, and sync it.
+
+    Raises:
+        OSError: the disk reports an error, or returns other bytes.
+    """
     step("before:write")
     written = 0
     while written < len(data):
@@ -32,9 +36,15 @@ def fill(fd: int, data: bytes, step: Step = no_step) -> None:
 
 
 def extend(fd: int, block: bytes, step: Step = no_step) -> int:
-    """Add to a file that was opened with `O_RDWR | O_APPEND`: in one write, unless the disk takes only part of it.
+    """Append `block` to a file that is open with `O_RDWR | O_APPEND`, check it, and sync it.
 
-    Returns the offset at which the block begins.
+    If the disk takes only a part of it, further writes follow.
+
+    Returns:
+        The offset at which the block begins.
+
+    Raises:
+        OSError: the disk reports an error, or returns other bytes.
     """
     step("before:append")
     written = _extend_some(fd, block)
@@ -49,22 +59,22 @@ def extend(fd: int, block: bytes, step: Step = no_step) -> int:
 
 
 def _extend_some(fd: int, data: bytes) -> int:
-    """Append as much of `data` as one write takes, and read it back, so that nothing follows a torn write."""
+    """Append what one write accepts of `data`, and check it; return the number of bytes."""
     written = os.write(fd, data) if data else 0
-    offset = os.lseek(fd, 0, os.SEEK_CUR) - written  # O_APPEND leaves the position behind what it wrote
+    offset = os.lseek(fd, 0, os.SEEK_CUR) - written  # O_APPEND moves the position behind the written bytes
     if written and (offset < 0 or os.pread(fd, written, offset) != data[:written]):
         raise OSError(errno.EIO, "what was read back is not what was written")
     return written
 
 
 def sync(fd: int) -> None:
-    """Wait until the disk has the content of the file.
+    """Wait until the content of the file is on disk.
 
     Raises:
-        OSError: it has not. This is never tried again: the kernel has already marked the lost pages clean (USENIX
-            ATC '20, "Can Applications Recover from fsync Failures?"), so a second call would lie.
+        OSError: it is not. A second call would be wrong, because the kernel has already marked the lost pages as clean
+            (USENIX ATC '20, "Can Applications Recover from fsync Failures?").
     """
-    full = getattr(fcntl, "F_FULLFSYNC", None)  # macOS: fsync alone does not reach the platter
+    full = getattr(fcntl, "F_FULLFSYNC", None)  # on macOS, fsync alone does not write to the medium
     if full is None:
         os.fsync(fd)
     else:

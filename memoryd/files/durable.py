@@ -1,8 +1,8 @@
-"""Rewrite files completely or not at all, without loss of anyone else's bytes.
+"""Rewrite files completely or not at all, without loss of bytes that others write.
 
 A rewrite prepares the new file beside the old one, exchanges the two names in one system call, and then checks the old
-file. If somebody edited it in the last microsecond, the edit is in that file. It is put back, and the caller plans
-again. `settle` recognises the leftovers of a killed writer by name and content, and removes them.
+file. If somebody has edited it at the last moment, it is put back, and the caller must plan again. `settle` recognises
+files that a killed writer has left by name and content, and removes them.
 """
 
 import contextlib
@@ -40,8 +40,8 @@ class FileReplacement(NamedTuple):
     """Hold the result of a rewrite."""
 
     path: Path
-    before: str | None  # sha256 of the bytes replaced; None: the file is new
-    after: str  # sha256 of the bytes now there
+    before: str | None  # sha256 of the replaced bytes; None: the file is new
+    after: str  # sha256 of the new bytes
 
 
 class _OwnWrite(NamedTuple):
@@ -50,7 +50,7 @@ class _OwnWrite(NamedTuple):
 
 
 class _OldFile(NamedTuple):
-    """Hold the attributes that the new file takes over from the old one."""
+    """Hold the attributes of the old file that the new one gets."""
 
     status: os.stat_result
     xattrs: dict[str, bytes]
@@ -67,17 +67,25 @@ def replace(
     mode: int | None = None,
     keep: Keep | None = None,
 ) -> FileReplacement:
-    """Make `new` the content of a file, if its present content is the expected one.
+    """Replace the content of a file by `new`, if its present content is the expected one. The result is on disk.
 
-    Mode, owner and extended attributes of the old file are kept. A new file gets those of its folder, whatever the
-    umask, but others may not write it; `mode` sets another mode. On return, data and name are on disk. `expected` is
-    the sha256 of the bytes to replace, None if the file must not exist yet. `keep` puts the replaced file aside, given
-    its place and its bytes; it returns False if it cannot.
+    The new file gets mode, owner and extended attributes of the old one. A file that did not exist gets mode and owner
+    from
+    its folder, but others may not write it.
+
+    Args:
+        entry: the file.
+        new: the new content.
+        expected: sha256 of the content to replace; None if there must be no file.
+        step: called with a name before and after each step.
+        mode: mode of a file that did not exist, instead of the one from its folder.
+        keep: puts the replaced file aside, given its place and its bytes; returns False if it cannot.
 
     Raises:
-        MovedError: the file has other content. It keeps its bytes, and the new ones are nowhere.
-        StateError: no regular file of one name, disk full, no permission, failed fsync. The old bytes are in place,
-            except after a failed fsync of the folder, when either may survive a power failure.
+        MovedError: the file has other content. It stays unchanged.
+        StateError: it is not a regular file with one name, the disk is full, permission is missing, or fsync failed.
+        The
+            old content stays; but if the fsync of the folder failed, a power failure may leave either content.
     """
     with as_state_error("cannot be written", entry):
         old = _expected_file(entry, expected)
@@ -90,7 +98,7 @@ def replace(
 
 
 def exchange(entry: FolderEntry, old: bytes | None, new: bytes | None, step: Step = no_step) -> None:
-    """Make `new` the content of a file that holds `old`, as `replace` and `remove` do; None: there is no file."""
+    """Change a file from content `old` to `new`, like `replace` and `remove`. None means that there is no file."""
     expected = None if old is None else compute_digest(old)
     if new is None:
         remove(entry, expected or "", step)
@@ -103,13 +111,13 @@ def remove(entry: FolderEntry, expected: str, step: Step = no_step) -> None:
 
     Raises:
         MovedError: the file has other content; it stays.
-        StateError: no regular file of one name, or the folder cannot be changed.
+        StateError: it is not a regular file with one name, or the folder cannot be changed.
     """
     with as_state_error("cannot be removed", entry):
         found = read(entry)
         if found is None or compute_digest(found) != expected:
             raise _make_moved_error(entry)
-        aside = make_name(entry, "swap")  # as in an exchange: the leftover of a stop is checked before it is removed
+        aside = make_name(entry, "swap")  # if the process is stopped here, `settle` checks this file
         step("before:remove")
         entry.rename(aside)
         step("after:remove")
@@ -125,7 +133,11 @@ def remove(entry: FolderEntry, expected: str, step: Step = no_step) -> None:
 
 
 def _expected_file(entry: FolderEntry, expected: str | None) -> _OldFile | None:
-    """Return the old file's attributes; refuse before anything is written."""
+    """Return the attributes of the old file, or None if there is none and none is expected.
+
+    Raises:
+        MovedError: the file has other content.
+    """
     try:
         fd = open_regular(entry)
     except FileNotFoundError as error:
@@ -152,7 +164,7 @@ def _write_temp(entry: FolderEntry, new: bytes, old: _OldFile | None, mode: int 
             _copy_attributes(old, fd)
         else:
             above = os.fstat(entry.folder.fd)
-            if os.geteuid() == 0:  # root serves other users' workspaces: its new files there belong to them
+            if os.geteuid() == 0:  # root works in other users' workspaces, where new files must belong to the user
                 give_to(fd, above)
             os.fchmod(fd, stat.S_IMODE(above.st_mode) & 0o664 | 0o600 if mode is None else mode)
         fill(fd, new, step)
@@ -168,7 +180,7 @@ def _copy_attributes(old: _OldFile, fd: int) -> None:
     give_to(fd, old.status)
     if sys.platform == "linux":
         for name, value in old.xattrs.items():
-            with contextlib.suppress(OSError):  # security.* and system.* may belong to the kernel alone
+            with contextlib.suppress(OSError):  # the kernel may refuse security.* and system.*
                 os.setxattr(fd, name, value)
     os.fchmod(fd, stat.S_IMODE(old.status.st_mode))
 
@@ -176,7 +188,7 @@ def _copy_attributes(old: _OldFile, fd: int) -> None:
 def _xattrs(fd: int) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
     if sys.platform == "linux":
-        with contextlib.suppress(OSError):  # the file system may have none
+        with contextlib.suppress(OSError):  # the file system may not support them
             for name in os.listxattr(fd):
                 with contextlib.suppress(OSError):
                     found[name] = os.getxattr(fd, name)
@@ -184,7 +196,7 @@ def _xattrs(fd: int) -> dict[str, bytes]:
 
 
 def _place(temp: FolderEntry, entry: FolderEntry, step: Step) -> None:
-    """Give a new file its name, if it is still free."""
+    """Give a new file its name, if the name is still free."""
     try:
         step("before:place")
         _rename_no_replace(temp, entry)
@@ -203,32 +215,33 @@ def _rename_no_replace(temp: FolderEntry, entry: FolderEntry) -> None:
 
 
 def _swap(temp: FolderEntry, entry: FolderEntry, expected: str, ours: _OwnWrite, step: Step, keep: Keep | None) -> None:
-    """Exchange the files, verify the old one, and only then delete it."""
+    """Exchange the old and the new file, check the old one twice, and only then delete it."""
     step("before:mark")
     ready = make_name(entry, "swap")
-    temp.rename(ready)  # from here on a leftover may be somebody's edit, and its name says so
+    temp.rename(ready)  # from here on, this file may get somebody's edit, as its name says
     step("after:mark")
     step("before:swap")
     out = _exchange(ready, entry)
     step("after:swap")
     _verify_swapped(out, entry, expected, ours)
     sync_folder(entry.folder, step)
-    # Checked twice: a writer that had the old file open had the time of an fsync to finish its write.
+    # Checked twice, because a writer that has the old file open may finish its write during the fsync.
     old = _verify_swapped(out, entry, expected, ours)
     step("before:unlink")
     if keep is None or not keep(out, old):
         _let_go(out, len(old), entry)
     step("after:unlink")
-    sync_folder(entry.folder)  # else a power failure brings the old version back, which would look like an edit
+    sync_folder(entry.folder)  # otherwise a power failure could bring back the old version like an edit
 
 
 def _exchange(ready: FolderEntry, entry: FolderEntry) -> FolderEntry:
-    """Put `ready` in the place of `entry`; returns where the old file lies now."""
+    """Put `ready` in the place of `entry`; return the new place of the old file."""
     try:
         if _renameat2(ready, entry, _RENAME_EXCHANGE):
             return ready
-        # Without an exchange: a second name keeps the old file. The remaining gap is a rename by somebody else between
-        # these two calls.
+        # Without an exchange of names, a second name keeps the old file. If somebody renames a file between these two
+        # calls, that
+        # file is lost.
         aside = make_name(entry, "swap")
         entry.link(aside)
         ready.rename(entry)
@@ -241,7 +254,7 @@ def _exchange(ready: FolderEntry, entry: FolderEntry) -> FolderEntry:
 
 
 def _read_now(entry: FolderEntry) -> bytes | None:
-    """Return the current content; None if it is not a readable regular file, which no plan expects."""
+    """Return the present content; None if there is no readable regular file, which never is an expected content."""
     try:
         return read(entry)
     except StateError:
@@ -254,7 +267,11 @@ def _digest_now(entry: FolderEntry) -> str | None:
 
 
 def _verify_swapped(out: FolderEntry, entry: FolderEntry, expected: str, ours: _OwnWrite) -> bytes:
-    """Return the old version if it is the expected one; else restore it."""
+    """Return the old content if it is the expected one; otherwise restore the old file.
+
+    Raises:
+        MovedError: it was not the expected one.
+    """
     data = _read_now(out)
     if data is None or compute_digest(data) != expected:
         kept = _put_back(out, entry, ours)
@@ -264,12 +281,12 @@ def _verify_swapped(out: FolderEntry, entry: FolderEntry, expected: str, ours: _
 
 
 def _put_back(out: FolderEntry, entry: FolderEntry, ours: _OwnWrite) -> FolderEntry | None:
-    """Restore somebody's file, and append to it what others appended to our version meanwhile.
+    """Restore somebody's file, and append to it what others have appended to our version.
 
-    Returns the place of our version, if somebody edited it in another way than by appending.
+    Returns the place of our version if somebody has edited it in any other way; otherwise None.
     """
     mine = _exchange(out, entry)
-    sync_folder(entry.folder)  # takes a moment, in which writers that hold our version open end their lines
+    sync_folder(entry.folder)  # this takes a moment, in which writers of our version finish their lines
     data = _read_now(mine)
     if data is not None and compute_digest(data[: ours.size]) == ours.digest:
         _let_go(mine, ours.size, entry)
@@ -280,10 +297,11 @@ def _put_back(out: FolderEntry, entry: FolderEntry, ours: _OwnWrite) -> FolderEn
 
 
 def _let_go(version: FolderEntry, size: int, entry: FolderEntry) -> None:
-    """Unlink a replaced version, and append to `entry` what was appended to that version after `size`.
+    """Delete a replaced version; append to `entry` what others have written to that version after `size` bytes.
 
-    The version is read after the unlink, when nobody new can open it. The remaining gap is a writer that opened it
-    before the exchange and has not written yet.
+    It is read after the deletion, when nobody else can open it. Text is lost only if a writer opened it before the
+    exchange
+    and writes later.
     """
     with Descriptor(open_regular(version)) as opened:
         version.unlink()
@@ -293,20 +311,20 @@ def _let_go(version: FolderEntry, size: int, entry: FolderEntry) -> None:
 
 
 def append_late(entry: FolderEntry, data: bytes) -> None:
-    """Append the bytes to a file that were written to its older version."""
+    """Append to a file the bytes that others have appended to its older version."""
     with Descriptor(open_to_append(entry, b"")) as opened:
         extend(opened.fd, data)
 
 
 def open_to_append(entry: FolderEntry, create: bytes | None, step: Step = no_step) -> int:
-    """Return a descriptor of a regular file, opened with `O_RDWR | O_APPEND`.
+    """Return a descriptor of a regular file that is open with `O_RDWR | O_APPEND`.
 
-    If there is no file, it appears with `create` already in it.
+    If there is no file, it is created with the content `create`.
 
     Raises:
         FileNotFoundError: there is no file, and `create` is None.
-        StateError: no regular file of one name, or it cannot be created.
-        OSError: as `os.open`.
+        StateError: it is not a regular file with one name, or cannot be created.
+        OSError: like `os.open`.
     """
     flags = os.O_RDWR | os.O_APPEND
     try:
@@ -314,7 +332,7 @@ def open_to_append(entry: FolderEntry, create: bytes | None, step: Step = no_ste
     except FileNotFoundError:
         if create is None:
             raise
-    with contextlib.suppress(MovedError):  # another process created the file first; use that file
+    with contextlib.suppress(MovedError):  # another process has created it first, so that file is used
         replace(entry, create, None, step)
     return open_regular(entry, flags)
 
@@ -328,7 +346,7 @@ def _system_renameat2() -> Callable[..., int] | None:
 
 
 def _renameat2(source: FolderEntry, target: FolderEntry, flags: int) -> bool:
-    """Rename with flags as Linux does, see renameat2(2). Return False if the system or file system cannot."""
+    """Rename with flags, see renameat2(2). Return False if the system or the file system does not support it."""
     call = _system_renameat2() if sys.platform == "linux" else None
     if call is None:
         return False
@@ -342,21 +360,24 @@ def _renameat2(source: FolderEntry, target: FolderEntry, flags: int) -> bool:
 
 
 def sync_folder(folder: OpenFolder, step: Step = no_step) -> None:
-    """Make the names in a folder survive a power failure."""
+    """Wait until the names in a folder are on disk."""
     step("before:fsync-folder")
     os.fsync(folder.fd)
     step("after:fsync-folder")
 
 
-# ── after a kill ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── recovery after a kill ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def settle(entry: FolderEntry, before: str | None, after: str) -> list[FolderEntry]:
-    """Remove what a stopped `replace(entry, …)` left; no other writer of memoryd may work on the file.
+    """Remove what a stopped `replace(entry, …)` has left. No other writer of memoryd may work on the file.
 
-    An edit that the stopped exchange had swapped out gets its place back. Read the file again afterwards: it then holds
-    `before`, `after`, or somebody's edit. Returns files with a second edit that could not be put back because the first
-    has the place; a person must look at them.
+    If the stopped exchange had replaced somebody's edit, the edit is restored. So the caller must read the file again:
+    it has
+    the content `before`, `after`, or somebody's edit.
+
+    Returns:
+        Files with a second edit that could not be restored. A person must look at them.
     """
     kept: list[FolderEntry] = []
     with as_state_error("cannot be recovered", entry):
@@ -368,7 +389,7 @@ def settle(entry: FolderEntry, before: str | None, after: str) -> list[FolderEnt
 
 
 def _settle_one(left: Leftover, entry: FolderEntry, before: str | None, after: str) -> list[FolderEntry]:
-    # A second name of the file itself is the leftover of a stop before the fallback's rename.
+    # A second name of the same file is left if the process ended before the second step of `_exchange`.
     there = entry.exists()
     twin = there and os.path.samestat(left.entry.lstat(), entry.lstat())
     if left.kind == "new" or twin or _digest_now(left.entry) in {before, after}:

@@ -1,4 +1,4 @@
-"""Create memoryd's folders: its own, closed to others, and the one in a workspace, ignored by git."""
+"""Create memoryd's folders: private ones, and the folder in a workspace that git ignores."""
 
 import contextlib
 import errno
@@ -16,13 +16,13 @@ from memoryd.files.open_folder import FolderEntry, OpenFolder, follow_folder, re
 from memoryd.files.regular import as_state_error, read
 from memoryd.files.temporary import list_leftovers, make_name
 
-LEAST_ROOM = 64 * 1024  # bytes: less than a transaction may need
+LEAST_ROOM = 64 * 1024  # bytes; a transaction may need more than this
 
 
 def why_not_writable(folder: Path) -> str | None:
-    """Return why nobody can write on the disk of a folder; None if no reason is known.
+    """Return why the disk of a folder cannot be written, as text for people; None if no reason is known.
 
-    This asks the file system by statvfs(3), because a full disk has no room for the row of an alarm about it.
+    It asks the file system with statvfs(3), because a full disk cannot store an alarm either.
     """
     try:
         found = os.statvfs(folder)
@@ -36,7 +36,7 @@ def why_not_writable(folder: Path) -> str | None:
 
 
 def make_folder(folder: OpenFolder, name: str) -> OpenFolder:
-    """Open one folder of a workspace, and create it if it is missing, with the mode of the folder above."""
+    """Open a folder in another one. If it is missing, create it with the mode of the folder above."""
     entry = folder / name
     with as_state_error("cannot be made", entry):
         try:
@@ -50,7 +50,7 @@ def make_folder(folder: OpenFolder, name: str) -> OpenFolder:
 
 @contextlib.contextmanager
 def made_way(folder: OpenFolder, relative: str) -> Iterator[FolderEntry]:
-    """Open a relative path with all its folders for the length of a `with`, and create missing ones."""
+    """Yield the entry of a relative path. Its folders are open meanwhile, and missing ones are created."""
     *between, name = PurePosixPath(relative).parts
     with contextlib.ExitStack() as opened:
         for part in between:
@@ -59,9 +59,9 @@ def made_way(folder: OpenFolder, relative: str) -> Iterator[FolderEntry]:
 
 
 def make_private_dir(path: Path, owner: int = -1) -> Path:
-    """Make a folder that only its owner may enter (0700), or make an existing one so.
+    """Create a private folder (0700), or make an existing one private; return its path.
 
-    With an `owner` other than -1, this user gets it from the caller, and the folders above it that were missing too.
+    With an `owner` other than -1, the folder and the created folders above it get this user as their owner.
     """
     with as_state_error("cannot be made a private folder", path):
         for missing in reversed([path, *path.parents]):
@@ -70,7 +70,7 @@ def make_private_dir(path: Path, owner: int = -1) -> Path:
                     missing.mkdir(mode=0o700)
                     if owner != -1:
                         os.chown(missing, owner, -1, follow_symlinks=False)
-                with follow_folder(missing.parent) as above:  # else a power failure takes the folder and all work in it
+                with follow_folder(missing.parent) as above:  # a power failure must not undo it
                     sync_folder(above)
         if not path.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
@@ -82,7 +82,7 @@ def make_private_dir(path: Path, owner: int = -1) -> Path:
 
 
 def make_memory_folders(settings: Settings) -> None:
-    """Create the memory folders of the agents whose memory is in the state folder."""
+    """Create the memory folders of agents whose memory is in the state folder."""
     for agent in settings.agents:
         if agent.memory == "state":
             make_private_dir(settings.state_dir / "agents")
@@ -90,18 +90,17 @@ def make_memory_folders(settings: Settings) -> None:
 
 
 def continuum_folder(workspace: OpenFolder) -> OpenFolder:
-    """Open the workspace's `.continuum/memory/`, and create it at first use.
+    """Open the workspace's `.continuum/memory/`; create it if it is missing.
 
-    A new one appears with a `.gitignore` of `*` already inside, so that no `git add` can catch it before. A folder that
-    somebody else made gets the same file, unless it has one already or git tracks files in it: that is its owner's
-    choice.
+    A new folder gets a `.gitignore` with `*` before it gets its name, so that no `git add` can include its content. An
+    existing folder without this file gets it too, unless git tracks files in it, because that is its owner's choice.
     """
     with make_folder(workspace, ".continuum") as outer:
         entry = outer / "memory"
         with as_state_error("cannot be made", entry):
             if not entry.exists():
                 _make_ignored(entry)
-            # A process that is still making one sees it vanish and uses the existing one.
+            # A process that is still creating one notices the removal, and uses the existing folder.
             for left in list_leftovers(outer):
                 if left.target == entry.name and left.kind == "new":
                     with contextlib.suppress(OSError, StateError):
@@ -109,12 +108,12 @@ def continuum_folder(workspace: OpenFolder) -> OpenFolder:
             made = outer.folder(entry.name)
         ignored = made / ".gitignore"
         if not ignored.exists() and not _is_tracked(workspace.path):
-            with contextlib.suppress(MemorydError):  # on a read-only disk the folder can still be read
+            with contextlib.suppress(MemorydError):  # a folder on a read-only disk can still be read
                 replace(ignored, b"*\n", None)
         return made
 
 
-@cache  # called only while the folder has no `.gitignore`
+@cache  # called only if the folder has no `.gitignore`
 def _is_tracked(workspace: Path) -> bool:
     return ".continuum/memory/" in git_exclude.list_tracked(workspace)
 
@@ -122,13 +121,13 @@ def _is_tracked(workspace: Path) -> bool:
 def _make_ignored(entry: FolderEntry) -> None:
     ready = make_name(entry, "new")
     try:
-        ready.make_folder()  # may vanish at once: the first process removes the unfinished folders of others
+        ready.make_folder()  # another process that was first may remove this folder
         with ready.folder.folder(ready.name) as folder:
             replace(folder / ".gitignore", b"*\n", None)
-        ready.rename(entry)  # fails on a folder with content: then another process was first
+        ready.rename(entry)  # fails if another process was first and the folder has content
     except (OSError, MemorydError):
         if not entry.exists():
-            raise  # else another process was first
+            raise  # otherwise another process was first
     finally:
         with contextlib.suppress(OSError, StateError):
             ready.remove_folder()
@@ -136,19 +135,22 @@ def _make_ignored(entry: FolderEntry) -> None:
 
 
 def backup(folder: OpenFolder, run_id: str, name: str, data: bytes) -> Path:
-    """Keep the old bytes of a file a run is about to rewrite, as `folder/backup/RUN/NAME` (0600), on disk.
+    """Keep the old bytes of a file that a run will rewrite as `folder/backup/RUN/NAME` (0600), on disk.
 
-    The same bytes again are left alone; other bytes of the same name (the run planned anew) get `NAME.2`, `NAME.3`, …
+    If the run plans again, the same bytes are kept once, and other bytes get the name `NAME.2`, `NAME.3` …
+
+    Returns:
+        The path of the copy.
 
     Raises:
         ValueError: `run_id` or `name` is not a plain file name.
-        StateError: a part of the path is a link or no folder, or cannot be written.
+        StateError: a part of the path is a link or not a folder, or cannot be written.
     """
     for part in (run_id, name):
-        require_plain(part)  # before anything is created
+        require_plain(part)  # checked before anything is created
     with _private(folder, "backup") as backups, _private(backups, run_id) as place:
         with as_state_error("cannot be cleared", place.path):
-            for left in list_leftovers(place):  # leftovers of this run, if it was stopped here
+            for left in list_leftovers(place):  # left by this run, if it was stopped here
                 left.entry.unlink()
         return _keep(place, name, data)
 
@@ -158,7 +160,7 @@ def _private(folder: OpenFolder, name: str) -> OpenFolder:
     with as_state_error("cannot be made", entry):
         with contextlib.suppress(FileExistsError):
             entry.make_folder(private=True)
-        # Synced although it exists: its writer may have been stopped before.
+        # An existing folder is synced too, because its creator may have been stopped before the sync.
         sync_folder(folder)
         return folder.folder(name)
 

@@ -1,8 +1,7 @@
-"""Read, write and remove another program's configuration file; keep the old content in the state folder.
+"""Read, write and remove a configuration file of another program; keep its old content in the state folder.
 
-Only a regular file of one name that belongs to this user is changed. A link is refused, because it leads to a file that
-somebody keeps elsewhere on purpose. Another user's file is refused as well, because that user must connect their own
-agent.
+Only a regular file of this user is changed. A link is refused, because its owner keeps the real file elsewhere on
+purpose. A file of another user is refused, because that user must connect their own agent.
 """
 
 import contextlib
@@ -16,11 +15,15 @@ from memoryd.files.open_folder import follow_folder
 from memoryd.files.regular import as_state_error, compute_digest
 from memoryd.files.regular import read as read_regular
 
-KEPT = "connect"  # the folder in the state folder that keeps the earlier content
+KEPT = "connect"  # name of the folder in the state folder for old content
 
 
 def read(path: Path) -> bytes | None:
-    """Return the content of a file, None if there is none."""
+    """Return the content of a file; None if there is no file.
+
+    Raises:
+        StateError: it cannot be opened, is not a regular file, or belongs to another user.
+    """
     if not path.parent.exists():
         _require_own(next(folder for folder in path.parents if folder.exists()).stat(), path)
         return None
@@ -36,15 +39,22 @@ def _require_own(status: os.stat_result, path: Path) -> None:
 
 
 def write(path: Path, new: bytes | None, old: bytes | None, keep: Path, stamp: str) -> Path | None:
-    """Write `new` to a file, or remove the file; return the place of its old bytes, None without any.
+    """Write `new` to a file, or remove the file if `new` is None; return where its old content is kept, or None.
+
+    Args:
+        path: the file.
+        new: the new content.
+        old: the content that the file must have now; None if there must be no file.
+        keep: the folder for the old content.
+        stamp: the time, a part of the name of the kept file.
 
     Raises:
-        MovedError: it holds something else now.
-        StateError: as `read`, or it cannot be written.
+        MovedError: the file has other content.
+        StateError: like `read`, or it cannot be written.
     """
     read(path)
     with as_state_error("cannot be made", path.parent):
-        path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)  # whatever the umask, for its owner to write
+        path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)  # writable by its owner, whatever the umask
     kept = None if old is None else _keep(path, old, keep, stamp)
     with follow_folder(path.parent) as folder:
         entry = folder / path.name
@@ -54,8 +64,8 @@ def write(path: Path, new: bytes | None, old: bytes | None, keep: Path, stamp: s
             with as_state_error("cannot be removed", path):
                 entry.unlink()
                 sync_folder(folder)
-    if new is None and path.parent.name == "memoryd":  # a folder of memoryd's own
-        with contextlib.suppress(OSError):  # not empty
+    if new is None and path.parent.name == "memoryd":  # memoryd created this folder
+        with contextlib.suppress(OSError):  # the folder has other files
             path.parent.rmdir()
     return kept
 
@@ -71,7 +81,7 @@ def _keep(path: Path, old: bytes, keep: Path, stamp: str) -> Path:
 
 
 def _prefix(path: Path) -> str:
-    """Return a prefix that identifies the file: its name, and a digest of its whole path."""
+    """Return a prefix for kept versions that identifies the file: its name, and a digest of its path."""
     return f"{path.name}.{compute_digest(os.fsencode(path))[:12]}."
 
 

@@ -1,4 +1,4 @@
-"""Keep memory out of git without a change that others see: with lines in the repository's own `.git/info/exclude`."""
+"""Exclude memory from git by lines in the repository's own `.git/info/exclude`, which other people do not get."""
 
 import contextlib
 import os
@@ -17,7 +17,7 @@ _SECONDS = 10
 
 
 def add(workspace: Path, *, even_tracked: bool = False) -> None:
-    """Add the memory of a workspace, except files that git tracks; do nothing outside of a git work tree."""
+    """Exclude the memory files of a workspace, except those that git tracks. Outside a git repository, do nothing."""
     found = _find_exclude(workspace)
     if found is None:
         return
@@ -32,27 +32,30 @@ def add(workspace: Path, *, even_tracked: bool = False) -> None:
 
 
 def find_root(workspace: Path) -> str | None:
-    """Return the top folder of the work tree that a workspace is in; None if it is in none, or git is not installed."""
+    """Return the top folder of the workspace's repository; None if it is in none, or git is not installed."""
     told = _git(workspace, "rev-parse", "--show-toplevel")
     return None if told is None else told.removesuffix("\n")
 
 
 def list_tracked(workspace: Path) -> list[str]:
-    """List the names of memory below which git tracks a file."""
+    """Return those of `NAMES` under which git tracks a file."""
     tracked = (_git(workspace, "ls-files", "-z", "--", *NAMES) or "").split("\0")
     return [name for name in NAMES if any(one.startswith(name) for one in tracked)]
 
 
 def list_ignored(workspace: Path) -> list[str]:
-    """List the names of memory that git would not offer for a commit."""
-    # A file in it shows more than the folder, which may ignore all of its content.
+    """Return those of `NAMES` that git ignores."""
+    # A file in the folder is checked, because the folder may ignore all its content by a `.gitignore` of its own.
     asked = [f"{name}RECENT.md" if name.endswith("/") else name for name in NAMES]
     found = (_git(workspace, "check-ignore", "--", *asked) or "").splitlines()
     return [name for name, one in zip(NAMES, asked, strict=True) if one in found]
 
 
 def remove(workspace: Path, *, even_there: bool = False) -> None:
-    """Remove the lines again, except those of memory that still exists, which git would offer for a commit."""
+    """Remove the lines again, except those of memory that still exists, because git would then offer it for a commit.
+
+    With `even_there`, those lines are removed as well.
+    """
     found = _find_exclude(workspace)
     if found is None:
         return
@@ -68,7 +71,7 @@ def remove(workspace: Path, *, even_there: bool = False) -> None:
 
 
 def find_fault(workspace: Path) -> MemorydError | None:
-    """Return why lines cannot be added to the file; None if they can, or if there is no file to change."""
+    """Return why lines cannot be added to the file; None if they can, or if there is no repository."""
     found = _find_exclude(workspace)
     try:
         if found is not None:
@@ -79,17 +82,20 @@ def find_fault(workspace: Path) -> MemorydError | None:
 
 
 def _find_exclude(workspace: Path) -> tuple[Path, str] | None:
-    """Return the file and the pattern of the workspace's path in the work tree, with a slash at its end."""
+    """Return the path of the file, and the workspace's path in the repository as a pattern with a slash at its end.
+
+    It is None outside a git repository.
+    """
     told = _git(workspace, "rev-parse", "--git-path", "info/exclude", "--show-prefix")
     if told is None:
         return None
     path, _, prefix = told.partition("\n")
-    # A line of patterns cannot hold the end of a line, but a `?` matches it.
+    # A pattern cannot contain a line break, but a `?` matches one.
     return workspace / path, re.sub(r"([\\*?\[])", r"\\\1", prefix.removesuffix("\n")).replace("\n", "?")
 
 
 def _git(workspace: Path, *words: str) -> str | None:
-    # A repository may name a program that git starts to watch its files.
+    # fsmonitor is off, because the repository could name a program for git to start.
     command = ["git", "-c", "core.fsmonitor=false", "-C", str(workspace), *words]
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
         done = subprocess.run(command, capture_output=True, check=False, timeout=_SECONDS)

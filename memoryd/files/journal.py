@@ -1,8 +1,8 @@
 """Write append-only files of JSON lines in the state folder.
 
-Two are beside the database. `watermarks.jsonl` holds, by record id, what jobs have processed and people have forgotten.
-`journal.jsonl` holds the rows of people and jobs. Both are read when the database was lost or damaged, so each of their
-lines has a checksum. Others are transcripts of sessions that programs passed in.
+Two of them are beside the database. `watermarks.jsonl` has, by record id, what jobs have processed and people have
+forgotten. `journal.jsonl` has the rows of people and jobs. They are read when the database is lost or damaged, so each
+line has a checksum. Other files are transcripts of sessions that programs have passed to memoryd.
 """
 
 import fcntl
@@ -28,24 +28,33 @@ _CRC = "crc"
 
 
 class Journal:
-    """Append to and read a file of one JSON object per line; skip damaged lines. Safe beside other processes."""
+    """Append to a file with one JSON object a line, and read it without damaged lines. Safe beside other processes."""
 
     def __init__(self, path: Path, *, sealed: bool = False, is_entry: Callable[[Entry], bool] = lambda _: True) -> None:
-        """Open nothing yet; a line that `is_entry` refuses is damaged, whatever its checksum."""
+        """Store the settings; nothing is opened yet.
+
+        Args:
+            path: path of the file.
+            sealed: True if each line gets a checksum.
+            is_entry: returns False for a line that is damaged in spite of its checksum.
+        """
         self.path = path
         self._is_entry = is_entry
         self._line = _seal if sealed else _line
         self._lock = threading.Lock()
-        self._size = -1  # of the file when `_last` was its last entry
+        self._size = -1  # size of the file when `_last` was its last entry
         self._last: Entry | None = None
 
     def append(self, *entries: Mapping[str, Any]) -> None:
-        """Add entries and sync them."""
+        """Append entries, and wait until they are on disk."""
         with self._hold() as fd:
             self._extend(fd, entries)
 
     def append_after(self, make: Callable[[Entry | None], Mapping[str, Any] | None]) -> None:
-        """Add and sync what `make` returns for the last entry, if anything; nobody else adds one in between."""
+        """Append what `make` returns for the last entry (None: append nothing).
+
+        No other process can append in between.
+        """
         with self._hold() as fd:
             size = os.fstat(fd).st_size
             if size != self._size:
@@ -56,23 +65,23 @@ class Journal:
             self._size = os.fstat(fd).st_size
 
     def rewrite(self, make: Callable[[list[Entry]], list[Entry]]) -> None:
-        """Replace all entries by what `make` returns for them; drop damaged lines."""
+        """Replace all entries by what `make` returns for them. Damaged lines are dropped."""
         if not self.path.exists():
             return
         with self._hold(), as_state_error("cannot be written", self.path), follow_folder(self.path.parent) as folder:
             found = make(self._read()[0])
-            for left in list_leftovers(folder):  # a writer that was stopped here wrote under this lock
+            for left in list_leftovers(folder):  # writers hold this lock, so a writer of such a file was stopped
                 if left.target == self.path.name:
                     left.entry.unlink()
             _put(folder / self.path.name, map(self._line, found))
             self._size = -1
 
     def entries(self) -> list[Entry]:
-        """Read all entries, oldest first."""
+        """Return all undamaged entries, oldest first."""
         return self._read()[0]
 
     def count_damaged(self) -> int:
-        """Count the lines that differ from what was written."""
+        """Return the number of damaged lines."""
         return self._read()[1]
 
     def _read(self) -> tuple[list[Entry], int]:
@@ -90,7 +99,7 @@ class Journal:
 
     @contextmanager
     def _hold(self) -> Iterator[int]:
-        """Open the file and lock it; open it again if another process has replaced it."""
+        """Open and lock the file. If another process has just replaced it, open the new file."""
         with self._lock:
             while True:
                 with Descriptor(os.open(self.path, _FLAGS, 0o600)) as one:
@@ -114,7 +123,7 @@ def _checksum(plain: Mapping[str, Any]) -> int:
 
 
 def _parse(data: bytes) -> tuple[list[Entry], int]:
-    """Return the entries, and the number of damaged lines. Lines of the first version have no checksum."""
+    """Return the entries and the number of damaged lines. Lines of the first version have no checksum."""
     found: list[Entry] = []
     damaged = 0
     is_old = True
@@ -132,14 +141,14 @@ def _parse(data: bytes) -> tuple[list[Entry], int]:
 
 
 def unite(target: Path, sources: Iterable[Path]) -> None:
-    """Write the entries of some journals into one (0600), each once, in order; a missing journal has none."""
+    """Write the entries of some journals into a new one (0600), each once, in order. Missing journals are skipped."""
     with as_state_error("cannot be written", target), follow_folder(target.parent) as folder:
         lines = [_seal(one) for source in sources if source.exists() for one in _parse(_load(source))[0]]
         _put(folder / target.name, dict.fromkeys(lines))
 
 
 def _put(entry: FolderEntry, lines: Iterable[bytes]) -> None:
-    """Put a new file in the place of a journal of any size, which nobody writes meanwhile."""
+    """Replace a journal by a new file with these lines. The caller holds its lock."""
     new = make_name(entry, "new")
     try:
         with Descriptor(new.open(os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)) as opened:
@@ -151,11 +160,11 @@ def _put(entry: FolderEntry, lines: Iterable[bytes]) -> None:
 
 
 def _load(path: Path) -> bytes:
-    """Read a journal, however large; never wait for the other end of a FIFO, or follow a link.
+    """Return the bytes of a journal of any size, without following a link or blocking on a FIFO.
 
     Raises:
-        FileNotFoundError: it is missing.
-        StateError: it is no regular file.
+        FileNotFoundError: there is no journal.
+        StateError: it is not a regular file.
     """
     with follow_folder(path.parent) as folder, Descriptor(open_regular(folder / path.name)) as opened:
         return read_all(opened.fd, path, sys.maxsize)

@@ -1,7 +1,7 @@
-"""Keep replaced versions of files for a while, because a program that has them open may still write to them.
+"""Keep replaced versions of files for a while, because a program that has one open may still write to it.
 
-They have a hidden name that shows their content, so that late writes are found. The name is
-`.late-SHA256-SIZE-RANDOM-NAME`: of the bytes known so far, and of the original file.
+A kept version has the hidden name `.late-SHA256-SIZE-RANDOM-NAME`. Hash and size are those of its known bytes, so that
+later writes are detected. NAME is the name of the original file.
 """
 
 import errno
@@ -19,16 +19,16 @@ _NAME = re.compile(r"\.late-([0-9a-f]{64})-(\d+)-[0-9a-f]{16}-(.+)", re.DOTALL)
 
 
 class KeptVersion(NamedTuple):
-    """Hold a version that was replaced."""
+    """Hold a replaced version of a file."""
 
     entry: FolderEntry
     digest: str  # sha256 of its known bytes
     size: int
-    name: str  # its old name
+    name: str  # name of the original file
 
 
 def keep(version: FolderEntry, folder: OpenFolder, data: bytes, name: str) -> bool:
-    """Put a version aside; return False if nobody can write to it any more, or it is on another disk."""
+    """Put a replaced version into `folder`; return False if no program can write to it, or if it is on another disk."""
     if not _may_be_written(version):
         return False
     hidden = f".late-{regular.compute_digest(data)}-{len(data)}-{secrets.token_hex(8)}-{name}"
@@ -39,20 +39,21 @@ def keep(version: FolderEntry, folder: OpenFolder, data: bytes, name: str) -> bo
             return False
         raise
     with Descriptor(regular.open_regular(folder / hidden)) as opened:
-        os.fchmod(opened.fd, 0o600)  # nobody new may open it
+        os.fchmod(opened.fd, 0o600)  # so that no other program can open it
     return True
 
 
 def _may_be_written(version: FolderEntry) -> bool:
-    """Return False if the kernel knows that no program has a file open for writing: only then it grants a read lease.
+    """Return False if no program has the file open for writing. Only then does the kernel grant a read lease.
 
-    See `F_SETLEASE` in fcntl(2). Only Linux has leases, not every file system does, and only the owner gets one.
+    See `F_SETLEASE` in fcntl(2). Without leases, which need Linux, the file system and the file's owner, it returns
+    True.
     """
     if not hasattr(fcntl, "F_SETLEASE"):
         return True
     with Descriptor(regular.open_regular(version)) as opened:
         try:
-            # The kernel sends this signal if somebody opens the file between the next two calls; SIGIO would kill.
+            # If somebody opens the file meanwhile, the kernel sends a signal. SIGURG is ignored, but SIGIO would kill.
             fcntl.fcntl(opened.fd, fcntl.F_SETSIG, signal.SIGURG)
             fcntl.fcntl(opened.fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
             fcntl.fcntl(opened.fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
@@ -62,16 +63,17 @@ def _may_be_written(version: FolderEntry) -> bool:
 
 
 def list_kept(folder: OpenFolder) -> list[KeptVersion]:
-    """Return the versions that were put aside in a folder, sorted by name."""
+    """Return the versions that are kept in a folder, sorted by name."""
     found = [(name, _NAME.fullmatch(name)) for name in sorted(folder.names())]
     return [KeptVersion(folder / name, match[1], int(match[2]), match[3]) for name, match in found if match]
 
 
 def settle(one: KeptVersion, target: FolderEntry, *, is_over: bool) -> FolderEntry | None:
-    """Check a version once more, and append what was appended to it to the file that replaced it.
+    """Append to `target` what a program has appended to a kept version of it.
 
-    If nobody will write to it any more, `is_over`, it is deleted afterwards. If somebody has written to it in another
-    way than by appending, the place where it was put is returned; a person must look at it.
+    With `is_over`, the version is then deleted. If a program has changed it in any other way, it is kept under a name
+    with
+    `.conflict-` for a person, and that place is returned; otherwise None.
     """
     data = regular.read(one.entry)
     if data is None:
@@ -81,7 +83,7 @@ def settle(one: KeptVersion, target: FolderEntry, *, is_over: bool) -> FolderEnt
         one.entry.rename(conflict)
         return conflict
     late = data[one.size :]
-    # After a stop between the two steps, the next check finds it there.
+    # If the process is stopped between these steps, the next check finds the text at the end of the target.
     if late and not (regular.read(target) or b"").endswith(late):
         durable.append_late(target, late)
     if is_over:
@@ -92,6 +94,6 @@ def settle(one: KeptVersion, target: FolderEntry, *, is_over: bool) -> FolderEnt
 
 
 def get_age(one: KeptVersion, now: float) -> float:
-    """Return the seconds since a version was replaced, by the last change of its inode (the rename)."""
+    """Return the seconds since a version was replaced, according to the last change of its inode."""
     with regular.as_state_error("cannot be looked at", one.entry):
         return now - one.entry.lstat().st_ctime

@@ -1,6 +1,6 @@
-"""Create a private folder that is locked while in use and removed afterwards.
+"""Create a private folder that is locked while it is in use, and removed afterwards.
 
-If a killed process has left one that nobody holds, the next process that looks removes it.
+If a killed process has left such a folder, another process removes it later.
 """
 
 import fcntl
@@ -17,7 +17,7 @@ from memoryd.files.regular import as_state_error
 
 @contextmanager
 def hold_folder(parent: Path, prefix: str) -> Iterator[Path]:
-    """Create a new empty folder (0700) below `parent`, with a name that begins with `prefix`."""
+    """Create a new empty folder (0700) in `parent` whose name begins with `prefix`; remove it at the end."""
     with as_state_error("cannot be made", parent / f"{prefix}*"):
         folder, fd = _make_folder(parent, prefix)
     try:
@@ -28,25 +28,25 @@ def hold_folder(parent: Path, prefix: str) -> Iterator[Path]:
 
 
 def remove_left(parent: Path, prefix: str) -> list[Path]:
-    """Remove the folders that no process holds; return those that stay: in use, or not removable."""
+    """Remove such folders that no process uses; return those that are in use or cannot be removed."""
     stay = []
     for folder in sorted(parent.glob(f"{prefix}*")):
         try:
             with Descriptor(_open_locked(folder)) as opened:
                 fcntl.flock(opened.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(folder)
-        except FileNotFoundError:  # its own process was faster
+        except FileNotFoundError:  # its own process has removed it
             continue
-        except OSError:  # in use; or no folder: it belongs to somebody else
+        except OSError:  # it is in use, or belongs to somebody else
             stay.append(folder)
     return stay
 
 
 def _make_folder(parent: Path, prefix: str) -> tuple[Path, int]:
-    """Create a folder, and return it with a descriptor that locks it."""
+    """Create and lock a folder; return it with the descriptor that holds the lock."""
     while True:
         folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
-        with suppress(FileNotFoundError):  # another process took it for a leftover, before it was locked
+        with suppress(FileNotFoundError):  # before it was locked, another process may have removed it as a leftover
             fd = _open_locked(folder)
             fcntl.flock(fd, fcntl.LOCK_EX)
             if folder.is_dir():

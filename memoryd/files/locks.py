@@ -1,7 +1,7 @@
-"""Lock files with `flock`, so that a lock ends with its holder; the file stays and holds the holder's pid.
+"""Lock files with `flock`, so that a lock ends with its holder. The file stays, with the pid of the holder.
 
-The kernel frees the lock however the process ends, so it never goes stale. The pid is only for people and decides
-nothing.
+The kernel releases the lock however the process ends, so it never becomes stale. The pid is only information for
+people.
 """
 
 import contextlib
@@ -18,20 +18,20 @@ from memoryd.errors import LockedError, StateError
 from memoryd.files.open_folder import Descriptor, FolderEntry, give_to
 
 _POLL_SECONDS = 0.01
-# `holder` takes the lock for an instant to check whether it is free; an acquirer waits longer than that.
+# `holder` takes the lock for a moment to see whether it is free. So `acquire` waits at least this long.
 _GRACE = timedelta(milliseconds=50)
 
 
 class Lock:
-    """Hold one lock file. As a context manager it waits up to `patience` for the holder.
+    """Hold a lock by a lock file. As a context manager, it waits up to `patience` for the present holder.
 
-    Two `Lock`s of one path exclude each other, in one process too. A process made by `fork` shares the lock.
+    Two `Lock` objects for one path exclude each other, even in one process. A process made by `fork` shares the lock.
     """
 
     def __init__(self, place: Path | FolderEntry, patience: timedelta = timedelta()) -> None:
-        """Open nothing yet.
+        """Store the settings; nothing is opened yet.
 
-        A place is a path in a folder of memoryd's own, else a name in an open folder.
+        `place` is a path in one of memoryd's own folders, or an entry of an open folder.
         """
         self._folder: int | None = None
         if isinstance(place, FolderEntry):
@@ -47,15 +47,18 @@ class Lock:
         return self._fd is not None
 
     def is_lost(self) -> bool:
-        """Return True if its file was deleted or replaced: another process may hold the new one as well."""
+        """Return True if the lock file was deleted or replaced.
+
+        Then another process may hold a lock on the new file.
+        """
         return self._fd is not None and not self._still_named(self._fd)
 
     def acquire(self, timeout: timedelta = timedelta()) -> None:
         """Take the lock, waiting up to `timeout` for its holder.
 
         Raises:
-            LockedError: somebody else, or this very object, holds it; names the pid.
-            StateError: the file cannot be made or opened, or its file system has no locks.
+            LockedError: another holder, or this object, has it; the error names the pid.
+            StateError: the file cannot be created or opened, or its file system does not support locks.
         """
         if self._fd is not None:
             raise LockedError("is held by this process already", str(self.path))
@@ -65,20 +68,20 @@ class Lock:
                 raise self._make_locked_error()
             time.sleep(_POLL_SECONDS)
         self._fd = fd
-        with contextlib.suppress(OSError):  # a full disk has no room for the pid, which is only for people
+        with contextlib.suppress(OSError):  # a full disk must not prevent the lock
             said = f"{os.getpid()}\n".encode()
-            if os.pread(fd, 32, 0) != said:  # emptying a file may take as long as a transaction
+            if os.pread(fd, 32, 0) != said:  # truncating a file may take as long as a transaction
                 os.ftruncate(fd, 0)
                 os.pwrite(fd, said, 0)
 
     def release(self) -> None:
-        """Release the lock; do nothing if it is not held."""
+        """Release the lock, if it is held."""
         if self._fd is not None:
             fd, self._fd = self._fd, None
             os.close(fd)
 
     def holder(self) -> int | None:
-        """Return the pid of the current holder; None if there is none, 0 if the holder has not written it."""
+        """Return the pid of the present holder; None if there is none, 0 if the pid is unknown."""
         try:
             fd = self._open(os.O_RDONLY)
         except FileNotFoundError:
@@ -89,14 +92,14 @@ class Lock:
             return None if self._flock(fd, fcntl.LOCK_SH) else _pid_in(fd)
 
     def _try(self) -> int | None:
-        """Return a descriptor that holds the lock on the file at the path; None if another process holds it."""
+        """Return a descriptor that holds the lock on the present file at the path; None if another process holds it."""
         try:
             fd = self._open(os.O_RDWR | os.O_CREAT)
         except OSError as error:
             raise self._unusable(error) from error
         kept = False
         try:
-            if self._folder is not None and os.geteuid() == 0:  # else a user could not lock it
+            if self._folder is not None and os.geteuid() == 0:  # otherwise the user could not use it
                 give_to(fd, os.fstat(self._folder))
             kept = self._flock(fd, fcntl.LOCK_EX) and self._still_named(fd)
         except OSError as error:
@@ -109,7 +112,7 @@ class Lock:
     def _open(self, flags: int) -> int:
         fd = os.open(self._name, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600, dir_fd=self._folder)
         status = os.fstat(fd)
-        # The pid is written into it; under a second name it would damage another file.
+        # The pid is written into the file. A file with a second name could be somebody else's.
         if stat.S_ISREG(status.st_mode) and status.st_nlink <= 1:
             return fd
         os.close(fd)
@@ -127,7 +130,7 @@ class Lock:
         return True
 
     def _still_named(self, fd: int) -> bool:
-        # Deleted and recreated between open and flock: a lock on the old inode would exclude nobody.
+        # If the file was replaced between open and flock, a lock on the old inode would exclude nobody.
         with contextlib.suppress(FileNotFoundError):
             there = os.stat(self._name, dir_fd=self._folder, follow_symlinks=False)
             return os.path.samestat(os.fstat(fd), there)

@@ -1,21 +1,22 @@
-"""Write the log: one JSON object per line in `state_dir/log/memoryd.jsonl`, and readable lines on standard error.
+"""Write the log: one JSON object a line in `state_dir/log/memoryd.jsonl`, and readable lines on standard error.
 
-structlog is the logger, over the standard library's logging, so that the records of all libraries pass through the same
-processors and handlers. Where standard error is systemd's journal, each line begins with its priority, `<3>` to `<7>`,
-see sd-daemon(3); a value cannot forge one.
+structlog is the logger, on top of the standard library's logging, so that records of all libraries pass through the
+same
+processors and handlers. If standard error is systemd's journal, each line begins with its priority, `<3>` to `<7>`, see
+sd-daemon(3). A value cannot forge a priority.
 
-The log is content-blind by rule: a value in it is an id, a count, a duration, a name or a path, never what was said or
-remembered. The processors hold the rule as far as they can: an object that is none of these is logged as its type, text
-is cut at 1,024 characters, an exception is logged by its type and the places it came through (the message of another
-library's exception often quotes its input), and a message of an unknown library is logged without its arguments.
+The log has no content: a value is an id, a count, a duration, a name or a path, but never what somebody said or
+remembered. The processors enforce this as far as possible. An object of another type is logged as the name of its type.
+Text is cut after 1,024 characters. An exception is logged by its type and its places in the code, because its message
+may quote input. A message of an unknown library is logged without its arguments.
 
-One record is one line, whatever a file name holds: control, line-break, invisible and direction characters are escaped
-in the value itself, so a reader that decodes the JSON and prints it is safe as well. Times are UTC with `Z`.
+A record is always one line. Control characters, line breaks, invisible characters and direction marks in values are
+escaped, so that a reader may decode the JSON and print it. Times are UTC with `Z`.
 
-    log/memoryd.jsonl      the newest records, up to 10 MB
-    log/memoryd.jsonl.1    the ones before … .4 the oldest
+    log/memoryd.jsonl            the newest records, up to 10 MB
+    log/memoryd.jsonl.1 … .4     earlier records; .4 has the oldest
 
-Nothing here raises into a caller: a log that cannot be written counts what it lost and says so in its next line.
+No function here raises an error because of a failed write. Lost lines are counted, and the next line reports them.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from memoryd.files.folders import make_private_dir
 from memoryd.files.open_folder import Descriptor, FolderEntry
 from memoryd.files.regular import as_state_error
 
-if TYPE_CHECKING:  # not for a process that never configures the log
+if TYPE_CHECKING:  # a process that does not configure the log need not import structlog
     from structlog.stdlib import BoundLogger
 
 Log: TypeAlias = "BoundLogger"
@@ -50,14 +51,14 @@ Log: TypeAlias = "BoundLogger"
 LEVELS: Mapping[str, int] = MappingProxyType(
     {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 )
-_PRIORITIES: Mapping[str, int] = MappingProxyType({"debug": 7, "info": 6, "warning": 4, "error": 3})  # of syslog(3)
+_PRIORITIES: Mapping[str, int] = MappingProxyType({"debug": 7, "info": 6, "warning": 4, "error": 3})  # see syslog(3)
 
 _MAX_TEXT = 1024
 _MAX_ITEMS = 64
 _FRAMES = 12
-# C0, DEL, C1 (terminals obey them), the separators JSON lets through, zero-width, direction, and lone surrogates.
+# C0, DEL and C1 (terminals obey them), separators that JSON allows, zero-width, direction marks, lone surrogates.
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
-_TRUSTED_LIBRARIES = ("apscheduler", "watchdog")  # their messages hold job ids and paths only
+_TRUSTED_LIBRARIES = ("apscheduler", "watchdog")  # their messages have only job ids and paths
 _FIRST = ("at", "level", "logger", "event")
 
 
@@ -65,7 +66,7 @@ _FIRST = ("at", "level", "logger", "event")
 
 
 def clean(text: str) -> str:
-    """Return text that stays on its line and that no terminal obeys, cut at 1,024 characters."""
+    """Return text cut after 1,024 characters, with escapes for characters that break lines or that terminals obey."""
     cut = text if len(text) <= _MAX_TEXT else text[:_MAX_TEXT] + "…"
     return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", cut)
 
@@ -91,7 +92,10 @@ def _mask_value(value: object) -> object:
 
 
 def _blind_part(value: object) -> object:
-    """Blind a value of the second level; below it only sizes are logged."""
+    """Return the loggable form of a value inside a list or dictionary.
+
+    Of nested containers, only the size is logged.
+    """
     return f"<{len(value)} values>" if isinstance(value, list | tuple | set | frozenset | dict) else _mask_value(value)
 
 
@@ -100,7 +104,7 @@ def _utc(moment: datetime) -> str:
 
 
 def render_record(record: Mapping[str, Any]) -> str:
-    """Return a record as one line for people."""
+    """Return a record as one readable line for people."""
     head = f"{record.get('at') or '-'} {record.get('level') or '-'!s:<7} {record.get('logger') or '-'}"
     rest = " ".join(f"{key}={_show_value(value)}" for key, value in record.items() if key not in _FIRST)
     return _UNSAFE.sub("?", f"{head}: {record.get('event', '')} {rest}".rstrip())
@@ -115,7 +119,7 @@ def _show_value(value: object) -> str:
 
 
 class _LogFile(logging.Handler):
-    """Append records to the file; count those that could not be written."""
+    """Append records to the log file, and count those that could not be written."""
 
     def __init__(self, path: Path, max_bytes: int) -> None:
         super().__init__()
@@ -124,7 +128,7 @@ class _LogFile(logging.Handler):
         self._lost = 0
 
     def emit(self, record: logging.LogRecord) -> None:
-        with suppress(Exception):  # a record that cannot be formatted is a library's fault, never the caller's
+        with suppress(Exception):  # an unformattable record is a fault of a library, and its caller must not fail
             self._write(f"{self.format(_without_content(record))}\n".encode())
 
     def _write(self, line: bytes) -> None:
@@ -140,7 +144,7 @@ class _LogFile(logging.Handler):
 
 
 class _Terminal(logging.StreamHandler[Any]):
-    """Show readable lines, each with its priority where the stream is systemd's journal."""
+    """Show readable lines; if the stream is systemd's journal, each begins with its priority."""
 
     def __init__(self, stream: TextIO) -> None:
         super().__init__(stream)
@@ -151,12 +155,12 @@ class _Terminal(logging.StreamHandler[Any]):
         return f"<{_PRIORITIES[_level(record)]}>{line}" if self._is_journal else line
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the standard library's name
-        """Ignore the error: a closed terminal must not stop the daemon."""
+        """Ignore errors, because a closed terminal must not stop the daemon."""
 
 
 @contextmanager
 def at_rest(entry: FolderEntry) -> Iterator[None]:
-    """Block other writers of a log while its file is exchanged, so that their lines go to the new file."""
+    """Block other writers of a log while its file is replaced, so that their lines go to the new file."""
     with as_state_error("cannot be opened", entry):
         file = entry.open(os.O_RDONLY | os.O_NONBLOCK)
     with Descriptor(file):
@@ -165,12 +169,12 @@ def at_rest(entry: FolderEntry) -> Iterator[None]:
 
 
 def name_rotated(path: Path, number: int) -> Path:
-    """Return the name of the file that was the log `number` rotations ago."""
+    """Return the path of the log file from `number` rotations ago."""
     return path.with_name(f"{path.name}.{number}")
 
 
 def log_path(state_dir: Path) -> Path:
-    """Return the path of the log of a state folder."""
+    """Return the path of the log in a state folder."""
     return state_dir / "log" / "memoryd.jsonl"
 
 
@@ -182,12 +186,12 @@ def _level(record: logging.LogRecord) -> str:
 
 
 def _without_content(record: logging.LogRecord) -> logging.LogRecord:
-    """Return the record of an unknown library without its arguments and stack, which may hold content."""
+    """Return the record of an unknown library without arguments and stack, because these may have content."""
     if record.name.partition(".")[0] in {"memoryd", *_TRUSTED_LIBRARIES}:
         return record
     blind = copy(record)
     blind.args, blind.stack_info = (), None
-    if not isinstance(record.msg, str):  # an exception, say, whose text quotes its input
+    if not isinstance(record.msg, str):  # for example an exception, whose text may quote input
         blind.msg = f"<{type(record.msg).__name__}>"
     return blind
 
@@ -197,7 +201,7 @@ def _is_ours_or_warning(record: logging.LogRecord) -> bool:
 
 
 def _finish(_logger: object, _method: str, values: Any) -> dict[str, Any]:
-    """Order, blind and date one record."""
+    """Return a record in its final form: without content, with time and level, in a fixed order of keys."""
     record: logging.LogRecord = values.pop("_record")
     del values["_from_structlog"]
     fault = _fault(values.pop("exc_info", None))
@@ -211,7 +215,7 @@ def _json(_logger: object, _method: str, values: Any) -> str:
 
 
 def _fault(given: Any) -> dict[str, Any]:
-    """Describe an exception without its message, unless the message is ours or the operating system's."""
+    """Describe an exception. Its message is included only if memoryd or the operating system wrote it."""
     error = given[1] if isinstance(given, tuple) else sys.exception() if given is True else given
     if not isinstance(error, BaseException):
         return {}
@@ -231,11 +235,11 @@ def _frames(error: BaseException) -> list[str]:
 
 # --- what others use -------------------------------------------------------------------------------------------------
 
-logging.getLogger("memoryd").addHandler(logging.NullHandler())  # nothing is shown before `configure`
+logging.getLogger("memoryd").addHandler(logging.NullHandler())  # without `configure`, nothing is shown
 
 
 class _Silent:
-    """Log nothing, for a process that never configures the log and so need not import structlog."""
+    """Log nothing, in a process that does not configure the log and so need not import structlog."""
 
     def bind(self, **_values: object) -> _Silent:
         return self
@@ -247,13 +251,13 @@ class _Silent:
 
 
 def get_logger(name: str = "memoryd", **values: object) -> Log:
-    """Return structlog's logger of this name, whose records all carry these values.
+    """Return a logger with this name. All its records have these values.
 
-    Use `debug` for details that help to find a fault, `info` for normal events, `warning` if memoryd continues by
-    itself, `error` if a person must act. `exc_info=True` adds the exception being handled.
+    Levels: `debug` helps to find a fault; `info` is a normal event; `warning` means that memoryd continues by itself;
+    `error` means that a person must act. `exc_info=True` adds the exception that is being handled.
     """
     if "structlog" not in sys.modules:
-        return _Silent()  # type: ignore[return-value] # it has the methods that are used
+        return _Silent()  # it has all methods that are used
     import structlog
 
     if not structlog.is_configured():
@@ -269,7 +273,7 @@ def get_logger(name: str = "memoryd", **values: object) -> Log:
 
 @contextmanager
 def bind_values(**values: object) -> Iterator[None]:
-    """Add these values, such as `agent` and `run`, to all records of this thread meanwhile."""
+    """Add values, such as `agent` and `run`, to all records of this thread inside the `with` block."""
     if "structlog" not in sys.modules:
         yield
         return
@@ -287,16 +291,23 @@ def configure(
     terminal: TextIO | None = None,
     max_bytes: int = log_line.MAX_BYTES,
 ) -> ExitStack:
-    """Open the log of a state folder, for this process and the libraries in it.
+    """Open the log of a state folder, for memoryd and the libraries in this process.
 
-    `terminal` gets readable lines when it is a terminal or the journal; with `text` always. The end of the returned
-    context closes the log and restores the standard library's logging.
+    Args:
+        state_dir: the state folder.
+        level: lowest level of memoryd's records.
+        text: write readable lines to `terminal` in any case.
+        terminal: gets readable lines if it is a terminal or systemd's journal.
+        max_bytes: size at which the log file is rotated.
+
+    Returns:
+        A context whose end closes the log and restores the standard library's logging.
     """
     from structlog.contextvars import merge_contextvars
     from structlog.stdlib import ProcessorFormatter
 
     path = log_path(state_dir)
-    with suppress(MemorydError):  # a failure here counts as lost lines below
+    with suppress(MemorydError):  # a failure here leads to lost lines, which are counted
         make_private_dir(state_dir)
         make_private_dir(path.parent)
     handlers: list[tuple[logging.Handler, Any]] = [(_LogFile(path, max_bytes), _json)]
@@ -306,7 +317,7 @@ def configure(
     opened = ExitStack()
     opened.callback(root.setLevel, root.level)
     opened.callback(own.setLevel, own.level)
-    root.setLevel(logging.WARNING)  # of the libraries; one with a level of its own is limited to this level as well
+    root.setLevel(logging.WARNING)  # for libraries; the filter below covers those with their own level
     own.setLevel(LEVELS[level])
     for handler, render in handlers:
         handler.addFilter(_is_ours_or_warning)
@@ -318,7 +329,7 @@ def configure(
 
 
 def is_journal(stream: TextIO, environ: Mapping[str, str]) -> bool:
-    """Return True if a stream is systemd's journal: `JOURNAL_STREAM` names its device and inode, systemd.exec(5)."""
+    """Return True if a stream is systemd's journal. `JOURNAL_STREAM` has its device and inode, see systemd.exec(5)."""
     try:
         status = os.fstat(stream.fileno())
     except (OSError, ValueError):
@@ -332,15 +343,16 @@ class _Listener(logging.Handler):
         self._callback = callback
 
     def emit(self, record: logging.LogRecord) -> None:
-        with suppress(Exception):  # it runs on the library's own thread, which must outlive a fault of ours
+        with suppress(Exception):  # the library's thread must survive an error here
             self._callback(record.getMessage())
 
 
 def on_record(name: str, level: str, callback: Callable[[str], None]) -> Callable[[], None]:
-    """Call back with the message of each record that a library logs at `level` or above, at any level of the log.
+    """Call `callback` with the message of each record that a library logs at `level` or above.
 
-    Some libraries tell a fault in no other way: watchdog only logs that the kernel's queue overflowed. Returns what
-    ends it.
+    Some libraries report a fault only in this way: watchdog logs that the kernel's queue has overflowed. The result is
+    a
+    function that ends the calls.
     """
     listener = _Listener(LEVELS[level], callback)
     library = logging.getLogger(name)

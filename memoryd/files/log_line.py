@@ -1,7 +1,8 @@
-"""Append lines to the log file, for the log itself and for a process that cannot afford the log's libraries.
+"""Append lines to the log file: for the log, and for a process that must not load the log's libraries.
 
-Several processes append to the file and rotate it, so each line opens it again. The standard library's handlers keep it
-open, and would continue to write into a file that was rotated, exchanged or removed.
+Several processes append to the file and rotate it, so it is opened for each line. A handler of the standard library
+would
+keep it open, and would write to a file that was rotated, replaced or removed.
 """
 
 import fcntl
@@ -18,15 +19,15 @@ _LONGEST = 1024
 
 
 def append_line(path: str | os.PathLike[str], line: bytes, max_bytes: int = MAX_BYTES) -> None:
-    """Append a whole line, with its line break; a file that would grow beyond `max_bytes` is rotated first.
+    """Append a line, with its line break. If the file would exceed `max_bytes`, it is rotated first.
 
     Raises:
-        OSError: the file is none of ours, or the disk is full.
+        OSError: it is not a regular file, or the disk is full.
     """
     while True:
         file = os.open(path, _FLAGS, 0o600)
         try:
-            fcntl.flock(file, fcntl.LOCK_EX)  # only one writer rotates or repairs it at a time, see also `log.at_rest`
+            fcntl.flock(file, fcntl.LOCK_EX)  # one process at a time rotates or repairs it, see `log.at_rest`
             status = os.fstat(file)
             if not stat.S_ISREG(status.st_mode):
                 raise OSError(None, "not a regular file")
@@ -34,7 +35,7 @@ def append_line(path: str | os.PathLike[str], line: bytes, max_bytes: int = MAX_
                 continue
             os.fchmod(file, 0o600)
             if status.st_size and os.pread(file, 1, status.st_size - 1) != b"\n":
-                os.write(file, b"\n")  # a crash or a full disk broke a line: the next one starts clean
+                os.write(file, b"\n")  # a crash or a full disk has left an incomplete line
             if os.write(file, line) < len(line):
                 raise OSError(None, "the disk is full")
             return
@@ -43,18 +44,18 @@ def append_line(path: str | os.PathLike[str], line: bytes, max_bytes: int = MAX_
 
 
 def append(state_dir: str, level: str, logger: str, event: str, **values: str | float | None) -> None:
-    """Append a record to the log of a state folder. Never raises; a record that cannot be logged is lost."""
+    """Append a record to the log of a state folder. It never raises; a record that cannot be written is lost."""
     now = time.time()
     at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now % 1 * 1e6):06}Z"
     cut = {name: one[:_LONGEST] if isinstance(one, str) else one for name, one in values.items()}
-    # As ASCII, so that any name stays on its line and has no effect on a terminal.
+    # ASCII escapes keep any name on its line and harmless to a terminal.
     line = json.dumps({"at": at, "level": level, "logger": logger, "event": event, **cut})
     with suppress(OSError):
         append_line(os.path.join(state_dir, "log", "memoryd.jsonl"), f"{line}\n".encode())  # noqa: PTH118 - slow to load
 
 
 def _has_name(status: os.stat_result, path: str | os.PathLike[str]) -> bool:
-    """Return True if the file is still the one at the path: nobody has moved or removed it."""
+    """Return True if the open file is still at the path."""
     try:
         return os.path.samestat(status, os.stat(path))  # noqa: PTH116 - slow to load
     except FileNotFoundError:
@@ -62,7 +63,7 @@ def _has_name(status: os.stat_result, path: str | os.PathLike[str]) -> bool:
 
 
 def _rotate(path: str | os.PathLike[str]) -> bool:
-    """Rename the log and its older files; return False if that is refused: a long log is better than none."""
+    """Rotate the log and its older files; return False if that fails, because a long log is better than none."""
     try:
         for number in range(KEPT_FILES - 1, 0, -1):
             with suppress(FileNotFoundError):

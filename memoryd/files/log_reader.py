@@ -1,6 +1,6 @@
-"""Read the log: the records so far, or each new record, across rotation and truncation.
+"""Read the log: all records so far, or each new record, across rotation and truncation.
 
-A line that is no record is skipped and counted. The count is a separate record, so that damage is seen.
+Lines that are not records are skipped and counted. The count is reported as a record of its own.
 """
 
 import os
@@ -19,20 +19,20 @@ from memoryd.files.log_line import KEPT_FILES
 from memoryd.files.open_folder import Descriptor
 
 _CHUNK = 1 << 18
-_FOLLOW_FROM = 1 << 16  # bytes; a person who follows the log also wants some earlier records for context
+_FOLLOW_FROM = 1 << 16  # bytes; a person who follows the log also wants some earlier records
 _MAX_LINE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class LogFilter:
-    """Select records: from a level on, of one agent, of one run."""
+    """Select records by lowest level, agent and run. None selects all."""
 
     level: str = "debug"
     agent: str | None = None
     run: str | None = None
 
     def takes(self, record: dict[str, Any]) -> bool:
-        """Return True if a record is wanted; a record of an unknown level always is."""
+        """Return True if a record is selected. A record of unknown level counts as an error."""
         return (
             LEVELS.get(str(record.get("level")), LEVELS["error"]) >= LEVELS[self.level]
             and (self.agent is None or record.get("agent") == self.agent)
@@ -41,7 +41,7 @@ class LogFilter:
 
 
 class _RecordLines:
-    """Split bytes into wanted records; keep an unfinished last line for the next bytes."""
+    """Split bytes into records and yield the selected ones. An unfinished last line is kept for the next bytes."""
 
     def __init__(self, wanted: LogFilter) -> None:
         self._wanted = wanted
@@ -61,7 +61,7 @@ class _RecordLines:
                 yield record
 
     def drop_rest(self) -> None:
-        """Count the unfinished line as damaged: the file ended, or was truncated."""
+        """Count the unfinished line as damaged, because the file has ended or was truncated."""
         self._damaged += bool(self._rest.strip())
         self._rest = b""
 
@@ -80,10 +80,10 @@ def _record(line: bytes) -> dict[str, Any] | None:
 
 
 def read(path: Path, wanted: LogFilter) -> Iterator[dict[str, Any]]:
-    """Return the records, oldest first, with those of rotated files; none if there is no log."""
+    """Yield the records of the log and of rotated files, oldest first; none if there is no log."""
     lines = _RecordLines(wanted)
     with ExitStack() as opened:
-        # All are opened before any is read, so that a rotation meanwhile neither hides nor repeats a file.
+        # All files are opened before any is read, so that a rotation neither hides nor repeats one.
         paths = [*(name_rotated(path, number) for number in range(KEPT_FILES - 1, 0, -1)), path]
         files = [opened.enter_context(file) for file in map(_open, paths) if file is not None]
         for file in {os.fstat(file.fd).st_ino: file for file in files}.values():
@@ -100,10 +100,15 @@ def _take_rest(file: Descriptor, lines: _RecordLines) -> Iterator[dict[str, Any]
 def follow(
     path: Path, wanted: LogFilter, wait: Callable[[], bool], last: int | None = None
 ) -> Iterator[dict[str, Any]]:
-    """Return the last records of the file, `last` of them if it is given, and then each new one, as `tail -F` does.
+    """Yield the last records of the log, and then each new one, like `tail -F`.
 
-    A file that is renamed twice between two checks is not read. `wait` is called when there is nothing new; it returns
-    False to end.
+    A file that is rotated twice between two checks is missed.
+
+    Args:
+        path: path of the log.
+        wanted: selects the records.
+        wait: called when there is nothing new; returns False to end.
+        last: how many earlier records to yield; None means those in the last 64 KiB.
     """
     lines = _RecordLines(wanted)
     file = _open(path)
@@ -127,7 +132,7 @@ def follow(
 
 
 def _skip_to_last(file: Descriptor, size: int) -> None:
-    """Go to the first line that begins within the last `size` bytes."""
+    """Move to the first line that begins in the last `size` bytes."""
     if os.fstat(file.fd).st_size > size:
         os.lseek(file.fd, -size - 1, os.SEEK_END)
         while os.read(file.fd, 1) not in {b"\n", b""}:
@@ -135,7 +140,7 @@ def _skip_to_last(file: Descriptor, size: int) -> None:
 
 
 def _is_current(file: Descriptor, path: Path) -> bool:
-    """Return True if a file is still the one at the path, and not shorter than the part that was read."""
+    """Return True if the open file is still at the path, and not shorter than the part that was read."""
     with suppress(OSError):
         status = path.stat()
         return os.path.samestat(os.fstat(file.fd), status) and status.st_size >= os.lseek(file.fd, 0, os.SEEK_CUR)

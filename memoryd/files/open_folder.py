@@ -1,13 +1,13 @@
-"""Hold folders open, and reach their files through the open folder, never by a path.
+"""Hold folders open, and access their files through the open folder instead of a path.
 
-Each call that gets a path looks it up again. So a process that may write a folder on the way can send the second call
-to another place than the first. Agents and people write in a workspace, too, so its files are reached in one way.
-`open_folder` goes down one name at a time and follows no link. From there, every file is opened, created, renamed and
-removed relative to the descriptor of its folder. If a folder is moved away meanwhile, the opened folder stays the same.
-A link in its place has no effect.
+Each call with a path looks the path up again. A process that may write a folder on the way can redirect the second call
+to another place. Agents and people may write in a workspace, so its files are accessed safely. `open_folder` opens one
+folder after the other and follows no link. Then each file is opened, created, renamed and removed relative to the
+descriptor of its folder. If a folder is moved meanwhile, the descriptor still refers to it. A link in its place has no
+effect.
 
-The configuration resolves the links that lead to a workspace once, when it is read. A link that is found on the way
-later was put there since. It is refused, and reading the configuration again accepts it.
+Links on the path of a workspace are resolved once, when the configuration is read. A link that appears there later is
+refused, until the configuration is read again.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from typing import NamedTuple, Self
 from memoryd.errors import StateError
 
 _FOLDER = os.O_DIRECTORY | os.O_CLOEXEC
-# Linux can open a folder that may be entered but not listed; elsewhere it must be readable.
+# Linux can open a folder that may be entered but not listed. Other systems need read permission.
 _PASS = getattr(os, "O_PATH", os.O_RDONLY) | _FOLDER | os.O_NOFOLLOW
 
 
 class Descriptor:
-    """Hold an open descriptor. The opener closes it."""
+    """Hold an open descriptor. Whoever opens it must close it."""
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
 
     def close(self) -> None:
-        """Close the descriptor; do nothing the second time."""
+        """Close the descriptor; a second call does nothing."""
         if self.fd >= 0:
             fd, self.fd = self.fd, -1
             os.close(fd)
@@ -46,7 +46,7 @@ class Descriptor:
 
 
 class OpenFolder(Descriptor):
-    """Hold a folder by its descriptor."""
+    """Hold an open folder."""
 
     def __init__(self, fd: int, path: Path | str) -> None:
         super().__init__(fd)
@@ -54,23 +54,27 @@ class OpenFolder(Descriptor):
 
     @property
     def path(self) -> Path:
-        """Return the path by which it was opened, for people."""
+        """Return the path by which the folder was opened, only for display."""
         return Path(self._text)
 
     def __str__(self) -> str:
         return self._text
 
     def __truediv__(self, name: str) -> FolderEntry:
-        """Return the entry `name` of this folder, whether it exists or not."""
+        """Return the entry `name` of this folder; it need not exist.
+
+        Raises:
+            ValueError: `name` is not a plain file name.
+        """
         require_plain(name)
         return FolderEntry(self, name)
 
     def folder(self, name: str) -> OpenFolder:
-        """Open a folder in this one.
+        """Open a folder in this folder.
 
         Raises:
-            FileNotFoundError: there is nothing of that name.
-            StateError: it is a link or no folder.
+            FileNotFoundError: it does not exist.
+            StateError: it is a link or not a folder.
             OSError: it may not be opened.
         """
         require_plain(name)
@@ -83,14 +87,14 @@ class OpenFolder(Descriptor):
 
 
 class FolderEntry(NamedTuple):
-    """Name a file in an open folder; everything that reads and writes other people's files takes one."""
+    """Name a file in an open folder. All functions that read or write files of a workspace take one."""
 
     folder: OpenFolder
     name: str
 
     @property
     def path(self) -> Path:
-        """Return the path by which it was opened, for people."""
+        """Return the path of the file, only for display."""
         return self.folder.path / self.name
 
     def __str__(self) -> str:
@@ -101,15 +105,15 @@ class FolderEntry(NamedTuple):
         return self.folder / name
 
     def open(self, flags: int, mode: int = 0o600) -> int:
-        """Return a descriptor, close-on-exec; do not follow a link."""
+        """Return a descriptor of the file that is closed on exec. A link is not followed."""
         return os.open(self.name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=self.folder.fd)
 
     def lstat(self) -> os.stat_result:
-        """Return its status; a link counts as a link."""
+        """Return the status of the file; a link is not followed."""
         return os.stat(self.name, dir_fd=self.folder.fd, follow_symlinks=False)
 
     def exists(self) -> bool:
-        """Return True if there is a file, folder or link of this name."""
+        """Return True if a file, folder or link of this name exists."""
         try:
             self.lstat()
         except FileNotFoundError:
@@ -117,9 +121,9 @@ class FolderEntry(NamedTuple):
         return True
 
     def make_folder(self, *, private: bool = False) -> None:
-        """Create a folder with the owner of the parent folder, and its mode unless it is to be private (0700).
+        """Create a folder with owner and mode of the folder above; with `private`, the mode is 0700.
 
-        Others may not write into it, even if they may write into the parent folder.
+        Others may not write to it, even if they may write to the folder above.
         """
         os.mkdir(self.name, 0o700, dir_fd=self.folder.fd)
         above = os.fstat(self.folder.fd)
@@ -130,11 +134,11 @@ class FolderEntry(NamedTuple):
                 os.fchmod(made.fd, stat.S_IMODE(above.st_mode) & 0o2775 | 0o700)
 
     def rename(self, to: FolderEntry) -> None:
-        """Rename it; replace a file that has the new name."""
+        """Rename the file, and replace a file that has the new name."""
         os.rename(self.name, to.name, src_dir_fd=self.folder.fd, dst_dir_fd=to.folder.fd)
 
     def link(self, to: FolderEntry) -> None:
-        """Give it a second name, which must be free."""
+        """Give the file a second name, which must be free."""
         os.link(self.name, to.name, src_dir_fd=self.folder.fd, dst_dir_fd=to.folder.fd, follow_symlinks=False)
 
     def unlink(self, *, missing_ok: bool = False) -> None:
@@ -146,7 +150,11 @@ class FolderEntry(NamedTuple):
                 raise
 
     def remove_folder(self) -> None:
-        """Remove a folder and its files; leave a folder that holds folders."""
+        """Remove a folder and its files.
+
+        Raises:
+            OSError: it has folders in it.
+        """
         with self.folder.folder(self.name) as folder:
             for name in folder.names():
                 (folder / name).unlink()
@@ -154,26 +162,30 @@ class FolderEntry(NamedTuple):
 
 
 def require_plain(name: str) -> None:
-    """Raise if a name leads out of its folder."""
+    """Check that a name stays within its folder.
+
+    Raises:
+        ValueError: it is empty, is `.` or `..`, or has a slash or NUL.
+    """
     if not name or name in {".", ".."} or "/" in name or "\0" in name:
         raise ValueError(f"not a plain file name: {name!r}")
 
 
 def give_to(fd: int, owner: os.stat_result) -> None:
-    """Give an open file or folder the owner and group of another, if this process may."""
+    """Give an open file or folder the owner and group in `owner`, if this process may do so."""
     made = os.fstat(fd)
     if (made.st_uid, made.st_gid) != (owner.st_uid, owner.st_gid):
-        with contextlib.suppress(PermissionError):  # only root may change the owner
+        with contextlib.suppress(PermissionError):  # only root may
             os.fchown(fd, owner.st_uid, owner.st_gid)
 
 
 def open_folder(path: Path) -> OpenFolder:
-    """Open another user's folder from the root of the file system, without following any link.
+    """Open a folder of any user, from the root of the file system, without following links.
 
     Raises:
         FileNotFoundError: a part of the path is missing.
-        StateError: a part of the path is a link or no folder.
-        OSError: one may not be entered or opened.
+        StateError: a part of the path is a link or not a folder.
+        OSError: a part of it may not be entered or opened.
     """
     *between, name = path.absolute().parts[1:] or (".",)
     here = ""
@@ -208,10 +220,10 @@ def _no_folder(path: str, fd: int, name: str) -> StateError:
 
 
 def follow_folder(path: Path) -> OpenFolder:
-    """Open a folder of this user, such as the state folder, and follow the links on its path.
+    """Open a folder of this user, such as the state folder. Links on its path are followed.
 
     Raises:
-        FileNotFoundError: it is missing.
-        OSError: it is no folder, or may not be opened.
+        FileNotFoundError: it does not exist.
+        OSError: it is not a folder, or may not be opened.
     """
     return OpenFolder(os.open(path, os.O_RDONLY | _FOLDER), path)

@@ -1,7 +1,7 @@
 """Read byte ranges of files that other programs append to, rename and delete.
 
-A transcript that was read is kept open for a while, under its device and inode. So it can be read to its end after it
-was renamed or deleted, and no new file can take its inode number meanwhile.
+A transcript that was read stays open for a while. So it can be read to its end after it was renamed or deleted, and no
+new file can get its inode number in this time.
 """
 
 import hashlib
@@ -20,11 +20,11 @@ from memoryd.files.regular import as_state_error, open_regular
 
 _CHUNK = 1024 * 1024
 _FEW = 4
-_TIME_MAX = (1 << 63) - 1  # nanoseconds: the year 2262, and as far before 1970; the database holds no more
+_TIME_MAX = (1 << 63) - 1  # nanoseconds; the database cannot store times after 2262
 
 
 class Stat(NamedTuple):
-    """Hold what the file system reports about a file without opening it."""
+    """Hold the state of a file as the file system reports it."""
 
     dev: int
     ino: int
@@ -40,7 +40,7 @@ def _stat(result: os.stat_result) -> Stat:
 
 
 def _clamp_time(time_ns: int) -> int:
-    """Limit a file's time here, for all who store or show it, because anybody may set any time."""
+    """Return a file's time within the limits of the database, because any program can set any time."""
     return max(-_TIME_MAX, min(time_ns, _TIME_MAX))
 
 
@@ -48,8 +48,7 @@ def observe(path: Path) -> Stat | None:
     """Return the state of the regular file at `path`; None if there is none.
 
     Raises:
-        StateError: it is a symbolic link (never followed in the last place of the path), a folder, a FIFO or a
-            device, or may not be looked at. Whoever scans many files reports it and goes on with the next.
+        StateError: it is a link, a folder, a FIFO or a device, or may not be accessed.
     """
     with as_state_error("cannot be read", path):
         try:
@@ -63,10 +62,15 @@ def observe(path: Path) -> Stat | None:
 
 
 class Handle(Descriptor):
-    """Hold an open file, whatever its name is now. The opener closes it."""
+    """Hold an open file, which may be renamed meanwhile. Whoever opens it must close it."""
 
     def __init__(self, path: Path) -> None:
-        """Open the regular file at `path`."""
+        """Open the regular file at `path`.
+
+        Raises:
+            NotFoundError: there is no file.
+            StateError: it is not a regular file, or cannot be opened.
+        """
         with as_state_error("cannot be read", path):
             try:
                 with open_folder(path.parent) as folder:
@@ -77,15 +81,15 @@ class Handle(Descriptor):
         self.dev, self.ino = self.observe()[:2]
 
     def observe(self) -> Stat:
-        """Return the current state of the open file."""
+        """Return the present state of the open file."""
         return _stat(os.fstat(self.fd))
 
     def read(self, first: int, length: int) -> bytes:
-        """Return the bytes from offset `first`; fewer than `length` only at the end of the file."""
+        """Return `length` bytes from offset `first`, or fewer at the end of the file."""
         return b"".join(self.chunks(first, length))
 
     def chunks(self, first: int, length: int) -> Iterator[bytes]:
-        """Yield the same bytes in pieces of at most 1 MiB."""
+        """Yield the bytes that `read` returns, in pieces of at most 1 MiB."""
         while length > 0:
             with as_state_error("cannot be read", self.path):
                 piece = os.pread(self.fd, min(length, _CHUNK), first)
@@ -96,7 +100,7 @@ class Handle(Descriptor):
             length -= len(piece)
 
     def sha256_range(self, first: int, length: int) -> str | None:
-        """Return the sha256, in hex, of exactly `length` bytes; None if the file ends before."""
+        """Return the hex sha256 of exactly `length` bytes from offset `first`; None if the file ends before."""
         hasher = hashlib.sha256()
         for piece in self.chunks(first, length):
             hasher.update(piece)
@@ -105,21 +109,21 @@ class Handle(Descriptor):
 
 
 class OpenFiles:
-    """Keep the last read files open, by device and inode; close the least recently used first.
+    """Keep the last read files open, by device and inode. The file that was used longest ago is closed first.
 
-    A handle is lent for the length of a `with`, and never closed while lent. Safe to use from several threads.
+    A file is never closed while it is borrowed. Safe to use from several threads.
     """
 
     def __init__(self, capacity: int = 64) -> None:
         self.capacity = capacity
-        self.is_short = False  # the system gave no more descriptors: from then on fewer files are kept open
+        self.is_short = False  # True: the system ran out of descriptors, so few files are kept open
         self._open: OrderedDict[tuple[int, int], Handle] = OrderedDict()
         self._lent: dict[tuple[int, int], int] = {}
         self._mutex = threading.Lock()
 
     @contextmanager
     def borrow(self, path: Path) -> Iterator[Handle]:
-        """Return the file at `path`, opened if necessary."""
+        """Yield the file at `path`, and open it if necessary."""
         with self._mutex:
             seen = observe(path)
             known = None if seen is None else self._open.get((seen.dev, seen.ino))
@@ -132,7 +136,7 @@ class OpenFiles:
 
     @contextmanager
     def borrow_known(self, dev: int, ino: int) -> Iterator[Handle | None]:
-        """Return a file that was read before, whatever its name is now; None if it is no longer open."""
+        """Yield a file that was read before, whatever its name is; None if it is not open any more."""
         with self._mutex:
             handle = self._open.get((dev, ino))
             if handle is not None:
@@ -144,7 +148,7 @@ class OpenFiles:
                 self._take_back(handle)
 
     def forget(self, dev: int, ino: int) -> None:
-        """Close a file that is no longer needed, as soon as nobody borrows it."""
+        """Close a file that is not needed any more, when nobody borrows it."""
         with self._mutex:
             if (dev, ino) in self._open:
                 self._open.move_to_end((dev, ino), last=False)
@@ -168,7 +172,7 @@ class OpenFiles:
         return Handle(path)
 
     def spare(self) -> None:
-        """Keep only a few files open from now on."""
+        """Keep only few files open from this time on."""
         with self._mutex:
             self._spare()
 
@@ -177,7 +181,7 @@ class OpenFiles:
         self._close_unlent(0)
 
     def _add(self, handle: Handle) -> Handle:
-        # Between the check and the opening, the name may have become that of a file that is already open.
+        # The name may have changed to a file that is already open.
         known = self._open.setdefault((handle.dev, handle.ino), handle)
         if known is not handle:
             handle.close()

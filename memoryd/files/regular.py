@@ -1,4 +1,4 @@
-"""Read whole files of a workspace, in which a name may belong to anything that people and programs put there."""
+"""Read whole files of a workspace, where people and programs may have put anything under a name."""
 
 import contextlib
 import errno
@@ -19,18 +19,18 @@ _HINT = "put a regular file there; memoryd left it alone"
 
 
 def compute_digest(data: bytes) -> str:
-    """Return the sha256 of `data`, in hex."""
-    import hashlib  # loads OpenSSL, which a hook that only reads cannot afford
+    """Return the hex sha256 of `data`."""
+    import hashlib  # imported late: it loads OpenSSL, which takes too long for a hook
 
     return hashlib.sha256(data).hexdigest()
 
 
 def read(entry: FolderEntry, limit: int = MAX_BYTES) -> bytes | None:
-    """Return the bytes of a regular file; None if there is none.
+    """Return the content of a regular file; None if there is no file.
 
     Raises:
-        StateError: it is a symbolic link, FIFO, device or folder, has a second name elsewhere, is larger than `limit`
-            bytes, or cannot be read.
+        StateError: it is a link, FIFO, device or folder, has a second name, is larger than `limit` bytes, or cannot be
+            read.
     """
     with as_state_error("cannot be read", entry):
         try:
@@ -42,10 +42,10 @@ def read(entry: FolderEntry, limit: int = MAX_BYTES) -> bytes | None:
 
 
 def read_below(folder: OpenFolder, relative: str) -> bytes | None:
-    """Return the bytes of a regular file at a relative path; None if it or a folder on the way is missing.
+    """Return the content of a regular file at a relative path; None if it or a folder on the way is missing.
 
     Raises:
-        StateError: as `read`; or a part of the path is a link or no folder.
+        StateError: like `read`, or a part of the path is a link or not a folder.
     """
     *between, name = PurePosixPath(relative).parts
     with ExitStack() as opened:
@@ -59,7 +59,7 @@ def read_below(folder: OpenFolder, relative: str) -> bytes | None:
 
 
 def read_in(workspace: Path, relative: str) -> bytes | None:
-    """Read as `read_below`, in a workspace that is opened only for this."""
+    """Return the content of a file in a workspace, like `read_below`; None if the workspace is missing too."""
     with as_state_error("cannot be read", workspace):
         try:
             folder = open_folder(workspace)
@@ -70,14 +70,13 @@ def read_in(workspace: Path, relative: str) -> bytes | None:
 
 
 def open_regular(entry: FolderEntry, flags: int = os.O_RDONLY, *, shared: bool = False) -> int:
-    """Return a descriptor of a regular file. Never follows a link or waits for the other end of a FIFO.
+    """Return a descriptor of a regular file. A link is not followed, and a FIFO does not block.
 
-    A second name elsewhere may belong to a file that its owner never meant to be reached through a workspace. Such a
-    file is accepted only if it may be `shared`.
+    A file with a second name elsewhere may not be meant for the workspace. It is accepted only with `shared`.
 
     Raises:
-        StateError: it is no regular file, or has a second name that memoryd did not give it.
-        OSError: as `os.open`, including FileNotFoundError.
+        StateError: it is not a regular file, or has a second name that memoryd did not create.
+        OSError: like `os.open`, for example FileNotFoundError.
     """
     try:
         fd = entry.open(flags | os.O_NONBLOCK)
@@ -106,8 +105,8 @@ def read_all(fd: int, path: Path, limit: int = MAX_BYTES) -> bytes:
     """Return the rest of an open file from its position.
 
     Raises:
-        StateError: it is larger than `limit` bytes.
-        OSError: the disk fails.
+        StateError: it has more than `limit` bytes.
+        OSError: the disk reports an error.
     """
     chunks: list[bytes] = []
     left = limit + 1
@@ -135,7 +134,7 @@ def _not_regular(path: Path) -> StateError:
 
 @contextlib.contextmanager
 def as_state_error(what: str, where: Path | FolderEntry) -> Iterator[None]:
-    """Convert an error of the system into one that says what, where and what to do."""
+    """Convert an OSError inside the `with` block into a StateError that says what failed, where, and what to do."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Create (0600), connect to and remove a Unix socket in a private folder."""
+"""Create, connect to and remove a Unix socket (0600) in a private folder."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-_LONGEST = 100  # bytes of a path that every system's sockaddr_un has room for
+_LONGEST = 100  # bytes; a path of this length fits into `sockaddr_un` on each system
 
 
 def listen(path: Path, backlog: int) -> socket.socket:
-    """Listen under a name; the caller holds the folder's lock, so an existing socket belongs to an ended process."""
-    from memoryd.files.regular import as_state_error  # a client has no use for it
+    """Create a socket and listen. The caller holds the folder's lock, so an existing socket is of an ended process."""
+    from memoryd.files.regular import as_state_error  # imported late, because clients do not need it
 
     with as_state_error("cannot be listened on", path):
         remove(path)
         made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            os.fchmod(made.fileno(), 0o600)  # the name gets this mode where the system allows; …
+            os.fchmod(made.fileno(), 0o600)  # some systems use this mode for the name too …
             with _shorten_path(path) as name:
                 made.bind(name)
-            path.chmod(0o600)  # … the folder keeps others out until it has
+            path.chmod(0o600)  # … on others, the private folder protects it until here
             made.listen(backlog)
             made.settimeout(0)
         except BaseException:
@@ -38,7 +38,7 @@ def listen(path: Path, backlog: int) -> socket.socket:
 
 
 def connect(path: Path | str, timeout: float) -> socket.socket | None:
-    """Connect to the socket of a name; return None if no process listens."""
+    """Return a connection to the socket; None if no process listens."""
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     made.settimeout(timeout)
     try:
@@ -51,7 +51,11 @@ def connect(path: Path | str, timeout: float) -> socket.socket | None:
 
 
 def remove(path: Path) -> None:
-    """Remove the name of a socket."""
+    """Remove the socket's file, if it exists.
+
+    Raises:
+        StateError: it is not a socket.
+    """
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISSOCK(path.lstat().st_mode):
             raise StateError("is not a socket", str(path), "move it away")
@@ -60,7 +64,7 @@ def remove(path: Path) -> None:
 
 @contextlib.contextmanager
 def _shorten_path(path: Path | str) -> Iterator[str]:
-    """Return the path, or on Linux a short name for it through an open handle of its folder."""
+    """Yield the path, or if it is too long, a short path to the same file through an open descriptor (on Linux)."""
     if len(os.fsencode(path)) <= _LONGEST:
         yield str(path)
         return

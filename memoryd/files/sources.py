@@ -1,4 +1,4 @@
-"""Find transcripts by glob patterns, without following links and without entering tool folders."""
+"""Find transcripts by glob patterns. Links are not followed, and folders of tools are not entered."""
 
 import fnmatch
 import os
@@ -16,42 +16,45 @@ _MAGIC = re.compile(r"[*?\[]")
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """Hold a glob on absolute paths: `*` and `?` within one name, `**` across folders, `[…]` sets."""
+    """Hold a glob on absolute paths: `*` and `?` within a name, `**` across folders, `[…]` for sets."""
 
     text: str
-    root: Path  # the deepest folder without a wildcard
+    root: Path  # deepest folder without a wildcard
     below: tuple[str, ...]  # globs of the names below the root
-    without: str | None = None  # a folder below the root that is never entered
+    without: str | None = None  # a folder below the root that is not entered
 
     @property
     def deep(self) -> bool:
-        """Return True if it reaches below the root's own entries."""
+        """Return True if it can match files in folders below the root."""
         return len(self.below) > 1
 
     @property
     def depth(self) -> int | None:
-        """Return how many folders below the root it can reach; None for any number."""
+        """Return how many folders below the root it can reach; None if there is no limit."""
         return None if "**" in self.below else len(self.below) - 1
 
     def leaves_out(self, path: str) -> bool:
-        """Return True if this is a folder that is never entered, or is inside one."""
+        """Return True if the path is the excluded folder or in it."""
         return self.without is not None and f"{path}/".startswith(f"{self.without}/")
 
     def covers(self, path: str) -> bool:
-        """Return True if this absolute path is in a folder that may hold matching files, whatever its own name."""
+        """Return True if this absolute path is in a folder that may have matching files, whatever its own name."""
         return not self.leaves_out(path) and _is_below(self.root, path.rpartition("/")[0], self.below[:-1])
 
     def matches(self, path: str) -> bool:
-        """Return True if this absolute path matches. `*.private` never does, nor what is below such a folder."""
+        """Return True if this absolute path matches.
+
+        Names that end in `.private`, and files in such folders, never match.
+        """
         if self.leaves_out(path) or is_private(path.removeprefix(f"{self.root}/")):
             return False
         return _is_below(self.root, path, self.below)
 
 
 def make_pattern(text: str, below: Path | None = None, *, without: Path | None = None) -> Pattern:
-    """Parse an absolute glob, or a glob `below` a folder, whose own name is taken literally.
+    """Return the pattern of an absolute glob, or of a glob below the folder `below`, whose own name has no wildcards.
 
-    The folder `without` is left out where a wildcard reaches it; one within it may still be named.
+    The folder `without` is excluded from wildcards, but a pattern may name a folder in it.
     """
     plain = below.parts if below is not None else ()
     parts = (*plain, *Path(text).parts)
@@ -77,7 +80,7 @@ def _fit(names: tuple[str, ...], globs: tuple[str, ...]) -> bool:
 
 
 def _as_met(root: Path, folder: Path) -> str | None:
-    """Return the name under which a walk from the root reaches a folder; None if it does not."""
+    """Return the path of a folder as a walk from the root reaches it; None if it does not."""
     for start, end in ((root, folder), (Path(os.path.realpath(root)), Path(os.path.realpath(folder)))):
         if end.is_relative_to(start):
             return str(root / end.relative_to(start))
@@ -86,14 +89,14 @@ def _as_met(root: Path, folder: Path) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class FoundFiles:
-    """Hold the result of a walk: matching files, and paths that it could not follow or enter, with the reasons."""
+    """Hold the result of a walk: the matching files, and (path, reason) of those that could not be used."""
 
     paths: tuple[str, ...]
     refused: tuple[tuple[str, str], ...]
 
 
 def walk(wanted: Pattern) -> FoundFiles:
-    """Find the regular files of a pattern. Links are not followed; folders that vanish meanwhile are skipped."""
+    """Return the regular files that match. Links are not followed; folders that disappear meanwhile are skipped."""
     paths: list[str] = []
     refused: list[tuple[str, str]] = []
     for entry in _entries(wanted, refused):
@@ -136,7 +139,7 @@ def _entries(wanted: Pattern, refused: list[tuple[str, str]]) -> Iterator[os.Dir
 
 
 def count_folders(root: Path) -> int:
-    """Count a folder and all below it, as a recursive watch covers them: no links, and no unreadable folders."""
+    """Return the number of folders that a recursive watch of a folder covers: no links and no unreadable ones."""
     count = 0
     stack = [str(root)]
     while stack:
@@ -150,7 +153,7 @@ def count_folders(root: Path) -> int:
 
 
 def find_inode(folder: str, device: int, inode: int) -> str | None:
-    """Find a file by its inode in one folder, to learn where a rotated transcript went."""
+    """Return the path of the file with this inode in a folder, to find a rotated transcript; None if there is none."""
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             is_meant = entry.inode() == inode and entry.is_file(follow_symlinks=False)

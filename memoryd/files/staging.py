@@ -1,4 +1,4 @@
-"""Exchange files through a folder beside them; it holds complete new files and keeps the old ones."""
+"""Replace files by complete new ones from a folder beside them, and keep the old ones."""
 
 import os
 from collections.abc import Sequence
@@ -12,14 +12,24 @@ PREFIX = ".memoryd-staging-"
 
 
 def exchange_files(staged: Path, folder: Path, names: Sequence[str], sides: Sequence[str], kept: str) -> Path | None:
-    """Put staged files into `folder`; what they replace is kept in its new subfolder `kept`.
+    """Move staged files into `folder`; keep the replaced ones in its new subfolder `kept`.
 
-    At no moment is one of `names` missing that was there: the old file gets its second name first. Files of `sides`
-    must not be there beside the new ones: they are moved away first. Returns the subfolder, None where nothing was
-    there.
+    An existing file is at no moment missing, because it first gets its second name. Files of `sides` do not belong to
+    the
+    new ones, so they are moved away first.
+
+    Args:
+        staged: the folder with the new files.
+        folder: the folder to change.
+        names: names of the files.
+        sides: names of side files, such as a write-ahead log.
+        kept: name of the subfolder.
+
+    Returns:
+        The subfolder; None if nothing was replaced.
 
     Raises:
-        StateError: the disk says no; what is kept so far is in the subfolder.
+        StateError: the disk reports an error. Files that were replaced before are in the subfolder.
     """
     place = folder / kept
     there = [name for name in (*sides, *names) if (folder / name).exists()]

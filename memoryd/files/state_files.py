@@ -1,11 +1,12 @@
-"""List the files of a state folder by kind: their disk use, and which of them are old.
+"""List the files of a state folder by kind: how much of the disk they use, and which are old.
 
 database   memoryd.db with its -wal and -shm
-index      index.db with the same: what search looks into, made anew where it is missing
-log        log/, with the rotated files
-copies     backups/, one for each of the last days; memoryd.db.damaged-TIME…, memoryd.replaced-TIME/: kept when another
-           database took their place; trial-…/: what a dry run is carried out in
-other      the journals, sessions that programs flushed, the lock, the socket
+index      index.db with the same; it is rebuilt if it is missing
+log        log/, with rotated files
+copies     backups/, one for each of the last days; memoryd.db.damaged-TIME… and memoryd.replaced-TIME/, kept after
+another
+           database took their place; trial-…/, copies for a dry run
+other      the journals, sessions that programs passed in, the lock, the socket
 """
 
 import contextlib
@@ -23,16 +24,16 @@ KINDS = ("database", "index", "log", "copies", "other")
 _DATABASE = re.compile(r"memoryd\.db(-wal|-shm|-journal)?")
 _INDEX = re.compile(r"index\.db(-wal|-shm|-journal)?")
 _COPY = re.compile(r"memoryd\.(?:db\.damaged|replaced)-(\d{8}T\d{6})\S*")
-_BLOCK = 512  # bytes; the unit of st_blocks, see stat(2)
+_BLOCK = 512  # bytes; unit of st_blocks, see stat(2)
 
 
 def disk_use(folder: Path) -> int:
-    """Return the disk space of the files below a folder; a file that vanishes meanwhile takes none."""
+    """Return the bytes on disk of all files below a folder; a file that disappears meanwhile counts as 0."""
     return sum(_size(path) for path in folder.rglob("*"))
 
 
 def measure_uses(state_dir: Path) -> dict[str, int]:
-    """Return the bytes on disk of each kind."""
+    """Return the bytes on disk of each kind of file."""
     total = dict.fromkeys(KINDS, 0)
     for path in _entries(state_dir):
         total[_kind(path.name)] += _size(path) + (0 if path.is_symlink() else disk_use(path))
@@ -40,19 +41,19 @@ def measure_uses(state_dir: Path) -> dict[str, int]:
 
 
 def old_logs(state_dir: Path, before: datetime) -> list[Path]:
-    """List the rotated log files whose last line is older than a time."""
+    """Return the rotated log files whose last line is older than `before`."""
     found = (name_rotated(log_path(state_dir), number) for number in range(1, KEPT_FILES))
     return [path for path in found if _get_mtime(path) < before.timestamp()]
 
 
 def old_copies(state_dir: Path, before: datetime) -> list[Path]:
-    """List the kept databases, with their parts, that were put aside before a time, by their names."""
+    """Return the databases that were put aside before a time, according to their names, with their side files."""
     found = ((path, _COPY.fullmatch(path.name)) for path in _entries(state_dir))
     return sorted(path for path, name in found if name and _stamp(name[1]) < before)
 
 
 def remove(paths: list[Path]) -> list[str]:
-    """Delete files and folders of the state folder; skip what cannot be deleted. Return the names of the deleted."""
+    """Delete files and folders in the state folder; return the names of those that could be deleted."""
     gone = []
     for path in paths:
         with contextlib.suppress(OSError):
@@ -89,11 +90,11 @@ def _get_mtime(path: Path) -> float:
     try:
         return path.lstat().st_mtime
     except OSError:
-        return float("inf")  # there is none: nothing to delete
+        return float("inf")  # no such file, so there is nothing to delete
 
 
 def _stamp(text: str) -> datetime:
     try:
         return datetime.strptime(text, "%Y%m%dT%H%M%S").replace(tzinfo=UTC)
     except ValueError:
-        return datetime.max.replace(tzinfo=UTC)  # somebody else gave this name: it must not be deleted
+        return datetime.max.replace(tzinfo=UTC)  # somebody else chose this name, so the file must not be deleted

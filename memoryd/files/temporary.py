@@ -1,7 +1,7 @@
-"""Name temporary files so that a later process recognises their owner and nobody can predict the name.
+"""Name temporary files so that a later process recognises them and nobody can predict a name.
 
-A killed writer leaves files named `.memoryd-new-…tmp` (ours, perhaps half written) or `.memoryd-swap-…tmp` (ours
-before the exchange, the old file or somebody's edit after it).
+A killed writer leaves files named `.memoryd-new-…tmp` or `.memoryd-swap-…tmp`. A "new" file is memoryd's, perhaps
+incomplete. A "swap" file is memoryd's before the exchange; afterwards it is the old file or somebody's edit.
 """
 
 import os
@@ -18,12 +18,12 @@ class Leftover(NamedTuple):
 
     entry: FolderEntry
     kind: str  # new | swap
-    target: str  # name of the file it was made for
+    target: str  # name of the file for which it was made
 
 
 def make_name(entry: FolderEntry, kind: str) -> FolderEntry:
-    """Return a fresh name beside `entry` that `list_leftovers` recognises; kind: new | swap."""
-    import secrets  # loads OpenSSL, which a hook that only reads cannot afford
+    """Return a new name beside `entry` that `list_leftovers` recognises. `kind` is `new` or `swap`."""
+    import secrets  # imported late: it loads OpenSSL, which takes too long for a hook
 
     return entry.get_sibling(f".memoryd-{kind}-{secrets.token_hex(8)}-{entry.name}.tmp")
 
@@ -39,9 +39,10 @@ def list_leftovers(folder: OpenFolder) -> list[Leftover]:
 
 
 def is_twin(entry: FolderEntry, status: os.stat_result) -> bool:
-    """Return True if the second name of a file is a temporary one beside its first.
+    """Return True if all other names of a file are temporary names of memoryd in the same folder.
 
-    If the system cannot exchange two names, a writer creates the second name for a moment. A killed writer leaves it.
+    If the system cannot exchange two names, a writer creates such a second name for a moment. A killed writer leaves
+    it.
     """
     beside = [left.entry for left in list_leftovers(entry.folder) if left.target == entry.name]
     return status.st_nlink <= 1 + sum(_is_same(one, status) for one in beside)

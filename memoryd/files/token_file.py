@@ -1,4 +1,4 @@
-"""Keep one of memoryd's own tokens in a file, created at first use; only its user can read a secret one."""
+"""Keep one of memoryd's own tokens in a file. It is created at first use. Only its user can read a secret one."""
 
 import secrets
 import stat
@@ -15,17 +15,17 @@ _HINT = "delete it: memoryd creates a new one, which every user of it needs"
 
 
 def read_or_make(path: Path, *, is_secret: bool = True) -> str:
-    """Return the token of a file; create one if there is none.
+    """Return the token in a file; create it if there is no file.
 
     Raises:
-        StateError: it cannot be read or made, others can read a secret one, or it holds no token.
+        StateError: it cannot be read or created, is readable by others although it is secret, or is not a token.
     """
     make_private_dir(path.parent)
     with follow_folder(path.parent) as folder:
         entry = folder / path.name
         if not entry.exists():
             token = secrets.token_urlsafe(_BYTES)
-            with suppress(durable.MovedError):  # another process was faster: its token counts
+            with suppress(durable.MovedError):  # another process has created it first, so that token is used
                 durable.replace(entry, f"{token}\n".encode(), None, mode=0o600 if is_secret else 0o644)
         if is_secret and stat.S_IMODE(entry.lstat().st_mode) & 0o077:
             raise StateError("others can read the token", str(path), _HINT)

@@ -1,4 +1,4 @@
-"""Create a private folder with copies of a workspace's memory files for a trial, and remove it afterwards."""
+"""Create a private folder with copies of a workspace's memory files for a trial run, and remove it afterwards."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,13 +9,13 @@ from memoryd.files import regular
 from memoryd.files.locked_folder import hold_folder
 
 PREFIX = "trial-"
-# What the jobs write.
+# The files that jobs write.
 _ROLLED_OVER = ("RECENT", "MEMORY*", "archive/MEMORY*", "NOW-*")
 COPIED = ("MEMORY.md", "memory/*.md", *(f".continuum/memory/{name}.md" for name in _ROLLED_OVER))
 
 
 class TrialFolders(NamedTuple):
-    """Hold the folders of a trial, both empty except for the copies."""
+    """Hold the folders of a trial run. They are empty except for the copies."""
 
     state: Path
     workspace: Path
@@ -23,7 +23,10 @@ class TrialFolders(NamedTuple):
 
 @contextmanager
 def make_folders(state_dir: Path, workspace: Path | None) -> Iterator[TrialFolders]:
-    """Create the folders inside the private state folder, and remove them afterwards; empty without a workspace."""
+    """Create the folders inside the private state folder, and remove them at the end.
+
+    Without a `workspace`, nothing is copied.
+    """
     with hold_folder(state_dir, PREFIX) as folder:
         made = TrialFolders(folder / "state", folder / "workspace")
         made.state.mkdir(mode=0o700)

@@ -1,9 +1,10 @@
-"""Find out who else could write a file or folder that memoryd or its agents obey, or a transcript that it believes.
+"""Check who else could write a file or folder that memoryd or its agents obey, or a transcript that memoryd believes.
 
-The configuration names commands to run and folders to write. A workspace holds text that agents take for their own
-memory. A person who may write one of them controls memoryd or the agents. So both must belong to this user or to root,
-and only their owner may write them. A group counts as nobody if it is its owner's private group, which many systems
-give each user: nobody else is in it.
+The configuration names commands to run and folders to write. A workspace has text that agents take for their own
+memory.
+Whoever may write them controls memoryd or the agents. So both must belong to this user or to root, and only their owner
+may write them. A group with write permission is accepted if it is the owner's private group, which many systems create
+for each user.
 """
 
 import contextlib
@@ -17,11 +18,15 @@ from pathlib import Path
 from memoryd.config import Settings
 from memoryd.errors import ConfigError, StateError
 
-_MEMORY = ("", "MEMORY.md", "memory", ".continuum", ".continuum/memory")  # the parts of a workspace that are checked
+_MEMORY = ("", "MEMORY.md", "memory", ".continuum", ".continuum/memory")  # parts of a workspace that are checked
 
 
 def require(settings: Settings) -> None:
-    """Refuse a configuration that others could change, and workspaces that others could write."""
+    """Refuse a configuration or a workspace that others could change.
+
+    Raises:
+        ConfigError: it lists all such paths.
+    """
     problems = list_violations(settings)
     if len(problems) == 1:
         raise problems[0]
@@ -31,14 +36,14 @@ def require(settings: Settings) -> None:
 
 
 def is_owner(workspace: Path) -> bool:
-    """Return True if this process runs as the user who owns the workspace."""
+    """Return True if this process runs as the owner of the workspace."""
     return not hasattr(os, "getuid") or workspace.stat().st_uid == os.getuid()
 
 
 def list_violations(settings: Settings) -> list[ConfigError]:
-    """Check the configuration file, its folder, and the workspaces and memory folders of all enabled agents."""
+    """Return the faults of the configuration file, its folder, and the memory folders of all enabled agents."""
     source = settings.source.resolve()
-    # root serves any owner's workspaces, but takes commands from root alone
+    # root works in workspaces of any owner, but runs only commands from its own configuration
     commands = settings.hooks.on_summary or settings.hooks.on_alarm
     strangers = os.geteuid() == 0 and commands is None
     found = [_violation(source, stranger=strangers), _violation(source.parent, stranger=strangers, shared=True)]
@@ -54,16 +59,16 @@ def find_fault(workspace: Path) -> ConfigError | None:
 
 
 def require_source(path: Path, root: Path, workspace: Path, owners: Collection[int]) -> None:
-    """Refuse a transcript that somebody else could have written: it would speak for the user and their agent.
+    """Refuse a transcript that somebody else could have written, because it counts as words of the user and the agent.
 
     Args:
-        path: of the file.
-        root: the folder of its pattern; it and the folders between are checked.
-        workspace: of the agent; its owner's files are accepted.
-        owners: numbers of other users whose files are accepted as well.
+        path: path of the file.
+        root: folder of its pattern; this folder and those in between are checked.
+        workspace: workspace of the agent; files of its owner are accepted.
+        owners: user ids whose files are accepted as well.
 
     Raises:
-        StateError: it is another user's, or others can write it or its folder.
+        StateError: it belongs to another user, or others can write it or its folder.
         FileNotFoundError: there is no such file.
     """
     taken = {0, os.geteuid(), workspace.stat().st_uid, *owners}
@@ -84,9 +89,10 @@ def require_source(path: Path, root: Path, workspace: Path, owners: Collection[i
 
 
 def _violation(path: Path, *, stranger: bool, shared: bool = False) -> ConfigError | None:
-    """Return the fault of one path.
+    """Return the fault of one path; None if it has none.
 
-    `shared`: a folder is accepted in which anybody may create files, but only their owners rename or remove them.
+    With `shared`, a folder is accepted in which anybody may create files but only their owners may rename or remove
+    them.
     """
     try:
         status = path.stat()
@@ -105,10 +111,10 @@ def _violation(path: Path, *, stranger: bool, shared: bool = False) -> ConfigErr
 
 
 def _file_violation(folder: Path) -> ConfigError | None:
-    """Return the fault of a file of memory in a folder that others can enter: what is in it, agents believe."""
+    """Return the fault of a memory file in a folder that others can enter, because agents believe its content."""
     with contextlib.suppress(OSError):
         if folder.name == "memory" and folder.stat().st_mode & (stat.S_IXGRP | stat.S_IXOTH):
-            # One file of each kind is enough, since to look up a group may be slow.
+            # One file of each mode and owner is enough, because looking up a group may be slow.
             kinds: dict[tuple[int, int, int], Path] = {}
             for path in sorted(folder.rglob("*")):
                 status = path.lstat()
@@ -131,7 +137,7 @@ def _name(uid: int) -> str:
 
 
 def _is_private_group(gid: int, owner: int) -> bool:
-    """Return True if only the owner and root are in a group, or if it has no entry and the owner's own number."""
+    """Return True if only the owner and root are in a group. A group without an entry must have the owner's number."""
     uids = {user.pw_uid for user in pwd.getpwall() if user.pw_gid == gid}
     try:
         members = grp.getgrgid(gid).gr_mem

@@ -1,4 +1,4 @@
-"""Write and remove a service manager's file, and keep the file that was there."""
+"""Write and remove the file of a service manager, and keep a file that was there before."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -9,14 +9,14 @@ from memoryd.files.regular import as_state_error, compute_digest, read
 
 
 class PlacedFile(NamedTuple):
-    """Hold the result of writing or removing."""
+    """Hold the result of writing or removing a file."""
 
     changed: bool
-    backup: Path | None  # the place of the earlier file
+    backup: Path | None  # where the earlier file is kept; None if there was none
 
 
 def place_file(path: Path, data: bytes, now: str) -> PlacedFile:
-    """Write `data` to `path` (0644 less the umask); keep other content beside it."""
+    """Write `data` to `path` (0644 minus the umask). An earlier file with other content is kept beside it."""
     with as_state_error("cannot be made", path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
     with _open_parent(path.parent) as folder:
@@ -30,7 +30,7 @@ def place_file(path: Path, data: bytes, now: str) -> PlacedFile:
 
 
 def remove(path: Path, ours: bytes, now: str) -> PlacedFile:
-    """Remove a file; keep one with other content than `ours` beside its place."""
+    """Remove a file. If its content is not `ours`, it is kept beside its place."""
     if not path.parent.exists():
         return PlacedFile(changed=False, backup=None)
     with _open_parent(path.parent) as folder:
@@ -46,13 +46,13 @@ def remove(path: Path, ours: bytes, now: str) -> PlacedFile:
 
 
 def _open_parent(path: Path) -> OpenFolder:
-    # A person's own configuration folder, which may well be a link.
+    # A person's own configuration folder may be a link.
     with as_state_error("cannot be opened", path):
         return follow_folder(path)
 
 
 def _keep(entry: FolderEntry, old: bytes, now: str) -> Path:
-    """Write the old content under a name without a suffix that a service manager reads."""
+    """Keep the old content under a name whose suffix the service manager ignores; return the path."""
     stem = f"{entry.name}.before-{now.replace(':', '').replace('-', '')}"
     number = 1
     while (kept := entry.get_sibling(stem if number == 1 else f"{stem}-{number}")).exists():

@@ -1,4 +1,4 @@
-"""Open the folders of an agent's workspace once, and lock them while its files change."""
+"""Open the folders of an agent's workspace, and lock them while its files change."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ LOCK_TIMEOUT = timedelta(seconds=30)
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceFolders:
-    """Hold the open folders of a workspace: a change is planned on and written to the same ones."""
+    """Hold the open folders of a workspace, so that a change is planned on and written to the same folders."""
 
     workspace: OpenFolder
     continuum: OpenFolder
@@ -23,7 +23,7 @@ class WorkspaceFolders:
 
 @contextmanager
 def lock_workspace(workspace: Path) -> Iterator[WorkspaceFolders]:
-    """Open an agent's folders, and lock them for a short change of its files.
+    """Open the folders of a workspace, and lock them for a short change of its files.
 
     Raises:
         StateError: a folder cannot be opened.
@@ -35,7 +35,7 @@ def lock_workspace(workspace: Path) -> Iterator[WorkspaceFolders]:
 
 @contextmanager
 def open_workspace(workspace: Path) -> Iterator[WorkspaceFolders]:
-    """Open an agent's folders without the lock."""
+    """Open the folders of a workspace without the lock."""
     with regular.as_state_error("cannot be opened", workspace):
         folder = open_folder(workspace)
     with folder, folders.continuum_folder(folder) as continuum:
@@ -44,8 +44,12 @@ def open_workspace(workspace: Path) -> Iterator[WorkspaceFolders]:
 
 @contextmanager
 def lock_files(place: WorkspaceFolders) -> Iterator[None]:
-    """Keep other processes from an agent's files."""
-    # In the workspace, not in the state folder: two daemons with two state folders may share one workspace.
+    """Lock the files of a workspace against other processes.
+
+    Raises:
+        LockedError: another process has held the lock for 30 seconds.
+    """
+    # The lock is in the workspace, because two daemons with two state folders may share it.
     lock = Lock(place.continuum / ".lock")
     try:
         lock.acquire(LOCK_TIMEOUT)

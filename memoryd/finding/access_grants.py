@@ -1,17 +1,16 @@
 """Decide who may see the memory of an agent in private mode.
 
 The memory of an `open` agent is visible to its owner, the user to whom the workspace belongs. The memory of a `silo`
-agent is visible to nobody without a grant: a person asks for it with a purpose and a duration, the agent consents in a
-file of its workspace, and each read is audited.
+agent is visible only under a grant. A person asks for it with a purpose and a duration. The agent consents in a file of
+its workspace. Each read is audited.
 
 The consent file, `.continuum/memory/CONSENT.md`, gets a line for each request. The agent answers in its brackets:
 
     - [ ] grant_0a1b2c3d: a person (uid 1000) asks to read this memory for 30m: look for a wrong address
 
-`[x]` consents, and the duration begins when memoryd sees it. `[-]` declines, or revokes an earlier consent. A request
-that is a day old can no longer be answered. The brackets express the agent's wish. They do not protect against a person
-who may write the workspace, because that person can also read its files without memoryd. The agent's tool answers in
-the same way, without the file.
+`[x]` consents, and the duration begins when memoryd reads it. `[-]` declines, or revokes an earlier consent. After a
+day, a request can no longer be answered. The brackets express the agent's will, but are no protection: a person who may
+write to the workspace can read its files without memoryd. The agent can also answer by its tool, without the file.
 """
 
 import re
@@ -38,25 +37,34 @@ PATH = f".continuum/memory/{CONSENT_FILE}"
 LONGEST = timedelta(hours=24)
 ANSWERED_WITHIN = timedelta(hours=24)
 _TITLE = "# Consent\n\nAnswer in the brackets: [x] lets the person read what you remember, [-] does not.\n\n"
-PARTS = ("core", "fact", "profile", "journal", "runs", "session", "settings")  # for the limits of a request
+PARTS = ("core", "fact", "profile", "journal", "runs", "session", "settings")  # what a request may be limited to
 _RUN = re.compile(r"run-\d{8}T\d{6}-[0-9a-f]{6}")
 _LINE = re.compile(r"^- \[([xX-])\] (grant_[0-9a-f]{8})\b", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class AgentGrants:
-    """Hold the grants of one agent."""
+    """Manage the grants of one agent, on behalf of one person."""
 
     engine: Engine
     agent: Agent
     clock: Clock
-    uid: int  # of the person at the command line, or of the process that serves the page
+    uid: int  # user id of the person at the command line, or of the process of the admin page
     redact: Callable[[str], str]
-    person: str = ""  # the name of who asks
-    owns: bool = True  # if the user of this process owns the workspace, it is the owner
+    person: str = ""  # login name of the person on the admin page
+    owns: bool = True  # True: the user of this process counts as the owner if the workspace is theirs
 
     def ask(self, purpose: str, span: timedelta, scope: Sequence[str] = ()) -> Grant:
-        """Ask the agent for a grant: for the whole memory, or for kinds of memory and runs."""
+        """Ask the agent for a grant and return the request.
+
+        Args:
+            purpose: why the person wants to read the memory.
+            span: duration of the grant, at most 24 hours.
+            scope: names in `PARTS` or ids of runs; empty means the whole memory.
+
+        Raises:
+            RefusedError: the purpose is empty, or the duration or the scope is invalid.
+        """
         clean = neutralize(self.redact(purpose))
         if not clean:
             raise RefusedError("the purpose is empty", hint='say what for: --purpose "…"')
@@ -81,22 +89,26 @@ class AgentGrants:
 
     @property
     def actor(self) -> str:
-        """Return the person's name in the audit: on the admin page the login name."""
+        """Return the person's name for the audit; on the admin page, it has the login name."""
         return f"admin:{self.person}" if self.person else "human"
 
     def all(self) -> list[Grant]:
-        """Return the grants with the agent's answers so far, newest first."""
+        """Return the agent's grants and requests, newest first. New answers in the consent file are applied first."""
         found = sqlite.read(self.engine, grants.of_agent, self.agent.id)
         data = (regular.read_in(self.agent.workspace, PATH) or b"") if found else b""
         answers = {match[2]: match[1].lower() for match in _LINE.finditer(data.decode("utf-8", "replace"))}
         if any(self._state(grant, answers) != grant.state for grant in found):
-            # A tick in the file counts as an act of the file's owner, who may be a person.
+            # The owner of the file, who may be a person, counts as the author of the answer.
             writer = (self.agent.workspace / PATH).stat().st_uid
             found = sqlite.write(self.engine, self._take, answers, f"file:uid {writer}")
         return found
 
     def revoke(self, grant_id: str) -> Grant:
-        """End a grant, or withdraw a request."""
+        """End a grant, or withdraw a request.
+
+        Raises:
+            NotFoundError: there is no such active grant or open request.
+        """
         with sqlite.begin_write(self.engine) as connection:
             found = [one for one in grants.of_agent(connection, self.agent.id) if one.id == grant_id]
             if not found or found[0].state not in {"requested", "given"}:
@@ -107,7 +119,11 @@ class AgentGrants:
         return revoked
 
     def answer(self, grant_id: str, *, consents: bool) -> Grant:
-        """Answer a request as the agent, by its own tool; a no also ends an existing grant."""
+        """Answer a request for the agent, by its tool. A refusal also ends an active grant.
+
+        Raises:
+            NotFoundError: there is no such request, or the answer would change nothing.
+        """
         found = next((one for one in self.all() if one.id == grant_id), None)
         state = None if found is None else self._state(found, {grant_id: "x" if consents else "-"})
         if found is None or state == found.state:
@@ -116,13 +132,13 @@ class AgentGrants:
         return next(one for one in answered if one.id == grant_id)
 
     def find_active(self, parts: Collection[str] = ()) -> Grant | None:
-        """Return the grant that allows the person to read these parts now."""
+        """Return a grant under which the person may read these parts now; None if there is none."""
         now = self.clock.text()
         mine = (grant for grant in self.all() if grant.is_active(self.uid, now, self.person))
         return next((grant for grant in mine if grant.covers(parts)), None)
 
     def may_read(self, what: str, parts: Collection[str] = ()) -> bool:
-        """Return True if the person may see content now; audit a read under a grant."""
+        """Return True if the person may see content now. A read under a grant is audited as `what`."""
         if self.agent.privacy == "open" and self.owns:
             return is_owner(self.agent.workspace)
         active = self.find_active(parts)
@@ -132,7 +148,7 @@ class AgentGrants:
         return True
 
     def _take(self, connection: Connection, answers: dict[str, str], actor: str) -> list[Grant]:
-        """Read the agent's answers; return the grants in their new state."""
+        """Apply the agent's answers; return the grants in their new state."""
         now = self.clock.text()
         for grant in grants.of_agent(connection, self.agent.id):
             state = self._state(grant, answers)
@@ -143,7 +159,7 @@ class AgentGrants:
         return grants.of_agent(connection, self.agent.id)
 
     def _state(self, grant: Grant, answers: dict[str, str]) -> str:
-        """Return the state of a grant after the agent's answer; an active grant can only be revoked."""
+        """Return the state of a grant after an answer. An active grant can only be revoked."""
         answer = answers.get(grant.id)
         in_time = self.clock.now() - moment_of(grant.requested_at) <= ANSWERED_WITHIN
         if grant.state == "requested" and answer == "x" and in_time:
@@ -154,9 +170,9 @@ class AgentGrants:
 
 
 def describe_request(grant: Grant) -> str:
-    """Return who asks for what and why, on one line, for the agent."""
+    """Return one line for the agent: who asks for what, for how long, and why."""
     who = f"{grant.person}, a person" if grant.person else "a person"
     what = f"these parts of this memory ({grant.scope})" if grant.scope else "this memory"
     told = duration_text(timedelta(seconds=grant.seconds))
-    known = f" (uid {grant.uid})" if grant.uid >= 0 else ""  # unknown for a person on another machine
+    known = f" (uid {grant.uid})" if grant.uid >= 0 else ""  # the id of a person on another machine is unknown
     return f"{who}{known} asks to read {what} for {told}: {grant.purpose}"

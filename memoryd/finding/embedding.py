@@ -1,8 +1,8 @@
-"""Embed texts and questions with a small model in child processes, without delay for word search.
+"""Embed texts and questions with a small model in child processes, without delaying a search by words.
 
-Texts are embedded in the background when they are in the index, each text once. A vector is deleted with its document,
-and rebuilt for another model. A question waits only a limited time for its vector. Without a vector, search goes by
-words. A text that the model cannot process is skipped; words still find it.
+Texts are embedded in the background, each text once. A vector is deleted with its document, and made again for another
+model. A question waits only a limited time for its vector; without one, the search uses words only. A text that the
+model cannot process is skipped, and words still find it.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,10 +22,10 @@ from memoryd.index.database import RebuiltError
 from memoryd.worker.client import ClosedError, LostError, Worker
 from memoryd.worker.embedder import CHARACTERS, list_missing
 
-PATIENCE = timedelta(milliseconds=300)  # for a question that somebody waits for: twenty times the usual duration
+PATIENCE = timedelta(milliseconds=300)  # limit for a question, twenty times the usual duration
 BATCH = 16
-_REST_SECONDS = 300.0  # for a model that failed
-_HARMLESS = "memory"  # if the child dies on this as well, no text is at fault
+_REST_SECONDS = 300.0  # pause after a failure of the model
+_HARMLESS = "memory"  # if the child also dies on this text, the failure is not the fault of a text
 
 
 def is_wanted(settings: Settings) -> bool:
@@ -38,19 +38,20 @@ class Embedder:
     """Embed questions and texts."""
 
     model: str  # its name, with its version
-    questions: Worker  # a separate process, so that no question waits for a text
+    questions: Worker  # a separate process, so that a question does not wait for texts
     texts: Worker
     monotonic: Callable[[], float]
     log: Log
-    batch: int = BATCH  # texts of one request and one transaction
+    batch: int = BATCH  # texts in one request and one transaction
     _asking: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="meaning"))
     _rests_until: float = 0.0
 
     def ask(self, text: str, patience: timedelta = PATIENCE) -> Callable[[], Meaning]:
-        """Start to embed a question; return a handle that waits for the answer.
+        """Start to embed a question; return a function that waits for the result.
 
-        The handle returns the answer in time, or the reason why there is none. The model continues to load, for the
-        next question.
+        The function returns the vector, or the reason why there is none in time. A model that is still loading
+        continues, for
+        the next question.
         """
         if self.monotonic() < self._rests_until:
             return partial(Meaning, why="the model failed a moment ago")
@@ -72,16 +73,16 @@ class Embedder:
         return Meaning(vector, self.model, "" if vector is not None else "nothing in it the model knows")
 
     def fill(self, indexer: Indexer, agent: Agent, go_on: Callable[[], bool]) -> None:
-        """Embed the texts of an agent that are not embedded yet, newest first, a portion at a time."""
+        """Embed an agent's texts that have no vector yet, newest first, in portions, until `go_on` returns False."""
         while go_on() and self.monotonic() >= self._rests_until:
             try:
                 if not self._fill_some(indexer, agent):
                     return
             except RebuiltError:
-                return  # its texts have priority
+                return  # the texts must be indexed again first
 
     def _fill_some(self, indexer: Indexer, agent: Agent) -> bool:
-        """Embed one portion; return True if there may be more."""
+        """Embed one portion of texts; return True if there may be more."""
         with indexer.index.begin_read() as tables, ExitStack() as opened:
             number = tables.find_number(agent.id)
             if number is None:
@@ -111,7 +112,10 @@ class Embedder:
         return True
 
     def _embed(self, texts: Sequence[str]) -> list[bytes | None]:
-        """Return the vectors of texts; if the child dies, try each text alone and skip the one that kills it."""
+        """Return the vectors of texts.
+
+        If the child dies, each text is tried alone, and a text that kills it gets None.
+        """
         try:
             return self.texts.embed(texts)
         except LostError:
@@ -126,11 +130,11 @@ class Embedder:
         self.log.warning("search by words alone for a while", why=str(error))
 
     def tick(self, now_monotonic: float) -> None:
-        """Stop the children that have been idle for long enough."""
+        """Stop the child processes if they have been idle for long enough."""
         self.questions.tick(now_monotonic)
         self.texts.tick(now_monotonic)
 
     def close(self) -> None:
-        """Stop the children for good; pending questions get no answer."""
+        """Stop the child processes for good. Pending questions get no vector."""
         self.questions.close()
         self.texts.close()

@@ -1,9 +1,8 @@
-"""Read excerpts: lines of a file of the workspace, turns of a session, or a fact, in their current state.
+"""Read excerpts of memory in its present state: lines of a file, turns of a session, or a fact.
 
-Only memory can be read: `MEMORY.md`, and Markdown below `memory/` and `.continuum/memory/`. A workspace is often a
-project, with keys and settings beside its memory. No link is followed: folders are opened one name at a time, and only
-a regular file without a second name is read. Files called `*.private`, old versions in `backup/` and proposals are
-never read.
+Only memory can be read: `MEMORY.md`, and Markdown in `memory/` and `.continuum/memory/`. Other files of a workspace may
+be source code, keys or settings. Links are not followed: folders are opened one by one, and a file must be regular and
+have no second name. Files named `*.private`, old versions in `backup/`, and proposals are never read.
 """
 
 import re
@@ -23,54 +22,59 @@ from memoryd.text.private import is_private
 from memoryd.tiers import core, proposal
 from memoryd.tiers.lines import lines_of
 
-Redact = Callable[[Sequence[str]], list[str]]  # returns texts without their secrets
+Redact = Callable[[Sequence[str]], list[str]]  # returns texts with their secrets redacted
 LONGEST_PATH = 1024
 _HINT = "name a memory file: MEMORY.md, memory/2026-03-04.md or another that memory search names, or an id of one"
 _MEMORY = re.compile(r"(core|fact)_[0-9a-f]+")
-_PLACE = re.compile(r"((?:session:|fact:|(?!session:|fact:))[^:]+):(\d{1,9})(?:-(\d{1,9}))?")  # as hits print it
+_PLACE = re.compile(r"((?:session:|fact:|(?!session:|fact:))[^:]+):(\d{1,9})(?:-(\d{1,9}))?")  # as hits show it
 _FOLDERS = (PurePosixPath("memory"), PurePosixPath(".continuum/memory"))
-_UNTOLD = frozenset({"backup", PurePosixPath(proposal.FOLDER).name})  # old versions, and proposals without an answer
+_UNTOLD = frozenset({"backup", PurePosixPath(proposal.FOLDER).name})  # old versions and open proposals
 
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """Hold part of a text."""
+    """Hold a part of a text, and which lines it has."""
 
-    path: str  # in the workspace; `session:ID` or `fact:ID`
-    first_line: int  # from 1; for a session the number of the turn
-    last_line: int  # one less than the first if there is no line
+    path: str  # relative to the workspace; or `session:ID`, `fact:ID`
+    first_line: int  # from 1; in a session, the number of the turn
+    last_line: int  # one less than `first_line` if there are no lines
     total_lines: int
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class LineRange:
-    """Select lines: from `first` on, `count` at most; None for all."""
+    """Select `count` lines from `first` on; None selects all."""
 
     first: int = 1
     count: int | None = None
 
     def check(self) -> None:
-        """Raise if the numbers are invalid."""
+        """Check the numbers.
+
+        Raises:
+            ConfigError: a number is below 1.
+        """
         if self.first < 1 or (self.count is not None and self.count < 1):
             raise ConfigError("lines are counted from 1, and at least one is wanted", f"{self.first}, {self.count}")
 
     def get_last(self, total: int) -> int:
-        """Return the number of the last line."""
+        """Return the number of the last selected line of a text with `total` lines."""
         return total if self.count is None else min(total, self.first + self.count - 1)
 
 
 def get(agent: Agent, path: str, span: LineRange, *, database: Path, redact: Redact) -> Excerpt:
-    """Read part of an agent's memory. The caller checks whether it may be shown.
+    """Return a part of an agent's memory. The caller must check whether it may be shown.
 
-    A path begins at the workspace, or is the name of a session, a fact or a memory in a hit. For a core memory, its own
-    lines in `MEMORY.md` are read. A path may end as in the list of hits: `memory/2026-03-04.md:3-7`.
+    The path is relative to the workspace, or is `session:ID`, `fact:ID` or the id of a memory. For a core memory, its
+    own
+    lines in `MEMORY.md` are read. A path may have lines at its end, as in a hit: `memory/2026-03-04.md:3-7`.
 
     Raises:
         RefusedError: the path is not a memory file, or is private.
-        NotFoundError: there is no such file or id, or it ends before the span.
+        NotFoundError: there is no such file or id, or it ends before the first selected line.
         StateError: it is not a regular file with one name, or cannot be read.
-        ConfigError: the span is invalid.
+        ConfigError: the selection is invalid.
     """
     span.check()
     if span == LineRange() and (place := _PLACE.fullmatch(path)):
@@ -100,7 +104,7 @@ def _lines(path: str, lines: Sequence[bytes], first: int, last: int, redact: Red
 
 
 def read_shown(agent: Agent, relative: str) -> bytes | None:
-    """Return a memory file with blanks in place of its hidden parts; None if there is no file.
+    """Return a memory file with its hidden parts blanked; None if there is no file.
 
     Raises:
         RefusedError: the file is marked private.
@@ -116,7 +120,11 @@ def _refuse_private(path: str) -> RefusedError:
 
 
 def strip_workspace(path: str) -> str:
-    """Return the path relative to the workspace."""
+    """Return the path in normal form, relative to the workspace.
+
+    Raises:
+        RefusedError: it is not the path of a memory file, or is private.
+    """
     if not path or "\0" in path or len(path) > LONGEST_PATH:
         raise RefusedError("this is not a path", path[:80].replace("\0", "\ufffd"), _HINT)
     pure = PurePosixPath(path)
@@ -151,7 +159,7 @@ def _of_session(agent_id: str, session_id: str, span: LineRange, database: Path)
         _require(f"{SESSION}:{session_id}", span, total)
         last = span.get_last(total)
         turns = reads.read_turns(reader, row["id"], after=span.first - 1, upto=last)
-    # After its first line a turn is indented, so that none of its own words can imitate the next turn.
+    # Further lines of a turn are indented, so that its text cannot imitate the next turn.
     texts = (turn["text"].replace("\n", "\n    ") for turn in turns)
     text = "".join(f"[{turn['seq']}] {turn['role']}: {said}\n" for turn, said in zip(turns, texts, strict=True))
     return Excerpt(f"{SESSION}:{row['id']}", span.first, last, total, text)
@@ -165,7 +173,7 @@ def _of_fact(agent_id: str, path: str, fact_id: str, database: Path) -> Excerpt:
 
 
 def _of_core(agent: Agent, memory_id: str, span: LineRange, database: Path, redact: Redact) -> Excerpt:
-    """Return the current lines of a memory in `MEMORY.md`, counted from the first of them."""
+    """Return the present lines of a memory in `MEMORY.md`. `span` counts from its first line."""
     found = reads.ask(database, reads.find_memory, agent.id, memory_id)
     data = regular.read_in(agent.workspace, CORE_FILE) or b""
     place = None if found["deleted_at"] is not None else _place(data, found["content_hash"], found["heading"] or "")
@@ -180,7 +188,10 @@ def _of_core(agent: Agent, memory_id: str, span: LineRange, database: Path, reda
 
 
 def _place(data: bytes, said: str, heading: str) -> tuple[int, int] | None:
-    """Return the first line and the number of lines of the bullet with this hash; prefer one below its heading."""
+    """Return (first line, number of lines) of the bullet with this hash; None if there is none.
+
+    If there are several, one below the heading `heading` comes first.
+    """
     file = core.parse(data)
     known = iter(file.bullets)
     line, found = 1, []

@@ -1,8 +1,8 @@
-"""Keep the index up to date: files by stat and text, turns by their row, facts by the audit.
+"""Keep the index up to date: files by their state and text, turns by their rows, facts by the audit.
 
-Each step first checks whether anything has changed, which costs almost nothing, and then adds the changes. It may be
-killed at any point, and several processes may run it at once: the changes and the new position are written in one
-transaction, and their sources are read inside it.
+Each step first checks whether anything has changed, which costs almost nothing, and then indexes the changes. It may be
+killed at any point, and several processes may run it at once. Changes and progress are written in one transaction, and
+their sources are read inside it.
 """
 
 import os
@@ -35,32 +35,32 @@ CORE, DAILY, RECENT, ARCHIVE = "core", "daily", "recent", "archive"
 FILES = (CORE, DAILY, RECENT, ARCHIVE)
 TIERS = (*FILES, FACT, SESSION)
 CORE_FILE = "MEMORY.md"
-BATCH = 20_000  # turns of one transaction …
-BATCH_BYTES = 4_000_000  # … or fewer if they are long; a compressed text counts with its stored size
-MUCH = 1_000_000  # bytes in one transaction from which on the index counts as being filled
-SEGMENTS = 8  # segments of the index that a question may have to search
+BATCH = 20_000  # turns in one transaction …
+BATCH_BYTES = 4_000_000  # … or fewer, if they have more bytes than this in their stored form
+MUCH = 1_000_000  # bytes in one transaction; with more, merging is put off
+SEGMENTS = 8  # segments that a search may have to read
 AGAIN = 3
-_UNSETTLED_NS = 2_000_000_000  # a file changed this recently may change again within one tick of its clock
+_UNSETTLED_NS = 2_000_000_000  # after a change this recent, another change may have the same file time
 _UNSETTLED = "unsettled "
 _DAY = re.compile(r"(?:MEMORY-)?(\d{4}-\d\d-\d\d)")
 _FRONT_TAGS = re.compile(r"^tags:[ \t]*\[([^\]\n]*)\]|^tags:[ \t]*\n((?:[ \t]*-[ \t]+.*\n)*)", re.MULTILINE)
 _TURN = "seq, role, origin, kind, plain(CAST(text AS BLOB), text_crc), at, sidechain"
-# An agent's searches in this memory are no knowledge.
+# An agent's own searches in memory are no knowledge.
 _LOOK = "kind = 'tool_call' AND (tool_name LIKE '%memory_search' OR tool_name LIKE '%memory_get')"
 _TALK = (
     "kind IN ('message', 'choice', 'summary') AND role IN ('user', 'assistant')"
     " AND origin NOT IN ('tool', 'system', 'injected') AND text <> ''"
 )
-_TurnRow = tuple[int, str, int, str | None, int]  # its row, session, number, why it is withheld, bytes
+_TurnRow = tuple[int, str, int, str | None, int]  # row, session, number, why the text is missing, bytes
 
 
 class _File(NamedTuple):
-    """Hold a file as found, and its form for the index."""
+    """Hold a file in its form for the index."""
 
     path: str
     tier: str
     stamp: str
-    parts: tuple[tuple[Chunk, bytes], ...]  # with the key of each
+    parts: tuple[tuple[Chunk, bytes], ...]  # each chunk with its key
     tags: frozenset[str]
 
 
@@ -69,20 +69,20 @@ class Indexer:
     """Keep the index of a state folder up to date."""
 
     index: Index
-    database: KeptReader  # it may be missing
+    database: KeptReader  # the database may be missing
     zone: tzinfo  # the time zone for the day of a turn
-    redact: Callable[[Sequence[str]], list[str]]  # returns texts of files without their secrets
+    redact: Callable[[Sequence[str]], list[str]]  # returns texts with their secrets redacted
     log: Log
 
     def close(self) -> None:
-        """Close the index and the database; they open again when needed."""
+        """Close the index and the database. They are opened again when needed."""
         self.index.close()
         self.database.close()
 
     def refresh(self, agent: Agent, go_on: Callable[[], bool] = lambda: True) -> None:
-        """Add an agent's changes to the index; if there are none, this costs a few reads.
+        """Index an agent's changes. Without changes, this costs a few reads.
 
-        `go_on` is called between portions. If it returns False, the rest waits for the next call.
+        `go_on` is called between portions. If it returns False, the rest is left for the next call.
         """
         for attempt in range(AGAIN):
             try:
@@ -100,7 +100,7 @@ class Indexer:
                 return
 
     def settle(self, agent: Agent, go_on: Callable[[], bool] = lambda: True) -> None:
-        """Merge the parts of a long history step by step, so that questions are answered faster."""
+        """Merge the segments of a long history step by step, so that searches become faster."""
         with self.index.begin_read() as tables:
             number = tables.find_number(agent.id)
             is_settled = number is None or tables.segments(number) <= SEGMENTS
@@ -109,7 +109,7 @@ class Indexer:
                 is_settled = tables.find_number(agent.id) != number or number is None or not tables.merge(number)
 
     def _is_up_to_date(self, agent_id: str) -> bool:
-        """Return True if all rows of an agent are in the index, by one look at both databases."""
+        """Return True if all rows of an agent are indexed."""
         with self.index.begin_read() as tables, self.database.reading_any() as reader:
             progress = tables.progress(agent_id)
             if reader is None:
@@ -119,7 +119,7 @@ class Indexer:
             return not progress.turn_id or _mark(reader, progress.turn_id) == progress.turn_mark
 
     def _check_database(self, agent_id: str) -> None:
-        """Start a new index if the database is another one (restored or rebuilt), or the index is damaged."""
+        """Drop an agent's index if the database is another one, or if too much was removed from the index."""
         with self.index.begin_read() as tables, self.database.reading_any() as reader:
             progress = tables.progress(agent_id)
             is_same = not progress.turn_id or (
@@ -151,7 +151,7 @@ class Indexer:
                     tables.remove_source(number, there[path].id)
 
     def _file(self, agent_id: str, path: str, entry: FolderEntry, tier: str, known: IndexSource | None) -> None:
-        """Index the current state of one file; texts that are already in the index stay."""
+        """Index the present state of a file. Texts that are already indexed stay."""
         file = self._read(path, entry, tier, known)
         for _ in range(AGAIN):
             if file is None:
@@ -163,11 +163,12 @@ class Indexer:
             fresh = list({key: chunk.text for chunk, key in file.parts if key not in keys}.items())
             try:
                 shown = dict(zip((key for key, _ in fresh), self.redact([text for _, text in fresh]), strict=True))
-            except StateError as error:  # cannot be scanned: left out, and tried again with the next search
+            except StateError as error:  # a text could not be scanned for secrets; the next search tries again
                 self.log.warning("file not indexed", agent=agent_id, path=path, why=str(error))
                 return
             with self.index.begin_write() as tables:
-                # Text that was read before `forget` erased the index must not be added after it.
+                # The file is checked again, because `forget` may have changed it and erased the index since it was
+                # read.
                 is_same = _is_as(entry, file.stamp)
                 if is_same and self._put(tables, tables.number(agent_id), file, shown):
                     return
@@ -176,7 +177,7 @@ class Indexer:
 
     def _read(self, path: str, entry: FolderEntry, tier: str, known: IndexSource | None) -> _File | None:
         try:
-            # Taken before its bytes, so that later writes are seen next time.
+            # The state is taken before the content, so that a later write is noticed.
             stamp = _stamp(entry.lstat(), settles=True)
             data = mask_hidden(regular.read(entry) or b"")
         except FileNotFoundError:
@@ -192,7 +193,7 @@ class Indexer:
         return _File(path, tier, stamp, keyed, _front_tags(data))
 
     def _put(self, tables: Tables, number: int, file: _File, shown: Mapping[bytes, str]) -> bool:
-        """Write a file's documents; return False if a needed text was not prepared."""
+        """Write the documents of a file; return False if a needed text is not in `shown`."""
         source = tables.put_source(number, file.path, file.tier, file.stamp, file.tags)
         held: dict[bytes, list[tuple[int, int, int]]] = {}
         for one in tables.list_held(source):
@@ -218,7 +219,7 @@ class Indexer:
     # --- turns ----------------------------------------------------------------------------------------------------
 
     def _turns(self, agent_id: str) -> bool:
-        """Index one portion of the new turns; return True if there may be more."""
+        """Index one portion of new turns; return True if there may be more."""
         if not self.database.path.exists():
             return False
         with self.index.begin_read() as tables, self.database.begin_read() as reader:
@@ -243,7 +244,7 @@ class Indexer:
     def _session(
         self, tables: Tables, number: int, reader: DatabaseReader, session_id: str, seqs: tuple[int, int]
     ) -> None:
-        """Rebuild the documents of a range of a session's turns, and of their neighbours."""
+        """Index a range of a session's turns again, and their neighbours, because their documents have common words."""
         low, high = seqs
         reach = 2 * documents.NEIGHBOURS
         before = [*reader.stream(
@@ -269,7 +270,7 @@ class Indexer:
             tables.remove_source(number, source)
 
     def drop_sessions(self, agent_id: str, sessions: Iterable[str]) -> None:
-        """Take sessions out of the index, with their documents."""
+        """Remove sessions and their documents from the index."""
         with self.index.begin_write() as tables:
             number = tables.number(agent_id)
             held = tables.sources(number, SESSION)
@@ -316,10 +317,10 @@ class Indexer:
             mark = _audit_mark(reader, agent_id)
             tables.set_progress(agent_id, replace(tables.progress(agent_id), audit_mark=mark))
 
-    # --- whether it is right --------------------------------------------------------------------------------------
+    # --- checks ---------------------------------------------------------------------------------------------------
 
     def problems(self, agent: Agent) -> list[dict[str, str]]:
-        """Return the differences between the index and files and rows after a refresh, by name."""
+        """Return the sources that are missing in the index, or only there, as problems for `verify`."""
         hint = "delete index.db: memoryd rebuilds it"
         self.refresh(agent)
         why = self.index.why_damaged()
@@ -339,10 +340,10 @@ class Indexer:
             wrong += [(path, "is in the index, and nowhere else") for path in sorted(held.keys() - wanted)]
         return [{"what": what, "where": path, "hint": hint} for path, what in wrong]
 
-    # --- what was found to be stale -------------------------------------------------------------------------------
+    # --- outdated sources -----------------------------------------------------------------------------------------
 
     def fix_stale(self, agent_id: str, stale: Iterable[tuple[str, str, int]]) -> None:
-        """Index again the files that a search found changed: path, tier and first line of each."""
+        """Prepare sources that a search found outdated to be indexed again; each is (path, tier, first line)."""
         with self.index.begin_write() as tables, self.database.reading_any() as reader:
             number = tables.number(agent_id)
             for path, tier, line in set(stale):
@@ -358,7 +359,7 @@ class Indexer:
 
 
 def _list_files(agent: Agent, opened: ExitStack) -> Iterator[tuple[str, tuple[FolderEntry, str, str]]]:
-    """Return the memory files of a workspace: path, entry, tier, stamp. Leaves out diaries and backups."""
+    """Yield (path, (entry, tier, state)) of the memory files in a workspace, without diaries and backups."""
     try:
         workspace = opened.enter_context(open_folder(agent.workspace))
     except FileNotFoundError:
@@ -378,7 +379,7 @@ def _open_below(folder: OpenFolder, opened: ExitStack, *names: str) -> OpenFolde
     for name in names:
         try:
             folder = opened.enter_context(folder.folder(name))
-        except (FileNotFoundError, StateError):  # a link leads out of the workspace: its target does not belong to us
+        except (FileNotFoundError, StateError):  # a link leads out of the workspace, so it is ignored
             return None
     return folder
 
@@ -396,7 +397,7 @@ def _with_stamps(
 
 
 def _stamp(found: os.stat_result, *, settles: bool) -> str:
-    """Return values of its entry in the folder that distinguish two states of a file."""
+    """Return a text that differs for two states of a file, made from its status."""
     mode, links = found.st_mode, found.st_nlink
     stamp = f"{found.st_dev} {found.st_ino} {mode} {links} {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns}"
     age = utc_now().timestamp() * 1e9 - max(found.st_ctime_ns, found.st_mtime_ns)
@@ -404,7 +405,7 @@ def _stamp(found: os.stat_result, *, settles: bool) -> str:
 
 
 def _is_as(entry: FolderEntry, stamp: str) -> bool:
-    """Return True if a file is still in the state of a stamp."""
+    """Return True if a file is still in this state."""
     try:
         return _stamp(entry.lstat(), settles=False) == stamp.removeprefix(_UNSETTLED)
     except FileNotFoundError:
@@ -412,7 +413,7 @@ def _is_as(entry: FolderEntry, stamp: str) -> bool:
 
 
 def _about(name: str) -> tuple[str | None, str]:
-    """Return the day in a file's name, if there is one, and the words of its name."""
+    """Return the day in a file name (YYYY-MM-DD, or None), and words of the name for the index."""
     match = _DAY.match(name)
     try:
         day = date.fromisoformat(match[1]) if match else None
@@ -422,12 +423,12 @@ def _about(name: str) -> tuple[str | None, str]:
 
 
 def _key(chunk: Chunk, about: str) -> bytes:
-    """Return the key under which two chunks are the same document, wherever they are."""
+    """Return the key of a chunk. Chunks with the same key are the same document, wherever they are."""
     return documents.digest_of("\0".join((chunk.text, about, *chunk.heading)))
 
 
 def _front_tags(data: bytes) -> frozenset[str]:
-    """Return the tags in the front matter."""
+    """Return the tags in the front matter of a file."""
     if not data.startswith(b"---"):
         return frozenset()
     head = data[3:].partition(b"\n---")[0].decode(errors="replace") + "\n"
@@ -442,7 +443,7 @@ def _front_tags(data: bytes) -> frozenset[str]:
 
 
 def _turn_work(reader: DatabaseReader, agent_id: str, progress: Progress) -> bool:
-    """Return True if turns wait for the index."""
+    """Return True if an agent has turns to index."""
     newest = reader.number("SELECT max(id) FROM turn")
     return newest != progress.turn_id or bool(_read_waiting(reader, agent_id, progress))
 
@@ -453,7 +454,7 @@ def _mark(reader: DatabaseReader, turn_id: int) -> str:
 
 
 def _read_waiting(reader: DatabaseReader, agent_id: str, progress: Progress) -> list[_TurnRow]:
-    """Return the turns whose missing text has arrived, or never will; and those that have lost it since."""
+    """Return turns whose missing text has come or never will, and indexed turns that were retracted since."""
     rows = reader.stream(
         "SELECT id, session_id, seq, withheld, octet_length(text) FROM turn"
         " WHERE id IN (SELECT value FROM json_each(?1))"
@@ -466,11 +467,11 @@ def _read_waiting(reader: DatabaseReader, agent_id: str, progress: Progress) -> 
 
 
 def _new_turns(reader: DatabaseReader, agent_id: str, progress: Progress) -> list[_TurnRow]:
-    """Return the turns of one portion: row, session, number, why withheld, bytes."""
+    """Return the next portion of turns to index."""
     found = _read_waiting(reader, agent_id, progress)
     size = 0
     for row in reader.stream(
-        # By id alone, as the sign says: by its index of agents SQLite would sort all of their turns for each portion.
+        # The + prevents the use of the index by agent, with which SQLite would sort all turns for each portion.
         "SELECT id, session_id, seq, withheld, octet_length(text) FROM turn WHERE id > ? AND +agent_id = ?"
         " ORDER BY id LIMIT ?",
         progress.turn_id, agent_id, BATCH,
@@ -483,7 +484,7 @@ def _new_turns(reader: DatabaseReader, agent_id: str, progress: Progress) -> lis
 
 
 def _ranges(rows: Iterable[_TurnRow]) -> dict[str, tuple[int, int]]:
-    """Return the first and last new turn of each session."""
+    """Return the numbers of the first and the last of these turns, by session."""
     found: dict[str, tuple[int, int]] = {}
     for _, session_id, seq, _, _ in rows:
         low, high = found.get(session_id, (seq, seq))

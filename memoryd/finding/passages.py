@@ -1,4 +1,4 @@
-"""Find the passages of a search: the part of each candidate that answers best, and its score with that part."""
+"""Find the passage of each candidate that answers a search best, and the factors of its score that depend on it."""
 
 from collections.abc import Collection, Mapping
 from functools import partial
@@ -14,24 +14,24 @@ from memoryd.recall.words import is_stop_word
 from memoryd.text.sentences import split
 from memoryd.transcripts.turn import Origin
 
-_BESIDE = 0.5  # a word beside a text counts as this share of a word in it
-_TYPED = 20_000  # characters; nobody types a longer message
-PASTED = "user (pasted)"  # the author of a passage that a person has pasted, at least in part
+_BESIDE = 0.5  # weight of a word beside a text, relative to a word in it
+_TYPED = 20_000  # characters; longer messages are not typed
+PASTED = "user (pasted)"  # the author of a passage that a person has pasted, at least partly
 
 
 class Passages:
-    """Find the passages of candidates in their current texts; each once."""
+    """Find the passages of candidates in their present texts, each once."""
 
     def __init__(self, sources: SourceTexts, weights: Mapping[str, float], question: str) -> None:
         self.sources = sources
-        self.near: dict[int, float] = {}  # by id: the similarity of a text's meaning
+        self.near: dict[int, float] = {}  # similarity of meaning, by candidate id
         self._weights = weights
         self._wanted = answers.list_wanted(question)
         self.asked = answers.find_asked(question)  # whose words the question asks for
         self._found: dict[int, Passage] = {}
 
     def get(self, candidate: Candidate) -> Passage:
-        """Return the best passage of a candidate; an empty one if its text is gone."""
+        """Return the best passage of a candidate; an empty one if its text is gone or has changed."""
         if candidate.id not in self._found:
             by_user = candidate.voice is Speaker.PERSON
             rate = partial(answers.weigh_form, wanted=self._wanted, by_user=by_user)
@@ -39,12 +39,12 @@ class Passages:
         return self._found[candidate.id]
 
     def read(self, candidate: Candidate) -> str:
-        """Return the text of a candidate as it is shown, a part of a file without its headings."""
+        """Return the text of a candidate as it is shown; a part of a file without its headings."""
         text = self.sources.show_text(candidate)
         return text if candidate.tier in {SESSION, FACT} else below_headings(text)
 
     def find_speaker(self, candidate: Candidate) -> str | None:
-        """Return whose words the passage of a turn is, as `Origin` names it, or `PASTED`; None for other documents."""
+        """Return the author of a turn's passage: a value of `Origin`, or `PASTED`; None for other documents."""
         origin = self.sources.origin(candidate) or None
         if origin != Origin.USER:
             return origin
@@ -60,14 +60,14 @@ class Passages:
         return origin if shown in " ".join(own.split()) else PASTED
 
     def weigh(self, candidate: Candidate) -> float:
-        """Return the factor for a candidate's score that depends on its text and on the question."""
+        """Return the factor of a candidate's score that depends on its text and the question."""
         if self.sources.text(candidate) is None:
             return 1.0
         passage = self.get(candidate)
         return (1 + passage.worth) * min(1.0, passage.form) * self.weigh_kind(candidate)
 
     def weigh_kind(self, candidate: Candidate) -> float:
-        """Return the factor for a candidate's score that depends only on the kind of its text."""
+        """Return the factor of a candidate's score that depends on the kind of its text."""
         if self.sources.text(candidate) is None:
             return 1.0
         if candidate.tier == SESSION:
@@ -76,9 +76,11 @@ class Passages:
         return 1.0 if candidate.tier == FACT else answers.weigh_section(self.sources.heading(candidate))
 
     def measure_relevance(self, candidate: Candidate, matched: Collection[str]) -> float:
-        """Return the share of the question that a candidate holds, from 0 to 1, or the similarity of its meaning.
+        """Return the relevance of a candidate, from 0 to 1.
 
-        Each word counts by its weight; `matched` are the words in the text or beside it.
+        It is the share of the question that the candidate contains, or the similarity of its meaning if that is larger.
+        Each word
+        has its weight. `matched` has the words in the text or beside it.
         """
         weights = {word: weight for word, weight in self._weights.items() if not is_stop_word(word)}
         own = self.get(candidate).held

@@ -1,7 +1,7 @@
-"""Search an agent's memory; each hit is in the current state of its file or row.
+"""Search an agent's memory. Each hit shows the present state of its file or row.
 
-The index only says where to look. The text is read again before it is shown. If it has changed or gone since, the index
-is updated and the question is asked once more.
+The index only says where to look. The text is read again before it is shown. If it has changed or gone, the index is
+updated and the search is repeated.
 """
 
 import json
@@ -34,31 +34,35 @@ from memoryd.text.tags import tags_in
 from memoryd.tiers import core
 
 LIMIT = 10
-MOST = 200  # hits that one search may give
-_DEPTH = 2  # candidates that are read for each wanted hit, because their texts change their order …
-LEAST = 40  # … but at least so many …
-_TAGGED = 200  # … and for tags, which are searched in the texts
+MOST = 200  # most hits of one search
+_DEPTH = 2  # candidates to read for each wanted hit, because their texts change the order …
+LEAST = 40  # … with this minimum …
+_TAGGED = 200  # … which is larger for tags, because these are searched in the texts
 
 
 @dataclass(frozen=True, slots=True)
 class Narrowing:
-    """Hold the limits of a search: tier, tags, days, number of hits."""
+    """Hold the limits of a search: tier, tags, days and number of hits."""
 
     tier: str | None = None  # one of `TIERS`
-    tags: frozenset[str] = frozenset()  # a hit has all: of a memory, of front matter, or `#so` in its text
-    after: date | None = None  # not older; a text without a day is left out
-    before: date | None = None  # not younger
+    tags: frozenset[str] = frozenset()  # a hit must have all: tags of a memory or of front matter, or `#so` in its text
+    after: date | None = None  # the earliest day; a text without a day is left out
+    before: date | None = None  # the latest day
     limit: int = LIMIT
     beside: Mapping[str, frozenset[str]] = field(default_factory=dict)  # tags of sessions by path, from NOW files
 
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> Self:
-        """Return the limits from the control socket: all of `tier`, `tags`, `after`, `before` and `limit`."""
+        """Return the limits in a request to the control socket. All keys must be there except `beside`."""
         after, before = (given[name] and date.fromisoformat(given[name]) for name in ("after", "before"))
         return cls(given["tier"], frozenset(given["tags"]), after, before, given["limit"])
 
     def check(self) -> None:
-        """Raise if the limits are invalid."""
+        """Check the limits.
+
+        Raises:
+            ConfigError: the tier or the number of hits is invalid.
+        """
         if self.tier is not None and self.tier not in TIERS:
             raise ConfigError(f"there is no tier {self.tier!r}", "tier", f"one of {', '.join(TIERS)}")
         if not 1 <= self.limit <= MOST:
@@ -69,30 +73,30 @@ class Narrowing:
 class Hit:
     """Hold one search result."""
 
-    path: str  # in the workspace; `session:ID` or `fact:ID`
-    first_line: int  # for a session the number of the turn
+    path: str  # relative to the workspace; or `session:ID`, `fact:ID`
+    first_line: int  # in a session, the number of the turn
     last_line: int
-    snippet: str  # on one line
+    snippet: str  # one line
     score: float  # only comparable within one search
     tier: str
-    why: str  # which words are in the text, and what else raised its score
+    why: str  # for people: the words in the text, and other reasons for its score
     id: str | None = None  # of a memory, for `feedback`
     day: str | None = None  # YYYY-MM-DD
-    said_by: str | None = None  # whose words it shows: user, user (pasted), assistant, tool, system, subagent
-    relevance: float = 0.0  # 0..1: the share of the question that it holds, or the similarity of its meaning
+    said_by: str | None = None  # author of the passage: user, user (pasted), assistant, tool, system, subagent
+    relevance: float = 0.0  # 0..1: the share of the question in it, or the similarity of meaning
 
 
 class Meaning(NamedTuple):
-    """Hold the embedding of a question, or why there is none."""
+    """Hold the vector of a question, or the reason why there is none."""
 
     vector: bytes | None = None
-    model: str = ""  # with its version: only vectors of the same model can be compared
-    why: str = ""  # why there is none
-    is_late: bool = False  # it may arrive a little later
+    model: str = ""  # name and version; only vectors of one model can be compared
+    why: str = ""  # why there is no vector, for people
+    is_late: bool = False  # True: it may come a little later
 
 
 class _SearchResult(NamedTuple):
-    """Hold the result of a search: hits, or candidates that the index holds in an outdated state."""
+    """Hold the hits of a search, and candidates whose indexed state is outdated."""
 
     hits: list[Hit]
     stale: list[Candidate]
@@ -104,15 +108,16 @@ class Recall:
 
     indexer: Indexer
     now: Callable[[], datetime]
-    meaning: Callable[[str], Callable[[], Meaning]] | None = None  # started ahead; None: search by words only
+    meaning: Callable[[str], Callable[[], Meaning]] | None = None  # starts an embedding; None: search by words only
 
     def search(
         self, agent: Agent, text: str, narrowing: Narrowing | None = None, go_on: Callable[[], bool] = lambda: True
     ) -> list[Hit]:
-        """Return the results, most relevant first. The caller checks whether they may be shown.
+        """Return the hits, best first. The caller must check whether they may be shown.
 
-        The question is words, `"phrases"`, `prefix*` and names. If `go_on` returns False while the index is updated,
-        the newest texts may be missing from the results.
+        The question consists of words, `"phrases"`, `prefix*` and names. If `go_on` returns False while the index is
+        updated,
+        the newest texts may be missing.
 
         Raises:
             ConfigError: the narrowing is invalid.
@@ -139,7 +144,7 @@ class Recall:
         return found.hits
 
     def _ask_meaning(self, agent_id: str, text: str) -> Callable[[], Meaning]:
-        """Embed a question if that helps: if there are no vectors to compare with, ask no model."""
+        """Start to embed a question, unless the agent has no vectors to compare it with."""
         if self.meaning is None:
             return Meaning
         with self.indexer.index.begin_read() as tables:
@@ -165,7 +170,7 @@ class Recall:
             passages = Passages(sources, tables.matches(number).weigh_terms(query.terms), text)
             weigh = partial(weigh_voice, asked=passages.asked)
             by_words = tables.find(number, query, where, depth, weigh)
-            sources.read_ahead(by_words)  # while the model is at work
+            sources.read_ahead(by_words)  # while the model is working
             by_meaning: list[Candidate] = []
             meaning = asked()
             if meaning.vector is not None and tables.model(number) == meaning.model:
@@ -211,7 +216,7 @@ class Recall:
 def _read_known(
     agent_id: str, reader: DatabaseReader | None, candidates: Sequence[Candidate], sources: SourceTexts
 ) -> dict[int, KnownMemory]:
-    """Return what the memory store knows of those candidates that are memories."""
+    """Return what the memory store has about the candidates that are memories, by candidate id."""
     if reader is None:
         return {}
     hashes: dict[int, str] = {}
@@ -232,15 +237,15 @@ def _read_known(
     return found
 
 
-@lru_cache(maxsize=4096)  # most of a core stays the same in a dream
+@lru_cache(maxsize=4096)  # most of a core stays the same for a long time
 def said_hash(text: str) -> str | None:
-    """Return the hash of a chunk's bullet in the memory store; None if it has none."""
+    """Return the content hash of the bullet in a chunk; None if the chunk has no bullet."""
     bullets = core.parse(text.encode(errors="replace")).bullets
     return hash_of(core.unescape(bullets[0].text)) if bullets else None
 
 
 def _is_wanted(candidate: Candidate, known: KnownMemory | None, sources: SourceTexts, narrowing: Narrowing) -> bool:
-    """Return True if a candidate has the wanted tags and day."""
+    """Return True if a candidate has the tags and a day within the limits of the search."""
     if narrowing.tags:
         tags = candidate.tags | (known.tags if known is not None else frozenset())
         tags |= tags_in(sources.text(candidate) or "") | narrowing.beside.get(candidate.path, frozenset())
@@ -254,14 +259,14 @@ def _is_wanted(candidate: Candidate, known: KnownMemory | None, sources: SourceT
 
 
 def _tell_said(one: RankedCandidate, passages: Passages) -> tuple[str, str]:
-    """Return the words of a memory or fact, and the day on which a person said them; empty for other words."""
+    """Return the words of a hit, and the day on which the user said them; an empty day if they are not the user's."""
     words, known = passages.get(one.candidate).text, one.known
     by_user = known is not None and (known.importance is None or label_of(words) == "user")
     return words, (one.candidate.day or (known.day if known else None) or "") if by_user else ""
 
 
 def _each_once(ranked: Sequence[RankedCandidate]) -> list[RankedCandidate]:
-    """Keep only the best document of each turn."""
+    """Return the best document of each turn; long turns have several."""
     found: dict[tuple[str, int], RankedCandidate] = {}
     for one in ranked:
         found.setdefault((one.candidate.path, one.candidate.first_line), one)
@@ -296,7 +301,7 @@ def _hits(
 
 
 def _explain_hit(text: str, words: Sequence[str], one: RankedCandidate, note: str) -> str:
-    """Return the words in the text, beside it, and in its date or headings, and the other reasons for the hit."""
+    """Return why a text is a hit: the words in it and beside it, its places in the two orders, and other reasons."""
     own = find_held(text, words)
     beside = [word for word in words if word not in own]
     places = (("by words", one.by_words), ("by meaning", one.by_meaning))

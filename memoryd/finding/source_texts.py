@@ -1,4 +1,4 @@
-"""Read the source texts of the index's documents from their files and rows in their current state."""
+"""Read the present texts of the index's documents from their files and rows."""
 
 from collections.abc import Iterable
 
@@ -14,7 +14,7 @@ from memoryd.tiers.lines import lines_of
 
 
 class SourceTexts:
-    """Read the current sources of candidates; each file is read once."""
+    """Read the present sources of candidates, each file once."""
 
     def __init__(self, agent: Agent, reader: DatabaseReader | None) -> None:
         self._agent = agent
@@ -25,13 +25,13 @@ class SourceTexts:
         self._turns: dict[tuple[str, int], tuple[str, str]] = {}
 
     def read_ahead(self, candidates: Iterable[Candidate]) -> None:
-        """Read the turns among candidates in one statement."""
+        """Read the turns among the candidates with one query."""
         places = [_get_place(one) for one in candidates if one.tier == SESSION]
         if self._reader is not None and places:
             self._turns |= reads.turn_texts(self._reader, self._agent.id, places)
 
     def text(self, candidate: Candidate) -> str | None:
-        """Return the text of a candidate; None if it has changed or is gone."""
+        """Return the whole source text of a candidate; None if it has changed or is gone."""
         if candidate.id not in self._texts:
             text = self._text(candidate)
             is_same = text is not None and documents.digest_of(text) == candidate.digest
@@ -39,11 +39,11 @@ class SourceTexts:
         return self._texts[candidate.id]
 
     def origin(self, candidate: Candidate) -> str | None:
-        """Return the origin of a turn's text, as `Origin` names it; None for other documents, and before `text`."""
+        """Return the origin of a turn, a value of `Origin`, after `text` was called; None for other documents."""
         return self._origins.get(candidate.id)
 
     def heading(self, candidate: Candidate) -> str:
-        """Return the heading line above a part of a file, or at its beginning; empty if there is none."""
+        """Return the heading line above a part of a file or at its beginning; empty if there is none."""
         lines = self._lines(candidate.path)
         at = min(candidate.first_line - 1, len(lines))
         while at < min(candidate.last_line, len(lines)) and (not lines[at].strip() or lines[at].startswith(b"#")):
@@ -52,7 +52,7 @@ class SourceTexts:
         return next(above, b"").decode(errors="replace")
 
     def show_text(self, candidate: Candidate) -> str:
-        """Return the text to show: without secrets, and only the piece of a long turn; empty if it is gone."""
+        """Return the text to show, without secrets; of a long turn only the candidate's piece; empty if it is gone."""
         text = self.text(candidate)
         if text is None or candidate.shown is not None:
             return "" if text is None else candidate.shown or ""
@@ -80,10 +80,10 @@ class SourceTexts:
             try:
                 self._files[path] = lines_of(mask_hidden(regular.read_in(self._agent.workspace, path) or b""))
             except MemorydError:
-                self._files[path] = []  # it cannot be read any more, so nothing of it is shown
+                self._files[path] = []  # an unreadable file counts as empty
         return self._files[path]
 
 
 def _get_place(candidate: Candidate) -> tuple[str, int]:
-    """Return session and number of the turn that a candidate is."""
+    """Return (session, number) of the turn that a candidate stands for."""
     return candidate.path.partition(":")[2], candidate.first_line

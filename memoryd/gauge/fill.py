@@ -10,21 +10,23 @@ from memoryd.gauge import live, window
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """Hold a session's live context and its window."""
+    """Hold the present context of a session and the size of its window."""
 
     live: live.Live
     window: window.Window
 
     @property
     def ratio(self) -> float:
-        """Return the live tokens as a share of the window."""
+        """Return the tokens of the context as a share of the window."""
         return self.live.tokens / self.window.tokens
 
 
 def fill_of(session: Mapping[Any, Any], configured: int | None) -> Fill:
-    """Return how full a session is.
+    """Return how full the context of a session is.
 
-    The session is its columns `gauge`, `counted_tokens`, `counted_seq`, `last_seq` and `model`.
+    Args:
+        session: the columns `gauge`, `counted_tokens`, `counted_seq`, `last_seq` and `model`.
+        configured: the configured window in tokens; None if there is none.
     """
     state = live.Gauge(**json.loads(session["gauge"]))
     counted = session["counted_tokens"] if session["counted_seq"] >= session["last_seq"] else None

@@ -1,13 +1,13 @@
-"""Measure how full a session's context is, by folding over its turns in file order; one plain value per session.
+"""Measure how full a session's context is. Its turns are processed in file order, and one plain value keeps the state.
 
-An agent that records the size of its context with its answers gives the exact figure, as of its last response. A later
-line of the same response repeats the figure and does not count again. Later text, beginning with the response's own, is
-estimated from its length, at the rate that this session's own figures show. A compaction makes the figure invalid.
-Until the next response, later text is estimated and added to the size of the session before its first word (system
-prompt and tools), which its first figure showed.
+If an agent records token usage with its responses, the last one gives the exact size. Other lines of the same response
+repeat the figure and are not counted again. Later text, beginning with the response itself, is estimated from its
+length, at the rate that the session's own figures show.
 
-The later text is measured in UTF-8 bytes: tokenizers work on bytes, and one rate then fits English, code and Chinese
-alike.
+A compaction makes the figure invalid. Until the next response, the size is estimated: the later text, plus the size
+before the session's first word (system prompt and tools), which its first figure showed.
+
+Text is measured in UTF-8 bytes. Tokenizers work on bytes, so one rate fits English, code and Chinese.
 """
 
 from math import ceil
@@ -15,51 +15,54 @@ from typing import Literal, NamedTuple
 
 from memoryd.transcripts.turn import Turn, TurnKind
 
-# The usual rule of thumb counts as much as so many bytes of the session's own evidence.
+# The default rate has the same weight as this many bytes of the session itself.
 _TOKENS_PER_BYTE = 0.25
 _PRIOR_BYTES = 2000
-# Prose in one script is near 1/4, dense code and hex near 1/2; values outside are no text (images, shortened results).
+# Prose is near 1/4; dense code and hex are near 1/2. Other rates come from images or shortened results.
 _RATE_MIN = 0.125
 _RATE_MAX = 0.75
-# A larger first figure includes history from elsewhere: the session was resumed or forked.
+# A larger first figure includes earlier history, because the session was resumed or forked.
 _OVERHEAD_MAX = 40_000
 _RECENT_MAX = 8
 _SYNTHETIC = "<synthetic>"
 
 
 class Gauge(NamedTuple):
-    """Hold what is known of a session's context after a turn: numbers and strings, so that it can be stored as JSON."""
+    """Hold the state of the measurement after a turn.
 
-    context: int = 0  # tokens that the agent recorded since the last compaction; 0: none
-    record_id: str = ""  # of the turn with this figure
-    after_compaction: int = 0  # 1: the figure of a compaction, not a response's usage
-    tail_chars: int = 0  # text of the main chain since then
+    It has only numbers and strings, so that it can be stored as JSON.
+    """
+
+    context: int = 0  # last recorded usage in tokens since the last compaction; 0: none
+    record_id: str = ""  # record of the turn with this usage
+    after_compaction: int = 0  # 1: the figure is from a compaction, not from a response
+    tail_chars: int = 0  # characters of the main conversation since the figure
     tail_bytes: int = 0
-    responses: str = ""  # message ids counted recently, the newest first, one a line
-    calibration_tokens: int = 0  # growth from one usage to the next
-    calibration_bytes: int = 0  # text between the two
+    responses: str = ""  # ids of the last counted messages, newest first, one a line
+    calibration_tokens: int = 0  # sum of the growth between usages, in tokens
+    calibration_bytes: int = 0  # text between those usages
     overhead: int = 0  # tokens before the first word: system prompt and tools
-    usages: int = 0  # number of responses that recorded their usage
-    peak: int = 0  # largest usage ever
+    usages: int = 0  # responses that recorded their usage
+    peak: int = 0  # largest usage so far
     model: str = ""  # of the last response
     compactions: int = 0
-    since_seq: int = 1  # the first turn after the last compaction
-    window: int = 0  # tokens of the context window, as the agent itself last recorded; 0: unknown
+    since_seq: int = 1  # first turn after the last compaction
+    window: int = 0  # context window in tokens, as the agent last recorded it; 0: unknown
 
 
 class Live(NamedTuple):
     """Hold the present size of the context."""
 
     tokens: int
-    exactness: Literal["exact", "estimated"]  # exact: a response's usage, even with an estimated rest
-    record_id: str | None  # the record that set the number
+    exactness: Literal["exact", "estimated"]  # exact: from a recorded usage, although later text is estimated
+    record_id: str | None  # the record with the usage; None without one
     how: Literal["usage", "tiktoken", "characters"]
 
 
 def advance(gauge: Gauge, turn: Turn, seq: int) -> Gauge:
-    """Return the gauge after one more turn, the next one in file order.
+    """Return the gauge after the next turn in file order.
 
-    Side chains, and the agent program's text in the model's name, do not count.
+    Turns of subagents, and messages that the agent program itself wrote as the model's, do not count.
     """
     if turn.sidechain or turn.model == _SYNTHETIC:
         return gauge
@@ -71,9 +74,9 @@ def advance(gauge: Gauge, turn: Turn, seq: int) -> Gauge:
 
 
 def with_text(gauge: Gauge, turn: Turn) -> Gauge:
-    """Return the gauge with the text of a turn added after its figure."""
+    """Return the gauge with the text of a turn added to the text since the last figure."""
     if turn.sidechain or turn.model == _SYNTHETIC or (turn.kind is TurnKind.SUMMARY and gauge.after_compaction):
-        return gauge  # the figure of the compaction includes its summary
+        return gauge  # the figure of a compaction includes its summary
     text = turn.text
     if not text:
         return gauge
@@ -83,9 +86,9 @@ def with_text(gauge: Gauge, turn: Turn) -> Gauge:
 
 
 def estimate_live(gauge: Gauge, counted: int | None = None) -> Live:
-    """Return the size of the context.
+    """Return the present size of the context.
 
-    `counted` is a tokenizer's count of all main-chain turns from `since_seq` on, if the agent recorded no usage.
+    `counted` is a tokenizer's count of the main conversation since `since_seq`, if the agent records no usage.
     """
     if gauge.context:
         tokens = gauge.context + ceil(gauge.tail_bytes * tokens_per_byte(gauge))
@@ -97,7 +100,7 @@ def estimate_live(gauge: Gauge, counted: int | None = None) -> Live:
 
 
 def tokens_per_byte(gauge: Gauge) -> float:
-    """Return the rate of the session's own text, within possible values; 1/4 without evidence."""
+    """Return the session's own rate, within plausible limits; 1/4 if it has no figures."""
     tokens = gauge.calibration_tokens + _TOKENS_PER_BYTE * _PRIOR_BYTES
     return min(max(tokens / (gauge.calibration_bytes + _PRIOR_BYTES), _RATE_MIN), _RATE_MAX)
 
@@ -108,7 +111,7 @@ def _remember(responses: str, message_id: str | None) -> str:
 
 
 def _add_usage(gauge: Gauge, turn: Turn, usage: int) -> Gauge:
-    """Return the gauge after a response that recorded its usage: the new figure, and the rate from its growth."""
+    """Return the gauge after a response with a recorded usage: the new figure, and the rate that its growth shows."""
     growth = usage - gauge.context
     calibrates = gauge.context and not gauge.after_compaction and growth > 0 and gauge.tail_bytes > 0
     overhead = gauge.overhead

@@ -1,7 +1,7 @@
 """Decide whether a session should sleep now.
 
-memoryd cannot shrink another program's context: after a sleep the usage stays high until the agent compacts. So a
-session that has slept does not sleep again until a compaction follows, or until much has been added since.
+memoryd cannot shrink the context of another program. So after a sleep, the usage stays high until the agent compacts. A
+session that has slept does not sleep again before a compaction, or before much text was added.
 """
 
 from datetime import datetime
@@ -11,19 +11,19 @@ from typing import NamedTuple
 
 from memoryd.config import SleepSettings
 
-# 0.55 of 100 is slightly above 55 in binary; a bound written as a decimal is meant as one.
+# 0.55 * 100 is slightly above 55 in binary, but the limit is meant as a decimal number.
 _ROUNDING = 1e-6
 
 
 class Situation(NamedTuple):
-    """Hold the state of the session."""
+    """Hold what the decision about a session depends on."""
 
-    tokens: int  # live context
+    tokens: int  # tokens in the context
     window: int  # tokens
-    messages: int  # user and assistant messages past the watermark
-    added: int  # tokens past the watermark
-    watermark: int  # seq of the last turn slept on; 0: never slept
-    compaction: int  # seq of the last compaction marker; 0: none
+    messages: int  # messages of user and assistant after the watermark
+    added: int  # tokens after the watermark
+    watermark: int  # number of the last turn that a sleep has processed; 0: none
+    compaction: int  # number of the last compaction; 0: none
     slept_at: datetime | None  # end of the last successful sleep
 
 
@@ -38,7 +38,7 @@ class Reason(StrEnum):
 
 
 def decide_sleep(policy: SleepSettings, situation: Situation, now: datetime) -> Reason:
-    """Return `FULL` if a session sleeps, or why it stays awake. All bounds are inclusive."""
+    """Return `FULL` if the session should sleep; otherwise the reason against it. All limits are inclusive."""
     if not is_full(policy, situation.tokens, situation.window):
         return Reason.BELOW
     if situation.messages < policy.min_messages:
@@ -50,7 +50,7 @@ def decide_sleep(policy: SleepSettings, situation: Situation, now: datetime) -> 
 
 
 def is_full(policy: SleepSettings, tokens: int, window: int) -> bool:
-    """Return True if these tokens of a window reach the threshold."""
+    """Return True if this share of the window reaches the threshold."""
     return tokens >= _share(policy.threshold, window)
 
 
@@ -59,7 +59,7 @@ def _share(part: float, window: int) -> int:
 
 
 def _is_cooling(policy: SleepSettings, situation: Situation, now: datetime) -> bool:
-    """Return True during the cooldown; the time of a sleep in the future is wrong, and does not count."""
+    """Return True during the cooldown. A last sleep in the future has a wrong time and does not count."""
     if situation.slept_at is None:
         return False
     elapsed = now - situation.slept_at

@@ -1,4 +1,4 @@
-"""Choose the size of a session's context window. Most transcripts do not name it, and not every model's name does."""
+"""Choose the size of a session's context window. Few transcripts name it, so the name of the model often decides."""
 
 import re
 from typing import Literal, NamedTuple
@@ -7,14 +7,14 @@ DEFAULT = 200_000
 
 
 class Window(NamedTuple):
-    """Hold the size of a context window and its source."""
+    """Hold the size of a context window in tokens, and where the size comes from."""
 
     tokens: int
     how: Literal["config", "agent", "model", "learned", "default"]
 
 
-# From the vendors' model pages and API references; the first match counts. The vendor's name may come before the
-# model's name, with a slash or a dot. Models that had several windows under one name use the default.
+# From the vendors' model pages and API references; the first match counts. A vendor's name may come before the model,
+# with a slash or a dot. If a name stands for models with different windows, the default is used.
 _MODELS: tuple[tuple[re.Pattern[str], int], ...] = tuple(
     (re.compile(rf"(?:^|[/.:]){pattern}"), tokens)
     for pattern, tokens in (
@@ -35,15 +35,18 @@ _MODELS: tuple[tuple[re.Pattern[str], int], ...] = tuple(
         (r"gemini-(?:1\.5-flash|2\.0-flash|2\.5)", 1_048_576),
     )
 )
-# The real window if usage has exceeded the assumed one.
+# Possible sizes, if usage has exceeded the assumed size.
 _LADDER = (200_000, 1_000_000, 2_097_152)
 
 
 def choose_window(configured: int | None, model: str | None, peak: int, said: int = 0) -> Window:
     """Return the context window of a session.
 
-    A configured window always wins. A window that is smaller than the `peak` of the session is wrong. `said` is the
-    agent's own figure.
+    Args:
+        configured: the configured size in tokens, which always wins; None if there is none.
+        model: name of the model.
+        peak: the largest usage so far; a smaller window cannot be right.
+        said: the size that the agent itself recorded; 0 if it did not.
     """
     if configured is not None:
         return Window(configured, "config")

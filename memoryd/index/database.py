@@ -1,8 +1,9 @@
-"""Open the index `index.db`, which search uses. All of its content is also elsewhere, so a damaged index is rebuilt.
+"""Open the search index `index.db`. All of its content is also elsewhere, so a damaged index is rebuilt.
 
-There is one FTS5 table for each agent, so that a question of one agent cannot touch another's rows, or be ranked by
-another's words. The tables keep no text (https://sqlite.org/fts5.html, §4.4.2), only the positions of words. The shown
-text is read from its file or row. If a model makes them, the vectors of meanings are in the same file.
+Each agent has its own FTS5 table. So a search of one agent neither reads another agent's rows nor is ranked by them.
+The
+tables keep no text (https://sqlite.org/fts5.html, §4.4.2), only the positions of words. The shown text is read from its
+file or row. Vectors of meanings are in the same file, if there is a model for them.
 """
 
 import os
@@ -28,26 +29,26 @@ if TYPE_CHECKING:
 
 NAME = "index.db"
 SIDES = ("", "-wal", "-shm", "-journal")
-VERSION = 7  # of the tables and of their content: an index of another version is rebuilt
+VERSION = 7  # version of tables and content; an index of another version is rebuilt
 _LOCK = "index.lock"
 _PATIENCE = timedelta(seconds=30)
 _LOG_PATIENCE_MS = 200
-_SMALL = 8 << 20  # bytes; a smaller file is checked at each opening, a larger one by the daemon
-# Errors that a sound database may report: BUSY, LOCKED, NOMEM, READONLY, INTERRUPT, IOERR, FULL, CANTOPEN, NOLFS, AUTH.
+_SMALL = 8 << 20  # bytes; a larger file is not checked at each opening, but by the daemon
+# SQLite errors that do not mean damage: BUSY, LOCKED, NOMEM, READONLY, INTERRUPT, IOERR, FULL, CANTOPEN, NOLFS, AUTH.
 _NO_DAMAGE = frozenset({5, 6, 7, 8, 9, 10, 13, 14, 22, 23})
 
 
 class RebuiltError(MemorydError):
-    """Report that the index was damaged and is empty now: fill it, and ask again."""
+    """Report that the index was damaged and is now empty. The caller must fill it and search again."""
 
     code = "rebuilt"
 
 
 class Index:
-    """Hold the index of a state folder. Safe to use from several threads, and beside other processes."""
+    """Give access to the index of a state folder. Safe to use from several threads, and beside other processes."""
 
     def __init__(self, state_dir: Path, log: Log) -> None:
-        """Open nothing yet."""
+        """Store the settings; nothing is opened yet."""
         self.path = state_dir / NAME
         self._log = log
         self._lock = threading.RLock()
@@ -59,28 +60,33 @@ class Index:
     def find_nearest(
         self, tables: Tables, number: int, vector: bytes, where: SearchFilter, limit: int
     ) -> list[Candidate]:
-        """Return the documents whose meaning is nearest to a vector's, the nearest first."""
-        from memoryd.index.vectors import Vectors  # it loads numpy, which a search by words does not need
+        """Return the documents whose vectors are nearest to `vector`, the nearest first."""
+        from memoryd.index.vectors import Vectors  # imported late: it loads numpy
 
         self._vectors = self._vectors or Vectors()
         return tables.read_candidates(number, self._vectors.find_nearest(tables, number, vector, where, limit))
 
     def begin_read(self) -> AbstractContextManager[Tables]:
-        """Begin one read transaction."""
+        """Begin a read transaction.
+
+        Raises:
+            RebuiltError: the index was damaged and is now empty.
+            StateError: it cannot be used.
+        """
         return self._transaction("DEFERRED")
 
     def begin_write(self) -> AbstractContextManager[Tables]:
-        """Begin one write transaction; rolled back by any exception."""
+        """Begin a write transaction, which an exception rolls back. It raises like `begin_read`."""
         return self._transaction("IMMEDIATE")
 
     def erase(self, agent_id: str | None) -> None:
-        """Remove all rows of an agent beyond recovery: rewrite the file, and empty its log.
+        """Remove all rows of an agent (None: of all agents) beyond recovery: rewrite the file, and empty its log.
 
         Texts that may still be found come back with the next refresh.
         """
         if not self.path.exists():
             return
-        with suppress(RebuiltError), self._lock:  # a rebuilt index holds no rows
+        with suppress(RebuiltError), self._lock:  # a rebuilt index has no rows
             with self.begin_write() as tables:
                 for one in tables.agents() if agent_id is None else [agent_id]:
                     tables.drop(one)
@@ -89,11 +95,11 @@ class Index:
                 self._connection.execute(f"PRAGMA busy_timeout={_LOG_PATIENCE_MS}")
                 busy, *_ = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
                 self._connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
-            if busy:  # others read it: removing the file also removes the log
+            if busy:  # another process reads it, so the file is removed with its log
                 self._wipe("others read what was to be erased")
 
     def close(self) -> None:
-        """Close the file; it is opened again when it is needed."""
+        """Close the file. It is opened again when it is needed."""
         with self._lock:
             connection, self._connection, self._file = self._connection, None, None
             self._vectors, self._counts = None, Counts()
@@ -102,13 +108,13 @@ class Index:
                     connection.close()
 
     def empty_log(self) -> bool:
-        """Empty the write-ahead log and the cache; return False if another process reads or writes just now."""
+        """Empty the write-ahead log and the cache; return False if another process is using the index."""
         with self._lock:
             self._open()
             return library.empty_log(self._connection, _LOG_PATIENCE_MS)
 
     def why_damaged(self) -> str | None:
-        """Check the whole index; return its fault, after which it is rebuilt, or None."""
+        """Check the whole index. If it is damaged, it is removed, and the fault is returned; otherwise None."""
         try:
             with self.begin_read() as tables:
                 tables.require_sound()
@@ -122,7 +128,7 @@ class Index:
     def _transaction(self, how: str) -> Iterator[Tables]:
         with self._lock:
             self._open()
-            if self._connection.in_transaction:  # SQLite's own error would look like damage
+            if self._connection.in_transaction:  # SQLite would report this error like damage
                 raise RuntimeError("one transaction of the index within another")
             with self._damage():
                 self._connection.execute(f"BEGIN {how}")
@@ -146,7 +152,7 @@ class Index:
             raise RebuiltError("the index was damaged and is rebuilt", str(self.path)) from error
 
     def _translate_error(self, error: Exception) -> MemorydError:
-        """Classify an error of SQLite: damage, which is repaired here, or another obstacle."""
+        """Return the error for the caller: RebuiltError after damage, otherwise StateError."""
         if not _is_damage(error):
             hint = "it is tried again; memoryd doctor looks at the disk"
             return StateError(f"the index cannot be used: {describe(error)}", str(self.path), hint)
@@ -156,7 +162,7 @@ class Index:
     def _open(self) -> None:
         if self._connection is not None and self._file == file_id(self.path):
             return
-        self.close()  # another process has rebuilt it
+        self.close()  # the file is a new one, because another process has rebuilt the index
         make_private_dir(self.path.parent)
         with Lock(self.path.parent / _LOCK, _PATIENCE):
             why = self._try_open()
@@ -167,7 +173,7 @@ class Index:
                 raise StateError(f"the index cannot be made: {why}", str(self.path), "check the disk")
 
     def _try_open(self) -> str | None:
-        """Open the index; return the reason if it cannot be used and must be rebuilt."""
+        """Open the index; return None, or the reason why it must be rebuilt."""
         module = load_library()
         connection = None
         try:
@@ -205,7 +211,7 @@ class Index:
         return None
 
     def _wipe(self, why: str) -> None:
-        """Remove it, unless another process has done so already."""
+        """Remove the index, unless another process has already done so."""
         file = self._file
         self.close()
         with Lock(self.path.parent / _LOCK, _PATIENCE):

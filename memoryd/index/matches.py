@@ -1,9 +1,9 @@
-"""Find the documents of one agent that match a question, and their BM25 scores, for as many matches as time allows.
+"""Find the documents of one agent that match a search, with BM25 scores, within a limit of time.
 
-FTS5 ranks all matches of a question, and for that it counts the matches of each word. Words in very many documents cost
-more than they tell. If there are such words, documents are ranked by the rare words alone. For the common words, it is
-only checked whether these documents hold them, which costs a fraction of that. Documents with two common words are
-added. `bench/recall_histories.py` compares this with a ranking of all matches.
+FTS5 ranks all matches of a search, and counts the matches of each word for that. Words that are in very many documents
+cost more time than they are worth. If there are such words, documents are ranked by the rare words only. For the common
+words, those documents are only checked, which takes a fraction of the time. Documents with two common words are added.
+`bench/recall_histories.py` compares this with a ranking of all matches.
 """
 
 import json
@@ -17,28 +17,28 @@ from memoryd.recall.documents import COLUMNS, WEIGHTS
 from memoryd.recall.query import Query, Term, TermKind, build_expression
 from memoryd.recall.ranking import SESSION
 
-FEW = 2000  # documents that are ranked in a moment, for any question
-BUDGET = 15_000  # matches that one question may rank, at about a microsecond each …
-FILTERED_BUDGET = 80_000  # … and if a filter excludes most of them
-_SHARE = 25  # … but at least one in so many of all documents
-_KEPT = 1500  # best matches of the rare words that are ranked by the common words too
-_PAIRED = 3  # the rarest common words; documents with two of them are added
-_REACH = 2  # times the budget: the limit of counting, and the largest count of such a word
-_HARDLY = 50  # one in so many documents more or less
-_REMEMBERED = 10_000  # counts
-COMMON = 0.2  # of all documents: FTS5 underrates words in more documents than this …
-_LEAST_IDF = 1e-6  # … or takes this value, as in its source
-_LEAST_WORTH = 0.1  # of a term that is everywhere
-_ITSELF = "- near :"  # in all columns except that of the neighbours
-_K1 = 1.2  # of BM25, as in FTS5
-# The BM25 score of a word beside a text, as a share of its score in a text of usual length.
+FEW = 2000  # documents that can be ranked quickly for any search
+BUDGET = 15_000  # matches that one search may rank, at about a microsecond each …
+FILTERED_BUDGET = 80_000  # … and the same if a filter excludes most of them
+_SHARE = 25  # … but at least this fraction (1/25) of all documents
+_KEPT = 1500  # best matches of the rare words, which are also scored by the common words
+_PAIRED = 3  # number of the rarest common words whose pairs are searched
+_REACH = 2  # multiple of the budget up to which matches are counted
+_HARDLY = 50  # a count stays valid if the number of documents changed by less than 1/50
+_REMEMBERED = 10_000  # number of counts in memory
+COMMON = 0.2  # share of all documents; FTS5 gives words in more documents too little weight …
+_LEAST_IDF = 1e-6  # … or this weight, as in its source code
+_LEAST_WORTH = 0.1  # weight of a term that is in all documents
+_ITSELF = "- near :"  # searches all columns except that of the neighbours
+_K1 = 1.2  # parameter of BM25, as in FTS5
+# BM25 score of a word in a neighbour, as a share of its score in a text of average length.
 _BESIDE = WEIGHTS["near"] * (_K1 + 1) / (WEIGHTS["near"] + _K1)
 _SCORE = f"bm25(words_{{n}}, {', '.join(str(WEIGHTS[name]) for name in COLUMNS)})"
 
 
 @dataclass(frozen=True, slots=True)
 class SearchFilter:
-    """Hold the limits of a search; days are YYYY-MM-DD, both inclusive."""
+    """Hold the limits of a search. Days are YYYY-MM-DD and inclusive; None means no limit."""
 
     tier: str | None = None
     after: str | None = None
@@ -50,40 +50,40 @@ class SearchFilter:
 
 
 class _All(NamedTuple):
-    """Hold the number of documents, and the ids of the first and the last one."""
+    """Hold the number of an agent's documents, and their first and last id."""
 
     size: int
     first: int
     last: int
 
     def extrapolate(self, count: int, last: int) -> int:
-        """Estimate the total from the number `count` of documents up to the id `last`."""
+        """Estimate how many documents match, from the `count` of matches up to the id `last`."""
         return min(self.size, count * (self.last - self.first + 1) // max(1, last - self.first + 1))
 
 
 class _CountedTerm(NamedTuple):
-    """Hold a term with the number of its documents, which is an estimate if they are very many."""
+    """Hold a term with the number of documents that contain it; a large number is an estimate."""
 
     term: Term
     holding: int
 
     def worth(self, documents: int) -> float:
-        """Return the score that BM25 should give for one occurrence in a document of usual length."""
+        """Return the BM25 score of one occurrence in a document of average length, never below 0."""
         return math.log1p((max(0, documents - self.holding) + 0.5) / (self.holding + 0.5))
 
     def read_idf(self, documents: int) -> float:
-        """Return the same as in FTS5: below 0 for a term in more than half of the documents."""
+        """Return the same score as FTS5 computes it: below 0 if more than half of the documents contain the term."""
         return math.log((max(0, documents - self.holding) + 0.5) / (self.holding + 0.5))
 
 
 class Counts:
-    """Remember recent counts of the commonest terms, which hold while the number of documents hardly changes."""
+    """Remember counts of the most common terms, while the number of documents hardly changes."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, str], tuple[int, int]] = {}  # (agent, term) → count, all documents
 
     def get(self, number: int, match: str, size: int) -> int | None:
-        """Return the count of a term of an agent with so many documents; None if it must be counted."""
+        """Return the remembered count of a term for an agent with `size` documents; None if it must be counted."""
         holding, before = self._known.get((number, match), (0, 0))
         return holding if abs(size - before) * _HARDLY <= before else None
 
@@ -95,21 +95,21 @@ class Counts:
 
 
 class Matches:
-    """Find the matches of questions in one transaction, among the documents of one agent."""
+    """Find matches among the documents of one agent, in one transaction."""
 
     def __init__(self, rows: Callable[..., list[Any]], number: int, counts: Counts) -> None:
-        """Use the tables of a number, through a function that asks the database."""
+        """Use the tables with this number. `rows` runs a query and returns its rows."""
         self._rows = rows
         self._number = number
         self._counts = counts
         self._words = f"words_{number}"
-        self._counted: dict[str, int] = {}  # a term in FTS5's form, and the number of its documents
+        self._counted: dict[str, int] = {}  # term in FTS5's form → number of its documents
         self._few: set[str] = set()  # terms with few documents, in FTS5's form
 
     def rank(self, query: Query, where: SearchFilter, limit: int) -> list[tuple[int, float]]:
-        """Return the ids and scores of the documents that match best, the best first; a higher score is better.
+        """Return (id, score) of the best matching documents, best first. A higher score is better.
 
-        For words that are nearly everywhere, only the newest documents are ranked, and files and facts, which are few.
+        If all words are very common, only the newest documents, and files and facts, are ranked.
         """
         every = self._all()
         if every.size <= FEW:
@@ -118,9 +118,9 @@ class Matches:
         rare, common = self._split_terms(query.terms, budget, every)
         if not common:
             return self._rank_any(rare, where, limit) if rare else []
-        # More than wanted, because common words can raise a document that the rare ones rank low.
+        # more than needed, because common words can raise a low document
         scores = dict(self._rank_any(rare, where, max(limit, _KEPT))) if rare else {}
-        if not scores:  # or none that passes the filter
+        if not scores:  # there are no rare words, or no match passes the filter
             rare = ()
             common, scores = self._rank_newest(common, where, limit, budget)
         for one, (anywhere, own) in self._find_common(rare, common, scores.keys(), where, budget).items():
@@ -137,9 +137,9 @@ class Matches:
     def _rank_few(
         self, terms: tuple[Term, ...], where: SearchFilter, limit: int, every: _All
     ) -> list[tuple[int, float]]:
-        """Return the best of few documents; a term that most of them hold counts by its real weight.
+        """Return the best of few documents. A term that most of them contain gets a fair weight.
 
-        In one project most documents hold its subject, and FTS5 would give that no weight.
+        In one project, most documents contain its subject, and FTS5 would give that word no weight.
         """
         counted = [self._count_term(term, BUDGET, every) for term in terms]
         common = [one for one in counted if one.holding > COMMON * every.size]
@@ -158,9 +158,11 @@ class Matches:
         where: SearchFilter,
         budget: int,
     ) -> dict[_CountedTerm, tuple[set[int], set[int]]]:
-        """Return the documents that hold common terms anywhere, and those that hold them in the text itself.
+        """Return, for each common term, two sets of documents.
 
-        Only documents found by the rare terms count, and those with two common terms, which are added.
+        The first contain the term anywhere, the second in their own text. Only documents that the rare terms have found
+        count,
+        and those with two common terms.
         """
         there = {one: (set[int](), set[int]()) for one in common}
         for one, other, ids in self._pairs(common, where, budget):
@@ -169,7 +171,7 @@ class Matches:
                 there[term][0].update(ids)
                 there[term][1].update(own)
         if not rare:
-            for ids in there[common[0]]:  # they were found and ranked by this term alone
+            for ids in there[common[0]]:  # this term alone has already found and ranked them
                 ids.difference_update(found)
             return there
         for one in common:
@@ -179,15 +181,14 @@ class Matches:
         return there
 
     def weigh_terms(self, terms: Sequence[Term]) -> dict[str, float]:
-        """Return the weight of each term, by its text: rare terms weigh more, and none weighs nothing."""
+        """Return the weight of each term by its text. Rare terms weigh more; no weight is 0."""
         every = self._all()
         counted = [self._count_term(term, BUDGET, every) for term in terms]
         return {one.term.text: one.worth(every.size) + _LEAST_WORTH for one in counted}
 
     def find_holding(self, terms: Sequence[Term], ids: Sequence[int]) -> set[int]:
-        """Return which of these documents hold all of the terms."""
-        # Looking for one document costs as much as skipping a thousand; a prefix costs as much as finding all its
-        # words.
+        """Return those of these documents that contain all terms."""
+        # Finding one document by id costs as much as skipping a thousand matches. A prefix always costs all matches.
         is_passed = any(term.match in self._few or term.kind is TermKind.PREFIX for term in terms)
         rowid = "+rowid" if is_passed else "rowid"
         rows = self._rows(
@@ -207,7 +208,7 @@ class Matches:
     def _split_terms(
         self, terms: Sequence[Term], budget: int, every: _All
     ) -> tuple[tuple[Term, ...], list[_CountedTerm]]:
-        """Return the terms whose matches are all ranked, in the query's order, and the others, the rarest first."""
+        """Return the terms whose matches are all ranked, in the query's order, and the common terms, rarest first."""
         counted = [self._count_term(term, budget, every) for term in terms]
         rare, common = set(), []
         for one in sorted(counted, key=lambda one: one.holding):
@@ -238,7 +239,7 @@ class Matches:
     def _pairs(
         self, common: Sequence[_CountedTerm], where: SearchFilter, budget: int
     ) -> Iterator[tuple[_CountedTerm, _CountedTerm, set[int]]]:
-        """Return pairs of terms, with the documents that hold both, if these are not too many in all."""
+        """Yield pairs of common terms with the documents that contain both, as long as these are not too many."""
         left = budget
         for one, other in combinations(_pick_pair(common), 2):
             ids = self._ids(f"{one.term.match} AND {other.term.match}", where, left + 1)
@@ -249,7 +250,7 @@ class Matches:
     def _rank_newest(
         self, common: list[_CountedTerm], where: SearchFilter, limit: int, most: int
     ) -> tuple[list[_CountedTerm], dict[int, float]]:
-        """Return the best of the newest documents with a common term, the rarest one found; it is put first."""
+        """Return the best of the newest documents with one common term, and the terms with this term first."""
         sql, values = self._build_filter("1", where)
         sql += " ORDER BY w.rowid DESC LIMIT 1 OFFSET :most"
         for one in common[:_PAIRED]:
@@ -262,13 +263,10 @@ class Matches:
     def _rank_any(
         self, terms: Sequence[Term], where: SearchFilter, limit: int, since: int = 0, *, written_down: bool = False
     ) -> list[tuple[int, float]]:
-        """Return the best of the documents that hold any of the terms.
-
-        `written_down` means files and facts.
-        """
+        """Return the best documents that contain any of the terms. `written_down` selects files and facts only."""
         sql, values = self._build_filter(f"{_SCORE.format(n=self._number)} AS score", where)
         if written_down:
-            # The + makes SQLite filter the matches, because looking for each document costs more.
+            # The + makes SQLite filter the matches. Finding each document by id would cost more.
             sql += (
                 " AND +w.rowid IN (SELECT e.id FROM source f JOIN document e ON e.source = f.id"
                 " WHERE f.agent = :number AND f.tier <> :session ORDER BY e.id DESC LIMIT :most)"
@@ -297,5 +295,5 @@ class Matches:
 
 
 def _pick_pair(common: Sequence[_CountedTerm]) -> list[_CountedTerm]:
-    """Return the rarest of the common terms, if these are not too common."""
+    """Return the rarest of the common terms, without those that are too common."""
     return [one for one in common[:_PAIRED] if one.holding <= _REACH * BUDGET]

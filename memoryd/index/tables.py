@@ -1,4 +1,4 @@
-"""Hold the tables of the index inside one transaction: agents, their sources, documents and their words."""
+"""Read and write the tables of the index in one transaction: agents, their sources, documents and words."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -31,35 +31,35 @@ CREATE TABLE document (
     voice INTEGER NOT NULL
 );
 CREATE INDEX document_place ON document (source, first_line);
-"""  # key: null where it is the digest; lacks: 1 where a vector is to be made, 0 where it is, null where none is wanted
-_LACKS = "CREATE INDEX IF NOT EXISTS document_lacks ON document (id) WHERE lacks"  # from the first model on
+"""  # key: null if equal to the digest; lacks: 1 = a vector is missing, 0 = there is one, null = none is wanted
+_LACKS = "CREATE INDEX IF NOT EXISTS document_lacks ON document (id) WHERE lacks"  # for the first embedding model
 _WORDS = (
     "CREATE VIRTUAL TABLE words_{n} USING fts5({columns}, content='', contentless_delete=1,"
     " tokenize='porter unicode61 remove_diacritics 2')"
 )
-# An id is never used twice, so that vectors in memory never belong to another document.
+# AUTOINCREMENT never reuses an id, so a vector in memory cannot belong to another document.
 _VECTORS = (
     "CREATE TABLE vectors_{n} (id INTEGER PRIMARY KEY AUTOINCREMENT, document INTEGER NOT NULL UNIQUE,"
     " vector BLOB NOT NULL)"
 )
-_HASH_BYTES = 12 << 20  # of words kept in memory until they are written: larger tables are merged less often
-_SEGMENTS = 4  # of one size, from which on they are merged little by little …
-_FILLING_SEGMENTS = 16  # … and while much comes in, of which a fifth of the time would go into merging
-_MERGED_PAGES = 250  # of 4 KiB, at one go where nobody waits for it: some 20 ms
-_MOST_SEGMENTS = 128  # of one size, before all are merged at once, which would hold up one small change
+_HASH_BYTES = 12 << 20  # bytes of words in memory before they are written; a larger value means fewer merges
+_SEGMENTS = 4  # segments of one size that are merged step by step …
+_FILLING_SEGMENTS = 16  # … and while much text arrives, because merging would take a fifth of the time
+_MERGED_PAGES = 250  # pages of 4 KiB in one step, about 20 ms
+_MOST_SEGMENTS = 128  # segments of one size that are merged at once, which delays a change
 _PLACE = "s.path, s.tier, d.first_line, d.last_line, d.piece, d.digest, d.day, d.shown, s.tags, d.voice"
 _SPEAKERS = dict(enumerate(Speaker))
-_WIDTH = 200  # documents that are weighed by their author
-_PORTION = 4096  # vectors read at once
+_WIDTH = 200  # best documents whose scores are multiplied by the weight of their author
+_PORTION = 4096  # vectors in one portion
 
 
 class DamagedError(MemorydError):
-    """Report that the index holds data that was never put into it."""
+    """Report that the index has data that memoryd never wrote."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexSource:
-    """Hold a file, a session or a fact in its indexed state."""
+    """Hold a file, a session or a fact in the state in which it is indexed."""
 
     id: int
     path: str
@@ -69,7 +69,7 @@ class IndexSource:
 
 @dataclass(frozen=True, slots=True)
 class IndexedDocument:
-    """Hold a document in the form of the index."""
+    """Hold the place and the key of an indexed document."""
 
     id: int
     first_line: int
@@ -79,16 +79,16 @@ class IndexedDocument:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Hold how many of an agent's turns and facts are indexed."""
+    """Hold how far an agent's turns and facts are indexed."""
 
-    turn_id: int = 0  # the last row that was read
-    turn_mark: str = ""  # the content of that row, so that another database is noticed
-    audit_mark: str = ""  # the last hash of its audit when its facts were read
-    waiting: tuple[int, ...] = ()  # rows that had no text yet
+    turn_id: int = 0  # last turn that was indexed
+    turn_mark: str = ""  # digest of that turn, to detect another database
+    audit_mark: str = ""  # last hash of the agent's audit when its facts were indexed
+    waiting: tuple[int, ...] = ()  # turns whose text was missing
 
 
 class FaultError(Exception):
-    """Wrap SQLite's error, to distinguish it from an error of another database that is read at the same time."""
+    """Wrap an error of SQLite, so that it is not confused with one of another database that is open."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(describe(error))
@@ -96,7 +96,7 @@ class FaultError(Exception):
 
 
 class Vector(NamedTuple):
-    """Hold the stored meaning of a document."""
+    """Hold a stored vector, with the place of its document."""
 
     id: int
     source: int
@@ -106,30 +106,30 @@ class Vector(NamedTuple):
 
 
 class Coverage(NamedTuple):
-    """Hold how many texts of an agent have a vector."""
+    """Hold how many texts of an agent have a vector, and how many should have one."""
 
     done: int
     wanted: int
-    model: str  # that made the vectors, with its version
+    model: str  # name and version of the model that made the vectors
 
 
 class Tables:
-    """Hold the index in one transaction."""
+    """Read and write the index in one transaction."""
 
     def __init__(self, connection: Any, counts: Counts | None = None) -> None:
         self._connection = connection
         self._counts = counts or Counts()
         self._matching: dict[int, Matches] = {}
-        self._loose: dict[tuple[int, bytes, int], bytes] = {}  # vectors of removed documents, by number, digest, piece
+        self._loose: dict[tuple[int, bytes, int], bytes] = {}  # of removed documents, by (number, digest, piece)
 
     def _rows(self, sql: str, *values: object) -> list[Any]:
-        """Return all rows of a query; its values are given one by one, or all by name in one mapping."""
+        """Return all rows of a query. Its values follow one by one, or by name in one dictionary."""
         given = values[0] if values and isinstance(values[0], dict) else values
         with _faults():
             return list(self._connection.execute(sql, given).fetchall())
 
     def _rows_of(self, sql: str, ids: Iterable[int]) -> list[Any]:
-        """Return all rows of a query that ends before a list of ids."""
+        """Return all rows of a query; `ids` are the values of its last operator, `IN`."""
         return self._rows(f"{sql} (SELECT value FROM json_each(?))", json.dumps(list(ids)))  # noqa: S608
 
     def _number(self, sql: str, *values: object) -> int:
@@ -146,7 +146,7 @@ class Tables:
     # --- agents ---------------------------------------------------------------------------------------------------
 
     def number(self, agent_id: str) -> int:
-        """Return the number of an agent's tables; create them if they are missing."""
+        """Return the number of an agent's tables, and create them if they are missing."""
         found = self.find_number(agent_id)
         if found is not None:
             return found
@@ -164,14 +164,14 @@ class Tables:
         return number
 
     def expect(self, number: int, *, much: bool) -> None:
-        """Announce whether much text follows: then merging waits, and continues in small steps with later changes."""
+        """Set whether much text follows. Then merging waits, and is done step by step with later changes."""
         most = _FILLING_SEGMENTS if much else _SEGMENTS
         rows = self._rows(f"SELECT v FROM words_{number}_config WHERE k = 'automerge'")  # noqa: S608
         if (rows[0][0] if rows else _SEGMENTS) != most:
             self._change(f"INSERT INTO words_{number} (words_{number}, rank) VALUES ('automerge', ?)", most)  # noqa: S608
 
     def segments(self, number: int) -> int:
-        """Count the segments with the words of an agent's texts; each question searches all of them."""
+        """Return the number of segments with an agent's words. Each search must read all of them."""
         rows = self._rows(
             f"WITH RECURSIVE found (id) AS (SELECT min(segid) FROM words_{number}_idx UNION ALL"  # noqa: S608
             f" SELECT (SELECT min(segid) FROM words_{number}_idx WHERE segid > id) FROM found WHERE id)"
@@ -180,7 +180,7 @@ class Tables:
         return int(rows[0][0])
 
     def merge(self, number: int) -> bool:
-        """Merge some of these segments; return True if there is more to do (https://sqlite.org/fts5.html, §6.7)."""
+        """Merge some of an agent's segments; return True if more can be merged (https://sqlite.org/fts5.html, §6.7)."""
         before = self._connection.total_changes
         self._change(f"INSERT INTO words_{number} (words_{number}, rank) VALUES ('merge', ?)", _MERGED_PAGES)  # noqa: S608
         changes: int = self._connection.total_changes - before
@@ -192,7 +192,11 @@ class Tables:
         return int(rows[0][0]) if rows else None
 
     def progress(self, agent_id: str) -> Progress:
-        """Return how much of an agent is indexed."""
+        """Return how far an agent is indexed.
+
+        Raises:
+            DamagedError: the stored value is invalid.
+        """
         rows = self._rows("SELECT turn_id, turn_mark, audit_mark, waiting FROM agent WHERE id = ?", agent_id)
         if not rows:
             return Progress()
@@ -201,19 +205,19 @@ class Tables:
             found = Progress(int(turn_id), str(mark), str(audit_mark), tuple(map(int, json.loads(waiting))))
         except (TypeError, ValueError, OverflowError) as error:
             raise DamagedError("the progress of an agent cannot be read") from error
-        if any(not 0 <= one < 1 << 63 for one in (found.turn_id, *found.waiting)):  # no row has such an id
+        if any(not 0 <= one < 1 << 63 for one in (found.turn_id, *found.waiting)):  # no row can have such an id
             raise DamagedError("the progress of an agent cannot be read")
         return found
 
     def set_progress(self, agent_id: str, progress: Progress) -> None:
-        """Record how much of an agent is indexed."""
+        """Store how far an agent is indexed."""
         self._change(
             "UPDATE agent SET turn_id = ?, turn_mark = ?, audit_mark = ?, waiting = ? WHERE id = ?",
             progress.turn_id, progress.turn_mark, progress.audit_mark, json.dumps(progress.waiting), agent_id,
         )  # fmt: skip
 
     def drop(self, agent_id: str) -> None:
-        """Remove an agent, with all of its tables."""
+        """Remove an agent's tables and all of its rows."""
         number = self.find_number(agent_id)
         if number is None:
             return
@@ -239,10 +243,9 @@ class Tables:
         return {row[1]: IndexSource(*row) for row in rows}
 
     def put_source(self, number: int, path: str, tier: str, stamp: str, tags: Iterable[str] = ()) -> int:
-        """Record the present state of a source; return its id.
+        """Store the state of a source, and return its id.
 
-        This is not an upsert: before a statement that may have to be undone by itself, FTS5 writes everything that it
-        holds.
+        This is not an upsert, because before such a statement FTS5 would write all its buffers.
         """
         values = (tier, stamp, json.dumps(sorted(tags)))
         rows = self._rows("SELECT id, tier, stamp, tags FROM source WHERE agent = ? AND path = ?", number, path)
@@ -254,12 +257,12 @@ class Tables:
         return int(rows[0][0])
 
     def remove_source(self, number: int, source_id: int) -> None:
-        """Remove a source, with its documents."""
+        """Remove a source and its documents."""
         self.remove(number, [one.id for one in self.list_held(source_id)])
         self._change("DELETE FROM source WHERE id = ?", source_id)
 
     def list_held(self, source_id: int, first_line: int = 0, last_line: int = 2**62) -> list[IndexedDocument]:
-        """Return the documents of a source that begin in these lines."""
+        """Return the documents of a source whose first line is in this range."""
         rows = self._rows(
             "SELECT id, first_line, last_line, coalesce(key, digest) FROM document"
             " WHERE source = ? AND first_line BETWEEN ? AND ?",
@@ -268,9 +271,9 @@ class Tables:
         return [IndexedDocument(*row) for row in rows]
 
     def put(self, number: int, source_id: int, documents: Sequence[tuple[IndexDocument, bytes, str | None]]) -> None:
-        """Add documents, each with its key and, if it differs from its source, its shown text."""
+        """Add documents, each with its key and, if it differs from the source, the text to show."""
         first = self._number("SELECT coalesce(max(id), 0) + 1 FROM document")
-        # As a bytearray and without None: of any other value the library first asks whether it wants to be another one.
+        # Uses bytearray, and no None, because the database library first tries to adapt a value of another type.
         rows = [
             (first + at, source_id, one.first_line, one.last_line, one.piece, bytearray(one.digest), bytearray(key),
              one.day or "", int(one.is_said), int(one.voice))
@@ -293,11 +296,11 @@ class Tables:
         self._change("UPDATE agent SET live = live + ? WHERE number = ?", len(documents), number)
 
     def move(self, places: Iterable[tuple[int, int, int]]) -> None:
-        """Record the present lines of documents: first, last, id."""
+        """Store the present lines of documents, given as (first line, last line, id)."""
         self._change_many("UPDATE document SET first_line = ?, last_line = ? WHERE id = ?", list(places))
 
     def remove(self, number: int, ids: Iterable[int]) -> None:
-        """Remove documents with their vectors; a text that comes back in the same transaction gets its vector again."""
+        """Remove documents. If a text comes back in the same transaction, it gets its vector again."""
         values = [(one,) for one in ids]
         self._loose |= {
             (number, digest, piece): vector
@@ -314,14 +317,14 @@ class Tables:
         self._change(sql, len(values), number)
 
     def is_worn(self, agent_id: str) -> bool:
-        """Return True if so much was removed that ranking suffers, because FTS5 still counts it."""
+        """Return True if so many documents were removed that ranking suffers, because FTS5 still counts their words."""
         rows = self._rows("SELECT removed > ? AND removed > live FROM agent WHERE id = ?", FEW, agent_id)
         return bool(rows and rows[0][0])
 
     # --- vectors --------------------------------------------------------------------------------------------------
 
     def set_model(self, agent_id: str, model: str) -> None:
-        """Set the embedding model; delete the vectors of other models, which must then be rebuilt."""
+        """Set the embedding model of an agent, and delete the vectors of other models."""
         number = self.number(agent_id)
         if self._rows("SELECT 1 FROM agent WHERE number = ? AND model = ?", number, model):
             return
@@ -332,11 +335,11 @@ class Tables:
         self._change("UPDATE agent SET model = ? WHERE number = ?", model, number)
 
     def model(self, number: int) -> str:
-        """Return the model of the vectors of an agent's documents."""
+        """Return the embedding model of an agent's vectors; empty if there is none."""
         return str(self._rows("SELECT model FROM agent WHERE number = ?", number)[0][0])
 
     def list_lacking_vectors(self, number: int, limit: int) -> list[Candidate]:
-        """Return documents without a vector, the newest first."""
+        """Return up to `limit` documents that need a vector, newest first."""
         rows = self._rows(
             f"SELECT d.id, 0.0, {_PLACE} FROM document d INDEXED BY document_lacks CROSS JOIN source s"  # noqa: S608
             " ON s.id = d.source WHERE d.lacks AND s.agent = ? ORDER BY d.id DESC LIMIT ?",
@@ -345,9 +348,9 @@ class Tables:
         return [_candidate(row) for row in rows]
 
     def put_vectors(self, number: int, vectors: Iterable[tuple[int, bytes, bytes | None]]) -> None:
-        """Store the vectors of documents: for each its id, the digest of the text that was read, and the vector.
+        """Store vectors, given as (document, digest of its text, vector).
 
-        A document whose text has changed is left as it is. Without a vector, none is asked for again.
+        A document whose text has changed is skipped. If the vector is None, the document counts as done without one.
         """
         for identity, digest, vector in vectors:
             if not self._rows("SELECT 1 FROM document WHERE id = ? AND digest = ? AND lacks", identity, digest):
@@ -358,11 +361,14 @@ class Tables:
             self._change("UPDATE document SET lacks = 0 WHERE id = ?", identity)
 
     def newest_vector(self, number: int) -> int:
-        """Return the id of the vector that was stored last; 0 without one."""
+        """Return the largest id of a vector; 0 if there is none."""
         return self._number(f"SELECT coalesce(max(id), 0) FROM vectors_{number}")  # noqa: S608
 
     def vectors(self, number: int, since: int = 0) -> Iterator[list[Vector]]:
-        """Yield the vectors of all sources with one newer than `since`, by their lines, in portions."""
+        """Yield all vectors of the sources that have a vector newer than `since`, in portions.
+
+        They are ordered by source and line.
+        """
         sql = (
             f"SELECT v.id, d.source, s.tier, d.day, v.vector FROM document d JOIN vectors_{number} v"  # noqa: S608
             " ON v.document = d.id JOIN source s ON s.id = d.source WHERE s.agent = ?"
@@ -383,7 +389,7 @@ class Tables:
                 yield portion
 
     def read_candidates(self, number: int, scores: Mapping[int, float]) -> list[Candidate]:
-        """Return the documents of these vectors, by id, with their scores; deleted ones are left out."""
+        """Return the documents of these vectors, with their scores, best first. `scores` is by id of the vector."""
         rows = self._rows_of(
             f"SELECT d.id, v.id, {_PLACE} FROM vectors_{number} v JOIN document d ON d.id = v.document"  # noqa: S608
             " JOIN source s ON s.id = d.source WHERE v.id IN",
@@ -393,7 +399,7 @@ class Tables:
         return sorted(found, key=lambda one: (-one.score, one.id))
 
     def coverage(self, agent_id: str) -> Coverage:
-        """Return how many of an agent's texts have a vector, and how many could have one."""
+        """Return how many of an agent's texts have a vector, and how many should have one."""
         rows = self._rows(
             "SELECT count(*) FILTER (WHERE d.lacks = 0), count(d.lacks), a.model FROM agent a"
             " JOIN source s ON s.agent = a.number JOIN document d ON d.source = s.id WHERE a.id = ?",
@@ -402,14 +408,14 @@ class Tables:
         done, wanted, model = rows[0]
         return Coverage(int(done), int(wanted), str(model or ""))
 
-    # --- questions ------------------------------------------------------------------------------------------------
+    # --- searches -------------------------------------------------------------------------------------------------
 
     def find(
         self, number: int, query: Query, where: SearchFilter, limit: int, weigh: Callable[[Speaker], float]
     ) -> list[Candidate]:
-        """Return the documents that match best, the best first; those with the quoted phrases before all others.
+        """Return the best matching documents, best first. Those with the quoted phrases come before all others.
 
-        `weigh` returns the factor of a document's score for its author.
+        `weigh` returns the factor of a score by the author of the document.
         """
         scores = dict(self.matches(number).rank(query, where, max(_WIDTH, limit)))
         phrases = query.phrases
@@ -427,7 +433,7 @@ class Tables:
         return [found[one] for one in best if one in found]
 
     def match_terms(self, number: int, terms: Sequence[Term], ids: Sequence[int]) -> dict[int, set[str]]:
-        """Return the terms that each of these documents holds, in any column."""
+        """Return which of the terms each of these documents contains, in any column."""
         found: dict[int, set[str]] = {one: set() for one in ids}
         for term in terms if ids else ():
             for one in self.matches(number).find_holding((term,), ids):
@@ -435,13 +441,13 @@ class Tables:
         return found
 
     def matches(self, number: int) -> Matches:
-        """Return the object that rates the matches of an agent's documents, the same one in the whole transaction."""
+        """Return the `Matches` of an agent; within a transaction, it is always the same object."""
         if number not in self._matching:
             self._matching[number] = Matches(self._rows, number, self._counts)
         return self._matching[number]
 
     def counts(self, agent_id: str) -> dict[str, int]:
-        """Return the number of documents of each tier of an agent."""
+        """Return the number of an agent's documents by tier."""
         rows = self._rows(
             "SELECT s.tier, count(*) FROM document d JOIN source s ON s.id = d.source"
             " JOIN agent a ON a.number = s.agent WHERE a.id = ? GROUP BY s.tier",
@@ -450,7 +456,11 @@ class Tables:
         return {str(tier): int(count) for tier, count in rows}
 
     def require_sound(self) -> None:
-        """Check all pages, and the words of each agent."""
+        """Check all pages of the file, and the words of all agents.
+
+        Raises:
+            DamagedError: the index is damaged.
+        """
         rows = [row[0] for row in self._rows("PRAGMA integrity_check(1)")]
         if rows != ["ok"]:
             raise DamagedError(str(rows[0]))
@@ -460,7 +470,7 @@ class Tables:
 def _faults() -> Iterator[None]:
     try:
         yield
-    # Also where it quotes bad bytes, or an id is too large.
+    # The error may also be about invalid bytes in a message, or an id that is too large.
     except (load_library().DatabaseError, UnicodeDecodeError, OverflowError) as error:
         raise FaultError(error) from error
 

@@ -1,9 +1,10 @@
 """Hold vectors in memory, and find the documents whose meaning is nearest to a question.
 
-A document's vector is a direction: integers from -127 to 127, only whose ratios matter. The vector of a turn
-leans towards those of its neighbours, which give its context. A search compares all vectors: first only the signs, by
-their Hamming distance, then the best ones by their cosine, as Yamada, Asai and Hajishirzi do
-(https://arxiv.org/abs/2106.00882). Importing this module loads numpy, so it is imported where a vector is compared.
+A vector has integers from -127 to 127; only its direction matters. The vector of a turn is moved towards those of its
+neighbours, which are its context. A search first compares the signs of all vectors (Hamming distance), and then the
+best
+ones by cosine, like Yamada, Asai and Hajishirzi (https://arxiv.org/abs/2106.00882). This module imports numpy, so it is
+imported only when vectors are compared.
 """
 
 from datetime import date
@@ -17,18 +18,18 @@ from memoryd.index.tables import Tables, Vector
 from memoryd.recall.documents import NEIGHBOURS
 from memoryd.recall.ranking import SESSION
 
-LEAN = 0.8  # weight of all neighbours relative to the text itself; results hardly change from 0.3 to 1.2
-LEAST = 0.2  # of a cosine: below this, two texts have nothing in common
-_CLOSER = 1000  # at least so many are compared by their cosine
+LEAN = 0.8  # weight of all neighbours together, relative to the text; from 0.3 to 1.2 results hardly change
+LEAST = 0.2  # cosine; below this, two texts are unrelated
+_CLOSER = 1000  # least number of vectors that are compared by cosine
 _BLOCK = 4096
-_ROOM = 8  # the part of the arrays that is kept free for more
-_WORD = 64  # dimensions whose signs are one number
-_NOTHING = 1e-9  # in a divisor that may be 0
+_ROOM = 8  # 1/8 of the size of the arrays is added as free room
+_WORD = 64  # dimensions whose signs are in one integer
+_NOTHING = 1e-9  # prevents a division by 0
 _ARRAYS = ("_ids", "_sources", "_tier", "_days", "_vectors")
 
 
 class Vectors:
-    """Hold the vectors of agents; follow the tables by the ids of their rows."""
+    """Hold the vectors of all searched agents, and add new ones from the tables."""
 
     def __init__(self) -> None:
         self._held: dict[int, _AgentVectors] = {}
@@ -36,7 +37,7 @@ class Vectors:
     def find_nearest(
         self, tables: Tables, number: int, vector: bytes, where: SearchFilter, limit: int
     ) -> dict[int, float]:
-        """Return the cosine of the vectors nearest to one, by their ids, if they are near at all."""
+        """Return the cosines of the nearest vectors by vector id, without those below `LEAST`."""
         newest = tables.newest_vector(number)
         held = self._held.get(number)
         if held is None or held.newest > newest or held.size != len(vector):
@@ -47,24 +48,24 @@ class Vectors:
 
 
 class _AgentVectors:
-    """Hold the vectors of one agent, in arrays with free room at the end; outdated ones stay in them, without an id."""
+    """Hold the vectors of one agent in arrays with free room at the end. Outdated ones stay in place, without an id."""
 
     def __init__(self, size: int) -> None:
         self.newest = 0
         self.size = size
         self._count = 0
-        self._tiers: dict[str, int] = {}  # by name, the number of a tier
-        self._ids = np.empty(0, np.int64)  # 0 for an outdated one
+        self._tiers: dict[str, int] = {}  # number of each tier
+        self._ids = np.empty(0, np.int64)  # 0 if outdated
         self._sources = np.empty(0, np.int64)
         self._tier = np.empty(0, np.int8)
-        self._days = np.empty(0, np.int32)  # as date.toordinal, 0 without a day
+        self._days = np.empty(0, np.int32)  # `date.toordinal()`; 0 without a day
         self._vectors = np.empty((0, size), np.int8)
         self._signs = [np.empty(0, np.uint64) for _ in range(size // _WORD)]
 
-    # --- as the tables have it --------------------------------------------------------------------------------------
+    # --- updates ----------------------------------------------------------------------------------------------------
 
     def follow(self, tables: Tables, number: int, newest: int) -> None:
-        """Read all vectors of the sources that have newer ones than those held."""
+        """Read all vectors of those sources that have vectors newer than the known ones."""
         before = self._count
         for rows in tables.vectors(number, self.newest):
             if len(rows[0].vector) == self.size:
@@ -106,10 +107,10 @@ class _AgentVectors:
         self._signs = [row[left] for row in self._signs]
         self._count = len(left)
 
-    # --- questions --------------------------------------------------------------------------------------------------
+    # --- searches ---------------------------------------------------------------------------------------------------
 
     def find_nearest(self, vector: bytes, where: SearchFilter, limit: int) -> dict[int, float]:
-        """Return the cosine of the nearest vectors, by their ids."""
+        """Return the cosines of the nearest vectors, by vector id."""
         asked = np.frombuffer(vector, np.int8).astype(np.float32)
         allowed = self._mask_allowed(where)
         closer = max(_CLOSER, 4 * limit)
@@ -123,7 +124,7 @@ class _AgentVectors:
         else:
             places = np.flatnonzero(allowed)
         chosen = self._vectors[places].astype(np.float32)
-        # BLAS is not used, because its threads keep a core busy for a while after each product.
+        # not BLAS, because its threads keep a core busy after each product
         cosine = np.einsum("ij,j->i", chosen, asked)
         cosine /= np.sqrt(np.einsum("ij,ij->i", chosen, chosen) * np.einsum("i,i->", asked, asked)) + _NOTHING
         best = np.argsort(-cosine, kind="stable")[:limit]
@@ -142,12 +143,15 @@ class _AgentVectors:
 
 
 def _signs(vectors: NDArray[Any]) -> NDArray[np.uint64]:
-    """Return a bit for each dimension, set if it is above zero: a row of each vector's first 64, then the next …"""
+    """Return the signs of vectors as bits, set for values above zero.
+
+    Each row of the result has 64 dimensions of all vectors, one integer for each vector.
+    """
     return np.packbits(vectors > 0, axis=1).view(np.uint64).T
 
 
 def _lean(vectors: NDArray[np.int8], groups: NDArray[np.int64]) -> None:
-    """Lean each vector towards its neighbours in its group, in place; in blocks, because fractions need much memory."""
+    """Move each vector towards its neighbours in the same group, in place; in blocks, to limit the use of memory."""
     count = len(vectors)
     before = vectors[:0]
     for start in range(0, count, _BLOCK):

@@ -1,4 +1,4 @@
-"""Account for each earlier memory in a rewrite, so that none is lost because the rewrite does not mention it."""
+"""Check that a rewrite of the core accounts for each earlier memory, so that no memory is lost unnoticed."""
 
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -27,9 +27,9 @@ class Rewrite:
     """Describe a rewrite of the core.
 
     Attributes:
-        earlier: ids of the live core memories it was made from.
-        mentioned: ids of those that the rewrite mentions, in any way.
-        unmentioned: what happens to the others.
+        earlier: ids of the live core memories before the rewrite.
+        mentioned: ids of the earlier memories that the rewrite mentions in any way.
+        unmentioned: what happens to the other earlier memories.
     """
 
     earlier: Collection[str]
@@ -38,7 +38,10 @@ class Rewrite:
 
 
 def list_archivals(rewrite: Rewrite, operations: Sequence[Operation]) -> list[Operation]:
-    """Return the operations that archive memories without a mention; none if such memories are kept."""
+    """Return the operations that archive the memories that the rewrite does not mention.
+
+    The list is empty if `rewrite.unmentioned` is `KEEP`.
+    """
     if rewrite.unmentioned is Unmentioned.KEEP:
         return []
     spoken = {memory_id for operation in operations for memory_id, _ in _claims(operation)}
@@ -47,7 +50,7 @@ def list_archivals(rewrite: Rewrite, operations: Sequence[Operation]) -> list[Op
 
 
 def find_dispositions(rewrite: Rewrite, operations: Sequence[Operation]) -> dict[str, Disposition]:
-    """Return the disposition of each earlier memory that is accounted for; see `list_unaccounted` for the others."""
+    """Return the disposition of each earlier memory, by id, without the memories of `list_unaccounted`."""
     bad = set(list_unaccounted(rewrite, operations))
     found = {memory_id: Disposition.KEPT for memory_id in rewrite.earlier if memory_id not in bad}
     for operation in operations:
@@ -60,9 +63,12 @@ def find_dispositions(rewrite: Rewrite, operations: Sequence[Operation]) -> dict
 def list_unaccounted(rewrite: Rewrite, operations: Sequence[Operation]) -> list[str]:
     """Return the ids of earlier memories that do not end in exactly one disposition, in order.
 
-    These are memories that ended without a disposition (deleted, evicted …), and memories that more than one operation
-    reworded, merged or ended. They are also unmentioned memories that changed although such are kept, or that stayed
-    although such are archived.
+    A memory is unaccounted for in each of these cases:
+
+    - It ended in a way that is not a disposition (deleted, evicted …).
+    - More than one operation reworded, merged or ended it.
+    - The rewrite does not mention it and should keep it, but an operation changed it.
+    - The rewrite does not mention it and should archive it, but no operation archived it.
     """
     claims = [claim for operation in operations for claim in _claims(operation)]
     counts = Counter(memory_id for memory_id, _ in claims)
@@ -75,7 +81,10 @@ def list_unaccounted(rewrite: Rewrite, operations: Sequence[Operation]) -> list[
 
 
 def _claims(operation: Operation) -> list[tuple[str, Disposition | None]]:
-    """Return (id, disposition) of each memory that an operation reworded or ended; None for any other ending."""
+    """Return (id, disposition) of each memory that an operation reworded or ended.
+
+    The disposition is None for an ending that is no disposition.
+    """
     if isinstance(operation, Update):
         return [] if operation.content is None else [(operation.id, Disposition.REWORDED)]
     if isinstance(operation, Merge):

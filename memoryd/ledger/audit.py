@@ -1,10 +1,10 @@
-"""Audit changes: the state before and after each change, in a chain of hashes for each agent.
+"""Audit changes: record the state before and after each change, in one chain of hashes for each agent.
 
-An entry holds only digests. The states themselves are stored elsewhere and may be erased without breaking the chain.
-The hash of an entry covers the hash of the preceding entry. So an entry cannot be changed, dropped, inserted or moved
-without a mismatch in the next one (the linked time-stamps of Haber and Stornetta, 1991).
+An entry holds only digests of states. The states themselves are in another table, so that a text can be erased without
+breaking the chain. The hash of an entry covers the hash of the preceding entry. So nobody can change, drop, insert or
+move an entry without a mismatch in the next entry (the linked time-stamps of Haber and Stornetta, 1991).
 
-`memory_id` names the changed object: a memory by its id, anything else by one of the prefixes below.
+`memory_id` names the changed object. For a memory it is the id; for any other object it begins with a prefix below.
 """
 
 import hashlib
@@ -19,17 +19,20 @@ from memoryd.ledger.operation import Change
 
 # Prefixes for names of objects that are not memories.
 WATERMARK = "watermark:"  # SESSION:CONSUMER
-FILE = "file:"  # its path in the workspace
-PROFILE = "profile:"  # one of its sections
+FILE = "file:"  # the path in the workspace
+PROFILE = "profile:"  # the name of the section
 ACCESS = "access:"  # a refused request: KIND:REQUEST
-GRANT = "grant:"  # a person's permission to read, by its id
-SESSION = "session:"  # a forgotten session
-PROPOSAL = "proposal:"  # a rejected proposal, by its run
-RUN = "run:"  # a run that was rolled back
+GRANT = "grant:"  # the id of a person's permission to read
+SESSION = "session:"  # the id of a forgotten session
+PROPOSAL = "proposal:"  # the run of a rejected proposal
+RUN = "run:"  # the id of a run that was rolled back
 
 
 class AuditStamp(NamedTuple):
-    """Hold who changed something for an agent, and when; without a run, it was an edit or an act of a person."""
+    """Hold who changed something for an agent, and when.
+
+    `run_id` is None for an edit by hand or a request of a person.
+    """
 
     at: str  # UTC, ISO 8601 with Z
     agent_id: str
@@ -38,7 +41,7 @@ class AuditStamp(NamedTuple):
 
 
 class AuditEvent(NamedTuple):
-    """Hold a change for the audit. `before` and `after` are digests of states; None if there is no state."""
+    """Hold one change for the audit. `before` and `after` are digests of states; None means that there is no state."""
 
     at: str  # UTC, ISO 8601 with Z
     agent_id: str
@@ -51,7 +54,7 @@ class AuditEvent(NamedTuple):
 
 
 class AuditEntry(NamedTuple):
-    """Hold one row of the audit. It is a NamedTuple, because a check reads hundreds of thousands of them."""
+    """Hold one row of the audit. It is a NamedTuple for speed: a check reads hundreds of thousands of rows."""
 
     id: int
     at: str
@@ -67,14 +70,14 @@ class AuditEntry(NamedTuple):
 
 
 class ErasedState(Enum):
-    """Mark a state whose text is gone."""
+    """Mark a state whose text was erased."""
 
     ERASED = "erased"
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Report an entry that differs from what was written."""
+    """Report an entry of the audit that was changed after it was written, or that does not fit the chain."""
 
     entry_id: int
     memory_id: str
@@ -82,7 +85,7 @@ class Problem:
 
 
 def make_genesis(agent_id: str) -> str:
-    """Return the hash before the first entry of an agent."""
+    """Return the hash that an agent's first entry links to."""
     return compute_digest(f"memoryd audit of {agent_id}")
 
 
@@ -97,7 +100,7 @@ def name_watermark(session_id: str, consumer: str) -> str:
 
 
 def events_of(changes: Iterable[Change], stamp: AuditStamp) -> tuple[list[AuditEvent], dict[str, str]]:
-    """Return the events of changes of memories in order, and all their states by digest."""
+    """Return the audit events of changes of memories, in order, and the text of each state by its digest."""
     events: list[AuditEvent] = []
     texts: dict[str, str] = {}
     for change in changes:
@@ -115,9 +118,9 @@ def link_events(events: Iterable[AuditEvent], *, last_hash: str | None, first_id
     """Yield the events of one agent as entries that continue its chain.
 
     Args:
-        events: in order, all of one agent.
-        last_hash: of the agent's last entry; None without one.
-        first_id: id of the first new entry; the ids of one agent's entries only grow.
+        events: the events of one agent, in order.
+        last_hash: hash of the agent's last entry; None if it has no entry.
+        first_id: id of the first new entry; it must be larger than all ids of the agent's entries.
     """
     previous = last_hash
     for number, event in enumerate(events, first_id):
@@ -131,14 +134,15 @@ def _hash(prev_hash: str, event: Sequence[str | None]) -> str:
 
 
 def check(entries: Iterable[AuditEntry]) -> Iterator[Problem]:
-    """Yield the faults of the chain; the first one is at the first bad entry.
+    """Yield the faults of the chain, in the order of the entries.
 
-    A fault is reported for each entry with a wrong hash, for each that does not follow from the preceding one, and for
-    each whose `before` is not the last state of the same memory. A missing end cannot be seen here. It shows when the
-    replayed states are compared with the live rows.
+    An entry is faulty if its hash does not match its content, or if it does not link to the preceding entry. It is also
+    faulty if its `before` is not the last state of the same memory. This check cannot detect missing entries at the
+    end.
+    They show when the replayed states are compared with the live rows.
 
     Args:
-        entries: by id, of one agent or of several mixed.
+        entries: of one agent or of several, ordered by id.
     """
     hashes: dict[str, str] = {}
     lasts: dict[tuple[str, str], str | None] = {}
@@ -156,11 +160,13 @@ def check(entries: Iterable[AuditEntry]) -> Iterator[Problem]:
 
 
 def replay(entries: Iterable[AuditEntry], texts: Callable[[str], str | None]) -> dict[str, str | ErasedState | None]:
-    """Return by `memory_id` the states that the audit of one agent leads to; None for an object that is gone.
+    """Return the last audited state of each object of one agent, by `memory_id`.
+
+    The state is None for an object that no longer exists.
 
     Args:
-        entries: of one agent, by id.
-        texts: returns the state of a digest; None if it is erased. Called once for each last state.
+        entries: of one agent, ordered by id.
+        texts: returns the state of a digest, or None if it is erased. It is called once for each object.
     """
     lasts = {entry.memory_id: entry.after for entry in entries}
     return {memory_id: None if last is None else texts(last) or ErasedState.ERASED for memory_id, last in lasts.items()}
@@ -172,6 +178,6 @@ def dump_state(**values: str | int | None) -> str:
 
 
 def values_of(text: str) -> dict[str, str | int | None]:
-    """Return the values from which `dump_state` was made."""
+    """Return the values that were passed to `dump_state`."""
     values: dict[str, str | int | None] = json.loads(text)
     return values

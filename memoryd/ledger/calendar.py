@@ -1,6 +1,6 @@
-"""Find calendar dates in the many forms that people write, with their year, month and day.
+"""Find calendar dates in texts, in the many forms that people write.
 
-A date may lack its year or day. A date with two meanings (3/4/2025) has both readings.
+A date may lack its year or its day. An ambiguous date (3/4/2025) has two readings.
 """
 
 import re
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from memoryd.ledger import dates
 
-# English, German, French, Spanish, Italian, Portuguese, Dutch, Russian; abbreviations where they are common.
+# Month names: English, German, French, Spanish, Italian, Portuguese, Dutch, Russian; with common abbreviations.
 _MONTH_LISTS = (
     "january jan januar janvier enero gennaio janeiro januari января январь",
     "february feb februar février febrero febbraio fevereiro februari февраля февраль",
@@ -27,7 +27,7 @@ _MONTH_LISTS = (
 )
 _MONTHS = {name: number for number, names in enumerate(_MONTH_LISTS, 1) for name in names.split()}
 _NAMED = "|".join(sorted(_MONTHS, key=len, reverse=True))
-# Only English puts the month first: "im Oktober 17 von 18" names no day.
+# Only in English does the month come before the day: "im Oktober 17 von 18" contains no day.
 _ENGLISH = "january|jan|february|feb|march|mar|april|apr|may|june|jun|july|jul|august|aug|september|sept|sep"
 _ENGLISH += "|october|oct|november|nov|december|dec"
 _DAY = r"\d{1,2}"
@@ -43,12 +43,12 @@ _DATE = re.compile(
     re.IGNORECASE,
 )
 _YEAR = re.compile(r"(?<![\d.,/:-])(?:19|20)\d\d(?![\d/:-]|[.,]\d)")
-_NEAR = 80  # characters
-_NEAR_DAYS = 200  # a date without a year means the nearest one to the day on which it was said
+_NEAR = 80  # characters around a date in which a year may complete it
+_NEAR_DAYS = 200  # a date without a year means a day at most this many days away
 
 
 class Day(NamedTuple):
-    """Hold the given parts of a date."""
+    """Hold the parts of a date; a part that the text does not state is None."""
 
     year: int | None
     month: int | None
@@ -56,7 +56,7 @@ class Day(NamedTuple):
 
 
 class WrittenDate(NamedTuple):
-    """Hold a date found in a text."""
+    """Hold a date found in a text: its offsets, and its possible readings."""
 
     start: int
     end: int
@@ -64,17 +64,19 @@ class WrittenDate(NamedTuple):
 
 
 def find(text: str) -> Iterator[WrittenDate]:
-    """Yield the calendar dates of `text` in order; impossible dates are left out."""
-    for match in _DATE.finditer(text) if any(map(str.isdigit, text)) else ():  # no form is without a digit
+    """Yield the calendar dates of `text`, in order, without impossible dates such as 31 February."""
+    for match in _DATE.finditer(text) if any(map(str.isdigit, text)) else ():  # each form has a digit
         readings = tuple(day for day in _readings(match) if _exists(day))
         if readings:
             yield WrittenDate(match.start(), match.end(), readings)
 
 
 def find_days(text: str, said_on: date) -> set[Day]:
-    """Return the days that `text`, said on `said_on`, names, with relative dates, and that day itself.
+    """Return the days that `text` can mean if somebody said it on `said_on`.
 
-    A date without a year also means the nearest such day, and the day in each year that the text names near it.
+    These are calendar dates, relative dates, and `said_on` itself. A date without a year also stands for its
+    occurrences
+    near `said_on`, and for its day in each year that the text states close to it.
     """
     days = {Day(said_on.year, said_on.month, said_on.day)}
     for written in find(text):
@@ -90,7 +92,7 @@ def find_days(text: str, said_on: date) -> set[Day]:
 
 
 def is_among(readings: Sequence[Day], held: set[Day]) -> bool:
-    """Return True if one of `held` gives everything that one of `readings` gives."""
+    """Return True if, for one of `readings`, a day in `held` has all parts that the reading states."""
     return any(
         all(one is None or one == other for one, other in zip(reading, day, strict=True))
         for reading in readings

@@ -1,4 +1,4 @@
-"""Name the categories of facts, in a separate module, because the command line lists them and imports little."""
+"""Name the categories of facts. The command line lists them, so this module imports almost nothing."""
 
 from enum import StrEnum
 

@@ -1,4 +1,4 @@
-"""Find relative dates ("yesterday", "last week"), and the days that they mean on the day when they were said."""
+"""Find relative dates ("yesterday", "last week") and compute the days that they mean."""
 
 import re
 from datetime import date, timedelta
@@ -8,7 +8,7 @@ _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday",
 _COUNTED = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _NUMBERS = {word: n for n, word in enumerate(_COUNTED)}
 _NUMBERS |= {"a": 1, "an": 1}
-# Only words that mean one day: "morgen" is tomorrow or the morning, and so is "mañana".
+# Only words with one meaning: "morgen" and "mañana" can be "tomorrow" or "morning".
 _SAME_DAY_LISTS = {
     -2: "vorgestern|anteayer|前天|一昨日",
     -1: "yesterday|last night|gestern|hier soir|ayer|昨天|昨日|어제",
@@ -27,7 +27,7 @@ _RELATIVE = re.compile(
     rf"|\b(?P<n>\d{{1,3}}|{'|'.join(_NUMBERS)})\s+(?P<ago>day|week|month|year)s?\s+ago\b",
     re.IGNORECASE,
 )
-# "Today" in the sense of "nowadays": the words before it, and the words after it at the beginning of a sentence.
+# Forms in which "today" means "nowadays": the words before it, or the words after it at the beginning of a sentence.
 _AS_NOW_BEFORE = re.compile(
     r"\b(?:as of|than|even|like|as it (?:is|stands)|(?:it|this|that|which) (?:already |only )?works"
     r"|(?:exists?|behaves?|supports?|supported|available|possible|implemented)(?: \w+)?"
@@ -47,23 +47,23 @@ _AS_NOW_OWNS = re.compile(
     r"|standards?|defaults?|world|logic|schema|limits?|tools?|technology|parser|code ?base|architecture)\b",
     re.IGNORECASE,
 )
-# Every relative date holds one of these; most texts hold none, and this check is cheap.
+# A cheap check first: each relative date contains one of these strings, and most texts contain none.
 _HINT = re.compile(rf"ago|last|next|past|{_LATIN}|{_WIDE}", re.IGNORECASE)
-_LONGEST_AGO = {"day": 60, "week": 8, "month": 24, "year": 120}  # beyond this, "ago" gives a rough number, not a date
+_LONGEST_AGO = {"day": 60, "week": 8, "month": 24, "year": 120}  # a larger number with "ago" is an estimate, not a date
 
 
 _ANNOTATED = re.compile(rf"({_RELATIVE.pattern}) \(\d{{4}}(?:-\d\d){{0,2}}(?:/\d\d)?\)", re.IGNORECASE)
 
 
 class RelativeDate(NamedTuple):
-    """A relative date found in a text."""
+    """Hold a relative date found in a text."""
 
-    end: int  # offset just after it
+    end: int  # offset in the text, just after the date
     iso: str  # YYYY-MM-DD, YYYY-MM-DD/DD (a span of days), YYYY-MM or YYYY
 
 
 def find(text: str, said_on: date) -> list[RelativeDate]:
-    """Return the relative dates of `text`, with their meaning on `said_on`; rough ones are left out."""
+    """Return the relative dates of `text` with their meaning on `said_on`, without estimates such as "90 days ago"."""
     found = []
     for match in _RELATIVE.finditer(text) if _HINT.search(text) else ():
         iso = None if _is_as_now(match) else _resolve_match(match, said_on)
@@ -73,7 +73,10 @@ def find(text: str, said_on: date) -> list[RelativeDate]:
 
 
 def annotate(text: str, said_on: date) -> str:
-    """Return `text` with the absolute date in parentheses after its first relative date of each meaning."""
+    """Return `text` with absolute dates in parentheses after its relative dates.
+
+    If several relative dates mean the same day, only the first gets one.
+    """
     seen: set[str] = set()
     out, last = [], 0
     for end, iso in find(text, said_on):
@@ -85,12 +88,12 @@ def annotate(text: str, said_on: date) -> str:
 
 
 def remove_days(text: str) -> str:
-    """Return `text` as it was before `annotate`."""
+    """Return `text` without the dates that `annotate` added."""
     return _ANNOTATED.sub(r"\1", text)
 
 
 def _is_as_now(match: re.Match[str]) -> bool:
-    """Return True for a "today" that means "nowadays" and no day."""
+    """Return True if the match is a "today" that means "nowadays"."""
     if (match["day"] or "").lower() != "today":
         return False
     text, start, end = match.string, match.start(), match.end()

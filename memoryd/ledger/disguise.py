@@ -1,7 +1,8 @@
-"""Undo disguises: replace characters that hide a name from a program while a reader still sees it.
+"""Undo disguises: replace characters that hide a name from a program while a person can still read the name.
 
-Escapes, percent-encoding, HTML entities and punycode are decoded. Accents and look-alike letters become plain letters,
-and "[.]", "(at)" and " dot " become their signs. The result is for comparing, never for showing.
+Escapes, percent-encoding, HTML entities and punycode are decoded. Accents and look-alike letters become plain letters.
+"[.]", "(at)" and " dot " become the characters that they stand for. Use the result only for comparison, not for
+display.
 """
 
 import html
@@ -16,7 +17,7 @@ _UNSEEN = re.compile(
     "\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff]+"
 )
 _WIDE = re.compile(r"[^\x00-\x7f]+")
-# Each alternative begins with its own sign, so that a search skips all else at once.
+# Each alternative begins with a fixed character, so that a search skips other text quickly.
 _HIDDEN = re.compile(
     r"%[0-9a-f]{2}(?:%[0-9a-f]{2})*|&#?\w{1,8};|\\(?:u00|x)[0-9a-f]{2}|xn--[a-z0-9-]{1,59}"
     r"|[\[({]\s?(?:[.:@/]|dot|punkt|at)\s?[\])}]"
@@ -30,7 +31,10 @@ _SIGNS_OF_ASCII = bytes(range(48)) + bytes(range(58, 97)) + bytes(range(123, 128
 
 
 def fold(text: str) -> str:
-    """Return `text` folded, with its disguises undone, except letters spelt out, in time linear in its length."""
+    """Return `text` in lower case with its disguises undone, except spelt-out letters ("e v i l").
+
+    The time is linear in the length of the text.
+    """
     text = _lower_text(text)
     text = _HIDDEN.sub(
         _show_escape, text if text.isascii() else _WIDE.sub(lambda found: _narrow_letter(found[0]), text)
@@ -39,12 +43,15 @@ def fold(text: str) -> str:
 
 
 def squeeze(text: str) -> str:
-    """Return a folded text without its ASCII signs and white space."""
+    """Return a folded text without ASCII punctuation and white space."""
     return text.encode("utf-8", "ignore").translate(None, _SIGNS_OF_ASCII).decode()
 
 
 def fold_with_places(text: str) -> tuple[str, list[int]]:
-    """Return a short text folded, spelt-out letters joined, with the place in `text` of each sign and the end."""
+    """Return a short text folded, with spelt-out letters joined, and the offsets of its characters.
+
+    The list holds, for each character of the result, its offset in `text`; its last item is the length of `text`.
+    """
     lower, parts, at, last = _lower_text(text), [], list[int](), 0
     for found in _EACH.finditer(lower):
         shown = "." if found[0][0] == " " else _show_escape(found) if found[0].isascii() else _narrow_letter(found[0])
@@ -63,9 +70,9 @@ def fold_with_places(text: str) -> tuple[str, list[int]]:
 
 
 def _lower_text(text: str) -> str:
-    """Return `text` in lower case, with spaces for escaped white space; it stays as long."""
+    """Return `text` in lower case, with spaces for escaped white space. The length stays the same."""
     lower = text.lower()
-    if len(lower) != len(text):  # "İ" becomes two
+    if len(lower) != len(text):  # the lower case of "İ" has two characters
         lower = "".join(char if len(char.lower()) > 1 else char.lower() for char in text)
     for escape in _BLANKS if "\\" in lower else ():
         lower = lower.replace(escape, "  ")

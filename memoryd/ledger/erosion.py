@@ -1,10 +1,14 @@
-"""Measure erosion: tokens of the core that are lost by an end, a merge, or one rewording after another.
+"""Measure erosion: count the tokens that the core loses when memories end, are merged or are reworded.
 
-If a second reader accepted a merge or a rewording, only the details that it named as lost count (`Memory.lost`).
-Otherwise each clause is compared with the successors of the memory. A clause is lost as a whole if it lost a number, a
-name, or more than a quarter of its words. Without this rule, memories that differ in little more would count as alike.
-Of other clauses, only the missing words count. Words without content do not count. A clause that another memory has
-word for word counts only when that memory is lost too. A number or a name that a newer one replaces is not lost.
+If a second reader accepted a merge or a rewording, only the details that it reported as lost count (`Memory.lost`).
+Otherwise each clause of the old text is compared with the successors of the memory:
+
+- If a clause lost a number, a name, or more than a quarter of its words, the whole clause counts as lost. Otherwise
+  a successor with another number would count as almost equal.
+- In any other clause, only the missing words count.
+- Words without content do not count.
+- A clause that another memory repeats in full counts only when that memory is lost too.
+- A number or a name that was replaced by a newer value is not lost.
 """
 
 import math
@@ -21,30 +25,30 @@ from memoryd.ledger.operation import Change
 from memoryd.text.wording import CLAUSE, STOP, find_stem, fold, list_units, normalize
 
 WINDOW = timedelta(days=30)
-_HELD = Fraction(3, 4)  # a clause with this share of its words counts as the same clause in other words
-_SHARED = 2  # another memory about the same subject shares so many words
-_NAME = re.compile(r"(?<=[\w,;)] )[^\W\d_a-z][\w'-]*")  # capitalised, and not at the beginning of a sentence
-# Reverted, or a person's own act.
+_HELD = Fraction(3, 4)  # a clause that keeps this share of its words counts as reworded, not as lost
+_SHARED = 2  # a memory about the same subject shares at least this many words
+_NAME = re.compile(r"(?<=[\w,;)] )[^\W\d_a-z][\w'-]*")  # a capitalised word within a sentence
+# A rollback or a person's own decision is no loss.
 _NO_LOSS = frozenset({Ending.UNDONE, Ending.ERASED})
 
 
 class Drop(NamedTuple):
-    """Hold a text of the core that was ended or reworded, but not by a person."""
+    """Hold a text of the core that a job ended or reworded."""
 
     at: str  # UTC, ISO 8601
     said: str
     successors: tuple[str, ...] = ()  # the texts of its successors
-    is_superseded: bool = False  # they have other values for its numbers and names
-    counted: int | None = None  # tokens that a second reader counts as lost; None: they are measured
+    is_superseded: bool = False  # True: the successors have other values for the numbers and names of the text
+    counted: int | None = None  # tokens that a second reader counted as lost; None: the loss is measured
 
 
 def find_drop(at: str, before: Memory, after: Memory, successors: Iterable[Memory]) -> Drop | None:
-    """Return the loss of a change; None if the core says the same, or if nothing is lost.
+    """Return the text that a change ended or replaced; None if the change loses nothing.
 
     Args:
-        at: when, UTC, ISO 8601.
+        at: time of the change, UTC, ISO 8601.
         before: the memory before the change.
-        after: the memory after it.
+        after: the memory after the change.
         successors: its successors at that time, see `list_successors`.
     """
     if not before.is_live or before.kind is not MemoryKind.CORE or after.ended_as in _NO_LOSS:
@@ -60,7 +64,7 @@ def find_drop(at: str, before: Memory, after: Memory, successors: Iterable[Memor
 
 
 def _changes_values(before: str, after: str) -> bool:
-    """Return True if a rewording only gives new values: a number for each number, a name for each name."""
+    """Return True if a rewording only replaces values: numbers by numbers, and names by names."""
     gone = [*map(str.isalpha, _exact(before) - _forms(after))]
     new = [*map(str.isalpha, _exact(after) - _forms(before))]
     return bool(new) and set(gone) <= set(new)
@@ -71,16 +75,16 @@ def _exact(text: str) -> frozenset[str]:
 
 
 def list_successors(memory_id: str, state: Callable[[str], Memory | None]) -> list[Memory]:
-    """Return the live core memories that replace one: itself, or its last successors.
+    """Return the live core memories that replace a memory: the memory itself if it is live, else its last successors.
 
     Args:
-        memory_id: of the memory.
-        state: returns a memory's state; None if it is unknown.
+        memory_id: id of the memory.
+        state: returns the state of a memory by id; None if the id is unknown.
     """
     found: list[Memory] = []
     passed: set[str] = set()
     ahead = [memory_id]
-    for one in ahead:  # grows as it goes
+    for one in ahead:  # the loop extends this list
         memory = state(one) if one not in passed else None
         passed.add(one)
         if memory is not None and not memory.is_live:
@@ -91,12 +95,12 @@ def list_successors(memory_id: str, state: Callable[[str], Memory | None]) -> li
 
 
 def drops_of(changes: Sequence[Change], after: Mapping[str, Memory], at: str) -> list[tuple[str, Drop]]:
-    """Return the losses of changes, in order, each with the id of the memory.
+    """Return the losses of changes, in order, as (id of the memory, loss).
 
     Args:
-        changes: one after the other.
-        after: the memories after all of them, by id: the changed ones, and their successors.
-        at: when, UTC, ISO 8601.
+        changes: in the order in which they were made.
+        after: the memories after all changes, by id: the changed memories and their successors.
+        at: time of the changes, UTC, ISO 8601.
     """
     states = dict(after)
     found = []
@@ -109,18 +113,18 @@ def drops_of(changes: Sequence[Change], after: Mapping[str, Memory], at: str) ->
 
 
 def select_window(drops: Iterable[Drop], now: str) -> list[Drop]:
-    """Return the drops within the window that ends now; one that is exactly 30 days old is outside."""
+    """Return the losses of the 30 days before `now` (ISO 8601). A loss exactly 30 days ago is left out."""
     start = datetime.fromisoformat(now) - WINDOW
     return [drop for drop in drops if datetime.fromisoformat(drop.at) > start]
 
 
 def count_lost(drops: Sequence[Drop], live: Iterable[str], count_tokens: Callable[[str], int]) -> int:
-    """Count dropped tokens that survive in no successor and in no other text of the core.
+    """Count lost tokens: those that survive neither in a successor nor in another text of the core.
 
     Args:
-        drops: in the order in which they came.
-        live: texts of the live core now.
-        count_tokens: tokens of a text.
+        drops: the losses, oldest first.
+        live: texts of the live core.
+        count_tokens: returns the number of tokens of a text.
     """
     if not drops:
         return 0
@@ -147,18 +151,18 @@ class _Clause(NamedTuple):
     exact: frozenset[str]  # numbers and names
 
     def count_missing(self, held: frozenset[str]) -> int:
-        """Count the words of the clause that are lost if only these forms are left."""
+        """Count the words of the clause that are lost if only the words in `held` are left."""
         gone = self.words - held
         is_gone = self.exact & gone or len(gone) > (1 - _HELD) * len(self.words)
         return len(self.words) if is_gone else len(gone)
 
     def count_unsaid(self, held: frozenset[str]) -> int:
-        """Count the words of the clause, without numbers and names, that are not among these forms."""
+        """Count the words of the clause that are not in `held`, without numbers and names."""
         return len(self.words - self.exact - held)
 
 
 class _Others:
-    """Index the dropped texts, in order, and the live core after them, by their words."""
+    """Index the dropped texts, oldest first, and then the live core, by their words."""
 
     def __init__(self, dropped: Iterable[str], live: Iterable[str]) -> None:
         self._forms = [_forms(text) for text in (*dropped, *live)]
@@ -168,7 +172,10 @@ class _Others:
                 self._by_form[form].append(at)
 
     def hold(self, clause: _Clause, asked: frozenset[str], behind: int) -> bool:
-        """Return True if a text after `behind` has all words of a clause and the subject of the dropped text."""
+        """Return True if a text after position `behind` has all words of a clause and the same subject.
+
+        `asked` holds the words of the dropped text; they stand for its subject.
+        """
         rarest = min((self._by_form.get(word, ()) for word in clause.words), key=len, default=())
         least = min(_SHARED, len(asked))
         later = (self._forms[at] for at in rarest if at > behind)

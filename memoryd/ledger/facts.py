@@ -1,7 +1,7 @@
 """Handle facts: short statements about the user, each with a category and a confidence.
 
-A store is a value made from the live `fact` rows of one agent. Nothing here changes it: each method returns ledger
-operations, and the outcome for the caller.
+A `Store` is a snapshot of the live `fact` rows of one agent. Its methods change nothing in the database. They return
+ledger operations, and the outcome for the caller.
 """
 
 import math
@@ -16,26 +16,26 @@ from memoryd.ledger.profile import ProfileSection
 from memoryd.text.neutral import neutralize
 from memoryd.tiers.core import normalize
 
-LONGEST_SHOWN = 300  # characters of one fact that an agent gets, so that a long one leaves room for the others
+LONGEST_SHOWN = 300  # characters of one fact that an agent gets; a longer fact is cut so that others fit
 MANUAL = "manual"  # the source of a fact without a session
-_SOURCE_TAG = "source:"  # keeps the source of an imported fact; its `origin_at` is then the time of its creation there
+_SOURCE_TAG = "source:"  # marks an imported fact; its `origin_at` is the time of its creation in the other program
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """Hold a fact in the form for people and programs."""
+    """Hold a fact in the form that people and programs see."""
 
     id: str
     content: str
     category: str
     confidence: float  # 0..1
     created_at: str  # UTC, ISO 8601 with Z; never changes
-    source: str  # id of its session, `MANUAL`, or the source that an imported fact names
+    source: str  # id of its session, `MANUAL`, or the source that the imported file states
 
 
 @dataclass(frozen=True, slots=True)
 class NewFact:
-    """Hold a fact to create."""
+    """Hold the values of a fact to create."""
 
     content: str
     category: str = Category.CONTEXT
@@ -43,8 +43,8 @@ class NewFact:
     cites: tuple[Source, ...] = ()
     source: str | None = None  # only for an imported fact
     created_at: str | None = None  # only for an imported fact
-    id: str | None = None  # of an imported fact; if it is taken or has another form, a new one is drawn
-    note: str | None = None  # the question that a quotation answers, where and when it was said
+    id: str | None = None  # id of an imported fact; a new id is drawn if it is in use or malformed
+    note: str | None = None  # the question that a quotation answers, and when and where it was asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,26 +57,26 @@ class FactLimits:
 
 @dataclass(frozen=True, slots=True)
 class FactOutcome:
-    """Hold the outcome of one fact of a batch."""
+    """Hold the outcome for one fact of a batch."""
 
-    fact: Fact | None  # the stored fact, or an earlier one with the same text; None: not stored
+    fact: Fact | None  # the stored fact, or an earlier fact with the same text; None if nothing was stored
     created: bool
     why: str | None = None  # "duplicate" | "below min_confidence"
 
 
 @dataclass(frozen=True, slots=True)
 class FactBatch:
-    """Hold the effects of a batch, in order."""
+    """Hold the effects of a batch of facts, in order."""
 
     operations: tuple[Operation, ...]
-    outcomes: tuple[FactOutcome, ...]  # one for each given fact
-    evicted: tuple[Fact, ...] = ()  # facts that a full store ended
-    sections: tuple[ProfileSection, ...] = ()  # of the profile, imported with the facts
-    offered: int = 0  # sections of the profile that have a text in the imported file
+    outcomes: tuple[FactOutcome, ...]  # one for each fact of the batch
+    evicted: tuple[Fact, ...] = ()  # facts that were ended because the store was full
+    sections: tuple[ProfileSection, ...] = ()  # sections of the profile that were imported with the facts
+    offered: int = 0  # number of sections in the imported file that have a text
 
 
 def fact_of(memory: Memory) -> Fact:
-    """Return the fact that a row of the ledger holds."""
+    """Return the fact that a memory of kind `fact` holds."""
     told = next((tag.removeprefix(_SOURCE_TAG) for tag in memory.tags if tag.startswith(_SOURCE_TAG)), None)
     source = told if told is not None else next((one.session for one in memory.sources), MANUAL)
     created_at = memory.origin_at if told is not None and memory.origin_at else memory.created_at
@@ -88,29 +88,32 @@ class Store:
     """Hold the live facts of one agent."""
 
     def __init__(self, facts: Iterable[Fact] = ()) -> None:
-        """Take the facts, the oldest first if their times are equal."""
+        """Take the facts; those with equal times must be in the order of their creation."""
         self._facts = {fact.id: fact for fact in facts}
         self._ids = {normalize(fact.content): fact.id for fact in reversed(self._facts.values())}
 
     def all(self) -> list[Fact]:
-        """Return the facts, the most certain first, then the oldest."""
+        """Return the facts, by falling confidence; with equal confidence, the oldest first."""
         return sorted(self._facts.values(), key=lambda fact: (-fact.confidence, fact.created_at, fact.id))
 
     def get(self, fact_id: str) -> Fact:
-        """Return a fact.
+        """Return the fact with this id.
 
         Raises:
-            KeyError: there is none of this id.
+            KeyError: the store has no fact with this id.
         """
         return self._facts[fact_id]
 
     def find_same(self, content: str) -> Fact | None:
-        """Return the fact with the same letters: NFC, spaces folded, casefolded."""
+        """Return the fact with the same text, ignoring case, spacing and Unicode form; None if there is none."""
         found = self._ids.get(normalize(content))
         return self._facts[found] if found is not None else None
 
     def search(self, query: str, limit: int = 20) -> list[Fact]:
-        """Return the facts with any word of `query` in content or category: most words first, then the most certain."""
+        """Return the facts that contain any word of `query` in content or category.
+
+        Facts with more of the words come first, then facts of higher confidence.
+        """
         words = list(dict.fromkeys(normalize(query).split()))
         said = ((f"{normalize(fact.content)} {fact.category}", fact) for fact in self.all())
         scored = ((sum(word in text for word in words), fact) for text, fact in said)
@@ -128,15 +131,16 @@ class Store:
     ) -> FactBatch:
         """Return the operations that store a batch of facts.
 
-        A fact equal to a stored one, or to one of this batch, becomes that fact, unchanged in every field. In a full
-        store, the fact of lowest confidence ends, of several the oldest, and the new one is stored.
+        If the text of a fact is already stored or in the batch, the outcome is that fact, unchanged. In a full store,
+        the
+        fact with the lowest confidence ends to make room; of several, the oldest.
 
         Args:
             batch: the facts, in order.
-            limits: the configured ones.
+            limits: the configured limits.
             now: UTC, ISO 8601 with Z.
-            new_hex: draws the digits of a new id.
-            taken: every id ever given, also to facts that have ended.
+            new_hex: returns random digits for a new id.
+            taken: all ids in use, including those of ended facts.
             protected: ids of constitutional facts; a full store does not end them.
 
         Raises:
@@ -158,7 +162,9 @@ class Store:
     def update(
         self, fact_id: str, content: str | None = None, category: str | None = None, confidence: float | None = None
     ) -> tuple[Update | None, Fact]:
-        """Return the operation that changes only the given fields, or None without a change, and the fact after it.
+        """Return (operation, fact): the operation that changes the given fields, and the fact after it.
+
+        The operation is None if no field changes.
 
         Raises:
             KeyError: there is no such fact.
@@ -182,17 +188,17 @@ class Store:
         """Return the operation that deletes a fact.
 
         Raises:
-            KeyError: there is no such fact.
+            KeyError: the store has no fact with this id.
         """
         return Delete(self.get(fact_id).id, Ending.DELETED)
 
 
 class _Growing(Store):
-    """Hold a store while a batch is added."""
+    """Extend a store while a batch is added, and collect the operations."""
 
     def __init__(self, store: Store, max_facts: int, protected: Container[str]) -> None:
         super().__init__(store.all())
-        self._used = set(self._facts)  # evicted ones among them
+        self._used = set(self._facts)  # also ids of evicted facts
         self._max = max(1, max_facts)
         free = (fact for fact in self._facts.values() if fact.id not in protected)
         self._least = sorted(self._rank(fact, 0) for fact in free)
@@ -227,7 +233,7 @@ class _Growing(Store):
         return fact
 
     def _evict(self) -> bool:
-        """End the least certain fact; return whether one could end."""
+        """End the fact with the lowest confidence; return False if all facts are protected."""
         if not self._least:
             return False
         fact = self._facts.pop(self._least.pop(0)[-1])
@@ -242,7 +248,10 @@ class _Growing(Store):
 
 
 def render_line(fact: Fact) -> str:
-    """Return a fact for an agent, on one line that cannot close its block; a long one is cut at a word."""
+    """Return a fact as one line for an agent, cut at a word after `LONGEST_SHOWN` characters.
+
+    The line cannot close the block that contains it.
+    """
     text = neutralize(fact.content)
     if len(text) > LONGEST_SHOWN:
         head, _, _ = text[:LONGEST_SHOWN].rpartition(" ")
@@ -252,7 +261,11 @@ def render_line(fact: Fact) -> str:
 
 
 def check_fact(new: NewFact) -> NewFact:
-    """Return the fact trimmed; raise ValueError for an invalid value."""
+    """Return the fact with its content trimmed.
+
+    Raises:
+        ValueError: the content, the category or the confidence is invalid.
+    """
     return replace(
         new, content=_content(new.content), category=_category(new.category), confidence=_confidence(new.confidence)
     )

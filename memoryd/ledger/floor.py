@@ -1,7 +1,7 @@
 """Check the token floor: names, numbers, dates and other exact tokens of a claim must occur in the material.
 
-The check stops altered values, not false statements, because a false statement reuses the tokens of its source. Case,
-plural, `#`, quotation marks, the format of numbers and dates, the Unicode form and compounds do not count.
+The check finds altered values. It cannot find a false statement that reuses the tokens of its source. It ignores case,
+plural, `#`, quotation marks, the format of numbers and dates, the Unicode form, and how compounds are written.
 """
 
 import re
@@ -31,7 +31,7 @@ class TokenKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """Hold one exact token, as the claim writes it."""
+    """Hold one exact token, as it is written in the claim."""
 
     kind: TokenKind
     text: str
@@ -39,8 +39,8 @@ class Token:
 
 _QUOTED = re.compile(r"`([^`\n]{1,200})`|[\"“„”«]([^\"“”„«»\n]{2,200})[\"”“»]|「([^」]{2,200})」|『([^』]{2,200})』")
 _URL = re.compile(r"(?:\b[a-z][a-z0-9+.-]{1,12}://|\bwww\.)[^\s<>\"“”`|]+", re.IGNORECASE)
-_LETTERS = "A-Za-z\u00c0-\u024f\u0370-\u052f"  # of scripts with spaces between words
-# A word with a mark inside that prose does not have: a path, a file, a version, a flag, an address, camelCase, a1.
+_LETTERS = "A-Za-z\u00c0-\u024f\u0370-\u052f"  # letters of scripts that put spaces between words
+# A word with a character that prose does not contain: a path, a file, a version, a flag, an address, camelCase, a1.
 _MARKED = re.compile(
     r"(?<![\w/.@-])(?:--?[a-z][\w-]+|[\w.@+~-]*(?:[/\\@_][\w.@/\\+-]+|\.[\w-]+)+|[#@]\w+"
     rf"|[a-z]+[A-Z]\w*|(?=[{_LETTERS}-]*\d)(?=\d*[{_LETTERS}-]*[{_LETTERS}])[{_LETTERS}\d]+(?:[.-][{_LETTERS}\d]+)*)"
@@ -49,22 +49,22 @@ _NUMBER = re.compile(r"(?<![\w.,])\d+(?:[.,:'’\u202f\u00a0 ]\d+)*(?!\w)|\d+(?:
 _NAME = re.compile(r"(?<![^\W_])[^\W\d_][\w'’-]*")  # noqa: RUF001
 _ENDS = ".!?,;:…。！？`*'\"’”»)"  # noqa: RUF001
 _AFTER_END = re.compile(r"[.!?:;…。！？(\[\"“„«'‘–—|•-]\s*$")  # noqa: RUF001
-_BEFORE = 16  # characters before a word that are searched for the end of a sentence
+_BEFORE = 16  # characters before a word in which the end of the preceding sentence is searched
 _SEPARATORS = re.compile(r"[.,:'’\u202f\u00a0 ]")  # noqa: RUF001
 _GROUPED = re.compile(r"\d{1,3}(?:[.,'’\u202f\u00a0 ]\d{3})+")  # noqa: RUF001
 _ORDINAL = re.compile(r"(\d+)(?:st|nd|rd|th|er|º|ª)", re.IGNORECASE)
 _MEASURE = re.compile(r"(\d+(?:[.,]\d+)*)([^\W\d_]+)")
-# Also for tags: one that looks like a program's is written with other brackets.
+# The angle brackets are here because `neutralize` writes a tag with other brackets.
 _QUOTES = str.maketrans(dict.fromkeys("\"'“”„«»‘’‚`´<>‹›", None))  # noqa: RUF001
 _GERMAN = re.compile(
     r"\b(?:der|die|das|den|dem|des|und|nicht|ein|eine[mnrs]?|mit|für|ist|sind|wird|im|am|vom|zum|zur|auf"
     r"|zu|von|bei|beim|nach|nur|nie|wenn|dass|darf|hat|werden|wurden?|sich|auch|noch|oder|aber|kein(?:e[mnrs]?)?)\b"
 )
 _NOT_ONLY_GERMAN = frozenset({"am", "die", "des", "den", "im", "das"})
-_FEWEST_GERMAN = 2  # such words that make a text German
-HELD = 0.6  # a text that says the same has this share of the content words
-_PART = 4  # letters of a word whose ending may differ
-_FORTNIGHT = 14  # days
+_FEWEST_GERMAN = 2  # a text with at least so many of these words is German
+HELD = 0.6  # a source still supports a text if it has at least this share of its content words
+_PART = 4  # shorter words must match exactly; longer ones may have another ending
+_FORTNIGHT = 14  # days between a weekday and the date that it means
 # English, German, French, Spanish, Italian, Portuguese, Dutch, Russian, Chinese, Japanese, Korean.
 _WEEKDAY_LISTS = (
     "monday montag lundi lunes lunedì segunda-feira maandag понедельник\\w* 周一 星期一 月曜 월요일",
@@ -87,11 +87,14 @@ _NUMBER_WORDS = {word: number for number, *rest in (one.split(":") for one in li
 _FRAME_LIST = (
     "user users assistant agent i the report nutzer nutzerin benutzer utilisateur usuario usuaria пользователь"
 )
-_FRAME = frozenset(_FRAME_LIST.split())  # words that say who a line is about, which no source has
+_FRAME = frozenset(_FRAME_LIST.split())  # words that name the subject of a line; sources do not contain them
 
 
 def find_tokens(text: str, *, loosely: bool = False) -> list[Token]:
-    """Return the exact tokens of `text`, each passage once, in the order of their kinds."""
+    """Return the exact tokens of `text`, ordered by kind.
+
+    Each passage counts once. With `loosely`, a name counts only directly before another name.
+    """
     rest = normalize(strip_label(text))
     found: list[Token] = []
 
@@ -130,18 +133,18 @@ def _names(text: str) -> Iterator[re.Match[str]]:
 
 
 def writes_nouns_large(text: str) -> bool:
-    """Return True if a text is in German, which capitalises all nouns, as other languages capitalise names."""
+    """Return True if a text is German. German capitalises all nouns, not only names."""
     return len(_GERMAN.findall(text)) >= _FEWEST_GERMAN
 
 
 class Material:
-    """Hold one piece of the material, prepared for the search of tokens."""
+    """Hold one text of the material, prepared for the search of tokens."""
 
     def __init__(self, text: str, said_on: date) -> None:
         self._text, self._said_on = text, said_on
 
     def has(self, token: Token) -> bool:
-        """Return True if `token` occurs here, also in another form."""
+        """Return True if `token` occurs in this text, possibly in another form."""
         return self._has_form(token) or token in self._tokens
 
     def _has_form(self, token: Token) -> bool:
@@ -167,7 +170,7 @@ class Material:
                 return self._occurs(token.text)
 
     def _has_half(self, clock: str) -> bool:
-        """Return True if half past an hour is said in words: "half past six", "halb sieben"."""
+        """Return True if the text states a half hour in words: "half past six" or "halb sieben" for "6:30"."""
         found = re.fullmatch(r"([01]?\d|2[0-4])[:.]30", clock)
         if found is None:
             return False
@@ -177,7 +180,7 @@ class Material:
         return str(hour) in past or str(hour % _NOON + 1) in to
 
     def _is_meant(self, day: calendar.Day) -> bool:
-        """Return True if a weekday said here means a day: a Monday within two weeks, for "next Monday"."""
+        """Return True if the text has the weekday of a date that is within two weeks, as in "next Monday"."""
         try:
             meant = date(day.year or self._said_on.year, day.month or 0, day.day or 0)
         except ValueError:
@@ -186,7 +189,7 @@ class Material:
         return is_near and _WEEKDAYS[meant.weekday()].search(self._folded_text) is not None
 
     def _has_forms(self, quoted: str) -> bool:
-        """Return True if a quoted name occurs with other endings, as languages with cases write it."""
+        """Return True if a quoted name occurs with other endings, as in languages with grammatical cases."""
         words = quoted.split()
         if not 0 < len(words) <= _LONGEST_NAME or not all(_NAME.fullmatch(one) and one[0].isupper() for one in words):
             return False
@@ -198,7 +201,7 @@ class Material:
 
     @cached_property
     def writes_nouns_large(self) -> bool:
-        """Return True if this is in German; words that other languages share do not count."""
+        """Return True if this text is German. Words that other languages also have do not count."""
         return len(set(_GERMAN.findall(self._text)) - _NOT_ONLY_GERMAN) >= _FEWEST_GERMAN
 
     @cached_property
@@ -233,7 +236,7 @@ class Material:
         return calendar.find_days(normalize(self._text), self._said_on)
 
     def _occurs(self, text: str) -> bool:
-        """Return True if a text occurs as whole words: `a.py` in `src/a.py`, not in `a.pyc` nor `ba.py`."""
+        """Return True if a text occurs as whole words: `a.py` occurs in `src/a.py`, but not in `a.pyc` or `ba.py`."""
         wanted = " ".join(_strip_token(text).split()).strip(_ENDS)
         start = self._folded_text.find(wanted) if wanted else -1
         while start >= 0:
@@ -250,7 +253,7 @@ class Material:
         return self._occurs(bare) or self._occurs(f"v{bare}")
 
     def _has_value(self, text: str) -> bool:
-        """Return True if a number occurs in another form: "1850" of "1.850", "16 GB" of "16GB", "12" of "12th"."""
+        """Return True if a number occurs in another form: "1850" for "1.850", "16 GB" for "16GB", "12" for "12th"."""
         if ordinal := _ORDINAL.fullmatch(text):
             return ordinal[1] in self._numbers
         if measure := _MEASURE.fullmatch(text):
@@ -261,7 +264,7 @@ class Material:
         return is_number and self._occurs(text.replace(".", ","))
 
     def _has_parts(self, text: str) -> bool:
-        """Return True if all words of a compound occur: "CNC-Fräse" of "die CNC, eine Fräse", "KISS/DRY"."""
+        """Return True if all words of a compound occur: "die CNC, eine Fräse" for "CNC-Fräse"."""
         if not re.fullmatch(r"[^\W_]+(?:[-/][^\W_]+)+", text):
             return False
         parts = re.split(r"[-/]", text)
@@ -296,7 +299,7 @@ def _is_wide(char: str) -> bool:
 
 
 def _readings(written: str) -> set[str]:
-    """Return the possible values of a written number: 1.850 is 1850 and 1.85, 16:00 is 16."""
+    """Return the possible values of a written number: "1.850" is 1850 or 1.85, and "16:00" is 16."""
     digits = _SEPARATORS.sub("", written)
     parts = _SEPARATORS.split(written)
     found = {written.replace(",", "."), _trim_number(written.replace(",", "."))}
@@ -308,7 +311,7 @@ def _readings(written: str) -> set[str]:
 
 
 def _list_spoken_hours(clock: str) -> set[str]:
-    """Return the hour of an afternoon time as people say it: 6 of "18:00"."""
+    """Return the twelve-hour form of a full hour in the afternoon: "6" for "18:00"; empty for any other text."""
     found = re.fullmatch(r"(1[3-9]|2[0-3])[:.]00", clock)
     return {str(int(found[1]) - _NOON)} if found else set()
 
@@ -320,9 +323,9 @@ def _trim_number(number: str) -> str:
 
 
 def list_missing(text: str, materials: Sequence[Material]) -> list[Token]:
-    """Return the tokens of `text` that none of the materials has, in order.
+    """Return the tokens of `text` that occur in none of the materials.
 
-    In German, which capitalises all nouns, only a word beside another capitalised word counts as a name.
+    In a German text, a capitalised word counts as a name only directly before another capitalised word.
     """
     loosely = writes_nouns_large(text) or any(one.writes_nouns_large for one in materials)
     return [
@@ -333,7 +336,12 @@ def list_missing(text: str, materials: Sequence[Material]) -> list[Token]:
 
 
 def is_said(text: str, sources: Sequence[tuple[str, date]]) -> bool:
-    """Return True if sources, each with its local day, still say `text`: its exact tokens and most of its words."""
+    """Return True if the sources still support `text`: they have its exact tokens and most of its words.
+
+    Args:
+        text: the statement.
+        sources: each source text with its local day.
+    """
     if not sources or list_missing(text, [Material(*source) for source in sources]):
         return False
     return measure_overlap(text, "\n".join(said for said, _ in sources)) >= HELD

@@ -1,11 +1,11 @@
-"""Foreign tokens: commands, packages, hosts, URLs, accounts and addresses that occur only in outside text.
+"""Find foreign tokens: commands, packages, hosts, URLs, accounts and addresses that only outside text contains.
 
-A planted order needs such a token, however it is worded. So the place where the token first occurs in the session
-decides. A token is inside if the person typed it anywhere, or if the assistant named it first. All other tokens are
-foreign: they reach no memory and no other session.
+An instruction that an attacker plants in a page needs such a token, in any wording. So this module checks where a
+token first occurs in the session. A token is inside if the person typed it anywhere, or if the assistant named it
+first. All other tokens are foreign: they are never stored in memory and never reach another session.
 
-The search begins at the claim: its few candidates are looked up in the folded turns, by their letters and digits alone.
-A word that could be anything is foreign only where an outside text asks for it: behind "install", in a manifest.
+The search begins with the few candidates in the claim. It looks them up in the folded turns by their letters and
+digits. An ordinary word is foreign only if an outside text asks for it, for example after "install" or in a manifest.
 """
 
 import re
@@ -20,14 +20,14 @@ from memoryd.ledger.disguise import fold, fold_with_places, squeeze
 from memoryd.text import prose, voice
 from memoryd.transcripts.turn import Origin, StoredTurn, TurnKind
 
-# ── which repository a session works on, as the agent's own calls show ────────────────────────────────────────────────
+# ── the repository of a session, as the assistant's own calls show it ────────────────────────────────────────────────
 
 
 _TEXTS = re.compile(
     r"\$\(cat <<.*?\n\s*\)|<<-?\s*\\*['\"]?(\w+)\b.*?\n\s*\1\b|\$?'[^']*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL
 )
 _PARTS = re.compile(r"&&|\|\||[;|\n]")
-# Calls that print no text of other people. Any other program in the same call could print some.
+# Commands whose output has no text of other people. Any other program in the same call could print such text.
 _PLAIN = re.compile(
     r"(?:(?:cd|rm|mkdir|sleep|true)\b|(?:head|tail|sort)(?:\s+-\w+)*(?:\s+\d?>\S+)*$|git(?:\s+-C\s+\S+)?\s+(?:remote|push"
     r"|fetch|pull|clone|add|commit|status|branch|checkout|switch|rev-parse|submodule|log\s+--oneline)\b"
@@ -44,12 +44,15 @@ _CREATES = re.compile(r"\"(?:command|cmd)\"\s*:\s*\"(?:cd [\w./~-]+ && )?gh pr c
 
 
 def find_remotes(call: str, output: str) -> set[str]:
-    """Return the remotes, as `host/account/name`, in the output of `call`; none if it may hold others' texts."""
+    """Return the remotes in the output of `call`, as `host/account/name`.
+
+    The set is empty if the output may contain text of other people.
+    """
     given = _REMOTES_COMMAND.search(call) if "git " in call or "gh " in call else None
     if given is not None:
         bare = _TEXTS.sub(" ", given[1].replace("\\n", "\n").replace('\\"', '"'))
         is_plain = _TASK.search(bare) is not None and all(_PLAIN.match(part.strip()) for part in _PARTS.split(bare))
-    else:  # it may have been shortened: then only an output of a single line shows whose it is
+    else:  # The call may have been shortened, so only an output of one line is trusted.
         is_plain = "\n" not in output.strip() and _CREATES.search(call) is not None
     found = _SHOWN.findall(output.strip()) if is_plain else []
     return {_place(next(filter(None, one))) for one in found}
@@ -60,22 +63,22 @@ def _place(remote: str) -> str:
     return place.replace(":", "/", 1).removesuffix(".git").lower()
 
 
-ONLY_A_PAGE = "(named only by a page)"  # replaces such a token
+ONLY_A_PAGE = "(named only by a page)"  # replaces a foreign token
 _REPLACED = re.compile(re.escape(ONLY_A_PAGE))
-# The code or link around a token, the rest of its word, a pipe to a shell: without the token they make no sense.
+# Text that makes no sense without its token: the code or link around it, the rest of the word, a pipe to a shell.
 _FRAME = re.compile(r"(`{1,3})(?!`)[^`\n]{1,600}\1|!?\[[^\]\n]{0,300}\]\([^)\n]{0,600}\)|<[^<>\s]{1,600}>")
 _SIGN = r"A-Za-z0-9_\u00c0-\u024f\u0400-\u052f@%&#=+~^$/\\"
 _AHEAD = re.compile(rf"[{_SIGN}:.?-]*+$")
 _BEHIND = re.compile(rf"(?:[{_SIGN}:.?-]*[{_SIGN}])?(?:\s*\|\s*(?:sudo\s+)?\w*sh\b)?")
-_JOINED = re.compile(r"[\s,;&|+·-]*(?:and|und|et|y|e|и|和|と)?[\s,;&|+·-]*")  # between two of them
+_JOINED = re.compile(r"[\s,;&|+·-]*(?:and|und|et|y|e|и|和|と)?[\s,;&|+·-]*")  # text between two adjacent tokens
 # Paths in the assistant's calls belong to the work, except fetched files.
 _PATHS = re.compile(
     r"(?<![\w:/.@-])(?:\.{0,2}|~|[A-Za-z]:)[/\\][\w@.-]+(?:[/\\]+[\w@.-]+)*|\"(?:file_)?path\"\s*:\s*\"([^\"\n]+)"
 )
 _FETCHED = re.compile(r"node_modules|site-packages|vendor|/\.|[/\\]tmp\b|@")
 
-_L = r"a-z0-9\u0400-\u052f"  # letters of names
-_REST = r"[^\s<>\"'`|\\^{}\[\]()\u2e80-\uffef]"  # of a URL
+_L = r"a-z0-9\u0400-\u052f"  # letters that names may have
+_REST = r"[^\s<>\"'`|\\^{}\[\]()\u2e80-\uffef]"  # characters that may follow in a URL
 _ZONES = (
     "com|net|org|edu|gov|int|io|ai|co|dev|xyz|online|site|biz|example|top|club|shop|store|cloud|tech|live|icu|vip|"
     "space|website|app|blog|zone|ru|cn|de|fr|es|uk|nl|jp|kr|br|au|ca|eu|us|ua|pl|cz|se|fi|dk|ch|it|su|info|me"
@@ -100,7 +103,7 @@ _TOOLS = (
     "|gh|git|go|gpg|helm|kill|kubectl|make|mv|nc|node|npm|npx|openssl|perl|pip3?|pipx|pnpm|poetry|powershell|python3?"
     "|rm|rsync|ruby|scp|sh|snap|ssh|ssh-copy-id|sudo|systemctl|tee|terraform|twine|uv|uvx|wget|yarn|zsh"
 )
-# For programs that build, test or look, only an argument that is no flag and no file of the project is a name.
+# Programs that build or test. Their flags and the project's files do not count as names, but other arguments do.
 _BUILDING = re.compile(r"bun|cargo|deno|git|go|make|node|npm|pip3?|pnpm|poetry|python3?|ruby|uv|yarn")
 _OWN_ARGUMENT = re.compile(
     r"-.*|\.{1,3}|\.venv|\./[\w./-]*|[\w-]+(?:/[\w.-]+)+|v?\d[\d.]*\+?|.*\{\{?.*"
@@ -119,12 +122,12 @@ _FILE = re.compile(
     r"\.(?:py|rs|sh|md|go|[jt]sx?|[mc]js|json|ya?ml|toml|txt|html?|css|c|h|cc|cpp|java|kt|rb|php|lock|cfg|ini|sql|log"
     r"|png|jpe?g|svg|gif|pdf|csv|xml|swift|mod|sum|env|jsonl|diff|patch|tar|gz|zip|whl)$"
 )
-# Words of the language that have a hyphen.
+# Ordinary English compounds with a hyphen.
 _COMPOUND = re.compile(
     r"[a-z]+-(?:to|of|and|in|on|by|for|the|or|up|date)(?:-[a-z]+)*|[a-z]+-(?:only|run|level|\w+ed|\w+ing|\w+[ai]ble|\w*time)"
     r"|(?:per|post|pre|non|re|multi|sub|self|auto|cross|single|command|user|high|low|full|real|well|built)-[a-z]+"
 )
-# Signs that an outside text asks for a name: a verb of use before it, a noun beside it, a line of a manifest.
+# Signs that an outside text asks for a name: a verb such as "install" before it, a noun after it, or a manifest line.
 _VERBS = fold(
     r"instal\w*|npm i|add|get|dlx|npx|uvx|tap|pull|requires?|needs?|depends? on|use|run|execute|launch|load"
     r"|enable|switch to|verwende\w*|benutze\w*|nutze\w*|utilise\w*|ajoute\w*|ejecut\w*|agreg\w*|usa|использ\w*|добав\w*"
@@ -161,7 +164,7 @@ _SEP = r"[\W_]{0,4}"
 _LETTER = re.compile(rf"[{_L}]")
 _TRAILING = ".,:;!?*_~…\"'"
 _CLAUSE = re.compile(r"[:：;；\n\"“”„«»「」『』()。！？]+|(?<=[.!?])\s+")  # noqa: RUF001
-_FEWEST_ECHOED = 20  # letters of a clause that nobody writes twice by chance; of scripts without spaces, …
+_FEWEST_ECHOED = 20  # letters; a shorter clause may occur twice by chance
 _FEWEST_WIDE = 8
 _CLAUSE_WORDS = 3
 
@@ -173,39 +176,42 @@ def _is_wide(text: str) -> bool:
 class _Candidate(NamedTuple):
     start: int
     end: int
-    keys: tuple[str, ...]  # as written, the most specific first
+    keys: tuple[str, ...]  # forms of the name, as written, the most specific first
     kind: str  # address, account, command, dotted, word or plain
 
 
 class Foreign:
-    """Know which tokens of one session are foreign."""
+    """Find the foreign tokens of texts in one session."""
 
     def __init__(self, turns: Sequence[StoredTurn], folder: str | None = None, addresses: Iterable[str] = ()) -> None:
-        """Take one session's turns, in order; they are read when a text has a candidate.
+        """Take the turns of one session, in order; they are processed only when a text has a candidate.
 
-        Names of the `folder` in which the session works are its own, and so are these `addresses`, given as
-        `host/account/name`.
+        Args:
+            turns: all turns of the session.
+            folder: the folder in which the session works; its name is not foreign.
+            addresses: repositories of the project, as `host/account/name`; they are not foreign.
         """
         self._stored = turns
         name = squeeze(fold(PurePosixPath(folder).name)) if folder else ""
         self._project = name if len(name) >= _LEAST else ""
         self._addresses = frozenset(addresses)
         self._known: dict[tuple[str, str], bool] = {}
-        self._own: dict[int, str] = {}  # the person's own words, by the place of a turn
+        self._own: dict[int, str] = {}  # the person's words by index of the turn
 
     def find_tokens(self, text: str) -> tuple[str, ...]:
-        """Return the foreign tokens that `text` holds, as written there."""
+        """Return the foreign tokens in `text`, each once, as written there."""
         return tuple(dict.fromkeys(text[start:end] for start, end in self._spans(text)))
 
     def find_outside(self, text: str) -> tuple[str, ...]:
-        """Return the foreign tokens of `text`; the whole text if it only repeats outside text."""
+        """Return the foreign tokens of `text`; if it has none but repeats outside text, return the whole text."""
         return self.find_tokens(text) or ((text,) if self.echoes(text) else ())
 
     def echoes(self, text: str) -> bool:
-        """Return True if `text` has a clause that occurs word for word in outside text, and that nobody typed.
+        """Return True if outside text contains a clause of `text` word for word, and the person did not type it.
 
-        The assistant may read an order aloud and so seem to give it, or offer it as a choice. Fewer than three words,
-        such as a path or a name, are no clause.
+        Otherwise an assistant that reads out an outside order would seem to be its author. A clause has at least three
+        words,
+        so that paths and names are not compared.
         """
         parts = [part for part in (text, *_CLAUSE.split(text)) if len(part.split()) >= _CLAUSE_WORDS or _is_wide(part)]
         return any(self._is_echo(squeeze(fold(part))) for part in parts)
@@ -220,14 +226,17 @@ class Foreign:
         return not self._turns[place][1] and not any(key in said for said in self._own_words)
 
     def remove_tokens(self, text: str) -> str:
-        """Return `text` with a mark in place of each foreign token, and of the code or link around it."""
+        """Return `text` with a mark in place of each foreign token and of the code or link around it."""
         while spans := self._spans(text):
             for start, end in reversed(_widen_spans(text, spans)):
                 text = text[:start] + ONLY_A_PAGE + text[end:]
         return text
 
     def _spans(self, text: str) -> list[tuple[int, int]]:
-        """Return the places of foreign tokens in `text`, in order, without overlaps; a replaced token has none."""
+        """Return the (start, end) offsets of foreign tokens in `text`, in order and without overlaps.
+
+        Tokens that were already replaced are skipped.
+        """
         found: list[tuple[int, int]] = []
         start = 0
         for mark in (*_REPLACED.finditer(text), None):
@@ -251,7 +260,10 @@ class Foreign:
         return is_outside and not any(_is_within(one.keys[0], own) for own in self._remotes)
 
     def _first_outside(self, name: str, key: str, kind: str) -> bool:
-        """Return True if a name first occurs outside; for a word, in a place that asks for it."""
+        """Return True if a name first occurs in outside text and the person did not type it.
+
+        For an ordinary word, only places that ask for the word count.
+        """
         flat, starts = self._flat_text
         at = flat.find(key) if key else -1
         while at >= 0:
@@ -267,31 +279,34 @@ class Foreign:
 
     @cached_property
     def _turns(self) -> list[tuple[str, bool]]:
-        """Return each turn folded, and True if the assistant said it; `_is_typed` looks up the person's words."""
+        """Return for each turn its folded text, and True if the assistant wrote it.
+
+        Words of the person are looked up separately, by `_is_typed`.
+        """
         own = (_is_of(one, Origin.ASSISTANT) and one.kind is not TurnKind.SUMMARY for one in self._stored)
         return [(fold(one.text), is_inside) for one, is_inside in zip(self._stored, own, strict=True)]
 
     @cached_property
     def _flat_text(self) -> tuple[str, list[int]]:
-        """Return the letters and digits of all turns as one text, and the place where each turn begins."""
+        """Return the letters and digits of all turns as one text, and the offset of each turn in it."""
         flat = [squeeze(text) for text, _ in self._turns]
         return "\n".join(flat), [0, *accumulate(len(one) + 1 for one in flat)]
 
     @cached_property
     def _own_words(self) -> list[str]:
-        """Return the person's own words, squeezed."""
+        """Return the person's own words in each turn, without white space and punctuation."""
         return [squeeze(fold(voice.keep_own_words(one.text))) for one in self._stored if _is_of(one, Origin.USER)]
 
     @cached_property
     def _paths(self) -> set[str]:
-        """Return the squeezed names in the paths of the assistant's calls: these are the files at work."""
+        """Return the names in the paths of the assistant's calls, squeezed; the session works on these files."""
         calls = (one.text for one in self._stored if one.kind is TurnKind.TOOL_CALL and _is_of(one, Origin.ASSISTANT))
         paths = {found[1] or found[0] for call in calls for found in _PATHS.finditer(call)}
         parts = (part for path in paths if not _FETCHED.search(path) for part in re.split(r"[/\\]", path))
         return {squeeze(fold(part)) for part in parts}
 
     def _is_typed(self, name: str, key: str) -> bool:
-        """Return True if the person typed a name, or a call of the assistant works on a file of this name."""
+        """Return True if the person typed a name, or if the assistant works on a file or project of this name."""
         for place, turn in enumerate(self._stored):
             if _is_of(turn, Origin.USER) and key in squeeze(self._turns[place][0]):
                 if place not in self._own:
@@ -302,7 +317,7 @@ class Foreign:
 
     @cached_property
     def _requested_words(self) -> set[str]:
-        """Return the plain words that an outside text asks for."""
+        """Return the ordinary words that outside texts ask for as names."""
         return {one for text, is_inside in self._turns if not is_inside for one in _NAMED.findall(text)} - _ORDINARY
 
     @cached_property
@@ -313,7 +328,10 @@ class Foreign:
 
 
 def _occurrences(text: str, name: str, key: str, *, spaced: bool) -> Iterator[tuple[int, int]]:
-    """Yield the places of a name in a folded text: as written, or with other signs among its letters."""
+    """Yield the (start, end) offsets of a name in a folded text.
+
+    If the name does not occur as written, places with other characters between its letters count.
+    """
     at = text.find(name)
     if at < 0:
         for found in re.finditer(_SEP.join(key), text):
@@ -334,7 +352,10 @@ def _is_of(turn: StoredTurn, origin: Origin) -> bool:
 
 
 def _counts(text: str, start: int, end: int, kind: str) -> bool:
-    """Return True if a place in an outside text uses a name in the way of its kind."""
+    """Return True if an outside text uses the name at this place as its kind is used.
+
+    For example, the name of an account follows an `@`.
+    """
     before, after = text[max(0, start - 60) : start], text[end : end + 40]
     if kind == "dotted":
         return _DOTTED.search(before) is not None
@@ -371,7 +392,7 @@ def _candidates(text: str) -> Iterator[_Candidate]:
 
 
 def _words(text: str, start: int, end: int) -> Iterator[_Candidate]:
-    """Yield the words of a part of a text that may be names: neither files and paths nor ordinary compounds."""
+    """Yield the words between two offsets that may be names, without files, paths and ordinary compounds."""
     for found in _WORD.finditer(text, start, end):
         name = found[0][0] + found[0][1:].partition("@")[0]
         is_path = "/" in name and name[0] != "@" and ("." in name or name.count("/") > 1)
@@ -383,7 +404,7 @@ def _words(text: str, start: int, end: int) -> Iterator[_Candidate]:
 
 
 def _places(address: str) -> Iterator[str]:
-    """Yield an address, its host and the host's domain."""
+    """Yield an address, its host, and the registered domain of the host."""
     address = address.removeprefix("www.").rstrip("/")
     yield address
     host = re.split(r"[/:?#]", address.rpartition("@")[2], maxsplit=1)[0]
@@ -395,7 +416,7 @@ def _places(address: str) -> Iterator[str]:
 
 
 def _is_within(name: str, remote: str) -> bool:
-    """Return True if an address is the repository `host/account/name`, or a part of it, or its host or account."""
+    """Return True if an address belongs to the repository `host/account/name`, or is its host or account."""
     host, account, rest = [*remote.split("/", 2), "", ""][:3]
     plain = name.rpartition("@")[2].replace(":", "/", 1).removesuffix(".git")
     parts = {host, account, rest, f"{host}/{account}", f"{account}/{rest}"}
@@ -403,7 +424,7 @@ def _is_within(name: str, remote: str) -> bool:
 
 
 def _widen_spans(text: str, spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the spans, widened to text that makes no sense without them; spans that touch become one."""
+    """Return the spans, extended over text that makes no sense without them; spans that touch are joined."""
     frames = [one.span() for one in _FRAME.finditer(text)]
     wide: list[tuple[int, int]] = []
     for first, last in spans:

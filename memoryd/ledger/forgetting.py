@@ -1,8 +1,8 @@
-"""Decide which memories lose their text when one of them, or a session, is forgotten, and which stay.
+"""Decide which memories are erased when a memory or a session is forgotten, and which stay.
 
-Forgetting a memory also erases its successors, and memories with the same text. A memory that was derived from it, or
-learned from the session, stays if its other sources support it. Otherwise it is erased too, and the memories that were
-merged into it are restored. Ended memories are treated like live ones, because their text is still stored.
+Forgetting a memory also erases its successors, and memories with the same text. Other memories may derive from it or
+come from the forgotten session. Such a memory stays if its other sources support it. Otherwise it is erased too, and
+the memories that were merged into it are restored. Ended memories count like live ones, because their text is stored.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ from memoryd.text.content import LABELS, list_stems, measure_overlap, strip_labe
 from memoryd.text.sentences import list_texts
 from memoryd.tiers.core import normalize
 
-OPERATION = "forget"  # the name in the audit
+OPERATION = "forget"  # name of the operation in the audit
 
 NAMED = "it was named"
 BECAME = "it became what was named"
@@ -34,20 +34,20 @@ _SAYS = tuple(f"{label}: " for label in LABELS.split("|"))
 _ENDS = (".", "!", "?", ";", "…", "。")
 _AROUND = f"{''.join(_ENDS)}:,*_`\"'“”„«»‘’ "  # noqa: RUF001
 
-# Returns True if these records, or these texts of other memories, say a text.
+# Takes a text, records, and texts of other memories; returns True if the records or the other texts support the text.
 Grounded = Callable[[str, "Sequence[Source]", Sequence[str]], bool]
-Memories = Mapping[str, Memory]  # all of one agent, by id
+Memories = Mapping[str, Memory]  # all memories of one agent, by id
 
 
 @dataclass(frozen=True, slots=True)
 class ForgetVerdict:
-    """Hold the outcome for memories, with reasons, by id.
+    """Hold the outcome of forgetting for each affected memory, by id.
 
     Attributes:
-        erased: their texts are erased.
-        kept: the memory in its new form, without lost sources.
-        restored: live again.
-        protected: memories that would have to be erased but must not; if there are any, nothing may be done.
+        erased: memories whose text is erased, each with the reason.
+        kept: memories that stay, in their new form without the lost sources.
+        restored: memories that are live again.
+        protected: memories that would have to be erased but are protected; if there are any, nothing may be done.
     """
 
     erased: dict[str, str] = field(default_factory=dict)
@@ -62,8 +62,8 @@ def of_memory(
     """Return the outcome for all memories when one is forgotten.
 
     Args:
-        memories: all of the agent, by id, live and ended.
-        memory_id: one of them.
+        memories: all memories of the agent, by id, live and ended.
+        memory_id: the memory to forget.
         versions: earlier texts of memories, by id.
         grounded: returns True if the remaining sources of a text support it.
     """
@@ -106,7 +106,11 @@ def _find_touched(memories: Memories, gone: Mapping[str, str], sessions: Collect
 def _find_falling(
     memories: Memories, gone: Mapping[str, str], sessions: Collection[str], grounded: Grounded
 ) -> dict[str, str]:
-    """Return memories that their remaining sources do not support; first only those without any source."""
+    """Return the memories that their remaining sources do not support, with the reason.
+
+    Memories without any source come first: if there are some, only they are returned, because others may depend on
+    them.
+    """
     ungrounded = {}
     alone = {}
     for one in _find_touched(memories, gone, sessions):
@@ -120,12 +124,12 @@ def _find_falling(
 
 
 def _strip_sources(memories: Memories, memory: Memory, gone: Mapping[str, str], sessions: Collection[str]) -> Memory:
-    """Return the memory without sources of the sessions, and without sources only from erased memories."""
+    """Return the memory without sources from the sessions, and without sources that only erased memories contribute."""
     parents = [one for one in memory.derived_from if one in memories and one not in gone]
     held = {source for one in parents for source in memories[one].sources}
     lost = {source for one in memory.derived_from if one in gone for source in memories[one].sources} - held
     sources = tuple(one for one in memory.sources if one.session not in sessions and one not in lost)
-    return replace(memory, sources=sources, derived_from=tuple(parents), note=None)  # the note may come from lost text
+    return replace(memory, sources=sources, derived_from=tuple(parents), note=None)  # the note may quote forgotten text
 
 
 def _restore_superseded(memories: Memories, gone: Mapping[str, str]) -> Iterator[Memory]:
@@ -137,12 +141,12 @@ def _restore_superseded(memories: Memories, gone: Mapping[str, str]) -> Iterator
 
 
 def without_notes(memories: Memories, verdict: ForgetVerdict, says: Callable[[str], bool]) -> ForgetVerdict:
-    """Return the verdict; memories that stay lose their note if it says the forgotten text.
+    """Return the verdict, extended: memories that stay lose a note that contains forgotten text.
 
     Args:
-        memories: as for the verdict.
-        verdict: without these.
-        says: returns True if a text says the forgotten one.
+        memories: the memories for which the verdict was made.
+        verdict: the verdict so far.
+        says: returns True if a text contains forgotten text.
     """
     others = (one for one in memories.values() if one.id not in verdict.erased.keys() | verdict.restored.keys())
     noted = {one.id: replace(one, note=None) for one in others if one.note and says(one.note)}
@@ -151,7 +155,7 @@ def without_notes(memories: Memories, verdict: ForgetVerdict, says: Callable[[st
 
 
 def why_kept(was: Memory, left: Memory) -> str:
-    """Return why a memory stays although it loses something."""
+    """Return why a memory stays, as text for people: only its note was affected, or other sources support it."""
     return NOTED if (was.sources, was.derived_from) == (left.sources, left.derived_from) else GROUNDED
 
 
@@ -159,10 +163,10 @@ def changes_of(memories: Memories, verdict: ForgetVerdict, now: str, salt: Calla
     """Return the verdict as changes of the ledger.
 
     Args:
-        memories: as for the verdict.
-        verdict: without protected ones.
+        memories: the memories for which the verdict was made.
+        verdict: a verdict without protected memories.
         now: UTC, ISO 8601 with `Z`.
-        salt: draws a new salt for each: the earlier states of all of them are erased.
+        salt: returns a new salt. Each memory gets one, because its earlier states are erased.
     """
     after = {one: erase(memories[one], now, salt()) for one in verdict.erased}
     for one, memory in (verdict.kept | verdict.restored).items():
@@ -172,19 +176,19 @@ def changes_of(memories: Memories, verdict: ForgetVerdict, now: str, salt: Calla
 
 
 class SectionVersion(NamedTuple):
-    """Hold an earlier text of a section of the profile, and its cited records."""
+    """Hold one version of a section of the profile, with the records that it cites."""
 
     text: str
     sources: Sequence[Source]
 
 
 def section_left(versions: Sequence[SectionVersion], sessions: Collection[str], grounded: Grounded) -> str:
-    """Return the rest of a section: sentences that do not come from these sessions, or that other records support.
+    """Return a section of the profile without the sentences that only the forgotten sessions support.
 
     Args:
-        versions: oldest first; the last one is the present text.
-        sessions: the forgotten ones.
-        grounded: as for `of_memory`.
+        versions: all versions of the section, oldest first; the last one is the present text.
+        sessions: ids of the forgotten sessions.
+        grounded: see `of_memory`.
     """
     if not any(source.session in sessions for version in versions for source in version.sources):
         return versions[-1].text
@@ -207,7 +211,7 @@ def without_marked(text: str, mark: str) -> str:
 
 
 def _hash_likenesses(text: str) -> tuple[str, ...]:
-    """Return the hash of a text, then the hashes of the text with other speaker labels and other punctuation."""
+    """Return hashes of a text and of its variants with other speaker labels and other punctuation, its own first."""
     said = strip_label(text).strip()
     bare = dict.fromkeys((said, said.rstrip("".join(_ENDS)).rstrip() or said, said.strip(_AROUND) or said))
     forms = (f"{who}{one}{end}" for one in bare for who in ("", *_SAYS) for end in ("", *_ENDS))
@@ -215,11 +219,13 @@ def _hash_likenesses(text: str) -> tuple[str, ...]:
 
 
 def forgotten_since(text: str, forgotten: Mapping[str, str]) -> str | None:
-    """Return when a text was last forgotten, also with another label or punctuation; None if never.
+    """Return when a text was last forgotten; None if it never was.
+
+    A text with another speaker label or other punctuation counts as the same.
 
     Args:
         text: the new text.
-        forgotten: hashes of the deliberately forgotten texts, each with its last time.
+        forgotten: hash of each deliberately forgotten text, with the time when it was last forgotten.
     """
     if not forgotten:
         return None
@@ -227,11 +233,11 @@ def forgotten_since(text: str, forgotten: Mapping[str, str]) -> str | None:
 
 
 def buried_since(text: str, buried: Mapping[str, str]) -> str | None:
-    """Return when a text with all words of this one, in any order, was last forgotten; None if never.
+    """Return when a text with the same words, in any order, was last forgotten; None if there is none.
 
     Args:
         text: the new text.
-        buried: deliberately forgotten texts that are still known, each with its last time.
+        buried: deliberately forgotten texts that are still stored, each with the time when it was last forgotten.
     """
     words = list_stems(text)
     near = (one for one in buried if len(words & list_stems(one)) * 2 >= len(words))
@@ -248,5 +254,5 @@ def _material(text: str) -> Material:
 
 
 def is_said_since(operation: Operation, since: str) -> bool:
-    """Return True if the operation cites a person's record that is younger than `since`."""
+    """Return True if the operation cites a record of a person that is newer than `since`."""
     return any(cite.origin == "user" and cite.at and cite.at > since for cite in getattr(operation, "cites", ()))

@@ -1,14 +1,14 @@
-"""Guard operations: checks that may refuse them before they are applied, the same for every source of operations.
+"""Guard operations: check them before they are applied, with the same checks for every source of operations.
 
-Some guards refuse one operation and those that depend on it: constitutional, erasure, tombstone, and the checks that a
-caller adds. Others refuse the whole run: retention, erosion, cap, accounting. Each comparison and its limit:
+Some guards refuse one operation, and the operations that depend on it: constitutional, erasure, tombstone, and the
+checks that a caller adds. Other guards refuse the whole run: retention, erosion, cap, accounting. Their limits:
 
-- retention: refused when tokens left < floor * tokens at the start; exactly the floor is allowed.
-- erosion: refused when tokens lost > percent of (tokens live now + tokens lost before); exactly the percent is allowed.
-  `erosion` says which losses count, and for how long.
-- cap: refused when operations > max; exactly max are allowed.
+- retention: refused if tokens left < floor * tokens at the start. Exactly the floor is allowed.
+- erosion: refused if tokens lost > percent of (live tokens + tokens lost before). Exactly the percent is allowed.
+  The module `erosion` defines which losses count.
+- cap: refused if operations > max. Exactly max is allowed.
 
-Only the constitutional guard refuses an edit of a person (`OWNER`, `FILE`).
+Only the constitutional guard refuses an edit by a person (`OWNER`, `FILE`).
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -44,23 +44,23 @@ from memoryd.tiers.core import normalize
 class Caller(StrEnum):
     """Name the sources of operations."""
 
-    OWNER = "owner"  # a command of the person who owns the workspace
-    FILE = "file"  # an imported edit of the file, by anybody
+    OWNER = "owner"  # a command of the owner of the workspace
+    FILE = "file"  # an imported edit of the file, by any person or program
     TOOL = "tool"  # an agent's tool: save, update, replace
-    EXTRACTION = "extraction"  # sleep and facts
-    REWRITE = "rewrite"  # dream
+    EXTRACTION = "extraction"  # the sleep and facts jobs
+    REWRITE = "rewrite"  # the dream job
     REFINEMENT = "refinement"
     DEDUP = "dedup"
     JOURNAL = "journal"  # memoryd's reports to the agent about changes of its memory
 
 
 _OWN_HAND = frozenset({Caller.OWNER, Caller.FILE})
-# Dedup loses no text: an equal copy of each ended memory stays.
+# Dedup loses no text, because a copy of each ended memory stays.
 _BOUNDED = frozenset(Caller) - _OWN_HAND - {Caller.DEDUP}
 
 
 class Guard(StrEnum):
-    """Name the guards, as run reports and logs show them."""
+    """Name the guards in the form of run reports and logs."""
 
     CONSTITUTIONAL = "constitutional"
     RETENTION = "retention"
@@ -71,12 +71,12 @@ class Guard(StrEnum):
     TAINT = "taint"
     TOMBSTONE = "tombstone"
     ERASURE = "erasure"
-    EDITED = "edited"  # edited since the decision
+    EDITED = "edited"  # the memory has changed since the decision
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Hold the reason of a guard. It holds no text of a memory."""
+    """Hold why a guard refuses: the guard, memory ids and numbers, but no text of a memory."""
 
     guard: Guard
     memory_ids: tuple[str, ...]
@@ -86,17 +86,17 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class RefusedOperation(Refusal):
-    """Report that one operation is left out; the others are carried out."""
+    """Report that one operation is refused; the other operations of the list may still be accepted."""
 
     operation: Operation = field(kw_only=True)
 
 
-OperationCheck = Callable[[Operation], RefusedOperation | None]  # None: no objection
+OperationCheck = Callable[[Operation], RefusedOperation | None]  # returns None to accept
 
 
 @dataclass(frozen=True, slots=True)
 class RefusedRun(Refusal):
-    """Report that no operation of the list is carried out."""
+    """Report that all operations of the list are refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,14 +118,14 @@ class GuardLimits:
 
 @dataclass(frozen=True, slots=True)
 class RefinementStart:
-    """Hold the start of a refinement for the guards.
+    """Hold the state of the core when a refinement began.
 
-    Memories that other sources add after it began, such as a promoted journal entry, do not count as remaining.
+    The retention guard uses it: memories that other sources added later do not count as remaining.
     """
 
-    tokens: int  # of the live core when it began
-    ids: frozenset[str]  # of the core memories that were live then
-    mutations: int = 0  # operations done so far
+    tokens: int  # of the live core at that time
+    ids: frozenset[str]  # of the core memories that were live at that time
+    mutations: int = 0  # number of operations of this refinement so far
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,20 +134,22 @@ class Context:
 
     Attributes:
         caller: the source of the operations.
-        agent_id: the agent of the ledger.
-        memories: by id, in their present state: all live ones, and the ended ones that operations name. If operations
-            only add memories, nothing can be lost, and the live ones may be left out.
-        count_tokens: tokens of a text.
-        limits: the configured ones.
-        begun: the refinement that they belong to; None if the present core is measured.
-        drops: the losses of the core within the time window before these operations, in order.
-        tombstones: hashes of the deliberately forgotten texts, each with its last time.
-        buried: deliberately forgotten texts that are still known, each with its time. A rewrite may not add one of
-            them in other words.
-        said_anew: hashes of texts that a person has repeated since, besides those whose operation cites such a record.
-        protected_by_agent: ids of memories that are constitutional because a refinement made them so.
-        rewrite: the memories that a rewrite mentions; None if this is no rewrite.
-        seen: texts by id at the time of the decision; memories may have changed since.
+        agent_id: the agent whose memories change.
+        memories: by id, in their present state: all live memories, and the ended ones that operations name. If
+        operations
+            only add memories, the live ones may be left out, because nothing can be lost.
+        count_tokens: returns the number of tokens of a text.
+        limits: the configured limits.
+        begun: the start of the refinement; None if losses are measured against the present core.
+        drops: losses of the core in the last 30 days, without these operations, oldest first.
+        tombstones: hash of each deliberately forgotten text, with the time when it was last forgotten.
+        buried: deliberately forgotten texts that are still stored, each with its time. An added memory may not repeat
+        one
+            in other words.
+        said_anew: hashes of texts that a person has repeated since they were forgotten.
+        protected_by_agent: ids of memories that a refinement has protected.
+        rewrite: the memories that a rewrite mentions; None if the caller is no rewrite.
+        seen: text of each memory, by id, at the time of the decision; memories may have changed since.
     """
 
     caller: Caller
@@ -175,7 +177,7 @@ def _core_texts(memories: Iterable[Memory]) -> list[str]:
 
 
 def describe_refusals(refusals: Sequence[Refusal]) -> list[dict[str, Any]]:
-    """Return refusals in the form of run reports: guard, ids and numbers, never a text."""
+    """Return refusals in the form of run reports: guard, ids, reason and numbers, without texts of memories."""
     return [
         {"guard": str(one.guard), "memories": list(one.memory_ids), "why": one.why, "numbers": dict(one.numbers)}
         for one in refusals
@@ -183,12 +185,12 @@ def describe_refusals(refusals: Sequence[Refusal]) -> list[dict[str, Any]]:
 
 
 def judge(context: Context, operations: Sequence[Operation], checks: Sequence[OperationCheck] = ()) -> JudgedOperations:
-    """Return the operations that the guards accept, and the reasons for refusing the others.
+    """Return the operations that the guards accept, and the refusals of the others.
 
     Args:
         context: the state that the guards check against.
         operations: in order.
-        checks: further guards of single operations, such as those that read the texts.
+        checks: further guards of single operations, for example those that read the cited texts.
 
     Raises:
         OperationError: the accepted operations cannot be applied, see `apply`.
@@ -204,7 +206,7 @@ def judge(context: Context, operations: Sequence[Operation], checks: Sequence[Op
         accepted.append(operation)
         if isinstance(operation, Protect):
             barred.add(operation.id)
-    for _ in operations:  # others may depend on an operation that is now refused
+    for _ in operations:  # each round may leave other operations without their basis
         fallen = _drop_dependent(accepted, refusals)
         if not fallen:
             break
@@ -232,7 +234,7 @@ _Why = tuple[Guard, tuple[str, ...], str] | None
 
 
 def _constitutional(context: Context, operation: Operation, barred: Collection[str]) -> _Why:
-    """Refuse a change of a protected memory; only a person may move it within the file."""
+    """Refuse a change of a protected memory. Only a person may move it within the file."""
     if not isinstance(operation, Update | Merge | Delete):
         return None
     if isinstance(operation, Update) and _is_place(operation) and context.caller in _OWN_HAND:
@@ -246,7 +248,10 @@ def _is_place(update: Update) -> bool:
 
 
 def _protection(context: Context, operation: Operation, _barred: Collection[str]) -> _Why:
-    """Refuse a change of protection, except by the owner; a refinement may protect, and undo its own protection."""
+    """Refuse to protect or unprotect a memory, except for the owner.
+
+    A refinement may protect memories, and may unprotect those that a refinement has protected.
+    """
     if not isinstance(operation, Protect | Unprotect) or context.caller is Caller.OWNER:
         return None
     if context.caller is Caller.REFINEMENT and (
@@ -263,7 +268,7 @@ def _erasure(context: Context, operation: Operation, _barred: Collection[str]) -
 
 
 def _check_edited(context: Context, operation: Operation, _barred: Collection[str]) -> _Why:
-    """Refuse an operation on a memory that was changed or ended after the decision."""
+    """Refuse an operation on a memory that has changed or ended since the decision."""
     named = (*ids_of(operation), *(operation.successors if isinstance(operation, Delete) else ()))
     moved = tuple(memory_id for memory_id in named if memory_id in context.seen and _has_moved(context, memory_id))
     return (Guard.EDITED, moved, "it was changed since the decision was made") if moved else None
@@ -275,7 +280,7 @@ def _has_moved(context: Context, memory_id: str) -> bool:
 
 
 def _tombstone(context: Context, operation: Operation, _barred: Collection[str]) -> _Why:
-    """Refuse a deliberately forgotten text, unless a person brings it back or repeats it."""
+    """Refuse to store a deliberately forgotten text, unless a person restores or repeats it."""
     if context.caller in _OWN_HAND:
         return None
     if isinstance(operation, Restore):
@@ -288,7 +293,7 @@ def _tombstone(context: Context, operation: Operation, _barred: Collection[str])
 
 
 def _heading(context: Context, operation: Operation, _barred: Collection[str]) -> _Why:
-    """Refuse a new heading of a rewrite that is not a short theme."""
+    """Refuse a new heading from a rewrite unless it is a short theme."""
     if context.caller is not Caller.REWRITE or not isinstance(operation, Add | Update | Merge) or not operation.heading:
         return None
     name = normalize(operation.heading)
@@ -308,7 +313,10 @@ def _is_forgotten(context: Context, operation: Operation) -> bool:
 
 
 def _drop_dependent(accepted: Sequence[Operation], refusals: Sequence[RefusedOperation]) -> list[RefusedOperation]:
-    """Refuse operations that depend on refused ones: they use an added memory, or replace an ended one."""
+    """Return refusals of operations that depend on refused ones.
+
+    Such an operation names a memory that was not added, or adds the successor of a memory that did not end.
+    """
     refused = [(one, one.operation) for one in refusals]
     unmade = {op.id: one for one, op in refused if isinstance(op, Add | Merge) and op.id is not None}
     spared = {new: one for one, op in refused if isinstance(op, Delete) for new in op.successors}
@@ -357,7 +365,7 @@ def _retention(context: Context, after: Mapping[str, Memory]) -> Iterable[Refuse
 
 
 def _find_descendants(context: Context, after: Mapping[str, Memory]) -> Iterable[Memory]:
-    """Return the memories that existed when the refinement began, and their descendants."""
+    """Return the memories that existed when the refinement began, and memories derived from them."""
     if context.begun is None:
         return after.values()
     start = context.begun.ids
@@ -366,14 +374,14 @@ def _find_descendants(context: Context, after: Mapping[str, Memory]) -> Iterable
 
 @dataclass(frozen=True, slots=True)
 class Erosion:
-    """Hold the effect of operations on the budget for losses within 30 days; all in tokens.
+    """Hold the effect of operations on the losses within 30 days, in tokens.
 
     Attributes:
-        before: lost before them.
-        after: lost with them.
-        base: the size of the core without any loss.
-        budget: the part of it that may be lost.
-        drops: their losses, each with the id of the memory.
+        before: lost without these operations.
+        after: lost with these operations.
+        base: tokens of the live core plus the tokens lost before.
+        budget: how many tokens of `base` may be lost.
+        drops: the losses by these operations, each with the id of the memory.
     """
 
     before: int
@@ -384,7 +392,7 @@ class Erosion:
 
 
 def erode(context: Context, changes: Sequence[Change]) -> Erosion:
-    """Return the losses of the core through changes.
+    """Return the losses that changes cause in the core.
 
     Args:
         context: the input of the guards, with all of the live core.
@@ -400,14 +408,15 @@ def erode(context: Context, changes: Sequence[Change]) -> Erosion:
 
 
 def fits_behind(context: Context, refused: Refusal) -> str | None:
-    """Return the time of the earlier loss that must leave the 30 days before the guard accepts the refused changes.
+    """Return when enough earlier losses are old enough for changes that the erosion guard refused.
 
     Args:
         context: the input of the guards.
-        refused: by erosion.
+        refused: a refusal by the erosion guard.
 
     Returns:
-        UTC, ISO 8601; None if it is too much at any time.
+        The time of the loss that must become older than 30 days, UTC, ISO 8601. None if the changes alone exceed the
+        limit.
     """
     live = _core_texts(context.memories.values())
     tokens = core_tokens(context.memories.values(), context.count_tokens)
@@ -449,5 +458,5 @@ def _list_gone(context: Context, after: Mapping[str, Memory]) -> tuple[str, ...]
 
 
 def _exact(number: float) -> Fraction:
-    # In the written form of the configuration: 0.1 * 30 is not 3 in binary.
+    # Use the written form of the configuration, because 0.1 * 30 is not exactly 3 in binary.
     return Fraction(str(number))

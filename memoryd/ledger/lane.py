@@ -1,7 +1,7 @@
-"""Define lanes and classes: the author of a sentence, and the kinds of memories that the author may change.
+"""Define lanes and memory classes: who is the author of a sentence, and which memories this author may change.
 
 The lane of a sentence comes from the fields of its record, never from the sentence itself (write-time origin binding:
-arXiv 2606.24322). A claim has the lowest lane among the sentences that it cites.
+arXiv 2606.24322). A claim has the lowest lane of the sentences that it cites.
 """
 
 from bisect import bisect_left, bisect_right
@@ -16,17 +16,17 @@ from memoryd.transcripts.turn import Origin, TurnKind
 
 
 class Lane(IntEnum):
-    """Name whose words a sentence is, from the lowest to the highest."""
+    """Name the authors of sentences, from the lowest rank to the highest."""
 
-    NONE = 0  # injected by a hook or by memoryd: no evidence
+    NONE = 0  # injected by a hook or by memoryd, so it is no evidence
     UNKNOWN = 1  # the author is unknown
     OUTSIDE = 2  # tools, pages, pasted or quoted text, other people and agents
     ASSISTANT = 3
-    USER = 4  # typed by the user, chosen in a dialog, or written by the file's owner
+    USER = 4  # typed by the user, chosen in a dialog, or written by the owner of a file
 
 
 class MemoryClass(StrEnum):
-    """Name the kinds of statements in memory."""
+    """Name the kinds of statements that a memory can hold."""
 
     RULE = "rule"  # an order, a preference or a promise
     PERSON = "person"  # about the user or another person
@@ -35,15 +35,15 @@ class MemoryClass(StrEnum):
 
 
 _ORIGINS = {Origin.USER: Lane.USER, Origin.ASSISTANT: Lane.ASSISTANT, Origin.INJECTED: Lane.NONE}
-# As in the sources of a memory; a line of a daily file that its owner wrote is `hand`.
+# Origins as the sources of a memory name them; `hand` is a line of a daily file that its owner wrote.
 _SOURCES = {"user": Lane.USER, "hand": Lane.USER, "assistant": Lane.ASSISTANT, "agent": Lane.ASSISTANT}
 _SOURCES |= {"unknown": Lane.UNKNOWN, "injected": Lane.NONE}
-# The name in earlier versions for a line of a daily file by its owner or by the agent's tools.
+# Earlier versions stored `daily` for a line of a daily file by its owner or by the agent's tools.
 _SOURCES |= {"daily": Lane.ASSISTANT}
 # A label may lower the lane of a line, but never raise it.
 _LABELS = {"assistant": Lane.ASSISTANT, "agent": Lane.ASSISTANT}
 _LABELS |= dict.fromkeys(("report", "changed", "failed"), Lane.OUTSIDE)
-FROM_ASSISTANT = "from-assistant"  # tag of a memory that the assistant's words support
+FROM_ASSISTANT = "from-assistant"  # tag of a memory whose evidence is the assistant's words
 _OPEN = frozenset({MemoryClass.PROJECT, MemoryClass.LESSON})
 
 
@@ -53,14 +53,14 @@ def lane_of_turn(origin: Origin) -> Lane:
 
 
 def lane_of_source(origin: str) -> Lane:
-    """Return the lane of an origin in the sources of memories and the entries of daily files."""
+    """Return the lane of an origin as it is stored in sources of memories and in entries of daily files."""
     return _SOURCES.get(origin, Lane.OUTSIDE)
 
 
 def lane_of_memory(memory: Memory) -> Lane:
-    """Return the lane of a memory: the lowest of its sources, or the owner's without a source.
+    """Return the lane of a memory: the lowest lane of its sources, or `USER` if it has none.
 
-    A tag or a label may lower it.
+    A tag or a label before the text may lower the lane.
     """
     lane = min((lane_of_source(source.origin) for source in memory.sources), default=Lane.USER)
     lane = min(lane, Lane.ASSISTANT) if FROM_ASSISTANT in memory.tags else lane
@@ -68,7 +68,7 @@ def lane_of_memory(memory: Memory) -> Lane:
 
 
 def read_label(text: str) -> Lane:
-    """Return the lane that the label before `text` admits at most."""
+    """Return the highest lane that the speaker label before `text` allows."""
     return _LABELS.get(label_of(text), Lane.USER)
 
 
@@ -77,8 +77,9 @@ def lanes_of_text(
 ) -> list[Lane]:
     """Return the lane of each sentence of a text from a record of `lane`.
 
-    Text that a person pasted or quotes is outside; text that may be pasted is unknown. A choice in a dialog is
-    completely the user's.
+    In the user's text, pasted or quoted sentences are `OUTSIDE`, and sentences that may be pasted are `UNKNOWN`. A
+    choice in
+    a dialog is completely the user's.
     """
     if lane is not Lane.USER or kind is TurnKind.CHOICE:
         return [lane] * len(sentences)
@@ -90,7 +91,7 @@ def lanes_of_text(
 
 
 def _get_voice_lane(sentence: Sentence, spans: Iterable[VoiceSpan]) -> Lane:
-    """Return the lane of a sentence by the voice of its larger part; a word in quotation marks does not change it."""
+    """Return the lane of a sentence according to its larger part, so that one quoted word does not change the lane."""
     shares = dict.fromkeys(Voice, 0)
     for one in spans:
         shares[one.voice] += max(0, min(one.end, sentence.end) - max(one.start, sentence.start))
@@ -102,6 +103,8 @@ def _get_voice_lane(sentence: Sentence, spans: Iterable[VoiceSpan]) -> Lane:
 def may_change(lane: Lane, kind: MemoryClass) -> bool:
     """Return True if a claim of this lane may create or change a memory of this class.
 
-    Only the user may change rules and statements about persons. Finished work also changes facts about the project.
+    Only the user's words may change rules and statements about persons. The assistant's words may also change facts
+    about
+    the project, and lessons.
     """
     return lane is Lane.USER or (lane is Lane.ASSISTANT and kind in _OPEN)

@@ -1,9 +1,14 @@
-"""Match the bullets of an edited file with memories, and find out how each was edited.
+"""Match the bullets of an edited file with memories, and find out how each memory was edited.
 
-First, equal texts are matched, wherever they are now. Then similar texts are matched, by rapidfuzz's `ratio`
-(normalised Indel distance) with a small bonus for the same heading and the same neighbours. Then parts are matched. If
-all words of a bullet were in one old text, the bullet was split off it. If all words of an old text are in one new
-bullet, it was joined to it. The rest was deleted, or is new.
+There are three passes:
+
+1. Equal texts are paired, wherever they are in the file.
+2. Similar texts are paired, by rapidfuzz's `ratio` (normalised Indel distance). The same heading and the same
+   neighbours give a small bonus.
+3. Parts are paired. A bullet whose words are almost all in one old text was split off it. An old text whose words are
+   almost all in one new bullet was joined to it.
+
+A memory without a pair was deleted, and a bullet without a pair is new.
 """
 
 import re
@@ -19,13 +24,13 @@ from memoryd.ledger.projection import Standing, assign_places
 from memoryd.tiers import core
 from memoryd.tiers.core import Bullet
 
-SIMILAR = 60.0  # of 100: a text with this similarity is the same memory in other words …
-SIMILAR_IN_PLACE = 40.0  # … or with this one, if it is alone between the same neighbours
+SIMILAR = 60.0  # of 100: texts at least this similar are the same memory, reworded …
+SIMILAR_IN_PLACE = 40.0  # … or this similar, if the memory and the bullet are each alone between the same neighbours
 _NEIGHBOURS = 10.0
 _HEADING = 5.0
-_TRIED = 16  # most similar bullets that are tried for each memory
-_PART = 0.8  # a part shares this part of its words with the whole
-_PART_WORDS = 2  # fewer words do not show the source
+_TRIED = 16  # number of most similar bullets to compare with each memory
+_PART = 0.8  # a part has at least this share of its words in common with the whole
+_PART_WORDS = 2  # with fewer words, the origin of a part is uncertain
 
 _WORD = re.compile(r"[^\W_]+")
 _UNSPACED = re.compile("[\u0e00-\u0fff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
@@ -33,7 +38,7 @@ _UNSPACED = re.compile("[\u0e00-\u0fff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
 
 @dataclass(frozen=True, slots=True)
 class PutBack:
-    """Hold a protected memory that the edit removed or changed, and that goes back into the file."""
+    """Hold a protected memory that an edit removed or changed, and the edit that restores it in the file."""
 
     memory_id: str
     was: str  # missing | changed
@@ -42,11 +47,11 @@ class PutBack:
 
 @dataclass(frozen=True, slots=True)
 class FileImport:
-    """Describe an outside edit of the file.
+    """Describe an edit of the file by somebody else.
 
     Attributes:
-        operations: that bring the ledger to the state of the file.
-        put_back: further edits of the file itself.
+        operations: the operations that bring the ledger to the state of the file.
+        put_back: edits of the file that restore protected memories.
     """
 
     operations: tuple[Operation, ...]
@@ -56,14 +61,15 @@ class FileImport:
 def match(old: Sequence[Memory], new: Sequence[Bullet], new_id: Callable[[], str]) -> FileImport:
     """Return the changes that somebody made to the file, as operations.
 
-    A memory keeps its id when it is moved or reworded. If it was split, the most similar part keeps the id, and the
-    others are new and derive from it. If memories were joined, the first keeps its id. A protected memory is not
-    changed: if the file lacks it or has other words, `put_back` says how the file gets it back.
+    A moved or reworded memory keeps its id. If a memory was split, the most similar part keeps the id, and the other
+    parts
+    are new memories that derive from it. If memories were joined, the most similar one keeps its id. A protected memory
+    does not change: if the file lacks it or has other words, `put_back` has the edit that restores it.
 
     Args:
         old: the live core memories, in file order.
         new: the present bullets of the file.
-        new_id: draws a free id of a core memory.
+        new_id: returns an unused id of a core memory.
     """
     pairing = _Pairing(old, new)
     pairing.pair_equal()
@@ -73,9 +79,9 @@ def match(old: Sequence[Memory], new: Sequence[Bullet], new_id: Callable[[], str
 
 
 def map_places(live: Sequence[Standing], bullets: Sequence[Bullet]) -> dict[str, int]:
-    """Return the position of each memory among the bullets of a file, by equal texts; missing ones are left out.
+    """Return the position of each memory among the bullets of a file, by id, without memories whose text is missing.
 
-    Of equal texts, one under the memory's own heading comes first, then the first in the file.
+    If several bullets have the text, a bullet under the memory's own heading comes first, then the first in the file.
     """
     pairing = _Pairing(live, bullets)
     pairing.pair_equal()
@@ -86,7 +92,7 @@ def map_places(live: Sequence[Standing], bullets: Sequence[Bullet]) -> dict[str,
 
 
 class _Pairing:
-    """Hold the pairs of old memory and new bullet, by index, that are known to be the same."""
+    """Hold which old memories and new bullets belong together, by index."""
 
     def __init__(self, old: Sequence[Standing], new: Sequence[Bullet]) -> None:
         self.old = old
@@ -95,13 +101,13 @@ class _Pairing:
         self.new_texts = [core.normalize(bullet.text) for bullet in new]
         self.old_headings = [core.normalize(memory.heading or "") for memory in old]
         self.new_headings = [core.normalize(bullet.heading) for bullet in new]
-        self.new_of: dict[int, int] = {}  # old → new
-        self.old_of: dict[int, int] = {}  # new → old
-        self.split_from: dict[int, int] = {}  # new → the old one it is a part of
-        self.joined_to: dict[int, int] = {}  # old → the new one it is a part of
+        self.new_of: dict[int, int] = {}  # old → new, for pairs
+        self.old_of: dict[int, int] = {}  # new → old, for pairs
+        self.split_from: dict[int, int] = {}  # new → the old memory that it is a part of
+        self.joined_to: dict[int, int] = {}  # old → the new bullet that it is a part of
 
     def pair(self, old: int, new: int) -> None:
-        """Note that a bullet is this memory."""
+        """Record that a bullet is the text of this memory."""
         self.new_of[old] = new
         self.old_of[new] = old
 
@@ -111,7 +117,7 @@ class _Pairing:
         return olds, news
 
     def pair_equal(self) -> None:
-        """Pair equal texts: first under the same heading, then anywhere, in order."""
+        """Pair equal texts: first those under the same heading, then the others, in order."""
         self._pair_by(
             [*zip(self.old_texts, self.old_headings, strict=True)],
             [*zip(self.new_texts, self.new_headings, strict=True)],
@@ -129,11 +135,11 @@ class _Pairing:
                 self.pair(queue.pop(), index)
 
     def pair_similar(self) -> None:
-        """Pair similar texts, the most similar pair first."""
+        """Pair similar texts that are not paired yet, the most similar pair first."""
         olds, news = self._list_unpaired()
         if not olds or not news:
             return
-        from rapidfuzz import fuzz, process  # 3 MB, which an idle daemon does not need
+        from rapidfuzz import fuzz, process  # imported late: an idle daemon saves 3 MB
 
         gaps_old, gaps_new = self._gaps(olds, news)
         texts = {index: self.new_texts[index] for index in news}
@@ -157,7 +163,10 @@ class _Pairing:
                 self.pair(old, new)
 
     def _gaps(self, olds: Sequence[int], news: Sequence[int]) -> tuple[dict[int, int], dict[int, int]]:
-        """Return, for each unpaired index, the new index of the nearest pair above it; -1 for none."""
+        """Return, for each unpaired memory and bullet, the bullet index of the nearest pair above it.
+
+        The index is -1 if there is no pair above.
+        """
         pairs = sorted(self.new_of.items())
         old_paired, new_paired = [old for old, _ in pairs], sorted(self.old_of)
         return (
@@ -166,7 +175,10 @@ class _Pairing:
         )
 
     def pair_parts(self) -> None:
-        """Pair bullets that are parts of a changed old text, and old texts that are parts of a changed bullet."""
+        """Pair the remaining texts as parts.
+
+        A new bullet can be a part of an old text that changed. An old text can be a part of a bullet that changed.
+        """
         olds, news = self._list_unpaired()
         changed = [old for old, new in self.new_of.items() if self.old_texts[old] != self.new_texts[new]]
         wholes_old = {index: _words(self.old_texts[index]) for index in (*changed, *olds)}
@@ -193,7 +205,7 @@ def _find_lonely(gaps: Iterable[int]) -> set[int]:
 
 
 def _words(text: str) -> frozenset[str]:
-    """Return the words of a text; of a script without spaces, every pair of characters."""
+    """Return the words of a text; in scripts without spaces, each pair of adjacent characters counts as a word."""
     found: set[str] = set()
     for word in _WORD.findall(text):
         if len(word) > 2 and _UNSPACED.search(word):
@@ -204,7 +216,10 @@ def _words(text: str) -> frozenset[str]:
 
 
 def _whole_of(part: frozenset[str], wholes: dict[int, frozenset[str]]) -> int | None:
-    """Return the index of the whole with most words of a part, the first of equals; None if none has nearly all."""
+    """Return the index of the longer text that contains the largest share of a part's words; of equals, the first.
+
+    It is None if no longer text has at least the share `_PART` of the words, or if the part has too few words.
+    """
     if len(part) < _PART_WORDS:
         return None
     shares = {index: len(part & whole) / len(part) for index, whole in wholes.items() if len(whole) > len(part)}
@@ -246,7 +261,10 @@ class _Import:
         return FileImport(tuple(self.operations), tuple(self.put_back))
 
     def _release(self) -> None:
-        """Give the bullet of a protected memory to a memory joined with it: the protected one is put back as it was."""
+        """Undo joins of protected memories, because a protected memory is restored as it was.
+
+        If another memory was joined to a protected one, the other memory gets the bullet.
+        """
         pairing = self.pairing
         joined = pairing.joined_to
         pairing.joined_to = {old: new for old, new in joined.items() if not self.old[old].constitutional}
@@ -294,7 +312,7 @@ class _Import:
         )
 
     def _insert(self, index: int, memory: Memory) -> None:
-        """Put a memory back before the bullet that followed it, if that is still under its heading; else at the end."""
+        """Restore a memory before the bullet that followed it, or at the end of its heading if that one moved."""
         pairing = self.pairing
         below = index + 1
         while below < len(self.old) and below not in pairing.new_of:

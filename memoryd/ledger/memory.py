@@ -1,7 +1,9 @@
-"""Define a memory: one row of the ledger, with its identity, text, origin and flags. It ends, but is never removed.
+"""Define a memory: one row of the ledger, with its identity, text, origin and flags.
 
-The audit digests the canonical JSON of a memory: keys sorted, no spaces, characters not escaped. It holds a random
-`salt`, so that nobody can guess an erased text from its digest.
+A memory can end, but its row stays.
+
+The audit stores a digest of the canonical JSON of a memory: keys sorted, no spaces, characters not escaped. The JSON
+contains a random `salt`, so that nobody can guess an erased text and check the guess against the digest.
 """
 
 import hashlib
@@ -14,15 +16,15 @@ from typing import Any
 from memoryd.errors import StateError
 from memoryd.tiers.core import normalize
 
-_DRAWS = 1_000  # a source that draws so many taken ids in a row is broken, not unlucky
+_DRAWS = 1_000  # a source that returns this many taken ids in a row is broken
 
 
 class MemoryKind(StrEnum):
-    """Name the kinds of memories."""
+    """Name the kinds of memories; each kind has its own prefix of ids."""
 
-    FACT = "fact"  # about the user, category and confidence beside it
+    FACT = "fact"  # about the user, with a category and a confidence
     CORE = "core"  # a bullet of MEMORY.md
-    JOURNAL = "journal"  # a report of changes; no part of the core
+    JOURNAL = "journal"  # a report of changes; not a part of the core
 
 
 PREFIXES = {MemoryKind.FACT: "fact_", MemoryKind.CORE: "core_", MemoryKind.JOURNAL: "jrnl_"}
@@ -30,16 +32,16 @@ ANY_PREFIX = tuple(PREFIXES.values())
 
 
 class Ending(StrEnum):
-    """Name how a memory ended. Only forgotten texts may not come back by themselves (`TOMBSTONES`)."""
+    """Name how a memory ended. A job may not add texts again that ended in one of `TOMBSTONES`."""
 
     DELETED = "deleted"  # deliberately, by a person, a tool or a refinement
     ARCHIVED = "archived"
     SUPERSEDED = "superseded"
     MERGED = "merged"
     EVICTED = "evicted"  # ended because the store was full
-    REPLACED = "replaced"  # left out of a text that replaced the whole file
+    REPLACED = "replaced"  # missing from a text that replaced the whole file
     UNDONE = "undone"  # added by a run that was rolled back
-    ERASED = "erased"  # the text is gone everywhere, too
+    ERASED = "erased"  # the text is also removed from everywhere else
 
 
 TOMBSTONES = frozenset({Ending.DELETED, Ending.ERASED})
@@ -47,7 +49,7 @@ TOMBSTONES = frozenset({Ending.DELETED, Ending.ERASED})
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Hold one record that supports a memory, and the place of its bytes."""
+    """Hold a record that supports a memory, with the location of its bytes in a transcript."""
 
     session: str
     transcript: str
@@ -56,9 +58,9 @@ class Source:
     first_byte: int
     last_byte: int
     sha256: str  # of those bytes, hex
-    origin: str  # class of the record: user, assistant, tool …
+    origin: str  # author of the record: user, assistant, tool …
     at: str | None = None  # UTC, ISO 8601
-    seq: int | None = None  # of the turn in its session
+    seq: int | None = None  # number of the turn in its session
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ class Memory:
     agent_id: str
     kind: MemoryKind
     content: str
-    content_hash: str  # `hash_of(content)`; it remains of an erased text
+    content_hash: str  # `hash_of(content)`; it stays when the text is erased
     created_at: str
     updated_at: str
     salt: str  # 32 random hex digits
@@ -78,16 +80,16 @@ class Memory:
     importance: float | None = None
     tags: tuple[str, ...] = ()
     constitutional: bool = False
-    origin_at: str | None = None  # when it was first said
+    origin_at: str | None = None  # when the content was first said
     deleted_at: str | None = None
     derived_from: tuple[str, ...] = ()
     sources: tuple[Source, ...] = ()
     heading: str | None = None
-    position: int | None = None  # larger is further down the file; only the order has a meaning
+    position: int | None = None  # a larger number is further down the file; the numbers have gaps
     ended_as: Ending | None = None
     successors: tuple[str, ...] = ()  # ids of the memories that replace it
-    note: str | None = None  # the question that a quotation answers, where and when it was said; no part of the text
-    lost: int | None = None  # tokens that count as lost by its end, or by its last rewording; None: they are measured
+    note: str | None = None  # for a quotation: the question that it answers, and when and where it was said
+    lost: int | None = None  # tokens that its end or last rewording lost, as a second reader counts; None: measure
 
     @property
     def is_live(self) -> bool:
@@ -97,25 +99,25 @@ class Memory:
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 _LISTS = frozenset({"tags", "derived_from", "successors"})
 _FIELDS = frozenset(field.name for field in fields(Memory))
-_OF_SOURCE = tuple(field.name for field in fields(Source))[:-2]  # all but the two that may be missing
-_LATER = ("note", "lost")  # fields that states of earlier versions lack: left out if they are empty
+_OF_SOURCE = tuple(field.name for field in fields(Source))[:-2]  # without `at` and `seq`, which may be missing
+_LATER = ("note", "lost")  # fields that earlier versions do not write: left out if they are None
 
 
 def hash_of(content: str) -> str:
-    """Return the hex sha256 of the normalised text: equal for texts with the same letters."""
+    """Return the hex sha256 of the normalised text. It ignores case, spacing and Unicode form."""
     return hashlib.sha256(normalize(content).encode()).hexdigest()
 
 
 def draw_id(kind: MemoryKind, new_hex: Callable[[], str], taken: Container[str]) -> str:
-    """Return a new id of its kind; taken ids are drawn again.
+    """Return a new id of this kind that is not taken.
 
     Args:
         kind: decides the prefix.
-        new_hex: draws eight hex digits.
-        taken: every id ever given, also to memories that have ended.
+        new_hex: returns eight random hex digits.
+        taken: all ids in use, including those of ended memories.
 
     Raises:
-        StateError: `new_hex` gives nothing but taken ids.
+        StateError: `new_hex` returned only taken ids, 1,000 times.
     """
     for _ in range(_DRAWS):
         candidate = PREFIXES[kind] + new_hex()
@@ -127,24 +129,24 @@ def draw_id(kind: MemoryKind, new_hex: Callable[[], str], taken: Container[str])
 
 
 def draw_salt(new_hex: Callable[[], str]) -> str:
-    """Return 32 random hex digits from a source that draws eight at a time."""
+    """Return 32 random hex digits; `new_hex` returns eight at a time."""
     return "".join(new_hex() for _ in range(4))
 
 
 def unite_groups(*groups: Iterable[Any]) -> tuple[Any, ...]:
-    """Return all items of all groups once, in order of first appearance."""
+    """Return the items of all groups, each once, in order of first appearance."""
     return tuple(dict.fromkeys(item for group in groups for item in group))
 
 
 def reword(memory: Memory, content: str) -> Memory:
-    """Return the memory with another text and its hash."""
+    """Return a copy of the memory with another text and its hash, and without `lost`."""
     return replace(memory, content=content, content_hash=hash_of(content), lost=None)
 
 
 def erase(memory: Memory, now: str, salt: str) -> Memory:
-    """Return the rest of an erased memory: identity, dates, and the hash that keeps it forgotten.
+    """Return an erased copy of the memory: identity, dates, and the hash that prevents the text from coming back.
 
-    It gets a new salt. With the old one, a guessed text could be compared with an old digest.
+    The salt is new. With the old salt, a guess of the text could be checked against an old digest.
     """
     return replace(
         memory,
@@ -171,7 +173,7 @@ def dump_canonical(value: Any) -> str:
 
 def to_json(memory: Memory) -> str:
     """Return the canonical state of a memory, in the form that the audit digests and stores."""
-    # Not dataclasses.asdict, which copies deeply and takes four times as long.
+    # Not `dataclasses.asdict`: it copies deeply, and takes four times as long.
     values = {name: getattr(memory, name) for name in _FIELDS}
     for name in _LATER:
         if values[name] is None:
@@ -180,10 +182,10 @@ def to_json(memory: Memory) -> str:
 
 
 def from_json(text: str) -> Memory:
-    """Return the memory of a state made by `to_json`.
+    """Return the memory of a state that `to_json` wrote.
 
     Raises:
-        StateError: the text is no such state.
+        StateError: the text is not such a state.
     """
     try:
         state = json.loads(text)
@@ -205,7 +207,7 @@ def _value(name: str, value: Any) -> Any:
 
 
 def source_of(state: Mapping[str, Any]) -> Source:
-    """Return a source from an item of the `sources` column; keys of later versions are ignored.
+    """Return a source from an item of the `sources` column; unknown keys of later versions are ignored.
 
     Raises:
         KeyError: a key is missing.
@@ -214,10 +216,10 @@ def source_of(state: Mapping[str, Any]) -> Source:
 
 
 def sources_from_json(text: str) -> tuple[Source, ...]:
-    """Return the sources of a row of the memory table.
+    """Return the sources in a row of the memory table.
 
     Raises:
-        StateError: the column holds something else.
+        StateError: the column does not hold sources.
     """
     try:
         return tuple(source_of(item) for item in json.loads(text))

@@ -1,6 +1,6 @@
-"""Define operations: the only ways in which a ledger changes, each by memory id, and their effects.
+"""Define operations: the only ways to change a ledger, each by memory id, and their effects.
 
-Nothing is ever removed: an ended memory keeps its row, with the time and the kind of its end, and its successors.
+No operation removes a row. An ended memory keeps its row, with time and kind of its end, and its successors.
 """
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ from memoryd.ledger.memory import (
 
 
 class Disposition(StrEnum):
-    """Name the outcome of an earlier memory in a rewrite: exactly one of these."""
+    """Name the outcome of an earlier memory in a rewrite. Each earlier memory has exactly one."""
 
     KEPT = "kept"
     REWORDED = "reworded"
@@ -35,9 +35,9 @@ class Disposition(StrEnum):
 
 
 class OperationError(MemorydError):
-    """Report an operation that cannot be applied to this ledger; nothing of its list was applied.
+    """Report that an operation cannot be applied to this ledger; no operation of its list was applied.
 
-    `memory_ids` are those that it fails for.
+    `memory_ids` names the memories for which it fails.
     """
 
     code = "operation"
@@ -49,7 +49,7 @@ class OperationError(MemorydError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Values:
-    """Hold the values besides the text that an operation may set; None leaves a value as it is."""
+    """Hold the values, besides the text, that an operation may set. None leaves a value unchanged."""
 
     cites: tuple[Source, ...] = ()
     category: str | None = None
@@ -61,7 +61,7 @@ class _Values:
     note: str | None = None
 
     def list_given(self) -> dict[str, Any]:
-        """Return the given values, by name, in their stored form."""
+        """Return the given values by field name, with unstorable characters replaced."""
         values = {name: getattr(self, name) for name in _PLAIN if getattr(self, name) is not None}
         values |= {name: _storable(value) for name, value in values.items() if isinstance(value, str)}
         return values if self.tags is None else values | {"tags": unite_groups(map(_storable, self.tags))}
@@ -72,39 +72,40 @@ _PLAIN = ("category", "confidence", "importance", "heading", "position", "note")
 
 @dataclass(frozen=True, slots=True)
 class Add(_Values):
-    """Add a memory. If `id` is given, other operations of the list can name it."""
+    """Add a memory. With `id`, other operations of the list can refer to it."""
 
     kind: MemoryKind
     content: str
     _: KW_ONLY
     tags: tuple[str, ...] | None = ()
-    origin_at: str | None = None  # default: the latest time of its citations
+    origin_at: str | None = None  # None: the latest time of its citations
     derived_from: tuple[str, ...] = ()
     id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Update(_Values):
-    """Change the values of a live memory; None leaves a value as it is, and citations are added to its sources.
+    """Change values of a live memory. None leaves a value unchanged; citations are added to its sources.
 
-    The note belongs to the text: a new text has the given note, or none. `lost` are the tokens that a second reader
-    counts as lost by the new text; without a reader they are measured.
+    A new text replaces the note as well: the memory gets the given note, or none. `lost` is the number of tokens that a
+    second reader counts as lost by the new text; None means that the loss is measured.
     """
 
     id: str
     content: str | None = None
     _: KW_ONLY
-    derived_from: tuple[str, ...] = ()  # added to the memories that it derives from
+    derived_from: tuple[str, ...] = ()  # added to the existing ones
     origin_at: str | None = None  # when the new text was said
     lost: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Merge(_Values):
-    """Merge two or more memories of one kind into a new one; values not given are taken from them.
+    """Merge two or more memories of one kind into a new memory; values that are not given come from the merged ones.
 
-    `lost` holds, by id, the tokens that a second reader counts as lost by the end of a memory. Those of any other
-    memory are measured.
+    `lost` has, by id, the tokens that a second reader counts as lost by the end of a memory. The loss of a memory
+    without
+    an entry is measured.
     """
 
     ids: tuple[str, ...]
@@ -116,7 +117,7 @@ class Merge(_Values):
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """End a memory. Its successors must be named; erasing also removes the text, also of an ended memory."""
+    """End a memory. `SUPERSEDED` and `MERGED` need successors. `ERASED` removes the text, also of an ended memory."""
 
     id: str
     ended_as: Ending = Ending.DELETED
@@ -125,21 +126,21 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Protect:
-    """Make a memory constitutional: from now on no job, tool or file edit changes it."""
+    """Make a memory constitutional, so that no job, tool or file edit can change it."""
 
     id: str
 
 
 @dataclass(frozen=True, slots=True)
 class Unprotect:
-    """Make a memory an ordinary one again."""
+    """Make a constitutional memory ordinary again."""
 
     id: str
 
 
 @dataclass(frozen=True, slots=True)
 class Restore:
-    """Bring an ended memory back."""
+    """Make an ended memory live again."""
 
     id: str
 
@@ -149,16 +150,16 @@ Operation = Add | Update | Merge | Delete | Protect | Unprotect | Restore
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Hold one memory before and after an operation; the row holds the new state."""
+    """Hold one memory before and after an operation."""
 
     operation: str  # add | update | merge | delete | protect | unprotect | restore
     memory_id: str
-    before: Memory | None  # None: there was none
+    before: Memory | None  # None: the memory is new
     after: Memory
 
 
 def ids_of(operation: Operation) -> tuple[str, ...]:
-    """Return the ids of the memories that an operation changes; a new one only if its id was given."""
+    """Return the ids of the memories that an operation changes, including a given id of a new memory."""
     if isinstance(operation, Merge):
         return unite_groups(operation.ids, (operation.id,) if operation.id else ())
     return (operation.id,) if operation.id is not None else ()
@@ -170,7 +171,7 @@ def text_of(operation: Operation) -> str | None:
 
 
 def texts_of(operation: Operation) -> tuple[str, ...]:
-    """Return all texts that an operation adds, with its note."""
+    """Return all texts that an operation adds: the content and the note, as far as they are given."""
     if not isinstance(operation, Add | Update | Merge):
         return ()
     return tuple(text for text in (operation.content, operation.note) if text is not None)
@@ -185,19 +186,19 @@ def apply(
     new_hex: Callable[[], str],
     taken: Container[str] = (),
 ) -> list[Change]:
-    """Return the changes that operations make, one after the other; all of them or none.
+    """Return the changes that operations make, in order. If one operation fails, none is applied.
 
     Args:
-        memories: by id, live and ended, all that the operations name.
+        memories: by id, live and ended: all memories that the operations name.
         operations: in order.
-        agent_id: whose ledger it is.
+        agent_id: the agent whose memories change.
         now: UTC, ISO 8601 with `Z`.
-        new_hex: draws eight random hex digits.
-        taken: further ids that are already used.
+        new_hex: returns eight random hex digits.
+        taken: further ids that are in use.
 
     Raises:
-        OperationError: an operation cannot be applied: an id is unknown, ended (or, for a restore, live) or another
-            agent's, a merge has fewer than two, a text is blank, or a successor does not exist.
+        OperationError: an operation cannot be applied. For example, an id is unknown, ended (for a restore: live) or of
+            another agent, a merge has fewer than two memories, a text is blank, or a successor does not exist.
     """
     ledger = _Ledger(dict(memories), agent_id, now, new_hex, taken)
     changes = [change for operation in operations for change in ledger.changes(operation)]
@@ -208,7 +209,7 @@ def apply(
 
 @dataclass(frozen=True, slots=True)
 class _Ledger:
-    """Hold the ledger between two operations of one list."""
+    """Hold the ledger while a list of operations is applied."""
 
     memories: dict[str, Memory]
     agent_id: str
@@ -318,7 +319,7 @@ class _Ledger:
         return replace(memory, deleted_at=None, ended_as=None, successors=(), lost=None)
 
     def check_successors(self, operation: Operation) -> None:
-        """Raise an error if a successor is neither live at the end nor has a live successor itself."""
+        """Raise OperationError if a successor is neither live in the end nor replaced by a live memory."""
         if isinstance(operation, Delete) and operation.successors:
             gone = [one for one in operation.successors if not self._lives_on(one, operation.id)]
             if gone:
@@ -361,7 +362,7 @@ class _Ledger:
 
 @dataclass(frozen=True, slots=True)
 class Either:
-    """Represent a state that may be in either of two places."""
+    """Combine two containers: an item is in it if it is in either of them."""
 
     one: Container[str]
     other: Container[str]
@@ -377,7 +378,7 @@ def _describe_content(content: str, memory_id: str | None) -> str:
 
 
 def _storable(text: str | None) -> str | None:
-    # Half a surrogate pair can be neither stored nor hashed.
+    # A lone surrogate can be neither stored nor hashed.
     return None if text is None else text.encode(errors="replace").decode()
 
 

@@ -1,14 +1,15 @@
-"""Facts and profile as files that are carried from one place to another.
+"""Read and write files that carry facts and profile from one place to another.
 
-Two shapes are read and written: memoryd's own, and DeerFlow's `memory.json` as its frontend types it and its gateway
-documents it (github.com/bytedance/deer-flow, `frontend/src/core/memory/types.ts`, "Get Memory Data"):
+There are two formats: memoryd's own, and DeerFlow's `memory.json`. The latter follows the types of DeerFlow's frontend
+and the documentation of its gateway (github.com/bytedance/deer-flow, `frontend/src/core/memory/types.ts`, "Get Memory
+Data"):
 
     {"version": "1.0", "lastUpdated": TIME,
      "user": {"workContext": {"summary", "updatedAt"}, "personalContext": …, "topOfMind": …},
      "history": {"recentMonths": …, "earlierContext": …, "longTermBackground": …},
      "facts": [{"id", "content", "category", "confidence", "createdAt", "source"}]}
 
-A file with anything malformed is refused as a whole.
+A file with any malformed part is refused as a whole.
 """
 
 import json
@@ -37,20 +38,20 @@ _DEERFLOW = {
         "longTermBackground": ProfileSection.BACKGROUND,
     },
 }
-_FACT_KEYS = {"created_at": "createdAt"}  # the fields of a fact whose name in a file differs
+_FACT_KEYS = {"created_at": "createdAt"}  # fields of a fact that have another name in a file
 _ID = re.compile(r"fact_[0-9a-f]{8}")
 _MOST = 100_000  # facts of one file
 
 
 class MalformedError(MemorydError):
-    """Report that the file has another structure; nothing of it was imported."""
+    """Report that the file is malformed; nothing of it was imported."""
 
     code = "malformed"
 
 
 @dataclass(frozen=True, slots=True)
 class FactFile:
-    """Hold the content of a file."""
+    """Hold the facts and the profile of a file."""
 
     facts: tuple[NewFact, ...]
     profile: dict[ProfileSection, ProfileEntry]
@@ -63,7 +64,7 @@ def dump(facts: Iterable[Fact], profile: Mapping[ProfileSection, ProfileEntry]) 
 
 
 def dump_deerflow(facts: Iterable[Fact], profile: Mapping[ProfileSection, ProfileEntry], now: str) -> str:
-    """Return the facts and the profile as a `memory.json` of DeerFlow, where sections may be empty."""
+    """Return the facts and the profile as a `memory.json` of DeerFlow; missing sections are written as empty."""
     empty = ProfileEntry("", "")
     groups = {
         group: {name: _entry(profile.get(section, empty)) for name, section in names.items()}
@@ -73,14 +74,14 @@ def dump_deerflow(facts: Iterable[Fact], profile: Mapping[ProfileSection, Profil
 
 
 def load(text: str, where: str = "") -> FactFile:
-    """Return the content of a file in either format; a bare list of facts is accepted as well.
+    """Return the content of a file in either format, or of a plain list of facts.
 
     Args:
-        text: of the file.
-        where: its name, for the error.
+        text: the text of the file.
+        where: the name of the file, for errors.
 
     Raises:
-        MalformedError: it is no JSON, has no such format, or holds an invalid value.
+        MalformedError: the text is not JSON, has another format or version, or holds an invalid value.
     """
     try:
         value = json.loads(text.removeprefix("\ufeff"), parse_constant=_no_constant)
@@ -140,7 +141,7 @@ def _parse_fact(value: Any, at: str) -> NewFact:
 
 
 def _time(value: Any, at: str) -> str | None:
-    """Return a time as UTC with Z; a time without a zone counts as UTC. None without a time."""
+    """Return a time as UTC with Z, or None if there is none. A time without a zone counts as UTC."""
     if value is None or value == "":
         return None
     try:

@@ -1,4 +1,4 @@
-"""Hold the profile: six short sections of prose about the user and the user's present situation, beside the facts."""
+"""Hold the profile: six short sections of prose about the user and the user's present situation."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from memoryd.text.neutral import neutralize
 
 
 class ProfileSection(StrEnum):
-    """Name the sections, in the order in which they are rendered."""
+    """Name the sections of the profile, in the order of display."""
 
     WORK = "work"
     PERSONAL = "personal"
@@ -18,9 +18,9 @@ class ProfileSection(StrEnum):
     BACKGROUND = "background"
 
 
-# Sections about temporary things; the others are about lasting ones.
+# Sections about the present time. The other sections hold lasting facts.
 PASSING = frozenset({ProfileSection.TOP_OF_MIND, ProfileSection.RECENT})
-LONGEST = 1000  # characters of a section; if it is longer, its oldest sentences are dropped
+LONGEST = 1000  # characters of a section; the oldest sentences of a longer section are dropped
 
 _TITLES = {
     "User Context:": (
@@ -45,7 +45,7 @@ class ProfileEntry:
 
 
 def render(profile: Mapping[ProfileSection, ProfileEntry]) -> list[str]:
-    """Return the lines of the profile for an agent; titles and sections without text are left out.
+    """Return the profile as lines for an agent, without sections and titles that have no text.
 
     Each text is one line that cannot close the block around it or forge a heading, list or tag.
     """

@@ -1,4 +1,4 @@
-"""Turn changes of the ledger into edits of `MEMORY.md`, so that no other part of the file moves."""
+"""Turn changes of the ledger into edits of `MEMORY.md` that leave the rest of the file untouched."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,7 @@ from memoryd.tiers import core
 
 
 class StandingMemory(NamedTuple):
-    """Hold a live core memory with the values that decide its place in the file."""
+    """Hold a live core memory with only the values that decide its place in the file."""
 
     id: str
     content: str
@@ -23,7 +23,9 @@ Standing = StandingMemory | Memory
 
 
 def edits_of(order: Sequence[Standing], changes: Iterable[Change]) -> list[core.Edit]:
-    """Return the edits that bring a file to the state of its ledger after changes; each memory counts once.
+    """Return the edits that bring a file to the state of its ledger after changes.
+
+    If a memory changed several times, only its last state counts.
 
     Args:
         order: the live core memories before the changes, one for each bullet of the file, in its order.
@@ -53,7 +55,10 @@ def edits_of(order: Sequence[Standing], changes: Iterable[Change]) -> list[core.
 
 
 def _find_place(order: Sequence[Standing], last: dict[str, Memory], memory: Memory) -> int | None:
-    """Return the place of the next bullet that stays, before which a memory goes; None for the end."""
+    """Return the index of the bullet before which a memory belongs; None for the end of its heading.
+
+    Only bullets that stay in place count.
+    """
     if memory.position is None:
         return None
     for place, other in enumerate(order):
@@ -64,17 +69,17 @@ def _find_place(order: Sequence[Standing], last: dict[str, Memory], memory: Memo
     return None
 
 
-# ── numbers that keep memories in the order of their file ─────────────────────────────────────────────────────────────
+# ── positions: numbers that keep memories in the order of their file ──────────────────────────────────────────────────
 
 
 STEP = 1024
 
 
 def assign_places(numbers: Sequence[int | None]) -> list[int]:
-    """Return strictly growing numbers for memories in file order; as many as possible keep their number.
+    """Return strictly growing positions for memories in file order; as many as possible keep their position.
 
     Args:
-        numbers: the present number of each, None for a new one.
+        numbers: the present position of each memory; None for a new memory.
     """
     kept = _find_longest(numbers)
     found: list[int | None] = [None] * len(numbers)
@@ -93,7 +98,7 @@ def assign_places(numbers: Sequence[int | None]) -> list[int]:
 
 
 def _number_between(low: int | None, high: int | None, count: int) -> list[int] | None:
-    """Return `count` growing numbers between two; None if there is no room for so many."""
+    """Return `count` growing numbers between `low` and `high`; None if they do not fit."""
     if low is None:
         low = 0 if high is None else high - STEP * (count + 1)
     if high is None:
@@ -104,9 +109,9 @@ def _number_between(low: int | None, high: int | None, count: int) -> list[int] 
 
 
 def _find_longest(numbers: Sequence[int | None]) -> list[int]:
-    """Return the indexes of a longest growing part (patience sorting: Fredman, 1975)."""
-    tails: list[int] = []  # the smallest last number of a growing part of each length …
-    at: list[int] = []  # … and where it is
+    """Return the indexes of a longest growing subsequence, ignoring None (patience sorting: Fredman, 1975)."""
+    tails: list[int] = []  # the smallest last number of a growing subsequence of each length …
+    at: list[int] = []  # … and the index of that number
     previous: dict[int, int] = {}
     for index, number in enumerate(numbers):
         if number is None:

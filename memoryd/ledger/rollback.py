@@ -1,13 +1,11 @@
-"""Plan a rollback: the states to restore, and the changes that prevent it.
+"""Plan a rollback: which states to restore, and which later changes prevent it.
 
 A plan compares each object that a run changed (memories, watermarks, files) at three times: before the run, after it,
-and now. If the present state is the state after the run, the object returns to the state before it. If a later run
-changed a memory, both changes cannot hold: this is a conflict, and nothing is rolled back. A memory that the run added
-does not vanish; it ends as `undone`.
+and now. If the object is still in the state after the run, it returns to the state before it. If a later run changed a
+memory, there is a conflict, and nothing is rolled back. A memory that the run added stays as a row, ended as `undone`.
 
-A rollback is a separate run, audited like any other. The rollback itself is recorded as the state of `run:ID`, which
-returns to its old value when the rollback is rolled back. Text that was forgotten since stays forgotten in any
-rollback.
+A rollback is a run of its own and is audited like any other. The audit also records it as the state of `run:ID`. A
+rollback of the rollback sets this state back. Text that was forgotten after the run stays forgotten.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -17,11 +15,11 @@ from memoryd.errors import NotFoundError, RefusedError
 from memoryd.ledger import audit, forgetting
 from memoryd.ledger.memory import Ending, from_json, to_json
 
-OPERATION = "rollback"  # the name in the audit
+OPERATION = "rollback"  # name of the operation in the audit
 
 _TELLS_MORE = "run memoryd job show to see it without its text"
 _MOVING = (audit.WATERMARK, audit.FILE)
-# A used access, a refusal and a forgotten session cannot be undone.
+# The use of a grant, a refused request and a forgotten session cannot be undone.
 _STAYS = (audit.ACCESS, audit.GRANT, audit.SESSION)
 _NO_MEMORY = (*_MOVING, *_STAYS, audit.RUN, audit.PROPOSAL, audit.PROFILE)
 StateTexts = Callable[[str], str | None]  # returns the state of a digest; None if it is erased
@@ -29,7 +27,7 @@ StateTexts = Callable[[str], str | None]  # returns the state of a digest; None 
 
 @dataclass(frozen=True, slots=True)
 class RollbackStep:
-    """Return one object to another state. States are canonical JSON; None if there is no such object."""
+    """Move one object from one state to another. States are canonical JSON; None means that there is no object."""
 
     memory_id: str
     before: str | None
@@ -41,8 +39,8 @@ class Conflict:
     """Report a memory that cannot return to its old state.
 
     Attributes:
-        memory_id: of the memory.
-        why: `changed` by later runs, `needed` by later runs as the successor of an ended memory, or `erased`.
+        memory_id: id of the memory.
+        why: `changed` by later runs, `needed` as the successor of a memory that a later run ended, or `erased`.
         later: (audit id, run id) of the entries that prevent it.
     """
 
@@ -56,13 +54,13 @@ class RollbackPlan:
     """Hold the effects of a rollback.
 
     Attributes:
-        steps: in the order of execution and audit; none if it is already done.
-        conflicts: if there is one, nothing may be done.
+        steps: in the order in which they are carried out and audited; empty if nothing is left to do.
+        conflicts: if there are any, nothing may be done.
         stayed: watermarks and files that later runs changed. Such a watermark stays, so that nothing is processed
-            twice.
-            In such a file, only the bullets of the steps are reverted. For a rollback to an entry, it also names
-            text that was forgotten since.
-        already: the run was rolled back before.
+        twice.
+            In such a file, only the bullets of the steps are reverted. For a rollback to an audit entry, it also has
+            memories that were forgotten since.
+        already: True if the run was rolled back before.
     """
 
     steps: tuple[RollbackStep, ...] = ()
@@ -71,10 +69,10 @@ class RollbackPlan:
     already: bool = False
 
     def check(self) -> None:
-        """Raise an error for a plan with conflicts.
+        """Raise an error if the plan has conflicts.
 
         Raises:
-            RefusedError: names each memory in conflict and the later runs.
+            RefusedError: it names each memory in conflict and the later runs.
         """
         if self.conflicts:
             told = "; ".join(f"{one.memory_id} {one.why}{later_ones(one.later)}" for one in self.conflicts)
@@ -86,17 +84,23 @@ class RollbackPlan:
 
 @dataclass(slots=True)
 class _Trace:
-    """Hold the effect of entries on one object, as digests: the run's own entries and others'."""
+    """Hold what the audit says about one object, as digests of states.
 
-    before: str | None  # before the first entry to revert
-    after: str | None  # after the last of those
+    "Own" entries are those to revert; all others are "foreign".
+    """
+
+    before: str | None  # state before the first own entry
+    after: str | None  # state after the last own entry
     now: str | None
-    between: list[tuple[int, str | None]] = field(default_factory=list)  # others', between the run's own
-    later: list[tuple[int, str | None]] = field(default_factory=list)  # others', after them
+    between: list[tuple[int, str | None]] = field(default_factory=list)  # foreign entries between own ones
+    later: list[tuple[int, str | None]] = field(default_factory=list)  # foreign entries after the last own one
 
 
 def later_ones(later: Iterable[tuple[int, str | None]]) -> str:
-    """Return the names of the later changes that prevent a rollback; an edit by hand has an audit id but no run."""
+    """Return text for people about the later changes that prevent a rollback.
+
+    The items are (audit id, run id); an edit by hand has no run.
+    """
     return "".join(f" by {run or 'an edit'} (audit {at})" for at, run in later)
 
 
@@ -108,19 +112,19 @@ def plan(
     now: str,
     only: Collection[int] | None = None,
 ) -> RollbackPlan:
-    """Return how to undo all changes of one run, or some of them.
+    """Return the plan that undoes all changes of one run, or some of them.
 
     Args:
-        entries: all of the run's agent, by id.
+        entries: the whole audit of the run's agent, ordered by id.
         texts: returns the state of a digest; None if it is erased.
-        run_id: the run; it may itself be a rollback.
+        run_id: the run to undo; it may itself be a rollback.
         now: UTC, ISO 8601 with `Z`.
-        only: numbers of the entries to revert; all by default. With it, the run does not count as rolled back, and its
-            later changes count as later.
+        only: audit ids of the entries to revert; None means all entries of the run. With it, the run is not marked as
+            rolled back, and its other entries count as later changes.
 
     Raises:
-        NotFoundError: the run changed nothing that was audited.
-        RefusedError: it forgot something.
+        NotFoundError: no audited change has this run.
+        RefusedError: the run forgot something.
     """
     traces: dict[str, _Trace] = {}
     ends: dict[str, audit.AuditEntry] = {}
@@ -145,10 +149,10 @@ def plan(
 def operation_of(
     entries: Sequence[audit.AuditEntry], texts: StateTexts, *, run_id: str, memory_id: str
 ) -> frozenset[int]:
-    """Return the entry ids of a run's last operation on a memory; a merge has several entries.
+    """Return the audit ids of a run's last operation on a memory; a merge has several entries.
 
     Args:
-        entries: all of the run's agent, by id.
+        entries: the whole audit of the run's agent, ordered by id.
         texts: returns the state of a digest; None if it is erased.
         run_id: the run.
         memory_id: the memory, or the result of its merge.
@@ -165,7 +169,7 @@ def operation_of(
 
 
 def _find_merged(entry: audit.AuditEntry, texts: StateTexts) -> str | None:
-    """Return the id of the memory that a merge made, by any entry of the merge; None for other operations."""
+    """Return the id of the memory that a merge created, for any entry of the merge; None for other operations."""
     if entry.operation != "merge":
         return None
     if entry.before is None:
@@ -179,7 +183,7 @@ BACK, OUT, AS_BEFORE, REWORDED = "brought back", "taken out", "as before", "text
 
 
 def describe_outcome(before: str | None, after: str | None) -> str:
-    """Return the effect of a rollback on a memory, in words for people; states are as in a `RollbackStep`."""
+    """Return the effect of a rollback on a memory, as words for people. The states are those of a `RollbackStep`."""
     was, is_now = (None if one is None else from_json(one) for one in (before, after))
     if is_now is None or not is_now.is_live:
         return OUT if was is not None and was.is_live else AS_BEFORE
@@ -189,10 +193,9 @@ def describe_outcome(before: str | None, after: str | None) -> str:
 
 
 def last_of_change(entries: Iterable[audit.AuditEntry], audit_id: int) -> int:
-    """Return the id of the last entry that was written together with this one: half a change was never a state.
+    """Return the id of the last entry that was written in the same transaction as this one.
 
-    A run's entries are written at once. So are those of an edit by hand, which has no run and ends with the file's
-    entry.
+    All entries of a run belong together. An edit by hand has no run; its last entry is that of the file.
     """
     last: audit.AuditEntry | None = None
     for entry in entries:
@@ -210,12 +213,12 @@ def _is_one_edit(entry: audit.AuditEntry, following: audit.AuditEntry) -> bool:
 
 
 def plan_to(entries: Sequence[audit.AuditEntry], texts: StateTexts, *, audit_id: int, now: str) -> RollbackPlan:
-    """Return how to restore the state right after an entry and the entries written together with it.
+    """Return the plan that restores the state right after an entry and the entries written together with it.
 
-    Text that was forgotten since stays forgotten.
+    Text that was forgotten after the entry stays forgotten.
 
     Args:
-        entries: all of one agent, by id.
+        entries: the whole audit of one agent, ordered by id.
         texts: returns the state of a digest; None if it is erased.
         audit_id: the last entry that stays.
         now: UTC, ISO 8601 with `Z`.
@@ -243,7 +246,7 @@ def plan_to(entries: Sequence[audit.AuditEntry], texts: StateTexts, *, audit_id:
 
 def _note(traces: dict[str, _Trace], entry: audit.AuditEntry, texts: StateTexts, *, of_run: bool) -> None:
     if entry.memory_id.startswith(audit.SESSION) and entry.operation == forgetting.OPERATION:
-        # Nothing of it is left to process: its watermarks stay, like those that others have moved on.
+        # A forgotten session has no turns left to process, so its watermarks must stay.
         for name, marked in traces.items():
             if name.rpartition(":")[0] == f"{audit.WATERMARK}{entry.memory_id.removeprefix(audit.SESSION)}":
                 marked.later.append((entry.id, entry.run_id))
@@ -303,7 +306,7 @@ def _plan(
 
 
 def _is_alike(memory_id: str, one: str | None, other: str | None, texts: StateTexts) -> bool:
-    """Return True if two states differ only in their time of writing."""
+    """Return True if two states, given as digests, are equal except for the time of the last change."""
     if one == other or one is None or other is None or memory_id.startswith(_NO_MEMORY):
         return one == other
     states = [texts(one), texts(other)]
@@ -317,7 +320,7 @@ def _ended_as(memory_id: str, known: str | None, texts: StateTexts) -> Ending | 
 
 
 def _step(memory_id: str, trace: _Trace, texts: StateTexts, now: str) -> RollbackStep | None:
-    """Return the step of one trace; None if a state that it needs is erased."""
+    """Return the step that restores one object; None if a state that it needs is erased."""
     current = None if trace.now is None else texts(trace.now)
     goal = None if trace.before is None else texts(trace.before)
     if (goal is None) != (trace.before is None) or (current is None) != (trace.now is None):
@@ -333,7 +336,7 @@ def _ends(step: RollbackStep) -> bool:
 
 
 def _find_needed(ending: set[str], ends: dict[str, audit.AuditEntry], texts: StateTexts) -> Iterator[Conflict]:
-    """Yield memories that would end although a later run ended others in their favour."""
+    """Yield conflicts for memories that would end although they succeed memories that a later run ended."""
     if not ending:
         return
     for memory_id, entry in ends.items():

@@ -1,7 +1,7 @@
-"""Recognise wording that reads as an order, or as a person's preferences, in several languages.
+"""Recognise wording of orders and of personal preferences, in several languages.
 
-Such cues prove nothing and miss much. They sort texts whose speaker is already known, and keep orders out of headings.
-The record of a text decides who said it (`lane`).
+The patterns prove nothing and miss much. They sort texts whose author is already known, and keep orders out of
+headings. The author of a text is decided by its record (`lane`).
 """
 
 import re
@@ -52,7 +52,7 @@ _PREFERS = re.compile(
 
 
 def is_instruction(text: str) -> bool:
-    """Return True if `text` reads as an order or a rule for somebody."""
+    """Return True if `text` reads as an order or as a rule."""
     plain = unicodedata.normalize("NFKC", text)
     return _INSTRUCTS.search(plain) is not None or _IMPERATIVE.search(plain) is not None
 
@@ -78,12 +78,12 @@ def is_preference(text: str) -> bool:
     return _PREFERS.search(unicodedata.normalize("NFKC", text)) is not None
 
 
-# ── the check that a heading above memories only names a theme ────────────────────────────────────────────────────────
+# ── the check that a heading only names a theme ───────────────────────────────────────────────────────────────────────
 
 
 NO_THEME = "a heading names a theme and says nothing"
 _MOST_WORDS = 6
-_MOST_CONTENT = 2  # words of content; three or more can say who did what
+_MOST_CONTENT = 2  # content words; three or more can form a statement
 _LONGEST = 60  # characters
 _SAYS = re.compile(
     r"[.!?:;…<>\[\]{}|`\\]|[。！？：；、]"  # noqa: RUF001
@@ -94,7 +94,7 @@ _SAYS = re.compile(
 
 
 def is_theme(heading: str) -> bool:
-    """Return True if a heading is a few neutral words, without a statement, an order or an exact name."""
+    """Return True if a heading is a few neutral words, not a statement, an order or an exact token such as a path."""
     if heading != neutralize(heading) or len(heading) > _LONGEST or len(heading.split()) > _MOST_WORDS:
         return False
     exact = (one for one in find_tokens(heading) if one.kind is not TokenKind.NAME)

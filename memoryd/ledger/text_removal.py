@@ -1,9 +1,9 @@
-"""Remove forgotten text from other texts, so that nothing else of them changes.
+"""Remove forgotten text from other texts, without any other change to them.
 
-A forgotten text is found with any case and spacing, alone or inside a longer text, and also if a long one was
-shortened, but not inside a word. A text that is too short to be unique (`uses Vim`) is found only as a whole line,
-bullet or sentence. The speaker's label (`User: …`) makes no difference. A line with nothing left is removed. In the
-middle of a longer line, `[forgotten]` marks the gap.
+The search ignores case, spacing and speaker labels (`User: …`). It finds a forgotten text alone or inside a longer
+text, but not inside a word. It also finds a long text that was shortened. A text that is too short to be unique
+(`uses Vim`) is found only as a whole line, bullet or sentence. A line with nothing left is removed. Within a longer
+line, `[forgotten]` marks the gap.
 """
 
 import re
@@ -25,15 +25,15 @@ from memoryd.text.sentences import split
 from memoryd.tiers import core, daily
 
 MARK = "[forgotten]"
-_FEWEST_WORDS = 4  # of a text that is searched inside lines; shorter texts are ambiguous
-_FEWEST_WIDE = 5  # characters of one in a script without spaces
+_FEWEST_WORDS = 4  # shorter texts are ambiguous inside a line, so they must be a whole line or sentence
+_FEWEST_WIDE = 5  # the same limit in characters, for scripts without spaces
 _LABEL = rf"(?:\b(?:{LABELS}):\s+)"
 _LABELLED = re.compile(rf"{_LABEL}(?=\S)", re.IGNORECASE)
 _BEFORE = re.compile(rf"{_LABEL}\Z", re.IGNORECASE)
-_FARTHEST = 80  # characters that may come before the text of a line
-_LEAST_SHORTENED = 80  # characters of a text that may be shortened anywhere
-_START = 40  # characters of its beginning that are searched
-_MOST_SHORTENED = 400  # most characters of a shortened text, and a few more
+_FARTHEST = 80  # characters before the text of a line that may be its bullet and label
+_LEAST_SHORTENED = 80  # characters; only a text at least this long is searched in shortened form
+_START = 40  # characters of its beginning that are searched first
+_MOST_SHORTENED = 400  # characters of a shortened text that are compared at most
 _SHORTENED = re.compile(r"[ \t]*(?:\u2026|\.\.\.)")
 _LEAD = r"^[ \t>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(?:\[[ xX]\][ \t]+)?(?:\*\*[^*\n]{1,30}\*\*:?[ \t]+)?"
 _LINE_BEGINS = re.compile(rf"{_LEAD}{_LABEL}?\Z", re.IGNORECASE | re.MULTILINE)
@@ -44,25 +44,25 @@ _EMPTY = re.compile(
     r"^[ \t]*(?:[-*+][ \t]+)?(?:\[forgotten\][ \t.,;:!?\u3002\uff01\uff1f]*)+(?:\(asked: .*\))?(?:\r?\n|\Z)",
     re.MULTILINE,
 )
-# Characters that `neutral` and typography write for a sign count as that sign.
+# Characters that `neutralize` or typography writes for another character; both are compared as equal.
 _ALIKE = str.maketrans({
     "\u2039": "<", "\u203a": ">", "\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "\u201e": '"', "(": "[",
 })  # fmt: skip
 
 
 class _Where(IntEnum):
-    """Name the places where a text is searched."""
+    """Name the places where a forgotten text may be found. A larger value allows more places."""
 
-    LINE = 1  # as the whole of a line or bullet
-    SENTENCE = 2  # or as the whole of a sentence
-    INSIDE = 3  # anywhere but inside a word
+    LINE = 1  # as a whole line or bullet
+    SENTENCE = 2  # as a whole line, bullet or sentence
+    INSIDE = 3  # anywhere, except within a word
 
 
-_Hit = tuple[int, int, _Where]  # a span, and the place of its text
+_Hit = tuple[int, int, _Where]  # start, end, and where the text may be found
 
 
 class AppendedBlock(NamedTuple):
-    """Hold the hash of a block that a run appended to a daily file."""
+    """Identify a block that a run appended to a daily file, by its hash."""
 
     path: str  # relative to the workspace
     sha256: str
@@ -74,12 +74,12 @@ class TextRemoval:
     """Describe the texts to remove.
 
     Attributes:
-        texts: in their stored form, none of them blank; also searched inside longer texts.
-        blocks: of daily files, removed as a whole.
-        others: blocks with the same text for another reason: they are not searched.
-        lines: removed if they are the whole of a line or bullet, because a person who quotes them has written a new
-            text. Only in the rest of `blocks` they are searched like `texts`.
-        spared: texts that stay, with any forgotten text in them.
+        texts: forgotten texts in their stored form, none blank; they are also found inside longer texts.
+        blocks: blocks of daily files that are removed as a whole.
+        others: blocks that must stay, although they may have the same text.
+        lines: texts that are removed only as a whole line or bullet, because a person who quotes them has written a new
+            text. Inside the remains of `blocks`, they are searched like `texts`.
+        spared: texts that stay even if they contain a forgotten text.
     """
 
     texts: tuple[str, ...] = ()
@@ -93,7 +93,7 @@ class TextRemoval:
         return next(_spans(self, text), None) is not None
 
     def equals(self, text: str) -> bool:
-        """Return True if `text` is exactly a forgotten text."""
+        """Return True if `text` as a whole is a forgotten text."""
         return _strip_text(text) in _build_search(self).keys
 
     def of_text(self, text: str) -> str:
@@ -106,7 +106,10 @@ class TextRemoval:
         return _EMPTY.sub("", "".join((*kept, text[end:]))) if kept else text
 
     def of_core(self, data: bytes) -> bytes:
-        """Return `MEMORY.md` without forgotten text. A bullet with nothing else goes; text below it stays."""
+        """Return `MEMORY.md` without forgotten text.
+
+        A bullet that has no other text is removed. The lines below the bullet stay.
+        """
         file = core.parse(data)
         going = [
             core.Remove(bullet.position)
@@ -116,7 +119,7 @@ class TextRemoval:
         return self._of_bytes(core.edit(file, going) if going else data)
 
     def of_daily(self, path: str, data: bytes) -> bytes:
-        """Return a daily file without forgotten text; an emptied block is removed with its heading."""
+        """Return a daily file without forgotten text. A block without other text is removed with its heading."""
         new = data
         for block in self.blocks:
             at = daily.find_block(new, block.sha256, block.size) if block.path == path else None
@@ -128,14 +131,17 @@ class TextRemoval:
         return new if cut == new else _without_empty(new, cut)
 
     def of_part(self, path: str, data: bytes) -> bytes:
-        """Return a part of a daily file without forgotten text; the blocks in `others` stay."""
+        """Return a part of a daily file without forgotten text; the blocks in `others` stay unchanged."""
         if self._of_bytes(data) == data:
             return data
         parts = _split_spans(data, self._spans(path, data))
         return b"".join(part if is_others else self._of_bytes(part) for part, is_others in parts)
 
     def _find_remains(self, path: str, data: bytes, new: bytes) -> list[tuple[int, int]]:
-        """Return the spans of blocks that somebody has changed: those that still hold most of the forgotten lines."""
+        """Return the (start, end) offsets of `blocks` that somebody has edited.
+
+        Each missing block of `blocks` is assigned to one of the blocks with most forgotten lines.
+        """
         missing = sum(daily.find_block(data, one.sha256, one.size) is None for one in self.blocks if one.path == path)
         if not missing or not self.lines:
             return []
@@ -152,13 +158,13 @@ class TextRemoval:
         return sorted((first, last) for _, first, last in sorted(found)[:missing])
 
     def list_edited_lines(self, path: str, data: bytes) -> list[str]:
-        """Return the lines of changed `blocks` that are still in a daily file."""
+        """Return the lines that are left in a daily file of edited `blocks`."""
         left = b"".join(data[first:last] for first, last in self._find_remains(path, data, data))
         bodies = (block.body for block in daily.parse(left).blocks)
         return [line.removeprefix("- ").strip() for body in bodies for line in body.splitlines() if line.strip()]
 
     def _spans(self, path: str, data: bytes) -> list[tuple[int, int]]:
-        """Return the spans of the blocks in `others`, in order; blocks never overlap."""
+        """Return the (start, end) offsets of the blocks in `others`, in order. Blocks never overlap."""
         found = ((daily.find_block(data, one.sha256, one.size), one) for one in self.others if one.path == path)
         return sorted({(at, at + one.size) for at, one in found if at is not None})
 
@@ -168,7 +174,7 @@ class TextRemoval:
 
 
 def _split_spans(data: bytes, spans: Iterable[tuple[int, int]]) -> Iterator[tuple[bytes, bool]]:
-    """Yield the parts of bytes in order, each with whether it is one of the spans."""
+    """Yield all parts of `data` in order, each with True if it is one of the spans."""
     end = 0
     for first, last in spans:
         yield data[end:first], False
@@ -178,7 +184,7 @@ def _split_spans(data: bytes, spans: Iterable[tuple[int, int]]) -> Iterator[tupl
 
 
 def cut_of_row(row: Mapping[str, Any]) -> TextRemoval:
-    """Return the removal from the row of an intent, which has its fields."""
+    """Return the removal that a stored intent describes; `row` has its fields."""
     return TextRemoval(
         tuple(row["texts"]),
         tuple(AppendedBlock(*one) for one in row["blocks"]),
@@ -201,12 +207,12 @@ def lines_of(
     others: Iterable[AppendedBlock] = (),
     spared: Iterable[str] = (),
 ) -> TextRemoval:
-    """Return a removal of these texts where each is a whole line."""
+    """Return a removal that finds each of these texts only as a whole line."""
     return spare_texts(TextRemoval((), tuple(blocks), tuple(others), _make_unique(texts)), spared)
 
 
 def spare_texts(cut: TextRemoval, texts: Iterable[str]) -> TextRemoval:
-    """Return a copy of `cut` that keeps `texts`."""
+    """Return a copy of `cut` that leaves `texts` in place."""
     return replace(cut, spared=_make_unique(text for text in texts if cut.says(text)))
 
 
@@ -219,19 +225,19 @@ def _make_unique(texts: Iterable[str]) -> tuple[str, ...]:
 
 
 class _TextSearch(NamedTuple):
-    """Prepare the texts of a removal, so that all are searched at once."""
+    """Hold the texts of a removal, prepared for one search for all of them."""
 
     automaton: AhoCorasick | None
-    wheres: Sequence[_Where | None]  # for each pattern; None: it is spared
-    keys: Mapping[str, _Where | None]  # where each is searched
-    long: Sequence[str]  # keys that may be shortened, in order; their beginnings are the last patterns
+    wheres: Sequence[_Where | None]  # for each pattern; None: the pattern is a text that stays
+    keys: Mapping[str, _Where | None]  # where each text may be found
+    long: Sequence[str]  # texts that may be shortened, sorted; their beginnings are the last patterns
 
 
 @lru_cache(maxsize=8)
 def _build_search(cut: TextRemoval) -> _TextSearch:
     patterns: dict[str, _Where | None] = {_strip_text(text): _Where.LINE for text in cut.lines}
     patterns |= {key: _Where.INSIDE if _is_long(key) else _Where.SENTENCE for key in map(_strip_text, cut.texts)}
-    # What is spared as it is and forgotten as well is looked for twice: the automaton tells both.
+    # A text that is both forgotten and spared is in the list twice, so the search reports both.
     every = [*patterns.items(), *((_strip_text(text), None) for text in cut.spared)]
     long = sorted(key for key in patterns if len(key) >= _LEAST_SHORTENED)
     starts = {key[:_START] for key in long}
@@ -240,13 +246,13 @@ def _build_search(cut: TextRemoval) -> _TextSearch:
 
 
 def _is_long(key: str) -> bool:
-    """Return True if a text is long enough to mean only one thing wherever it occurs."""
+    """Return True if a folded text is so long that it is unambiguous inside any other text."""
     wide = sum(len(run) for run in prose.wide_runs(key) if prose.is_wide(run))
     return wide >= _FEWEST_WIDE or len(key.split()) >= _FEWEST_WORDS
 
 
 def _spans(cut: TextRemoval, text: str) -> Iterator[tuple[int, int]]:
-    """Yield the forgotten spans of a text, in order."""
+    """Yield the (start, end) offsets of forgotten text, in order and without overlaps."""
     searched = _build_search(cut)
     if searched.automaton is None or not searched.automaton.find_matches_as_indexes(_fold(text)):
         return
@@ -274,10 +280,13 @@ def _spans(cut: TextRemoval, text: str) -> Iterator[tuple[int, int]]:
 
 
 def _find_shortened(searched: _TextSearch, text: str, folded: str, places: Sequence[int], begin: int) -> Iterator[_Hit]:
-    """Yield the span of a shortened long text: before an ellipsis, or at a line's end in its second half."""
+    """Yield the span of a long text that was shortened.
+
+    It ends before an ellipsis, or at the end of a line if at least half of the text is there.
+    """
     told = folded[begin : begin + _MOST_SHORTENED]
     at = bisect_right(searched.long, told)
-    # The key that has the most in common with what stands here is the one before or behind it.
+    # In sorted order, the text with the longest common beginning is directly before or after this place.
     size, key = max((_count_common(key, told), key) for key in searched.long[max(0, at - 1) : at + 1])
     size = len(told[:size].rstrip())
     if size == len(key) or _is_within(folded, places, begin) or _is_word(text[places[begin] - 1 : places[begin]]):
@@ -288,7 +297,7 @@ def _find_shortened(searched: _TextSearch, text: str, folded: str, places: Seque
     if cut := _SHORTENED.match(text, last):
         yield places[begin], cut.end(), where
     elif 2 * size >= len(key) and _LINE_ENDS.match(text, last):
-        # Without its full stop, as all texts are looked for: so it stays where it is a text that is spared.
+        # All texts are searched without their full stop, so a spared text covers this span completely.
         yield places[begin], places[begin + len(told[:size].rstrip(_STOPS)) - 1] + 1, where
 
 
@@ -297,19 +306,19 @@ def _count_common(one: str, other: str) -> int:
 
 
 def _is_within(folded: str, places: Sequence[int], at: int) -> bool:
-    """Return True if the character at `at` is a part of the one before it."""
+    """Return True if the folded character at `at` belongs to the same original character as the one before it."""
     return 0 < at < len(folded) and (places[at] == places[at - 1] or unicodedata.combining(folded[at]) > 0)
 
 
 def _list_outside(hits: Iterable[_Hit], spared: Sequence[tuple[int, int]]) -> list[_Hit]:
-    """Return the hits that are in none of the spared spans, both in order."""
+    """Return the hits, in order, that are inside no spared span. `spared` must be sorted."""
     starts = [first for first, _ in spared]
-    reach = [0, *accumulate((last for _, last in spared), max)]  # the farthest end of the spans that begin so far
+    reach = [0, *accumulate((last for _, last in spared), max)]  # for each number of spans, the largest end among them
     return [hit for hit in sorted(hits) if hit[1] > reach[bisect_right(starts, hit[0])]]
 
 
 def _find_whole(text: str, first: int, last: int, where: _Where) -> tuple[int, int] | None:
-    """Return the span of a hit with its speaker label; None if the hit is not where the text is looked for."""
+    """Return the span of a hit with its speaker label; None if the text is not allowed at this place."""
     near = max(0, first - _FARTHEST)
     label = _BEFORE.search(text, near, first)
     begin = label.start() if label else first
@@ -325,16 +334,16 @@ def _find_whole(text: str, first: int, last: int, where: _Where) -> tuple[int, i
     return (begin, last) if begins and ends else None
 
 
-@lru_cache(maxsize=64)  # one line may hold many hits
+@lru_cache(maxsize=64)  # a line may have many hits
 def _sentences(line: str) -> tuple[frozenset[int], frozenset[int]]:
-    """Return where the sentences of a line begin, and where they end without their closing marks."""
+    """Return the offsets where sentences of a line begin, and where they end without closing punctuation."""
     found = split(line)
     ends = (one.start + len(one.text.rstrip(_CLOSING)) for one in found)
     return frozenset(one.start for one in found), frozenset(ends)
 
 
 def _is_apart(text: str, first: int, last: int) -> bool:
-    """Return True if a span begins and ends at word boundaries; a script without spaces has none."""
+    """Return True if a span begins and ends at word boundaries. Scripts without spaces have no word boundaries."""
     before, after = text[first - 1 : first], text[last : last + 1]
     begins = not _is_word(before) or not _is_word(text[first]) or prose.is_wide(text[first])
     return begins and (not _is_word(after) or not _is_word(text[last - 1]) or prose.is_wide(text[last - 1]))
@@ -345,7 +354,7 @@ def _is_word(char: str) -> bool:
 
 
 def _strip_text(text: str) -> str:
-    """Return the folded text without its speaker label, its bullet mark and its full stop."""
+    """Return the folded text without speaker label, bullet mark and final punctuation."""
     told = text.strip().removeprefix("- ").strip()
     label = _LABELLED.match(told)
     told = told[label.end() if label else 0 :]
@@ -357,7 +366,7 @@ def _fold(text: str) -> str:
 
 
 def _fold_with_places(text: str) -> tuple[str, list[int]]:
-    """Return the text folded, and the place of each folded character in `text`."""
+    """Return the folded text, and for each of its characters the offset in `text`."""
     out: list[str] = []
     places: list[int] = []
     for place, char in enumerate(text):
@@ -373,10 +382,10 @@ def _fold_with_places(text: str) -> tuple[str, list[int]]:
 
 
 class _Folds(dict[str, str]):
-    """Each character as it is compared: decomposed, without case, signs that look alike as one."""
+    """Map each character to its form for comparison: decomposed, without case, one form for look-alike signs."""
 
     def __missing__(self, given: str) -> str:
-        char = "\ufffd" if "\ud800" <= given <= "\udfff" else given  # a byte that is no UTF-8
+        char = "\ufffd" if "\ud800" <= given <= "\udfff" else given  # a surrogate stands for a byte that is not UTF-8
         folded = unicodedata.normalize("NFD", unicodedata.normalize("NFD", char).casefold()).translate(_ALIKE)
         self[given] = folded
         return folded
@@ -386,7 +395,10 @@ _FOLDS = _Folds()
 
 
 def _without_empty(old: bytes, new: bytes) -> bytes:
-    """Return the daily file without the blocks that lost all their text; blocks that were empty before stay."""
+    """Return the daily file `new` without blocks that have lost all their text.
+
+    Blocks that were empty in `old` stay.
+    """
     were = Counter(block.raw for block in daily.parse(old).blocks if daily.says_nothing(block.body))
     file = daily.parse(new)
     kept = []

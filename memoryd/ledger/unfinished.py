@@ -1,6 +1,6 @@
-"""Unfinished: wording by which a text tells what is still to be done, or in what state work was left.
+"""Recognise wording about unfinished work: what is still to be done, or in what state work was left.
 
-Such sentences are what the next session needs most. English and German first, the labels also in other languages.
+The next session needs such sentences most. The wording is English and German; labels also cover other languages.
 """
 
 import re
@@ -42,26 +42,29 @@ _STATE = re.compile(
 
 
 def is_open(text: str) -> bool:
-    """Return True if `text`, a sentence, tells what somebody still has to do."""
+    """Return True if the sentence `text` says what still has to be done."""
     return _LABELLED.match(text) is not None or _STILL.search(text) is not None
 
 
 def is_left(text: str) -> bool:
-    """Return True if `text`, a sentence, tells what is open, or in what state work was left: its branch, no commit."""
+    """Return True if the sentence `text` says what is open, or in what state work was left, such as its branch."""
     return is_open(text) or _STATE.search(text) is not None
 
 
 def find_label(text: str) -> str | None:
-    """Return the label of an open item that begins `text`, "Open: " of "Open: the docs"; None where none does."""
+    """Return the label of an open item at the beginning of `text`, such as "Open: "; None if there is none."""
     found = _LABELLED.match(text)
     return found[0] if found else None
 
 
 def is_label(text: str) -> bool:
-    """Return True if `text` is a label and no more, so that what comes after it is open."""
+    """Return True if `text` is only such a label, so that the following text is an open item."""
     return find_label(text) == text
 
 
 def with_labels(text: str) -> str:
-    """Return `text` with headings that are such labels as lines of prose, so that what follows is known as open."""
+    """Return `text` with headings that are such labels rewritten as lines of prose ("Open:").
+
+    Without this, the items after such a heading are not recognised as open.
+    """
     return _HEADED.sub(r"\g<label>:", text)

@@ -1,4 +1,4 @@
-"""Keep the transcripts that wait to be read, the one written last first: live sessions have priority over history."""
+"""Hold the transcripts that wait to be read, the last written first, so that live sessions come before history."""
 
 import heapq
 import math
@@ -10,9 +10,9 @@ from memoryd.reading.sources import SourcePattern
 
 
 class WaitingTranscript(NamedTuple):
-    """Hold a waiting transcript. They sort by the time of their last change, the last first."""
+    """Hold a waiting transcript. The order of the tuples is by last change, the latest first."""
 
-    order: int  # minus the time of its last change, in nanoseconds
+    order: int  # negative time of the last change, in nanoseconds
     path: str
     agent_id: str
     size: int  # bytes
@@ -25,7 +25,7 @@ class WaitingTranscript(NamedTuple):
 
 @dataclass(slots=True)
 class Backlog:
-    """Hold each transcript of each agent once."""
+    """Hold the waiting transcripts of all agents, each transcript of an agent once."""
 
     _heap: list[WaitingTranscript] = field(default_factory=list)
     _sources: dict[WaitingTranscript, SourcePattern] = field(default_factory=dict)
@@ -36,11 +36,11 @@ class Backlog:
         return len(self._known)
 
     def __iter__(self) -> Iterator[WaitingTranscript]:
-        """Yield the transcripts of this moment, in no order; another thread may ask."""
+        """Yield the waiting transcripts in no order, from a copy, because another thread may call this."""
         return iter(tuple(self._known.values()))
 
     def add(self, source: SourcePattern, path: str, changed_ns: int, size: int) -> None:
-        """Add a waiting transcript; the last call counts."""
+        """Add a transcript, or replace its earlier entry."""
         waiting = WaitingTranscript(-changed_ns, path, source.agent.id, size)
         before = self._known.get((waiting.agent_id, path))
         if before is not None and before != waiting:
@@ -51,9 +51,12 @@ class Backlog:
         self._sources[waiting] = source
 
     def pop(self, since: float = -math.inf) -> tuple[SourcePattern, str] | None:
-        """Return the transcript that was written last; None if no waiting one has changed `since` (seconds)."""
+        """Remove and return the transcript that was written last.
+
+        It is None if there is none, or if none has changed since `since` (seconds since 1970).
+        """
         while self._heap and self._heap[0] not in self._sources:
-            heapq.heappop(self._heap)  # it was added again
+            heapq.heappop(self._heap)  # a later call of `add` replaced this entry
         if not self._heap or self._heap[0].changed_at < since:
             return None
         waiting = heapq.heappop(self._heap)
@@ -61,7 +64,7 @@ class Backlog:
         return self._sources.pop(waiting), waiting.path
 
     def clear(self) -> None:
-        """Forget all of them, because they are found again."""
+        """Remove all transcripts; the next scan finds them again."""
         self._heap.clear()
         self._sources.clear()
         self._known.clear()

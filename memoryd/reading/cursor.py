@@ -1,7 +1,8 @@
-"""Read one transcript: check the file, decide its fate (appended, rewritten, rotated …), and continue to read.
+"""Read one transcript: check the file, find out what happened to it (appended, rewritten, rotated …), and read on.
 
-The results go to a `Batch`; nothing here writes. A cursor is opened by hashing the consumed prefix once. From then on
-it carries the hash along, and verifies it again whenever the file behaves unlike an append (transcripts/fate.py).
+Nothing here writes: the results go to an `IngestBatch`. When a cursor is opened, the bytes that were read before are
+hashed once. Then the cursor updates the hash as it reads. It hashes the file again whenever the file does not look as
+if text was only appended (transcripts/fate.py).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from memoryd.transcripts.whole import FoundRecord
 
 T = TypeVar("T")
 CHUNK = 256 << 10
-MOST_TURNS = 2000  # of one reading: tiny lines take many times their size in memory
+MOST_TURNS = 2000  # most turns of one reading; short lines take many times their size in memory
 LONGEST_LINE = 8 << 20
 EXCERPT_BYTES = 4096
 HEAD_LINES = 60
@@ -36,7 +37,7 @@ HEAD_READ_MAX = LONGEST_LINE
 
 @dataclass(slots=True)
 class Cursor:
-    """Hold how far one transcript has been read, and the marks that identify it."""
+    """Hold how far a transcript has been read, and the hashes and numbers that identify its file."""
 
     agent_id: str
     path: str
@@ -58,31 +59,31 @@ class Cursor:
     fate_at: str = ""
     note: str | None = None
     records: int = 0
-    version: str | None = None  # of the program that wrote it last
+    version: str | None = None  # version of the program that last wrote it
     skipped: Counter[str] = field(default_factory=Counter)
-    # Known to this process only:
+    # Only in memory, not in the row:
     hasher: Any = None
     since_verified: int = 0
     reader: LineFormat | None = None
     identity: Identity | None = None
     meetings: Meetings | None = None
     unfinished: bool = True  # until this process has read every byte after the offset
-    doubtful: bool = False  # changed within a clock tick of the last look, so that one more change would not show
-    rested: bool = False  # checked after it had not changed for a while
-    unheard: bool = False  # reported: messages in it are skipped
+    doubtful: bool = False  # changed within a clock tick of the last check: another change could be invisible
+    rested: bool = False  # it was checked after a quiet time
+    unheard: bool = False  # it was already reported that messages with unknown roles are skipped
 
     @property
     def is_gone(self) -> bool:
-        """Return True if the file was missing at the last look."""
+        """Return True if the file was missing at the last check."""
         return self.fate == "deleted"
 
     @property
     def is_part(self) -> bool:
-        """Return True if this is one session of a database, which is not a separate file."""
+        """Return True if this is a session in a database, not a file of its own."""
         return not self.inode
 
     def is_as_read(self, stat: Stat) -> bool:
-        """Return True if the file looks the same as after its last complete reading."""
+        """Return True if the file has not changed since it was completely read."""
         seen = self.device, self.inode, self.size, self.mtime_ns, self.ctime_ns
         return not (self.is_gone or self.unfinished or self.doubtful) and seen == tuple(stat)
 
@@ -96,34 +97,34 @@ _COLUMNS = _COLUMNS[: _COLUMNS.index("skipped")]
 
 
 def from_row(row: Mapping[str, Any] | RowMapping) -> Cursor:
-    """Build a cursor from its row; it is not opened yet."""
+    """Return the cursor of a row. Its file is not opened yet."""
     known = {name: value for name, value in row.items() if name != "skipped"}
     skipped = json.loads(row["skipped"])
     return Cursor(**known, skipped=Counter(skipped), unheard=any(name.startswith(UNHEARD) for name in skipped))
 
 
 class FoundTurn(NamedTuple):
-    """Hold one turn and the place it was read from."""
+    """Hold one turn, and the place in the transcript from which it was read."""
 
     cursor: Cursor
     turn: Turn
     first_byte: int
     last_byte: int
     sha256: bytes
-    withheld: str | None = None  # why its text is empty now: unscanned, skipped
-    owner: Identity | None = None  # if the file holds many sessions: its own
-    session_id: str | None = None  # as stored, if it is not the cursor's
+    withheld: str | None = None  # why its text is missing: unscanned, skipped …
+    owner: Identity | None = None  # the session of the turn, if the file holds many
+    session_id: str | None = None  # the stored session, if it is not the cursor's
 
 
 def list_turns(cursor: Cursor, found: Iterable[FoundRecord]) -> list[FoundTurn]:
-    """Return the turns of records from the reader of a whole file or of a database."""
+    """Return the turns of records that were read from a whole file or a database."""
     return [FoundTurn(cursor, turn, one.first_byte, one.last_byte, one.sha256) for one in found for turn in one.turns]
 
 
 def examine(cursor: Cursor, path: str, stat: Stat, handle: Handle) -> str:
-    """Return the fate of the transcript; hash only what is needed to know it.
+    """Return the fate of the transcript since the last check, such as `appended` or `rewritten`.
 
-    Afterwards the cursor is open (its hash runs on) unless its bytes changed.
+    Only the necessary bytes are hashed. Afterwards the cursor is open, unless the bytes that it had read have changed.
     """
     opened = cursor.hasher is not None
     evidence = _evidence(cursor, path, stat)
@@ -151,7 +152,7 @@ def _evidence(cursor: Cursor, path: str, stat: Stat) -> FateEvidence:
 
 
 def is_same(cursor: Cursor, handle: Handle) -> bool:
-    """Return True if the file still begins with the consumed bytes; the cursor is then open."""
+    """Return True if the file still begins with the bytes that were read before. Then the cursor is open."""
     hasher = hashlib.sha256()
     left = cursor.offset
     for piece in handle.chunks(0, cursor.offset):
@@ -174,7 +175,7 @@ def _same_ends(cursor: Cursor, handle: Handle) -> bool:
 
 
 def start(cursor: Cursor) -> None:
-    """Return to byte 0 with nothing consumed."""
+    """Set the cursor to byte 0, with nothing read."""
     cursor.offset = 0
     cursor.hasher = hashlib.sha256()
     cursor.since_verified = 0
@@ -184,25 +185,25 @@ def start(cursor: Cursor) -> None:
 
 
 def close(cursor: Cursor) -> None:
-    """Drop the running hash; the next check of the file hashes the consumed bytes again."""
+    """Drop the hash of the open cursor; the next check of the file hashes the bytes again."""
     seal(cursor)
     cursor.hasher, cursor.meetings = None, None
 
 
 def seal(cursor: Cursor) -> None:
-    """Save the running hash before the cursor is stored."""
+    """Copy the running hash into the field that is stored."""
     cursor.prefix_sha256 = cursor.hasher.hexdigest() if cursor.hasher is not None else cursor.prefix_sha256
 
 
 class Head(NamedTuple):
-    """Hold the first records of a file."""
+    """Hold the first records of a file, by how reliable they are."""
 
-    whole: list[dict[str, Any]]  # from lines that hold nothing else
-    salvaged: list[dict[str, Any]]  # from damaged lines: an apparent record may be a part of one
+    whole: list[dict[str, Any]]  # from lines that are completely valid
+    salvaged: list[dict[str, Any]]  # from damaged lines; such a record may be only a part of the real one
 
 
 def head_records(handle: Handle, size: int, limit: int) -> Head:
-    """Read the first records of a file, about `limit` bytes, to find its format and its owner."""
+    """Return the first records of a file, from about `limit` bytes, to find its format and its session."""
     head = Head([], [])
     at = cost = 0
     most = HEAD_LINES if limit <= HEAD_READ else HEAD_LINES_MAX
@@ -221,17 +222,17 @@ def head_records(handle: Handle, size: int, limit: int) -> Head:
 
 
 class FileStretch(NamedTuple):
-    """Hold the bytes of one step: whole lines, one line too long to hold, or a hole before a line."""
+    """Hold the bytes of one step: whole lines, or the position of a line that is too long, or of a gap of NUL bytes."""
 
-    data: bytes  # whole lines, each with its line end; empty for the other two
-    end: int  # offset behind it
+    data: bytes  # whole lines with their line ends; empty for a long line or a gap
+    end: int  # offset after the bytes
     hole: bool = False
 
 
 def next_stretch(handle: Handle, first: int, size: int, limit: int = 0) -> FileStretch | None:
-    """Return the next bytes, at most about `limit` (default `CHUNK`); None if only an unfinished line is left.
+    """Return the next bytes, about `limit` (default `CHUNK`) at most; None if only an unfinished line is left.
 
-    Whether a line is too long depends only on the line, so that a second reading takes it in the same way.
+    Whether a line is too long depends only on the line, so a second reading splits the file in the same way.
     """
     pending = b""
     while first + len(pending) < size:
@@ -239,7 +240,7 @@ def next_stretch(handle: Handle, first: int, size: int, limit: int = 0) -> FileS
         chunk = handle.read(begin, min(limit or CHUNK, CHUNK, size - begin))
         if not chunk:
             return None
-        # Of a line longer than a chunk, only that line is taken; the rest is read again.
+        # If a line spans several chunks, stop at its end; the next call reads the rest of the chunk again.
         cut = (chunk.find(b"\n") if pending else chunk.rfind(b"\n")) + 1
         pending += chunk
         if cut and begin - first + cut - 1 <= LONGEST_LINE:
@@ -250,7 +251,10 @@ def next_stretch(handle: Handle, first: int, size: int, limit: int = 0) -> FileS
 
 
 def _long_stretch(handle: Handle, first: int, size: int) -> FileStretch | None:
-    """Return a long line; if it begins with NUL bytes, as after a truncation under a writer, only those."""
+    """Return a long line; if NUL bytes are before it, return only these as a gap.
+
+    NUL bytes occur when a file is truncated while its writer keeps its old offset.
+    """
     at = first
     for piece in handle.chunks(first, size - first):
         rest = piece.lstrip(b"\0")
@@ -269,22 +273,27 @@ def _long_stretch(handle: Handle, first: int, size: int) -> FileStretch | None:
 
 
 class Meetings(splitting.Pass):
-    """Count records in one pass; the counts are rebuilt from the file only if a record has no mark of its own."""
+    """Count repeated lines during one pass over a file.
+
+    After a restart, the counts of earlier bytes are rebuilt from the file, but only if a record needs them because it
+    has no
+    id of its own.
+    """
 
     __slots__ = ("handle", "upto")
 
     def __init__(self, session: str, upto: int) -> None:
         super().__init__(session)
-        self.upto = upto  # bytes consumed before this pass, which it has not counted
-        self.handle: tuple[Cursor, Handle] | None = None  # the file that is being read
+        self.upto = upto  # bytes that were read before this pass; their lines are not counted yet
+        self.handle: tuple[Cursor, Handle] | None = None  # the file that is being read now
 
     def count_next(self, digest: str) -> int:
-        """Count one more occurrence of the line with this hash."""
+        """Count one more occurrence of the line with this hash, and return the new count."""
         self._catch_up()
         return super().count_next(digest)
 
     def recall(self, make: Callable[[], T]) -> T:
-        """Return what the reader remembers of the file so far."""
+        """Return the state that the format's reader keeps for the file; `make` creates it the first time."""
         self._catch_up()
         return super().recall(make)
 
@@ -296,7 +305,7 @@ class Meetings(splitting.Pass):
 
 
 def _read_again(cursor: Cursor, handle: Handle, session: str, upto: int) -> splitting.Pass:
-    assert cursor.reader is not None  # noqa: S101 - this is asked for by the reader
+    assert cursor.reader is not None  # noqa: S101 - only a reader calls this
     assert cursor.identity is not None  # noqa: S101
     meetings = splitting.Pass(session)
     at = 0
@@ -313,17 +322,17 @@ def _read_again(cursor: Cursor, handle: Handle, session: str, upto: int) -> spli
 
 @dataclass(slots=True)
 class CursorReading:
-    """Hold the result of reading one stretch."""
+    """Hold the turns and damaged spans of one reading."""
 
     found: list[FoundTurn] = field(default_factory=list)
     bad: list[BadSpan] = field(default_factory=list)
-    live: dict[str, bool] = field(default_factory=dict)  # record id → whether it was last resumed or retracted
+    live: dict[str, bool] = field(default_factory=dict)  # record id → True if last resumed, False if retracted
 
 
 def read_on(cursor: Cursor, handle: Handle, size: int, limit: int, result: CursorReading) -> None:
-    """Read from the offset towards `size`, at most about `limit` bytes, whole lines only.
+    """Read whole lines from the cursor's offset towards `size`, about `limit` bytes at most, into `result`.
 
-    If the disk fails between two stretches, `result` holds exactly the records that the cursor has consumed.
+    If the disk fails in between, `result` holds exactly the records up to the cursor's offset.
     """
     assert cursor.meetings is not None  # noqa: S101 - a cursor is read only once its session is known
     cursor.meetings.handle = cursor, handle
@@ -337,7 +346,7 @@ def read_on(cursor: Cursor, handle: Handle, size: int, limit: int, result: Curso
         if not stretch.data:
             _consume_long(cursor, handle, stretch, result)
         elif not _consume(cursor, handle, stretch.data, result):
-            # A record of many lines may still grow; a record that fills a whole stretch is taken in parts.
+            # A record of several lines may still be incomplete at the end; one that fills a whole chunk is split.
             if size - cursor.offset <= CHUNK:
                 break
             _consume(cursor, handle, stretch.data, result, last=True)
@@ -346,7 +355,7 @@ def read_on(cursor: Cursor, handle: Handle, size: int, limit: int, result: Curso
 
 
 def take_unended(cursor: Cursor, handle: Handle, size: int, result: CursorReading) -> None:
-    """Take a last line without a line end if it is a whole record, because the file has not changed for a while."""
+    """Read the last line if it is a whole record without a line end. The caller knows that the file is at rest."""
     assert cursor.meetings is not None  # noqa: S101 - as above
     if not 0 < size - cursor.offset <= LONGEST_LINE:
         return
@@ -356,7 +365,10 @@ def take_unended(cursor: Cursor, handle: Handle, size: int, result: CursorReadin
 
 
 def _consume(cursor: Cursor, handle: Handle, data: bytes, result: CursorReading, *, last: bool = False) -> int:
-    """Take lines and return the number of consumed bytes; everything that can fail happens before the first change."""
+    """Read the lines in `data` and return the number of consumed bytes.
+
+    Everything that can fail comes before the first change of the cursor.
+    """
     assert cursor.reader is not None  # noqa: S101 - a cursor is read only once its format is known
     cut = cursor.reader.cut(data, cursor.offset, last=last)
     if not cut.consumed:
@@ -373,7 +385,7 @@ def _consume(cursor: Cursor, handle: Handle, data: bytes, result: CursorReading,
 
 
 def _take(cursor: Cursor, records: Sequence[Record]) -> CursorReading:
-    """Convert records to turns. This is the hot path of a backfill."""
+    """Convert records to turns. An import of history spends most of its time here."""
     assert cursor.reader is not None  # noqa: S101 - a cursor is read only once its format is known
     assert cursor.identity is not None  # noqa: S101
     assert cursor.meetings is not None  # noqa: S101
@@ -396,7 +408,7 @@ def _take(cursor: Cursor, records: Sequence[Record]) -> CursorReading:
 
 
 def _consume_long(cursor: Cursor, handle: Handle, stretch: FileStretch, result: CursorReading) -> None:
-    """Take one line too long to parse: hash it as a stream and keep an excerpt; only report a hole."""
+    """Skip a line that is too long to parse, and keep an excerpt of it as a turn; only report a gap."""
     first = cursor.offset
     last = stretch.end if stretch.hole else stretch.end - 1
     running, digest = cursor.hasher.copy(), hashlib.sha256()
@@ -417,7 +429,7 @@ def _consume_long(cursor: Cursor, handle: Handle, stretch: FileStretch, result: 
 
 
 def _ends(cursor: Cursor, handle: Handle, offset: int, consumed: bytes) -> tuple[int, str, str]:
-    """Return further marks that identify a file: length and hash of its head, and the hash of its marker."""
+    """Return the marks that identify a file: length and hash of its head, and hash of the bytes before `offset`."""
     head_length, head_sha256 = cursor.head_length, cursor.head_sha256
     if head_length < HEAD_BYTES:
         head_length = min(offset, HEAD_BYTES)

@@ -1,4 +1,4 @@
-"""Hold all cursors of this process by path and by file, and reload them after a failed transaction."""
+"""Hold all cursors of this process, by path and by file, and reload them after a failed transaction."""
 
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ OPEN_CURSORS = 512
 
 
 class Cursors:
-    """Hold the cursors of all agents, also of missing files, because such a file may come back, here or elsewhere."""
+    """Hold the cursors of all agents, including those of missing files, which may come back here or elsewhere."""
 
     def __init__(self) -> None:
         self._by_path: dict[tuple[str, str], Cursor] = {}
@@ -24,27 +24,30 @@ class Cursors:
         self._lost: set[int] = set()  # ids of rows to reload
 
     def load(self, connection: Connection, agent_id: str) -> None:
-        """Read the cursors of an agent, once."""
+        """Read the cursors of an agent from the database, once."""
         if agent_id not in self._agents:
             self._agents.add(agent_id)
             for row in turns.transcripts_of(connection, agent_id):
                 self.add(reading.from_row(row))
 
     def add(self, cursor: Cursor) -> None:
-        """Add a cursor; a cursor of a missing file never hides one of an existing file."""
+        """Add a cursor. A cursor of a missing file never replaces the cursor of an existing file."""
         if _yields(self._by_path.get(_path_key(cursor)), cursor):
             self._by_path[_path_key(cursor)] = cursor
         if _yields(self._by_file.get(_file_key(cursor)), cursor):
             self._by_file[_file_key(cursor)] = cursor
 
     def find(self, agent_id: str, path: str) -> Cursor | None:
-        """Return the cursor of a path."""
+        """Return the cursor of a path; None if there is none."""
         return self._by_path.get((agent_id, path))
 
     def of_file(self, agent_id: str, stat: Stat) -> Cursor | None:
-        """Return the cursor of a file by device and inode; only a hint, because inodes are reused."""
+        """Return the cursor of a file by device and inode; None if there is none.
+
+        This is only a hint, because a file system reuses inodes.
+        """
         found = self._by_file.get(key := (agent_id, stat.dev, stat.ino))
-        # After a failed transaction, a missing file may have replaced one that has its inode now.
+        # After a failed transaction, a missing file may hide an existing one that has its inode.
         live = (one for one in self._by_path.values() if not one.is_gone and _file_key(one) == key)
         return next(live, found) if found is not None and found.is_gone else found
 
@@ -53,14 +56,14 @@ class Cursors:
         return list(self._by_path.values())
 
     def place(self, cursor: Cursor, path: str, stat: Stat) -> None:
-        """Record the place and the state of a transcript."""
+        """Record where a transcript is, and its size and times."""
         self._remove(cursor)
         cursor.path, cursor.device, cursor.inode = path, stat.dev, stat.ino
         cursor.size, cursor.mtime_ns, cursor.ctime_ns = stat.size, stat.mtime_ns, stat.ctime_ns
         self._by_path[_path_key(cursor)] = self._by_file[_file_key(cursor)] = cursor
 
     def keep_open(self, cursor: Cursor) -> None:
-        """Mark a cursor as read last and close the one read least recently; its next look hashes again."""
+        """Record that a cursor was just read; if too many are open, close the one that was read longest ago."""
         self._open[id(cursor)] = cursor
         self._open.move_to_end(id(cursor))
         while len(self._open) > OPEN_CURSORS:
@@ -69,7 +72,7 @@ class Cursors:
                 reading.close(closed)
 
     def lose(self, cursors: Iterable[Cursor]) -> None:
-        """Drop cursors that could not be stored; `find_again` reloads them."""
+        """Remove cursors whose changes could not be stored; `find_again` reloads them from the database."""
         for cursor in cursors:
             self._remove(cursor)
             self._open.pop(id(cursor), None)
@@ -77,7 +80,7 @@ class Cursors:
                 self._lost.add(cursor.id)
 
     def find_again(self, engine: Engine) -> None:
-        """Read the rows of lost cursors."""
+        """Reload the cursors that `lose` removed."""
         if not self._lost:
             return
         with sqlite.begin_read(engine) as connection:

@@ -1,9 +1,9 @@
-"""Read the sessions of another program's SQLite database, while that program writes it.
+"""Read the sessions in another program's SQLite database, while that program writes to it.
 
-The database has one cursor, which holds its last state, or the reason why it is not read. Each session in it has a
-cursor as well, under the database's path and its own id. The offset of a session is the number of the last row of a
-completely read range, and its marker is that row's id. So turns and cursor move in one transaction here as well. A
-database that was rebuilt with other numbers is read again, and the records' ids make repetitions harmless.
+The database has one cursor with its last state, or with the reason why it is not read. Each session in it has a cursor
+too, whose path is the database's path and the session's id. The offset of a session is the number of the last row that
+was completely read; its marker is the id of that row. So turns and cursor are stored in one transaction, as for files.
+If the rows get other numbers, the database is read again. The ids of the records then prevent duplicates.
 """
 
 import hashlib
@@ -24,23 +24,23 @@ from memoryd.transcripts.lines import Pass
 from memoryd.transcripts.whole import DatabaseFormat, SessionStretch, StretchStart
 
 HELD_SECONDS = 60.0
-PASSES = 16  # sessions whose earlier rows are remembered
+PASSES = 16  # number of sessions for which the state of the last pass is kept
 BUSY_SECONDS = 1.0
 _PLAIN = re.compile(r"[\w.-]{1,128}")
 
 
 class _ChangedError(Exception):
-    """Report that the file changed while it was read without a lock: the result does not count."""
+    """Report that the file changed while it was read without a lock, so the result is invalid."""
 
 
 @dataclass(slots=True)
 class _DatabaseState:
-    """Hold this process's knowledge of a database."""
+    """Hold what this process knows about a database."""
 
-    seen: int = 0  # number of the last row whose session was read, or waits
-    mark: str | None = None  # id of that row, because numbers of deleted rows are used again
-    waiting: dict[str, frozenset[str]] = field(default_factory=dict)  # unread sessions, with their unread rows
-    passes: dict[str, tuple[int, Pass]] = field(default_factory=dict)  # of the last read sessions, to a row
+    seen: int = 0  # number of the last row that was noticed; its session was read or is in `waiting`
+    mark: str | None = None  # id of that row, because SQLite reuses numbers of deleted rows
+    waiting: dict[str, frozenset[str]] = field(default_factory=dict)  # sessions to read, with rows already read
+    passes: dict[str, tuple[int, Pass]] = field(default_factory=dict)  # for the last read sessions: row number and pass
     unwanted: set[str] = field(default_factory=set)  # sessions of other projects
 
 
@@ -52,29 +52,32 @@ class Databases:
         self._states: dict[tuple[str, str], _DatabaseState] = {}
 
     def is_one(self, source: SourcePattern, cursor: Cursor | None, path: str) -> bool:
-        """Return True if the file at this path is read as a database."""
+        """Return True if the file at this path must be read as a database."""
         if (source.agent.id, path) in self._states:
             return True
         if source.format not in {"auto", *registry.DATABASES} or path.endswith(foreign.BESIDE):
             return False
         if cursor is not None and cursor.offset:
-            return False  # lines
+            return False  # it was read as lines before
         return _is_database(path)
 
     def is_beside(self, path: str) -> bool:
-        """Return True if SQLite keeps this file beside a database, which may not have been read yet."""
+        """Return True if SQLite keeps this file beside a database, such as a write-ahead log."""
         suffix = next(filter(path.endswith, foreign.BESIDE), "")
         main = path.removesuffix(suffix)
         return bool(suffix) and (main in self._list_paths() or _is_database(main))
 
     def find_main(self, path: str) -> str:
-        """Return the database of a session's path or of a write-ahead log; return any other path unchanged."""
+        """Return the database to which a path belongs: a session's path, or that of a log.
+
+        Other paths are returned unchanged.
+        """
         known = self._list_paths()
         folder = path.rpartition("/")[0]
         return folder if folder in known else path.removesuffix(foreign.LOG)
 
     def forget(self, session_ids: Iterable[str] = ()) -> None:
-        """Forget the state of databases, so that they are compared with the cursors; read these sessions again."""
+        """Drop the state of all databases, so that they are checked again; read the given sessions from the start."""
         self._states = {key: _DatabaseState() for key in self._states}
         wanted = frozenset(session_ids)
         for cursor in self.ingest.cursors.all() if wanted else ():
@@ -84,13 +87,13 @@ class Databases:
             self.ingest.look_again(path, 0)
 
     def _list_paths(self) -> set[str]:
-        return {path for _, path in list(self._states)}  # a watcher's thread calls this as well
+        return {path for _, path in list(self._states)}  # a copy, because the watcher's thread calls this too
 
     def look(self, source: SourcePattern, path: str, cursor: Cursor | None, stat: Stat) -> bool:
         """Read the new rows of a database; return False if it has not changed.
 
         Raises:
-            StateError: it cannot be read, or has another layout than before or than configured.
+            StateError: it cannot be read, or its tables do not have the expected layout.
         """
         stat = foreign.observe_with_log(Path(path), stat)
         state = self._states.get((source.agent.id, path))
@@ -133,7 +136,7 @@ class Databases:
 
     def _go_on_later(self, source: SourcePattern, path: str) -> None:
         if self.ingest.batch.is_full():
-            self.ingest.wait(source, path)  # as history that has low priority, and that an import counts
+            self.ingest.wait(source, path)  # as history: with low priority, and counted by an import
         else:
             self.ingest.look_again(path, HELD_SECONDS)
 
@@ -147,7 +150,10 @@ class Databases:
             _DatabaseReading(self.ingest, source, cursor, database, layout).read(state)
 
     def _find_layout(self, source: SourcePattern, cursor: Cursor, database: ForeignDatabase) -> DatabaseFormat | None:
-        """Return the reader whose tables exist; otherwise None, and the note names the missing ones."""
+        """Return the reader whose tables exist.
+
+        If there is none, return None and note what is missing in the cursor.
+        """
         tables = database.list_tables()
         missing = []
         for layout in registry.DATABASES.values():
@@ -182,7 +188,7 @@ def _find_missing(layout: DatabaseFormat, tables: dict[str, frozenset[str]]) -> 
 
 @dataclass(slots=True)
 class _DatabaseReading:
-    """Read one database once."""
+    """Read one database once, for one check."""
 
     ingest: WholeReading
     source: SourcePattern
@@ -197,7 +203,7 @@ class _DatabaseReading:
             state.seen = 0  # rows were deleted, or the database was rebuilt
         sql = f"SELECT session_id, max(rowid) FROM {events} WHERE rowid > ? GROUP BY session_id ORDER BY 2 DESC"  # noqa: S608
         found = (one for one, _ in rows(sql, state.seen) if type(one) is str and one and one not in state.unwanted)
-        # The last written sessions come first: a live session does not wait for old ones.
+        # The last written sessions come first, so that a live session does not wait for old ones.
         state.waiting = dict.fromkeys(found, frozenset[str]()) | state.waiting
         mark = self._mark_of(top)
         _require_sound(self.database)
@@ -213,7 +219,10 @@ class _DatabaseReading:
         return self.layout.mark_of(self.database.rows, found[0][0], number) if found else None
 
     def _read_session(self, session_id: str, state: _DatabaseState) -> None:
-        """Read one session until the batch is full; it waits if there is more, or if a record is not finished."""
+        """Read one session until the batch is full.
+
+        It stays in `waiting` if there is more, or if a record is unfinished.
+        """
         ingest, rows = self.ingest, self.database.rows
         cursor = self._find_cursor(session_id, state)
         if cursor is None or cursor.identity is None:
@@ -243,7 +252,7 @@ class _DatabaseReading:
             del state.waiting[session_id]
 
     def _take(self, cursor: Cursor, stretch: SessionStretch) -> None:
-        """Add the read turns to the batch, together with the position."""
+        """Add the turns that were read to the batch, together with the new position."""
         records = stretch.records
         found = list_turns(cursor, records.found)
         if not found and stretch.position == cursor.offset:
@@ -258,17 +267,18 @@ class _DatabaseReading:
         self.ingest.take(cursor, CursorReading(found, live=records.live))
 
     def _find_cursor(self, session_id: str, state: _DatabaseState) -> Cursor | None:
-        """Return the cursor of a session; None if no source wants it."""
+        """Return the cursor of a session; None if no source covers its project."""
         ingest, main = self.ingest, self.main
         name = session_id if _PLAIN.fullmatch(session_id) else _hash(session_id)
         path = f"{main.path}/{ingest.scrubber.name(name)}"
         cursor = ingest.cursors.find(main.agent_id, path)
         if cursor is None:
-            # No file has the number 0, so no file is ever taken for this one.
+            # No file has device and inode 0, so this cursor never matches a file.
             cursor = Cursor(main.agent_id, path, 0, 0, mtime_ns=main.mtime_ns, fate_at=ingest.clock.text())
         if cursor.identity is None:
             identity = self.layout.identify(self.database.rows, session_id)
-            # An unwanted session says nothing about its database, which other projects share.
+            # The note of an unwanted session must not go to the database's cursor, because other projects share the
+            # database.
             if not ingest.is_wanted(self.source, Cursor(main.agent_id, main.path, 0, 0), identity):
                 if identity.cwd is not None:
                     state.unwanted.add(session_id)
@@ -290,10 +300,10 @@ def _hash(text: str | None) -> str:
 
 
 def _is_database(path: str) -> bool:
-    """Return True if a file begins like a SQLite database."""
+    """Return True if a file begins like an SQLite database."""
     try:
-        # Closed before SQLite opens the file: closing it later would drop the locks of that connection.
+        # It must be closed before SQLite opens the file. Closing it later would release SQLite's locks in this process.
         with ranges.Handle(Path(path)) as handle:
             return handle.read(0, len(foreign.MAGIC)) == foreign.MAGIC
-    except MemorydError:  # the next reader reports it
+    except MemorydError:  # the following reading reports the error
         return False

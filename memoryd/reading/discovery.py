@@ -1,7 +1,7 @@
-"""Find the agent programs of this machine and their projects, before anything is read into memory.
+"""Find the agent programs of this machine and their projects, before memoryd reads any content.
 
-Only file names, sizes and times are read, and the first records of each transcript, for the folder and the start time
-of the session. Nothing is stored and no text is kept.
+It reads file names, sizes and times, and the first records of each transcript, which name folder and start of the
+session. It stores nothing.
 """
 
 import contextlib
@@ -20,25 +20,25 @@ from memoryd.transcripts.format import Identity, LineFormat, Unsupported, first_
 from memoryd.transcripts.lines import clean, cut
 from memoryd.transcripts.registry import detect
 
-_HEADS = (1 << 16, 1 << 20)  # bytes; Codex puts long instructions into its first record
+_HEADS = (1 << 16, 1 << 20)  # bytes that are tried; Codex has long instructions in its first record
 AIDER = "aider"
 
 
 class SessionStart(NamedTuple):
-    """Hold the start time, the folder and the file of one session."""
+    """Hold start, end, folder and file of one session."""
 
     path: str
-    folder: str | None  # as recorded; None if the first records do not name it
-    size: int  # bytes; 0 where one file holds several sessions
+    folder: str | None  # as recorded; None if the first records do not have it
+    size: int  # bytes; an estimate if one file holds several sessions
     first: datetime
     last: datetime
 
 
 class FoundProject(NamedTuple):
-    """Hold the sessions of one program in one project."""
+    """Hold the sessions of one program in one project, summed up."""
 
     program: str
-    folder: Path | None  # None: no session names its folder
+    folder: Path | None  # None: no session names a folder
     sessions: int
     size: int  # bytes
     first: datetime
@@ -49,9 +49,17 @@ class FoundProject(NamedTuple):
 def find_projects(
     home: Path, environ: Mapping[str, str], programs: Iterable[str] = (*PROGRAMS, AIDER), seen: set[str] | None = None
 ) -> list[FoundProject]:
-    """Return the projects of these programs, the last used first; for Aider only those where others worked, too.
+    """Return the projects of these programs, the last used first.
 
-    Transcripts in `seen` are skipped; those that name their folder are added to it.
+    Aider keeps its history in the project itself. So only folders where another program worked, and the current folder,
+    are
+    searched for it.
+
+    Args:
+        home: the home folder.
+        environ: variables that can move a program's folder.
+        programs: names of the programs.
+        seen: transcripts to skip; those that name their folder are added to it.
     """
     found: dict[tuple[str, Path | None], list[SessionStart]] = {}
     seen = set() if seen is None else seen
@@ -72,9 +80,11 @@ def find_projects(
 
 
 def find_project_folder(folder: Path, home: Path) -> Path:
-    """Return the git repository that a folder is in, else the folder; one that holds the home folder is none.
+    """Return the git repository that contains a folder; without one, return the folder itself.
 
-    A second work tree or a submodule inside a repository belongs to the repository.
+    A repository that contains the home folder does not count. A second work tree or a submodule inside a repository
+    belongs
+    to that repository.
     """
     folder, home = folder.resolve(), home.resolve()
     trees = []
@@ -92,7 +102,10 @@ def find_project_folder(folder: Path, home: Path) -> Path:
 def find_sessions(
     program: AgentProgram, home: Path, environ: Mapping[str, str], seen: Container[str] = ()
 ) -> Iterator[SessionStart]:
-    """Yield the sessions of a program without those of its subagents; skip what is `seen` or cannot be opened."""
+    """Yield the sessions of a program, without those of subagents.
+
+    Files in `seen`, and files that cannot be opened, are skipped.
+    """
     for pattern in program.list_patterns(program.find_root(home, environ)):
         root, below = split_pattern(pattern, Path("/"))
         for path in sources.walk(sources.make_pattern(below, root)).paths:
@@ -131,7 +144,7 @@ def _read_start(program: AgentProgram, path: str) -> Iterator[SessionStart]:
 
 
 def _read_head(file: Path, length: int) -> Identity | None:
-    """Return the owner of a transcript from its first bytes; None for a subagent and for a side file."""
+    """Return the session that the first bytes of a transcript name; None for a subagent and for a side file."""
     with file.open("rb") as opened:
         data = opened.read(length)
     whole = data if len(data) == length else data + b"\n"
@@ -157,7 +170,7 @@ def _read_database(sql: str, path: Path) -> Iterator[SessionStart]:
             rows = database.rows(sql)
             if not database.is_sound():
                 return
-    except StateError:  # another version, or damaged
+    except StateError:  # an unknown version, or damaged
         return
     written = datetime.fromtimestamp(status.st_mtime, UTC)
     for folder, *moments in rows:
@@ -167,5 +180,5 @@ def _read_database(sql: str, path: Path) -> Iterator[SessionStart]:
 
 
 def _is_folder(told: object) -> TypeGuard[str]:
-    """Return True if this is a folder; the path comes from another program, so it may be anything."""
+    """Return True if another program's value is an absolute path without unusual characters."""
     return isinstance(told, str) and told.startswith("/") and told == clean(told)

@@ -1,7 +1,7 @@
 """Read transcripts that are rewritten as a whole: NOW files, JSON files of other programs, and arrays of messages.
 
-They are read only when they have not changed for `settle`, so that no half-saved version is taken. Earlier content is
-recognised by its lines or records, not by an offset.
+A document is read only after it has not changed for `settle`, so that no half-saved version is read. Content that was
+read before is recognised by its lines or records, not by an offset.
 """
 
 import hashlib
@@ -44,16 +44,16 @@ class Documents:
     def __init__(self, ingest: WholeReading) -> None:
         self.ingest = ingest
         self._lines: dict[str, Counter[str]] = {}
-        self._ahead: dict[str, Stat] = {}  # files with a time in the future, in their first seen state
+        self._ahead: dict[str, Stat] = {}  # files with a future time: path → first seen state
 
     def is_one(self, cursor: Cursor) -> bool:
-        """Return True if this transcript was read as a document."""
+        """Return True if this transcript was read as a document before."""
         if cursor.format == now_file.NAME or _is_whole(cursor) or cursor.path.endswith(PACKED):
             return True
         return now_file.is_now_path(PurePosixPath(cursor.path))
 
     def wants(self, source: SourcePattern, cursor: Cursor, path: str, handle: Handle) -> bool:
-        """Return True if this transcript is a document."""
+        """Return True if this transcript must be read as a document."""
         if now_file.NAME in {cursor.format, source.format}:
             return True
         if source.format == "auto" and now_file.is_now_path(PurePosixPath(path)):
@@ -66,7 +66,7 @@ class Documents:
         return not messages.is_lines(handle.read(0, LINES_HEAD))
 
     def observe_all(self, cursor: Cursor | None, path: str, stat: Stat) -> Stat:
-        """Return the state of a transcript together with that of the other files of it."""
+        """Return the state of a transcript, combined with the states of its companion files."""
         reader = registry.DOCUMENTS[cursor.format or ""] if cursor is not None and _is_whole(cursor) else None
         names = reader.list_companions(PurePosixPath(path), ()) if reader is not None else ()
         for beside in (Path(path).parent / name for name in names):
@@ -79,12 +79,12 @@ class Documents:
         return stat
 
     def read(self, source: SourcePattern, path: str, cursor: Cursor, handle: Handle, stat: Stat) -> None:
-        """Read the current document, if it has settled."""
+        """Read the current document if it has not changed for a while; otherwise schedule another check."""
         ingest = self.ingest
         settle = ingest.settings.ingest.settle.total_seconds()
         age = ingest.clock.now().timestamp() - stat.mtime_ns / 1e9
         if age < 0 and self._ahead.get(path) == stat:
-            age = settle  # the clocks differ; it did not change between two checks
+            age = settle  # the clocks differ, but the file did not change between two checks
         self._ahead.pop(path, None)
         if age < settle:
             if age < 0:
@@ -100,7 +100,7 @@ class Documents:
         if handle.observe() != stat or len(data) != stat.size:
             ingest.look_again(path, settle)
             return
-        if is_private("", data):  # its name is in no pattern
+        if is_private("", data):  # marked inside; a private file name matches no pattern
             cursor.note = PRIVATE
             ingest.place(cursor, path, stat)
             cursor.unfinished = False
@@ -126,12 +126,14 @@ class Documents:
         return now_file.NAME in {source.format, cursor.format} or now_file.is_now_path(PurePosixPath(path))
 
     def _read_companions(self, reader: DocumentFormat, path: str) -> tuple[dict[str, bytes], int]:
-        """Return the other files of a transcript by name, and when the newest was changed, in nanoseconds since 1970.
+        """Return the companion files of a transcript by name, and the time of the newest change.
 
-        What is missing, no regular file or too large is left out, as if it had not been written yet.
+        The time is in nanoseconds since 1970. A file that is missing, too large or not a regular file is left out, as
+        if it were
+        not written yet.
         """
         folder, found, newest, size = Path(path).parent, dict[str, bytes](), 0, 0
-        for _ in range(2):  # messages, and the parts of them
+        for _ in range(2):  # twice, because messages name the files of their parts
             listed = reader.list_companions(PurePosixPath(path), found)
             names = [one for name in listed for one in _list_files(folder, name)]
             for name in names if not found.keys() >= set(names) else ():
@@ -168,7 +170,7 @@ class Documents:
             raise
         if found is None:
             cursor.note = "the document is not complete yet"
-            reading.start(cursor)  # nothing is consumed, and it may turn out to be lines
+            reading.start(cursor)  # nothing counts as read; the file may later prove to hold lines
         cursor.rested = found is None or self.is_one(cursor)
         if not unchanged or gone:
             ingest.set_fate(cursor, "new" if not known else "returned" if unchanged else "edited")
@@ -178,7 +180,10 @@ class Documents:
         return self._read_now(cursor, data) if self._is_now(source, path, cursor) else self._array(cursor, data)
 
     def _read_packed(self, source: SourcePattern, path: str, cursor: Cursor, data: bytes) -> list[FoundTurn] | None:
-        """Return the turns of a compressed file of lines, as Codex keeps old ones: its records have their old ids."""
+        """Return the turns of a compressed file of lines, as Codex keeps old sessions; None if it is incomplete.
+
+        The records keep their ids, so turns that are already stored are recognised.
+        """
         content = unpack(data, LARGEST_UNPACKED)
         if content is None:
             return None
@@ -205,7 +210,10 @@ class Documents:
     def _read_whole(
         self, source: SourcePattern, cursor: Cursor, reader: DocumentFormat, document: DocumentFile
     ) -> list[FoundTurn] | None:
-        """Return the turns of another program's file; the note says why it holds no wanted turns."""
+        """Return the turns of another program's file; None if it is incomplete.
+
+        If it has no wanted turns, the list is empty, and the cursor's note says why.
+        """
         read = reader.read(document)
         if read is None:
             return None
@@ -234,7 +242,7 @@ class Documents:
         seen = self._lines.get(cursor.session_id)
         if seen is None:
             seen = self._lines_of(cursor.session_id)
-        # Lines are compared in their stored form; a text may be a secret only together with its neighbours.
+        # Lines are compared in their stored form. Entries are scanned whole, because a secret can span several lines.
         said = self.ingest.scrubber.scan(["\n".join(entry.lines) for entry in now.entries], self.ingest.progress)
         if None in said:
             raise UnscannedError("an entry could not be scanned for secrets", cursor.path, "it is tried again")
@@ -253,12 +261,12 @@ class Documents:
         return [FoundTurn(cursor, turn, 0, len(data), digest) for turn in fresh]
 
     def _lines_of(self, session_id: str) -> Counter[str]:
-        """Return the stored lines of a session; after a start, rebuild them from its turns."""
+        """Return the keys of a session's stored lines with their counts, rebuilt from its turns after a start."""
         lines: Counter[str] = Counter()
         with sqlite.begin_read(self.ingest.engine) as connection:
             stored = turns.stored_turns(connection, session_id)
             lines.update(erasure.forgotten_of(connection, session_id))
-        # Lines that another version of the rules stored are recognised as well.
+        # The turns are redacted again, because other rules may have applied when they were stored.
         for turn, text in zip(stored, self.ingest.scrubber.redact([turn.text for turn in stored]), strict=True):
             lines.update(now_file.line_key(turn.role, line) for line in text.split("\n") if line.strip())
         return lines
@@ -286,18 +294,18 @@ class Documents:
         ]
 
     def forget(self, session_ids: set[str]) -> None:
-        """Drop the state of sessions whose turns could not be stored."""
+        """Drop the cached lines of sessions whose turns could not be stored."""
         for session_id in session_ids:
             self._lines.pop(session_id, None)
 
 
 def _is_whole(cursor: Cursor) -> bool:
-    """Return True for the cursor of a whole file of another program; its name has another ending than JSON lines."""
+    """Return True if the cursor belongs to another program's JSON file, and not to a file of JSON lines."""
     return cursor.format in registry.DOCUMENTS and cursor.path.endswith(_SUFFIX)
 
 
 def _find_reader(source: SourcePattern, path: str, head: bytes) -> DocumentFormat | None:
-    """Return the reader of a file of another program, by its name and its beginning."""
+    """Return the reader of another program's file by its name and first bytes; None if there is none."""
     if not path.endswith(_SUFFIX):
         return None
     if source.format != "auto":
@@ -307,7 +315,7 @@ def _find_reader(source: SourcePattern, path: str, head: bytes) -> DocumentForma
 
 
 def _list_files(folder: Path, name: str) -> list[str]:
-    """Return a file's name as it is; for a folder, the names of the JSON files in it."""
+    """Return [name] for a file; for a folder (with a slash), the names of the JSON files in it."""
     if not name.endswith("/"):
         return [name]
     try:

@@ -1,8 +1,9 @@
-"""Find agents whose newest transcripts memoryd no longer understands, because an update changed their format.
+"""Find agents whose newest transcripts memoryd no longer understands after an update of their program.
 
-A transcript with unknown types of records, without token usage, or in another schema is still read as far as possible,
-and all other sources are read as before. The alarm ends when newer transcripts are understood, such as after an update
-of memoryd. Skipped records are known by name, so nothing has to be read again.
+A transcript with unknown record types, without token usage, or with another schema is still read as far as possible.
+The alarm ends when newer transcripts are understood, for example after an update of memoryd. Skipped records are
+counted
+by name, so this check reads no transcript.
 """
 
 import json
@@ -18,12 +19,12 @@ from memoryd.transcripts.format import DRIFTED, Reader
 from memoryd.transcripts.registry import FORMATS, WHOLE
 
 KIND = "drift"
-MOST_UNKNOWN = 0.2  # of a transcript's records
-LEAST = 10  # records, or turns; fewer say nothing about a format
-NEWEST = 5  # transcripts of a format: older ones are of an older version
-NAMED = 5  # types
+MOST_UNKNOWN = 0.2  # share of a transcript's records
+LEAST = 10  # records or turns; fewer do not show that a format has changed
+NEWEST = 5  # transcripts of each format; older ones may be from an older version
+NAMED = 5  # types that are listed by name
 _READERS: dict[str, Reader] = {**WHOLE, **FORMATS}
-NOT_KNOWN = "its format, session or folder is not known yet"  # why a transcript is not read
+NOT_KNOWN = "its format, session or folder is not known yet"  # the note of a transcript that is not read
 
 _NEWEST = (
     "SELECT * FROM (SELECT t.*, s.turns, s.gauge, row_number() OVER (PARTITION BY t.format, t.note ORDER BY"
@@ -33,7 +34,7 @@ _NEWEST = (
 
 
 def review(engine: Engine, settings: Settings, clock: Clock, log: Log) -> None:
-    """Raise the alarm of each agent and format that has drifted, and clear it where the newest transcripts are fine."""
+    """Raise an alarm for each agent and format that has changed; clear it if the newest transcripts are understood."""
     for agent in settings.agents:
         rows = sqlite.read(engine, query.fetch_mappings, _NEWEST, agent.id, NEWEST)
         found = {
@@ -45,26 +46,29 @@ def review(engine: Engine, settings: Settings, clock: Clock, log: Log) -> None:
 
 
 def _describe(reader: Reader, rows: Sequence[RowMapping]) -> str | None:
-    """Return what is not understood in a format's newest transcripts; None if all is."""
+    """Return what is not understood in the newest transcripts of a format, as text for people.
+
+    It is None if everything is understood.
+    """
     for row in rows:
         skipped = json.loads(row["skipped"])
         unknown = {name: count for name, count in skipped.items() if not reader.is_known(name)}
         count, records = sum(unknown.values()), row["records"]
-        # Records that an earlier version of memoryd read were not counted.
+        # Earlier versions of memoryd did not count the records that they read.
         if records >= max(LEAST, sum(skipped.values())) and count > MOST_UNKNOWN * records:
             named = sorted(unknown, key=lambda name: (-unknown[name], name))
             told = ", ".join(f"{name} {unknown[name]}" for name in named[:NAMED])
             more = f" and {len(named) - NAMED} more" if len(named) > NAMED else ""
             return f"{_name(reader, row)}: {count} of {records} records are of unknown types and skipped: {told}{more}"
     main = next((row for row in rows if (row["turns"] or 0) >= LEAST), None)
-    # A program that reads files of many formats writes no usage; old versions without a version number did not either.
+    # Usage is expected only from one program's own format, and from versions that write a version number.
     if main is None or reader.program is None or not main["version"] or json.loads(main["gauge"]).get("usages"):
         return None
     return f"{_name(reader, main)}: no token usage is found in {main['turns']} turns, so the context usage is estimated"
 
 
 def _describe_unread(rows: Sequence[RowMapping]) -> str | None:
-    """Return which of the newest transcripts have a different schema than before; None if all are read."""
+    """Return why the newest transcripts are not read, as text for people; None if all are read."""
     for row in rows:
         if DRIFTED in (row["note"] or ""):
             return f"{row['path']} is skipped: {row['note']}"

@@ -1,12 +1,12 @@
-"""Read another program's SQLite database, while that program writes it.
+"""Read another program's SQLite database, while that program writes to it.
 
-Such a database is never written, copied or checkpointed, and no write of its owner ever waits:
+memoryd never writes, copies or checkpoints such a database, and never delays its owner's writes:
 
-- If a write-ahead log is beside it, its owner has it open, or has crashed. Then each query is one short read
-  transaction with the log, which sees everything that is committed. A copy of the file alone would lack this. SQLite's
-  protocol for readers uses the index `-shm`, and the connection cannot checkpoint (`mode=ro`).
-- Otherwise the file is complete. It is read without any lock (`immutable=1`), so no file appears beside it. The result
-  counts only if the file has not changed afterwards.
+- If a write-ahead log exists, the owner has the database open, or has crashed. Then each query is a short read
+  transaction that includes the log, so it sees everything that is committed. SQLite's protocol for readers uses the
+  index `-shm`. The connection cannot checkpoint (`mode=ro`).
+- Otherwise the file is complete. It is read without locks (`immutable=1`), so SQLite creates no files beside it. The
+  result is valid only if the file has not changed in the meantime.
 
 https://sqlite.org/wal.html#readers, https://sqlite.org/uri.html
 """
@@ -23,19 +23,19 @@ from memoryd.transcripts.whole import UNPACK
 LOG = "-wal"
 BESIDE = (LOG, "-shm", "-journal")
 MAGIC = b"SQLite format 3\0"
-_PATIENCE_SECONDS = 1.0  # readers wait only while a crashed owner's log is being recovered
+_PATIENCE_SECONDS = 1.0  # a reader waits only while SQLite recovers the log of a crashed owner
 _PAGES_KB = 2048
 _LARGEST = 8 << 20  # bytes of one value
 
 
 class ForeignDatabase:
-    """Hold a read-only connection for one check of a database."""
+    """Hold a read-only connection to a database. It is opened for one check."""
 
     def __init__(self, path: Path) -> None:
-        """Connect.
+        """Open the connection.
 
         Raises:
-            StateError: it cannot be read, or a crashed owner left it in the middle of a change.
+            StateError: the database cannot be read, or a crash of its owner left an unfinished change.
         """
         self.path = path
         self._seen = None if _exists(path, LOG) else ranges.observe(path)
@@ -52,7 +52,7 @@ class ForeignDatabase:
             raise self._as_error(error) from error
         self._connection.text_factory = _decode_text
         self._connection.create_function(UNPACK, 1, _unpack, deterministic=True)
-        # Its schema belongs to its owner: functions in its views and indexes must not run here.
+        # The schema belongs to another program. Functions in its views and indexes must not run in this process.
         for pragma in ("query_only=1", "trusted_schema=0", f"cache_size=-{_PAGES_KB}"):
             try:
                 self.rows(f"PRAGMA {pragma}")
@@ -67,7 +67,7 @@ class ForeignDatabase:
         self._connection.close()
 
     def rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
-        """Return the rows of one query, in a read transaction of its own.
+        """Return the rows of a query, in a read transaction of its own.
 
         Raises:
             StateError: the database is damaged, encrypted or locked.
@@ -78,7 +78,10 @@ class ForeignDatabase:
             raise self._as_error(error) from error
 
     def list_tables(self) -> dict[str, frozenset[str]]:
-        """Return the real tables and their columns: a view or a virtual table could run anything."""
+        """Return the columns of each real table.
+
+        Views and virtual tables are left out, because they could run any function.
+        """
         sql = "SELECT name FROM sqlite_master WHERE type = 'table' AND lower(sql) NOT LIKE 'create virtual%'"
         return {
             name: frozenset(column for (column,) in self.rows("SELECT name FROM pragma_table_info(?)", name))
@@ -86,7 +89,7 @@ class ForeignDatabase:
         }
 
     def is_sound(self) -> bool:
-        """Return True if the result counts: nobody changed the file meanwhile, or the log kept the change apart."""
+        """Return True if what was read is consistent: it was read with the log, or the file has not changed since."""
         return self._seen is None or (self._seen == ranges.observe(self.path) and not _exists(self.path, *BESIDE))
 
     def _as_error(self, error: Exception) -> StateError:
@@ -95,7 +98,7 @@ class ForeignDatabase:
 
 
 def observe_with_log(path: Path, stat: ranges.Stat) -> ranges.Stat:
-    """Return the state of a database together with its write-ahead log's: a commit changes only that."""
+    """Return the state of a database, combined with that of its write-ahead log. A commit may change only the log."""
     log = ranges.observe(Path(f"{path}{LOG}"))
     if log is None:
         return stat
@@ -108,7 +111,7 @@ def _exists(path: Path, *suffixes: str) -> bool:
 
 
 def _unpack(data: object) -> str | None:
-    """Return the text of zstd-compressed bytes; None for anything else and for what is too large."""
+    """Return the text of zstd-compressed bytes; None if they are something else or too large."""
     content = unpack(data, _LARGEST) if isinstance(data, bytes) else None
     return None if content is None else _decode_text(content)
 

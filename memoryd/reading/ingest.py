@@ -1,8 +1,8 @@
-"""Ingest transcripts: check them, continue to read, and store each record effectively once, without its secrets.
+"""Read transcripts: check them, read new bytes, and store each record once, without its secrets.
 
-While one batch is scanned, the next one is read. Turns and the cursor that read them move in one transaction. So after
-a kill at any point, only the last stretch is read again. A record whose id is already stored, from this file or a copy
-of it, is not new.
+While one batch is scanned for secrets, the next one is read. Turns and cursor are stored in one transaction, so after a
+crash only the last part is read again. A record whose id is already stored is not new, even if it comes from another
+file.
 """
 
 import json
@@ -49,12 +49,12 @@ from memoryd.transcripts.messages import Messages
 from memoryd.worker.client import ClosedError
 
 LONGEST_PATH = 4096
-_LINES = (".jsonl", ".json", ".md")  # not databases
-READ_LIMIT = 1 << 19  # bytes of one transcript before a transcript that changed later has its turn
+_LINES = (".jsonl", ".json", ".md")  # files with these endings are not databases
+READ_LIMIT = 1 << 19  # bytes of one transcript, after which a more recently changed transcript comes first
 QUIET_SECONDS = 60.0
 POISON_SECONDS = 600.0
 HELD_SECONDS = 60.0
-CLOCK_TICK_SECONDS = 0.05  # file times are no finer than this on older kernels
+CLOCK_TICK_SECONDS = 0.05  # older kernels have coarser file times than this machine's clock
 QUIET_FATES = frozenset({"appended", "touched", "unfinished"})
 _KNOW = (
     "INSERT INTO agent (id, workspace, enabled, paused, seen_at) VALUES (?, ?, ?, 0, ?)"
@@ -63,15 +63,15 @@ _KNOW = (
 
 
 class _Pause(NamedTuple):
-    """Say how long a transcript that cannot be stored, or whose ids cannot be scanned, is left alone."""
+    """Hold how long a transcript is skipped because it cannot be stored, or because its ids cannot be scanned."""
 
-    until: float  # monotonic
+    until: float  # monotonic time
     seconds: float
-    stat: ranges.Stat | None = None  # a file in another state is read all the same
+    stat: ranges.Stat | None = None  # if given, the pause ends when the file changes
 
 
 class Ingest:
-    """Read all transcripts of all agents. For one thread only."""
+    """Read all transcripts of all agents. Only one thread may use an object."""
 
     def __init__(
         self, engine: Engine, settings: Settings, clock: Clock, log: Log, files: ranges.OpenFiles, scrubber: Scrubber
@@ -87,26 +87,26 @@ class Ingest:
         self.unreadable = UnreadablePaths(engine, clock, log, scrubber)
         self.unscanned = UnscannedTurns(self)
         self.batch = IngestBatch()
-        self._frozen: tuple[IngestBatch, Scan] | None = None  # read, and being scanned
-        self.changed: set[str] = set()  # sessions with new turns since somebody last asked
-        self.unread: set[str] = set()  # sessions with a file that has more to read
+        self._frozen: tuple[IngestBatch, Scan] | None = None  # the batch that is being scanned
+        self.changed: set[str] = set()  # sessions with new turns; the caller takes them from here
+        self.unread: set[str] = set()  # sessions with a transcript that is not read to its end
         self.backlog = Backlog()
         self.stopping = False
-        self.again: dict[str, float] = {}  # path → the time, monotonic, of its next check
+        self.again: dict[str, float] = {}  # path → monotonic time of its next check
         self.restored: store.Restore | None = None
         self._stale = False
         self._looking: set[tuple[str, str]] = set()
-        # Called after each check, however many there are in a scan, and after each part of a scan for secrets.
+        # Called after each check of a file, and after each part of a scan for secrets.
         self.progress: Callable[[], None] = lambda: None
-        self._pauses: dict[tuple[str, str], _Pause] = {}  # by agent and path
+        self._pauses: dict[tuple[str, str], _Pause] = {}  # by (agent, path)
         sqlite.read(engine, self.unreadable.load)
         self.configure(settings)
-        self._stale = False  # nothing is remembered yet
+        self._stale = False  # nothing is cached yet
 
     def configure(self, settings: Settings) -> None:
-        """Take new settings: agents and patterns change, cursors stay."""
+        """Apply new settings: replace agents and patterns, and keep the cursors."""
         if self.scrubber.configure(settings):
-            self.forget()  # lines are recognised in the form that the policy gives them
+            self.forget()  # documents compare lines in redacted form, and the policy has changed
         self.settings = settings
         self.sources = sources_of(settings)
         now = self.clock.text()
@@ -117,24 +117,24 @@ class Ingest:
         self.databases.forget()
         for cursor in self.cursors.all():
             if cursor.note is not None:
-                cursor.unfinished = True  # text that was not read under the old settings may be read under the new ones
+                cursor.unfinished = True  # the new settings may want what the old ones did not
 
     def forget_documents(self, session_ids: set[str]) -> None:
-        """Forget which documents of these sessions were read."""
+        """Forget the state of the documents and databases of these sessions, so that they are read again."""
         self.documents.forget(session_ids)
         self.databases.forget(session_ids)
 
     def forget(self) -> None:
-        """Drop the state of transcripts and sessions, so that the next look reloads it; from any thread."""
+        """Drop cached cursors and sessions, so that the next check reloads them. Any thread may call this."""
         self._stale = True
 
     def _remember(self) -> None:
-        """Reload the rows of all cursors if they may have changed."""
+        """Reload the cursors that may have changed in the database."""
         self.cursors.find_again(self.engine)
         if self._stale:
             self._stale = False
             self._pauses.clear()
-            # Unstored results depend on the old ids: they are read again.
+            # Results that are not stored yet refer to the old ids, so they are dropped and read again.
             self._lose_rest()
             self._lose_place(IngestBatch(cursors={id(cursor): cursor for cursor in self.cursors.all()}))
             self.cursors.find_again(self.engine)
@@ -142,12 +142,12 @@ class Ingest:
     # --- looking --------------------------------------------------------------------------------------------------
 
     def scan(self) -> None:
-        """Check every known transcript: the scan finds every change, and watcher events are only hints."""
+        """Check all transcripts and read what is new. This finds every change; events of the watcher are only hints."""
         self.find()
         self.read_waiting()
 
     def find(self) -> None:
-        """Find every transcript; each waits to be read (`read_waiting`)."""
+        """Find all transcripts and put them into the backlog for `read_waiting`."""
         self._remember()
         self.backlog.clear()
         seen: set[tuple[str, str]] = set()
@@ -168,9 +168,9 @@ class Ingest:
             self.unreadable.review(seen | refused)
 
     def read_waiting(self, seconds: float = math.inf, since: float = -math.inf) -> None:
-        """Read waiting transcripts for about this time, the one written last first; store them after the last.
+        """Read waiting transcripts for about `seconds`, the last written first. Store the results when none is left.
 
-        `since`: leave those that have not changed since then (seconds since the epoch).
+        Transcripts that have not changed since `since` (seconds since 1970) are left in the backlog.
         """
         until = self.clock.monotonic() + seconds
         while not self.stopping and (waiting := self.backlog.pop(since)) is not None:
@@ -182,17 +182,17 @@ class Ingest:
             self.unscanned.retry()
 
     def wait(self, source: SourcePattern, path: str) -> None:
-        """Queue a transcript for reading, after those that were written later."""
+        """Add a transcript to the backlog, ordered by its last change."""
         try:
             stat = ranges.observe(Path(path))
             if stat is not None and source.format in {"auto", *registry.DATABASES} and not path.endswith(_LINES):
                 stat = observe_with_log(Path(path), stat)
         except MemorydError:
-            stat = None  # the reading reports the fault
+            stat = None  # the reading will report the error
         self.backlog.add(source, path, *((stat.mtime_ns, stat.size) if stat else (0, 0)))
 
     def list_unread(self) -> dict[WaitingTranscript, int]:
-        """Return the waiting transcripts that are not read to their end, with the bytes to read."""
+        """Return the waiting transcripts that are not read to their end, with the number of unread bytes."""
         found = {}
         for waiting in self.backlog:
             cursor = self.cursors.find(waiting.agent_id, waiting.path)
@@ -201,7 +201,7 @@ class Ingest:
         return found
 
     def _look_at_missing(self, seen: set[tuple[str, str]]) -> None:
-        """Check the transcripts that no pattern found: rotated, moved or deleted ones."""
+        """Check the known transcripts that match no pattern now: they were rotated, moved or deleted."""
         for cursor in self.cursors.all():
             if (cursor.agent_id, cursor.path) not in seen and not (cursor.is_gone or cursor.is_part):
                 source = self._source_of(cursor, cursor.path)
@@ -209,7 +209,7 @@ class Ingest:
                     self.look(source, cursor.path)
 
     def hint(self, path: str) -> None:
-        """Check one path that a watcher named, for each agent to which it belongs or belonged."""
+        """Check a path that the watcher reported, for each agent to which it belongs or belonged."""
         self._remember()
         path = self.databases.find_main(path)
         for source in self._sources_of(path):
@@ -220,7 +220,7 @@ class Ingest:
         return bool(self._sources_of(path) or self._sources_of(self.databases.find_main(path)))
 
     def _sources_of(self, path: str) -> list[SourcePattern]:
-        """Return one source of each agent to which a path belongs."""
+        """Return one source for each agent to which a path belongs, by a pattern or by an existing cursor."""
         found: dict[str, SourcePattern] = {}
         for source in self.sources:
             if source.pattern.matches(path):
@@ -233,32 +233,35 @@ class Ingest:
         return list(found.values())
 
     def _claims(self, agent_id: str, path: str) -> list[SourcePattern]:
-        """Return the sources of an agent that match a path, or else those of its folder, as for a rotated file."""
+        """Return the agent's sources that match a path, or else those that cover its folder.
+
+        A rotated file matches no pattern, but its folder is still covered.
+        """
         own = [source for source in self.sources if source.agent.id == agent_id]
         return [source for source in own if source.pattern.matches(path)] or [
             source for source in own if source.format != now_file.NAME and source.pattern.covers(path)
         ]
 
     def _source_of(self, cursor: Cursor, path: str) -> SourcePattern | None:
-        """Return the source that reads a transcript at a path, which may differ from its old path."""
+        """Return the source for a known transcript at a path, which may be new; None if it must not be read there."""
         source = next(iter(self._claims(cursor.agent_id, path)), None)
         if source is None or source.pattern.matches(path):
             return source
         if self.documents.is_one(cursor):
-            return None  # a backup
-        project = source.project if cursor.session_id is None else None  # otherwise it is known to be in the project
+            return None  # a copy of a document is a backup
+        project = source.project if cursor.session_id is None else None  # a session was already accepted
         return replace(source, format=cursor.format or source.format, project=project)
 
     def look(self, source: SourcePattern, path: str) -> None:
-        """Check one path and read its new bytes."""
+        """Check one path and read its new bytes. Errors of the transcript are reported, not raised."""
         key = source.agent.id, path
         if key in self._looking:
-            return  # two files have exchanged their names
+            return  # two files have exchanged names, so this check is already under way
         self._looking.add(key)
         try:
             self._look(source, path)
         except NotFoundError:
-            self.look_again(path, 0)  # it disappeared while being opened: the next check reports it
+            self.look_again(path, 0)  # the file disappeared while it was opened: the next check records that
         except ClosedError:
             raise  # the process is ending
         except (MemorydError, OSError) as error:
@@ -274,10 +277,10 @@ class Ingest:
         self.progress()
 
     def _give_up(self, agent_id: str, path: str, error: Exception) -> None:
-        """Skip a transcript with an unexpected error, so that it does not stop the others."""
+        """Report an unexpected error in a transcript and skip it, so that other transcripts are still read."""
         cursor = self.cursors.find(agent_id, path)
         if cursor is not None:
-            cursor.meetings = None  # it may have counted lines that were not taken
+            cursor.meetings = None  # it may have counted lines whose turns were not taken
         self.unreadable.report(agent_id, path, f"{path}: cannot be read: {_place(error)}")
 
     def _look(self, source: SourcePattern, path: str) -> None:
@@ -319,22 +322,24 @@ class Ingest:
             if known is not None and known is not cursor and known.path != path:
                 if _still_there(known):
                     self._leave(source, cursor)
-                    return  # a second name of a file that is read under its first
+                    return  # it is another name of a file that is read under its first name
                 if known.offset and reading.is_same(known, handle):
                     self._leave(source, cursor)
                     cursor = known
             if cursor is None:
                 is_named_after = known is not None and Path(path).name.startswith(Path(known.path).stem)
                 if not (source.pattern.matches(path) or is_named_after):
-                    return  # another file took the inode of a transcript
+                    return  # an unrelated file has the inode of an old transcript
                 cursor = Cursor(source.agent.id, path, stat.dev, stat.ino, fate_at=self.clock.text())
             self._read(source, path, stat, cursor, handle)
 
     def _part(self, source: SourcePattern, cursor: Cursor, handle: ranges.Handle) -> Cursor | None:
-        """Separate a path from its old file: read that file to its end, under its new name if it has one.
+        """Decide which file keeps the cursor when a path has a new file; return the cursor of the path, or None.
 
-        Where the new file begins with what was consumed, or is a document, it is the transcript and the old one a
-        backup; else the old one was rotated away and keeps its cursor.
+        If the new file begins with the bytes that were read, or is a document, it is the transcript, and the old file
+        is a
+        backup. Otherwise the old file was rotated: it keeps its cursor and is read to its end, under its new name if it
+        has one.
         """
         path = cursor.path
         rewritten = self.documents.is_one(cursor) or (cursor.offset and reading.is_same(cursor, handle))
@@ -346,17 +351,17 @@ class Ingest:
         return left
 
     def _leave(self, source: SourcePattern, cursor: Cursor | None) -> None:
-        """Leave a path that now belongs to a file with its own cursor."""
+        """Read the rest of the old file of a path, and mark it as deleted, because the path has another file."""
         if cursor is not None and not cursor.is_gone:
             self._drain(source, cursor)
             self.set_fate(cursor, "deleted")
 
     def look_again(self, path: str, seconds: float) -> None:
-        """Schedule another check of a path in some seconds."""
+        """Schedule another check of a path in `seconds`."""
         self.again[path] = self.clock.monotonic() + seconds
 
     def _look_for(self, source: SourcePattern, cursor: Cursor) -> None:
-        """Find the new place of a missing file, or read its last bytes while it is still open."""
+        """Handle a missing file: find its new path, or else read its last bytes if it is still open."""
         path = cursor.path
         self._follow(cursor)
         if cursor.path == path:
@@ -365,32 +370,32 @@ class Ingest:
             self.files.forget(cursor.device, cursor.inode)
 
     def _follow(self, cursor: Cursor) -> None:
-        """Look at the file at its new place, if it was only renamed."""
+        """Check a missing file at its new path, if it was renamed within its folder."""
         moved_to = sources.find_inode(str(Path(cursor.path).parent), cursor.device, cursor.inode)
         source = None if moved_to is None else self._source_of(cursor, moved_to)
         if moved_to is not None and source is not None:
             self.look(source, moved_to)
 
     def _drain(self, source: SourcePattern, cursor: Cursor, *, last: bool = False) -> None:
-        """Read what was appended to a file before it lost its name, if it is still open."""
+        """Read what was appended to a file before it was removed, if the file is still open here."""
         with self.files.borrow_known(cursor.device, cursor.inode) as handle:
             if handle is None or self.documents.is_one(cursor):
                 return
             if not cursor.offset and str(handle.path) != cursor.path:
-                return  # no consumed bytes identify the file, and another one has its inode
+                return  # nothing proves that this is the transcript: its inode may be reused
             size = handle.observe().size
             if size <= cursor.offset or not reading.is_same(cursor, handle):
                 return
             if self._prepare(source, cursor, handle, size):
                 cursor.unfinished = True
-                cursor.size = size  # `verify` compares it with the offset, and no later look can tell it
+                cursor.size = size  # `verify` compares it with the offset, and the file cannot be checked later
                 while cursor.unfinished:
                     self._read_on(cursor, handle, size)
                 if last:
                     self._collect_reading(cursor, partial(reading.take_unended, cursor, handle, size))
 
     def _has_rested(self, cursor: Cursor, stat: ranges.Stat) -> bool:
-        """Return True if a file has not changed for a long time and has not been checked since."""
+        """Return True if a file has been quiet for a while and was not checked again since."""
         if cursor.rested or self.clock.now().timestamp() - stat.mtime_ns / 1e9 < QUIET_SECONDS:
             return False
         return cursor.since_verified > 0 or cursor.offset < stat.size
@@ -405,11 +410,11 @@ class Ingest:
         cursor.doubtful = cursor.doubtful or (rested and not cursor.rested and cursor.since_verified > 0)
         fate = reading.examine(cursor, path, stat, handle)
         if fate in READ_AGAIN and fate != "new":
-            self.flush()  # rows carry the generation they were read in
+            self.flush()  # stored rows must keep the generation in which they were read
         self.place(cursor, path, stat, same=fate == "unchanged")
         self.set_fate(cursor, fate)
         if fate in READ_AGAIN:
-            cursor.generation += fate != "new"  # otherwise it is another file, or another version of itself
+            cursor.generation += fate != "new"  # the file was replaced or rewritten
             reading.start(cursor)
         if stat.size > cursor.offset and self._prepare(source, cursor, handle, stat.size):
             self._read_on(cursor, handle, stat.size)
@@ -418,9 +423,9 @@ class Ingest:
             if rested and not cursor.unfinished:
                 self._collect_reading(cursor, partial(reading.take_unended, cursor, handle, stat.size))
                 if fate == "new":
-                    cursor.meetings = None  # of an old file, and rebuilt if it grows: an import reads thousands
+                    cursor.meetings = None  # saves memory during an import; rebuilt if the file grows
         elif stat.size == cursor.offset:
-            cursor.unfinished = False  # it was completely read, perhaps by an earlier process
+            cursor.unfinished = False  # it was read to its end, perhaps by an earlier process
         cursor.rested = rested
 
     def _read_on(self, cursor: Cursor, handle: ranges.Handle, size: int) -> None:
@@ -430,28 +435,28 @@ class Ingest:
             (self.unread.add if cursor.unfinished else self.unread.discard)(cursor.session_id)
 
     def _collect_reading(self, cursor: Cursor, read: Callable[[reading.CursorReading], None]) -> None:
-        """Add the results of a reading to the batch to be stored, even if the reading fails on the way."""
+        """Add the results of a reading to the batch, even if the reading fails on the way."""
         result = reading.CursorReading()
         try:
             read(result)
         finally:
             try:
                 self.take(cursor, result)
-            except BaseException:  # the cursor is ahead of the stored turns: set it back, and drop the turns read since
+            except BaseException:  # the cursor is ahead of the stored turns: reset it, and drop later turns
                 self.batch.cursors[id(cursor)] = cursor
                 self._lose_rest()
-                self.look_again(cursor.path, QUIET_SECONDS)  # an immediate retry would probably fail too
+                self.look_again(cursor.path, QUIET_SECONDS)  # an immediate retry would probably fail as well
                 raise
 
     def place(self, cursor: Cursor, path: str, stat: ranges.Stat, *, same: bool = False) -> None:
-        """Record the place and the state of the transcript."""
+        """Record where a transcript is, and its size and times. With `same`, the row need not be stored."""
         self.cursors.place(cursor, path, stat)
         cursor.doubtful = abs(self.clock.now().timestamp() - stat.ctime_ns / 1e9) < CLOCK_TICK_SECONDS
         if not same:
             self.batch.cursors[id(cursor)] = cursor
 
     def set_fate(self, cursor: Cursor, name: str) -> None:
-        """Record the fate of a transcript."""
+        """Record the fate of a transcript, such as `appended`, and log unusual ones."""
         if name == "unchanged":
             return
         if name not in QUIET_FATES:
@@ -460,7 +465,7 @@ class Ingest:
         self.batch.cursors[id(cursor)] = cursor
 
     def _prepare(self, source: SourcePattern, cursor: Cursor, handle: ranges.Handle, size: int) -> bool:
-        """Find the format and the session before the first turn; return False while they are unknown."""
+        """Find format and session of a transcript; return False if they are unknown, or if it must not be read."""
         if cursor.reader is None or cursor.identity is None:
             cursor.note = None
             told = self._tell(source, cursor, handle, size, reading.HEAD_READ)
@@ -500,7 +505,10 @@ class Ingest:
         return True
 
     def _read_root(self, source: SourcePattern, reader: LineFormat, path: str) -> str | None:
-        """Return the project that a file beside a transcript names; lines that never name one are the source's own."""
+        """Return the project folder that a file beside a transcript names; None if there is none.
+
+        Lists of messages never name a folder; they belong to the project of their source.
+        """
         if isinstance(reader, Messages):
             return None if source.project is None else str(source.project)
         root_file = reader.root_file(PurePosixPath(path))
@@ -513,7 +521,7 @@ class Ingest:
             return None
 
     def without_secrets(self, identity: Identity) -> Identity:
-        """Return the owner of the session without secrets."""
+        """Return the identity of a session with secrets in its ids and path redacted."""
         parent, cwd = identity.parent_session_id, identity.cwd
         return identity._replace(
             session_id=self.scrubber.name(identity.session_id),
@@ -522,7 +530,11 @@ class Ingest:
         )
 
     def is_wanted(self, source: SourcePattern, cursor: Cursor, identity: Identity) -> bool:
-        """Return True if the session's recorded folder is in the project of a source that matches the file."""
+        """Return True if a source that matches the file wants the session.
+
+        It does if it has no project, or if the session's recorded folder is in its project and no other agent is
+        closer.
+        """
         projects = {source.project, *(other.project for other in self._claims(cursor.agent_id, cursor.path))}
         if None in projects:
             return True
@@ -537,13 +549,13 @@ class Ingest:
         return False
 
     def _pass_over(self, cursor: Cursor, why: str) -> None:
-        """Skip a transcript for good and report it once, so that a person who misses a session finds the reason."""
+        """Note why a transcript is skipped and log it once, so that a person who misses a session finds the reason."""
         if cursor.note != why:
             self.log.info("transcript not read", agent=cursor.agent_id, path=cursor.path, why=why)
         cursor.note = why
 
     def take(self, cursor: Cursor, result: reading.CursorReading) -> None:
-        """Add the results of a reading to the batch to be stored."""
+        """Add the results of a reading to the batch."""
         self.batch.found.extend(self._with_sessions(cursor, result.found))
         own = cursor.agent_id, cursor.session_id or ""
         self.batch.live |= {(*own, name): is_live for name, is_live in result.live.items()}
@@ -552,9 +564,9 @@ class Ingest:
         self.batch.cursors[id(cursor)] = cursor
 
     def _with_sessions(self, cursor: Cursor, found: list[FoundTurn]) -> list[FoundTurn]:
-        """Find the session of each turn of a file that holds many; the cursor keeps the last one.
+        """Return the turns with their sessions, for a file that holds many sessions. The cursor gets the last one.
 
-        Such a file records only when a session began. The messages of the last session get the time of the file.
+        Such a file records only when a session began. So the messages of the last session get the time of the file.
         """
         if cursor.reader is None or not cursor.reader.many_sessions:
             return found
@@ -575,22 +587,28 @@ class Ingest:
     # --- storing --------------------------------------------------------------------------------------------------
 
     def session_for(self, cursor: Cursor, identity: Identity) -> str:
-        """Find or create the session of a transcript; a copied or moved file joins its original's session."""
+        """Return the id of a transcript's session, and create the session if needed.
+
+        A copied or moved file joins its original.
+        """
         waiting = [] if self._frozen is None else [self._frozen[0]]
         return store.session_for(self.engine, [*waiting, self.batch], cursor, identity, self.clock.text())
 
     def flush(self) -> None:
-        """Store everything read so far."""
+        """Scan and store everything that was read so far."""
         self.pass_on()
         self.finish()
 
     def pass_on(self) -> None:
-        """Pass the batch to the scanner and continue to read; meanwhile the previous batch is stored."""
+        """Begin to scan the current batch in the background, and store the previous one."""
         batch, self.batch = self.batch, IngestBatch()
         self.finish(batch)
 
     def finish(self, following: IngestBatch | None = None) -> None:
-        """Store the batch that is being scanned, if there is one; begin the scan of the following one before."""
+        """Store the batch that is being scanned, if there is one.
+
+        Before that, begin the scan of the following batch.
+        """
         frozen, self._frozen = self._frozen, None
         try:
             unscanned = set() if frozen is None else self._await_scan(*frozen)
@@ -599,28 +617,28 @@ class Ingest:
                 self._frozen = following, self.scrubber.begin(following.texts())
             if frozen is not None:
                 self._store_scanned(frozen[0], unscanned)
-        except BaseException:  # its cursors return to the stored state, and so do those that were advanced since
+        except BaseException:  # reset the cursors of both batches, and those that have advanced since
             for batch in filter(None, (frozen and frozen[0], following)):
                 self._lose_place(batch)
             self._lose_rest()
             raise
 
     def _lose_rest(self) -> None:
-        """Drop turns that were read and are not being stored."""
+        """Drop the turns of batches that are not being stored, and reset their cursors."""
         lost = [self.batch, *([] if self._frozen is None else [self._frozen[0]])]
         self.batch, self._frozen = IngestBatch(), None
         for batch in lost:
             self._lose_place(batch)
 
     def _await_scan(self, batch: IngestBatch, scan: Scan) -> set[str]:
-        """Give a batch the results of its scan; return the ids that could not be scanned."""
+        """Wait for the scan of a batch and put its results into the batch; return the ids that could not be scanned."""
         scanned, ids = scan.result(self.progress), batch.names()
         kept = self.scrubber.names(ids | batch.collect_skipped(), self.progress)
         batch.take_scanned(scanned, kept)
         return {name for name in ids if kept[name] is None}
 
     def _store_scanned(self, batch: IngestBatch, unscanned: set[str]) -> None:
-        """Store a batch: turns, cursors and sessions in one transaction."""
+        """Store a batch in one transaction; if that fails, store its transcripts one by one."""
         try:
             if unscanned:
                 raise UnscannedError("ids could not be scanned for secrets")  # noqa: TRY301 - it concerns some, as below
@@ -628,16 +646,16 @@ class Ingest:
         except Exception as error:
             if _is_trouble(error):
                 raise
-            # Later turns may depend on turns that cannot be stored.
+            # Turns that were read later may depend on turns that cannot be stored.
             self._lose_rest()
             if self._stale:
-                self._lose_place(batch)  # its ids have changed
+                self._lose_place(batch)  # the session ids have changed
                 return
             self._store_apart(batch, unscanned)
         self.unscanned.note(batch)
 
     def _store_apart(self, batch: IngestBatch, unscanned: set[str]) -> None:
-        """Find the cursor whose turns cannot be stored, report it, and store the rest of the batch."""
+        """Store the transcripts of a batch one by one, and report those that cannot be stored."""
         for part in store.split_batch(batch):
             if unscanned and unscanned.intersection(part.names()):
                 batch.sessions.update(part.sessions)
@@ -658,12 +676,12 @@ class Ingest:
                     self.unreadable.report(*key, f"{cursor.path}: cannot be stored: {_place(error)}")
 
     def _hold(self, batch: IngestBatch) -> None:
-        """Read a transcript again later: an id in another form would make another record."""
+        """Schedule transcripts to be read again later, because an id that was not scanned must not be stored."""
         self._lose_place(batch)
         for cursor in batch.cursors.values():
             key = cursor.agent_id, cursor.path
             before = self._pauses.get(key)
-            # The pause of a file that could not be stored, which has a `stat`, is another one.
+            # A pause with a `stat` has another cause: the file could not be stored.
             wait = min(2 * before.seconds, POISON_SECONDS) if before and before.stat is None else HELD_SECONDS
             self._pauses[key] = _Pause(self.clock.monotonic() + wait, wait)
             self.look_again(cursor.path, wait)
@@ -693,7 +711,7 @@ class Ingest:
         self._tell_unheard(batch)
 
     def _tell_unheard(self, batch: IngestBatch) -> None:
-        """Report once for each file that messages with unknown roles were skipped."""
+        """Log once for each transcript that messages with unknown roles are skipped."""
         for key, cursor in batch.cursors.items():
             skipped = json.loads(batch.rows[key]["skipped"])
             roles = {name: count for name, count in skipped.items() if name.startswith(UNHEARD)}
@@ -702,7 +720,7 @@ class Ingest:
                 cursor.unheard = True
 
     def _lose_place(self, batch: IngestBatch) -> None:
-        """Return cursors to their stored state after a failed transaction."""
+        """Reset the cursors of a batch to their stored state after a failed transaction."""
         self.documents.forget({cursor.session_id for cursor in batch.cursors.values() if cursor.session_id})
         self.databases.forget()
         self.cursors.lose(batch.cursors.values())
@@ -711,7 +729,7 @@ class Ingest:
 
 
 def _require_trusted(source: SourcePattern, path: str) -> None:
-    with suppress(FileNotFoundError):  # it disappeared: its reader reports it
+    with suppress(FileNotFoundError):  # if it disappeared, the reading records that
         trust.require_source(Path(path), source.pattern.root, source.agent.folder, source.agent.owners)
 
 
@@ -721,13 +739,13 @@ def _is_trouble(error: BaseException) -> bool:
 
 
 def _place(error: BaseException) -> str:
-    """Return the error's type and place without its message, which may quote the transcript."""
+    """Return the error's type and place in the code. Its message is left out, because it may quote the transcript."""
     last = traceback.extract_tb(error.__traceback__)[-1:]
     return " ".join([type(error).__name__, *(f"at {Path(frame.filename).name}:{frame.lineno}" for frame in last)])
 
 
 def _both_forms(folder: str) -> set[Path]:
-    """Return a folder as written and without links, because programs record either form."""
+    """Return a folder as written and with links resolved, because programs record either form."""
     folder = clean(folder)
     forms = {Path(os.path.normpath(folder))}
     return forms | {Path(os.path.realpath(folder))} if Path(folder).is_absolute() else forms
@@ -747,6 +765,6 @@ def _reader(name: str, head: reading.Head, cursor: Cursor, begin: bytes) -> Line
         return registry.find_side_file(path) or registry.find_foreign_schema(name, begin) or registry.by_name(name)
     reader = registry.detect(head.whole, path, begin)
     if reader is None and (reader := registry.detect(head.salvaged, path)) and reader.name != cursor.format:
-        # The inside of another format's broken record looks like a generic message.
+        # A damaged record of another format can look like a generic message.
         return None if reader.name == Messages.name else reader
     return reader

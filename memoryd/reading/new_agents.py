@@ -1,4 +1,4 @@
-"""Give the projects found on this machine their agents in the configuration: one memory for each folder."""
+"""Add agents to the configuration for the projects found on this machine: one agent for each folder."""
 
 import contextlib
 import os
@@ -22,11 +22,11 @@ from memoryd.reading.discovery import FoundProject
 from memoryd.transcripts.lines import clean
 
 _SLUG = re.compile(r"[^a-z0-9]+")
-_TRIES = 4  # before the last one
+_TRIES = 4  # attempts that may fail, before the last one
 
 
 class Machine(NamedTuple):
-    """Name the folders and variables by which programs and configuration are found."""
+    """Hold the folders and variables that determine where programs keep transcripts and configuration."""
 
     home: Path
     environ: Mapping[str, str]
@@ -35,11 +35,11 @@ class Machine(NamedTuple):
 
 
 class FoundOffer(NamedTuple):
-    """Hold the decision about one program's project."""
+    """Hold the decision about the sessions of one program in one project."""
 
     found: FoundProject
-    agent: str | None = None  # the agent that has it already
-    why_not: str | None = None  # why it cannot get an agent
+    agent: str | None = None  # the agent that already reads them
+    why_not: str | None = None  # why they cannot get an agent, as text for people
 
     @property
     def is_new(self) -> bool:
@@ -47,7 +47,7 @@ class FoundOffer(NamedTuple):
 
 
 def judge(found: Sequence[FoundProject], settings: Settings | None, home: Path) -> list[FoundOffer]:
-    """Return for each project whether an agent has it, or why it cannot get one."""
+    """Return the decision for each project: an agent has it, it cannot get one, or it is new."""
     return [_judge(one, settings, home) for one in found]
 
 
@@ -71,7 +71,10 @@ def _judge(found: FoundProject, settings: Settings | None, home: Path) -> FoundO
 
 
 def _has(agent: Agent, found: FoundProject, home: Path) -> bool:
-    """Return True if an agent reads these sessions already; a project in the home folder is not the home folder's."""
+    """Return True if an agent already reads these sessions.
+
+    An agent of the home folder does not own the projects in it.
+    """
     folder = found.folder or Path()
     for source in agent.transcripts:
         top = source.project
@@ -85,18 +88,25 @@ def _has(agent: Agent, found: FoundProject, home: Path) -> bool:
 def write(
     candidates: Sequence[FoundOffer], machine: Machine, now: str, *, discover: Sequence[str], memory: str
 ) -> Settings:
-    """Write agents for these projects into the configuration, and keep memory out of git; return the new settings.
+    """Add agents for projects to the configuration, exclude their memory from git, and return the new settings.
 
-    Without a configuration, a new one is written. Later projects of the programs in `discover` get their agents
-    automatically. If another process gives a project to an agent meanwhile, the project is skipped.
+    If there is no configuration, it is created. A project that another process has given to an agent meanwhile is
+    skipped.
+
+    Args:
+        candidates: the projects to add.
+        machine: where the configuration is.
+        now: UTC, ISO 8601.
+        discover: programs whose later projects get agents automatically.
+        memory: `workspace` or `state`: where new agents keep their memory.
 
     Raises:
-        ConfigError: the form of the file does not allow additions.
-        MovedError: others change it all the time.
-        StateError: it cannot be written, or belongs to somebody else.
+        ConfigError: agents cannot be added to the file in its present form.
+        MovedError: other processes keep changing the file.
+        StateError: the file cannot be written, or belongs to another user.
     """
     for _ in range(_TRIES):
-        # A person, or the daemon, may write it at the same moment: nothing is overwritten, so it is read again.
+        # A person or the daemon may change the file at the same time. Then it is read again and nothing is overwritten.
         with contextlib.suppress(MovedError):
             return _write(candidates, machine, now, discover=discover, memory=memory)
     return _write(candidates, machine, now, discover=discover, memory=memory)
@@ -117,7 +127,7 @@ def _write(
     made = config.load(machine.source, machine.environ, data)
     if {agent.id for agent in made.agents} != taken:
         raise RefusedError("no agent can be added without loss", str(machine.source), "add the agents by hand")
-    # First, because after a crash, the next run treats a written agent as done.
+    # Git comes first: after a crash in between, the next run would treat an agent in the file as done.
     for agent in made.agents:
         if agent.memory == "workspace" and agent.workspace in added:
             git_exclude.add(agent.workspace)
@@ -129,7 +139,7 @@ def _write(
 def _list_added(
     candidates: Sequence[FoundOffer], agents: Sequence[Agent], machine: Machine
 ) -> dict[Path, list[NewSource]]:
-    """Return, by folder, the sources of the candidates that no agent has yet."""
+    """Return the sources that no agent has yet, by folder."""
     added: dict[Path, list[NewSource]] = {}
     for one in candidates:
         if one.found.folder is not None and not any(_has(agent, one.found, machine.home) for agent in agents):
@@ -140,7 +150,10 @@ def _list_added(
 def _add(
     text: str, agents: Sequence[Agent], added: Mapping[Path, list[NewSource]], machine: Machine, *, is_in_state: bool
 ) -> tuple[str, set[str]]:
-    """Return the text with these sources, each with the agent of its folder, and the ids of all agents."""
+    """Return the configuration's text with these sources added, and the ids of all agents.
+
+    A folder that already has an agent gets its sources there; any other folder gets a new agent.
+    """
     fresh = []
     taken = {agent.id for agent in agents}
     own = (machine.state_dir.resolve(), machine.source.resolve())
@@ -152,13 +165,13 @@ def _add(
                 text = config_edit.add_sources(text, known[0], missing)
             continue
         taken.add(name := _name(folder, taken))
-        # A workspace may not contain the state of all agents, as a home folder does.
+        # If the folder contains memoryd's own state, as a home folder does, it cannot be a workspace.
         fresh.append(NewAgent(name, folder, is_in_state or any(path.is_relative_to(folder) for path in own), listed))
     return config_edit.add_agents(text, fresh) if fresh else text, taken
 
 
 def _list_sources(found: FoundProject, machine: Machine) -> list[NewSource]:
-    assert found.folder is not None  # noqa: S101 - such a project is no candidate
+    assert found.folder is not None  # noqa: S101 - only projects with a folder are candidates
     if found.program == discovery.AIDER:
         return [NewSource(escape(found.paths[0]), found.program, found.folder)]
     program = PROGRAMS[found.program]
@@ -171,7 +184,7 @@ def _list_sources(found: FoundProject, machine: Machine) -> list[NewSource]:
 
 
 def _name(folder: Path, taken: set[str]) -> str:
-    """Return an id for the agent of a folder: its name, with that of its parents or a number if it is taken."""
+    """Return an unused agent id from a folder's name; if needed, with its parents' names or a number."""
     parts = [part for part in (_SLUG.sub("-", part.lower()).strip("-") for part in folder.parts[-3:]) if part] or [
         "all"
     ]
@@ -181,15 +194,15 @@ def _name(folder: Path, taken: set[str]) -> str:
 
 
 class Discoverer:
-    """Look for new projects while the daemon runs; read the beginning of each transcript only once."""
+    """Look for new projects while the daemon runs. The beginning of each transcript is read only once."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
         self._seen: set[str] = set()
-        self._refused: set[Path | None] = set()  # reported once
+        self._refused: set[Path | None] = set()  # folders that were logged already
 
     def add_new(self, settings: Settings, clock: Clock) -> bool:
-        """Write agents for new projects into the configuration; return True if it changed."""
+        """Add agents for new projects to the configuration; return True if there were any."""
         machine = Machine(Path.home(), os.environ, settings.state_dir, settings.source)
         found = discovery.find_projects(machine.home, machine.environ, settings.discover, self._seen)
         offers = judge(found, settings, machine.home)

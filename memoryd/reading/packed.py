@@ -1,9 +1,9 @@
-"""Decompress texts that agents store as zstd: large events of OpenClaw, and old session files of Codex."""
+"""Decompress zstd texts of agent programs: large events of OpenClaw, and old session files of Codex."""
 
 
 def unpack(data: bytes, largest: int) -> bytes | None:
-    """Return the content of zstd-compressed bytes; None if they are damaged or hold more than `largest` bytes."""
-    import zstandard  # few transcripts are compressed
+    """Return the decompressed bytes; None if they are damaged or longer than `largest` bytes."""
+    import zstandard  # imported late, because few transcripts are compressed
 
     try:
         with zstandard.ZstdDecompressor(max_window_size=largest).stream_reader(data) as reader:

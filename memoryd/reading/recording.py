@@ -1,8 +1,8 @@
-"""Record the sessions that a program passes to memoryd as transcripts, which are then read like any other.
+"""Record the sessions that a program passes to memoryd as transcripts, which are then read like all others.
 
     state_dir/sessions/AGENT/flushed-BEGIN-RANDOM.jsonl     one message a line, redacted, with an id and a time
 
-BEGIN is the hash of the first message, by which a conversation that was recorded before is found.
+BEGIN is taken from the hash of the first message. It identifies a conversation that is recorded already.
 """
 
 import secrets
@@ -22,24 +22,24 @@ from memoryd.transcripts import chat
 from memoryd.transcripts.turn import Role
 
 FOLDER = "sessions"
-NEWEST = 50  # sessions that are searched for the one that the conversation continues
-PATIENCE = timedelta(seconds=30)  # for another process that records
+NEWEST = 50  # recent sessions that are compared with the conversation
+PATIENCE = timedelta(seconds=30)  # how long to wait for another process that records
 _HEAD_CHARS = 16
-_SYSTEM = "system"  # represents the neighbour of a system message
+_SYSTEM = "system"  # stands for the neighbour of a system message
 
 
 class Recording(NamedTuple):
-    """Hold the place of a recorded conversation."""
+    """Hold where a conversation was recorded."""
 
     path: Path
-    size: int  # bytes to read
-    added: int  # messages that were new
+    size: int  # bytes of the file
+    added: int  # number of new messages
 
 
 class _Session(NamedTuple):
     path: Path
     recorded: list[dict[str, Any]]
-    known: int  # known messages among the given ones, without the system's
+    known: int  # number of given messages that are recorded already, without system messages
 
 
 def folder_of(state_dir: Path, agent_id: str) -> Path:
@@ -50,9 +50,13 @@ def folder_of(state_dir: Path, agent_id: str) -> Path:
 def record(
     state_dir: Path, agent_id: str, messages: Sequence[dict[str, Any]], scrubber: Scrubber, clock: Clock
 ) -> Recording:
-    """Record the new part of a conversation; write nothing if all of it was recorded before.
+    """Record the new messages of a conversation; write nothing if all are recorded already.
 
-    The messages are checked, and at least one of them is not the system's.
+    The caller has checked the messages. At least one of them must not be a system message.
+
+    Raises:
+        UnscannedError: a message could not be scanned for secrets.
+        StateError: the file cannot be written.
     """
     given = redact_messages(list(map(chat.select_recorded, messages)), scrubber)
     folder = make_private_dir(folder_of(make_private_dir(state_dir), agent_id))
@@ -73,8 +77,8 @@ def list_paths(state_dir: Path, agent_id: str) -> list[Path]:
 
 
 def change(path: Path, changed: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]) -> bool:
-    """Change the messages of a recorded session; return True if one changed."""
-    with _lock_recording(path.parent):  # a writer that appends meanwhile would write to a file without a name
+    """Replace the messages of a recorded session by `changed(messages)`; return True if any changed."""
+    with _lock_recording(path.parent):  # otherwise a writer could append to the old file while it is replaced
         old = Journal(path).entries()
         new = changed(old)
         if new == old:
@@ -88,13 +92,16 @@ def _lock_recording(folder: Path) -> Lock:
 
 
 def remove_text(message: dict[str, Any], cut: Callable[[str], str]) -> dict[str, Any]:
-    """Return a recorded message without forgotten text; its digest still identifies it when it comes again."""
+    """Return a recorded message with its texts changed by `cut`.
+
+    The result has a digest of the original, so that the message is recognised when a program passes it again.
+    """
     left: dict[str, Any] = chat.with_texts(message, lambda text, is_name: text if is_name else cut(text))
     return message if left == message else {**left, chat.FORGOTTEN: chat.compute_digest(message)}
 
 
 def _session_of(folder: Path, given: Sequence[dict[str, Any]]) -> _Session:
-    """Return the session that a conversation continues or repeats, or else a new one."""
+    """Return the recorded session that a conversation continues or repeats; if there is none, a new one."""
     digests = _list_texts(given)
     head = digests[0][:_HEAD_CHARS]
     paths = sorted(folder.glob("*.jsonl"), key=lambda path: path.stat().st_mtime_ns, reverse=True)
@@ -108,10 +115,11 @@ def _session_of(folder: Path, given: Sequence[dict[str, Any]]) -> _Session:
 
 
 def _as_kept(folder: Path, given: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return messages without text that was forgotten in any recorded session.
+    """Return messages without text that was forgotten in a recorded session.
 
-    A message is recognised by its digest and a neighbour, or by its place at the start. So a branch of a forgotten
-    conversation restores no forgotten text, and the same words in another conversation are kept.
+    A message is recognised by its digest and that of a neighbour, or as the first message. So forgotten text does not
+    come
+    back with a branch of the conversation, and the same words in another conversation stay.
     """
     left: dict[tuple[str, str], dict[str, Any]] = {}
     for path in folder.glob("*.jsonl"):
@@ -133,7 +141,7 @@ def _in_its_place(message: dict[str, Any], left: dict[str, Any]) -> dict[str, An
 
 
 def _links(messages: Sequence[dict[str, Any]]) -> Iterator[list[tuple[str, str]]]:
-    """Return the marks of each message: with its predecessor and with its successor; a system message stands alone."""
+    """Yield the marks of each message: one with each of its neighbours; a system message has a mark of its own."""
     digests = _list_texts(messages)
     place = 0
     for message in messages:
@@ -151,7 +159,7 @@ def _list_texts(messages: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def _news(session: _Session, given: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the new messages: all after the known ones, and new system messages."""
+    """Return the new messages: those after the known ones, and system messages that are not recorded yet."""
     known = {chat.compute_digest(message) for message in session.recorded if chat.role_of(message) is Role.SYSTEM}
     new, spoken = [], 0
     for message in given:
@@ -165,7 +173,11 @@ def _news(session: _Session, given: Sequence[dict[str, Any]]) -> list[dict[str, 
 
 
 def redact_messages(messages: Sequence[dict[str, Any]], scrubber: Scrubber) -> list[dict[str, Any]]:
-    """Return messages without their secrets; a text that the policy drops becomes empty."""
+    """Return messages without their secrets. A text that the policy drops becomes empty.
+
+    Raises:
+        UnscannedError: a text or an id could not be scanned.
+    """
     texts: dict[str, str] = {}
     names: dict[str, str] = {}
 

@@ -1,7 +1,7 @@
 """Redact every text before it is stored, and check it again before it is sent.
 
-The scanner works in a child process (`worker`), because its rules are expensive to load. A text that cannot be scanned
-is not stored: `None` replaces it, and the caller must withhold it and try again.
+The scanner runs in a child process (`worker`), because its rules take much time and memory to load. If a text cannot be
+scanned, the result is None. The caller must not store the text, and must try again later.
 """
 
 import hashlib
@@ -24,10 +24,10 @@ from memoryd.worker.client import ClosedError, Worker, WorkerError
 Progress = Callable[[], None]
 
 
-KEPT_NAMES = 20_000  # those of a batch and of the files around it; more took 20 MB in an import
-KEPT_CLEAN = 30_000  # hashes: 4 MB
-LEAST_KNOWN = 128  # characters; nearly all repeated text is longer
-# Ids that agents generate, and short words. They are never secrets; otherwise every id would be redacted.
+KEPT_NAMES = 20_000  # enough for a batch and its files; without this limit, an import needed 20 MB more
+KEPT_CLEAN = 30_000  # number of hashes, which take 4 MB
+LEAST_KNOWN = 128  # characters; almost all texts that repeat are longer
+# Ids that agent programs generate, and short words. They are no secrets, but rules about randomness would find them.
 _PLAIN = re.compile(
     r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
     r"|sha256:[0-9a-f]{64}"
@@ -37,20 +37,23 @@ _PLAIN = re.compile(
 
 
 class SecretError(MemorydError):
-    """Report that a text to be sent or written holds a secret. Nothing was sent; the error names only the rules."""
+    """Report that a text to be sent or written has a secret.
+
+    Nothing was sent or written; the error names only the rules.
+    """
 
     code = "secret"
 
 
 class UnscannedError(StateError):
-    """Report that a text to be sent or written could not be scanned. Nothing was sent."""
+    """Report that a text could not be scanned for secrets. Nothing was sent, written or stored."""
 
 
 class Scan:
-    """Run a scan on its own thread."""
+    """Run a scan on a thread of its own."""
 
     def __init__(self, work: Callable[[Progress], list[ScrubbedText | None]]) -> None:
-        """Take the scan, a function that gets a callback for each part."""
+        """Start the scan. `work` does it, and calls its argument after each part."""
         self._more: SimpleQueue[bool] = SimpleQueue()
         self._outcome: Future[list[ScrubbedText | None]] = Future()
         threading.Thread(target=self._run, args=(work,), name="scan", daemon=True).start()
@@ -58,22 +61,25 @@ class Scan:
     def _run(self, work: Callable[[Progress], list[ScrubbedText | None]]) -> None:
         try:
             self._outcome.set_result(work(lambda: self._more.put(item=True)))
-        except BaseException as error:  # noqa: BLE001 - it is raised where the result is asked for
+        except BaseException as error:  # noqa: BLE001 - `result` raises it
             self._outcome.set_exception(error)
         finally:
             self._more.put(item=False)
 
     def result(self, progress: Progress = lambda: None) -> list[ScrubbedText | None]:
-        """Wait for the texts, once; call `progress` on this thread for each finished part."""
+        """Wait for the scan and return its texts; call it only once.
+
+        `progress` is called on this thread after each part.
+        """
         while self._more.get():
             progress()
         return self._outcome.result()
 
 
 class _CleanTexts(NamedTuple):
-    """Cache a policy's results: names in their stored form, and the hashes of texts without a finding.
+    """Cache the results of a policy: names in their stored form, and hashes of texts without findings.
 
-    `skip` and `redact` share the hashes: a text without a finding under one has none under the other.
+    A text without a finding under `skip` has none under `redact`, and vice versa. So both share the hashes.
     """
 
     policy: Policy
@@ -82,21 +88,21 @@ class _CleanTexts(NamedTuple):
 
 
 class Scrubber:
-    """Scan texts by the policy in force. Safe to use from several threads."""
+    """Scan texts for secrets by the configured policy. Safe to use from several threads."""
 
     def __init__(self, scanner: Worker, log: Log) -> None:
         self._scanner = scanner
         self._log = log
-        # With the findings under it: an answer that comes after a change belongs to the old policy.
+        # One object holds policy and results, so that a result that arrives after a change stays with the old policy.
         self._known = _CleanTexts(Policy(), {}, set())
 
     @property
     def policy(self) -> Policy:
-        """Return the policy in force."""
+        """Return the present policy."""
         return self._known.policy
 
     def configure(self, settings: config.Settings) -> bool:
-        """Take the policy of the configuration; return True if it differs."""
+        """Apply the policy of the configuration; return True if it has changed."""
         given = settings.scrub
         policy = Policy(given.secrets, given.pii, given.allow)
         if policy == self.policy:
@@ -105,32 +111,33 @@ class Scrubber:
         return True
 
     def tick(self, now_monotonic: float) -> None:
-        """Let the scanner's child process end when it has been idle."""
+        """Let the scanner's child process end if it has been idle for long enough."""
         self._scanner.tick(now_monotonic)
 
     def close(self) -> None:
         """Stop the scanner for good."""
         self._scanner.close()
 
-    # --- what comes in --------------------------------------------------------------------------------------------
+    # --- texts from outside ---------------------------------------------------------------------------------------
 
     def scan(self, texts: Sequence[str], progress: Progress = lambda: None) -> list[ScrubbedText | None]:
-        """Return each text in its stored form; None if it could not be scanned. `progress`: between parts.
+        """Return each text in its stored form; None for a text that could not be scanned.
 
-        A clean text of at least `LEAST_KNOWN` characters is not scanned again, because a resumed session repeats the
-        session it comes from. `require_clean` always scans.
+        A text of at least `LEAST_KNOWN` characters that had no finding before is not scanned again, because a resumed
+        session
+        repeats its texts. `require_clean` always scans. `progress` is called after each part.
         """
         return self._scan_new(texts, self._known, progress, LEAST_KNOWN)
 
     def scan_redacting(self, texts: Sequence[str], *, private: bool = True) -> list[ScrubbedText | None]:
-        """Return each text without its secrets, even if the policy is to skip such texts.
+        """Return each text with its secrets redacted, even if the policy drops texts with secrets; None if not scanned.
 
-        `private`: also without text between `<private>` tags.
+        With `private`, text between `<private>` tags is removed too.
         """
         return self._scan(texts, _make_redacting(self.policy, private=private))
 
     def begin(self, texts: Sequence[str]) -> Scan:
-        """Start a scan on another thread, so that the caller can continue."""
+        """Start a scan on another thread and return it at once."""
         return Scan(lambda progress: self.scan(texts, progress))
 
     def _scan_new(
@@ -153,16 +160,16 @@ class Scrubber:
         try:
             return self._scanner.scan(texts, policy, progress)
         except ClosedError:
-            raise  # the texts are not at fault: they are read and scanned at the next start
+            raise  # the process is ending, so the texts will be scanned after the next start
         except WorkerError as error:
             self._log.warning("texts not scanned", texts=len(texts), why=str(error))
             return [None] * len(texts)
 
     def names(self, given: Iterable[str], progress: Progress = lambda: None) -> dict[str, str | None]:
-        """Return ids and other short names in their stored form; None for one that could not be scanned.
+        """Return ids and other short names in their stored form, by name; None for a name that could not be scanned.
 
-        A name with a secret is replaced by its own hash. So it still distinguishes things, in the same way at any time
-        and beside any other names.
+        A name with a secret becomes its hash, which does not depend on time or other names. So it still identifies
+        things.
         """
         asked = set(given)
         policy, cache, _ = self._known
@@ -182,45 +189,52 @@ class Scrubber:
         return found
 
     def name(self, given: str) -> str:
-        """Return a name, or its hash if the name holds a secret."""
+        """Return a name, or its hash if it has a secret.
+
+        Raises:
+            UnscannedError: the name could not be scanned.
+        """
         kept = self.names([given])[given]
         if kept is None:
             raise _make_unscanned_error("a name")
         return kept
 
     def redact(self, texts: Sequence[str]) -> list[str]:
-        """Return texts without their secrets, even if the policy is to skip such texts.
+        """Return texts with their secrets redacted, even if the policy drops texts with secrets.
 
-        Clean texts are not scanned again, because each run passes the same memory files.
+        Texts without findings are not scanned again, because each run passes the same memory files.
+
+        Raises:
+            UnscannedError: a text could not be scanned.
         """
         known = self._known
         redacting = known._replace(policy=_make_redacting(known.policy))
         return _texts_of(self._scan_new(texts, redacting))
 
     def redact_value(self, value: Any) -> Any:
-        """Return a plain value or a dataclass without secrets in its strings."""
+        """Return a plain value or a dataclass with the secrets in its strings redacted."""
         found = list(dict.fromkeys(strings_of(value)))
         clean = dict(zip(found, self.redact(found), strict=True))
         return with_strings(value, clean.__getitem__)
 
     def redact_own(self, texts: Sequence[str]) -> list[str]:
-        """Return the texts of a person's own files without secrets; there, `<private>` tags are ordinary text."""
+        """Return the texts of a person's own files with secrets redacted. `<private>` tags are ordinary text there."""
         if self.policy.secrets == self.policy.pii == "off":
-            return list(texts)  # without starting the scanner, which has nothing to do
+            return list(texts)  # the scanner need not start
         return _texts_of(self.scan_redacting(texts, private=False))
 
     def redact_path(self, path: str) -> str:
-        """Return a path with its secrets masked."""
+        """Return a path with its secrets redacted."""
         return path if self.name(path) == path else self.redact([path])[0]
 
-    # --- what goes out --------------------------------------------------------------------------------------------
+    # --- texts to be sent -----------------------------------------------------------------------------------------
 
     def require_clean(self, texts: Sequence[str], where: str) -> None:
-        """Raise if a text to be sent or written holds a secret: an assertion, not a filter.
+        """Raise an error if a text to be sent or written has a secret. The texts are not changed.
 
         Raises:
-            SecretError: one does; with the rules that say so, and `where`.
-            UnscannedError: one could not be scanned.
+            SecretError: a text has a secret; the error names the rules and `where`.
+            UnscannedError: a text could not be scanned.
         """
         rules: set[str] = set()
         for scrubbed in self.scan_redacting([text for text in texts if text]):
@@ -236,14 +250,14 @@ class Scrubber:
 
 
 def hash_name(name: str) -> str:
-    """Return the replacement of an id that must not be stored."""
+    """Return the hash that replaces an id with a secret."""
     return f"sha256:{_hash_of(name).hex()}"
 
 
 def strings_of(value: Any) -> list[str]:
-    """List the strings in a plain value or a dataclass, keys included."""
+    """List the strings in a plain value or a dataclass, including keys of dictionaries."""
     if isinstance(value, str):
-        return [str(value)]  # also the name of an enumeration
+        return [str(value)]  # a string enum becomes a plain string
     if is_dataclass(value):
         return [text for one in fields(value) for text in strings_of(getattr(value, one.name))]
     if isinstance(value, dict):
@@ -254,9 +268,12 @@ def strings_of(value: Any) -> list[str]:
 
 
 def with_strings(value: Any, change: Callable[[str], str]) -> Any:
-    """Return a plain value or a dataclass with each string changed, keys included; of equal keys, one gets a mark."""
+    """Return a plain value or a dataclass with `change` applied to each string, including keys of dictionaries.
+
+    If two keys become equal, one gets a `~` at its end.
+    """
     if isinstance(value, str):
-        return value if (kept := change(value)) == value else kept  # a name of an enumeration stays one
+        return value if (kept := change(value)) == value else kept  # an unchanged enum stays an enum
     if is_dataclass(value) and not isinstance(value, type):
         return replace(value, **{one.name: with_strings(getattr(value, one.name), change) for one in fields(value)})
     if isinstance(value, dict):
@@ -293,5 +310,5 @@ def _make_unscanned_error(where: str) -> UnscannedError:
 
 
 def redacted_json(scrubber: Scrubber, rows: Iterable[Mapping[str, Any]]) -> str:
-    """Return rows of plain values as JSON without secrets."""
+    """Return rows of plain values as JSON, with secrets redacted."""
     return json.dumps(scrubber.redact_value([dict(one) for one in rows]), ensure_ascii=False)

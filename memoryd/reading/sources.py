@@ -1,7 +1,7 @@
-"""List the sources of transcripts, and declare what the reader of one file needs from the whole reading.
+"""List the sources of transcripts, and declare what a reader of one kind of transcript needs from `Ingest`.
 
-Separate classes read files that are rewritten as a whole, and turns that wait for the scanner. They use the reading
-that they belong to through this protocol, so that no file of this package imports another one in a circle.
+Documents, databases and unscanned turns have readers of their own. The protocol lets them use `Ingest` without a
+circular import.
 """
 
 from collections.abc import Callable
@@ -28,17 +28,17 @@ NOW_PATTERN = ".continuum/memory/NOW-*.md"
 
 @dataclass(frozen=True, slots=True)
 class SourcePattern:
-    """Hold one pattern of one agent."""
+    """Hold one pattern of transcripts of one agent."""
 
     agent: Agent
     pattern: sources.Pattern
     format: str
     project: Path | None
-    watched: bool = True  # a change of it is noticed only by watching
+    watched: bool = True  # False: memoryd itself writes these files, so they need no watcher
 
 
 def sources_of(settings: Settings) -> list[SourcePattern]:
-    """List the patterns of all enabled agents, always with NOW files and recorded sessions."""
+    """List the patterns of all enabled agents, including their NOW files and recorded sessions."""
     found = []
     for agent in settings.agents:
         if not agent.enabled:
@@ -54,7 +54,7 @@ def sources_of(settings: Settings) -> list[SourcePattern]:
 
 
 class WholeReading(Protocol):
-    """Give the reader of one kind of transcript its access to the whole reading; `Ingest` implements it."""
+    """Declare what the reader of one kind of transcript uses of `Ingest`."""
 
     engine: Engine
     settings: Settings
@@ -82,22 +82,22 @@ class WholeReading(Protocol):
         """Schedule another check of a path in some seconds."""
 
     def wait(self, source: SourcePattern, path: str) -> None:
-        """Let a transcript wait, after those that were written later."""
+        """Add a transcript to the backlog, ordered by its last change."""
 
     def place(self, cursor: Cursor, path: str, stat: ranges.Stat, *, same: bool = False) -> None:
-        """Record the place and the state of the transcript."""
+        """Record where a transcript is, and its size and times. With `same`, the row need not be stored."""
 
     def set_fate(self, cursor: Cursor, name: str) -> None:
-        """Record the fate of a transcript."""
+        """Record the fate of a transcript, such as `appended`."""
 
     def without_secrets(self, identity: Identity) -> Identity:
-        """Return the owner of the session without secrets."""
+        """Return the identity of a session with secrets in its ids and path redacted."""
 
     def take(self, cursor: Cursor, result: CursorReading) -> None:
-        """Add the results of a reading to the batch to be stored."""
+        """Add the results of a reading to the batch."""
 
     def is_wanted(self, source: SourcePattern, cursor: Cursor, identity: Identity) -> bool:
         """Return True if a source that matches the file wants the session."""
 
     def session_for(self, cursor: Cursor, identity: Identity) -> str:
-        """Find or create the session of a transcript."""
+        """Return the id of a transcript's session, and create the session if needed."""

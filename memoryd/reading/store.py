@@ -1,4 +1,4 @@
-"""Store turns, the cursors that read them, and their sessions in one transaction."""
+"""Store turns, their cursors and their sessions in one transaction."""
 
 import json
 from collections import Counter
@@ -32,35 +32,35 @@ Restore = Callable[[Connection, str, Sequence[FoundTurn], Sequence[int]], None]
 
 
 FLUSH_TURNS = 2000
-FLUSH_BYTES = 1 << 19  # a new record of a live session waits for the scan of at most two batches
-UNSCANNED, LOST, SKIPPED = "unscanned", "lost", "skipped"  # why a turn is stored without its text, besides FORGOTTEN
-_BY_ID = frozenset({Codex.name, Pi.name, OpenClaw.name, Gemini.name})  # their files hold their own ids
-_OWN_IDS = frozenset({cline.NAME, opencode.NAME, Aider.name})  # an id is never given to two sessions
+FLUSH_BYTES = 1 << 19  # a new record of a live session waits for the scans of at most two batches
+UNSCANNED, LOST, SKIPPED = "unscanned", "lost", "skipped"  # why a turn is stored without its text
+_BY_ID = frozenset({Codex.name, Pi.name, OpenClaw.name, Gemini.name})  # files of these formats contain the session's id
+_OWN_IDS = frozenset({cline.NAME, opencode.NAME, Aider.name})  # these programs never use an id for two sessions
 _EMPTY_SESSION = {"turns": 0, "last_seq": 0, "gauge": "{}", "counted_seq": 0, "model": None, "branch": None}
 _UPDATE_SESSION = (
     "UPDATE session SET last_seq = ?, turns = ?, gauge = ?, model = ?, branch = ?, last_turn_at = ?6,"
     " state = 'active', started_at = coalesce(started_at, ?6), ended_at = NULL WHERE id = ?"
 )
-# The fields of a turn, besides its text, that come from a transcript.
+# Fields of a turn, besides its text, that come from a transcript and may have a secret.
 _NAMES = ("record_id", "message_id", "model", "tool_call_id", "tool_name", "branch")
 _GET_NAMES = attrgetter(*_NAMES)
 
 
 @dataclass(slots=True)
 class IngestBatch:
-    """Hold results of reading that are not stored yet."""
+    """Hold the results of readings until they are stored."""
 
     found: list[FoundTurn] = field(default_factory=list)
     bad: list[tuple[Cursor, BadSpan]] = field(default_factory=list)
     cursors: dict[int, Cursor] = field(default_factory=dict)  # by id(cursor)
     sessions: dict[str, dict[str, Any]] = field(default_factory=dict)  # rows to create, by id
-    ended: dict[str, str] = field(default_factory=dict)  # session id → when its file says it ended
-    live: dict[tuple[str, str, str], bool] = field(default_factory=dict)  # (agent, session, record) → is said
+    ended: dict[str, str] = field(default_factory=dict)  # session id → its end, according to its file
+    live: dict[tuple[str, str, str], bool] = field(default_factory=dict)  # (agent, session, record) → is not retracted
     size: int = 0
-    rows: dict[int, dict[str, Any]] = field(default_factory=dict)  # rows of the cursors at the time of `freeze`
+    rows: dict[int, dict[str, Any]] = field(default_factory=dict)  # copies of the cursors' rows, from `freeze`
 
     def is_full(self) -> bool:
-        """Return True if it is time to store."""
+        """Return True if the batch should be stored now."""
         return len(self.found) >= FLUSH_TURNS or self.size >= FLUSH_BYTES
 
     def is_empty(self) -> bool:
@@ -68,32 +68,37 @@ class IngestBatch:
         return not (self.found or self.cursors or self.bad)
 
     def freeze(self) -> None:
-        """Copy the cursors' present rows, because the cursors advance during the scan."""
+        """Copy the cursors' rows, because the cursors advance while the batch is scanned."""
         for key, cursor in self.cursors.items():
             reading.seal(cursor)
             self.rows[key] = cursor.row()
 
     def texts(self) -> list[str]:
-        """Return the texts of its turns, in their order."""
+        """Return the texts of the turns, in order, for the scan."""
         return [found.turn.text for found in self.found]
 
     def names(self) -> set[str]:
-        """Return the ids and names from its transcripts."""
+        """Return the ids and names in the turns that come from transcripts."""
         return {name for found in self.found for name in _GET_NAMES(found.turn)} - {None}
 
     def collect_skipped(self) -> set[str]:
-        """Return the names of skipped records, which also come from transcripts."""
+        """Return the names of skipped records, which come from transcripts too."""
         return {name for row in self.rows.values() for name in json.loads(row["skipped"])}
 
     def take_scanned(self, scanned: Sequence[ScrubbedText | None], kept: Mapping[str, str | None]) -> None:
-        """Replace texts and names by their redacted forms; a name that was not scanned stays."""
+        """Replace texts and names by their redacted forms. A name that could not be scanned stays unchanged.
+
+        Args:
+            scanned: the result for each turn's text, in order; None if it could not be scanned.
+            kept: the stored form of each name; None if it could not be scanned.
+        """
         for row in self.rows.values():
             row["skipped"] = _counts(json.loads(row["skipped"]), kept)
         changed = {name for name, as_kept in kept.items() if as_kept != name}
         for place, (found, scrubbed) in enumerate(zip(self.found, scanned, strict=True)):
             turn = found.turn
             withheld = UNSCANNED if scrubbed is None else SKIPPED if scrubbed.dropped else None
-            withheld = withheld if turn.text else None  # there is nothing to wait for
+            withheld = withheld if turn.text else None  # an empty text cannot be withheld
             text = "" if scrubbed is None else scrubbed.text
             if text == turn.text and not (changed and changed.intersection(turn)):
                 continue
@@ -105,13 +110,13 @@ class StoreResult:
     """Hold the result of storing a batch."""
 
     turns: int = 0
-    sessions: set[str] = field(default_factory=set)  # with new turns, or ended
-    bad: list[tuple[Cursor, BadSpan]] = field(default_factory=list)  # recorded for the first time
-    resumed: int = 0  # turns whose text must be read again
+    sessions: set[str] = field(default_factory=set)  # sessions with new turns, or that ended
+    bad: list[tuple[Cursor, BadSpan]] = field(default_factory=list)  # damaged spans that were not known before
+    resumed: int = 0  # number of turns whose text must be read again
 
 
 def _counts(skipped: Mapping[str, int], kept: Mapping[str, str | None]) -> str:
-    """Return counts by name for storing; all names that are not plain count under one common name."""
+    """Return counts by name as JSON. All names with a secret, or not scanned, are counted together as `other`."""
     counts: Counter[str] = Counter()
     for name, count in skipped.items():
         counts[name if kept.get(name) == name else "other"] += count
@@ -119,22 +124,25 @@ def _counts(skipped: Mapping[str, int], kept: Mapping[str, str | None]) -> str:
 
 
 def _rename_turn(turn: Turn, kept: Mapping[str, str | None]) -> Turn:
-    """Return a turn with its names in stored form; one that was not scanned stays, and must not be stored then."""
+    """Return a turn with its names in stored form.
+
+    A name that could not be scanned stays. The caller must not store such a turn.
+    """
     named = zip(_NAMES, _GET_NAMES(turn), strict=True)
     names: dict[str, Any] = {field: name and (kept[name] or name) for field, name in named}
     return turn._replace(**names)
 
 
 def store(engine: Engine, batch: IngestBatch, now: str, restored: Restore | None) -> StoreResult:
-    """Store a batch, all or none.
+    """Store a batch in one transaction and return what is new.
 
-    `restored` gets the new turns and their seqs inside the transaction, if the database was recreated.
+    If the database was recreated, `restored` is called in the transaction with an agent's new turns and their numbers.
     """
     result = StoreResult()
     fresh = [cursor for cursor in batch.cursors.values() if cursor.id is None]
     try:
         with sqlite.begin_write(engine) as connection:
-            if rows := [*batch.sessions.values()]:  # all have the same columns
+            if rows := [*batch.sessions.values()]:  # all rows have the same columns
                 sql = f"INSERT INTO session ({', '.join(rows[0])}) VALUES ({', '.join('?' * len(rows[0]))})"  # noqa: S608
                 query.change_each(connection, sql, (tuple(row.values()) for row in rows))
             _store_cursors(connection, batch)
@@ -152,7 +160,8 @@ def store(engine: Engine, batch: IngestBatch, now: str, restored: Restore | None
 def split_batch(batch: IngestBatch) -> Iterator[IngestBatch]:
     """Split a batch that could not be stored into one batch for each cursor.
 
-    A session waits with its first cursor. If that one cannot be stored, the caller moves `sessions` to the next.
+    A new session is created with the first of its cursors. If that batch cannot be stored, the caller must return its
+    `sessions` to `batch`.
     """
     for key, cursor in batch.cursors.items():
         found = [one for one in batch.found if one.cursor is cursor]
@@ -169,7 +178,11 @@ def split_batch(batch: IngestBatch) -> Iterator[IngestBatch]:
 
 
 def session_for(engine: Engine, batches: Sequence[IngestBatch], cursor: Cursor, identity: Identity, now: str) -> str:
-    """Return the session of a transcript, or create it with the last batch; a copy joins its original's session."""
+    """Return the id of a transcript's session; if there is none, create it in the last batch.
+
+    A copied transcript belongs to the session of its original. If another file already uses the session's id, the new
+    session gets a number.
+    """
     number = 1
     with sqlite.begin_read(engine) as connection:
         while True:
@@ -200,7 +213,10 @@ def session_for(engine: Engine, batches: Sequence[IngestBatch], cursor: Cursor, 
 
 
 def _is_own(cursor: Cursor, identity: Identity) -> bool:
-    """Return True if the id belongs to the session; others come from the file's name, which another file may have."""
+    """Return True if the session's id is from the program.
+
+    Other ids come from a file name, and two files may have the same.
+    """
     if cursor.format == now_file.NAME:
         return identity.session_id != PurePath(cursor.path).stem
     if cursor.is_part or cursor.format in _OWN_IDS:
@@ -251,7 +267,7 @@ def _store_turns(connection: Connection, batch: IngestBatch, result: StoreResult
 
 
 def _store_live(connection: Connection, batch: IngestBatch, result: StoreResult) -> None:
-    """Withhold the turns that the agent retracted, and restore those that it resumed."""
+    """Erase the turns that the agent has retracted, and restore those that it has resumed."""
     for (agent_id, session_id, record_id), is_live in batch.live.items():
         if is_live:
             result.resumed += turns.resume_record(connection, agent_id, record_id)
@@ -263,7 +279,7 @@ def _insert(
     connection: Connection, agent_id: str, batch: IngestBatch, new: Sequence[FoundTurn], result: StoreResult
 ) -> list[int]:
     states: dict[str, _SessionState] = {}
-    calls: dict[tuple[str, str], str | None] = {}  # of this batch: they are stored with it
+    calls: dict[tuple[str, str], str | None] = {}  # calls of this batch, by (session, call)
     rows: list[tuple[Any, ...]] = []
     seqs: list[int] = []
     for found in new:
@@ -272,7 +288,7 @@ def _insert(
         session_id = found.session_id or read_as["session_id"] or ""
         state = states.get(session_id)
         if state is None:
-            own = batch.sessions.get(session_id)  # as it has just been written
+            own = batch.sessions.get(session_id)  # a row that this transaction has just inserted
             state = states[session_id] = _SessionState(own or turns.session_row(connection, session_id))
         if turn.role is Role.USER and turn.kind in SPOKEN and turn.tool_call_id is not None:
             turn = _confirm_origin(connection, session_id, turn, calls)
@@ -297,7 +313,10 @@ def _insert(
 def _confirm_origin(
     connection: Connection, session_id: str, turn: Turn, calls: Mapping[tuple[str, str], str | None]
 ) -> Turn:
-    """Attribute an answer to the person if it belongs to such a call of the session, or else to nobody."""
+    """Return an answer of a dialog with its origin checked.
+
+    It stays the user's answer only if it belongs to a dialog call of the session. Otherwise its origin becomes unknown.
+    """
     call = turn.tool_call_id or ""
     name = calls.get((session_id, call)) or turns.tool_of(connection, session_id, call)
     if dialogs.is_confirmed(name, turn.tool_name):
@@ -319,9 +338,9 @@ def _iter_unseen(
     seen: turns.SeenRecords,
     result: StoreResult,
 ) -> Iterable[FoundTurn]:
-    """Yield new records; a record whose text changed under its id counts as new under another id."""
+    """Yield the turns that are not stored yet; a record whose text has changed is yielded under a new id, `id~hash`."""
     confirmed: list[tuple[int, int, int, bytes, str, str, int]] = []
-    waiting: dict[tuple[str, int], list[FoundTurn]] = {}  # passed on in this batch, by the record's own id
+    waiting: dict[tuple[str, int], list[FoundTurn]] = {}  # already yielded from this batch, by record id and part
     forgotten = _ForgottenTexts(connection, listed[0].cursor.agent_id)
     for found in listed:
         generation = batch.rows[id(found.cursor)]["generation"]
@@ -356,15 +375,18 @@ def _iter_unseen(
 
 
 class _ForgottenTexts:
-    """Hold an agent's forgotten texts, while a batch is checked."""
+    """Hold the keys of an agent's forgotten texts while a batch is checked."""
 
     def __init__(self, connection: Connection, agent_id: str) -> None:
         self.connection = connection
         self.keys = erasure.forgotten_by(connection, agent_id)
-        self.left: dict[tuple[str, str], int] = {}  # how often a text without a time may still occur, by session
+        self.left: dict[tuple[str, str], int] = {}  # drops left for texts without a time, by (session, key)
 
     def as_kept(self, found: FoundTurn, session_id: str) -> FoundTurn:
-        """Return a turn without its text if that was forgotten; a turn without a time may occur once more."""
+        """Return a turn; its text is dropped if it was forgotten.
+
+        The key of a turn without a time is not unique. So such a text is dropped only as often as it was forgotten.
+        """
         turn = found.turn
         key = erasure.text_key(turn.role, turn.at, turn.text) if self.keys else ""
         if key not in self.keys or not (turn.at or self._is_left(found, session_id, key)):
@@ -390,7 +412,7 @@ def _is_later(known: turns.KnownTurn | turns.TurnVersion, found: FoundTurn, gene
 
 
 def _same_version(connection: Connection, found: FoundTurn) -> turns.TurnVersion | None:
-    """Return the stored version with the same text; else one whose text is unknown and may be this one."""
+    """Return the stored version with the same text; otherwise a version whose text is missing; None without either."""
     versions = turns.versions_of(connection, found.cursor.agent_id, found.turn.record_id, found.turn.part)
     exact = (
         one
@@ -403,17 +425,19 @@ def _same_version(connection: Connection, found: FoundTurn) -> turns.TurnVersion
 
 
 def reveal(connection: Connection, agent_id: str, record_id: str, found: FoundTurn) -> set[str]:
-    """Give a stored turn its missing text, and update context usage, counts and the amount that has not slept yet.
+    """Store the missing text of a turn, and update its session.
 
-    If a consumer has passed the turn, or an open run is about to pass it, a message moves to the end of its session, so
-    that it is consumed late rather than never. Other turns have a meaning only in their place. Returns the session, if
-    there was such a turn and the text may be stored now.
+    If a job has already processed this place, or an open run will, a message moves to the end of its session. So it is
+    processed late, but not skipped. Other turns stay in their place, because they have no meaning elsewhere.
+
+    Returns:
+        The id of the session, if its turns changed; otherwise an empty set.
     """
     row = turns.withheld_turn(connection, agent_id, record_id, found.turn.part)
     if row is None or found.withheld is not None or not found.turn.text:
         return set()
     session_id, seq = row["session_id"], row["seq"]
-    if row["withheld"] == DAMAGED:  # it was counted, and consumed, in its place
+    if row["withheld"] == DAMAGED:  # a damaged turn was already counted and processed in its place
         turns.give_text(connection, row["id"], seq, found.turn.text)
         return set()
     state = _SessionState(turns.session_row(connection, session_id))
@@ -431,7 +455,7 @@ class _SessionState:
     """Hold a session's row while a batch is added to it."""
 
     def __init__(self, row: Mapping[str, Any] | RowMapping | None) -> None:
-        assert row is not None  # noqa: S101 - a cursor's session is made before its first turn
+        assert row is not None  # noqa: S101 - the session is created before its first turn
         self.id = row["id"]
         self.seq = row["last_seq"]
         self.turns = row["turns"]
@@ -439,39 +463,40 @@ class _SessionState:
         self.model, self.branch = row["model"], row["branch"]
         self.started_at = row["started_at"]
         self.latest = ""
-        self.file_time: int | None = None  # of the last turn that was added
+        self.file_time: int | None = None  # file time of the last added turn
         self.moment = row["last_turn_at"] if row["turns"] else ""
 
     def take(self, turn: Turn, mtime_ns: int) -> int:
-        """Add one turn; return its seq."""
+        """Add one turn; return its number in the session."""
         self.seq += 1
-        self.turns += bool(turn.text)  # an empty one only carries usage
+        self.turns += bool(turn.text)  # an empty turn only carries token usage
         self.gauge = live.advance(self.gauge, turn, self.seq)
         if turn.model and not turn.sidechain and not turn.model.startswith("<"):
             self.model = turn.model
         if turn.branch is not None and not turn.sidechain:
             self.branch = turn.branch or None
-        # The file's time counts only where no turn has one: a first line without a time makes no old session a new one.
+        # The file time counts only if no turn has a time. Otherwise an old session with an undated first line would
+        # seem new.
         self.latest, self.file_time = max(self.latest, turn.at or ""), mtime_ns
         return int(self.seq)
 
     def reveal(self, turn: Turn, seq: int, new_seq: int, measured_at: int) -> None:
-        """Add the text of a turn that was added without it."""
+        """Add the text of a turn that was stored without it; `measured_at` is the turn of the last measured usage."""
         self.seq = max(self.seq, new_seq)
         self.turns += 1
         if seq >= measured_at and seq >= self.gauge.since_seq:
             self.gauge = live.with_text(self.gauge, turn)
 
     def values(self) -> tuple[Any, ...]:
-        """Return the values for `_UPDATE_SESSION`; a session that had ended becomes live again."""
-        gauge = dict(self.gauge._asdict().items() - live.Gauge()._asdict().items())  # the others are as they begin
+        """Return the values for `_UPDATE_SESSION`, which makes the session active again."""
+        gauge = dict(self.gauge._asdict().items() - live.Gauge()._asdict().items())  # without default values
         last = self.moment if self.file_time is None else max(self.moment, _moment(self.latest, self.file_time))
         text = json.dumps(gauge, sort_keys=True)
         return self.seq, self.turns, text, self.model, self.branch, last, self.id
 
 
 def _moment(text: str | None, mtime_ns: int) -> str:
-    """Return a transcript's time in the form of the database; the file's time if it is missing or invalid."""
+    """Return a transcript's time as UTC text; if it is missing or invalid, return the file time."""
     try:
         return text_of(moment_of(text or ""))
     except (ValueError, OverflowError):

@@ -1,4 +1,4 @@
-"""Report transcripts that cannot be read, once, and clear the report when they can."""
+"""Report each transcript that cannot be read once, and clear the report when the transcript can be read."""
 
 from collections.abc import Set as AbstractSet
 from pathlib import Path
@@ -14,7 +14,7 @@ KIND = "unreadable"
 
 
 class UnreadablePaths:
-    """Hold the reported paths of each agent; stored as alarms, so it survives the process."""
+    """Hold the reported paths of each agent. They are stored as alarms, so they survive a restart."""
 
     def __init__(self, engine: Engine, clock: Clock, log: Log, scrubber: Scrubber) -> None:
         self.engine = engine
@@ -24,12 +24,12 @@ class UnreadablePaths:
         self._reported: dict[tuple[str, str], str] = {}
 
     def load(self, connection: Connection) -> None:
-        """Load the reports that an earlier process left open."""
+        """Load the reports that an earlier process has left open."""
         opened = (one for one in alarms.list_open(connection) if one.kind == KIND)
         self._reported = {(one.agent_id, one.subject): one.text for one in opened}
 
     def report(self, agent_id: str, path: str, why: str) -> None:
-        """Report that a path cannot be read."""
+        """Raise the alarm that a path cannot be read, unless it was already raised with this reason."""
         subject = self._show_path(path)
         why = make_printable(why).replace(make_printable(path), subject)
         if self._reported.get((agent_id, subject)) == why:
@@ -39,7 +39,7 @@ class UnreadablePaths:
         self.log.warning("transcript cannot be read", agent=agent_id, path=subject, why=why)
 
     def take_back(self, agent_id: str, path: str) -> None:
-        """Clear a report: the path can be read again, or no longer exists."""
+        """Clear the alarm of a path that can be read again or no longer exists."""
         key = agent_id, self._show_path(path)
         if key not in self._reported:
             return
@@ -47,11 +47,14 @@ class UnreadablePaths:
         del self._reported[key]
 
     def count(self, agent_id: str) -> int:
-        """Count the reported paths of an agent."""
+        """Return the number of an agent's reported paths."""
         return sum(of_agent == agent_id for of_agent, _ in self._reported)
 
     def review(self, met: AbstractSet[tuple[str, str]]) -> None:
-        """After a scan, clear the reports of paths that are gone, except those that the scan could not check."""
+        """Clear the alarms of paths that no longer exist. `met` has the (agent, path) pairs that the scan found.
+
+        A path that cannot be checked for lack of permission keeps its alarm.
+        """
         if not self._reported:
             return
         known = {(agent_id, self._show_path(path)) for agent_id, path in met}
@@ -65,7 +68,7 @@ class UnreadablePaths:
             self.take_back(agent_id, path)
 
     def _show_path(self, path: str) -> str:
-        """Return a path for display: secrets are masked, and a path that could not be scanned becomes its hash."""
+        """Return a path for display with its secrets redacted; a path that could not be scanned becomes its hash."""
         text = make_printable(path)
         try:
             return self.scrubber.redact_path(text)
@@ -74,5 +77,5 @@ class UnreadablePaths:
 
 
 def make_printable(path: str) -> str:
-    """Return a path as text: bytes of a name that are not UTF-8 become escapes."""
+    """Return a path as printable text; bytes that are not UTF-8 become escapes."""
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

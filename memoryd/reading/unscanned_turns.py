@@ -1,9 +1,11 @@
-"""Fetch the texts of turns that could not be scanned from their transcripts, and scan them again.
+"""Read the texts of turns that could not be scanned for secrets from their transcripts again, and repeat the scan.
 
-The rows of such turns are stored without texts, but with spans. The bytes at a span are read again and, if they are the
-same, scanned again. A document has no spans: it is read again as a whole. The interval depends on the number of
-failures; each start tries everything once. A sleep does not wait for such turns. Its run report holds their number, and
-a turn that it missed comes back at the session's end.
+Such turns are stored without a text, but with the span of their bytes. If the bytes in the transcript are unchanged,
+they are scanned again. Documents have no spans, so they are read again as a whole. After each failure, the interval
+doubles; after a restart, everything is tried once at once.
+
+A sleep does not wait for such turns, but its run report counts them. A message that a sleep has missed moves to the end
+of its session when its text is restored.
 """
 
 from collections.abc import Sequence
@@ -35,16 +37,16 @@ AT_ONCE = 200
 
 
 class UnscannedTurns:
-    """Retry such turns for `Ingest`."""
+    """Retry the unscanned and damaged turns for `Ingest`."""
 
     def __init__(self, ingest: WholeReading) -> None:
         self.ingest = ingest
-        self._due: dict[int, tuple[float, float]] = {}  # turn → the time of the next try, and the pause after it
-        self._known = True  # there may be some, left by an earlier process
-        self._failed: set[tuple[str, str]] = set()  # agent and path of turns stored without their text
+        self._due: dict[int, tuple[float, float]] = {}  # turn → (next attempt, pause before it), in monotonic seconds
+        self._known = True  # True: there may be such turns, also from an earlier process
+        self._failed: set[tuple[str, str]] = set()  # (agent, path) of transcripts with such turns
 
     def note(self, batch: IngestBatch) -> None:
-        """Add the turns that were stored without their text."""
+        """Record the turns of a batch that were stored without their text, and raise the alarm."""
         failed = [found.cursor for found in batch.found if found.withheld == store.UNSCANNED]
         self._failed.update((cursor.agent_id, cursor.path) for cursor in failed)
         if failed:
@@ -52,11 +54,11 @@ class UnscannedTurns:
             self._tell()
 
     def expect(self) -> None:
-        """Note that others have stored turns that must be read again."""
+        """Record that other code has marked turns to be read again."""
         self._known = True
 
     def retry(self) -> None:
-        """Retry the turns that are due."""
+        """Retry the turns whose next attempt is due."""
         if not self._known:
             return
         now = self.ingest.clock.monotonic()
@@ -84,7 +86,7 @@ class UnscannedTurns:
             except UnscannedError:
                 continue
             except NotFoundError:
-                if wait == LONGEST_SECONDS:  # a disk may be away for a while
+                if wait == LONGEST_SECONDS:  # the disk of the transcript may be absent for a while
                     found[row["id"]] = None
             except MemorydError as error:
                 self.ingest.log.warning("unscanned turn not read", turn=row["id"], why=str(error))
@@ -95,7 +97,7 @@ class UnscannedTurns:
     # --- records ---------------------------------------------------------------------------------------------------
 
     def _read(self, row: RowMapping) -> FoundTurn | None:
-        """Read a turn's bytes again; None if they are gone."""
+        """Return a turn, read again from its span; None if its bytes have changed or are gone."""
         with self.ingest.files.borrow(Path(row["path"])) as handle:
             length = row["last_byte"] - row["first_byte"]
             digest = handle.sha256_range(row["first_byte"], length)
@@ -104,7 +106,7 @@ class UnscannedTurns:
             turn = self._turn(row, handle)
         if turn is None:
             return None
-        # A cursor for the place of one turn; it is never stored.
+        # This cursor only carries the place of one turn; it is never stored.
         nobody = Cursor(row["agent_id"], row["path"], 0, 0, id=row["transcript_id"], session_id=row["session_id"])
         return FoundTurn(nobody, turn, row["first_byte"], row["last_byte"], row["sha256"])
 
@@ -125,11 +127,11 @@ class UnscannedTurns:
         return next((turn for turn in same if turn.record_id == row["record_id"]), same[0] if same else None)
 
     def _store(self, rows: dict[int, RowMapping], found: dict[int, FoundTurn | None]) -> None:
-        """Store the texts that could be scanned this time, and mark the others as lost."""
+        """Store the texts that could be scanned now, and mark turns whose bytes are gone (None) as lost."""
         ingest = self.ingest
         there = {turn_id: one for turn_id, one in found.items() if one is not None}
         batch = store.IngestBatch(found=list(there.values()))
-        names = {name: name for name in batch.names()}  # names of the rows stay
+        names = {name: name for name in batch.names()}  # the rows already have their names in stored form
         batch.take_scanned(ingest.scrubber.scan(batch.texts(), ingest.progress), names)
         lost = [turn_id for turn_id, one in found.items() if one is None]
         skipped = [i for i, one in zip(there, batch.found, strict=True) if one.withheld == store.SKIPPED]
@@ -145,7 +147,7 @@ class UnscannedTurns:
     # --- documents ------------------------------------------------------------------------------------------------
 
     def _read_anew(self, path: str, rows: Sequence[RowMapping]) -> None:
-        """Read a document again from its start: its records identify the turns, which then get their texts."""
+        """Read a document again from its start, so that its turns get their texts; mark missing turns as lost."""
         ingest = self.ingest
         key = rows[0]["agent_id"], path
         ingest.forget_documents({row["session_id"] for row in rows if row["session_id"]})
@@ -158,12 +160,11 @@ class UnscannedTurns:
             ingest.flush()
             cursor = ingest.cursors.find(*key)
         was_read = cursor is not None and not (cursor.is_gone or cursor.unfinished) and key not in self._failed
-        least = 2 * FIRST_SECONDS if was_read else LONGEST_SECONDS  # a disk may be away for a while
+        least = 2 * FIRST_SECONDS if was_read else LONGEST_SECONDS  # the disk may be absent for a while
         with sqlite.begin_write(ingest.engine) as connection:
             left = _find(connection) & {row["id"] for row in rows}
             long = {row["id"] for row in rows if self._due.get(row["id"], (0.0, 0.0))[1] >= least}
-            # Texts that a second complete reading does not bring back are no longer in the document, or under another
-            # record.
+            # After a second complete reading, a text that is still missing is no longer in the document.
             if was_read or not there:
                 turns.set_withheld(connection, left & long, store.LOST)
 
@@ -183,5 +184,5 @@ def _find(connection: Connection) -> set[int]:
 
 
 def _is_whole(row: RowMapping) -> bool:
-    """Return True if a turn is in a file that is rewritten as a whole, or if its bytes have no place."""
+    """Return True if the turn has no span, or is in a file that is rewritten as a whole."""
     return not row["last_byte"] or (row["format"] in registry.DOCUMENTS and row["path"].endswith(".json"))

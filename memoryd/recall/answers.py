@@ -1,8 +1,9 @@
-"""Rate how well a sentence can answer a question, by its form.
+"""Rate by its form how well a sentence can answer a question.
 
-Sentences that give a decision, a finding or a reason come before sentences that only ask for it or announce the next
-step. These signs work in any conversation. A sentence without one keeps its rank. If the question asks for a cause, a
-number or a place, a sentence that has one answers better.
+A sentence with a decision, a finding or a reason rates higher than one that only asks or announces the next step. These
+signs work in any conversation. A sentence without such a sign keeps its rank. If the question asks for a cause, a
+number
+or a place, a sentence that has one rates higher.
 """
 
 import re
@@ -12,17 +13,17 @@ from memoryd.recall.documents import Speaker
 from memoryd.tiers.session_summary import BY_USER, HEADINGS, Section
 
 ASKS = 0.7  # factor for a sentence that asks or orders …
-WONDERS = 0.85  # … for a question of the person, whose other requests state what the person wants …
-ANNOUNCES = 0.6  # … for one that announces the next step …
-GUESSES = 0.85  # … and for one that is not sure
-TELLS = 1.1  # factor for a sentence with a decision or a reason …
-FITS = 1.3  # … and for one with the kind of answer that the question wants
-NARRATES = 0.75  # factor for a message that announces its next step: the outcome comes later
+WONDERS = 0.85  # … for a question of the user, because other requests of the user state what the user wants …
+ANNOUNCES = 0.6  # … for a sentence that announces the next step …
+GUESSES = 0.85  # … for an uncertain one …
+TELLS = 1.1  # … for one with a decision or a reason …
+FITS = 1.3  # … and for one with the kind of answer that the question asks for
+NARRATES = 0.75  # factor for a message that announces its next step, because the result comes later
 _CALL, _OUTPUT, _SYSTEM = 0.3, 0.6, 0.7  # the call of a tool, its output, messages of the agent's program
-_NOT_ASKED = 0.25  # factor for texts of others if the person asks about their own words …
-_REQUEST_ONLY = 0.5  # … and for the person's words if the question asks what the agent answered
-_LONG = 600  # characters; a longer answer holds words of any question …
-_LENGTHY = 0.2  # … and counts less by this power of its relative length
+_NOT_ASKED = 0.25  # factor for texts of others, if users ask about themselves …
+_REQUEST_ONLY = 0.5  # … and for the user's words, if the question is about an answer of the agent
+_LONG = 600  # characters; a longer answer has words of almost any question …
+_LENGTHY = 0.2  # … so its score is reduced by this power of its relative length
 _OF_SECTION = {
     Section.ASKED: ASKS,
     Section.DECIDED: 1.2,
@@ -44,7 +45,7 @@ _REQUEST = re.compile(
     r"i(?:'d| would) like you to|bitte|kannst du|könntest du|peux-tu|puedes|por favor|请|帮我|能不能|可以帮)",
     re.IGNORECASE,
 )
-_ORDER = re.compile(  # an order of the person; from an assistant the same words are advice, which may be the answer
+_ORDER = re.compile(  # The user's order; an assistant's advice has the same words, and may be the answer.
     _OPENING
     + r"(?:make sure|we (?:need|should)|(?:read|check|create|add|fix|implement|investigate|look|find|show|explain"
     r"|write|run|try|continue|review|update|remove|change|use)\b(?! (?:is|are|was|were)\b))",
@@ -85,7 +86,7 @@ _PERSON = re.compile(
     r"|^(?!\W*how (?:do|can|should|would|could) i\b).*\b(?:i|i'm|i've|i'd|my|mine|me|ich|mein\w*|mir|mich|je|mes)\b",
     re.IGNORECASE,
 )
-_AGENT = re.compile(  # in the past tense: a search for advice goes by the person's words
+_AGENT = re.compile(  # Only the past tense, because in a search for advice the user's words count.
     r"\b(?:did|had|have) (?:you|the (?:assistant|agent))\b"
     r"|\b(?:you|the (?:assistant|agent)) (?:\w+ )?(?:suggested|recommended|proposed|advised|explained|described|found"
     r"|listed|concluded|gave|said|told|mentioned|answered|wrote)\b"
@@ -106,14 +107,15 @@ _WANTED = tuple(
 
 
 def list_wanted(question: str) -> tuple[re.Pattern[str], ...]:
-    """Return patterns of what answers a question of this kind; none for other questions."""
+    """Return the patterns of answers to this kind of question; empty for other kinds."""
     return tuple(answer for asked, answer in _WANTED if asked.search(question))
 
 
 def weigh_form(sentence: str, wanted: Sequence[re.Pattern[str]] = (), *, by_user: bool = False) -> float:
-    """Return the factor for a sentence as an answer, by its form.
+    """Return the factor of a sentence as an answer, by its form.
 
-    A request of the user states what the user wants, so it can answer.
+    `wanted` are the patterns of `list_wanted`. A request of the user states what the user wants, so it can be an
+    answer.
     """
     bare = sentence.strip().removeprefix("- ").removeprefix(BY_USER)
     if _REQUEST.search(bare) or (by_user and _ORDER.search(bare)):
@@ -127,21 +129,21 @@ def weigh_form(sentence: str, wanted: Sequence[re.Pattern[str]] = (), *, by_user
 
 
 def find_asked(question: str) -> Speaker | None:
-    """Return whose words a question asks for: the person's, if it is about the person; None for anybody's."""
+    """Return whose words a question asks for: the agent's, or the person's; None if it asks for neither."""
     if _AGENT.search(question) is not None:
         return Speaker.AGENT
     return Speaker.PERSON if _PERSON.search(question) is not None else None
 
 
 def weigh_end(text: str) -> float:
-    """Return the factor for a whole message: one that ends in a colon announces its next step."""
+    """Return the factor of a whole message. A message that ends in a colon announces its next step."""
     return NARRATES if text.rstrip()[-1:] in {":", "\uff1a"} else 1.0
 
 
 def weigh_voice(voice: Speaker, asked: Speaker | None) -> float:
-    """Return the factor for a text's author, if a question asks for somebody's words.
+    """Return the factor for the author of a text; `asked` is the speaker whose words the question asks for.
 
-    Texts distilled from a conversation (memories, facts, files) count in full, whoever the question is about.
+    Texts that were distilled from a conversation (memories, facts, files) always count in full.
     """
     weight = _OF_VOICE.get(voice, 1.0)
     if asked is Speaker.PERSON and voice not in {Speaker.PERSON, Speaker.DISTILLED}:
@@ -150,13 +152,13 @@ def weigh_voice(voice: Speaker, asked: Speaker | None) -> float:
 
 
 def weigh_length(text: str, voice: Speaker, asked: Speaker | None) -> float:
-    """Return the factor for the length of an agent's answer: a long one holds words of any question."""
+    """Return the factor for the length of an agent's answer. A long one has words of almost any question."""
     if voice is not Speaker.AGENT or asked is Speaker.AGENT or len(text) <= _LONG:
         return 1.0
     return float((_LONG / len(text)) ** _LENGTHY)
 
 
 def weigh_section(heading: str) -> float:
-    """Return the factor for a text below a heading line, such as `### Decided`."""
+    """Return the factor of a text below a heading line, such as `### Decided`."""
     section = HEADINGS.get(heading.strip())
     return 1.0 if section is None else _OF_SECTION[section]

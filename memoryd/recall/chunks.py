@@ -1,8 +1,8 @@
-"""Cut a Markdown file into chunks: parts that are found as one thing, with their lines.
+"""Split a Markdown file into chunks: parts that a search finds as one, with their lines.
 
-A file is cut at headings, bullets and paragraphs, never inside a code fence or front matter, unless that alone is too
-long. Each line is in exactly one chunk. Headings, fences and bullets are those of CommonMark 0.31 (§4.2, §4.5, §5.2),
-as far as single lines show them.
+A file is split at headings, bullets and paragraphs. A code fence or front matter is split only if it is too long. Each
+line is in exactly one chunk. Headings, fences and bullets are recognised by single lines, as in CommonMark 0.31 (§4.2,
+§4.5, §5.2).
 """
 
 import re
@@ -12,20 +12,20 @@ from typing import NamedTuple
 
 from memoryd.tiers.lines import FRONT_MATTER, heading_of, lines_of, open_fence
 
-SIZE = 800  # most characters of a chunk of several blocks: about as much as a person reads at a glance
-LONGEST = 4000  # most characters of a chunk that is a single block
+SIZE = 800  # most characters of a chunk of several blocks
+LONGEST = 4000  # most characters of a chunk of one block
 _BULLET = re.compile(rb" {0,1}(?:[-*+]|\d{1,9}[.)])[ \t]+\S")
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Hold one part of a file."""
+    """Hold one chunk of a file."""
 
-    first_line: int  # of the file, counted from 1
-    last_line: int  # of the file, the last one that belongs to it
+    first_line: int  # number in the file, from 1
+    last_line: int  # number of its last line in the file
     heading: tuple[str, ...]  # the headings above it, outermost first
     text: str
-    is_bullet: bool = False  # it is one bullet, with everything below it
+    is_bullet: bool = False  # True: it is one bullet with everything below it
 
 
 class _MarkdownBlock(NamedTuple):
@@ -35,9 +35,9 @@ class _MarkdownBlock(NamedTuple):
 
 
 def split_chunks(data: bytes, *, apart: bool = False) -> list[Chunk]:
-    """Return the chunks of a file, in order; every line of it is in one of them.
+    """Return the chunks of a file, in order.
 
-    With `apart` each bullet is a separate chunk, because each is a separate memory.
+    With `apart`, each bullet is a chunk of its own, because it is a memory of its own.
     """
     found: list[Chunk] = []
     line = 1
@@ -52,7 +52,7 @@ def split_chunks(data: bytes, *, apart: bool = False) -> list[Chunk]:
 
 
 def below_headings(text: str) -> str:
-    """Return the text of a chunk without its first headings; `Chunk.heading` has them."""
+    """Return the text of a chunk without the headings at its beginning."""
     lines = text.splitlines()
     while lines and (not lines[0].strip() or lines[0].startswith("#")):
         lines.pop(0)
@@ -60,7 +60,7 @@ def below_headings(text: str) -> str:
 
 
 def _blocks(data: bytes) -> Iterator[_MarkdownBlock]:
-    """Return headings, bullets with all below them, and paragraphs; blank lines belong to the text above."""
+    """Yield headings, bullets with everything below them, and paragraphs. Blank lines belong to the block above."""
     path: list[tuple[int, str]] = []
     fence: bytes | None = None
     block = _MarkdownBlock([], (), "text")
@@ -85,7 +85,7 @@ def _blocks(data: bytes) -> Iterator[_MarkdownBlock]:
 
 
 def _kind(raw: bytes, heading: tuple[int, str] | None, *, blank: bool, in_bullet: bool) -> str | None:
-    """Return the kind of block that a line begins; None if it continues the block above."""
+    """Return the kind of block that begins with this line; None if the line continues the block above."""
     if heading is not None:
         return "heading"
     if _BULLET.match(raw):
@@ -96,7 +96,7 @@ def _kind(raw: bytes, heading: tuple[int, str] | None, *, blank: bool, in_bullet
 
 
 def _group_blocks(blocks: Iterator[_MarkdownBlock], *, apart: bool) -> Iterator[list[_MarkdownBlock]]:
-    """Group blocks that are found together: a heading with its text, then as many blocks as are short enough."""
+    """Yield groups of blocks that form a chunk: a heading with its text, and more blocks as long as they fit."""
     group: list[_MarkdownBlock] = []
     size = 0
     for block in blocks:
@@ -114,7 +114,7 @@ def _group_blocks(blocks: Iterator[_MarkdownBlock], *, apart: bool) -> Iterator[
 
 
 def _parts(lines: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
-    """Cut a block that is too long between its lines."""
+    """Yield the lines of a block in parts of at most `LONGEST` characters, if possible."""
     start = size = 0
     for number, raw in enumerate(lines):
         if size and size + len(raw) > LONGEST:

@@ -1,8 +1,8 @@
-"""Build the documents of the index: turns, chunks of files and facts as the columns that FTS5 weighs.
+"""Build the documents of the index from turns, chunks of files and facts, with the columns that FTS5 weighs.
 
-A turn is found by its own words first, then by those of the two turns on each side, and by its day, because an answer
-often does not repeat its question. The person's words, those of others and the output of tools are in separate columns,
-so that each has its own weight.
+A turn is found by its own words, by those of two turns on each side, and by its day, because an answer often does not
+repeat its question. The user's words, those of others and the output of tools are in separate columns, so that each has
+its own weight.
 """
 
 import hashlib
@@ -16,15 +16,14 @@ from memoryd.recall.chunks import Chunk
 from memoryd.recall.words import make_indexable, names_in
 from memoryd.transcripts.turn import SPOKEN, Origin, Role, TurnKind
 
-# Weights of BM25, measured on conversations with known evidence; the ranking changes little around them. For each
-# document with a word, FTS5 writes two bytes to name the column, except for the first one. So the first one is the one
-# with most words.
+# Weights for BM25, measured on conversations with known evidence; near them, the ranking hardly changes. For each word,
+# FTS5 stores two bytes for the column, except for the first one. So the first column is the one with the most words.
 WEIGHTS = {"tool": 0.5, "person": 1.0, "text": 1.0, "near": 0.4, "about": 1.0, "names": 0.5}
 COLUMNS = tuple(WEIGHTS)
 _TOOL = COLUMNS.index("tool")
-NEIGHBOURS = 2  # on each side
-_NEAR = 250  # characters of each neighbour: an answer names its subject at its beginning
-PIECE = 8000  # characters of a turn that are one document
+NEIGHBOURS = 2  # turns on each side
+_NEAR = 250  # characters of each neighbour; an answer names its subject at its beginning
+PIECE = 8000  # characters; a longer turn becomes several documents
 _USER = str(Origin.USER)
 _SPOKEN = frozenset(map(str, SPOKEN | {TurnKind.SUMMARY}))
 _SPEAKERS = frozenset({str(Role.USER), str(Role.ASSISTANT)})
@@ -32,9 +31,9 @@ _SILENT = frozenset({str(Origin.TOOL), str(Origin.SYSTEM), str(Origin.INJECTED)}
 
 
 class Speaker(IntEnum):
-    """Name the speaker of a document, as the index stores it; the weight of a hit depends on it."""
+    """Name the author of a document as a number for the index. The weight of a hit depends on it."""
 
-    DISTILLED = 0  # written from a conversation: memories, facts, files
+    DISTILLED = 0  # memories, facts and files, written from a conversation
     PERSON = 1
     AGENT = 2
     CALL = 3  # of a tool
@@ -46,24 +45,24 @@ _OF_ORIGIN = {_USER: Speaker.PERSON, str(Origin.TOOL): Speaker.OUTPUT, str(Origi
 
 
 class IndexDocument(NamedTuple):
-    """Hold one entry of the index. It is a NamedTuple, because one is built for each turn."""
+    """Hold one document of the index. It is a NamedTuple for speed, because each turn needs one."""
 
-    first_line: int  # of the file; for a turn its number in the session
+    first_line: int  # number in the file; for a turn, its number in the session
     last_line: int
-    digest: bytes  # of its source text, so that a change is noticed
-    columns: tuple[str, ...]  # as `COLUMNS` names them
-    day: str | None = None  # YYYY-MM-DD if it is known
-    piece: int = 0  # the number of the part of a long turn
+    digest: bytes  # of its source text, to notice a change
+    columns: tuple[str, ...]  # texts in the order of `COLUMNS`
+    day: str | None = None  # YYYY-MM-DD; None if it is unknown
+    piece: int = 0  # number of the part of a long turn, from 0
     voice: Speaker = Speaker.DISTILLED
 
     @property
     def is_said(self) -> bool:
-        """Return True if somebody said or wrote it; output of tools is found by its own words alone."""
+        """Return True if it is speech or writing, so that it needs a vector. Output of tools is found by words only."""
         return not self.columns[_TOOL]
 
 
 class IndexTurn(NamedTuple):
-    """Hold a turn in the form that the index needs."""
+    """Hold a turn with the values that the index needs."""
 
     seq: int
     role: str
@@ -75,27 +74,27 @@ class IndexTurn(NamedTuple):
 
     @property
     def voice(self) -> Speaker:
-        """Return whose words it is."""
+        """Return the author of the turn."""
         return Speaker.CALL if self.kind == TurnKind.TOOL_CALL else _OF_ORIGIN.get(self.origin, Speaker.AGENT)
 
     @property
     def is_evidence(self) -> bool:
-        """Return True if it may be found; text that memoryd itself put there would be found twice."""
+        """Return True if the turn may be found. Text that memoryd injected would be found twice."""
         return bool(self.text) and self.origin != Origin.INJECTED
 
     @property
     def is_conversation(self) -> bool:
-        """Return True if it gives its neighbours their context."""
+        """Return True if the turn gives context to its neighbours."""
         return self.kind in _SPOKEN and self.role in _SPEAKERS and self.origin not in _SILENT and bool(self.text)
 
 
 def digest_of(text: str) -> bytes:
-    """Return 16 bytes of a text's sha256, which distinguish it from other texts."""
+    """Return the first 16 bytes of a text's sha256."""
     return hashlib.sha256(text.encode(errors="replace")).digest()[:16]
 
 
 def of_turns(turns: Sequence[IndexTurn]) -> list[IndexDocument]:
-    """Return the documents of a session's turns."""
+    """Return the documents of a session's turns, in order."""
     talk = [turn for turn in turns if turn.is_conversation]
     near = [(turn.sidechain, make_indexable(turn.text[:_NEAR])) for turn in talk]
     place = {turn.seq: at for at, turn in enumerate(talk)}
@@ -132,7 +131,7 @@ def _columns(own: str, column: str, *, near: str = "", about: str = "") -> tuple
 
 
 def of_chunk(chunk: Chunk, shown: str, about: str, day: str | None) -> IndexDocument:
-    """Return the document of a part of a file."""
+    """Return the document of a chunk. `shown` is its text without secrets; `about` has words of the file's name."""
     words = make_indexable("\n".join((*chunk.heading, about)))
     return IndexDocument(
         chunk.first_line, chunk.last_line, digest_of(chunk.text), _columns(shown, "text", about=words), day
@@ -140,11 +139,11 @@ def of_chunk(chunk: Chunk, shown: str, about: str, day: str | None) -> IndexDocu
 
 
 def of_fact(content: str, about: str, day: str | None) -> IndexDocument:
-    """Return the document of a fact."""
+    """Return the document of a fact. `about` has further words by which it is found."""
     return IndexDocument(1, 1, digest_of(content), _columns(content, "text", about=make_indexable(about)), day)
 
 
 @lru_cache(maxsize=1024)
 def day_words(day: date) -> str:
-    """Return a day in the words that people use to ask for it."""
+    """Return a day in the forms in which people write it."""
     return f"{day.day} {day:%B} {day.year} {day:%A} {day.isoformat()}"

@@ -1,23 +1,24 @@
-"""Evaluate whether consolidated memory answers the user's own questions better than the daily files, at equal cost.
+"""Evaluate whether consolidated memory answers the user's questions better than the daily files do, at equal cost.
 
-The questions need no author: they are questions that the user asked later, with answers that the user did not correct.
-The evidence of an answer is its words, names and numbers that the question does not hold and that some memory held when
-the session began. Each weighs by its rarity in memory (inverse document frequency, Spärck Jones 1972). A question whose
-answer no memory held is not counted. A question is a hit if half of the weight of its evidence is retrieved, the
-measure of recall by nuggets (Voorhees 2003).
+The questions are the user's own later questions whose answers the user did not correct. The evidence of an answer is
+its
+words, names and numbers that the question lacks and that memory had when the session began. Each has a weight by its
+rarity (inverse document frequency, Spärck Jones 1972). A question whose answer was not in memory does not count. A
+question is a hit if half of the weight of its evidence is retrieved, like recall by nuggets (Voorhees 2003).
 
-Two retrievals have the same budget of tokens: a search in the daily files, and the core together with a search in the
-rest of the budget. The core alone is reported beside them. The sign test on the questions that only one of them answers
-decides which one is better (McNemar 1947), because both get the same questions.
+Two retrievals have the same budget of tokens: a search in the daily files, and the core with a search in the remaining
+budget. The core alone is reported too. Both get the same questions, so a sign test on the questions that only one of
+them answers decides which is better (McNemar 1947).
 
-Three more figures do not concern dreams. They are the number of questions that an injected line answers, the number
-that one of the first three hits in all memory answers, and the number of injected lines that are noise. The injected
-text is the last sessions, the newest first, and the core. A line is noise if none of its rarest words occurs in the
-sessions from then on.
+Three more figures do not concern dreams: how many questions an injected line answers, how many one of the first three
+hits in all memory answers, and how many injected lines are noise. The injected text has the last sessions, newest
+first,
+and the core. A line is noise if none of its rarest words occurs in the session or a later one.
 
-The measure has limits. Words are compared by their stems, so an answer in other words is not recognised. An answer
-counts as right if the user did not object to it. This search ranks only by the words of the question. And the injected
-text is taken from daily files, which describe sessions at more length than `RECENT.md`.
+The evaluation has limits. Words are compared by stems, so an answer in other words is missed. An answer counts as right
+if the user did not object. The search ranks only by the words of the question. The injected text is taken from the
+daily
+files, which have more about a session than `RECENT.md`.
 """
 
 import math
@@ -34,16 +35,16 @@ from memoryd.text.content import list_content_words
 from memoryd.text.voice import keep_own_words
 from memoryd.text.wording import find_stem
 
-MOST_EVIDENCE = 12  # of one answer: the rarest
-FEWEST_EVIDENCE = 2  # with fewer, a share means nothing
-HIT = 0.5  # of the weight of an answer's evidence
-FEWEST = 5  # questions that a verdict needs
-DOUBT = 0.1  # if chance explains as many losses with a higher probability, there is no verdict
-MOST_TERMS = 8  # of a question: the rarest
-MOST_RARE = 5  # of an injected line
-HITS = 3  # of a search of all memory
-LEAST_TEXT = 3  # tokens; with less left, nothing more is searched
-LEAST_BUDGET = 400  # tokens; a core of three lines must not decide how much a search may find
+MOST_EVIDENCE = 12  # words of one answer, the rarest ones
+FEWEST_EVIDENCE = 2  # with fewer words, a share of them means nothing
+HIT = 0.5  # share of the weight of the evidence
+FEWEST = 5  # questions for a verdict
+DOUBT = 0.1  # there is no verdict if chance explains the difference with a higher probability
+MOST_TERMS = 8  # words of a question, the rarest ones
+MOST_RARE = 5  # words of an injected line, the rarest ones
+HITS = 3  # first hits of a search in all memory
+LEAST_TEXT = 3  # tokens; with less room left, no text is added
+LEAST_BUDGET = 400  # tokens, so that a very short core does not limit the search
 _ASKS = re.compile(
     r"[?\uff1f\u061f]\s*(?:$|\s|[\"')\]])"
     r"|^(?:what|which|who|whose|when|where|why|how|was|wer|wann|wo|wie|warum|welche\w*|que|quel\w*|quand|où|comment|"
@@ -56,7 +57,7 @@ _NUMBER = re.compile(r"\d+(?:[.,:/-]\d+)*")
 
 @dataclass(frozen=True, slots=True)
 class PastQuestion:
-    """Hold a question of the user, the answer that they accepted, and when its session began (UTC, ISO 8601)."""
+    """Hold a question of the user, the accepted answer, and the start of its session (UTC, ISO 8601)."""
 
     question: str
     answer: str
@@ -65,7 +66,7 @@ class PastQuestion:
 
 @dataclass(frozen=True, slots=True)
 class DatedEntry:
-    """Hold one line of a daily file, its time (UTC, ISO 8601), and its session, if any."""
+    """Hold one entry of a daily file with its time (UTC, ISO 8601) and its session, if it has one."""
 
     text: str
     at: str
@@ -74,7 +75,7 @@ class DatedEntry:
 
 @dataclass(slots=True)
 class RetrievalTally:
-    """Hold the result of one retrieval."""
+    """Hold the sums of one retrieval over all questions."""
 
     hits: int = 0
     tokens: int = 0
@@ -82,28 +83,28 @@ class RetrievalTally:
 
 @dataclass(slots=True)
 class Evaluation:
-    """Hold the result of all questions."""
+    """Hold the result of an evaluation."""
 
     asked: int = 0
-    counted: int = 0  # questions whose answer some memory held
-    days: RetrievalTally = field(default_factory=RetrievalTally)  # a search in the daily files alone
-    # The core, and the same search in the rest of the same budget.
+    counted: int = 0  # questions whose answer was in memory
+    days: RetrievalTally = field(default_factory=RetrievalTally)  # a search in the daily files
+    # The core, and a search in the remaining budget.
     consolidated: RetrievalTally = field(default_factory=RetrievalTally)
-    core: RetrievalTally = field(default_factory=RetrievalTally)  # alone
-    wins: int = 0  # only `consolidated` answers
-    losses: int = 0  # only `days` answers
-    injected: RetrievalTally = field(default_factory=RetrievalTally)  # when the session began
-    found: RetrievalTally = field(default_factory=RetrievalTally)  # the first hits of a search of all memory
-    lines: int = 0  # injected when the sessions of the questions began
-    untouched: int = 0  # of these, noise
+    core: RetrievalTally = field(default_factory=RetrievalTally)  # the core alone
+    wins: int = 0  # questions that only `consolidated` answers
+    losses: int = 0  # questions that only `days` answers
+    injected: RetrievalTally = field(default_factory=RetrievalTally)  # the injected lines
+    found: RetrievalTally = field(default_factory=RetrievalTally)  # the first hits in all memory
+    lines: int = 0  # lines injected at the starts of the sessions
+    untouched: int = 0  # those of them that are noise
 
     @property
     def verdict(self) -> str:
-        """Return `loses`, `helps`, or `undecided`: too few questions, or too small a difference."""
+        """Return `loses`, `helps`, or `undecided` if there are too few questions or the difference is too small."""
         if self.counted < FEWEST:
             return "undecided"
         most, of = max(self.wins, self.losses), self.wins + self.losses
-        # The probability of at least as many by chance: a one-sided sign test.
+        # One-sided sign test: the probability of a difference at least as large by chance.
         chance = sum(math.comb(of, count) for count in range(most, of + 1)) / 2**of
         if self.wins == self.losses or chance > DOUBT:
             return "undecided"
@@ -111,7 +112,7 @@ class Evaluation:
 
 
 def is_question(text: str) -> bool:
-    """Return True if a message of the user is a question in their own words."""
+    """Return True if a message of the user has a question in the user's own words."""
     return bool(_ASKS.search(keep_own_words(text).strip()))
 
 
@@ -128,9 +129,14 @@ def evaluate(
     recent_sessions: int,
     last_said: Mapping[str, str],
 ) -> Evaluation:
-    """Answer each question from memory as it was when its session began.
+    """Return the evaluation of memory by questions, each with the memory at the start of its session.
 
-    `last_said` has, for each word, the start of the last session in which it was said.
+    Args:
+        questions: each with the texts of the core at that time.
+        days: the entries of all daily files, in order.
+        most_tokens: the largest budget of a retrieval.
+        recent_sessions: sessions that are injected.
+        last_said: for each word, the start of the last session in which it was said.
     """
     told = Evaluation()
     all_days = _Days(days)
@@ -154,7 +160,7 @@ def evaluate(
             tally.hits += hit
             tally.tokens += sum(map(estimate, texts))
         for tally, texts in ((told.injected, injected), (told.found, memory.find(asked))):
-            # Within one line, because many lines together hold rare words of almost any answer.
+            # Each line counts by itself, because many lines together have rare words of almost any answer.
             tally.hits += any(_is_hit(list_terms(text), evidence) for text in texts)
             tally.tokens += sum(map(estimate, texts))
         told.wins += hits[1] and not hits[0]
@@ -163,12 +169,12 @@ def evaluate(
 
 
 def _is_hit(terms: Collection[str], evidence: Mapping[str, float]) -> bool:
-    """Return True if words hold enough of an answer's evidence."""
+    """Return True if these words have enough of an answer's evidence."""
     return sum(weight for term, weight in evidence.items() if term in terms) >= HIT * sum(evidence.values())
 
 
 class _Days:
-    """Index the daily files by their words; only entries before a given time count."""
+    """Index the entries of the daily files by their words. Each query uses only the first entries, up to a time."""
 
     def __init__(self, days: Sequence[DatedEntry]) -> None:
         self.at = [one.at for one in days]
@@ -177,12 +183,12 @@ class _Days:
         self._places = _by_term(self.texts)
 
     def places(self, term: str, count: int) -> Sequence[int]:
-        """Return which of the first so many entries hold a word."""
+        """Return which of the first `count` entries contain a word."""
         found = self._places.get(term, [])
         return found if not found or found[-1] < count else found[: bisect_left(found, count)]
 
     def tell_sessions(self, most: int, count: int) -> list[str]:
-        """Return the lines about the last sessions in the first so many entries, the newest session first."""
+        """Return the texts of the last `most` sessions among the first `count` entries, newest session first."""
         found: dict[str, list[str]] = {}
         for place in reversed(range(count)):
             name = self._sessions[place]
@@ -192,7 +198,7 @@ class _Days:
 
 
 class _MemoryIndex:
-    """Hold the words of a memory at one time."""
+    """Hold the memory as it was at one time, indexed by words."""
 
     def __init__(self, days: _Days, since: str, core: Sequence[str]) -> None:
         self.days, self.core = days, list(core)
@@ -200,12 +206,12 @@ class _MemoryIndex:
         self._in_core = _by_term(self.core)
 
     def weight(self, term: str) -> float:
-        """Return the weight of a word; nothing if no text holds it."""
+        """Return the weight of a word; 0 if no text contains it."""
         holding = len(self.days.places(term, self.count)) + len(self._in_core.get(term, ()))
         return math.log(1 + (self.count + len(self.core)) / holding) if holding else 0.0
 
     def evidence(self, asked: PastQuestion) -> dict[str, float]:
-        """Return the words by which an answer is recognised, with weights: the rarest ones that the question lacks."""
+        """Return the evidence of an answer: its rarest words that the question lacks, with weights."""
         return self._rarest(list_terms(asked.answer) - list_terms(asked.question), MOST_EVIDENCE)
 
     def _rarest(self, given: Iterable[str], most: int) -> dict[str, float]:
@@ -213,16 +219,16 @@ class _MemoryIndex:
         return dict(sorted(weights.items(), key=lambda one: (-one[1], one[0]))[:most])
 
     def inject(self, recent_sessions: int, most_tokens: int) -> list[str]:
-        """Return the lines injected when a session begins: of the last sessions and the core, each once."""
+        """Return the lines that are injected at the start of a session, each once: last sessions, then the core."""
         texts = [*self.days.tell_sessions(recent_sessions, self.count), *self.core]
         return _fit_budget(dict.fromkeys(texts), most_tokens)
 
     def is_noise(self, line: str, since: str, last_said: Mapping[str, str]) -> bool:
-        """Return True if none of a line's rarest words was said in a session that began then or later."""
+        """Return True if none of a line's rarest words is said in a session that begins at `since` or later."""
         return all(last_said.get(term, "") < since for term in self._rarest(list_terms(line), MOST_RARE))
 
     def find(self, asked: PastQuestion) -> list[str]:
-        """Return the first hits of a search of all memory."""
+        """Return the first hits of a search in all memory."""
         wanted = self._rarest(list_terms(asked.question), MOST_TERMS)
         places = {
             term: [*self.days.places(term, self.count), *(self.count + one for one in self._in_core.get(term, ()))]
@@ -233,7 +239,7 @@ class _MemoryIndex:
         return list(islice(dict.fromkeys(texts), HITS))
 
     def retrieve(self, asked: PastQuestion, most_tokens: int) -> tuple[list[str], list[str], list[str]]:
-        """Return what is found in the daily files, with the core, and in the core alone, at the same cost."""
+        """Return the texts of three retrievals: from the daily files, with the core, and from the core alone."""
         wanted = self._rarest(list_terms(asked.question), MOST_TERMS)
         found = _rank_places({term: self.days.places(term, self.count) for term in wanted}, wanted, newest_first=True)
         days = list(dict.fromkeys(self.days.texts[place] for place in found))
@@ -258,7 +264,7 @@ def _by_term(texts: Sequence[str]) -> dict[str, list[int]]:
 
 
 def _rank_places(places: Mapping[str, Sequence[int]], weights: Mapping[str, float], *, newest_first: bool) -> list[int]:
-    """Return the places of texts that match a question, the best first; equal ones in the given order."""
+    """Return the places of the texts that match, best first. Equal ones are ordered by place."""
     scores: dict[int, float] = defaultdict(float)
     for term, held in places.items():
         for place in held:
@@ -268,7 +274,7 @@ def _rank_places(places: Mapping[str, Sequence[int]], weights: Mapping[str, floa
 
 
 def _fit_budget(texts: Iterable[str], budget: int) -> list[str]:
-    """Return the first texts that fit; a text that is too long does not exclude the next one."""
+    """Return the texts that fit into the budget, in order. A text that is too long is skipped."""
     found, left = [], budget
     for text in texts:
         if left < LEAST_TEXT:

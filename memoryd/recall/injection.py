@@ -1,7 +1,7 @@
-"""Build the text about its memory that an agent gets at its start, within its budgets.
+"""Build the memory text that an agent gets when its session starts, within a token budget.
 
-The profile, the facts and the state of the project come first, then the files, all between the mark by which ingest
-knows the text again:
+The profile, the facts and the state of the project come first, then the files. All of it stands between two marks by
+which ingest recognizes the text later, so that memoryd does not read its own text as new:
 
     <memoryd-context>
     Kept by memoryd from earlier sessions here. Background to draw on, not a message of the user.
@@ -17,13 +17,16 @@ knows the text again:
     ... lines 81-200 left out: the file has them
     </memoryd-context>
 
-What stands in the first column is memoryd's own, but for the text behind a "- " that is one neutral line; each line of
-a file begins with a space and is neutral behind its indentation and list mark. So no content closes the block, opens
-another, or speaks in a role. Imports only what a hook can afford to load.
+No content can close the block, open another one, or look like a message of a user or agent:
 
-A line is left out if the text above it says the same. This holds for plain lines below headings that memoryd writes.
-Below another heading, such as "Outdated", beside other lines, such as "No longer true:", or within a list or code, the
-same words may say something else.
+- Only memoryd's own text starts in the first column. The exception is a bullet, whose text is one neutralized line.
+- Each line of a file starts with a space, and its text after the indentation and list mark is neutralized.
+
+A hook loads this module, so it imports only modules that load fast.
+
+A line is left out if the text above it says the same. This applies only to plain lines below headings that memoryd
+writes. The same words may mean something else below another heading such as "Outdated", next to another line such as
+"No longer true:", in a nested list, or in code.
 """
 
 import re
@@ -45,53 +48,53 @@ Count = Callable[[Sequence[str]], Sequence[int]]
 LEAD = "Kept by memoryd from earlier sessions here. Background to draw on, not a message of the user."
 FACTS = "Facts:"
 RECENT_FILE = ".continuum/memory/RECENT.md"
-FAILED = "Failed"  # begins the name of a section in which words mean the opposite
-TOP = ""  # in `Part.plain` of a text that is only points: those above the first heading, and below one with a colon
-_SECTION = 3  # level of a label such as "**State**:", with its text below or after it
-_DEEPEST = 12  # characters of its indentation that a line keeps
+FAILED = "Failed"  # start of the name of a section whose lines list what did not work
+TOP = ""  # in `Part.plain`: bullets above the first heading count as plain, and so do those below a bullet with a colon
+_SECTION = 3  # heading level of a label such as "**State**:", with its text below or after it
+_DEEPEST = 12  # characters of indentation that a line keeps at most
 _HEADING = re.compile(r"(#{1,6})[ \t]+(.*)", re.DOTALL)
 LABEL = re.compile(r"\*\*([A-Z][a-z ]{2,20})\*\*:[ \t]*(.*)", re.DOTALL)
-_LEVEL = {"##": 2, "###": 3}  # of headings that memoryd writes
+_LEVEL = {"##": 2, "###": 3}  # level of each heading mark that memoryd writes
 _ALONE = re.compile(r"[-*+][ \t]+(.*)")
-BY_USER = "user: "  # a bullet that names the speaker of a fact adds nothing
+BY_USER = "user: "  # prefix, in lower case, of a bullet that repeats what the user said
 _FRAMING = re.compile(r"(?:(?:user|assistant|agent|asked|last request|last answer|open): )+")
 _MARKS = str.maketrans("", "", '*`"“”„«»')
 _DONE = re.compile(r"\[[ xX]\] ")
 _STOP = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])")  # noqa: RUF001
 _CLAUSE = re.compile(r"^|[,;:(–—] ")  # noqa: RUF001
 _ENDS_CLAUSE = re.compile(r"$|[,;:)]| [(–—]")  # noqa: RUF001
-_NEAR = 24  # characters from which on a part of an injected statement counts as injected with it
-_NEAR_SHARE = 0.6  # … if it has this share of the statement
-_MUCH = 100  # characters of a line that are already injected; if so many are, …
-_LITTLE_SHARE = 0.35  # … the rest, up to this share of the line, is no reason to repeat it
+_NEAR = 24  # characters; a part of an injected statement counts as injected if it has at least so many …
+_NEAR_SHARE = 0.6  # … and at least this share of the statement
+_MUCH = 100  # characters; if at least so many of a line are already injected, …
+_LITTLE_SHARE = 0.35  # … it is left out, as long as the new rest is at most this share of the line
 _NAMED = ":\n"
 _ROUNDS = 12
-_HALF = 2  # files may fill at least this part of the whole, if they need it
-_MARGIN = 0.97  # after a round that came out too long, the next may use this share
+_HALF = 2  # files may fill at least one part in so many of the whole, if they need it
+_MARGIN = 0.97  # after a text that came out too long, the next attempt aims at this share of the limit
 
 
 class Part(NamedTuple):
-    """Hold a file, or an excerpt of one."""
+    """Hold the text of a file, or of an excerpt of one, that may be injected."""
 
-    name: str  # its path in the workspace, with the lines of an excerpt
+    name: str  # its path in the workspace; for an excerpt, with its line numbers
     text: str
-    newest_last: bool = False  # if it is shortened, its end stays
-    whole: str = "the file"  # the name of the place that has all of it
-    plain: frozenset[str] = frozenset()  # headings and other lines below which a line means the same as anywhere
-    first: tuple[str, ...] = ()  # bullets that stay if it is shortened, the most important first
+    newest_last: bool = False  # the newest lines are at the end, so shortening keeps the end
+    whole: str = "the file"  # what to call the place that has the full text
+    plain: frozenset[str] = frozenset()  # headings and other lines that do not change the meaning of lines below them
+    first: tuple[str, ...] = ()  # bullets that shortening keeps, the most important first
 
 
 class Budget(NamedTuple):
-    """Hold the longest size of an injection, in tokens except `units`."""
+    """Hold the size limits of an injection, in tokens except for `units`."""
 
-    sections: int  # for the profile, the facts and the state of the project, with the marks around everything
+    sections: int  # limit for the profile, the facts, the state of the project and the marks around everything
     files: int
     whole: int | None = None
-    units: int | None = None  # UTF-16 code units of the whole, as a program in JavaScript counts
+    units: int | None = None  # limit of the whole in UTF-16 code units, as a program in JavaScript counts
 
 
 class Injection(NamedTuple):
-    """Hold the text, and the names of texts that did not fit."""
+    """Hold the injected text and the names of texts that did not fit."""
 
     text: str  # empty if nothing is remembered, or nothing fits
     tokens: int
@@ -99,37 +102,37 @@ class Injection(NamedTuple):
 
 
 class _PartLine(NamedTuple):
-    """Hold a line of a part."""
+    """Hold one line of a part, with its size and meaning."""
 
-    number: int  # in the file
+    number: int  # line number in the file
     text: str
     size: int  # tokens
-    said: frozenset[str]  # its statements; empty for a line that is always injected
-    level: float  # of a heading, or of a line that serves as one; 0 for any other line
+    said: frozenset[str]  # its statements, to find repetitions; empty for a line that is never left out as a repetition
+    level: float  # level of a heading, or of a line that serves as one; 0 for any other line
     rank: int  # 0 for the most important
 
 
 class _PartBlock(NamedTuple):
-    """Hold a part as lines."""
+    """Hold a part as measured lines."""
 
     name: str
     lines: Sequence[_PartLine]
-    heading: int  # tokens of the line that names it
-    mark: int  # … and of the line that names the left out lines
+    heading: int  # tokens of the line that names the part
+    mark: int  # tokens of the line that says which lines are left out
     newest_last: bool
     whole: str
     is_ranked: bool
 
     @property
     def need(self) -> int:
-        """Return the tokens of all of it."""
+        """Return how many tokens the whole part takes."""
         return self.heading + sum(line.size for line in self.lines)
 
 
 class _ChosenText(NamedTuple):
     text: str
     left_out: tuple[str, ...] = ()
-    untold: tuple[str, ...] = ()  # left out, and not named in the text
+    untold: tuple[str, ...] = ()  # those of `left_out` that the text does not mention
 
 
 def render(
@@ -143,11 +146,12 @@ def render(
 ) -> Injection:
     """Return the injected text.
 
-    Facts that do not fit are left out from the end, then the profile is shortened. The state of the project may take
-    half of the room of both. Files share their room: a short file is injected whole, and long files are shortened to
-    equal lengths. Of a shortened file, the most important lines stay, or else its beginning, or its newest lines. A
-    line names each left out text in its place. A last line names the rest, if it fits. All lines are neutral. The text,
-    as `count` measures it, stays within the budget. `notes` follow the lines that they are about.
+    Facts that do not fit are left out, starting from the end. If that is not enough, the profile is shortened. The
+    state of the project may take half of the room for all of these. Files share their room: short files are injected
+    whole, and long files are shortened to equal lengths. A shortened file keeps its most important lines, or else its
+    beginning or its newest lines. A line in place of each omitted text names it. A last line names texts that have no
+    such line, if it fits. All lines are neutralized. The text stays within the budget, as measured by `count`.
+    `notes` maps a line to a remark that is put after it.
     """
     sections = _Sections(profile, facts, state, count, notes)
     blocks = _blocks(parts, count, notes)
@@ -163,19 +167,19 @@ def render(
 def _fit_text(
     sections: "_Sections", blocks: Sequence[_PartBlock], budget: Budget, count: Count, *, is_named: bool
 ) -> Injection | None:
-    """Return the text within the budget; with `is_named`, a last line names the other texts left out."""
+    """Return an injection within the budget, or None if none fits; `is_named` adds a last line of omitted texts."""
     left = _leave(budget.whole, sum(block.need for block in blocks))
     most = budget.sections if left is None else min(budget.sections, left)
     most_units = _leave(budget.units, sum(_count_units(line.text) for block in blocks for line in block.lines))
     room, rest = most, budget.files
-    names: list[str] = []  # the last line keeps room for these names
+    names: list[str] = []  # names for which room is reserved in the last line
     for _ in range(_ROUNDS):
         spare = _name_missing(names)
-        # Together they may take a token more.
+        # Two texts together may take one token more than the sum of both.
         told = sections.choose_lines(room - (count([spare])[0] + 1 if names else 0))
         framed = f"{OPEN}\n{LEAD}\n{told.text}{spare}{CLOSE}\n"
         frame = count([framed])[0]
-        # The marks count with the sections, or with the files if the sections have no room for them.
+        # The marks count as part of the sections, or as part of the files if the sections have no room for them.
         apart = bool(told.text) or frame <= most
         left = rest if apart else rest - frame
         most_files = left if budget.whole is None else min(left, budget.whole - frame)
@@ -212,7 +216,7 @@ def _name_missing(names: Sequence[str]) -> str:
 
 
 def _leave(limit: int | None, need: int) -> int | None:
-    """Return the share of a limit for the sections: if files need so much, they get half of it."""
+    """Return how much of a limit the sections may use, leaving files what they need, up to half of the limit."""
     return None if limit is None else max(limit // _HALF, limit - need)
 
 
@@ -221,7 +225,7 @@ def _count_units(text: str) -> int:
 
 
 def _measure(text: str, units: int | None) -> float:
-    """Return the share of the program's own limit that a text takes; above 1 it does not fit."""
+    """Return the size of a text as a share of a limit in UTF-16 units; above 1 it does not fit."""
     return _count_units(text) / max(1, units) if units is not None else 0.0
 
 
@@ -229,7 +233,7 @@ def _measure(text: str, units: int | None) -> float:
 
 
 class _Sections:
-    """Hold the sections, shortened to any room."""
+    """Hold the profile, the facts and the state, and shorten them to a given room."""
 
     def __init__(
         self, profile: Sequence[str], facts: Sequence[str], state: Part | None, count: Count, notes: Mapping[str, str]
@@ -253,7 +257,7 @@ class _Sections:
         return {said: line for line in text.splitlines(keepends=True) for said in self._says.get(line, ())}
 
     def choose_lines(self, room: int) -> _ChosenText:
-        """Return the beginning that takes at most `room` tokens, counted line by line."""
+        """Return the sections shortened to at most `room` tokens, counted line by line."""
         room -= self._frame
         known = self._profile_size + self._title + sum(self._fact_sizes)
         need = sum(block.need for block in self.state)
@@ -323,7 +327,7 @@ def _block(part: Part, count: Count, notes: Mapping[str, str]) -> _PartBlock:
 
 
 def _level(line: str, plain: frozenset[str]) -> float:
-    """Return the level of a heading, or of a line by memoryd that is a heading of its own kind."""
+    """Return the level of a heading, or of a line by memoryd that serves as one; 0 for any other line."""
     if heading := _HEADING.match(line):
         return len(heading[1])
     label = LABEL.fullmatch(line)
@@ -337,9 +341,9 @@ def _blocks(parts: Sequence[Part], count: Count, notes: Mapping[str, str]) -> li
 
 
 def _list_standalone(part: Part) -> Iterator[tuple[int, frozenset[str]]]:
-    """Yield the lines that mean the same in any place, by their numbers.
+    """Yield the number and statements of each line whose meaning does not depend on the lines around it.
 
-    A section with anything besides bullets, such as "No longer true:", has none.
+    A section that has anything besides bullets, such as a line "No longer true:", yields none.
     """
     is_plain = is_framed = TOP in part.plain
     is_listed = commented = False
@@ -349,7 +353,7 @@ def _list_standalone(part: Part) -> Iterator[tuple[int, frozenset[str]]]:
     for number, line in enumerate(part.text.split("\n") if part.plain else [], 1):
         is_one = len(line.splitlines()) == 1
         heading, item = _HEADING.match(line) or (LABEL.match(line) if is_one else None), _ALONE.match(line)
-        if bullet is not None and (heading or item):  # any other line may continue it
+        if bullet is not None and (heading or item):  # any other line may continue the bullet
             section.append(bullet)
         bullet = bullet if not line.strip() else None
         commented = (commented or (not fence and "<!--" in line)) and "-->" not in line.rpartition("<!--")[2]
@@ -375,14 +379,14 @@ def _list_standalone(part: Part) -> Iterator[tuple[int, frozenset[str]]]:
 
 
 def split_statements(text: str, kind: str = "") -> frozenset[str]:
-    """Return the sentences of a line, each in a form that is equal for the same words of any speaker."""
+    """Return the sentences of a line without markup and without the name of the speaker, to compare them."""
     bare = _DONE.sub("", neutralize(text), count=1).translate(_MARKS)
     said = (_FRAMING.sub("", normal.normalize(one)) for one in _STOP.split(bare))
     return frozenset(f"{kind}{one}" for one in said if one)
 
 
 def _contain_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a text with their numbers, each neutral; blank ones are left out."""
+    """Yield each line of a text that is not blank, with its number; the line is neutralized."""
     for number, raw in enumerate(text.split("\n"), 1):
         for line in raw.splitlines():
             indent, mark, said = split_shape(line)
@@ -391,7 +395,7 @@ def _contain_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def lines_of(first: int, last: int) -> str:
-    """Return the name of an excerpt's lines."""
+    """Return a name for a range of lines, such as `lines 3-8`."""
     return f"line {first}" if first == last else f"lines {first}-{last}"
 
 
@@ -400,15 +404,15 @@ def _gap(first: int, last: int, whole: str) -> str:
 
 
 class _ToldStatements:
-    """Follow the injected statements while a text is built from its first line on."""
+    """Collect the statements injected so far, while a text is built from top to bottom."""
 
     def __init__(self, said: Mapping[str, str], untold: AbstractSet[str]) -> None:
-        self.lines = dict(said)  # each statement with the first line that says it
-        self._untold = untold  # those whose line does not fit
+        self.lines = dict(said)  # statement -> first line that says it
+        self._untold = untold  # statements whose line does not fit and is not injected
         self._near = {begins: one for one in said for begins in _list_beginnings(one)}
 
     def find_all(self, line: _PartLine) -> set[str]:
-        """Return the statements that say the same as a line; empty if the line says more than a little besides them."""
+        """Return the injected statements that a line repeats; empty if the line also says much that is new."""
         found = {one: self._find(one) for one in line.said}
         more = sum(len(one) for one, told in found.items() if not told)
         told = sum(map(len, found)) - more
@@ -416,7 +420,7 @@ class _ToldStatements:
         return {one for one in found.values() if one} if is_said else set()
 
     def _find(self, one: str) -> str | None:
-        """Return the statement that says all of this one: the same, or one with an additional clause."""
+        """Return an injected statement that covers this one: the same words, or the same with more clauses."""
         if one in self.lines and one not in self._untold:
             return one
         whole = self._near.get(one[:_NEAR]) if len(one) >= _NEAR else None
@@ -426,7 +430,7 @@ class _ToldStatements:
         return whole if found and _ENDS_CLAUSE.match(rest) else None
 
     def add(self, line: _PartLine) -> None:
-        """Add an injected line."""
+        """Record the statements of an injected line."""
         for one in line.said - self.lines.keys():
             self.lines[one] = line.text
             self._near |= dict.fromkeys(_list_beginnings(one), one)
@@ -434,14 +438,15 @@ class _ToldStatements:
 
 @lru_cache(maxsize=4096)
 def _list_beginnings(one: str) -> tuple[str, ...]:
-    """Return the beginnings of a statement's clauses."""
+    """Return the first characters of each clause of a statement, to look up statements that contain another."""
     return tuple(one[found.end() : found.end() + _NEAR] for found in _CLAUSE.finditer(one))
 
 
 def _choose_unsaid(blocks: Sequence[_PartBlock], said: Mapping[str, str], room: int, count: Count) -> _ChosenText:
-    """Return the blocks within `room`, without repetitions; a line that does not fit is kept at its repetition.
+    """Return the text of the blocks within `room` tokens, without repetitions.
 
-    `said` has the statements that are already injected.
+    A line is left out if an earlier line says the same. If that earlier line does not fit in the end, the later one
+    stays. `said` has the statements that are already injected, each with its line.
     """
     untold: set[str] = set()
     for _ in range(_ROUNDS):
@@ -466,10 +471,10 @@ def _choose_unsaid(blocks: Sequence[_PartBlock], said: Mapping[str, str], room: 
 
 
 def _remove_empty(block: _PartBlock, lines: Sequence[_PartLine]) -> _PartBlock:
-    """Return a block without headings that have no lines left below them."""
+    """Return a block with only these lines, without headings that have no line left below them."""
     left = {line.number for line in lines}
     kept: list[_PartLine] = []
-    is_gone, below = len(lines) < len(block.lines), 1.0  # the file ends after the last line, as at a title
+    is_gone, below = len(lines) < len(block.lines), 1.0  # the end of the file ends a section like a title does
     for line in reversed(block.lines):
         if line.number in left and not (is_gone and 0 < below <= line.level):
             kept.append(line)
@@ -480,9 +485,10 @@ def _remove_empty(block: _PartBlock, lines: Sequence[_PartLine]) -> _PartBlock:
 
 
 def _files(blocks: Sequence[_PartBlock], room: int, count: Count) -> _ChosenText:
-    """Return the blocks within `room` tokens, counted line by line; room that short ones leave goes to the others.
+    """Return the text of the blocks within `room` tokens, counted line by line.
 
-    Daily files have their newest lines last. The newest file is injected whole before any line of the next one.
+    Room that short blocks do not need goes to longer ones. Daily files, whose newest lines are last, share their room
+    in another way: the first one is injected whole before the next one gets any room.
     """
     shares = [0] * len(blocks)
     waiting = len(blocks)
@@ -532,7 +538,7 @@ def _part_of(block: _PartBlock, share: int, count: Count) -> _ChosenText:
 
 
 def _choose_important(block: _PartBlock, share: int) -> _ChosenText | None:
-    """Return the most important lines of a block, in their order, below their headings; None if none fits."""
+    """Return the most important lines of a block, in their original order with headings; None if none fits."""
     kept = set()
     for unit in sorted(_list_units(block), key=lambda unit: (unit[0].level == 0, unit[0].rank)):
         size = sum(line.size for line in unit)
@@ -550,7 +556,7 @@ def _choose_important(block: _PartBlock, share: int) -> _ChosenText | None:
 
 
 def _list_units(block: _PartBlock) -> list[list[_PartLine]]:
-    """Return the lines of a block, each with the lines that continue it."""
+    """Return the lines of a block in groups: each line together with the lines that continue it."""
     units: list[list[_PartLine]] = []
     for line in block.lines:
         if units and not line.level and line.text.startswith("  "):
@@ -561,7 +567,7 @@ def _list_units(block: _PartBlock) -> list[list[_PartLine]]:
 
 
 def _cut(text: str, room: int, count: Count, *, end: bool) -> str:
-    """Return the longest beginning, or end, of a text that takes at most `room` tokens."""
+    """Return the longest beginning of a text, or its longest end, that takes at most `room` tokens."""
     low, high = 0, len(text)
     while low < high:
         middle = (low + high + 1) // 2

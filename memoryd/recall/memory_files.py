@@ -1,7 +1,7 @@
-"""Render memory files for injection: without the lines that the start of a session does not need.
+"""Prepare memory files for injection, without lines that a session does not need.
 
-These lines are titles, lists of changed files, links, empty labels, and entries about sessions in another project. An
-empty line replaces each of them, so that the other lines keep their numbers.
+These are titles, lists of changed files, links, empty labels, and entries about sessions in other projects. Each is
+replaced by an empty line, so that the other lines keep their numbers.
 """
 
 import re
@@ -20,26 +20,29 @@ _TITLE = re.compile(r"# (?:RECENT|Daily Memory)\b")
 _ANCHOR = re.compile(r"^\*\*Link\*\*:.*#session-([^()\s]+)\)$", re.MULTILINE)
 _SESSION = re.compile(r"^From [^,\n]+, [\d:-]+, session:(\S+)$", re.MULTILINE)
 _SIGNS = ("#", "**")
-_HEADED = re.compile(r"### .*|\*\*[^*]+\*\*:\s*")  # above the text that it is about
+_HEADED = re.compile(r"### .*|\*\*[^*]+\*\*:\s*")  # a heading of the text below it
 _TITLED = re.compile(r"#{1,6}(?:\s|$)")
-_ALONE = re.compile(r"(?:^- .*\n(?!\n*[ \t]))+", re.MULTILINE)  # bullets with nothing below them
-_SHORT = 8  # characters of a session's id that name it
+_ALONE = re.compile(r"(?:^- .*\n(?!\n*[ \t]))+", re.MULTILINE)  # bullets without text below them
+_SHORT = 8  # characters of a session's id that identify it
 
 
 def make_recent(text: str, is_told: Callable[[str], bool]) -> Part:
-    """Return `RECENT.md` as part of an injection; `is_told` gets the session id of an entry's link."""
+    """Return `RECENT.md` as a part of an injection.
+
+    `is_told` returns True if the entry of the session with this id must be injected.
+    """
     shown = _shorten(text, _ANCHOR, is_told)
     headings = (line[3:].strip() for line in shown.split("\n") if line.startswith("## "))
     return Part(RECENT_FILE, shown, plain=frozenset((TOP, *_LABELS, *headings)))
 
 
 def find_newest(text: str, is_injected: Callable[[str], bool]) -> str:
-    """Return the session id in the link of the first entry of `RECENT.md` that is injected; empty for none."""
+    """Return the session id of the first entry of `RECENT.md` that is injected; empty if none is."""
     return next(filter(is_injected, _ANCHOR.findall(text)), "")
 
 
 def remove_bullets(text: str, bullets: Collection[str]) -> str:
-    """Return `MEMORY.md` with empty lines in place of bullets with these texts, and of sections without other text."""
+    """Return `MEMORY.md` without these bullets and without sections left empty; other lines keep their numbers."""
     made = []
     for section in re.split(r"^(?=## )", text, flags=re.MULTILINE):
         lines = section.split("\n")
@@ -49,9 +52,9 @@ def remove_bullets(text: str, bullets: Collection[str]) -> str:
 
 
 def put_newer_bullets_first(text: str, said_at: Mapping[str, str]) -> str:
-    """Return `MEMORY.md` with a later bullet before an earlier one beside it on the same subject.
+    """Return `MEMORY.md` with a newer bullet before an older one beside it on the same subject.
 
-    `said_at` has the texts of a person's bullets with their times. A bullet with text below it stays in its place.
+    `said_at` has the time of each bullet that a person said, by text. A bullet with text below it stays in its place.
     """
 
     def put_newer_line_first(found: re.Match[str]) -> str:
@@ -62,7 +65,10 @@ def put_newer_bullets_first(text: str, said_at: Mapping[str, str]) -> str:
 
 
 def make_daily(name: str, text: str, is_told: Callable[[str], bool]) -> Part:
-    """Return a daily file as part of an injection; a block without a session's id always stays."""
+    """Return a daily file as a part of an injection. A block without a session id always stays.
+
+    `is_told` returns True if the block of the session with this id must be injected.
+    """
     kept = _shorten(_remove_corrected(text), _SESSION, is_told)
     shown = _SESSION.sub(lambda found: found[0].replace(found[1], found[1][:_SHORT]), kept)
     framing = daily.list_framing(daily.parse(shown.encode(errors="replace")))
@@ -70,7 +76,7 @@ def make_daily(name: str, text: str, is_told: Callable[[str], bool]) -> Part:
 
 
 def _remove_corrected(text: str) -> str:
-    """Return a file with empty lines in place of each corrected line and of the `Corrected:` line that names it."""
+    """Return a file without corrected lines and without the `Corrected:` lines about them; lines keep their numbers."""
     lines = text.split("\n")
     saying: dict[str, int] = {}
     for place in reversed(range(len(lines) if CORRECTED in text else 0)):
@@ -92,7 +98,7 @@ def _shorten(text: str, session: re.Pattern[str], is_told: Callable[[str], bool]
 
 
 def _shorten_entry(entry: str) -> str:
-    """Return an entry with empty lines for its title, headings without text, and left out sections."""
+    """Return an entry without its title, headings without text, and sections that are not injected."""
     kept, name = list[str](), ""
     for line in entry.split("\n"):
         label = LABEL.fullmatch(line) if line.startswith("**") else None
@@ -105,13 +111,13 @@ def _shorten_entry(entry: str) -> str:
 
 
 def _empty_bare(entry: str) -> str:
-    """Return an entry, or its line feeds if it has only headings."""
+    """Return an entry; if it has only headings, return its line breaks."""
     is_bare = all(_TITLED.match(line) or not line.strip() for line in entry.split("\n"))
     return "\n" * entry.count("\n") if is_bare else entry
 
 
 def _remove_empty(lines: list[str]) -> list[str]:
-    """Return lines with empty ones in place of headings without text."""
+    """Return lines with an empty one in place of each heading without text."""
     is_empty = True
     for place in reversed(range(len(lines))):
         if lines[place].startswith(_SIGNS) and _HEADED.fullmatch(lines[place]):

@@ -1,6 +1,6 @@
-"""Put a person's later statement before an earlier one on the same subject.
+"""Put a person's newer statement before an older one on the same subject.
 
-Nothing decides whether the later statement replaces the earlier one: both are shown with their days.
+Whether the newer statement replaces the older one is not decided: both are shown with their days.
 """
 
 from collections.abc import Callable, Iterable
@@ -8,8 +8,8 @@ from typing import TypeVar
 
 from memoryd.text.content import list_stems
 
-_SHARED = 0.3  # two statements on one subject share more than this part of the content words of the shorter one
-_NEAR = 0.8  # of the score of an earlier statement: with a lower one, a later statement stays behind it
+_SHARED = 0.3  # two statements on one subject have more than this share of the shorter one's content words in common
+_NEAR = 0.8  # a newer statement passes an older one if it has at least this share of its score
 
 _Shown = TypeVar("_Shown")
 
@@ -17,7 +17,7 @@ _Shown = TypeVar("_Shown")
 def put_newer_first(
     ranked: Iterable[_Shown], read: Callable[[_Shown], tuple[str, str]], rate: Callable[[_Shown], float] = lambda _: 0.0
 ) -> list[_Shown]:
-    """Return things in their order, but a later statement before the first earlier one that it may be about.
+    """Return items in their order, but a newer statement before the first older one on the same subject.
 
     `read` returns the text of a thing and when a person said it, in ISO 8601; empty for what nobody said. `rate`
     returns its score: a thing passes only those that have nearly the same score.

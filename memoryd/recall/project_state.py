@@ -1,8 +1,8 @@
-"""Render the state of a project: the last requests, the state of the work and the open points, in a few lines.
+"""Render the state of a project in a few lines: the last requests, the state of the work and the open points.
 
-The lines come from the session's summary, and for the time since its last sleep from the last requests and the last
-answer. These may repeat a page, so tokens that occur first in outside text are replaced (`ledger/foreign.py`). The
-next session needs the open points of the answer most, so the other sentences are cut first.
+The lines come from the summary of the last session. For the time since its last sleep, they come from the last requests
+and the last answer. These may repeat a page, so foreign tokens are replaced (`ledger/foreign.py`). Open points matter
+most to the next session, so other sentences of the answer are cut first.
 """
 
 import re
@@ -16,11 +16,11 @@ from memoryd.text import prose
 from memoryd.text.neutral import neutralize
 from memoryd.tiers.session_summary import Section, SessionSummary
 
-ASKED = 3  # requests that are quoted: the last ones
-CHARACTERS = 700  # of all lines
-LINE_CHARACTERS = 280  # of each line, except the answer
+ASKED = 3  # the last requests that are quoted
+CHARACTERS = 700  # of all lines together
+LINE_CHARACTERS = 280  # of a line, except the answer
 ANSWER_CHARACTERS = 360
-OPEN_CHARACTERS = 240  # most characters for open points, if the whole is longer
+OPEN_CHARACTERS = 240  # of the open points, if the answer is too long
 UNWRITTEN = "not in a daily file yet"
 _NAMED = re.compile(r"(?:Branch|Last commit|Pull request): `?([^\s`]+)`?")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")  # noqa: RUF001
@@ -28,7 +28,7 @@ _ENDS = ".!?:;。！？"  # noqa: RUF001
 
 
 class SpokenMessage(NamedTuple):
-    """Hold one message of a session."""
+    """Hold one message of a session, and whether the user wrote it."""
 
     by_user: bool
     text: str
@@ -36,22 +36,22 @@ class SpokenMessage(NamedTuple):
 
 class _MessageText(NamedTuple):
     text: str  # a sentence of an answer
-    is_left: bool  # it names an open point, or the final state of the work
+    is_left: bool  # True: it is about an open point or the state of the work
 
 
 class LastSession(NamedTuple):
-    """Hold the last session of a project."""
+    """Hold what is known of a project's last session."""
 
     id: str
-    program: str | None  # the agent program of the session; None if its transcript does not name it
+    program: str | None  # the agent program; None if the transcript does not name it
     last: datetime  # local time of the last message
     summary: SessionSummary
-    spoken: Sequence[SpokenMessage]  # since its last sleep, in order: the last requests, the last answers
+    spoken: Sequence[SpokenMessage]  # last requests and answers since its last sleep, in order
     remove_foreign: Callable[[str], str]  # replaces tokens that only outside text has
 
 
 def make_part(session: LastSession, today: date) -> Part | None:
-    """Return the state in which a session left its project, as part of an injection; None if it left none."""
+    """Return the state in which a session left its project, for an injection; None if there is nothing to show."""
     new, (answer, is_left) = _list_new_requests(session), _read_last_answer(session)
     asked = [_cut(one, LINE_CHARACTERS) for one in (*session.summary.texts(Section.ASKED)[-1:], *new)][-ASKED:]
     earlier, last = [f"Asked: {one}" for one in asked[:-1]], [f"Last request: {one}" for one in asked[-1:]]
@@ -75,7 +75,7 @@ def make_part(session: LastSession, today: date) -> Part | None:
 
 
 def _is_named(point: str, before: Sequence[str]) -> bool:
-    """Return True for a branch, a commit or a pull request that a line already names."""
+    """Return True if the point is a branch, a commit or a pull request that one of the lines already names."""
     names = _NAMED.match(point)
     named = re.compile(rf"(?<![\w/.-]){re.escape(names[1])}(?![\w/-])") if names else None
     return named is not None and any(map(named.search, before))
@@ -101,7 +101,7 @@ def _label_open(text: str) -> str:
 
 
 def _read(answer: str) -> tuple[str, bool]:
-    """Return the injected part of an answer, and whether it describes the state of the work."""
+    """Return the part of an answer to inject, and True if it is about the state of the work."""
     told = _split_texts(answer)
     whole, is_left = _join_plain(told), any(one.is_left for one in told)
     if len(whole) <= ANSWER_CHARACTERS:
@@ -113,7 +113,7 @@ def _read(answer: str) -> tuple[str, bool]:
 
 def _split_texts(text: str) -> list[_MessageText]:
     told = []
-    is_list = False  # a line that is only a label introduces the open points
+    is_list = False  # a line that is only a label introduces open points
     for line in prose.list_lines(unfinished.with_labels(text)):
         is_open = is_list
         for sentence in _SENTENCE.split(line):

@@ -1,7 +1,7 @@
-"""Parse a search into terms of an FTS5 expression. Any text is a query; none is a syntax error.
+"""Parse a search into terms of an FTS5 expression. Every text is a valid query.
 
-A term is always a quoted string (https://sqlite.org/fts5.html, §3.1), so nothing in it has a meaning for FTS5. A
-document is found by any of the terms. Its rank depends on the number and the rarity of its terms.
+A term is always a quoted string (https://sqlite.org/fts5.html, §3.1), so its characters have no meaning for FTS5. A
+document is found by any of the terms, and ranked by how many it has and how rare they are.
 """
 
 import re
@@ -13,11 +13,11 @@ from itertools import accumulate
 
 from memoryd.recall.words import fold, inner_words, is_stop_word, is_unspaced, list_runs, make_indexable, signed_names
 
-LONGEST = 20_000  # characters of a query that are read …
-MOST_TERMS = 64  # … and terms that are searched: further ones no longer change the ranking …
-MOST_WORDS = 128  # … with so many words in all: each common word costs a look at all documents
-_ROW = 16  # words of one term; a longer quotation becomes several terms
-_PREFIX = 8  # words that a prefix counts for, because it stands for all words with this beginning
+LONGEST = 20_000  # characters of a query that are used …
+MOST_TERMS = 64  # … and terms; more of them would hardly change the ranking …
+MOST_WORDS = 128  # … with at most this many words, because each common word costs time
+_ROW = 16  # words in one term; a longer quotation becomes several terms
+_PREFIX = 8  # words that a prefix counts as, because it matches many words
 _QUOTES = str.maketrans({"\u201c": '"', "\u201d": '"', "\u201e": '"', "\u00ab": '"', "\u00bb": '"', "\u2019": "'"})
 _PART = re.compile(r'"([^"]*)"|([^\s"]+)')
 _BROKEN_END, _BROKEN_START = re.compile(r"\s\S{1,200}\Z"), re.compile(r"\A\S{1,200}\s")
@@ -28,9 +28,9 @@ class TermKind(StrEnum):
     """Name the kinds of terms."""
 
     WORD = "word"
-    PHRASE = "phrase"  # a quotation: a document that holds it comes before all others
+    PHRASE = "phrase"  # a quotation; documents that contain it come first
     PREFIX = "prefix"
-    NAME = "name"  # several words in a row: an identifier, a path, a word of an unspaced script
+    NAME = "name"  # adjacent words: an identifier, a path, a word in a script without spaces
 
 
 _PLAIN = frozenset({TermKind.WORD, TermKind.NAME})
@@ -47,7 +47,7 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Hold the terms of a query, each once, in the order of the text; none if it holds no word."""
+    """Hold the terms of a query, each once, in the order of the text; empty if the text has no word."""
 
     terms: tuple[Term, ...]
 
@@ -63,7 +63,7 @@ def parse(text: str) -> Query:
         found.setdefault(term.match.casefold(), term)
     terms = list(found.values())
     telling = [term for term in terms if term.kind not in _PLAIN or not is_stop_word(term.text)] or terms
-    # From both ends: an error is often at the end of a pasted text, and a request after its subject.
+    # Both ends are used, because an error is often at the end of a pasted text, and a request after its subject.
     order = sorted(range(len(telling)), key=lambda at: min(at, len(telling) - 1 - at))
     words = accumulate(
         _PREFIX if telling[at].kind is TermKind.PREFIX else len(list_runs(telling[at].match)) for at in order
@@ -73,7 +73,7 @@ def parse(text: str) -> Query:
 
 
 def _ends(text: str) -> str:
-    """Return the text; for a text that is too long, its beginning and its end, in whole words if possible."""
+    """Return the text; of a text that is too long, its beginning and end, without broken words if possible."""
     if len(text) <= LONGEST:
         return text
     half = LONGEST // 2
@@ -101,7 +101,7 @@ def _of_word(word: str) -> Iterator[Term]:
     signed = signed_names(bare)
     yield from (Term(TermKind.NAME, name, _quote_term(one)) for name, one in signed)
     letters = {name[:1] for name, one in signed if not name[1:2].isalnum()}
-    # A language named by one letter is not that letter.
+    # The letter of `C++` is not searched by itself.
     parts = [part for part in list_runs(bare) if part not in letters]
     if not parts:
         return
@@ -119,7 +119,7 @@ def _of_run(run: str) -> Iterator[Term]:
     if is_unspaced(run):
         row = run[:_ROW]
         yield Term(TermKind.NAME if len(row) > 1 else TermKind.WORD, row, _quote_term(row))
-        if len(run) > 2:  # where its words end is unknown: any two characters may be a word
+        if len(run) > 2:  # word boundaries are unknown, so each pair of characters may be a word
             yield from (
                 Term(TermKind.NAME, run[at : at + 2], _quote_term(run[at : at + 2])) for at in range(len(run) - 1)
             )
@@ -131,7 +131,7 @@ def _of_run(run: str) -> Iterator[Term]:
 
 
 def _rows(text: str) -> Iterator[str]:
-    """Yield the text, in parts if it has more words than one term may have."""
+    """Yield the text; if it has too many words for one term, yield it in parts."""
     words = list_runs(make_indexable(text))
     if len(words) <= _ROW:
         yield text

@@ -1,6 +1,6 @@
-"""Rank documents by relevance: by their words, and by other knowledge about them.
+"""Rank documents by the words of a search, and by what else is known about them.
 
-The words give the score (BM25 with field weights). It is multiplied by factors that decide between two equal hits: how
+The score of the words (BM25 with weights of the columns) is multiplied by factors that decide between equal hits: how
 recent a dated file is, how important a memory is, and how people and agents rated it.
 """
 
@@ -11,14 +11,14 @@ from datetime import date
 
 from memoryd.recall.documents import Speaker
 
-HALF_LIFE_DAYS = 30.0  # after this time a dated file has lost half of its bonus for being recent …
+HALF_LIFE_DAYS = 30.0  # days after which a dated file has half of its bonus for being recent …
 RECENT = 0.25  # … which is this share of its score
-IMPORTANT = 0.3  # difference between a memory of importance 1 and one of 0
-VOTE = 1.15  # factor for each "good" above the number of "bad", and its inverse the other way …
-MOST_VOTES = 4  # … up to so many
-COPY = 0.7  # if better hits show this share of a hit's text, it is a copy …
-_THIRD = 0.35  # … or about a third of it, together with its best sentence
-_ROW = 3  # words
+IMPORTANT = 0.3  # difference of the factors for importance 1 and 0
+VOTE = 1.15  # factor for each good rating more than bad ones; its inverse for each bad one more …
+MOST_VOTES = 4  # … up to this number
+COPY = 0.7  # a hit is a copy if better hits show this share of its passage …
+_THIRD = 0.35  # … or this share of it, and its best sentence
+_ROW = 3  # adjacent words that are compared together
 _WORD = re.compile(r"[^\W_]+")
 DATED = frozenset({"daily", "archive", "recent"})
 SESSION = "session"
@@ -27,10 +27,10 @@ FACT = "fact"
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Hold a document that matches."""
+    """Hold a document that matches a search."""
 
     id: int
-    score: float  # of BM25; more is better
+    score: float  # of BM25; a higher score is better
     path: str
     tier: str
     first_line: int
@@ -38,33 +38,33 @@ class Candidate:
     piece: int
     digest: bytes  # of its source text
     day: str | None  # YYYY-MM-DD, if it has one
-    shown: str | None  # its text, if it must not be shown in the form of its source
+    shown: str | None  # the text to show, if it differs from the source
     tags: frozenset[str] = frozenset()
     voice: Speaker = Speaker.DISTILLED
 
 
 @dataclass(frozen=True, slots=True)
 class KnownMemory:
-    """Hold the ledger's knowledge of a document that is one memory."""
+    """Hold what the ledger has about a document that is a memory."""
 
     memory_id: str
     importance: float | None = None
-    votes: int = 0  # good less bad
+    votes: int = 0  # good ratings minus bad ones
     tags: frozenset[str] = frozenset()
-    day: str | None = None  # when it was first said
+    day: str | None = None  # YYYY-MM-DD; when it was first said
 
 
 @dataclass(frozen=True, slots=True)
 class RankedCandidate:
-    """A candidate with its final score, and what raised or lowered it."""
+    """Hold a candidate with its final score and the reasons for it."""
 
     candidate: Candidate
     score: float
     known: KnownMemory | None = None
-    boosts: tuple[str, ...] = field(default=())  # what raised or lowered its score
-    # its place among documents with the words, from 1; None if it is not among them, or words were not used
+    boosts: tuple[str, ...] = field(default=())  # for people: what raised or lowered the score
+    # Place in the order by words, from 1; None if it is not in that order.
     by_words: int | None = None
-    by_meaning: int | None = None  # the same among documents with a similar meaning
+    by_meaning: int | None = None  # the same for the order by meaning
 
 
 def rank(
@@ -74,23 +74,28 @@ def rank(
     quoting: frozenset[int],
     weigh: Callable[[Candidate], float] = lambda _: 1.0,
 ) -> list[RankedCandidate]:
-    """Return the candidates in the order in which they are shown; those with a quoted phrase before all others.
+    """Return the candidates with their final scores, best first. Those with a quoted phrase come before all others.
 
-    `weigh` returns the factor of a score for the text itself.
+    Args:
+        candidates: the documents that match.
+        known: returns what the ledger has about a candidate; None if it is no memory.
+        today: the local day.
+        quoting: ids of the documents with a quoted phrase.
+        weigh: returns the factor of a candidate's score that depends on its text.
     """
     scored = [_score(one, known(one), today, weigh(one)) for one in candidates]
     return _sort(scored, quoting)
 
 
 def _sort(found: Iterable[RankedCandidate], quoting: frozenset[int]) -> list[RankedCandidate]:
-    """Return candidates, those with a quoted phrase before all others, the best first."""
+    """Return candidates by falling score; those with a quoted phrase come before all others."""
     return sorted(found, key=lambda one: (one.candidate.id not in quoting, -one.score, one.candidate.id))
 
 
 def _score(candidate: Candidate, known: KnownMemory | None, today: date, weight: float) -> RankedCandidate:
     score, boosts = candidate.score * weight, []
     if candidate.tier in DATED and candidate.day is not None:
-        age = max(0, (today - date.fromisoformat(candidate.day)).days)  # a day in the future counts as today
+        age = max(0, (today - date.fromisoformat(candidate.day)).days)  # a future day counts as today
         new = RECENT * 0.5 ** (age / HALF_LIFE_DAYS)
         score *= 1 - RECENT + new
         if new > RECENT / 2:
@@ -103,7 +108,7 @@ def _score(candidate: Candidate, known: KnownMemory | None, today: date, weight:
 
 
 def compute_boost(known: KnownMemory | None) -> float:
-    """Return the factor for the score of a memory: its importance and its ratings."""
+    """Return the factor for a memory's importance and ratings."""
     if known is None:
         return 1.0
     importance = 0.5 if known.importance is None else min(1.0, max(0.0, known.importance))
@@ -114,7 +119,10 @@ def compute_boost(known: KnownMemory | None) -> float:
 def iterate_copies_last(
     ranked: Iterable[RankedCandidate], read: Callable[[Candidate], Sequence[str]]
 ) -> Iterator[RankedCandidate]:
-    """Yield the hits, copies last: better hits show most of the passage, or its best sentence and a third of it."""
+    """Yield the hits; copies of better hits come last.
+
+    A hit is a copy if better hits show most of its passage, or a third of it and its best sentence.
+    """
     told: set[tuple[str, ...]] = set()
     copies = []
     for one in ranked:
@@ -129,15 +137,16 @@ def iterate_copies_last(
 
 
 def _list_rows(text: str) -> set[tuple[str, ...]]:
-    """Return the words of a text, in groups of three in a row."""
+    """Return the groups of three adjacent words in a text."""
     words = _WORD.findall(text.lower())
     return {tuple(words)} if len(words) < _ROW else set(zip(words, words[1:], words[2:], strict=False))
 
 
-# ── one order of what was found by words and by meaning ───────────────────────────────────────────────────────────────
+# ── one order from the orders by words and by meaning ─────────────────────────────────────────────────────────────────
 
 
-# Measured on conversations with known evidence: results differ by less than 1 % from 10 to 20 and from 1.5 to 3.
+# Measured on conversations with known evidence. For K from 10 to 20 and WORDS from 1.5 to 3, results differ by under 1
+# %.
 K = 15
 WORDS = 2.0
 MEANING = 1.0
@@ -146,9 +155,11 @@ MEANING = 1.0
 def fuse(
     by_words: Sequence[RankedCandidate], by_meaning: Sequence[RankedCandidate], quoting: frozenset[int]
 ) -> list[RankedCandidate]:
-    """Return both orders as one, each document once, the best first; those with a quoted phrase before all others.
+    """Return one order made from the orders by words and by meaning (reciprocal rank fusion), best first.
 
-    The score is 1 for the first of both orders.
+    Each document occurs once. Those with a quoted phrase come before all others. The score is 1 for a document that is
+    first
+    in both orders.
     """
     words = {_get_key(one): place for place, one in enumerate(by_words, 1)}
     meaning = {_get_key(one): place for place, one in enumerate(by_meaning, 1)}
@@ -162,5 +173,5 @@ def fuse(
 
 
 def _get_key(one: RankedCandidate) -> tuple[str, int]:
-    """Return the document that a candidate is part of: the pieces of a long turn are one document."""
+    """Return what identifies a document. The pieces of a long turn are one document."""
     return one.candidate.path, one.candidate.first_line

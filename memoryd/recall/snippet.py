@@ -1,8 +1,9 @@
-"""Show the passage of a hit: the sentences of its text that answer the query best, on one line.
+"""Find the passage of a hit to show: the sentences of its text that answer the query best, on one line.
 
-A text is read sentence by sentence. A sentence is worth the query's words that it holds, each by its rarity. Words in
-the sentences around it count less, because an answer often does not repeat its question. The form of the sentence is a
-factor (`answers`). Around the best sentence, as many others are shown as fit.
+The value of a sentence is the sum of the weights of its searched words. Words in neighbouring sentences count less;
+they
+count, because an answer often does not repeat its question. The form of the sentence is a factor (`answers`). The best
+sentence is shown with as many neighbours as fit.
 """
 
 import re
@@ -17,30 +18,30 @@ from memoryd.recall.words import STROKES, list_runs, simplify
 from memoryd.text.wording import find_stem
 
 LENGTH = 700  # characters
-_UNIT = 200  # characters of a sentence; a longer one is read in parts
+_UNIT = 200  # characters; a longer sentence is split
 _LEAST = 12  # characters; a shorter sentence is joined to the next one
-_ENDING = 3  # most letters in which two forms of a word differ
-_FORMS = 4  # a word of a text may be longer than the searched one by so many letters
-_NEAR = ((-1, 0.3), (0, 1.0), (1, 0.7), (2, 0.5), (3, 0.3))  # the weight of a word so many sentences later
+_ENDING = 3  # letters at the end of a word in which its forms may differ
+_FORMS = 4  # letters by which a found word may be longer than the searched one
+_NEAR = ((-1, 0.3), (0, 1.0), (1, 0.7), (2, 0.5), (3, 0.3))  # (distance in sentences, weight of a word there)
 _END = re.compile(r"[.!?]+[\"')\]*_`]*\s+|[。\uff01\uff1f]+[」』”]?\s*|\n\s*")
 
 
 class Passage(NamedTuple):
-    """Hold the part of a text that answers best."""
+    """Hold the part of a text that answers best, and its rating."""
 
-    text: str  # on one line; an ellipsis marks left out text
+    text: str  # one line; an ellipsis marks omitted text
     best: str  # its best sentence
-    worth: float  # share of the searched words that its best sentence holds, each by its weight, times its form
-    form: float  # the rating of its best sentence
-    held: frozenset[str]  # the searched words that the text holds anywhere
+    worth: float  # weighted share of the searched words in and near its best sentence, times its form
+    form: float  # factor for the form of its best sentence
+    held: frozenset[str]  # searched words that the whole text contains
 
 
 def find_passage(
     text: str, weights: Mapping[str, float], rate: Callable[[str], float] = lambda _: 1.0, most: float = 1.0
 ) -> Passage:
-    """Return the best passage of a text for words, each with its weight.
+    """Return the best passage of a text for weighted words.
 
-    `rate` returns the factor for the form of a sentence, and `most` is the largest.
+    `rate` returns the factor for the form of a sentence. `most` is the largest such factor.
     """
     units = list(_list_units(text))
     if not units:
@@ -70,13 +71,13 @@ def find_passage(
 
 
 def find_held(text: str, words: Iterable[str]) -> list[str]:
-    """Return the words that a text holds, in any form."""
+    """Return those of the words that a text contains, in any form."""
     flat = _flatten(text)
     return [word for word in words if all(stem in flat for stem in _stems(word))]
 
 
 def _list_units(text: str) -> Iterator[str]:
-    """Yield the sentences of a text, each on one line; only the space between them is lost."""
+    """Yield the sentences of a text, each on one line. Long ones are split, and very short ones joined."""
     start, kept = 0, ""
     for end in (*(match.end() for match in _END.finditer(text)), len(text)):
         unit = " ".join(text[start:end].split())
@@ -97,7 +98,7 @@ def _list_units(text: str) -> Iterator[str]:
 
 
 def _show_around(units: list[str], best: int, sums: Mapping[int, float]) -> str:
-    """Return a sentence with its neighbours: first those with more of the words, then the following ones."""
+    """Return a sentence with as many neighbours as fit, those with more of the words first."""
     first = last = best
     length = len(units[best])
     while True:
@@ -117,7 +118,7 @@ def _show_around(units: list[str], best: int, sums: Mapping[int, float]) -> str:
 
 
 def _find_word(flat: str, ends: list[int], word: str) -> set[int]:
-    """Return the sentences that hold all parts of a word, in any form."""
+    """Return the indexes of the sentences that contain all parts of a word, in any form."""
     found: set[int] | None = None
     for run, stem in _list_parts(word):
         places = {bisect_right(ends, at) for at in _find_run(flat, run, stem, is_prefix=word.endswith("*"))}
@@ -129,7 +130,7 @@ def _find_word(flat: str, ends: list[int], word: str) -> set[int]:
 
 @lru_cache(maxsize=512)
 def _list_parts(word: str) -> tuple[tuple[str, str], ...]:
-    """Return the runs of a word, each with the common beginning of all its forms."""
+    """Return the runs of a word, each with the beginning that all its forms share."""
     runs = list_runs(simplify(word.rstrip("*")))
     return tuple((run, find_stem(run) if run.isascii() else run) for run in runs)
 
@@ -149,12 +150,12 @@ def _find_run(flat: str, run: str, stem: str, *, is_prefix: bool) -> Iterator[in
 
 @lru_cache(maxsize=512)
 def _stems(word: str) -> tuple[str, ...]:
-    """Return the common beginning of all forms of each run of a word."""
+    """Return the beginning that all forms share, for each run of a word."""
     return tuple(run[: max(3, len(run) - _ENDING)] if run.isascii() else run for run in list_runs(simplify(word)))
 
 
 def _flatten(line: str) -> str:
-    """Return lower case without accents; each character keeps its place."""
+    """Return the text in lower case without accents. The length stays the same."""
     return line.lower() if line.isascii() else line.translate(_FLAT)
 
 

@@ -1,8 +1,8 @@
-"""Review alarms that no run clears, and report each open alarm to the user.
+"""Clear alarms that no run clears, and pass each open alarm to the user's own command.
 
-No run notices some ends: a day that is over, a model that is no longer configured, a file that a person has looked at
-and removed. `review` clears these alarms. `Teller` passes each open alarm once to the user's own command, on its own
-thread, so that nothing waits for the command.
+No run notices that a day is over, that a model is no longer configured, or that a person has removed a file. `review`
+clears alarms about such causes. `AlarmHook` passes each open alarm once to the command, on a thread of its own, so that
+nothing waits for the command.
 """
 
 import re
@@ -24,22 +24,22 @@ from memoryd.running.runner import PROTECTED, Runner
 DATABASE, DISK, FILES, CONFIG, MODEL, SPEND, LATE = (
     "database", "disk", "open-files", "config", "model", "spend", "late-edit",
 )  # fmt: skip
-FLEET, HELD = "fleet", "held"  # PostgreSQL cannot be reached; another host works on the workspace
+FLEET, HELD = "fleet", "held"  # PostgreSQL is unreachable; another host works on the workspace
 TRIES = 3
 AGAIN_SECONDS = 120.0
 _MEMORY = re.compile(r"\bcore_[0-9a-f]{8}\b")
-MOST = 20  # alarms that are reported at once
+MOST = 20  # alarms that are passed at one time
 
 
 def clear_at_start(runner: Runner) -> None:
-    """Clear the alarms that a start ends: the configuration was read, the disk was written, and files were opened."""
+    """Clear the alarms that a successful start disproves: the configuration, the disk, and the number of open files."""
     _clear(runner, [one for one in sqlite.read(runner.engine, alarms.list_open) if one.kind in {CONFIG, DISK, FILES}])
 
 
 def review(runner: Runner) -> None:
-    """Clear the alarms whose cause is over and that no run clears; check the last nights and the formats.
+    """Clear alarms whose cause is over, and check the last nights and the transcript formats.
 
-    Also withdraws again the proposals that could not be withdrawn.
+    It also tries again to withdraw proposals, if that failed before.
     """
     found = clear_over(runner)
     if any(one.kind == proposing.ALARM for one in found):
@@ -49,7 +49,7 @@ def review(runner: Runner) -> None:
 
 
 def clear_over(runner: Runner) -> list[Alarm]:
-    """Clear the alarms whose cause is over and that no run clears; return those that were open before."""
+    """Clear the alarms whose cause is over and that no run clears; return the alarms that were open before."""
     found = sqlite.read(runner.engine, alarms.list_open)
     _clear(runner, list(_find_over(runner, found)))
     return found
@@ -64,7 +64,7 @@ def _find_over(runner: Runner, found: list[Alarm]) -> Iterator[Alarm]:
     for one in found:
         workspace = workspaces.get(one.agent_id)
         is_over = (
-            (one.agent_id and workspace is None)  # no daemon works for that agent any more
+            (one.agent_id and workspace is None)  # no daemon works for this agent
             or (one.kind == MODEL and one.subject not in endpoints)
             or (one.kind == self_test.KIND and one.subject not in flown)
             or (one.kind == SPEND and _day(runner, one.since) < _day(runner))
@@ -76,7 +76,7 @@ def _find_over(runner: Runner, found: list[Alarm]) -> Iterator[Alarm]:
 
 
 def _is_unprotected(runner: Runner, one: Alarm) -> bool:
-    """Return True if an alarm is about protected memories that are all unprotected or forgotten since."""
+    """Return True if the alarm is about protected memories, and all of them were unprotected or forgotten since."""
     if one.kind != PROTECTED:
         return False
     named = sqlite.read(runner.engine, memories.by_ids, one.agent_id, _MEMORY.findall(one.text))
@@ -84,12 +84,12 @@ def _is_unprotected(runner: Runner, one: Alarm) -> bool:
 
 
 def _day(runner: Runner, at: str | None = None) -> date:
-    """Return the local day of a time, by default of now."""
+    """Return the local day of a time (ISO 8601), or of now."""
     return (runner.clock.now() if at is None else moment_of(at)).astimezone(runner.settings.zone).date()
 
 
 def _is_gone(one: Alarm, settings: Settings, workspace: Path | None) -> bool:
-    """Return True if a person has removed the file that an alarm names, or left the fleet that it is about."""
+    """Return True if the file that an alarm names was removed, or if the fleet that it is about is not configured."""
     if one.kind in {FLEET, HELD}:
         return settings.fleet.database is None
     if one.kind == DATABASE:
@@ -110,19 +110,19 @@ def _clear(runner: Runner, found: list[Alarm]) -> None:
 
 @dataclass(slots=True)
 class AlarmHook:
-    """Pass each alarm once to the command `hooks.on_alarm`; after a stop, pass the remaining ones."""
+    """Pass each open alarm once to the command `hooks.on_alarm`. After a restart, the remaining ones are passed."""
 
     runner: Runner
-    told: set[int] = field(default_factory=set)  # even if the disk fails, this process reports nothing twice
-    failed: dict[int, tuple[int, float]] = field(default_factory=dict)  # failures, and the time of the next try
-    unstored: dict[str, str] = field(default_factory=dict)  # by kind: alarms that the disk does not take
+    told: set[int] = field(default_factory=set)  # alarms that this process has passed, even if that could not be stored
+    failed: dict[int, tuple[int, float]] = field(default_factory=dict)  # alarm → (failures, time of the next attempt)
+    unstored: dict[str, str] = field(default_factory=dict)  # by kind: alarms that could not be stored
 
     def is_wanted(self) -> bool:
         """Return True if the command is configured."""
         return self.runner.settings.hooks.on_alarm is not None
 
     def tell(self) -> None:
-        """Pass the open alarms that the command has not received; retry a few times if the command fails."""
+        """Pass the open alarms that the command has not received yet. A failed call is repeated a few times."""
         for kind in list(self.unstored):
             self._run(kind, "", self.unstored.pop(kind))
         opened = sqlite.read(self.runner.engine, alarms.list_open)

@@ -1,14 +1,15 @@
-"""Answer a job's question within its cost limits: by the model, if necessary in parts, or by the offline backend.
+"""Answer a job's question within its limits of tokens: by a model, in parts if necessary, or by the offline backend.
 
-If a reply is cut off, the question is asked once more with a higher limit. After that, or if a server refuses the
-length, the question is divided, at last into single pieces of its material. The accepted length is remembered for each
-endpoint.
+If a reply is cut off, the question is asked again with a higher limit. If that does not help, or if the server refuses
+the length, the question is divided, in the end into single pieces of its material. The length that a server accepts is
+remembered for each endpoint.
 
-Tokens are reserved before each call. After the call, one transaction settles them and stores the answer on the run's
-row: a crash never pays twice, and a possible payment stays counted. Each endpoint has a circuit breaker. An unanswered
-question raises a `ModelError`, and `retry` alone decides about another attempt. If the failure is temporary, the
-configuration may let the offline backend answer; the reply then holds the reason. A refused request is not temporary:
-its run is blocked, with an alarm.
+Tokens are reserved before each call. After it, one transaction records the cost and stores the reply on the run's row.
+So a crash never pays twice, and a call that may have been paid stays counted. Each endpoint has a circuit breaker.
+
+If no reply comes, a `ModelError` is raised, and only `retry` decides about another attempt. After a temporary failure,
+the configuration may let the offline backend answer; the reply then has the reason. A refused request is not temporary:
+its run is blocked, and an alarm is raised.
 """
 
 import hashlib
@@ -43,29 +44,29 @@ from memoryd.worker.pool import Pool
 
 OFFLINE = "offline"
 OFFLINE_DEADLINE = timedelta(minutes=10)
-PATIENCE = timedelta(hours=1)  # with a fallback, a run waits so long for an endpoint that is down or full
+PATIENCE = timedelta(hours=1)  # a run with a fallback waits this long for an endpoint that is down or full
 MOST_PARTS = 64
 TOO_SMALL = "the model's context is too small for this session; choose a model with a larger one"
 CUT_OFF = "the model's reply is cut off even to the smallest question; raise llm.max_output_tokens"
 BUDGET_SPENT = "the run would spend more than its import has left"
-_ROUGH = 0.9  # our token counts differ a little from those of another model's tokenizer
-_LEAST_OUTPUT = 1024  # tokens; a limit is not lowered below this to make room for a longer question
+_ROUGH = 0.9  # margin for models that count tokens differently
+_LEAST_OUTPUT = 1024  # tokens; the limit of a reply is not lowered below this to make room for the question
 _LENGTHS = frozenset({Trouble.OVERFLOW, Trouble.LIMIT})
-_SMALLEST_OUTPUT = 256  # tokens; a server that does not accept a reply of this length is useless
+_SMALLEST_OUTPUT = 256  # tokens; a server that accepts only shorter replies is useless
 
 
 @dataclass(frozen=True, slots=True)
 class RunQuestion:
-    """Hold a question of a run, with details from its job and the runner."""
+    """Hold a question of a run, with what is needed to answer it."""
 
     run: Run
     ask: Ask
     settings: Settings
-    worker: Worker  # counts tokens, and is the offline backend
-    merge: Callable[[Sequence[Reply]], Reply | RejectedReply]  # joins parts; checks an undivided one
-    step: Callable[[str], None] = lambda _name: None  # called before and after each answer, and after it was stored
-    own_model_only: bool = False  # only the agent's own model may answer
-    stand_in: Reply | None = None  # the answer when the offline backend would be used but cannot answer this question
+    worker: Worker  # counts tokens, and runs the offline backend
+    merge: Callable[[Sequence[Reply]], Reply | RejectedReply]  # joins the replies to parts; also checks a single reply
+    step: Callable[[str], None] = lambda _name: None  # called before and after each answer, and after it is stored
+    own_model_only: bool = False  # True: no other model may answer
+    stand_in: Reply | None = None  # used in place of the offline backend, if that cannot answer such a question
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,35 +79,35 @@ class EndpointLimits:
 
 
 class Remote(Protocol):
-    """Ask a model through the fleet's workers."""
+    """Ask a model through the workers of a fleet."""
 
     def ask(self, run: Run, endpoint: Endpoint, ask: Ask, tokens: int) -> Reply | Failure:
-        """Return the answer to a question that costs at most this number of tokens."""
+        """Return the reply to a question, or the failure. `tokens` is the most that the question may cost."""
 
     def forget(self, run: Run, endpoint: Endpoint, ask: Ask) -> None:
-        """Delete a reply, because it is stored here or cannot be used."""
+        """Delete a reply from the fleet, because it is stored here or unusable."""
 
 
 @dataclass(slots=True)
 class Answerer:
-    """Answer questions. Safe to use from several threads."""
+    """Answer the questions of runs. Safe to use from several threads."""
 
     engine: Engine
     models: Pool
     scrubber: Scrubber
     clock: Clock
     log: Log
-    remote: Remote | None = None  # of a fleet
+    remote: Remote | None = None  # set in a fleet
     circuits: dict[str, Circuit] = field(default_factory=dict)
-    takes: dict[str, EndpointLimits] = field(default_factory=dict)  # by endpoint
+    takes: dict[str, EndpointLimits] = field(default_factory=dict)  # known limits, by name of the endpoint
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def answer(self, asked: RunQuestion) -> Reply:
-        """Return the reply to a question, or the reply that an earlier attempt of the run has stored.
+        """Return the reply to a question; a reply that an earlier attempt of the run has stored is used again.
 
         Raises:
             ModelError: the model has not answered, and the offline backend may not answer, or not yet.
-            WorkerError: the tokens cannot be counted, or the offline backend does not answer.
+            WorkerError: the tokens cannot be counted, or the offline backend fails.
         """
         kept = self._load_kept_answers(asked)
         if _offline_key(asked.ask) in kept:
@@ -121,10 +122,10 @@ class Answerer:
             return self._offline(asked, error.what)
 
     def after_rejection(self, asked: RunQuestion, rejected: Reply, why: str) -> Reply:
-        """Return the offline backend's reply after the model's last attempt gave no usable one.
+        """Return the offline backend's reply, if the run's last attempt got no usable reply from the model.
 
         Raises:
-            ModelError: attempts are left; the next attempt asks again.
+            ModelError: attempts are left, and the next one will ask the model again.
         """
         runs.forget_reply(self.engine, asked.run)
         self._keep_refused(asked, [rejected])
@@ -133,14 +134,14 @@ class Answerer:
         return self._offline(asked, why)
 
     def room_of(self, settings: Settings, agent_id: str) -> int | None:
-        """Return how many tokens a question to an agent's model may have; None if that is unknown."""
+        """Return the largest question to an agent's model, in tokens; None if that is unknown."""
         if settings.llm.provider == OFFLINE:
             return None
         endpoint = endpoint_of(settings, agent_id)
         return self._room(endpoint, self._limit(settings, endpoint))
 
     def is_up(self, settings: Settings, agent_id: str) -> bool:
-        """Return True if an agent has a model that is not known to be down."""
+        """Return True if an agent has a model and the model is not known to be down."""
         if settings.llm.provider == OFFLINE:
             return False
         with self.lock:
@@ -148,12 +149,12 @@ class Answerer:
         return breaker.admit(circuit, self.clock.monotonic())[1]
 
     def tend(self, now_monotonic: float) -> None:
-        """Let idle workers end, and retry blocked runs whose time has come."""
+        """Let idle workers end, and queue blocked runs again whose retry is due."""
         self.models.tick(now_monotonic)
         runs.unblock(self.engine, self.clock.text(), due_only=True)
 
     def renew(self) -> None:
-        """Allow all endpoints again after a start or a change of the configuration, because the fault may be fixed."""
+        """Allow all endpoints again after a start or a change of the configuration, because the cause may be fixed."""
         with self.lock:
             self.circuits.clear()
             self.takes.clear()
@@ -163,7 +164,7 @@ class Answerer:
 
     def _offline(self, asked: RunQuestion, instead: str | None) -> Reply:
         if asked.stand_in is not None:
-            return replace(asked.stand_in, instead=instead)  # not stored: a later attempt may get an answer
+            return replace(asked.stand_in, instead=instead)  # not stored, because a later attempt may get a real reply
         if instead is not None:
             self.log.warning("answered offline", run=asked.run.id, agent=asked.run.agent_id, why=instead)
         self._require_clean(asked.ask, asked.run)
@@ -176,12 +177,12 @@ class Answerer:
         return reply
 
     def _may_fall_back(self, asked: RunQuestion, trouble: Trouble) -> bool:
-        """Return True if the offline backend may answer: only after a temporary failure."""
+        """Return True if the offline backend may answer after this failure. It may only after a temporary failure."""
         if asked.stand_in is not None and trouble is Trouble.OVERFLOW:
-            return True  # no later attempt makes it fit
+            return True  # a later attempt would be too long as well
         if asked.stand_in is not None and trouble is Trouble.BAD_REPLY:
             return asked.run.attempt >= asked.settings.jobs.attempts
-        is_unknown = bool(asked.ask.text) and asked.stand_in is None  # the offline backend reads only material
+        is_unknown = bool(asked.ask.text) and asked.stand_in is None  # the offline backend can read only material
         if is_unknown or asked.own_model_only or asked.settings.llm.fallback != OFFLINE:
             return False
         if trouble is Trouble.BLOCKED:
@@ -204,7 +205,7 @@ class Answerer:
             if isinstance(result, Reply):
                 replies.append(result)
                 continue
-            if part.tools or asked.stand_in is not None:  # its job shortens it, or goes on without an answer
+            if part.tools or asked.stand_in is not None:  # its job shortens the question, or continues without a reply
                 raise ModelError(result, endpoint.name)
             waiting.extendleft(reversed(self._split_smaller(asked, part, endpoint, result)))
             if len(waiting) + len(replies) > MOST_PARTS:
@@ -216,9 +217,13 @@ class Answerer:
         return merged
 
     def _part(self, asked: RunQuestion, part: Ask, endpoint: Endpoint) -> Reply | Failure:
-        """Ask one part, with a higher limit if its reply is cut off, with a lower one if a length is refused.
+        """Ask one part of a question.
 
-        Returns an overflow if neither helps; the part must then be divided.
+        If its reply is cut off, the part is asked again with a higher limit; if the length is refused, with a lower
+        one.
+
+        Returns:
+            A failure of kind OVERFLOW if neither helps. Then the part must be divided.
         """
         limit, cut_at = self._limit(asked.settings, endpoint), 0
         while limit > cut_at:
@@ -242,7 +247,10 @@ class Answerer:
         return Failure(Trouble.OVERFLOW, CUT_OFF)
 
     def _ask(self, asked: RunQuestion, part: Ask, endpoint: Endpoint) -> Reply | Failure:
-        """Ask one part once; only a refused length is returned as a failure."""
+        """Ask one part once, and record cost and reply.
+
+        Only a refused length is returned as a failure; others are raised.
+        """
         size = measure(asked, part)
         self._require_clean(part, asked.run)
         self._admit(endpoint, by_hand=asked.run.actor == "human")
@@ -253,9 +261,9 @@ class Answerer:
             if isinstance(result, Reply):
                 result = redact_reply(self.scrubber, result)
         except ClosedError:
-            self._change(endpoint, breaker.release)  # the process is ending; the endpoint is not to blame
+            self._change(endpoint, breaker.release)  # the process is ending, so the endpoint is not at fault
             raise
-        except WorkerError as error:  # the reservation stays: nobody knows what was paid
+        except WorkerError as error:  # the reservation stays, because the call may have been paid
             self._note(endpoint, Failure(Trouble.UNAVAILABLE, error.what))
             raise ModelError(Failure(Trouble.UNAVAILABLE, error.what), endpoint.name) from error
         except BaseException:
@@ -301,41 +309,41 @@ class Answerer:
     # --- sizes ----------------------------------------------------------------------------------------------------
 
     def _context(self, endpoint: Endpoint) -> int | None:
-        """Return the tokens of a question and its reply that an endpoint accepts; None if that is unknown."""
+        """Return the largest sum of question and reply that an endpoint accepts, in tokens; None if that is unknown."""
         by_name = window.choose_window(None, endpoint.model, 0)
         known = by_name.tokens if by_name.how == "model" else None
         found = self._takes(endpoint).context
         return min((size for size in (known, found) if size is not None), default=None)
 
     def _limit(self, settings: Settings, endpoint: Endpoint) -> int:
-        """Return the tokens that a reply may have; at least half of the context is left to the question."""
+        """Return the largest reply, in tokens. At least half of the context is left for the question."""
         limits = (settings.llm.max_output_tokens, self._takes(endpoint).output, (self._context(endpoint) or 0) // 2)
         return min(limit for limit in limits if limit)
 
     def _room(self, endpoint: Endpoint, limit: int) -> int | None:
-        """Return the tokens that a question to this endpoint may have; None if that is unknown."""
+        """Return the largest question to this endpoint, in tokens; None if that is unknown."""
         context = self._context(endpoint)
         known = None if context is None else int(context * _ROUGH) - limit
         return min((room for room in (known, self._takes(endpoint).room) if room is not None), default=None)
 
     def _raise_limit(self, asked: RunQuestion, part: Ask, endpoint: Endpoint, limit: int) -> int:
-        """Return a higher limit for a reply that was cut off: the known maximum of the server, or twice the limit."""
+        """Return a higher limit after a reply was cut off: the server's known maximum, or twice the old limit."""
         raised = self._takes(endpoint).output or limit * 2
         context = self._context(endpoint)
         return raised if context is None else min(raised, int(context * _ROUGH) - measure(asked, part))
 
     def _lower_limit(self, size: int, limit: int, failure: Failure) -> int | None:
-        """Return a lower limit that the server may accept; None if there is no sensible one."""
+        """Return a lower limit that the server may accept; None if there is no useful one."""
         if failure.trouble is Trouble.LIMIT:
             lower = failure.most if failure.most and failure.most < limit else limit // 2
             return lower if lower >= _SMALLEST_OUTPUT else None
-        # Our tokens are not the server's, so the limit is at least halved, and the search ends.
+        # The server counts tokens differently, so the limit is at least halved. So the search ends.
         room = failure.most - size * 5 // 4 if failure.most else limit if limit > size else 0
         lower = min(limit // 2, room)
         return lower if lower >= _LEAST_OUTPUT else None
 
     def _learn(self, endpoint: Endpoint, failure: Failure, lower: int | None) -> None:
-        """Remember the length that a server has stated, or the limit that is tried now."""
+        """Remember the limit that a server has stated, or the one that is tried next."""
         if failure.trouble is Trouble.LIMIT or not failure.most:
             self._note_limits(endpoint, output=lower or self._takes(endpoint).output)
         else:
@@ -384,7 +392,7 @@ class Answerer:
             raise ModelError(Failure(Trouble.EXHAUSTED, text), endpoint.name)
         if got == "run_tokens":
             text = f"the run would spend more than llm.run_tokens, {llm.run_tokens}"
-            if asked.stand_in is not None:  # the run continues without an answer
+            if asked.stand_in is not None:  # the run can continue without this reply
                 raise ModelError(Failure(Trouble.OVERFLOW, text), endpoint.name)
             raise self._make_blocked_error(asked, endpoint, text)
         text = f"the models have spent llm.daily_tokens, {llm.daily_tokens}, for today"
@@ -392,7 +400,7 @@ class Answerer:
         raise ModelError(Failure(Trouble.EXHAUSTED, text), endpoint.name)
 
     def _make_blocked_error(self, asked: RunQuestion, endpoint: Endpoint, what: str) -> ModelError:
-        """Return the error of a run that only a person can fix; an alarm reports it."""
+        """Raise an alarm for a run that only a person can fix, and return the error for the caller to raise."""
         run = asked.run
         self.set_alarm("blocked", run.subject, f"{run.kind} run {run.id} waits: {what}", run.agent_id)
         return ModelError(Failure(Trouble.BLOCKED, what), endpoint.name)
@@ -400,7 +408,7 @@ class Answerer:
     # --- the circuit ----------------------------------------------------------------------------------------------
 
     def _admit(self, endpoint: Endpoint, *, by_hand: bool) -> None:
-        """Raise a ModelError while the endpoint must not be asked; a run by hand may try whether it works."""
+        """Raise a ModelError while calls to the endpoint are paused. A person's run may always try."""
         now = self.clock.monotonic()
         with self.lock:
             circuit, admitted = breaker.admit(self.circuits.get(endpoint.name, Circuit()), now)
@@ -412,7 +420,10 @@ class Answerer:
         raise ModelError(Failure(trouble, what, retry_after=breaker.wait(circuit, now)), endpoint.name)
 
     def _note_result(self, endpoint: Endpoint, result: Reply | Failure) -> None:
-        """Record the outcome of a call; a question that the fleet returns is no fault of its shared circuit."""
+        """Record the outcome of a call.
+
+        A question that the fleet returns unanswered is no fault of the shared endpoint.
+        """
         trouble = result.trouble if isinstance(result, Failure) else None
         if endpoint.is_fleet and trouble is Trouble.EXHAUSTED and isinstance(result, Failure):
             self.set_alarm("spend", "fleet", result.what)
@@ -446,7 +457,7 @@ class Answerer:
             self._change(endpoint, lambda circuit: breaker.told_to_wait(circuit, now, seconds))
 
     def _change(self, endpoint: Endpoint, change: Callable[[Circuit], Circuit]) -> Circuit:
-        """Change an endpoint's circuit; return its earlier state."""
+        """Change the circuit of an endpoint; return its earlier state."""
         with self.lock:
             before = self.circuits.get(endpoint.name, Circuit())
             self.circuits[endpoint.name] = change(before)
@@ -461,27 +472,27 @@ class Answerer:
 
     def _keep(self, connection: Connection, asked: RunQuestion, key: str, reply: Reply) -> None:
         kept = {**self._load_kept_answers(asked), key: asdict(reply)}
-        # A run is described by its own question, not by the questions about its answer.
+        # The hash on a run's row is that of its own question, not of questions about the reply.
         about = None if asked.stand_in is not None else question_hash(asked.ask)
         runs.keep_reply(connection, asked.run, json.dumps(kept), about)
 
     def _keep_refused(self, asked: RunQuestion, replies: Sequence[Reply]) -> None:
-        """Store the refused reply, so that a person can see why a model's answers are unusable."""
+        """Store refused replies, so that a person can see why they are unusable."""
         runs.keep_refused(self.engine, asked.run, "\n\n".join(reply.text for reply in replies))
 
     def set_alarm(self, kind: str, subject: str, text: str | None, agent_id: str = "") -> None:
-        """Keep an alarm open with this text, or closed without one."""
+        """Keep an alarm open with this text, or closed if the text is None."""
         if alarms.set_alarm(self.engine, kind, text, self.clock.text(), agent_id, subject):
             self.log.error("alarm", kind=kind, agent=agent_id, subject=subject, text=text)
 
 
 def endpoint_of(settings: Settings, agent_id: str, job: str = "") -> Endpoint:
-    """Return the endpoint that answers for an agent: its own model and server, else those of `llm`.
+    """Return the endpoint for an agent's questions: its own model and server, or else those of `llm`.
 
-    A second reader's question goes to `llm.verifier`, where that is configured.
+    A second reader's question goes to `llm.verifier` if that is configured.
 
     Raises:
-        StateError: neither names a model, or the agent is not in the configuration.
+        StateError: no model is configured for the agent.
     """
     llm = settings.llm
     agent = settings.find_agent(agent_id)
@@ -495,12 +506,15 @@ def endpoint_of(settings: Settings, agent_id: str, job: str = "") -> Endpoint:
 
 
 def measure(asked: RunQuestion, ask: Ask) -> int:
-    """Return about how many tokens a question has."""
+    """Return the approximate number of tokens of a question."""
     return dividing.measure(ask, asked.worker.count)
 
 
 def question_hash(ask: Ask) -> str:
-    """Identify a question by its job, instructions and material; the known facts may change in between."""
+    """Return the hash that identifies a question: of its job, instructions and material.
+
+    Known facts are left out, because they may change between two attempts.
+    """
     asked = [ask.job, ask.instructions, [astuple(quoted) for quoted in ask.material]]
     asked += [[astuple(one) for one in ask.earlier]] if ask.earlier else []
     asked += [ask.text] if ask.text else []
@@ -508,7 +522,7 @@ def question_hash(ask: Ask) -> str:
 
 
 def redact_reply(scrubber: Scrubber, reply: Reply) -> Reply:
-    """Redact a reply: a model may decode redacted text on request, or invent a secret."""
+    """Return a reply without secrets. A model may decode redacted text on request, or make up a secret."""
     called = [part for call in reply.calls for part in (call.id, call.name, call.arguments)]
     text, model, *clean = scrubber.redact([reply.text, reply.model or "", *called])
     parts = iter(clean)
@@ -517,7 +531,7 @@ def redact_reply(scrubber: Scrubber, reply: Reply) -> Reply:
 
 
 def _stored_reply(data: dict[str, Any]) -> Reply:
-    """Rebuild a reply from the dictionary that `dataclasses.asdict` made of it."""
+    """Return the reply from a dictionary that `dataclasses.asdict` made."""
     return Reply(**{**data, "calls": tuple(ToolCall(**call) for call in data.get("calls", ()))})
 
 
@@ -526,15 +540,14 @@ def _offline_key(ask: Ask) -> str:
 
 
 def compute_cost(result: Reply | Failure, size: int, limit: int) -> tuple[spend.SpentTokens, str]:
-    """Return the cost of a call and its source: the report of the server if it can be true, else an estimate."""
+    """Return the tokens of a call and their source: `usage` of the server if it is plausible, otherwise `estimate`."""
     if isinstance(result, Failure) and not result.billed:
         return spend.SpentTokens(0, 0), "usage"
     received = 0 if isinstance(result, Reply) else result.received
     if isinstance(result, Reply):
         received = len(result.text) + sum(len(call.name) + len(call.arguments) for call in result.calls)
     tokens_in, tokens_out = result.tokens_in or 0, result.tokens_out or 0
-    # A count ten times higher than what was sent or asked for is nonsense, not another tokenizer; it would block the
-    # day.
+    # Tokenizers differ, but never by a factor of ten. Such a count would use up the tokens of the day.
     if 0 < tokens_in <= 10 * size and tokens_out <= 10 * limit and (tokens_out > 0 or not received):
         return spend.SpentTokens(tokens_in, tokens_out), "usage"
     return spend.SpentTokens(size, -(-received // 4)), "estimate"

@@ -1,11 +1,12 @@
-"""Run a refinement whose agent calls the tools itself, one by one, through the Model Context Protocol.
+"""Run a refinement in which the agent itself calls the tools, through the Model Context Protocol.
 
-The server's instructions tell the agent when a refinement is due. Its first call that changes memory is its consent and
-begins the run. If no refinement is due, such a call is an error. A search begins nothing and always gets an answer.
+The instructions of the MCP server tell the agent when a refinement is due. Its first call that changes memory is its
+consent and begins the run. If no refinement is due, such a call is an error. A search begins nothing and is always
+answered.
 
-All calls belong to one run: the run carries out each call and waits for the next. So the same guards, limits and
-circuit breaker apply as with a model that memoryd asks, no other refinement runs meanwhile, and one rollback reverts
-everything. If the agent stops calling for a while, the refinement is unfinished.
+All calls belong to one run, which carries out a call and waits for the next. So guards, limits and circuit breaker are
+the same as with a model that memoryd asks. No other refinement runs meanwhile, and one rollback reverts everything. If
+the agent makes no call for a while, the refinement counts as unfinished.
 """
 
 import json
@@ -35,8 +36,8 @@ from memoryd.running.refining import AGENT, KIND, Refiner, is_called
 from memoryd.running.runner import Runner
 from memoryd.running.second_reader import SecondReader
 
-CLAIMS = "claims"  # the key of the results about new texts, between two calls
-PATIENCE = timedelta(minutes=10)  # for the next call
+CLAIMS = "claims"  # key of the verdicts on new texts, between two calls
+PATIENCE = timedelta(minutes=10)  # how long the run waits for the next call
 BEGINNING = frozenset(
     {refinement_tools.CONSOLIDATE, refinement_tools.UPDATE, refinement_tools.DELETE}
 )  # calls that count as consent to a refinement
@@ -47,16 +48,19 @@ _OTHERWISE = (
 
 
 def size_if_due(connection: Connection, settings: Settings, agent_id: str, since: str) -> int | None:
-    """Return the tokens of a core that its agent should refine; None if that is off, not due or waits for an answer.
+    """Return the tokens of a core that its agent should refine; None if it should not.
 
     A refinement is due if the core is larger than its target and the agent has not refined it since the last scheduled
-    time. It is also due if the core has grown beyond its trigger again.
+    time.
+    It is also due if the core has grown beyond its trigger again. It is not due if refinements are off or a proposal
+    waits
+    for an answer.
 
     Args:
-        connection: to the state database.
+        connection: of the state database.
         settings: the configuration.
-        agent_id: whose core it is.
-        since: when the schedule last asked for a refinement; UTC.
+        agent_id: the agent.
+        since: last scheduled time of a refinement; UTC.
     """
     tokens = memories.core_tokens(connection, agent_id, CHARACTERS_PER_TOKEN)
     if (
@@ -71,7 +75,7 @@ def size_if_due(connection: Connection, settings: Settings, agent_id: str, since
 
 
 def _left_by_last(connection: Connection, agent_id: str, since: str) -> int | None:
-    """Return the tokens that remained after the agent's own last refinement since then; None if there was none."""
+    """Return the tokens of the core after the agent's own last refinement since `since`; None if there was none."""
     sql = (
         'SELECT receipt FROM job_run WHERE agent_id = ? AND kind = ? AND "trigger" = ? AND created_at >= ?'
         " AND receipt IS NOT NULL ORDER BY created_at DESC, rowid DESC LIMIT 1"
@@ -81,12 +85,12 @@ def _left_by_last(connection: Connection, agent_id: str, since: str) -> int | No
 
 
 def found_in(connection: Connection, agent_id: str, arguments: str) -> dict[str, Any]:
-    """Answer a search without a refinement.
+    """Return the answer to a search outside a refinement.
 
     Args:
-        connection: to the state database.
-        agent_id: whose core is searched.
-        arguments: a JSON object.
+        connection: of the state database.
+        agent_id: the agent whose core is searched.
+        arguments: of the call, a JSON object.
     """
     core = {one.id: one for one in memories.read_live(connection, agent_id, MemoryKind.CORE)}
     asked = refinement_tools.read(ToolCall("", refinement_tools.SEARCH, arguments), core, refinement_tools.NORMAL)
@@ -97,7 +101,7 @@ def found_in(connection: Connection, agent_id: str, arguments: str) -> dict[str,
 
 
 def goes_on(connection: Connection, agent_id: str) -> bool:
-    """Return True while an agent's own refinement waits for its next call, or carries out a call."""
+    """Return True while an agent's own refinement waits for a call or carries one out."""
     sql = 'SELECT 1 FROM job_run WHERE id = ? AND "trigger" = ? AND state <> ?'
     run_id = runs.open_by_key(connection, agent_key(KIND, agent_id))
     return query.has_row(connection, sql, run_id, AGENT, runs.PROPOSED)
@@ -106,16 +110,16 @@ def goes_on(connection: Connection, agent_id: str) -> bool:
 def hand_over(
     connection: Connection, clock: Clock, settings: Settings, agent_id: str, tool: str, arguments: str, since: str
 ) -> str:
-    """Give a call to the agent's refinement, or begin the one that is due; return the run's id.
+    """Pass a call to the agent's refinement, or begin the refinement that is due; return the run's id.
 
     Args:
-        connection: of the caller's transaction.
+        connection: the caller's write transaction.
         clock: tells the time.
         settings: the configuration.
         agent_id: the agent that calls.
-        tool: its name.
-        arguments: a JSON object, without secrets.
-        since: the last scheduled time of a refinement; UTC.
+        tool: name of the called tool.
+        arguments: of the call: a JSON object, without secrets.
+        since: last scheduled time of a refinement; UTC.
 
     Raises:
         RefusedError: another refinement waits or runs, or this call may not begin one.
@@ -147,14 +151,17 @@ def hand_over(
 
 
 def given_to(engine: Engine, run: Run) -> dict[str, Any] | None:
-    """Return the state from which an agent's own refinement continues; None for any other run."""
+    """Return the stored state from which an agent's own refinement continues; None for any other run."""
     with sqlite.begin_read(engine) as connection:
         has_begun = is_called(run) and KIND in runs.read_receipt(connection, run.id)
         return _read_options(connection, run.id) if has_begun else None
 
 
 def give_up(engine: Engine, agent_id: str, now: str, why: str) -> int:
-    """End an agent's own refinement that waits for its next call, and drop its unwritten changes; return how many."""
+    """End an agent's own refinement that waits for a call, and drop its unwritten changes.
+
+    Returns 1 if a refinement was ended, otherwise 0.
+    """
     with sqlite.begin_write(engine) as connection:
         waiting = runs.open_by_key(connection, agent_key(KIND, agent_id))
         if waiting is None or PENDING not in _read_options(connection, waiting):
@@ -168,24 +175,24 @@ def _read_options(connection: Connection, run_id: str) -> dict[str, Any]:
 
 
 def answer_of(connection: Connection, run_id: str) -> dict[str, Any] | None:
-    """Return the answer to the last call, if its refinement continues."""
+    """Return the answer to the last call if its refinement waits for another call; otherwise None."""
     sql = "SELECT reply FROM job_run WHERE id = ? AND state = 'queued' AND why = ?"
     return query.fetch_object(connection, sql, run_id, runs.WAITS).get("answer")
 
 
 def carry_out(runner: Runner, run: Run) -> None:
-    """Refine by the agent's own calls, or by asking only the agent's own model."""
+    """Carry out a refinement: by the agent's own call, or by questions to the agent's own model."""
     refiner_of(runner, run).carry_out(take_call if is_called(run) else refining.Refiner.ask_model)
     runner.clear_alarms_of(run)
 
 
 def refiner_of(runner: Runner, run: Run) -> Refiner:
-    """Return the object that carries out a refinement, with the second reader that judges its texts."""
+    """Return the `Refiner` of a run, with the second reader that judges its texts."""
     engine, settings = runner.engine, runner.settings
     reader = SecondReader(runner, run, runner.unless_stopping)
     given = given_to(engine, run)
     proposes = runner.is_proposing(run) if given is None else PENDING in given
-    if proposes and given is None:  # a run that has written changes ends in the mode in which it began
+    if proposes and given is None:  # if changes were written, the run must end in the mode in which it began
         proposes = not sqlite.read(engine, refining.count_changes, run).changes
     workspace = runner.workspace_of(run)
     limits = refining.limits_of(refining.mode_of(run, settings.refine), settings)
@@ -196,13 +203,13 @@ def refiner_of(runner: Runner, run: Run) -> Refiner:
 
 
 def take_call(refiner: Refiner) -> None:
-    """Carry out the call, and let the run wait for the next call or end it."""
+    """Carry out one call of the agent, and then end the run or let it wait for the next call."""
     given = json.loads(runs.given_text(refiner.writer.engine, refiner.run) or "{}")
     refiner.go_on_from(given.get(PENDING, ()))
     session, told = replace(refiner.restore_session(), claims=tuple(given.get(CLAIMS, ()))), refiner.receipt().get(KIND)
     refiner.keep()
     over = None if "tool" in given else "the agent did not go on"
-    if told is not None and "doing" in told:  # a change was made, and the process ended before it was reported
+    if told is not None and "doing" in told:  # the process ended after a change was made and before it was reported
         over = refining.STOPPED
     if told is not None and refiner.heeds_cancel():
         over = CANCELLED
@@ -223,7 +230,7 @@ def take_call(refiner: Refiner) -> None:
     if session.ended is not None:
         refiner.finish(session)
         return
-    # Facts about earlier calls that the next call needs, besides the reported ones.
+    # Values about earlier calls that the next call needs; the run report does not have them.
     memo = {"ids": sorted(session.ids), "floor": session.floor, "last": list(session.last)}
     receipt = {**refiner.kept, **refiner.report_reading(), KIND: session.row() | memo}
     due = text_of(min(refiner.source.clock.now() + PATIENCE, limit))

@@ -1,8 +1,8 @@
-"""Watch every agent's `MEMORY.md`, and import each edit once the file has settled.
+"""Watch the `MEMORY.md` of each agent, and import an edit when the file no longer changes.
 
-A file has settled when two looks, `settle` apart, see the same content. A file that is empty or much shorter than its
-memories gets one more look, because an editor may empty a file and write it slowly. An editor that writes a new file
-and renames it changes the inode, which counts as a new look.
+A file has settled when two checks, `settle` apart, find the same content. A file that is empty or much shorter than its
+memories is checked once more, because an editor may empty a file and then write it slowly. If an editor replaces the
+file, its inode changes, and the checks begin again.
 """
 
 import os
@@ -26,7 +26,7 @@ from memoryd.running.runner import EMPTIED, PROTECTED, Runner
 _Stat = tuple[int, ...] | None
 CONFLICT = "conflict"
 CONTINUUM = ".continuum/memory"
-GRACE_SECONDS = 30.0  # an editor that takes longer to write an open file counts as hung
+GRACE_SECONDS = 30.0  # an editor that writes to a replaced file for longer than this is ignored
 
 
 class _Look(NamedTuple):
@@ -37,7 +37,7 @@ class _Look(NamedTuple):
 
 @dataclass(slots=True)
 class CoreWatch:
-    """Remember the last state of each file."""
+    """Hold the last known state of each file."""
 
     runner: Runner
     looks: dict[str, _Look] = field(default_factory=dict)
@@ -53,13 +53,16 @@ class CoreWatch:
         return self.done != before
 
     def look_late(self) -> None:
-        """Import late writes to replaced versions of files; raise an alarm if one conflicts with the new version."""
+        """Import what editors wrote to replaced versions of files.
+
+        Raise an alarm if that conflicts with the new version.
+        """
         for agent in self.runner.settings.agents:
             if any(agent.workspace.glob(f"{CONTINUUM}/.late-*")):
                 self._try(self._look_late, agent, "late edits not looked for")
 
     def _try(self, look: Callable[[Agent], None], agent: Agent, warning: str) -> None:
-        """Look at the files of an agent; log a failure, so that it does not stop the looks at other agents."""
+        """Call `look` for an agent; log an error, so that the other agents are still checked."""
         try:
             look(agent)
         except (MemorydError, OSError) as error:
@@ -69,7 +72,7 @@ class CoreWatch:
         now = self.runner.clock.now().timestamp()
         with lock_workspace(agent.workspace) as place:
             for one in late_edits.list_kept(place.continuum):
-                # A clock that was set back must not keep them forever.
+                # After a clock was set back, the age can be negative. Then the versions must not stay forever.
                 is_over = not 0 <= late_edits.get_age(one, now) < GRACE_SECONDS
                 conflict = late_edits.settle(one, place.workspace / one.name, is_over=is_over)
                 if conflict is not None:
@@ -99,7 +102,7 @@ class CoreWatch:
         data = regular.read_in(agent.workspace, CORE_FILE)
         with sqlite.begin_read(self.runner.engine) as connection:
             if memories.read_agreed_hash(connection, agent.id) == digest_of(data):
-                return False  # memoryd itself has written it
+                return False  # memoryd itself wrote this content
             return is_shortened(data, memories.read_live(connection, agent.id, MemoryKind.CORE))
 
     def take(self, agent: Agent, *, settled: bool = True) -> bool:
@@ -111,7 +114,8 @@ class CoreWatch:
             return False
         try:
             with lock_workspace(agent.workspace) as place:
-                # Inside the lock: a run that must be completed first has planned on the ledger's present state.
+                # Checked under the lock: a run with an intent must be completed first, because its plan is based on
+                # this ledger.
                 with sqlite.begin_read(runner.engine) as connection:
                     if runs.agent_has_intent(connection, agent.id):
                         return False
@@ -127,7 +131,7 @@ class CoreWatch:
         return brought.agrees
 
     def _tell_of_loss(self, agent_id: str, brought: CoreImport, entry: int) -> None:
-        """Raise an alarm if an edit removed most of the core: it may be intended, but looks like an accident."""
+        """Raise an alarm if an edit removed most of the core, because that looks like an accident."""
         ended = sum(not change.after.is_live for change in brought.changes)
         if not ended or not is_shortened(brought.data, brought.before):
             self.runner.set_alarm(EMPTIED, None, agent_id)

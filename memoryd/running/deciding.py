@@ -1,6 +1,6 @@
-"""Carry out the jobs that ask a model or the offline backend, step by step up to the commit.
+"""Carry out jobs that ask a model or the offline backend, step by step up to the commit.
 
-This module knows no single job. `KINDS` names, for each kind, the function that gathers its inputs and the pure
+This module does not know single jobs. `KINDS` has, for each kind, the function that gathers the inputs and the pure
 functions that decide.
 """
 
@@ -23,17 +23,17 @@ from memoryd.running.second_reader import SecondReader, keep_whole, sum_tokens
 
 
 class RejectedReplyError(MemorydError):
-    """Report that the model's reply cannot be used."""
+    """Report that the model's reply is unusable."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobKind:
-    """Describe how one kind of job is carried out."""
+    """Describe how a kind of job is carried out."""
 
-    gather: Callable[[sleeping.GatherContext, Run], Any]  # frozen inputs, or why there is nothing to do
+    gather: Callable[[sleeping.GatherContext, Run], Any]  # returns the inputs, or the reason why there is nothing to do
     decide: Callable[[Any], Steps]
-    merge: Callable[[Sequence[Reply]], Reply | RejectedReply]  # joins the replies to the parts of a divided question
-    again: Callable[[sleeping.GatherContext, Run, Any], Any] | None = None  # the inputs on the current state
+    merge: Callable[[Sequence[Reply]], Reply | RejectedReply]  # joins the replies to the parts of a question
+    again: Callable[[sleeping.GatherContext, Run, Any], Any] | None = None  # returns the inputs on the present core
 
 
 KINDS: dict[str, JobKind] = {
@@ -44,11 +44,11 @@ KINDS: dict[str, JobKind] = {
 
 
 def carry_out(runner: Runner, run: Run) -> None:
-    """Gather a job's inputs, ask, and commit the decision.
+    """Gather the inputs of a job, ask its questions, and commit its decision.
 
     Raises:
-        RejectedReplyError: no usable reply came.
-        AwayError: the core changed during each of its decisions.
+        RejectedReplyError: there was no usable reply.
+        AwayError: the core changed before each commit.
     """
     kind, workspace = KINDS[run.kind], runner.workspace_of(run)
     writer = runner.writer(workspace)
@@ -81,20 +81,20 @@ def carry_out(runner: Runner, run: Run) -> None:
 
 @dataclass(slots=True)
 class _Decision:
-    """Decide one run by asking its job step by step."""
+    """Decide one run: drive its job, and answer its questions."""
 
     runner: Runner
     run: Run
     kind: JobKind
-    inputs: Any  # the frozen snapshot for the decision
+    inputs: Any  # frozen snapshot of the inputs
     reader: SecondReader
-    author: RunQuestion | None = None  # the job's own question, not one about its answer …
-    written: Reply | None = None  # … and the answer, for the run report
-    phases: dict[str, float] = field(default_factory=dict)  # each with the time when it began
-    repairs: list[Reply] = field(default_factory=list)  # answers to its questions about refused claims
+    author: RunQuestion | None = None  # the job's first question, which writes the result …
+    written: Reply | None = None  # … and the reply to it, for the run report
+    phases: dict[str, float] = field(default_factory=dict)  # phase → time when it began, monotonic
+    repairs: list[Reply] = field(default_factory=list)  # replies to questions about refused claims
 
     def receipt(self) -> dict[str, Any]:
-        """Return the result of the judging, for the run report."""
+        """Return values for the run report: what the second reader and the repairs did and cost."""
         found = {"reader": self.reader.receipt()} if self.reader.receipt() else {}
         if self.repairs:
             spent = [(one.tokens_in, one.tokens_out) for one in self.repairs]
@@ -102,14 +102,17 @@ class _Decision:
         return found
 
     def decide(self, end: End | None) -> End:
-        """Carry out a job's steps, unless the result is known; return it, and ask again after a rejected reply."""
+        """Return the decision of the job. If its reply is rejected, ask for another one.
+
+        A decision in `end` is returned as it is, unless it is a rejection.
+        """
         while True:
             end = end or drive(self.kind.decide(self.inputs), self._answer, self._enter)
             self.runner.go_on(self.run)
             author, written = self.author, self.written
             if not (isinstance(end, RejectedReply) and author and written and written.backend != OFFLINE):
                 return end
-            # This also applies if the reply was rejected because of later questions: only another reply can help.
+            # Even if a later question caused the rejection, only another reply to the first question can help.
             self.written = self.runner.answerer.after_rejection(author, written, end.why)
             end = None
 
@@ -118,7 +121,7 @@ class _Decision:
         self.phases.setdefault(phase, self.runner.clock.monotonic())
 
     def _answer(self, ask: Ask) -> Reply:
-        """Get the answer to a job's question; for its own, which comes first, the stored answer if there is one."""
+        """Return the reply to a question of the job. The reply to its first question is asked for only once."""
         self.runner.go_on(self.run)
         if ask.job == VERIFY:
             return self.reader.answer(ask)

@@ -1,8 +1,8 @@
-"""Decide when an agent dreams, and gather the input of its dream.
+"""Decide when an agent dreams, and gather the input of the dream.
 
-The reports of successful dreams list their days, and the hash of each daily file. A dream that was rolled back does not
-count, so the next dream reads its days again. If the model failed and the offline backend answered, the dream counts
-only until the model works again.
+The report of a successful dream has its days, and the hash of each daily file. A dream that was rolled back does not
+count, so the next dream reads its days again. If the offline backend answered because the model failed, the dream
+counts only until the model works again.
 """
 
 import contextlib
@@ -49,23 +49,23 @@ PAUSED = "the agent is paused"
 _LABELS = {"User: ": "user", "Assistant: ": "assistant", "Report: ": "report", "Changed: ": "report"}
 _LABELS |= {"Failed: ": "report"}
 _HAND, _AGENT = "hand", "agent"
-_MOST_TRIES = 14  # dreams of the same days that the offline backend may answer, until one of them counts
-_SLEEP = "sleep:"  # begins the origin of a line that a sleep wrote, until its author is looked up
+_MOST_TRIES = 14  # after this many dreams by the offline backend, the days count as dreamt
+_SLEEP = "sleep:"  # marks the origin of a line that a sleep wrote, until its author is known
 
 
 class PastDream(NamedTuple):
-    """Hold a successful dream: its days, and the hashes of their files."""
+    """Hold a successful dream: its days, and the hashes of their files by path."""
 
     run_id: str
     first: date
     last: date
     dailies: dict[str, str]
-    again: int = 0  # earlier dreams that had to be repeated, and whose days this dream read
-    is_stopgap: bool = False  # the offline backend answered because the model failed
+    again: int = 0  # number of earlier dreams of these days that do not count
+    is_stopgap: bool = False  # True: the offline backend answered because the model failed
 
     @property
     def is_pending(self) -> bool:
-        """Return True if the model must dream these days again."""
+        """Return True if the model must still dream these days."""
         return self.is_stopgap and self.again < _MOST_TRIES
 
 
@@ -73,7 +73,7 @@ class PastDream(NamedTuple):
 
 
 def flush(engine: Engine, settings: Settings, clock: Clock, agent_id: str, trigger: str, actor: str) -> list[str]:
-    """Queue a sleep of each live session of an agent; return the runs, with those that already wait."""
+    """Queue a sleep of each live session of an agent; return the ids of the runs, including those that already wait."""
     if settings.modes.sleep == "off":
         return []
     found = []
@@ -86,9 +86,9 @@ def flush(engine: Engine, settings: Settings, clock: Clock, agent_id: str, trigg
 def queue(
     engine: Engine, settings: Settings, clock: Clock, slot: str, at: datetime, trigger: str, missed: int = 0
 ) -> int:
-    """Queue a dream of each agent after the sleeps of its live sessions, once for this slot; return how many.
+    """Queue a dream of each agent, once for this slot and after the sleeps of its live sessions; return how many.
 
-    If an agent is paused, or an earlier dream still waits, a skipped run uses up the slot and holds the reason.
+    If an agent is paused, or an earlier dream still waits, a skipped run uses the slot and has the reason.
     """
     queued = 0
     for agent, name in queueing.agents_of_slot(engine, settings, KIND, slot, at):
@@ -104,13 +104,13 @@ def queue(
             continue
         options = {"scheduled": True, "flushed": flush(engine, settings, clock, agent.id, trigger, "memoryd")}
         more: dict[str, Any] = {"slot": name, "options": options | {"missed_slots": missed}}
-        more |= {"created_at": clock.text(ahead=timedelta(milliseconds=1))}  # after sleeps that have the same time
+        more |= {"created_at": clock.text(ahead=timedelta(milliseconds=1))}  # the sleeps come first
         queued += sqlite.write(engine, queueing.queue, clock, KIND, agent.id, key, trigger=trigger, **more) is not None
     return queued
 
 
 def last_slot(engine: Engine, agent_ids: Sequence[str]) -> str | None:
-    """Return the newest slot that a dream has used, as local `YYYY-MM-DDTHH:MM`."""
+    """Return the last slot that a dream has used, as local `YYYY-MM-DDTHH:MM`; None if there is none."""
     sql = (
         "SELECT max(substr(slot, length(kind || ':' || agent_id || ':') + 1)) FROM job_run"
         " WHERE kind = ? AND slot IS NOT NULL AND agent_id IN (SELECT value FROM json_each(?))"
@@ -119,7 +119,7 @@ def last_slot(engine: Engine, agent_ids: Sequence[str]) -> str | None:
 
 
 def list_dreams(connection: Connection, agent_id: str) -> list[PastDream]:
-    """Return the successful dreams of an agent that were not reverted, in order."""
+    """Return an agent's successful dreams that were not rolled back, in order."""
     sql = (
         "SELECT memory_id FROM audit a WHERE agent_id = ? AND memory_id LIKE 'run:%' AND \"after\" IS NOT NULL"
         " AND id = (SELECT max(id) FROM audit b WHERE b.agent_id = a.agent_id AND b.memory_id = a.memory_id)"
@@ -129,7 +129,7 @@ def list_dreams(connection: Connection, agent_id: str) -> list[PastDream]:
         "SELECT id, json_extract(receipt, '$.dream'), json_extract(receipt, '$.accepted_by'),"
         " json_extract(receipt, '$.backend') = 'offline' AND json_extract(receipt, '$.fallback') IS NOT NULL"
         " FROM job_run WHERE agent_id = ? AND kind = ? AND state = 'succeeded'"
-        " ORDER BY rowid"  # a clock may have been wrong
+        " ORDER BY rowid"  # not by time, because a clock may have been wrong
     )
     found = []
     for run_id, text, accepted_by, is_stopgap in query.fetch_rows(connection, sql, agent_id, KIND):
@@ -141,9 +141,9 @@ def list_dreams(connection: Connection, agent_id: str) -> list[PastDream]:
 
 
 def _days(connection: Connection, source: Gathered, run: Run, before: Sequence[PastDream]) -> tuple[date, date]:
-    """Return the first and last day that a dream reads."""
+    """Return the first and the last day that a dream reads."""
     options = run.options
-    if options.get("from"):  # decided by an earlier attempt
+    if options.get("from"):  # an earlier attempt has stored them
         return date.fromisoformat(options["from"]), date.fromisoformat(options["to"])
     zone = source.settings.zone
     today = source.clock.now().astimezone(zone).date()
@@ -155,7 +155,7 @@ def _days(connection: Connection, source: Gathered, run: Run, before: Sequence[P
 
 
 def _frontier(start: date, before: Sequence[PastDream]) -> date:
-    """Return the day up to which no day since `start` was left out; a dream of later days alone does not move it."""
+    """Return the last day such that no day since `start` was left out. Dreams of later days do not count."""
     frontier = start
     for one in before:
         if one.first <= frontier:
@@ -164,7 +164,10 @@ def _frontier(start: date, before: Sequence[PastDream]) -> date:
 
 
 def _first_try(connection: Connection, run: Run, source: Gathered) -> date | None:
-    """Return the day before the first attempt at a dream: its input must still be dreamt."""
+    """Return the day before an agent's first dream was queued; None if none was.
+
+    That day and all later ones must be dreamt.
+    """
     sql = "SELECT min(created_at) FROM job_run WHERE agent_id = ? AND kind = ?"
     at = query.fetch_text(connection, sql, run.agent_id, KIND)
     return None if at is None else moment_of(at).astimezone(source.settings.zone).date() - timedelta(days=1)
@@ -174,7 +177,7 @@ def _first_try(connection: Connection, run: Run, source: Gathered) -> date | Non
 
 
 def gather(source: Gathered, run: Run) -> DreamInputs | NothingToDo:
-    """Return the frozen snapshot that one dream depends on, or the reason why there is nothing to dream."""
+    """Return the frozen input of one dream, or the reason why there is nothing to dream."""
     with sqlite.begin_read(source.engine) as connection:
         every = list_dreams(connection, run.agent_id)
         before = [one for one in every if not (source.model_is_up and one.is_pending)]
@@ -211,7 +214,7 @@ def _core(inputs: DreamInputs) -> str:
 
 
 def _find_rejection(source: Gathered, run: Run, told: Mapping[str, Any]) -> str | None:
-    """Return the id of the rejected dream with the same core and the same daily files, if there is one."""
+    """Return the id of a rejected dream with the same core and the same daily files; None if there is none."""
     if modes.mode_of(source.engine, source.settings, run.agent_id, KIND) != modes.PROPOSE:
         return None
     for run_id, receipt in sqlite.read(source.engine, runs.rejected_receipts, run.agent_id, KIND):
@@ -222,7 +225,7 @@ def _find_rejection(source: Gathered, run: Run, told: Mapping[str, Any]) -> str 
 
 
 def ask_again(source: Gathered, run: Run, inputs: DreamInputs) -> DreamInputs:
-    """Return the same question on the current core; memories keep the ids that the model has seen."""
+    """Return the same input with the present core. Memories keep the names by which the model knows them."""
     fresh = _inputs(source, run, inputs.entries, _EntrySupport(inputs.sources_of, inputs.behind_of))
     context = replace(fresh.context, seen=inputs.context.seen)
     told = {**inputs.told, KIND: {**inputs.told[KIND], "core": _core(fresh)}}
@@ -230,7 +233,7 @@ def ask_again(source: Gathered, run: Run, inputs: DreamInputs) -> DreamInputs:
 
 
 def _files(source: Gathered, first: date, last: date) -> Iterator[tuple[str, bytes]]:
-    """Return the daily files with content, by path, in order of their days."""
+    """Yield (path, bytes) of the daily files with content, in order of their days."""
     for number in range(first.toordinal(), last.toordinal() + 1):
         path = f"memory/{date.fromordinal(number).isoformat()}.md"
         data = regular.read_in(source.workspace, path)
@@ -239,16 +242,16 @@ def _files(source: Gathered, first: date, last: date) -> Iterator[tuple[str, byt
 
 
 def list_days(workspace: Path) -> list[date]:
-    """Return the days of a workspace's daily files, in order."""
+    """Return the days for which a workspace has daily files, in order."""
     days = []
     for path in (workspace / "memory").glob("????-??-??.md"):
-        with contextlib.suppress(ValueError):  # the name of a day that does not exist
+        with contextlib.suppress(ValueError):  # the file name may not be a real date
             days.append(date.fromisoformat(path.stem))
     return sorted(days)
 
 
 def _name_newest(source: Gathered, before: date) -> str:
-    """Name the newest daily file with content before a day, and the option that reaches it; empty without one."""
+    """Return text about the newest daily file with content before a day, and the option that includes it; or ""."""
     today = source.clock.now().astimezone(source.settings.zone).date()
     for day in reversed(list_days(source.workspace)):
         if day < before and any(_files(source, day, day)):
@@ -257,9 +260,9 @@ def _name_newest(source: Gathered, before: date) -> str:
 
 
 def _find_late_days(source: Gathered, before: Sequence[PastDream], first: date) -> Iterator[tuple[str, bytes]]:
-    """Return the daily files before `first` that a dream has read and that have changed since.
+    """Yield the daily files before `first` that have changed since a dream read them.
 
-    A repeated sleep, an accepted proposal or a late transcript may write to the file of an earlier day.
+    A repeated sleep, an accepted proposal or a late transcript can add to the file of an earlier day.
     """
     seen: dict[str, str] = {}
     for one in before:
@@ -271,7 +274,7 @@ def _find_late_days(source: Gathered, before: Sequence[PastDream], first: date) 
 
 
 def _report_flush(source: Gathered, run: Run) -> dict[str, Any]:
-    """Return the outcome of the sleeps of live sessions that were queued before a dream."""
+    """Return the states of the sleeps that were queued before this dream, for the run report."""
     run_ids = run.options.get("flushed", ())
     if not run_ids:
         return {}
@@ -321,14 +324,14 @@ def _earlier(settings: Settings, name: str, memory: Memory) -> EarlierMemory:
 
 
 class _EntrySupport(NamedTuple):
-    """Hold the sources of entries: records, and sentences of a session."""
+    """Hold functions that return what supports an entry: source records, and sentences of the session."""
 
     sources: Callable[[DailyEntry], tuple[Source, ...]]
     behind: Callable[[DailyEntry], Behind]
 
 
 def _entries(source: Gathered, run: Run, files: Mapping[str, bytes]) -> tuple[tuple[DailyEntry, ...], _EntrySupport]:
-    """Return the entries of the files in order, each with its sources."""
+    """Return the entries of the files, in order, and the functions that return their sources."""
     found: list[tuple[DailyEntry, str | None, Source]] = []
     with sqlite.begin_read(source.engine) as connection:
         for path, data in files.items():
@@ -380,10 +383,11 @@ _Found = tuple[DailyEntry, str | None, Source]
 
 
 def _by_agent(connection: Connection, settings: Settings, agent_id: str, found: Sequence[_Found]) -> Iterator[_Found]:
-    """Yield the entries, with an author for those that no run wrote.
+    """Yield the entries; those that no run wrote get an author.
 
-    A tool call that holds the text makes it the agent's. On a day with tool calls, the author of other entries is
-    unknown: a program that the agent ran may have written them. All other entries are the owner's.
+    If a tool call contains the text, it is the agent's. On a day with tool calls, the author of other entries is
+    unknown,
+    because a program that the agent started may have written them. All remaining entries are the owner's.
     """
     hands = {core.normalize(entry.text) for entry, _, _ in found if entry.origin == _HAND}
     days = sorted({entry.day for entry, _, _ in found if entry.origin == _HAND})
@@ -403,14 +407,14 @@ def _by_agent(connection: Connection, settings: Settings, agent_id: str, found: 
 
 
 def _start(settings: Settings, day: date) -> str:
-    """Return when a local day begins, UTC."""
+    """Return when a local day begins, as UTC text."""
     return text_of(datetime.combine(day, wall_time(), settings.zone).astimezone(UTC))
 
 
 def _of_file(
     settings: Settings, path: str, data: bytes, written: Sequence[WrittenBlock], now: str
 ) -> Iterator[tuple[DailyEntry, str | None, Source]]:
-    """Return the entries of a file: bullets and other paragraphs, each with its run and position."""
+    """Yield the entries of a file (bullets and paragraphs), each with the id of its run and its place."""
     day = date.fromisoformat(path[-13:-3])
     file = daily.parse(data)
     shown = mask_hidden(data)
@@ -450,18 +454,21 @@ def _of_file(
 
 
 class _Grounds:
-    """Hold the turns of sleep runs, and read them when somebody asks for one of their lines."""
+    """Hold the turns of sleep runs. They are read when a line of the run is looked up."""
 
     def __init__(self, source: Gathered) -> None:
         self._source = source
         self._ground = cache(self._read)
 
     def find_support(self, run_id: str, entry: DailyEntry) -> Behind:
-        """Return the source sentences of a line of a run's block, each with its turn."""
+        """Return the sentences, with their turns, that support a line of a run's block."""
         return self._ground(run_id)[0].find_support(entry.text)
 
     def origin(self, run_id: str, entry: DailyEntry, label: str | None) -> str:
-        """Return the author of a line: that of its source sentences. A label alone never makes it the user's."""
+        """Return the author of a line: that of its source sentences.
+
+        Without sources, a label never makes it the user's.
+        """
         lanes = [
             piece.lines[number - 1].lane for piece, numbers in self.find_support(run_id, entry) for number in numbers
         ]
@@ -469,7 +476,7 @@ class _Grounds:
         return {Lane.USER: "user", Lane.ASSISTANT: "assistant"}.get(lane, "report")
 
     def sources(self, run_id: str, entry: DailyEntry) -> tuple[Source, ...]:
-        """Return the source records of a line of a run's block."""
+        """Return the records that support a line of a run's block."""
         footing, session_id = self._ground(run_id)
         return sqlite.read(self._source.engine, turns.build_sources, session_id, footing.seqs(entry.text))
 

@@ -1,6 +1,6 @@
-"""Find out what a run would ask or write by carrying it out in a sandbox, on copies (dry run).
+"""Show what a run would ask or write, by carrying it out on copies in a sandbox (dry run).
 
-A dry run ends before a model is asked, because that may cost money.
+A dry run stops before it asks a model, because that may cost money.
 """
 
 import json
@@ -21,10 +21,11 @@ from memoryd.tiers import archive
 
 
 def run_dry(runner: Runner, run_id: str, workspace: Path) -> dict[str, Any]:
-    """Carry out a run on the copies in the runner's sandbox.
+    """Carry out a run on the copies in a sandbox, and return what it would do.
 
-    The result has `kind`, `session_id`, and the final `state` and `why`. `asks` (model, tokens) is set if a model would
-    be asked. `would` lists what would be written, each with `what`, `where` and `content`.
+    The result has `kind`, `session_id`, and the final `state` and `why`. If the run would ask a model, `asks` has the
+    model
+    and the tokens. `would` lists what would be written, each with `what`, `where` and `content`.
     """
     run = runs.get_run(runner.engine, run_id)
     told: dict[str, Any] = {"kind": run.kind, "session_id": run.session_id, "why": None, "asks": None, "would": []}
@@ -51,7 +52,7 @@ def _question(runner: Runner, run: Run, workspace: Path) -> dict[str, Any]:
 
 
 def _first_step(runner: Runner, run: Run, workspace: Path) -> tuple[object, Callable[[Sequence[Reply]], Any]]:
-    """Return the first question of a run, and the function that joins its replies."""
+    """Return the first question of a run (or the reason for none), and the function that joins its replies."""
     if run.kind == refining.KIND:
         return called_refining.refiner_of(runner, run).first_step(), refine.merge
     kind = KINDS[run.kind]
@@ -61,7 +62,7 @@ def _first_step(runner: Runner, run: Run, workspace: Path) -> tuple[object, Call
 
 
 def _memories(runner: Runner, run_id: str) -> list[dict[str, Any]]:
-    """Return the changes to memories and the profile, in order."""
+    """Return the changes that the run made to memories and the profile, in order."""
     memories = (
         'SELECT a.operation AS what, m.kind AS "where", m.content FROM audit a JOIN memory m ON m.id = a.memory_id'
         " WHERE a.run_id = ? ORDER BY a.id"
@@ -75,7 +76,7 @@ def _memories(runner: Runner, run_id: str) -> list[dict[str, Any]]:
 
 
 def _blocks(receipt: str, workspace: Path) -> list[dict[str, Any]]:
-    """Return the blocks that would be appended to daily files, and the files of the last sessions as they would be."""
+    """Return the blocks that were appended to daily files, and the new files of the last sessions."""
     told = json.loads(receipt or "{}").get("files", ())
     whole = [item["path"] for item in told if item["path"].startswith(f"{archive.FOLDER}/")]
     return [

@@ -1,10 +1,11 @@
-"""Evaluate memory, and dreams: look for answers to the user's own later questions in the memory of that time.
+"""Evaluate memory and dreams: check whether the memory of a past time answers the user's later questions.
 
-Memory is taken as it was when a question's session began: blocks of daily files by their time, the core by replaying
-the audit. So no question is answered by its own session. Only numbers leave this module.
+Memory is reconstructed as it was when the session of a question began: blocks of daily files by their times, and the
+core by a replay of the audit. So no question is answered by its own session. Only numbers leave this module.
 
-The evaluation is a weekly run after a dream. If dreams lose twice in a row, they are held at `propose` for the agent
-(in private mode at `off`), until an evaluation is not lost or a person lets them continue.
+An evaluation runs once a week, after a dream. If dreams lose twice in a row, they are held at `propose` (in private
+mode
+at `off`). They are released by an evaluation that does not lose, or by a person.
 """
 
 import json
@@ -34,9 +35,9 @@ from memoryd.tiers import daily
 
 KIND = "eval"
 ALARM = "dream-loses"
-DAYS = 7  # between two evaluations, and how far back each looks: no question is asked twice
+DAYS = 7  # days between two evaluations, and the days that each covers, so that no question is used twice
 IN_A_ROW = 2
-MOST_QUESTIONS = 200  # the newest
+MOST_QUESTIONS = 200  # the newest are used
 LOSES = "loses"
 _CORE = PREFIXES[MemoryKind.CORE]
 
@@ -45,7 +46,7 @@ _CORE = PREFIXES[MemoryKind.CORE]
 
 
 def of_agent(engine: Engine, settings: Settings, agent: Agent, now: datetime, days: int) -> Evaluation:
-    """Evaluate an agent's memory by the questions of its last days."""
+    """Return the evaluation of an agent's memory by the questions of its last days."""
     entries = _entries(agent.workspace, settings)
     last_said: dict[str, str] = {}
     with sqlite.begin_read(engine) as connection:
@@ -59,14 +60,14 @@ def of_agent(engine: Engine, settings: Settings, agent: Agent, now: datetime, da
 def _read_questions(
     connection: Connection, agent_id: str, since: str, last_said: dict[str, str]
 ) -> Iterator[PastQuestion]:
-    """Yield the answered questions whose answer the user did not correct; record when each word was last said."""
+    """Yield answered questions that the user did not correct; `last_said` gets the time of each word's last use."""
     sql = "SELECT id, started_at, seen_at FROM session WHERE agent_id = ? AND parent_id IS NULL AND last_turn_at >= ?"
     for session_id, started_at, seen_at in query.fetch_rows(connection, sql, agent_id, since):
         found = split_exchanges(set_aside_scheduled(turns.stored_turns(connection, session_id, main_only=True)))
         for number, one in enumerate(found):
             began = started_at or one.asked[0].at or seen_at
             for turn in (*one.asked, *one.answered):
-                # Without the cache, which would hold whole transcripts.
+                # `__wrapped__` avoids the cache, which would keep whole transcripts in memory.
                 for term in list_terms.__wrapped__(turn.text):
                     last_said[term] = max(began, last_said.get(term, ""))
             question = "\n".join(turn.text for turn in one.asked)
@@ -81,13 +82,13 @@ def _read_questions(
 
 
 def _entries(workspace: Path, settings: Settings) -> list[DatedEntry]:
-    """Return the entries of the daily files in order, each bullet and paragraph with the time of its block."""
+    """Return the entries of the daily files, in order, each bullet or paragraph with the time of its block."""
     found = []
     for day in dreaming.list_days(workspace):
         file = daily.parse(mask_hidden(regular.read_in(workspace, f"memory/{day}.md") or b""))
         sections = [(block.clock, block.raw, daily.session_of(block.body)) for block in file.blocks]
         for clock, raw, session in [(None, file.head, ""), *sections]:
-            # An entry without a clock was there at the end of the day at the latest.
+            # An entry without a time existed at the end of its day.
             time = wall_time.fromisoformat(clock) if clock else wall_time(23, 59)
             at = text_of(datetime.combine(day, time, settings.zone).astimezone(UTC))
             found += [DatedEntry(text, at, session) for _, text in daily.split_pieces(raw)]
@@ -97,7 +98,7 @@ def _entries(workspace: Path, settings: Settings) -> list[DatedEntry]:
 def _with_core(
     connection: Connection, agent_id: str, asked: Sequence[PastQuestion]
 ) -> Iterator[tuple[PastQuestion, tuple[str, ...]]]:
-    """Yield each question with the core of the time when its session began, in the order of those times."""
+    """Yield each question with the core at the beginning of its session, ordered by that time."""
     changes = iter([one for one in audit.read_entries(connection, agent_id) if one.memory_id.startswith(_CORE)])
     change = next(changes, None)
     text_of_state = audit.make_text_reader(connection)
@@ -108,7 +109,7 @@ def _with_core(
             moved[change.memory_id] = change.after
             change = next(changes, None)
         for memory_id, digest in moved.items():
-            state = json.loads((digest and text_of_state(digest)) or "{}")  # an erased state says nothing
+            state = json.loads((digest and text_of_state(digest)) or "{}")  # an erased state counts as no text
             core.pop(memory_id, None)
             if state and state["deleted_at"] is None:
                 core[memory_id] = state["content"]
@@ -116,7 +117,7 @@ def _with_core(
 
 
 def as_row(found: Evaluation) -> dict[str, Any]:
-    """Return an evaluation for reports and commands: numbers, never a text."""
+    """Return an evaluation in the form of reports and commands: numbers, without texts."""
 
     def count_tally(tally: Any) -> dict[str, Any]:
         count = max(1, found.counted)
@@ -142,14 +143,14 @@ def as_row(found: Evaluation) -> dict[str, Any]:
 
 
 def verdict_text(told: Mapping[str, Any]) -> str:
-    """Return the verdict on an evaluation row, for people."""
+    """Return the verdict of an evaluation, as text for people."""
     if told["counted"] < FEWEST:
         return f"too few questions to judge: {told['counted']}, and it takes {FEWEST}"
     return str(told["verdict"])
 
 
 def as_text(told: Mapping[str, Any], days: int) -> str:
-    """Render an evaluation row for people: the meaning of each number, and whether it is good."""
+    """Return an evaluation as text for people: what each number means, and whether it is good."""
     since = f"in the last {count_noun(days, 'day')}"
     if not told["asked"]:
         return f"You have asked nothing {since} that was answered and that you let stand: there is nothing to go by."
@@ -180,7 +181,7 @@ _RETRIEVALS = {
 
 
 def _list_uses(told: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the figures about the use of memory, apart from dreams."""
+    """Yield the lines about the use of memory that do not concern dreams."""
     injected, found, noise = (f"{told[key]['rate']:.0%}".replace("%", " %") for key in ("injected", "found", "noise"))
     answered = f"An injected line answers {injected}, and one of the first three hits of a search {found}"
     yield f"{answered} of these questions (more is better)."
@@ -212,8 +213,8 @@ def _verdict(told: Mapping[str, Any]) -> str:
 
 
 def queue(engine: Engine, settings: Settings, clock: Clock, slot: str) -> int:
-    """Queue an evaluation of each agent with a new dream and none in the last week; return how many."""
-    since = text_of(clock.now() - timedelta(days=DAYS) + timedelta(hours=1))  # a scheduled time may come a little early
+    """Queue an evaluation of each agent that has a new dream and no evaluation in the last week; return how many."""
+    since = text_of(clock.now() - timedelta(days=DAYS) + timedelta(hours=1))  # tolerance of an hour
     queued = 0
     for agent in settings.agents:
         with sqlite.begin_read(engine) as connection:
@@ -231,8 +232,8 @@ def queue(engine: Engine, settings: Settings, clock: Clock, slot: str) -> int:
 
 
 def carry_out(runner: Runner, run: Run) -> None:
-    """Evaluate, hold dreams or let them continue, and end the run."""
-    runner.workspace_of(run)  # an agent whose folder is gone is not evaluated
+    """Evaluate an agent's memory, hold or release its dreams, and end the run."""
+    runner.workspace_of(run)  # raises an error if the folder is gone
     agent = runner.settings.get_agent(run.agent_id)
     told = as_row(of_agent(runner.engine, runner.settings, agent, runner.clock.now(), DAYS))
     now = runner.clock.text()
@@ -254,7 +255,7 @@ def carry_out(runner: Runner, run: Run) -> None:
 
 
 def let_go(connection: Connection, agent_id: str, kind: str, now: str) -> bool:
-    """Let a held job continue as configured; return False if it was not held."""
+    """Let the configuration apply to a kind of job again; return False if the kind was not held."""
     if kind == dreaming.KIND:
         alarms.clear_alarm(connection, kind=ALARM, now=now, agent_id=agent_id)
     return job_modes.let_go(connection, agent_id, kind)

@@ -1,8 +1,7 @@
 """Decide when to extract facts from a session, and gather the input of the question.
 
-A session is due once it has been quiet for `facts.debounce`; one that is never quiet is due after ten times that. A
-queued row of the job table, keyed by session and watermark, survives the process. So no session is asked about twice or
-forgotten.
+A session is due when it has been quiet for `facts.debounce`, or at the latest after ten times that. The due question is
+a queued row of the job table, with a key of session and watermark. So a restart neither repeats nor forgets it.
 """
 
 from datetime import timedelta
@@ -26,19 +25,19 @@ from memoryd.running.sleeping import GatherContext
 from memoryd.transcripts.registry import program_of
 
 KIND = "facts"
-# A sleep has moved this watermark of a session.
+# Finds a sleep that has already processed the facts of a session.
 _SERVED = (
     "SELECT 1 FROM watermark w JOIN job_run r ON r.id = w.run_id"
     " WHERE w.session_id = ? AND w.consumer = ? AND r.kind = 'sleep'"
 )
-LONGEST_WAIT = 10  # times the debounce, for a session that is never quiet
+LONGEST_WAIT = 10  # as a multiple of the debounce, for a session that is never quiet
 
 
 def consider(engine: Engine, settings: Settings, clock: Clock, session_id: str) -> str | None:
-    """Queue the question about a session with new turns, or postpone the one that already waits.
+    """Queue the question about a session with new turns, or postpone the one that waits already.
 
     Returns:
-        The id of the run that was queued now.
+        The id of a newly queued run; None if none was queued.
     """
     if settings.modes.facts == "off":
         return None
@@ -62,7 +61,7 @@ def consider(engine: Engine, settings: Settings, clock: Clock, session_id: str) 
 def _may_be_asked_about(
     connection: Connection, settings: Settings, clock: Clock, row: RowMapping, *, imported: bool = False
 ) -> bool:
-    # A subagent's session is not the user's: the agent wrote its instructions.
+    # The sessions of subagents are left out, because the agent wrote their instructions, not the user.
     if row["parent_id"] is not None or row["last_seq"] <= turns.read_watermark(connection, row["id"], CONSUMER):
         return False
     if not imported and sleeping.is_left_alone(connection, settings, clock, row):
@@ -71,20 +70,20 @@ def _may_be_asked_about(
 
 
 def _look(connection: Connection, row: RowMapping, upto: int) -> str:
-    """Return the state of a session for this job; if it is unchanged, a second check has the same result."""
+    """Return the state of a session as far as it matters here; if it is unchanged, a new check is useless."""
     unscanned = turns.count_unscanned(connection, row["id"], after=0, upto=row["last_seq"])
     return f"{upto} {row['state']} {unscanned}"
 
 
 def ask_now(engine: Engine, clock: Clock, agent_id: str, session_id: str | None) -> list[str]:
-    """Queue the questions that a person asks for, of one session or of all; return the ids of the runs."""
+    """Queue the questions that a person asks for, about one session or all; return the ids of the runs."""
     rows = [row for row in list_candidates(engine, agent_id, KIND, ended=True) if session_id in {None, row["id"]}]
     found = [queueing.request_by_hand(engine, clock, KIND, row) for row in rows]
     return [run_id for run_id in found if run_id is not None]
 
 
 def hurry_questions(engine: Engine, clock: Clock) -> list[str]:
-    """Make questions due that only wait for a quiet session; return the ids of their runs."""
+    """Make the questions due at once that only wait for a quiet session; return the ids of their runs."""
     return sqlite.write(engine, runs.make_due, KIND, clock.text())
 
 
@@ -92,7 +91,10 @@ def hurry_questions(engine: Engine, clock: Clock) -> list[str]:
 
 
 def gather(source: GatherContext, run: Run) -> FactsInputs | NothingToDo:
-    """Return the frozen snapshot of one question: only redacted turns, and none after an unscanned one."""
+    """Return the frozen input of one question, or the reason for none.
+
+    It has redacted turns only, and none after a turn that is not scanned yet.
+    """
     session_id = run.session_id or ""
     with sqlite.begin_read(source.engine) as connection:
         row = turns.session_row(connection, session_id)
@@ -106,17 +108,16 @@ def gather(source: GatherContext, run: Run) -> FactsInputs | NothingToDo:
             return NothingToDo("the sleep has extracted them")
     sqlite.write(source.engine, query.run, "UPDATE session SET facts_look = ? WHERE id = ?", look, session_id)
     if run.options.get("upto") is None:
-        # Fixed before the model is asked, so that a repeated attempt asks the same question and may use the stored
-        # answer.
+        # Stored before the model is asked, so that another attempt asks the same question and can use a stored reply.
         runs.pin(source.engine, run, {"upto": upto, "drain": drain})
     inputs = _read_inputs(source, row, mark, upto, drain=drain)
     return inputs or NothingToDo("the next turn has not been scanned for secrets yet")
 
 
 def gather_sleep(source: GatherContext, run: Run) -> JointInputs | NothingToDo:
-    """Return the snapshot of a sleep, with that of the facts if one question to a model can serve both jobs.
+    """Return the input of a sleep, together with that of the facts if one question can serve both jobs.
 
-    A job that proposes is asked separately, because its proposal is answered separately.
+    A job that only proposes is asked separately, because a person answers its proposal separately.
     """
     slept = sleeping.gather(source, run)
     if isinstance(slept, NothingToDo):
@@ -138,7 +139,7 @@ def gather_sleep(source: GatherContext, run: Run) -> JointInputs | NothingToDo:
 
 
 def _read_inputs(source: GatherContext, row: RowMapping, mark: int, upto: int, *, drain: bool) -> FactsInputs | None:
-    """Return the snapshot of the turns behind a watermark; None if the first of them is not scanned yet."""
+    """Return the input for the turns after a watermark; None if the first of them is not scanned yet."""
     session_id, agent_id = row["id"], row["agent_id"]
     with sqlite.begin_read(source.engine) as connection:
         blind = turns.first_unscanned(connection, session_id, after=mark, upto=upto)
@@ -178,5 +179,5 @@ def _read_inputs(source: GatherContext, row: RowMapping, mark: int, upto: int, *
 
 
 def _said_at(memory: Memory) -> str:
-    """Return when a fact was stated; for a changed fact, the time of the change."""
+    """Return when a fact was said; for a changed fact, when it was changed."""
     return memory.updated_at if memory.updated_at > memory.created_at else memory.origin_at or memory.created_at

@@ -1,8 +1,8 @@
-"""Import history: read it all, then write old sessions to memory, the newest first, and dream of their days.
+"""Import history: read all of it, write old sessions to memory, newest first, and dream of their days.
 
-An import of an agent is a row of the job table, of the kind `history`, which is never taken. The daemon's loop, or the
-command, calls `Importer.tend` repeatedly, which queues the next run when the last one has ended. So live sessions wait
-for one run at most, and an import continues after a crash. Its runs hold its id as the option `import`.
+An import of an agent is a row of the job table, of kind `history`, which the runner never takes. The daemon or the
+command calls `Importer.tend` repeatedly. Each call queues the next run if the last one has ended. So live sessions wait
+for at most one run, and an import continues after a crash. Its runs have its id as the option `import`.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from memoryd.running import dreaming, modes, queueing, sleeping
 from memoryd.running.answering import BUDGET_SPENT, OFFLINE
 from memoryd.running.runner import Runner
 
-NEVER = "9999-12-31T00:00:00.000Z"  # when its row is due
-DREAM_BYTES = 64 << 10  # of daily files that one dream reads; a longer day is read as a whole
-DREAM_SHARE = 10  # percent of the budget that sleeps leave to the dreams
-NOTED_SECONDS = 1.0  # between two notes of the progress
-MOST_RETRYING = 2  # if so many of its runs wait for another attempt, the import waits for them
+NEVER = "9999-12-31T00:00:00.000Z"  # the due time of an import's row
+DREAM_BYTES = 64 << 10  # bytes of daily files for one dream; a longer day is not divided
+DREAM_SHARE = 10  # percent of the token budget that is reserved for dreams
+NOTED_SECONDS = 1.0  # seconds between two records of the progress
+MOST_RETRYING = 2  # with this many runs waiting for another attempt, the import waits too
 _OF_IMPORT = "json_extract(r.options, '$.import') = ?"
 _UNDONE = ("dead", "failed", "blocked", "cancelled")
-# Sessions that have ended and have turns past the watermark of a kind. An import tries each of them once.
+# Ended sessions with turns after the watermark of a kind. An import tries each of them once.
 _LEFT = (
     " FROM session s JOIN json_each(?) k LEFT JOIN watermark w ON w.session_id = s.id AND w.consumer = k.value"
     " WHERE s.agent_id = ? AND s.parent_id IS NULL AND s.state = 'ended' AND s.last_turn_at >= ?"
@@ -47,7 +47,7 @@ _LEFT = (
 
 
 class _Pace(NamedTuple):
-    """Hold the time when this process first saw a step, and the amount that was left then."""
+    """Hold when this process first saw a step, and how much was left at that time."""
 
     step: str
     at: float  # monotonic
@@ -55,9 +55,9 @@ class _Pace(NamedTuple):
 
 
 def request(engine: Engine, clock: Clock, agent_id: str, options: dict[str, Any]) -> str:
-    """Queue an import of an agent's history, or return the running one.
+    """Queue an import of an agent's history and return its id; if one is open, return that one.
 
-    The options are `since` (a time in UTC, or empty), `search_only` (bool) and `tokens` (the budget, or None).
+    `options` has `since` (UTC, or empty), `search_only` (bool) and `tokens` (the budget, or None).
     """
     key = queueing.agent_key(KIND, agent_id)
     with sqlite.begin_write(engine) as connection:
@@ -67,21 +67,21 @@ def request(engine: Engine, clock: Clock, agent_id: str, options: dict[str, Any]
 
 
 def wait(runner: Runner, run: Run) -> None:
-    """Put the row of an import back; it becomes due only if a clock was set back."""
+    """Return the row of an import to the queue. It is taken only if a clock was set back."""
     runs.put_back(runner.engine, run, state="queued", due=NEVER, error="", refund=True)
 
 
 class Importer:
-    """Advance the open imports step by step. Used by the thread that reads the transcripts."""
+    """Advance the open imports step by step, in the thread that reads the transcripts."""
 
     def __init__(self, runner: Runner, ingest: Ingest) -> None:
         self._runner = runner
         self._ingest = ingest
         self._paces: dict[str, _Pace] = {}  # by import
-        self._noted: dict[str, tuple[float, int]] = {}  # the time, and the last logged tenth, by import
+        self._noted: dict[str, tuple[float, int]] = {}  # import → (time of the last record, last logged tenth)
 
     def tend(self) -> bool:
-        """Check each open import once; return True if one advanced by a step."""
+        """Check each open import once; return True if one made progress."""
         rows = sqlite.read(
             self._runner.engine,
             query.fetch_mappings,
@@ -94,7 +94,10 @@ class Importer:
         return any(steps)
 
     def reads_since(self) -> float | None:
-        """Return the time since which changed transcripts are read for open imports, in seconds; None if none reads."""
+        """Return the time since which open imports want changed transcripts, in seconds since 1970.
+
+        It is None if no import is reading.
+        """
         sql = f"SELECT json_extract(options, '$.since') FROM job_run WHERE state = 'queued' AND kind = ? AND {STEP} = ?"  # noqa: S608
         found = sqlite.read(self._runner.engine, query.fetch_column, sql, KIND, READING)
         return min(map(_seconds_of, found), default=None)
@@ -103,7 +106,7 @@ class Importer:
         step = {READING: self._read, WRITING: self._write, DREAMING: self._dream}[one.step]
         try:
             moved = step(one)
-        except AwayError as error:  # its workspace
+        except AwayError as error:  # of the workspace
             self._runner.set_alarm("waiting", f"the import waits: {error}", one.agent_id, one.run.subject)
             return False
         self._runner.set_alarm("waiting", None, one.agent_id, one.run.subject)
@@ -120,7 +123,7 @@ class Importer:
             return False
         if self._ingest.unreadable.count(one.agent_id) and "reread" not in one.told:
             one.note(reread=True)
-            self._ingest.find()  # once more, because an error may be temporary
+            self._ingest.find()  # a second attempt, because the errors may have been temporary
             return True
         self._ingest.flush()
         self._ingest.changed.update(sleeping.end_idle(self._runner.engine, self._runner.settings, self._runner.clock))
@@ -160,7 +163,7 @@ class Importer:
     def _note(self, one: _OpenImport, left: int, amount: float) -> None:
         """Record how much of a step is left, at most once a second, and log each tenth of it.
 
-        `left` is the number of remaining items; `amount` is in the unit that determines the duration.
+        `left` is the number of remaining items. `amount` is in the unit that decides the remaining time, such as bytes.
         """
         now = self._runner.clock.monotonic()
         pace = self._paces.get(one.run.id)
@@ -183,7 +186,7 @@ class Importer:
 
 
 class _OpenImport:
-    """Hold one open import of an agent, with the values of its row."""
+    """Hold one open import with the values of its row."""
 
     def __init__(self, runner: Runner, row: RowMapping) -> None:
         self.runner = runner
@@ -195,19 +198,19 @@ class _OpenImport:
         self.since: str = self.options.get("since") or ""
 
     def note(self, **values: Any) -> None:
-        """Record values on its row."""
+        """Store values in the report on its row."""
         self.told |= values
         sqlite.write(self.runner.engine, runs.note_receipt, self.run, {KIND: self.told}, states=("queued",))
 
     def enter(self, step: str, **values: Any) -> None:
-        """Begin its next step."""
+        """Begin the next step, and store values with it."""
         self.step = step
         self.note(step=step, **values)
 
     # --- writing --------------------------------------------------------------------------------------------------
 
     def count_open(self) -> tuple[int, int]:
-        """Count its runs that run or may run now, and those that wait for another attempt."""
+        """Return (open, waiting): how many of its runs are running or due, and how many wait for another attempt."""
         sql = (
             "SELECT count(*), coalesce(sum(r.state = 'queued' AND r.error IS NOT NULL), 0) FROM job_run r"  # noqa: S608
             f" WHERE {_OF_IMPORT} AND r.state IN ('queued', 'interrupted', 'running')"
@@ -216,7 +219,7 @@ class _OpenImport:
         return every - later, later
 
     def count_left(self) -> int:
-        """Count the sessions that it has not yet tried to write to memory."""
+        """Return the number of sessions that it has not yet tried to write to memory."""
         return int(self._rows(f"SELECT count(DISTINCT s.id){_LEFT}", *self._which())[0][0])
 
     def _which(self) -> tuple[object, ...]:
@@ -227,7 +230,10 @@ class _OpenImport:
         return modes.mode_of(self.runner.engine, self.runner.settings, self.agent_id, kind)
 
     def queue_next(self) -> bool:
-        """Queue the sleep of the newest session that has not slept, or the question about its facts."""
+        """Queue the next sleep or question about facts, for the newest session that needs one.
+
+        Returns False if no session needs one.
+        """
         sql = f"SELECT s.*, k.value AS wanted{_LEFT} ORDER BY s.last_turn_at DESC, s.id, k.key LIMIT 1"
         rows = sqlite.read(self.runner.engine, query.fetch_mappings, sql, *self._which())
         if not rows:
@@ -242,7 +248,10 @@ class _OpenImport:
     # --- money ----------------------------------------------------------------------------------------------------
 
     def _grant_tokens(self, reserved: int = 0) -> dict[str, int]:
-        """Return the tokens that its next run may spend, as an option of the run; empty without a model."""
+        """Return the tokens that its next run may spend, as an option of the run; empty if there is no budget.
+
+        `reserved` is the percentage of the budget that must remain.
+        """
         budget = self.options.get("tokens")
         if self.runner.settings.llm.provider == OFFLINE or budget is None:
             return {}
@@ -254,9 +263,9 @@ class _OpenImport:
         return {"tokens": max(0, budget * (100 - reserved) // 100 - spent)}
 
     def find_spent(self) -> str | None:
-        """Return why no more tokens may be spent; None if they may."""
+        """Return why no more tokens may be spent, as text for people; None if they may."""
         llm = self.runner.settings.llm
-        # A question reserves the same amount for its reply; with less, the offline backend would answer all the rest.
+        # With fewer tokens than a reply may need, the offline backend would answer all remaining questions.
         sql = f"SELECT 1 FROM job_run r WHERE {_OF_IMPORT} AND r.receipt ->> '$.fallback' LIKE ? LIMIT 1"  # noqa: S608
         is_refused = self._rows(sql, self.run.id, f"%{BUDGET_SPENT}%")
         if is_refused or self._grant_tokens(DREAM_SHARE).get("tokens", llm.max_output_tokens) < llm.max_output_tokens:
@@ -271,7 +280,7 @@ class _OpenImport:
     # --- dreaming -------------------------------------------------------------------------------------------------
 
     def list_days(self) -> list[tuple[str, str]]:
-        """Return the first and last day of each dream: the days it wrote to, in parts that fit into one dream."""
+        """Return (first, last) day of each dream: the days that the import wrote to, in parts of suitable size."""
         if self._mode(dreaming.KIND) == modes.OFF:
             return []
         found = sorted({PurePath(path).stem for path in self._list_dailies()})
@@ -295,7 +304,7 @@ class _OpenImport:
         return [path for (path,) in self._rows(sql, self.run.id) if PurePath(path).parent.name == "memory"]
 
     def queue_dream(self, days: Sequence[str]) -> bool:
-        """Queue the dream of some days; return False if another dream of the agent waits, which has priority."""
+        """Queue the dream of some days; return False if another dream of the agent is open."""
         options = {"import": self.run.id, "from": days[0], "to": days[1], "force": True, **self._grant_tokens()}
         key = queueing.agent_key(dreaming.KIND, self.agent_id)
         more: dict[str, Any] = {"trigger": "manual", "actor": HUMAN, "options": options}
@@ -303,7 +312,7 @@ class _OpenImport:
         with sqlite.begin_write(self.runner.engine) as connection:
             if queueing.queue(connection, self.runner.clock, dreaming.KIND, self.agent_id, key, **more) is None:
                 return False
-            # Together, so that an import that was stopped does not dream of the same days again.
+            # In the same transaction, so that an import that is stopped does not repeat the dream.
             runs.note_receipt(connection, self.run, {KIND: told}, states=("queued",))
         self.told = told
         return True
@@ -311,7 +320,7 @@ class _OpenImport:
     # --- the result -----------------------------------------------------------------------------------------------
 
     def finish(self, unreadable: int) -> None:
-        """End it, with its result on its row; `unreadable` is the number of transcripts that could not be read."""
+        """End the import and store its result; `unreadable` is the number of transcripts that could not be read."""
         result = self._count_result() | {"unreadable": unreadable}
         why = describe(result)
         self.note(result=result)
@@ -333,7 +342,10 @@ class _OpenImport:
         return result | {"dream": self._describe_dreams()}
 
     def _count_written(self) -> dict[str, int]:
-        """Count new memories by kind, sessions that are only in daily files, and sessions without a result."""
+        """Return the numbers of new memories by kind, and of sessions by their result.
+
+        For example, `daily_only` counts sessions that are in daily files but led to no memory.
+        """
         added = self._rows(
             "SELECT m.kind, m.sources FROM memory m WHERE m.agent_id = ? AND m.deleted_at IS NULL"  # noqa: S608
             " AND m.kind IN ('core', 'fact') AND m.id IN (SELECT a.memory_id FROM audit a JOIN job_run r"
@@ -359,7 +371,7 @@ class _OpenImport:
         }
 
     def _describe_dreams(self) -> str:
-        """Return why the rest of the daily files is not in `MEMORY.md`."""
+        """Return why the other daily files did not lead to changes of `MEMORY.md`, as text for people."""
         if self._mode(dreaming.KIND) == modes.OFF:
             return "modes.dream is off"
         sql = f"SELECT r.id, r.state FROM job_run r WHERE {_OF_IMPORT} AND r.kind = ?"  # noqa: S608
@@ -375,12 +387,12 @@ class _OpenImport:
 
 
 def _seconds_of(since: str) -> float:
-    """Return a time in seconds since the epoch; without a time, a value before all others."""
+    """Return a time in seconds since 1970; minus infinity for an empty text."""
     return moment_of(since).timestamp() if since else -math.inf
 
 
 def describe(result: dict[str, Any]) -> str:
-    """Return the result of an import in one line: numbers and reasons, never content."""
+    """Return the result of an import as one line for people: numbers and reasons, without content."""
     parts = [f"{count_noun(result['sessions'], 'session')} read"]
     if result["unreadable"]:
         parts.append(f"{count_noun(result['unreadable'], 'transcript')} could not be read: memoryd status says why")

@@ -1,7 +1,7 @@
-"""Handle hook events of an agent's own session: a compaction is near, or the session has ended.
+"""Handle hook events of an agent's session: it will be compacted soon, or it has ended.
 
-An event arrives before the last lines of the transcript. So memoryd handles it only after the transcript has settled
-and was read. A lost event costs only time, because memoryd notices compactions and ends anyway.
+An event comes before the last lines are in the transcript. So memoryd first waits until the transcript has settled and
+was read. A lost event only costs time, because memoryd notices both without it.
 """
 
 import os
@@ -31,17 +31,17 @@ class HookEventKind(StrEnum):
 class HookEvent(NamedTuple):
     """Hold one hook event of one session."""
 
-    agent_id: str  # empty while no agent works in the folder: it may be a project that is not known yet
+    agent_id: str  # empty if no agent has the folder yet
     event: HookEventKind
     transcript: str | None  # path, as the agent names it
     session: str | None  # id, as the agent names it
     at: float  # monotonic, seconds
-    looks: int = 0  # how often more of the transcript was waited for
-    folder: str | None = None  # of the session
+    looks: int = 0  # how often the event has waited for more of the transcript
+    folder: str | None = None  # folder of the session
 
 
 def session_of(engine: Engine, agent_id: str, transcript: str | None, session: str | None) -> str | None:
-    """Return the session that an agent names by transcript or else by id; None if memoryd has not read it yet."""
+    """Return the session that an agent names by transcript or id; None if memoryd has not read it yet."""
     path = transcript or ""
     queries = (
         (_BY_PATH, agent_id, path, os.path.realpath(path)),
@@ -52,7 +52,7 @@ def session_of(engine: Engine, agent_id: str, transcript: str | None, session: s
 
 
 def carry_out(engine: Engine, settings: Settings, clock: Clock, announcement: HookEvent, session_id: str) -> str | None:
-    """Handle an event; return the id of the run that was queued."""
+    """Handle an event; return the id of a queued run, or None."""
     if announcement.event is HookEventKind.PRE_COMPACT:
         return sleeping.before_compaction(engine, settings, clock, session_id)
     sleeping.end(engine, session_id)

@@ -1,4 +1,4 @@
-"""Run the user's own commands after events. Their failure is recorded and never fails a run."""
+"""Run the user's own commands after events. A failed command is recorded, and never makes a run fail."""
 
 import contextlib
 import os
@@ -14,25 +14,24 @@ _LOOK_SECONDS = 0.25
 
 @dataclass(frozen=True, slots=True)
 class HookResult:
-    """Hold how a hook ended: `ok`, or the reason of the failure (never its output, which may hold content)."""
+    """Hold how a hook ended. `why` is the reason of a failure, without the output, which may be content."""
 
     ok: bool
     why: str = ""
-    stopped: bool = False  # ended early because memoryd is stopping: it is called again later
+    stopped: bool = False  # True: memoryd is stopping, so the hook will be called again
 
     @property
     def outcome(self) -> str:
-        """Return the result as it is stored."""
+        """Return the result in its stored form."""
         return "ok" if self.ok else f"failed: {self.why}"
 
 
 def run_hook(
     command: str, text: str, names: Mapping[str, str], *, is_stopping: Callable[[], bool] = lambda: False
 ) -> HookResult:
-    """Run a hook command in the shell with `text` on its standard input.
+    """Run a command in the shell, with `text` as its standard input and `names` in its environment.
 
-    Adds `names` to the environment. If the command takes longer than `TIMEOUT_SECONDS`, or if memoryd stops, every
-    process that it started is killed too.
+    If it takes longer than `TIMEOUT_SECONDS`, or if memoryd is stopping, all its processes are killed.
     """
     null = subprocess.DEVNULL
     try:

@@ -1,4 +1,4 @@
-"""Map each kind of run to the function that carries it out. A new kind is a line of `KINDS`."""
+"""Map each kind of run to the function that carries it out, in `KINDS`."""
 
 from dataclasses import replace
 
@@ -29,12 +29,12 @@ def _decide_ledger_run(runner: Runner, run: Run) -> None:
     writer = runner.writer(runner.workspace_of(run))
     decided = ledger_runs.decide(writer, runner.journal, run, at_once=not runner.is_proposing(run))
     runner.commit(run, decided.step, writer, decided)
-    if run.kind == ledger_runs.EDIT:  # which may have ended a protection that an alarm is about
+    if run.kind == ledger_runs.EDIT:  # the edit may have ended a protection that an alarm is about
         alarms.clear_over(runner)
 
 
 def _answer_proposal(runner: Runner, run: Run) -> None:
-    """Carry out a person's answer to a proposal. If the answer is refused, the proposal waits for another one."""
+    """Carry out a person's answer to a proposal. If the answer is refused, the proposal stays open."""
     workspace = runner.workspace_of(run)
     decided = proposing.decide(runner.engine, run, runner.clock.text())
     writer = runner.writer(workspace)
@@ -74,7 +74,11 @@ KINDS: dict[str, RunKind] = {
 
 
 def check_kind(kind: str) -> str:
-    """Return the kind."""
+    """Return `kind` if a person may ask for such a run.
+
+    Raises:
+        NotFoundError: there is no such kind; the error lists the kinds.
+    """
     kinds = (*deciding.KINDS, rollover.KIND, ledger_runs.DEDUP, refining.KIND, self_test.KIND, evaluating.KIND)
     if kind in kinds:
         return kind

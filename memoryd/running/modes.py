@@ -1,4 +1,4 @@
-"""Return what each kind of job may do by itself: the configured mode, or less if the job is held."""
+"""Find the mode of each kind of job: the configured one, or a more careful one if the job is held."""
 
 from dataclasses import fields
 
@@ -12,7 +12,10 @@ KINDS = tuple(key.name for key in fields(ModeSettings))
 
 
 def mode_of(engine: Engine, settings: Settings, agent_id: str, kind: str) -> str:
-    """Return `off`, `propose` or `auto` for a kind of job of an agent; never more than the configuration allows."""
+    """Return the mode of an agent's kind of job: `off`, `propose` or `auto`.
+
+    It is never more than the configuration allows.
+    """
     configured = str(getattr(settings.modes, kind))
     held = sqlite.read(engine, job_modes.read_mode, agent_id, kind)
     order = (OFF, PROPOSE, AUTO)

@@ -1,7 +1,7 @@
-"""Find the NOW files that are due for a rollover, and the content that they keep.
+"""Find the NOW files that are due for a rollover, and what must be kept of them.
 
 A file is due when its session has ended, when it is too long or too old, or when somebody asks. It is cleared only if
-the database has every byte of it: the last read must have the hash of the present file.
+the database has all its bytes: the hash of the last reading must be that of the present file.
 """
 
 from collections.abc import Iterator
@@ -28,9 +28,9 @@ from memoryd.transcripts import now_file
 from memoryd.transcripts.lines import clean
 from memoryd.transcripts.turn import Origin, Role, StoredTurn
 
-_NEAR = 0.9  # of a limit
+_NEAR = 0.9  # share of a limit
 _SPEAKERS = {Role.USER: "User", Role.ASSISTANT: "Agent", Role.TOOL: "Tool"}
-# By the end of the path, because a dry run has a copy of the workspace in another folder.
+# The end of the path is compared, because a dry run has its copy of the workspace in another folder.
 _READ = (
     "SELECT session_id FROM transcript WHERE agent_id = ?1 AND substr(path, -length(?2)) = ?2 AND prefix_sha256 = ?3"
     " AND session_id IS NOT NULL"
@@ -38,22 +38,25 @@ _READ = (
 
 
 class DueNowFile(NamedTuple):
-    """Hold a file that is due for a rollover."""
+    """Hold a NOW file that is due for a rollover."""
 
     session_id: str
     header: NowHeader | None
-    writes: tuple[WriteFile, ...]  # the cleared file, and the one that continues its session
+    writes: tuple[WriteFile, ...]  # writes the cleared file, and a file that continues its session
 
 
 def list_files(workspace: Path) -> list[NowSession]:
-    """Return the NOW files that people and agents write, without private ones, from the oldest to the newest."""
+    """Return the NOW files that people and agents write, oldest first, without private ones."""
     return [one for one in now_folder.list_files(workspace) if not (one.is_private or one.is_capture)]
 
 
 def list_due(
     connection: Connection, settings: Settings, clock: Clock, agent_id: str, asked_before: datetime | None = None
 ) -> list[DueNowFile]:
-    """List the files of an agent that are due and read; `asked_before`: also all that began before this moment."""
+    """Return an agent's NOW files that are due and completely read.
+
+    With `asked_before`, files that began before this time are due as well.
+    """
     workspace = settings.get_agent(agent_id).workspace
     found = []
     for file in list_files(workspace):
@@ -70,7 +73,7 @@ def list_due(
 
 
 def is_near_limit(settings: Settings, clock: Clock, workspace: Path) -> bool:
-    """Return True if an open NOW file has nine tenths of the lines or the age at which a new file continues it."""
+    """Return True if an open NOW file has reached nine tenths of the limit of lines or age."""
     return any(
         file.is_due(settings, clock.now(), _NEAR)
         for file in list_files(workspace)
@@ -79,7 +82,7 @@ def is_near_limit(settings: Settings, clock: Clock, workspace: Path) -> bool:
 
 
 def list_stale(settings: Settings, agent_id: str, before: datetime) -> list[NowSession]:
-    """List the files of an agent that began before a moment and were never rolled over."""
+    """Return an agent's NOW files that began before a time and were never rolled over."""
     workspace = settings.get_agent(agent_id).workspace
     return [
         file
@@ -89,7 +92,7 @@ def list_stale(settings: Settings, agent_id: str, before: datetime) -> list[NowS
 
 
 def list_gone(settings: Settings, clock: Clock, agent_id: str) -> list[WriteFile]:
-    """List the removal of the files that were cleared and are older than `sessions.now_keep`."""
+    """Return the deletions of NOW files that were cleared longer ago than `sessions.now_keep`."""
     workspace = settings.get_agent(agent_id).workspace
     late = clock.now() - settings.sessions.now_keep
     return [
@@ -103,7 +106,7 @@ def list_gone(settings: Settings, clock: Clock, agent_id: str) -> list[WriteFile
 
 
 def read_said(connection: Connection, session_id: str) -> tuple[SaidEntry, ...]:
-    """Return the messages of a session that its NOW file no longer holds."""
+    """Return the stored messages of a session, because its NOW file is cleared."""
     return tuple(
         SaidEntry(_SPEAKERS.get(turn.role, "Note"), _said_by_tool(turn) if turn.role is Role.TOOL else turn.text)
         for turn in set_aside_scheduled(turns.stored_turns(connection, session_id))
@@ -112,7 +115,7 @@ def read_said(connection: Connection, session_id: str) -> tuple[SaidEntry, ...]:
 
 
 def _said_by_tool(turn: StoredTurn) -> str:
-    """Return a tool's entry without the marks of its first line."""
+    """Return the text of a tool's entry without the markup of its first line."""
     first, _, rest = turn.text.partition("\n")
     if not first.startswith(now_file.TOOL_MARK):
         return turn.text
@@ -120,19 +123,19 @@ def _said_by_tool(turn: StoredTurn) -> str:
 
 
 def _rests_since(workspace: Path, file: NowSession, late: datetime) -> bool:
-    """Return True if a file was cleared before a moment; its session, left behind, ended long before."""
+    """Return True if a file was last changed before a time; the end of its session may be much older."""
     try:
         return (workspace / file.path).stat().st_mtime < late.timestamp()
-    except FileNotFoundError:  # it was deleted after it was listed
+    except FileNotFoundError:  # deleted after it was listed
         return False
 
 
 def _find_read(connection: Connection, agent_id: str, file: NowSession) -> RowMapping | None:
-    """Return the session of a file if every byte of its present content was read."""
+    """Return the session row of a file if its present content was completely read; otherwise None."""
     digest = regular.compute_digest(file.data)
     session_id = query.fetch_text(connection, _READ, agent_id, f"/{file.path}", digest)
     row = turns.session_row(connection, session_id) if session_id else None
-    # A last line without a line end is read later than the rest.
+    # The last line is read later if it has no line end.
     rest = clean(file.data.rpartition(b"\n")[2].decode(errors="replace")).strip()
     if row is None or not rest or any(rest in turn.text for turn in turns.stored_turns(connection, row["id"])):
         return row

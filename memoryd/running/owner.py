@@ -1,4 +1,7 @@
-"""Identify the process that owns a running row: by boot, pid and start time, because pids are reused."""
+"""Identify a process by boot, pid and start time, because pids are reused.
+
+A running row has such a name as its owner.
+"""
 
 import os
 from pathlib import Path
@@ -7,12 +10,12 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def name_process() -> str:
-    """Return the name of this process."""
+    """Return the name of the present process."""
     return _name(os.getpid())
 
 
 def is_alive(owner: str) -> bool:
-    """Return True if the process of this name still runs."""
+    """Return True if the process with this name is still running."""
     parts = owner.rsplit(":", 2)
     if len(parts) != 3 or not parts[1].isdigit():
         return False
@@ -29,7 +32,9 @@ def is_alive(owner: str) -> bool:
 def _name(pid: int) -> str:
     try:
         boot = _BOOT_ID.read_text("ascii").strip()
-        # Field 22 of /proc/PID/stat (proc(5)): start time in ticks since boot; the name before it may hold spaces.
+        # Field 22 of /proc/PID/stat (proc(5)) is the start time in ticks since boot. The name of the program, before
+        # it, may
+        # contain spaces.
         started = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()[19]
     except (OSError, IndexError):
         boot, started = "-", "-"

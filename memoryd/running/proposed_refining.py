@@ -1,9 +1,11 @@
-"""Run a refinement on a copy of the core; its result waits for a person's answer.
+"""Run a refinement on a copy of the core. Its result waits for a person's answer.
 
-Inside a transaction that is rolled back, the same guards judge each call on the result of all calls before it. At the
-end, the accepted calls become one proposal; a refinement that a guard stopped or a person cancelled proposes nothing.
-Accepting is one commit on the current core: a memory that somebody changed meanwhile stays, with the steps that depend
-on it. If too little would remain, nothing changes.
+The guards judge each call on the result of the earlier calls, in a transaction that is rolled back. At the end, the
+accepted calls become one proposal. If a guard stopped the refinement or a person cancelled it, there is no proposal.
+
+Accepting is one commit on the present core. A memory that somebody has changed meanwhile stays, and so do the steps
+that
+depend on it. If too little would remain, nothing is changed.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,13 +26,13 @@ from memoryd.ledger.operation import Add, Change, Delete, Merge
 WAITS = "it waits for a person's answer, and nothing is changed yet"
 WHOLE = BREAKERS | {Guard.CAP}
 KIND = ledger_runs.REFINE
-TAG = "refinement"  # of the journal's entries
-PENDING = "edits"  # the key of the changes that are kept between two calls
+TAG = "refinement"  # tag of the journal entries about refinements
+PENDING = "edits"  # key of the changes so far, between two calls
 
 
 @dataclass(slots=True)
 class RefinementSandbox:
-    """Hold the result of a refinement so far: accepted operations in order, and their changes to the current core."""
+    """Hold the result of a refinement so far: the accepted operations, and the changes that they would make."""
 
     edits: tuple[Operate, ...] = ()
     changes: tuple[Change, ...] = ()
@@ -45,7 +47,7 @@ class RefinementSandbox:
         return sorted(left, key=lambda one: (one.position is None, one.position or 0, one.created_at, one.id))
 
     def judged_again(self, session: RefinementSession, planned: Preview) -> RefinementSession:
-        """Take the new verdicts after all edits were judged once more."""
+        """Return the session with the verdicts of a second check of all operations; refused ones are dropped here."""
         refused = refused_by(self.edits, planned.passed)
         both = zip(self.edits, planned.passed, strict=True)
         self.edits = tuple(edit for edit, passed in both if passed.changes)
@@ -55,19 +57,19 @@ class RefinementSandbox:
 
 
 def make_entry(text: str, now: str) -> Operate:
-    """Return the edit that writes a report about a refinement into the journal."""
+    """Return the edit that adds a report about a refinement to the journal."""
     return Operate((Add(MemoryKind.JOURNAL, text, tags=(TAG,), origin_at=now),), Caller.JOURNAL)
 
 
 def with_id(operate: Operate, changes: Sequence[Change]) -> Operate:
-    """Return a merge with the id that its memory got, so that later operations can name that memory."""
+    """Return a merge with the id of the new memory, so that later operations can name that memory."""
     made = next((one.memory_id for one in changes if one.before is None), None)
     named = (replace(one, id=made) if isinstance(one, Merge) else one for one in operate.operations)
     return operate if made is None else replace(operate, operations=tuple(named))
 
 
 def refused_by(edits: Sequence[Edit], passed: Sequence[GuardCheckResult]) -> list[Guard | None]:
-    """Return, for each change of a refinement in order, the guard that refuses it; None if it passes."""
+    """Return the guard that refuses each operation of a refinement, in order; None for an accepted one."""
     both = zip((edit for edit in edits if isinstance(edit, Operate)), passed, strict=False)
     found = [one for edit, one in both if edit.caller is Caller.REFINEMENT]
     return [one.refusals[0].guard if one.refusals else None for one in found]
@@ -77,16 +79,16 @@ def refused_by(edits: Sequence[Edit], passed: Sequence[GuardCheckResult]) -> lis
 
 
 def is_refused(refusals: Iterable[Refusal]) -> bool:
-    """Return True if a guard refuses the refinement as a whole; then no part of it is carried out."""
+    """Return True if a guard refuses the refinement as a whole, so that no part of it is carried out."""
     return any(one.guard in WHOLE for one in refusals)
 
 
 def measure_against(done: Done, core: Sequence[Memory]) -> Done:
-    """Measure a proposal against the core on which it is carried out.
+    """Return a proposal with the limits of its guards measured on the core on which it is carried out.
 
     Args:
-        done: the decision.
-        core: live.
+        done: the proposed decision.
+        core: the live core.
     """
     gone = {
         one.id
@@ -112,11 +114,11 @@ def as_passed(done: Done, planned: Preview, day: str, now: str, how: str) -> Don
     """Return the part of a proposal that the guards accept, with a report and a journal entry for the agent.
 
     Args:
-        done: the decision, as `measure_against` returned it.
+        done: the decision that `measure_against` returned.
         planned: its effect.
-        day: local, YYYY-MM-DD.
+        day: local day, YYYY-MM-DD.
         now: UTC, ISO 8601 with `Z`.
-        how: the reason why it was carried out.
+        how: why it was carried out, for the journal entry.
     """
     told = done.receipt[KIND]
     counts = tally.of_changes(planned.changes)
@@ -138,6 +140,6 @@ def as_passed(done: Done, planned: Preview, day: str, now: str, how: str) -> Don
 
 
 def told_of(done: Done, planned: Preview, day: str) -> str:
-    """Return the counts and the model's summary of a refinement, for the person who decides about it."""
+    """Return the counts and the summary of a proposed refinement, for the person who decides about it."""
     counts, start = tally.of_changes(planned.changes), done.receipt[KIND]["start"]["tokens"]
     return tally.write_entry(day, counts, (start, start - counts.saved), None, done.summary)

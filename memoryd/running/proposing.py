@@ -1,10 +1,14 @@
-"""Store proposals: the decision of a run waits for a person's answer, shown in `memory/proposals/RUN.md`.
+"""Store proposals: the decision of a run waits for a person's answer, and is shown in `memory/proposals/RUN.md`.
 
-The edits are stored beside the replies of models: `scrub` redacts them, and `forget` withdraws every open proposal of
-the agent, because nobody can tell which texts a decision is based on. Accepting is a run of its own: it carries out the
-edits on the current state, with all guards. Rejecting is a run too: it only moves the watermarks, so that the same
-turns are not proposed again. The file is not memory: it is never indexed, injected or quoted to a model. If its run is
-answered, or never came to propose, the next look deletes the file.
+The edits are stored like replies of models, so `scrub` redacts them. `forget` withdraws all open proposals of the
+agent,
+because nobody can tell which texts a decision is based on.
+
+The answer is a run too. Accepting carries out the edits on the present state, with all guards. Rejecting only moves the
+watermarks, so that the same turns are not proposed again.
+
+The file is not memory: it is never indexed, injected or shown to a model. It is deleted if its run has been answered or
+never became a proposal.
 """
 
 import json
@@ -39,20 +43,20 @@ from memoryd.tiers.proposal import FileDiff
 
 PROPOSE = "propose"
 KINDS = tuple(runs.ANSWERS)
-ALARM = "proposals"  # for proposals that cannot be withdrawn
+ALARM = "proposals"  # raised when proposals cannot be withdrawn
 FORGOTTEN = "something was forgotten meanwhile: it is decided again"
 
 
 class ProposalDraft(NamedTuple):
-    """Hold a proposal that is not stored yet."""
+    """Hold a proposal before it is stored."""
 
-    data: bytes  # of its file
-    row: dict[str, str | None]  # the edits, and the digests that recognise equal edits and equal input, as in its row
-    told: dict[str, Any]  # values of the run report; never a text
+    data: bytes  # content of its file
+    row: dict[str, str | None]  # columns of its row: the edits, and digests of the edits and of the input
+    told: dict[str, Any]  # values of the run report, without texts
 
 
 def draft_proposal(writer: Writer, run: Run, done: Done, tz: tzinfo) -> ProposalDraft | None:
-    """Plan the decision of a run for a person to read; None if it would change no memory."""
+    """Return a run's decision as a proposal for a person; None if it would change no memory."""
     planned = preview_run(writer, run, done.edits)
     if changes_nothing(planned, done.edits):
         return None
@@ -81,14 +85,14 @@ def draft_proposal(writer: Writer, run: Run, done: Done, tz: tzinfo) -> Proposal
 
 
 def changes_nothing(planned: Preview, edits: Sequence[Edit]) -> bool:
-    """Return True if no memory would change; a diary is not memory."""
+    """Return True if no memory would change. A diary is not memory."""
     written = [path for path, before, after in planned.files if before != after]
     is_diary_alone = all(path.startswith(f"{diary.FOLDER}/") for path in written)
     return is_diary_alone and not planned.changes and not any(_sections(edits))
 
 
 def get_today(writer: Writer, tz: tzinfo) -> str:
-    """Return the local day, YYYY-MM-DD."""
+    """Return the local day as YYYY-MM-DD."""
     return moment_of(writer.now()).astimezone(tz).date().isoformat()
 
 
@@ -112,19 +116,19 @@ def _sections(edits: Sequence[Edit]) -> Iterator[tuple[str, str, str]]:
 
 
 def _marks(connection: Connection, edits: Sequence[Edit]) -> Iterator[tuple[str, str, int]]:
-    """Return the current watermarks of the sessions whose watermarks the edits move."""
+    """Yield (session, consumer, watermark) for the watermarks that the edits move, in their present state."""
     for edit in edits:
         if isinstance(edit, MoveWatermark):
             yield edit.session_id, edit.consumer, turns.read_watermark(connection, edit.session_id, edit.consumer)
 
 
 def store(writer: Writer, run: Run, drafted: ProposalDraft, outcome: RunOutcome, notes: Sequence[Edit] = ()) -> None:
-    """Write a proposal's file and end its run as proposed.
+    """Write the file of a proposal, and end its run as proposed.
 
-    The file is written first: a file without its row is deleted later, but nobody would see a row without its file.
+    The file comes first. A file without its row is deleted later, but a row without its file would never be seen.
 
     Raises:
-        AwayError: the file cannot be written: a folder on the way is a link, or has another owner.
+        AwayError: the file cannot be written, for example because a folder is a link or has another owner.
         StaleRunError: another claim owns the run now.
     """
     path = tier.path_of(run.id)
@@ -133,16 +137,18 @@ def store(writer: Writer, run: Run, drafted: ProposalDraft, outcome: RunOutcome,
             old = regular.read(entry)
             if old != drafted.data:
                 durable.exchange(entry, old, drafted.data, writer.step)
-    except StateError as error:  # the run is paid for and not at fault: it waits until a person has fixed the cause
+    except StateError as error:  # the reply is already paid for, so the run waits until a person has fixed the cause
         raise AwayError(error.what, error.where, error.hint) from error
     commit(writer, run, notes, replace(outcome, state=runs.PROPOSED, row={**outcome.row, **drafted.row}))
 
 
 def decide(engine: Engine, run: Run, now: str) -> Done:
-    """Return the edits of an answer: all of the proposal, or only its watermarks and a note to a refining agent.
+    """Return the edits of an answer: all edits of the proposal, or only its watermarks if it is rejected.
+
+    Rejecting a refinement also adds a journal entry for its agent.
 
     Raises:
-        RefusedError: it was already answered or withdrawn, or its sources were written or forgotten meanwhile.
+        RefusedError: the proposal was answered or withdrawn, or the turns that it is about were processed meanwhile.
     """
     proposal_id = str(run.options["run"])
     with sqlite.begin_read(engine) as connection:
@@ -173,7 +179,7 @@ def decide(engine: Engine, run: Run, now: str) -> Done:
 
 
 def preview_proposal(writer: Writer, run: Run, step: Done, tz: tzinfo) -> tuple[Done, Preview]:
-    """Return the result of accepting a proposal now, and the decision to carry out and to report."""
+    """Return (decision, effect) of accepting a proposal now. The decision has the edits to carry out and the report."""
     if REFINE in step.receipt:
         step = proposed_refining.measure_against(
             step, sqlite.read(writer.engine, memories.read_live, run.agent_id, MemoryKind.CORE)
@@ -193,7 +199,7 @@ def preview_proposal(writer: Writer, run: Run, step: Done, tz: tzinfo) -> tuple[
 
 
 def is_refused(planned: Preview, step: Done) -> bool:
-    """Return True if the guards refuse all of it, or refuse the refinement as a whole."""
+    """Return True if the guards refuse the whole proposal."""
     if not planned.refusals:
         return False
     is_broken = REFINE in step.receipt and proposed_refining.is_refused(planned.refusals)
@@ -201,7 +207,7 @@ def is_refused(planned: Preview, step: Done) -> bool:
 
 
 def one_by_one(step: Done) -> Done:
-    """Split a decision about the whole core into decisions about single memories, because the core has changed."""
+    """Return a decision about the whole core as decisions about single memories, because the core has changed."""
     edits = (
         Operate(edit.operations, Caller.REWRITE, edit.seen) if isinstance(edit, RewriteCore) else edit
         for edit in step.edits
@@ -210,10 +216,10 @@ def one_by_one(step: Done) -> Done:
 
 
 def take_back(writer: Writer, agent_id: str, why: str, kinds: Sequence[str] | None = None) -> int:
-    """Withdraw open proposals of an agent, of these kinds or all; return how many. Deletes their files first.
+    """Withdraw an agent's open proposals, of some kinds or of all; return how many.
 
-    Leaves out a proposal whose answer has begun to change files. Reports the end to an agent that knew of its waiting
-    refinement.
+    Their files are deleted first. A proposal stays if its answer has begun to change files. A withdrawn refinement is
+    reported to its agent.
     """
     with sqlite.begin_read(writer.engine) as connection:
         answered = runs.being_answered(connection, agent_id)
@@ -236,7 +242,7 @@ def take_back(writer: Writer, agent_id: str, why: str, kinds: Sequence[str] | No
 
 
 def tidy(engine: Engine, workspace: Path, agent_id: str) -> None:
-    """Delete the proposal files without an open proposal; other files in that folder belong to people."""
+    """Delete proposal files without an open proposal. Other files in the folder belong to people."""
     try:
         names = sorted(path.stem for path in (workspace / tier.FOLDER).glob("*.md"))
     except OSError:

@@ -1,4 +1,4 @@
-"""Queue runs: every run enters the job table here."""
+"""Queue runs. Every run enters the job table through this module."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -11,8 +11,8 @@ from memoryd.clock import Clock, text_of
 from memoryd.config import Agent, Settings
 from memoryd.database import query, runs, sqlite, turns
 
-OF_TURNS = ("sleep", "facts")  # kinds of runs that consume the turns of sessions
-ASK_AGAIN = timedelta(hours=24)  # after a run over the same turns died or was cancelled
+OF_TURNS = ("sleep", "facts")  # kinds of runs that process the turns of sessions
+ASK_AGAIN = timedelta(hours=24)  # pause after a run over the same turns failed for good or was cancelled
 
 
 def queue(
@@ -29,17 +29,16 @@ def queue(
     """Queue a run that is due now.
 
     Args:
-        connection: of a write transaction.
-        clock: tells the time, which is part of the run's id.
-        kind: of the run.
-        agent_id: whose run it is.
-        key: of two runs with the same key, only one waits or runs.
+        connection: a write transaction.
+        clock: tells the time, which is a part of the run's id.
+        kind: kind of the run.
+        agent_id: the agent.
+        key: only one run with the same key can be open.
         trigger: schedule, manual, agent, threshold, recovery …
-        more: other values of its row: slot, session_id, options, scheduled_for, created_at, and the actor, which is
-            memoryd unless somebody asked for the run.
+        more: other columns: slot, session_id, options, scheduled_for, created_at, actor (default: memoryd).
 
     Returns:
-        The run's id; None if a run with its key already waits or runs, or if its slot was used.
+        The id of the run; None if a run with its key is open, or if its slot was used.
     """
     now, run_id = clock.text(), runs.new_run_id(clock.now())
     row = {"id": run_id, "kind": kind, "agent_id": agent_id, "key": key, "trigger": trigger, "actor": "memoryd"}
@@ -47,7 +46,7 @@ def queue(
 
 
 def skip(connection: Connection, /, clock: Clock, kind: str, agent_id: str, trigger: str, why: str, **more: str) -> str:
-    """Record a run that had nothing to do, with the reason; it uses up the `slot` if given. Return its id."""
+    """Record a run that had nothing to do, with the reason; a given `slot` counts as used. Return its id."""
     run_id = runs.new_run_id(clock.now())
     row = {"id": run_id, "kind": kind, "agent_id": agent_id, "actor": "memoryd", "trigger": trigger, "why": why}
     runs.skip(connection, row | more, clock.text())
@@ -60,9 +59,9 @@ def skip(connection: Connection, /, clock: Clock, kind: str, agent_id: str, trig
 def agents_of_slot(
     engine: Engine, settings: Settings, kind: str, slot: str, at: datetime
 ) -> Iterator[tuple[Agent, str]]:
-    """Yield the enabled agents that must use a slot of the schedule, and the slot's name.
+    """Yield each enabled agent that has not used a scheduled slot yet, and the name of its slot.
 
-    Leaves out agents that were first seen after the slot, and those that have used it.
+    Agents that were first seen after `at` are left out.
     """
     for agent in (one for one in settings.agents if one.enabled):
         name = f"{kind}:{agent.id}:{slot}"
@@ -74,7 +73,7 @@ def agents_of_slot(
 
 
 def queue_dedup(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datetime, trigger: str) -> int:
-    """Queue a dedup of each agent that was seen before this slot, once for the slot; return how many."""
+    """Queue a dedup of each agent, once for this slot; return how many."""
     queued = 0
     for agent, name in agents_of_slot(engine, settings, ledger_runs.DEDUP, slot, at):
         more = {"trigger": trigger, "slot": name}
@@ -83,7 +82,7 @@ def queue_dedup(engine: Engine, settings: Settings, clock: Clock, slot: str, at:
 
 
 def agent_key(kind: str, agent_id: str) -> str:
-    """Return the key that keeps two runs of a kind for an agent from waiting or running at the same time."""
+    """Return the key that allows only one open run of a kind for each agent."""
     return f"{kind}:{agent_id}"
 
 
@@ -91,14 +90,17 @@ def agent_key(kind: str, agent_id: str) -> str:
 
 
 def key_of(kind: str, session_id: str, mark: int) -> str:
-    """Return the key of the question about a session's turns past a watermark, so that it is asked only once."""
+    """Return the key of a run over a session's turns after a watermark, so that it is queued only once."""
     return f"{kind}:{session_id}:{mark}"
 
 
 def request(
     engine: Engine, clock: Clock, kind: str, row: RowMapping, trigger: str, *, actor: str = "memoryd", **more: Any
 ) -> str | None:
-    """Queue a run over a session's turns past its watermark; None if one is open, or failed a short time ago."""
+    """Queue a run over a session's turns after its watermark.
+
+    Returns None if such a run is open, or if one failed for good a short time ago.
+    """
     with sqlite.begin_write(engine) as connection:
         key = key_of(kind, row["id"], turns.read_watermark(connection, row["id"], kind))
         if runs.open_by_key(connection, key) is not None:
@@ -110,7 +112,7 @@ def request(
 
 
 def request_by_hand(engine: Engine, clock: Clock, kind: str, row: RowMapping, **more: Any) -> str | None:
-    """Queue a run over a session's turns for a person; make a run that already waits due now."""
+    """Queue a run over a session's turns for a person. If one waits already, make it due at once and return it."""
     run_id = request(engine, clock, kind, row, "manual", actor="human", **more)
     if run_id is None and (run_id := open_run(engine, kind, row["id"])) is not None:
         runs.hurry_run(engine, run_id, clock.text())
@@ -118,14 +120,17 @@ def request_by_hand(engine: Engine, clock: Clock, kind: str, row: RowMapping, **
 
 
 def open_run(engine: Engine, kind: str, session_id: str) -> str | None:
-    """Return the run that waits or runs over a session's turns past its watermark."""
+    """Return the open run over a session's turns after its watermark; None if there is none."""
     with sqlite.begin_read(engine) as connection:
         mark = turns.read_watermark(connection, session_id, kind)
         return runs.open_by_key(connection, key_of(kind, session_id, mark))
 
 
 def list_candidates(engine: Engine, agent_id: str, kind: str = "sleep", *, ended: bool = False) -> list[RowMapping]:
-    """List an agent's own sessions with turns past the watermark of a kind, newest first."""
+    """List an agent's own sessions with turns after the watermark of a kind, newest first.
+
+    With `ended`, sessions that have ended are included.
+    """
     sql = (
         "SELECT s.* FROM session s LEFT JOIN watermark w ON w.session_id = s.id AND w.consumer = ?"
         " WHERE s.agent_id = ? AND s.parent_id IS NULL AND s.last_seq > coalesce(w.seq, 0)"

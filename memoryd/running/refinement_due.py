@@ -1,6 +1,6 @@
-"""Decide when an agent's core is refined: every week, and once between two weeks if it is too large.
+"""Decide when an agent's core is refined: every week, and additionally when it has become too large.
 
-If the core is too large and the configuration or the agent prevents a refinement, an alarm reports it.
+If it is too large and cannot be refined, an alarm says why.
 """
 
 from collections.abc import Callable
@@ -20,9 +20,9 @@ ALARM = "core"
 
 
 def queue(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datetime, trigger: str) -> int:
-    """Queue a refinement of each agent that was seen before this slot, once for the slot; return how many.
+    """Queue a refinement of each agent, once for this slot; return how many.
 
-    If an agent is paused or in a refinement, a skipped run uses up the slot and holds the reason.
+    If an agent is paused or already refining, a skipped run uses the slot and has the reason.
     """
     queued = 0
     for agent, name in queueing.agents_of_slot(engine, settings, refining.KIND, slot, at):
@@ -44,10 +44,11 @@ def _enqueue(connection: Connection, /, clock: Clock, agent_id: str, **more: str
 
 
 def consider(engine: Engine, settings: Settings, clock: Clock, log: Log, since: Callable[[], datetime]) -> int:
-    """Check the size of each core: queue a refinement of one that is too large, or raise or clear the alarm.
+    """Check the size of each core: queue a refinement if it is too large, and raise or clear the alarm.
 
-    Does not ask again about a core that was asked about since the last scheduled time, `since`. Returns how many runs
-    were queued.
+    A core that was asked about since the last scheduled time (`since`) is not asked about again. Returns how many runs
+    were
+    queued.
     """
     queued = 0
     for agent in settings.agents:
@@ -72,7 +73,7 @@ def consider(engine: Engine, settings: Settings, clock: Clock, log: Log, since: 
 
 
 def _explain_alarm(settings: Settings, tokens: int, last: tuple[str, str, str] | None, *, is_on: bool) -> str | None:
-    """Return the alarm's text about a core that is too large; None if a refinement is under way."""
+    """Return the text of the alarm about a core that is too large; None if a refinement may still help."""
     size = f"the core has {tokens:,} tokens, over refine.trigger_tokens, {settings.refine.trigger_tokens:,}"
     if not is_on:
         return f"{size}, and modes.refine is off: memoryd job run refine condenses it"

@@ -1,8 +1,9 @@
-"""Run a refinement step by step: each change of the core passes the guards and is committed at once.
+"""Run a refinement step by step. Each change of the core passes the guards and is committed at once.
 
-All changes carry the run's id. So the audit shows them as one unit, and one rollback reverts all of them: after a guard
-stops the run, by `refine.unfinished: rollback`, or by a person. If a run finds changes of its own, the process ended in
-its middle. Such a run does not continue; it decides whether the changes stay.
+All changes have the id of the run, so one rollback reverts all of them. A person can ask for it; it also happens after
+a
+guard has stopped the run, or by `refine.unfinished: rollback`. If a run finds changes of its own, an earlier process
+ended in the middle of it. Such a run does not continue; it only decides whether the changes stay.
 """
 
 import hashlib
@@ -49,28 +50,28 @@ from memoryd.worker.client import ClosedError, WorkerError
 
 T = TypeVar("T")
 KIND = ledger_runs.REFINE
-AGENT = "agent"  # the caller of the tools in the options of a run; otherwise a model is asked
+AGENT = "agent"  # value of the option `by` if the agent calls the tools; otherwise a model is asked
 DEDUP = ledger_runs.DEDUP
-READER = "reader"  # the key of the second reader's figures in the run report
+READER = "reader"  # key of the second reader's figures in the run report
 LONGEST_GUIDE = 20_000  # characters
-USUAL_ROOM = 24_000  # of a model whose limit is unknown
+USUAL_ROOM = 24_000  # tokens of a question, if the limit of the model is unknown
 LEAST_ROOM = 500
 STOPPED = "memoryd was stopped"
 
 
 @dataclass(frozen=True, slots=True)
 class Refiner:
-    """Hold the tools and the state of one refinement.
+    """Carry out one refinement.
 
     Attributes:
         runner: carries the run out.
-        source: the source of the inputs.
+        source: where the inputs come from.
         writer: the tools of a commit.
         run: the run.
         reader: the second reader of new texts.
-        proposes: the result is a proposal; otherwise each change is written at once.
-        kept: values of the run report besides the refinement.
-        shadow: the result so far of a refinement that proposes.
+        proposes: True if the result is a proposal; otherwise each change is written at once.
+        kept: values of the run report that are not about the refinement itself.
+        sandbox: the result so far, if the result is a proposal.
     """
 
     runner: Runner
@@ -83,14 +84,14 @@ class Refiner:
     sandbox: RefinementSandbox = field(default_factory=RefinementSandbox)
 
     def carry_out(self, how: Callable[["Refiner"], None]) -> None:
-        """Refine, and end the run; a cancel by a person during a commit ends it in the usual way.
+        """Refine, and end the run. If a person cancels it during a commit, it still ends regularly.
 
         Args:
-            how: by asking the agent's own model, `ask_model`, or by the agent's own call.
+            how: refines, either by questions to the agent's own model (`ask_model`) or by the agent's own call.
 
         Raises:
             ModelError: the agent's own model does not answer, and nothing was changed yet.
-            StaleRunError: another claim owns the run now, or it is cancelled and has changed nothing.
+            StaleRunError: another claim owns the run now, or the run was cancelled without any change.
         """
         try:
             how(self)
@@ -101,12 +102,12 @@ class Refiner:
             self.carry_out(lambda refiner: refiner.finish(refiner.restore_session().end(refinement.CANCELLED)))
 
     def heeds_cancel(self) -> bool:
-        """Return True if a person has cancelled the run, and stop asking."""
+        """Return True if a person has cancelled the run. The request then counts as accepted."""
         return runs.heed_cancel(self.writer.engine, self.run)
 
     def ask_model(self) -> None:
-        """Hold the conversation with the model."""
-        if self.tally().changes:  # an earlier attempt of this run has begun
+        """Refine by a conversation with the agent's own model."""
+        if self.tally().changes:  # an earlier attempt of this run made them
             self.finish(self.restore_session().end(refinement.CANCELLED if self.heeds_cancel() else STOPPED))
             return
         take_over(self.writer, self.run.agent_id)
@@ -125,7 +126,7 @@ class Refiner:
             self.end("declined", declined)
 
     def begin_run(self) -> RefineInputs | None:
-        """Return the inputs. If the agent declines or nothing is to be done, end the run and return None."""
+        """Return the inputs. If there is nothing to refine, end the run and return None."""
         why = self.find_rejection()
         if why is None:
             self.end_duplicates()
@@ -137,17 +138,17 @@ class Refiner:
         return None
 
     def find_rejection(self) -> str | None:
-        """Return why the refinement must not run: a person rejected its result for the same core; else None."""
+        """Return why the refinement must not run: a person rejected its result for the same core. Otherwise None."""
         if not self.proposes or self.run.options.get("force"):
             return None
         found = sqlite.read(self.writer.engine, runs.rejected_like, self.run.agent_id, self.run.kind, self._made_from())
         return None if found is None else rejection.describe_rejection(found)
 
     def _made_from(self, seen: Collection[str] | None = None) -> str:
-        """Return a digest of the input: after a rejection, the same input is not proposed again.
+        """Return a digest of the input, so that the same input is not proposed again after a rejection.
 
         Args:
-            seen: the ids of the input, if more memories may have come since; None: all of it.
+            seen: the ids of the memories in the input; None means all live ones.
         """
         mode = mode_of(self.run, self.source.settings.refine)
         core = [one for one in self._read_live() if seen is None or one.id in seen]
@@ -155,22 +156,22 @@ class Refiner:
         return hashlib.sha256("\n".join(made_from).encode()).hexdigest()
 
     def first_step(self) -> object:
-        """Return the first step, for a dry run."""
+        """Return the first step of the refinement, for a dry run."""
         inputs = self.gather()
         why = refine.explain_nothing(inputs)
         return next(self.talk(inputs.session).refine(inputs)) if why is None else NothingToDo(why)
 
-    # --- what it is made of ---------------------------------------------------------------------------------------
+    # --- inputs ---------------------------------------------------------------------------------------------------
 
     def core(self) -> list[Memory]:
-        """Return the live core in the order of the file; for a proposed refinement, the core as it would be."""
+        """Return the live core in the order of the file; for a proposal, as it would be after the changes so far."""
         return self.sandbox.apply_to(self._read_live())
 
     def _read_live(self) -> list[Memory]:
         return sqlite.read(self.writer.engine, memories.read_live, self.run.agent_id, MemoryKind.CORE)
 
     def gather(self) -> RefineInputs:
-        """Return the current input of the refinement."""
+        """Return the inputs on the present core."""
         core, settings = self.core(), self.source.settings
         tokens = self.runner.answerer.room_of(settings, self.run.agent_id)
         lost = sqlite.read(self.writer.engine, guard_check.count_eroded, self.run.agent_id, self.writer.now())
@@ -190,7 +191,7 @@ class Refiner:
         )
 
     def _begin_session(self, core: Sequence[Memory]) -> RefinementSession:
-        """Return a new refinement of this core."""
+        """Return the state of a new refinement of this core."""
         settings, limits = self.source.settings.refine, self.writer.limits
         tokens = core_tokens(core, estimate)
         return RefinementSession(
@@ -217,7 +218,7 @@ class Refiner:
         return clean
 
     def end_duplicates(self) -> None:
-        """End duplicates before the job reads the core."""
+        """End duplicates before the refinement reads the core."""
         if self.proposes:
             found = dedup.find_duplicates(self.writer.engine, self.run.agent_id, (MemoryKind.CORE,))
         else:
@@ -228,11 +229,13 @@ class Refiner:
                 self._change(edit, {})
 
     def _change(self, operate: Operate, told: Mapping[str, Any]) -> tuple[Sequence[Change], Sequence[Refusal]]:
-        """Let the guards judge a change; write the accepted part, or keep it as a part of the proposal.
+        """Let the guards judge a change.
+
+        Write the accepted part, or add it to the proposal; return it with the refusals.
 
         Args:
-            operate: judged on the result of the earlier changes.
-            told: the run report shows the refinement, until its next change.
+            operate: the change; it is judged on the result of the earlier ones.
+            told: values of the run report until the next change.
         """
         if self.proposes:
             planned = committing.preview_run(self.writer, self.run, [operate], self.sandbox.changes)
@@ -254,14 +257,15 @@ class Refiner:
     # --- steps ----------------------------------------------------------------------------------------------------
 
     def talk(self, session: RefinementSession) -> Talk:
-        """Return the conversation of a refinement, continued on the current core."""
+        """Return the conversation of a refinement, on the present core."""
         return Talk(session, self.core(), sleeping.make_judges(self.source))
 
     def converse(self, talk: Talk, steps: Steps[T], until: float = math.inf) -> T | None:
-        """Carry out all steps, and return the result.
+        """Carry out the steps, and return their result.
 
-        It ends between two steps if a person cancels it, if its time (monotonic `until`) is over, or if the model does
-        not answer. If nothing is changed yet, a cancel or a failed model raises an error instead.
+        The result is None if the refinement ends early: a person cancels it, the time `until` (monotonic) is over, or
+        the model
+        does not answer. If nothing was changed yet, a cancel or a failed model raises an error instead.
         """
         answer: Any = None
         while True:
@@ -294,9 +298,9 @@ class Refiner:
         return False
 
     def _answer(self, talk: Talk, step: Ask) -> Reply | None:
-        """Get the reply of the agent's own model, and of no other, or of its second reader.
+        """Return the reply of the agent's own model (never of another one) or of the second reader.
 
-        Returns None if the question cannot be asked: it is too long, or there is no reader.
+        It is None if the question is too long, or if there is no second reader.
         """
         try:
             if step.job == VERIFY:
@@ -320,7 +324,7 @@ class Refiner:
             return None
 
     def apply(self, step: Apply) -> ChangeResult:
-        """Carry out one change, or have it refused; the run report then shows the refinement so far."""
+        """Carry out one change, and return what the guards accepted and refused, with the core after it."""
         texts = [text for one in step.operate.operations if (text := text_of(one)) is not None]
         changes: Sequence[Change] = ()
         try:
@@ -332,51 +336,51 @@ class Refiner:
         return ChangeResult(tuple(changes), tuple(refusals), tuple(self.core()))
 
     def apply_step(self, step: Apply) -> tuple[Sequence[Change], Sequence[Refusal]]:
-        """Have a change judged and written, or kept; until then the run report shows the current step."""
+        """Let the guards judge and write a change. Until then, the run report says which change is under way."""
         doing = {"tool": step.tool, "ids": list(step.operate.seen)}
         return self._change(step.operate, {KIND: step.session.row() | {"doing": doing}})
 
     # --- the end --------------------------------------------------------------------------------------------------
 
     def describe_pending(self) -> dict[str, Any]:
-        """Return the changes proposed so far; the agent's next tool call continues from them."""
+        """Return the changes proposed so far, in stored form, for the agent's next call."""
         return {} if not self.proposes else {PENDING: stored_edits.dump(self.sandbox.edits)}
 
     def go_on_from(self, kept: Sequence[Any]) -> None:
-        """Continue from the changes that were kept after an earlier call.
+        """Continue from changes that `describe_pending` has returned.
 
         Raises:
-            ValueError: it is of another version.
+            ValueError: another version of memoryd stored them.
         """
         if self.proposes:
             self.sandbox.edits = tuple(one for one in stored_edits.load(kept) if isinstance(one, Operate))
             self.sandbox.changes = committing.preview_run(self.writer, self.run, self.sandbox.edits).changes
 
     def receipt(self) -> dict[str, Any]:
-        """Return the run's report so far."""
+        """Return the report of the run so far."""
         return sqlite.read(self.writer.engine, runs.read_receipt, self.run.id)
 
     def keep(self) -> None:
-        """Continue the report of an earlier part of the run about duplicates and its second reader."""
+        """Copy the figures about duplicates and the second reader from an earlier part of the run's report."""
         self.kept.update({name: value for name, value in self.receipt().items() if name in {DEDUP, READER}})
 
     def report_reading(self) -> dict[str, Any]:
-        """Return the second reader's figures from all parts of the run, for the run report."""
+        """Return the second reader's figures over all parts of the run, for the run report."""
         return {READER: found} if (found := _add_counts(self.kept.get(READER, {}), self.reader.receipt())) else {}
 
     def restore_session(self) -> RefinementSession:
-        """Restore the refinement from the run's report; return a new one if the report has none."""
+        """Return the state of the refinement from the run report; a new state if the report has none."""
         receipt = self.receipt()
         return refinement.restore_session(receipt.get(KIND, {}), receipt, self._begin_session(self.core()))
 
     def tally(self) -> RefinementTally:
-        """Return the counts so far, real or proposed."""
+        """Return the counts of changes so far, whether they are written or only proposed."""
         if self.proposes:
             return tally.of_changes(self.sandbox.changes)
         return sqlite.read(self.writer.engine, count_changes, self.run)
 
     def finish(self, session: RefinementSession) -> None:
-        """Count the changes, revert or propose them if due, report to the agent, and end the run."""
+        """End the refinement: count its changes, revert or propose them if necessary, report them, and end the run."""
         if self.proposes:
             planned = committing.preview_run(self.writer, self.run, self.sandbox.edits)
             session = self.sandbox.judged_again(session, planned)
@@ -399,7 +403,7 @@ class Refiner:
         if done.changes and undo:
             try:
                 self.write(session, done, after, {KIND: told | {"rolled_back": True}}, undo=True)
-            except RefusedError as error:  # somebody has changed one of these memories since
+            except RefusedError as error:  # somebody has changed one of the memories since
                 self.runner.log.warning("refinement not reversed", run=self.run.id, why=error.what)
                 told["conflict"] = error.what
             else:
@@ -412,7 +416,7 @@ class Refiner:
         """Report the changes or their reversal to the agent, and end the run.
 
         Raises:
-            RefusedError: it cannot be reverted.
+            RefusedError: the changes cannot be reverted.
         """
         summary = self.summary(session)
         if self.proposes and (undo or session.ended == refinement.CANCELLED):
@@ -448,9 +452,9 @@ class Refiner:
         revise: committing.Revise | None = None,
         proposed: Done | None = None,
     ) -> None:
-        """Write the remaining changes, or propose them to a person, and end the run.
+        """Write the last edits, or the proposal, and end the run.
 
-        The row holds the spent tokens and, hidden from people, the verdict on each new text.
+        Its row gets the spent tokens and, hidden from people, the verdict on each new text.
         """
         spent = spend.spent_by_run(self.writer.engine, self.run.id)
         row = {"claims": redacted_json(self.source.scrubber, claims)} if claims else {}
@@ -467,12 +471,15 @@ class Refiner:
     def note(
         self, done: RefinementTally, sizes: tuple[int, int], how: str | None, summary: str | None = None
     ) -> Operate:
-        """Return the journal entry that reports the refinement to the agent; sizes are tokens before and after."""
+        """Return the journal entry that reports the refinement to the agent.
+
+        `sizes` are the tokens before and after.
+        """
         today = proposing.get_today(self.writer, self.source.settings.zone)
         return make_entry(tally.write_entry(today, done, sizes, how, summary), self.writer.now())
 
     def summary(self, session: RefinementSession) -> str | None:
-        """Return the model's own summary without secrets."""
+        """Return the model's own summary with secrets redacted; None if there is none."""
         if not session.summary or session.ended != refinement.COMPLETED:
             return None
         (clean,) = self.source.scrubber.redact([session.summary])
@@ -490,7 +497,7 @@ class Refiner:
     def end(
         self, state: str, why: str, receipt: dict[str, Any] | None = None, claims: Sequence[Mapping[str, Any]] = ()
     ) -> None:
-        """End a run that changed nothing, or that only ends duplicates or proposes to end them."""
+        """End a run that changed nothing except duplicates."""
         done = self.tally()
         if state == "skipped" and done.duplicates:
             if self.proposes:
@@ -502,24 +509,24 @@ class Refiner:
                 return
             state, why = "succeeded", f"{done.duplicates} duplicates ended; {why}"
         if self.proposes:
-            self.kept.pop(DEDUP, None)  # they stay, since nothing is proposed
+            self.kept.pop(DEDUP, None)  # the duplicates stay, because nothing is proposed
         self.close([], state, why, receipt or {}, claims)
 
 
 def _add_counts(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Add two counts of the same things."""
+    """Return the sum of two reports of the second reader."""
     both = {name: one.get(name, 0) + other.get(name, 0) for name in {*one, *other} - {"test"}}
     test = {**one.get("test", {}), **other.get("test", {})}
     return both | ({"test": test} if test else {})
 
 
 def is_called(run: Run) -> bool:
-    """Return True if the agent itself refines by calls."""
+    """Return True if the agent itself calls the tools of this refinement."""
     return run.options.get("by") == AGENT
 
 
 def count_changes(connection: Connection, run: Run) -> RefinementTally:
-    """Count from the audit what a run has done, without the reverted part."""
+    """Return the counts of a run's changes from the audit, without reverted ones."""
     texts = audit.make_text_reader(connection)
     sql = (
         'SELECT operation, "before", "after" FROM audit WHERE agent_id = ? AND run_id = ? AND memory_id LIKE ?'
@@ -535,7 +542,7 @@ def count_changes(connection: Connection, run: Run) -> RefinementTally:
 
 
 def limits_of(mode: str, settings: Settings) -> GuardLimits:
-    """Return the guards' limits in a mode: those of the mode where it is stricter than the configuration."""
+    """Return the limits of the guards: the configured ones, or those of a stricter mode."""
     limits, refine_ = settings.guards, settings.refine
     if mode != refinement_tools.STRICT:
         return GuardLimits(limits.retention_floor, limits.erosion_percent, refine_.max_mutations)
@@ -544,14 +551,14 @@ def limits_of(mode: str, settings: Settings) -> GuardLimits:
 
 
 def mode_of(run: Run, settings: RefineSettings) -> str:
-    """Return the mode of a run: the requested one, else the configured one."""
+    """Return the mode of a run: the requested mode, or else the configured one."""
     return str(run.options.get("mode") or settings.mode)
 
 
 def search(core: Sequence[Memory], query: str, after: str | None, before: str | None) -> list[str]:
-    """Return the ids of memories that hold words of a query and first occurred between two days, best first.
+    """Return the ids of memories that match a query and were first said between two days, best first.
 
-    A query without a word, such as `%` or `_`, finds the memories that hold it letter by letter.
+    A query without a word, such as `%` or `_`, is searched as characters.
     """
     words, signs = [term.text for term in parse(query).terms], query.strip()
     found = []

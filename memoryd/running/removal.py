@@ -1,4 +1,4 @@
-"""Run the jobs that remove text permanently: texts that a person forgets, and secrets that are found late."""
+"""Run the jobs that erase text permanently: `forget`, and `scrub --again` for secrets that are found late."""
 
 from functools import partial
 from pathlib import Path
@@ -13,10 +13,10 @@ from memoryd.running.runner import Runner
 
 
 def forget(runner: Runner, run: Run) -> None:
-    """Remove the text that a person wants forgotten: from files, rows, copies and the index."""
+    """Erase the text that a person wants forgotten from files, rows, copies and the search index."""
     workspace = runner.workspace_of(run)
     receipt = sqlite.read(runner.engine, runs.read_receipt, run.id)
-    if forgetting.KIND not in receipt:  # otherwise it was stopped after its commit
+    if forgetting.KIND not in receipt:  # otherwise an earlier attempt has already committed
         receipt = _take_out(runner, run, workspace)
     runner.erase_index(run.agent_id)
     restore.tell_forgotten(runner.engine, runner.journal)
@@ -64,7 +64,7 @@ def _take_out(runner: Runner, run: Run, workspace: Path) -> dict[str, Any]:
 
 
 def scrub_again(runner: Runner, run: Run) -> None:
-    """Redact what today's rules find in the texts of some agents, or of all; then continue blocked runs."""
+    """Redact what the present rules find in the stored texts of some agents, or of all; then continue blocked runs."""
     wanted = run.options.get("agents")
     agents = runner.settings.agents
     work = rescrub.Rescrub(
@@ -84,6 +84,6 @@ def scrub_again(runner: Runner, run: Run) -> None:
     finally:
         runner.erase_index(None)
     runner.renew_copies()
-    # Runs that waited for it can continue.
+    # Runs that were blocked by a secret can continue.
     runs.unblock(runner.engine, runner.clock.text(), due_only=False)
     runner.end(run, "succeeded", receipt=counts)

@@ -1,8 +1,7 @@
-"""Prune memoryd's own files: old logs, rows of runs that changed nothing, old turns, databases that were put aside.
+"""Delete memoryd's own old data: logs, rows of runs without effect, texts of old turns, databases that were put aside.
 
-It never prunes a workspace, because earlier files are restored from the backups there. It never deletes a run that
-changed memory, spent tokens or used a slot of the schedule, because reports, accounts and "once a day" depend on these
-rows.
+Nothing in a workspace is deleted, because its backups are needed to restore files. Runs that changed memory, spent
+tokens or used a scheduled slot are kept, because reports, token counts and "once a day" depend on their rows.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,9 +19,9 @@ from memoryd.files.log import Log
 def prune(
     engine: Engine, settings: Settings, clock: Clock, log: Log, drop_indexed: Callable[[str, Sequence[str]], None]
 ) -> None:
-    """Delete everything older than `retention` allows, keep everything without a limit, and compress old turns.
+    """Delete what is older than `retention` allows, and compress old turns. Without a limit, nothing is deleted.
 
-    `drop_indexed` takes sessions of an agent out of the search index.
+    `drop_indexed` removes sessions of an agent from the search index.
     """
     now, wanted = clock.now(), settings.retention
     gone: list[str] = []
@@ -37,7 +36,7 @@ def prune(
     if wanted.turns is not None:
         found = sqlite.read(engine, vault.find_expired, text_of(now - wanted.turns))
         for agent_id, expired in found.items():
-            # The rows come last: after a stop, the next call finds the same sessions again.
+            # The rows are changed last, so that a call that is stopped is repeated for the same sessions.
             drop_indexed(agent_id, expired)
             paths = map(Path, sqlite.read(engine, turns.list_paths, expired))
             gone += state_files.remove([path for path in paths if path.is_relative_to(settings.state_dir)])

@@ -1,4 +1,4 @@
-"""Decide whether and when a failed run is tried again; this module is pure."""
+"""Decide whether and when a failed run is retried. This module is pure."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -14,29 +14,29 @@ JITTER_SHARE = 0.25
 
 @dataclass(frozen=True, slots=True)
 class RetryAfter:
-    """Try again after `delay`; `refund` means that the attempt does not count, because no attempt could have worked."""
+    """Retry the run after `delay`. With `refund`, the attempt does not count, because it could not have succeeded."""
 
     delay: timedelta
     refund: bool
-    is_told: bool = False  # it is no fault, it is the first one and may pass, or a separate alarm reports it
+    is_told: bool = False  # True: no alarm is needed, because the failure may pass or another alarm reports it
 
 
 @dataclass(frozen=True, slots=True)
 class BlockRun:
-    """Set the run aside, because only a person can fix the cause; look again after `delay`. No attempt is counted."""
+    """Block the run, because a person must fix the cause, and retry it after `delay`. The attempt does not count."""
 
     delay: timedelta
 
 
 @dataclass(frozen=True, slots=True)
 class GiveUp:
-    """Fail the run for good; only a person can start it again."""
+    """End the run as failed for good. Only a person can start it again."""
 
 
 def decide(error: BaseException, *, attempt: int, attempts: int, jitter: float = 0.0) -> RetryAfter | GiveUp | BlockRun:
-    """Decide what happens to a run that failed with `error` at its `attempt`-th try of `attempts`.
+    """Return what to do with a run that failed with `error` in its `attempt`-th attempt of `attempts`.
 
-    The jitter, from 0 to 1, differs for each run, so that runs that failed together are not retried together.
+    `jitter` is between 0 and 1 and differs for each run, so that runs that failed together are not retried together.
     """
     delay = min(FIRST_DELAY * 2 ** min(attempt - 1, 16), LONGEST_DELAY)
     if isinstance(error, AwayError) or is_disk_trouble(error):
@@ -54,7 +54,7 @@ def _about_model(failure: Failure, delay: timedelta, last: bool, jitter: float) 
         return BlockRun(asked_for or LONGEST_DELAY)
     if failure.trouble is Trouble.EXHAUSTED:
         return RetryAfter(LONGEST_DELAY, refund=True)
-    # Never sooner than the server asks for, so the spread is added.
+    # The jitter is added, because a retry must not come sooner than the server asks.
     delay = max(delay, asked_for) * (1 + JITTER_SHARE * jitter)
     if failure.trouble is Trouble.BUSY:
         return RetryAfter(delay, refund=True, is_told=failure.is_told)

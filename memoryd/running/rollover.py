@@ -1,9 +1,9 @@
-"""Roll sessions over: write `RECENT.md`, each session's part of the archive, and the archive's index; clear NOW files.
+"""Roll sessions over: write `RECENT.md` and the archive with its index, and clear NOW files.
 
-All files are rendered from the sessions' summaries. A session gets its entry when it has ended and its last sleep is
-done, and a new one when its summary changes. Sessions that had ended when memoryd first saw them do not sleep. If such
-a session is among the last ones, the offline backend writes the summary, and nothing goes into a daily file. It does
-the same for a NOW file that cannot wait for a sleep, because it grew too long or because somebody asked for a rollover.
+All files are rendered from the summaries of sessions. A session gets its entry when it has ended and its last sleep is
+done, and a new entry when its summary changes. Sessions that had ended before memoryd saw them do not sleep. If such a
+session is among the last ones, the offline backend summarizes it, and nothing goes into a daily file. The same happens
+for a NOW file that cannot wait for a sleep, because it is too long or because somebody asks for a rollover.
 """
 
 import contextlib
@@ -44,31 +44,32 @@ from memoryd.transcripts import now_file
 KIND = "rollover"
 _TASK = re.compile(r"(?<![\w#&/])#\d{1,9}\b")
 _MOST_TASKS = 20
-# The whole message of a person.
+# A message that asks for a rollover has only these words.
 _ASKS = re.compile(
     r"(?:please )?(?:consolidate (?:my|our|the|your) memor(?:y|ies)|reflect on (?:my |our |the )?recent work)[.!]*",
     re.IGNORECASE,
 )
 _ASKED_LATELY = timedelta(minutes=10)
-_LOOKED_AT = 50  # sessions besides those with an entry: some may be empty
-_SUMMED_UP = 4  # sessions that one run may summarize, for each entry
+_LOOKED_AT = 50  # sessions to check besides those with an entry, because some may be empty
+_SUMMED_UP = 4  # sessions that one run may summarize, as a multiple of the entries
 
 
 # --- when -------------------------------------------------------------------------------------------------------------
 
 
 def consider(engine: Engine, settings: Settings, clock: Clock, agent_id: str) -> str | None:
-    """Queue a rollover if an agent's files do not match its last sessions; return the run's id, else None.
+    """Queue a rollover if an agent's files do not match its last sessions; return the run's id, or None.
 
-    The same rollover is queued once. If sessions must be summarized, it waits a while, because old ones are read one by
-    one.
+    The same rollover is queued only once. If sessions must be summarized, it starts later, because reading an import
+    takes a
+    while.
     """
     if not _may_run(settings, agent_id):
         return None
     with sqlite.begin_read(engine) as connection:
         last = summaries.list_last(connection, agent_id, _LOOKED_AT + settings.sessions.recent_sessions)
         new = [f"{row['id']} {row['summed_up_by']}" for row in summaries.list_changed(connection, agent_id)]
-        with contextlib.suppress(StateError):  # a folder that cannot be read: the runs that write there report it
+        with contextlib.suppress(StateError):  # if the folder is unreadable, the runs that write there report it
             new += _list_now(connection, settings, clock, agent_id)
     delay = timedelta(0)
     for row in _take_last(settings, clock, last):
@@ -88,7 +89,7 @@ def consider(engine: Engine, settings: Settings, clock: Clock, agent_id: str) ->
 
 
 def _list_now(connection: Connection, settings: Settings, clock: Clock, agent_id: str) -> list[str]:
-    """List the due NOW files and their sessions, each with a key that differs for each time."""
+    """Return a key for each NOW file or session that is due. The key changes with the file."""
     waiting = {row["id"] for row in _list_waiting(connection, settings, clock, agent_id)}
     due = [one for one in now_files.list_due(connection, settings, clock, agent_id) if one.session_id not in waiting]
     edits = [edit for one in due for edit in one.writes[:1]] + now_files.list_gone(settings, clock, agent_id)
@@ -97,22 +98,22 @@ def _list_now(connection: Connection, settings: Settings, clock: Clock, agent_id
 
 
 def _list_waiting(connection: Connection, settings: Settings, clock: Clock, agent_id: str) -> list[RowMapping]:
-    """List the sessions of NOW files that will still sleep; a sleep summarizes them better than a rollover."""
+    """Return the sessions of NOW files that will still sleep. A sleep summarizes them better than a rollover."""
     unfiled = summaries.list_unfiled(connection, agent_id) if settings.modes.sleep == modes.AUTO else ()
     return [row for row in unfiled if not _is_asleep(settings, clock, row)]
 
 
 def consider_session(engine: Engine, settings: Settings, clock: Clock, session_id: str) -> str | None:
-    """Check the agent of a session that has ended; return the id of the run that was queued."""
+    """Queue a rollover for the agent of a session that has ended, if needed; return the run's id, or None."""
     row = sqlite.read(engine, turns.session_row, session_id)
     is_over = row is not None and row["state"] == "ended"
     return consider(engine, settings, clock, row["agent_id"]) if row is not None and is_over else None
 
 
 def consider_asked(engine: Engine, settings: Settings, clock: Clock, session_id: str) -> str | None:
-    """Queue a rollover if the last text that a person typed in a session asks for one; return the run's id.
+    """Queue a rollover if the last message that a person typed in a session asks for it; return the run's id, or None.
 
-    Each text counts once, and not if it was typed before memoryd began to read it.
+    Each message counts once, and only if it was typed in the last minutes.
     """
     if "owner" not in settings.access.consolidate:
         return None
@@ -137,14 +138,14 @@ def consider_asked(engine: Engine, settings: Settings, clock: Clock, session_id:
 
 
 def consider_all(engine: Engine, settings: Settings, clock: Clock) -> int:
-    """Check each agent; return how many runs were queued."""
+    """Queue the rollovers that are needed; return how many."""
     return sum(consider(engine, settings, clock, agent.id) is not None for agent in settings.agents)
 
 
 def queue(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datetime, trigger: str) -> int:
-    """Queue the nightly rollover of each agent, once for the slot; return how many were queued.
+    """Queue the nightly rollover of each agent, once for the slot; return how many.
 
-    It also takes NOW files that began more than `sessions.stale_after` ago and were never rolled over.
+    It also handles NOW files that began more than `sessions.stale_after` ago and were never rolled over.
     """
     queued = 0
     options = {"before": clock.text(ahead=-settings.sessions.stale_after), "scheduled": True}
@@ -155,7 +156,7 @@ def queue(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datet
 
 
 def request(engine: Engine, settings: Settings, clock: Clock, agent_id: str) -> None:
-    """Queue a rollover after something was forgotten, so that the next session moves up."""
+    """Queue a rollover after something was forgotten, so that another session takes the free entry."""
     if _may_run(settings, agent_id):
         sqlite.write(engine, queueing.queue, clock, KIND, agent_id, agent_key(KIND, agent_id), trigger="recovery")
 
@@ -166,7 +167,7 @@ def _may_run(settings: Settings, agent_id: str) -> bool:
 
 
 def _take_last(settings: Settings, clock: Clock, rows: Iterable[RowMapping]) -> list[RowMapping]:
-    """Return the sessions that may be among the last: with a summary that has content, or still without a summary."""
+    """Return the sessions that may get an entry: those whose summary has content, or whose summary is still missing."""
     found: list[RowMapping] = []
     for row in rows:
         if len(found) < settings.sessions.recent_sessions and (
@@ -177,7 +178,7 @@ def _take_last(settings: Settings, clock: Clock, rows: Iterable[RowMapping]) -> 
 
 
 def _says_something(summary: SessionSummary) -> bool:
-    """Return True if something was asked, decided or changed: other sessions are not among the last."""
+    """Return True if the summary has a request, a decision or a changed file. Other sessions get no entry."""
     return any(point.section in {Section.ASKED, Section.DECIDED, Section.FILES} for point in summary.points)
 
 
@@ -188,7 +189,7 @@ def _is_asleep(settings: Settings, clock: Clock, row: RowMapping) -> bool:
 
 
 def _is_left(settings: Settings, clock: Clock, row: RowMapping) -> bool:
-    """Return True if a session without a summary had ended when it was first seen, and no sleep will summarize it."""
+    """Return True if a session had ended before memoryd saw it, and no sleep will summarize it."""
     is_history = sleeping.is_history(row, settings.sessions.idle_end, clock.now())
     return is_history and settings.modes.sleep != modes.OFF and _is_asleep(settings, clock, row)
 
@@ -197,10 +198,10 @@ def _is_left(settings: Settings, clock: Clock, row: RowMapping) -> bool:
 
 
 def carry_out(runner: Runner, run: Run) -> None:
-    """Write the files of the last sessions; retry if somebody edits one meanwhile.
+    """Write the files of the last sessions; decide again if somebody edits one meanwhile.
 
     Raises:
-        AwayError: they change all the time.
+        AwayError: the files changed before each commit.
     """
     workspace = runner.workspace_of(run)
     writer = runner.writer(workspace)
@@ -208,23 +209,23 @@ def carry_out(runner: Runner, run: Run) -> None:
 
 
 class _LastSessions(NamedTuple):
-    """Hold the values that a run reports."""
+    """Hold what a rollover must write."""
 
     last: Sequence[PastSession]
-    changed: Sequence[PastSession]  # other sessions whose part in the archive is outdated
+    changed: Sequence[PastSession]  # other sessions, with an outdated part in the archive
     built: Sequence[KeepSummary]
     told: Sequence[NoteTold]
-    unchanged: Collection[str]  # names of sessions whose summary is already in the files
-    private: Collection[str]  # archive files that may not be read
-    files: Sequence[WriteFile]  # of NOW
+    unchanged: Collection[str]  # names of sessions whose present summary is already in the files
+    private: Collection[str]  # archive files that are private
+    files: Sequence[WriteFile]  # writes of NOW files
 
 
 class _Candidates(NamedTuple):
-    """Hold the sessions of an agent that a run looks at."""
+    """Hold the sessions of an agent that a rollover considers."""
 
     rows: Sequence[RowMapping]  # newest first
-    changed: Mapping[str, RowMapping]  # by id, also those whose NOW file is to be rolled over
-    due: Mapping[str, DueNowFile]  # by session
+    changed: Mapping[str, RowMapping]  # by id, including those whose NOW file is due
+    due: Mapping[str, DueNowFile]  # by session id
 
 
 def _decide(runner: Runner, run: Run, workspace: Path) -> Done | NothingToDo:
@@ -255,7 +256,7 @@ def _find_candidates(runner: Runner, run: Run) -> _Candidates:
 
 
 class _Summaries:
-    """Give each session its summary: the stored one, or one that is built for it."""
+    """Find the summary of each session: the stored one, or one that the offline backend writes now."""
 
     def __init__(self, runner: Runner, run: Run, workspace: Path, due: Mapping[str, DueNowFile]) -> None:
         self._runner = runner
@@ -265,7 +266,10 @@ class _Summaries:
         self.built: dict[str, KeepSummary] = {}
 
     def take(self, row: RowMapping, *, is_needed: bool) -> tuple[PastSession, NoteTold]:
-        """Return a session with its summary, and a note about the run that wrote the summary."""
+        """Return a session with its summary, and a note about the run that wrote the summary.
+
+        `is_needed` means that a missing summary must be written now.
+        """
         text, by = row["summary"], row["summed_up_by"]
         is_behind = row["id"] in self._due and row["slept_upto"] < row["last_seq"]
         if (is_behind or (text is None and is_needed)) and row["turns"]:
@@ -306,7 +310,7 @@ def _gather(runner: Runner, run: Run, workspace: Path) -> _LastSessions:
 
 
 def _list_cleared(due: Mapping[str, DueNowFile], kept: Collection[str]) -> list[WriteFile]:
-    """List the writes of NOW files, except for sessions whose archive file is private: they have no other place."""
+    """Return the writes of due NOW files, except for sessions whose archive file is private and cannot be written."""
     return [edit for one in due.values() if one.session_id not in kept for edit in one.writes]
 
 
@@ -327,26 +331,26 @@ def _past(row: RowMapping, summary: SessionSummary, runner: Runner, due: DueNowF
 
 
 def _is_moved(settings: Settings, agent_id: str, name: str) -> bool:
-    """Return True if `memoryd archive` moved an archive file."""
+    """Return True if `memoryd archive` has moved this archive file."""
     folder = settings.get_agent(agent_id).workspace / FOLDER
     return (folder / archive.MOVED / name).exists() and not (folder / name).exists()
 
 
 def _name_theme(tags: Sequence[str], folder: str | None) -> str:
-    """Return the theme of a session that has none yet: its first tag, else its project."""
+    """Return the theme of a session: its first tag, or else the name of its project."""
     subject = next((tag for tag in tags if tag not in MARKERS), "") or Path(folder or "").name
     return subject.replace("-", " ").replace("_", " ").strip().capitalize() or archive.GENERAL
 
 
 def _sum_up(runner: Runner, run: Run, workspace: Path, row: RowMapping) -> KeepSummary:
-    """Return the summary of a session that has not slept, by the offline backend; empty if it has no content."""
+    """Return the offline backend's summary of a session that has not slept; empty if it has no content."""
     source = runner.source(workspace)
     said = sqlite.read(runner.engine, turns.stored_turns, row["id"])
     offline = replace(runner.settings, llm=replace(runner.settings.llm, provider=OFFLINE))
 
     def answer(ask: Ask) -> Reply:
         if ask.job != sleep.CONSUMER:
-            return Reply("", "stop", OFFLINE)  # it only quotes, and needs no second reader
+            return Reply("", "stop", OFFLINE)  # the offline backend only quotes, so no second reader is needed
         asked = RunQuestion(run, ask, offline, runner.worker, keep_whole, runner.step)
         return runner.answerer.answer(asked)
 
@@ -357,7 +361,7 @@ def _sum_up(runner: Runner, run: Run, workspace: Path, row: RowMapping) -> KeepS
 
 
 def _list_writes(runner: Runner, run: Run, workspace: Path, found: _LastSessions) -> Iterable[WriteFile]:
-    """Yield the files that change: of the archive, its index, and `RECENT.md`."""
+    """Yield the writes of the archive files, the index and `RECENT.md` that change."""
     parts: dict[tuple[str, date], list[PastSession]] = {}
     for one in (*found.last, *found.changed):
         parts.setdefault((one.file, one.started.date()), []).append(one)
@@ -387,7 +391,7 @@ def _is_private(workspace: Path, name: str) -> bool:
 
 
 def _read_archive(workspace: Path) -> Iterator[tuple[str, bytes]]:
-    """Yield the archive's content files that are not private."""
+    """Yield (name, bytes) of the archive's content files that are not private."""
     folder = workspace / FOLDER
     places = [*folder.glob("MEMORY-*.md"), *(folder / archive.MOVED).glob("MEMORY-*.md")]
     for name in sorted(str(path.relative_to(folder)) for path in places):
@@ -398,5 +402,5 @@ def _read_archive(workspace: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _write(path: str, old: bytes | None, new: bytes) -> Iterable[WriteFile]:
-    if new != old and not is_private(path, old or b""):  # a person's own now
+    if new != old and not is_private(path, old or b""):  # a private file belongs to a person
         yield WriteFile(path, old, new)

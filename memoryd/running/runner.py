@@ -1,7 +1,7 @@
-"""Run due runs: take them from the job table, have them carried out, commit, and handle failures.
+"""Run due runs: take them from the job table, carry them out, commit their results, and handle failures.
 
-The runner knows no single kind of run: a table (`kinds.KINDS`) names the function for each kind. A run's row tells
-everything: state, why, error (never content) and the run report (`receipt`).
+The runner does not know single kinds of runs: `kinds.KINDS` has a function for each kind. The row of a run has its
+state, reason, error (without content) and report.
 """
 
 import threading
@@ -40,19 +40,19 @@ from memoryd.worker.client import ClosedError, Worker
 
 SETTLE_AGAIN_SECONDS = 30.0
 UNTOLD_MAX = 20
-PROTECTED = "constitutional"  # the alarm of an edit that removed a protected memory …
-EMPTIED = "emptied"  # … and of one that removed most of the core
-_WORDED = (job.AppendDaily, job.AddMemories, job.EditFacts, job.KeepSummary)  # edits with lines of text
+PROTECTED = "constitutional"  # alarm about an edit that removed a protected memory …
+EMPTIED = "emptied"  # … and about one that removed most of the core
+_WORDED = (job.AppendDaily, job.AddMemories, job.EditFacts, job.KeepSummary)  # edits that contain texts
 REFUSALS = (RefusedError, NotFoundError, OperationError)
-REDECIDED_MAX = 5  # decisions on one reply while the core changes; then the run is retried
+REDECIDED_MAX = 5  # attempts to commit while the core changes; then the run is retried later
 
 
 class StoppingError(MemorydError):
-    """Report that the process stops; the run continues at the next start."""
+    """Report that the process is stopping. The run continues after the next start."""
 
 
 class CancelledError(MemorydError):
-    """Report that a person asked the run to stop."""
+    """Report that a person has asked the run to stop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +60,9 @@ class RunKind:
     """Describe one kind of run.
 
     Attributes:
-        carry_out: does all of the run, up to its end.
-        declines: a refusal is an answer to the person or tool that asked for the run; for other kinds it is a failure.
-        tells: `hooks.on_summary` gets the text that it writes into daily files.
+        carry_out: carries out and ends a run.
+        declines: True if a refusal is an answer to the person or tool that asked; for other kinds it is a failure.
+        tells: True if `hooks.on_summary` gets the text that the run adds to daily files.
     """
 
     carry_out: Callable[["Runner", Run], None]
@@ -72,7 +72,7 @@ class RunKind:
 
 @dataclass(slots=True)
 class Runner:
-    """Carry runs out. Safe to use from several threads: each run belongs to one thread."""
+    """Carry runs out. Safe to use from several threads; each run is carried out by one thread."""
 
     engine: Engine
     settings: Settings
@@ -86,20 +86,20 @@ class Runner:
     kinds: Mapping[str, RunKind]
     new_id: Callable[[], str]
     step: Callable[[str], None] = lambda _name: None
-    renamed: Callable[[], None] = lambda: None  # called when ids change that somebody may remember
-    erase_index: Callable[[str | None], None] = lambda _agent_id: None  # of one agent or of all
-    renew_copies: Callable[[], None] = lambda: None  # called after text was removed, so that no copy keeps it
+    renamed: Callable[[], None] = lambda: None  # called when ids change that other code may have cached
+    erase_index: Callable[[str | None], None] = lambda _agent_id: None  # for one agent; None: for all
+    renew_copies: Callable[[], None] = lambda: None  # called after text was erased, because old copies still have it
     active: dict[str, Run] = field(default_factory=dict)
     settle_lock: threading.Lock = field(default_factory=threading.Lock)
     claim_lock: threading.Lock = field(default_factory=threading.Lock)
-    unsettled: dict[str, float] = field(default_factory=dict)  # agent → the time, monotonic, of the next try
+    unsettled: dict[str, float] = field(default_factory=dict)  # agent → monotonic time of the next attempt
     stopping: bool = False
-    proposes: bool = True  # a dry run shows what would be written directly
-    # Opens a `sandbox.Sandbox` for a self-test; None in a sandbox.
+    proposes: bool = True  # False in a dry run, which shows what would be written
+    # Opens a `sandbox.Sandbox` for a self-test; None if this runner is itself in a sandbox.
     opened: Callable[[Settings], AbstractContextManager[Any]] | None = None
 
     def recover(self) -> None:
-        """Recover after a start: requeue runs of ended processes, complete leftover intents, fix the watermarks."""
+        """Recover after a start: queue runs of ended processes again, complete intents, and repair watermarks."""
         for run in runs.recover_orphans(
             self.engine, alive=owner.is_alive, attempts=self.settings.jobs.attempts, now=self.clock.text()
         ):
@@ -112,7 +112,7 @@ class Runner:
         self.tend_proposals()
 
     def tend_proposals(self) -> None:
-        """Withdraw the proposals that nobody must answer after a start or a change of the configuration."""
+        """Withdraw proposals that need no answer any more because the configuration has changed."""
         for agent in self.settings.agents:
             why = "its job runs by itself now" if agent.privacy != "silo" else "the agent is in private mode now"
             over = [
@@ -131,7 +131,7 @@ class Runner:
                 self.log.info("proposals withdrawn", agent=agent.id, count=count, why=why)
 
     def settle(self) -> None:
-        """Complete leftover intents. If one fails, it is retried later, and the runs of its agent wait."""
+        """Complete the remaining intents. If that fails, it is retried later, and the runs of the agent wait."""
         with self.settle_lock:
             stuck: set[str] = set()
             for run_id, agent_id in committing.open_intents(self.engine):
@@ -161,20 +161,23 @@ class Runner:
         return True
 
     def is_unsettled_due(self) -> bool:
-        """Return True if an intent that could not be completed must be tried again."""
+        """Return True if it is time to retry an intent that could not be completed."""
         return any(at <= self.clock.monotonic() for at in self.unsettled.values())
 
     def takeable_agents(self) -> list[str]:
-        """List the agents whose runs may be taken now."""
+        """Return the ids of the agents whose runs may be taken now."""
         agents = [agent for agent in self.settings.agents if agent.held_by is None]
         return [agent.id for agent in agents if agent.id not in self.unsettled]
 
     def abandon(self) -> list[str]:
-        """Requeue the running runs for the next start; their late results are refused."""
+        """Queue the running runs for the next start, and return their ids.
+
+        If they still finish, their results are refused.
+        """
         return [run.id for run in list(self.active.values()) if runs.interrupt(self.engine, run, self.clock.text())]
 
     def run_next(self, only: str | None = None) -> Run | None:
-        """Take one due run and carry it out; return None if none is due."""
+        """Take one due run and carry it out; return the run, or None if none is due."""
         if self.stopping:
             return None
         self.settle()
@@ -193,7 +196,7 @@ class Runner:
         return runs.get_run(self.engine, run.id)
 
     def beat(self) -> None:
-        """Record that the active runs are alive, and requeue those whose end could not be recorded."""
+        """Record that the active runs are alive. Queue runs again whose end could not be recorded."""
         with self.claim_lock:
             active = list(self.active)
             lost = runs.release_lost(self.engine, owner=self.owner, active=active, now=self.clock.text())
@@ -217,9 +220,9 @@ class Runner:
                 self.end(run, "cancelled", why="cancelled by hand")
         except Exception as error:  # noqa: BLE001 - whatever a run raises is recorded on its row, and the daemon lives
             if self.stopping or isinstance(error, ClosedError):
-                runs.interrupt(self.engine, run, self.clock.text())  # the stop ended its worker
+                runs.interrupt(self.engine, run, self.clock.text())  # the stop also ended the worker
             elif isinstance(error, REFUSALS) and self.kinds[run.kind].declines:
-                # It is an answer to the person who asked; for any other job it is a failure.
+                # The person who asked for the run gets the refusal as its answer.
                 self.end(run, "declined", why=str(error).removeprefix(f"{run.id}: "))
             else:
                 self._fail_run(run, error)
@@ -235,20 +238,20 @@ class Runner:
     def source(
         self, workspace: Path, known: Callable[[str], ReaderAnswer | None] = lambda _key: None, *, is_up: bool = False
     ) -> sleeping.GatherContext:
-        """Return the source of the inputs of a job."""
+        """Return what a job needs to gather its inputs."""
         writer = self.writer(workspace)
         return sleeping.GatherContext(
             self.engine, self.settings, self.worker, self.scrubber, self.clock, workspace, writer, is_up, known
         )
 
     def is_proposing(self, run: Run) -> bool:
-        """Return True if a run must propose its decision."""
+        """Return True if the decision of a run must be a proposal."""
         if not self.proposes or run.kind not in modes.KINDS:
             return False
         return modes.mode_of(self.engine, self.settings, run.agent_id, run.kind) == proposing.PROPOSE
 
     def _find_unanswered(self, run: Run) -> NothingToDo | None:
-        """Return `NothingToDo` if an earlier proposal of the same job is still open, else None."""
+        """Return `NothingToDo` if an earlier proposal of the same job is still open; otherwise None."""
         if run.session_id is not None or not self.is_proposing(run):
             return None
         waiting = sqlite.read(self.engine, runs.proposal_of, run.agent_id, run.kind)
@@ -256,18 +259,18 @@ class Runner:
         return None if waiting is None else NothingToDo(why, receipt={"waits_for": waiting})
 
     def unless_stopping(self) -> None:
-        """Raise if the process is stopping."""
+        """Raise StoppingError if the process is stopping."""
         if self.stopping:
             raise StoppingError("memoryd is stopping")
 
     def go_on(self, run: Run) -> None:
-        """Raise if a run must stop."""
+        """Raise StoppingError or CancelledError if the run must stop."""
         self.unless_stopping()
         if runs.is_cancelled(self.engine, run):
             raise CancelledError("cancelled", where=run.id)
 
     def list_stuck(self, agents: Sequence[str] | None) -> list[str]:
-        """Complete the intents of these agents, or of all, and return those that remain."""
+        """Complete the intents of these agents (None: all), and return text about those that remain."""
         self.settle()
         return [
             f"{self.engine.url.database}: intent of run {run_id} of {agent_id}"
@@ -292,13 +295,13 @@ class Runner:
             run: the run.
             step: its decision.
             writer: the tools of the commit.
-            decided: the decision of a ledger run, which may depend on the state at the commit.
-            reply: the answer that the decision was made from.
-            phases: of the run, with the time when each began.
-            foreseen: the expected effect of the decision.
+            decided: more about the decision of a ledger run, which may depend on the state at the commit.
+            reply: the reply on which the decision is based.
+            phases: the phases of the run, each with its monotonic start time.
+            foreseen: the effect that the commit must have.
 
         Raises:
-            SecretError: a secret is in what would be written.
+            SecretError: the texts to be written have a secret.
             OutdatedError: the core has changed since the decision.
         """
         step = self._redact_edits(run, step)
@@ -318,13 +321,13 @@ class Runner:
         self.clear_alarms_of(run)
         if run.kind == ledger_runs.ROLLBACK and outcome.state == "succeeded":
             self.set_alarm(EMPTIED, None, run.agent_id)
-        left_out = outcome.receipt.get("dropped")  # by reason, without content
+        left_out = outcome.receipt.get("dropped")  # counts by reason, without content
         self.log_end(run, outcome.state, outcome.why, files=list(done.files), memories=done.memories, dropped=left_out)
         if outcome.receipt.get("on_summary"):
             self._tell(run.id, run.agent_id, run.session_id, "\n".join(block.body for block in blocks))
 
     def _redact_edits(self, run: Run, step: Done | NothingToDo) -> Done | NothingToDo:
-        """Return a step without the secrets that show only when its lines are joined: "The password is", "X"."""
+        """Return a step with secrets redacted that show only in joined lines, such as "The password is" and "X"."""
         edits = tuple(self.scrubber.redact_value(one) if isinstance(one, _WORDED) else one for one in step.edits)
         if edits == step.edits:
             return step
@@ -334,7 +337,7 @@ class Runner:
     def _outcome(
         self, run: Run, step: Done | NothingToDo, reply: Reply | None, phases: Mapping[str, float], *, tells: bool
     ) -> committing.RunOutcome:
-        """Return how the run ends, with its spent tokens; `tells` if a hook is to get its summary."""
+        """Return the end of the run with its spent tokens. `tells` means that a hook must get its summary."""
         receipt = {**step.receipt} | ({"on_summary": "pending"} if tells else {})
         spent = spend.spent_by_run(self.engine, run.id)
         tokens_in, tokens_out, instead = spent.tokens_in, spent.tokens_out, None
@@ -358,7 +361,7 @@ class Runner:
     def put(
         self, run: Run, step: Done, outcome: committing.RunOutcome, writer: Writer, notes: Sequence[Edit] = ()
     ) -> bool:
-        """Propose the decision of a run to a person; return False if it would change nothing."""
+        """Propose the decision of a run to a person, and end the run; return False if it would change nothing."""
         drafted = proposing.draft_proposal(writer, run, step, self.settings.zone)
         if drafted is None:
             return False
@@ -366,7 +369,7 @@ class Runner:
         if run.session_id is None and not run.options.get("force"):
             made_from = drafted.row["input_hash"] or ""
             rejected = sqlite.read(self.engine, runs.rejected_like, run.agent_id, run.kind, made_from)
-            if rejected is not None:  # the result of the same input, and nobody has asked for it again
+            if rejected is not None:  # a person rejected the result of this input, and nobody has asked for it again
                 self.end(run, "skipped", why=rejection.describe_rejection(rejected))
                 return True
         receipt = {**outcome.receipt, "proposal": drafted.told}
@@ -378,10 +381,10 @@ class Runner:
         return True
 
     def decide_anew(self, run: Run, what: str, attempt: Callable[[], None]) -> None:
-        """Carry out `attempt` until nobody has changed what it decided on before its commit.
+        """Repeat `attempt` until its commit succeeds, because others may change the state that it decided on.
 
         Raises:
-            AwayError: `what` changes all the time.
+            AwayError: the state changed before each commit; `what` says what changes.
         """
         for _ in range(REDECIDED_MAX):
             try:
@@ -393,7 +396,7 @@ class Runner:
         raise AwayError(f"{what} all the time", str(self.workspace_of(run)), "the run is tried again")
 
     def note_guards(self, run: Run, done: committing.CommitResult) -> None:
-        """Report what the guards refused in a commit."""
+        """Report what the guards refused or restored in a commit."""
         if done.put_back:
             text = f"an edit of MEMORY.md touched protected memories, put back: {', '.join(done.put_back)}"
             self.set_alarm(PROTECTED, text, run.agent_id)
@@ -405,17 +408,17 @@ class Runner:
         return [{"phase": name, "seconds": round(end - began, 4)} for (name, began), end in spans]
 
     def record_watermarks(self, run: Run) -> None:
-        """Append to the journal how far a run has moved the watermarks."""
+        """Append the watermarks that a run has moved to the journal."""
         try:
             for row in sqlite.read(self.engine, query.fetch_rows, f"{restore.MARKS} WHERE w.run_id = ?", run.id):
                 self.journal.append(restore.entry_of(tuple(row)))
-        except OSError as error:  # the run is done anyway; the next start writes the missing entries
+        except OSError as error:  # the run is done, and the next start writes the missing entries
             self.log.warning("watermark not in the journal", run=run.id, agent=run.agent_id, why=describe(error))
 
     # --- the hook ---------------------------------------------------------------------------------------------------
 
     def tell_pending(self) -> None:
-        """Call the hook of summaries for runs that were stopped between commit and hook."""
+        """Call the hook for runs whose process ended between the commit and the hook."""
         rows = sqlite.read(self.engine, runs.list_unannounced, UNTOLD_MAX)
         for run_id, agent_id, session_id, files in rows:
             if self.stopping or run_id in self.active:
@@ -430,11 +433,11 @@ class Runner:
 
     def _tell(self, run_id: str, agent_id: str, session_id: str | None, text: str) -> None:
         result = self.call_hook("on_summary", text, agent_id, session=session_id or "", run=run_id)
-        if not result.stopped:  # else it stays pending, and is called at the next start
+        if not result.stopped:  # otherwise it is called at the next start
             runs.note_on_receipt(self.engine, run_id, "on_summary", result.outcome)
 
     def call_hook(self, hook: str, text: str, agent_id: str, *, session: str = "", **about: str) -> HookResult:
-        """Pass a text to the user's command for this event; log its failure with the `alarm` or `run` it is about."""
+        """Run the user's command for an event with `text` as its input. A failure is logged with `about`."""
         names = {"MEMORYD_AGENT": agent_id, "MEMORYD_SESSION": session, "MEMORYD_ALARM": about.get("alarm", "")}
         command = getattr(self.settings.hooks, hook) or ""
         result = run_hook(command, text, names, is_stopping=lambda: self.stopping)
@@ -453,10 +456,10 @@ class Runner:
         error: str | None = None,
         receipt: Mapping[str, Any] | None = None,
     ) -> bool:
-        """End a run that writes nothing more, with its spent tokens; return False if another claim owns it."""
+        """End a run that writes no more, with its spent tokens; return False if another claim owns it."""
         values: dict[str, Any] = {"why": why, "error": error} | spend.spent_by_run(self.engine, run.id)._asdict()
         with sqlite.begin_write(self.engine) as connection:
-            # The report of a failed run keeps its earlier values.
+            # A failed run keeps the earlier values of its report.
             values["receipt"] = dict(receipt) if receipt is not None else runs.read_receipt(connection, run.id)
             ended = runs.finish(connection, run, state=state, now=self.clock.text(), values=values)
         if ended:
@@ -464,20 +467,20 @@ class Runner:
         return ended
 
     def log_end(self, run: Run, state: str, why: str | None = None, **more: object) -> None:
-        """Write to the log how a run ended."""
+        """Log how a run ended."""
         self.log.info("run finished", run=run.id, kind=run.kind, agent=run.agent_id, state=state, why=why, **more)
 
     def _fail_run(self, run: Run, error: Exception) -> None:
         text = describe(error)
         self.log.error("run failed", run=run.id, kind=run.kind, agent=run.agent_id, attempt=run.attempt, error=text)
-        jitter = zlib.crc32(f"{run.id} {run.attempt}".encode()) / 2**32  # different for each run and attempt
+        jitter = zlib.crc32(f"{run.id} {run.attempt}".encode()) / 2**32  # differs for each run and attempt
         verdict = retry.decide(error, attempt=run.attempt, attempts=self.settings.jobs.attempts, jitter=jitter)
         with sqlite.begin_read(self.engine) as connection:
             has_intent = runs.has_intent(connection, run.id)
             has_to_end = runs.has_to_end(connection, run.id)
         if has_to_end and isinstance(verdict, retry.GiveUp):
             verdict = retry.RetryAfter(retry.LONGEST_DELAY, refund=True)
-        if has_intent:  # files may have changed: the run is completed, not restarted
+        if has_intent:  # the files may have changed, so the run must be completed, not restarted
             self.unsettled[run.agent_id] = self.clock.monotonic() + SETTLE_AGAIN_SECONDS
             verdict = retry.RetryAfter(retry.FIRST_DELAY, refund=True)
         if isinstance(verdict, retry.RetryAfter):
@@ -491,7 +494,7 @@ class Runner:
             if blocked and kind == "secret":
                 self.set_alarm("secret", f"{run.kind} run {run.id} {describe(error)}", run.agent_id, run.subject)
         elif self.end(run, "dead", error=text):
-            self.clear_alarms_of(run)  # it no longer waits for anything
+            self.clear_alarms_of(run)  # the run waits for nothing now
             self._alarm_dead(run)
 
     def _alarm_dead(self, run: Run) -> None:
@@ -499,12 +502,12 @@ class Runner:
         self.set_alarm("dead", text, run.agent_id, run.subject)
 
     def set_alarm(self, kind: str, text: str | None, agent_id: str = "", subject: str = "") -> None:
-        """Open an alarm with this text, or close it without one; log a new alarm."""
+        """Keep an alarm open with this text, or closed if it is None; log a new alarm."""
         if alarms.set_alarm(self.engine, kind, text, self.clock.text(), agent_id, subject):
             self.log.error("alarm", kind=kind, agent=agent_id, subject=subject, text=text)
 
     def clear_alarms_of(self, run: Run) -> None:
-        """Clear the alarms of a run that has ended."""
+        """Clear the alarms about a run that has ended."""
         for kind in ("dead", "waiting", "blocked", "secret"):
             self.set_alarm(kind, None, run.agent_id, run.subject)
 
@@ -540,7 +543,7 @@ class Runner:
 
 
 def _texts(edits: Sequence[Edit], receipt: dict[str, Any], why: str | None) -> list[str]:
-    """List every text that a commit would put into files and rows."""
+    """Return all texts that a commit would write to files and rows."""
     found = [why or "", *strings_of(receipt)]
     for edit in edits:
         match edit:
@@ -556,7 +559,7 @@ def _texts(edits: Sequence[Edit], receipt: dict[str, Any], why: str | None) -> l
                 found += [text for one in edit.learned for text in (one.content, one.note or "")]
                 found += [one.text for one in edit.sections]
             case job.WriteFile():
-                there = set((edit.old or b"").splitlines())  # what a person wrote into it is theirs
+                there = set((edit.old or b"").splitlines())  # lines that are already in the file may be a person's
                 found += [line.decode(errors="replace") for line in (edit.new or b"").splitlines() if line not in there]
             case job.KeepSummary():
                 found += [edit.summary, *(message.text for message in edit.messages)]
@@ -564,13 +567,13 @@ def _texts(edits: Sequence[Edit], receipt: dict[str, Any], why: str | None) -> l
 
 
 def block_bodies(workspace: Path, files: Sequence[dict[str, Any]]) -> list[str | None]:
-    """Read the bodies of a run's daily blocks; None for a block that is gone."""
+    """Return the bodies of a run's blocks in daily files; None for a block that is no longer there."""
     blocks = daily_blocks(workspace, files)
     return [None if block is None else block.strip("\n").partition("\n\n")[2] for _, block in blocks]
 
 
 def daily_blocks(workspace: Path, files: Sequence[dict[str, Any]]) -> Iterator[tuple[str, str | None]]:
-    """Yield a run's daily blocks, each with its file, as its run report names them; None for a block that is gone."""
+    """Yield (path, text) of the daily blocks in a run report; the text is None if the block is no longer there."""
     for item in files:
         if "appended" in item:
             data = regular.read_in(workspace, item["path"]) or b""

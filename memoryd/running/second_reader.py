@@ -1,9 +1,10 @@
-"""Ask the second reader of a run: choose the model, test it, and reuse its earlier answers.
+"""Ask the second reader of a run: choose and test the model, and reuse its earlier answers.
 
-Before the first question, a model is tested on the calibration set: once for each server, model and version of prompt
-and set. An unfit model is tested again after a day. If there is no fit reader, a question is returned as unread at
-once, so that only quotations are kept. Answers are stored by the hash of question and reader, so that no run pays for
-the same question twice.
+Before its first question, a model is tested on the calibration set. There is one test for each server, model and
+version
+(of the prompt and the set). An unfit model is tested again after a day. Without a fit reader, questions are returned as
+unread, so that only quotations are kept. Answers are stored by a hash of question and reader, so that no question is
+paid for twice.
 """
 
 import json
@@ -28,7 +29,7 @@ from memoryd.running.runner import Runner
 from memoryd.running.sleeping import read_instructions
 
 ALARM = "reader"
-AGAIN = timedelta(days=1)  # an unfit reader is not tested more often: a test costs some ten thousand tokens
+AGAIN = timedelta(days=1)  # pause before an unfit reader is tested again; a test costs more than ten thousand tokens
 
 
 @cache
@@ -38,35 +39,35 @@ def _calibration() -> str:
 
 @cache
 def compute_version() -> str:
-    """Return the version of the prompt, of the way batches are built, and of the calibration set, as a digest."""
+    """Return a digest of the prompt, the way of building batches, and the calibration set."""
     return sha256(f"{reader.BATCHES}\n{read_instructions(reader.JOB)}\n{_calibration()}".encode()).hexdigest()
 
 
 def describe_fitness(fitness: Fitness) -> str:
-    """Return the test result of a reader, for people."""
+    """Return the test result of a reader as text for people."""
     right = f"{fitness.true_right}/{fitness.true_asked} true, {fitness.false_right}/{fitness.false_asked} false"
     return f"fit: {right} right" if fitness.is_fit else f"unfit: {right} right; MEMORY.md takes only quotations"
 
 
 def keep_whole(replies: Sequence[Reply]) -> Reply:
-    """Return the reply to a question that is never divided, even if it is incomplete: its job reads the usable part."""
+    """Return the only reply. Such a question is never divided, and its job uses what it can of an incomplete reply."""
     return replies[0]
 
 
 @dataclass(slots=True)
 class SecondReader:
-    """Ask the second reader of one run.
+    """Ask the second reader on behalf of one run.
 
     Attributes:
         runner: carries the run out.
         run: the run.
-        go_on: called before each question of a test; raises if the run is to stop.
+        go_on: called before each question of a test; raises an error if the run must stop.
     """
 
     runner: Runner
     run: Run
     go_on: Callable[[], None]
-    _asked: set[str] = field(default_factory=set)  # keys of questions …
+    _asked: set[str] = field(default_factory=set)  # keys of all questions …
     _answered: set[str] = field(default_factory=set)  # … and of those with a valid answer
     _batches: int = 0
     _fooled: int = 0
@@ -74,10 +75,10 @@ class SecondReader:
     _test_tokens: list[tuple[int, int]] = field(default_factory=list)
 
     def answer(self, ask: Ask) -> Reply:
-        """Return the reader's reply to a batch of questions; one of the backend `UNREAD` if there is no fit reader.
+        """Return the reader's reply to a batch of questions. Without a fit reader, its backend is `UNREAD`.
 
         Raises:
-            ModelError: the model has not answered; the run is tried again.
+            ModelError: the model has not answered; the run is retried.
             WorkerError: the tokens cannot be counted.
         """
         reply = self._reply(ask) if self._is_fit() else _make_unread_reply()
@@ -86,7 +87,7 @@ class SecondReader:
         return reply
 
     def find_answer(self, key: str) -> ReaderAnswer | None:
-        """Return the reader's earlier answer; None if there is none or the reader is not fit."""
+        """Return the reader's stored answer to the question with this key; None without one or without a fit reader."""
         if not has_reader(self.runner.settings):
             return None
         endpoint = self._endpoint()
@@ -98,7 +99,7 @@ class SecondReader:
         return next((ReaderAnswer(verdict) for verdict in found.values()), None)
 
     def receipt(self) -> dict[str, Any]:
-        """Return the result of the reading for the run report; empty if nothing was asked."""
+        """Return the reader's figures for the run report; empty if nothing was asked."""
         if not self._asked:
             return {}
         found: dict[str, Any] = {
@@ -129,7 +130,7 @@ class SecondReader:
         return is_fit
 
     def _test_model(self, endpoint: Endpoint) -> CalibrationResult | None:
-        """Test a model; None, and nothing stored, if it cannot be asked now."""
+        """Test a model and store the result; return None, and store nothing, if it cannot be asked now."""
         replies = []
         for batch, truth in reader.calibration_batches(json.loads(_calibration())):
             self.go_on()
@@ -159,7 +160,7 @@ class SecondReader:
         return runner.answerer.answer(asked)
 
     def _note(self, batch: QuestionBatch, reply: Reply) -> None:
-        """Count the questions, and store the answers that hold no text."""
+        """Count the questions, and store the answers that contain no text."""
         self._asked |= {one.key for name, one in batch.questions if name != batch.decoy}
         if reply.backend == reader.UNREAD:
             return
@@ -179,10 +180,10 @@ def _make_unread_reply() -> Reply:
 
 
 def _make_key(key: str, endpoint: Endpoint) -> str:
-    """Return the key under which an answer is stored: the question, the reader and the version."""
+    """Return the hash under which an answer is stored: of the question, the reader and the version."""
     return sha256(f"{key}\n{endpoint.base_url}\n{endpoint.model}\n{compute_version()}".encode()).hexdigest()
 
 
 def sum_tokens(tokens: Sequence[tuple[int, int]]) -> dict[str, int]:
-    """Return the tokens of questions and of their answers, for a run report."""
+    """Return the sums of the tokens of questions and of answers, for a run report."""
     return {"tokens_in": sum(one for one, _ in tokens), "tokens_out": sum(one for _, one in tokens)}

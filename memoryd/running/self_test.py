@@ -1,9 +1,9 @@
-"""Send a made-up fact the whole way every night, from a transcript to a search, in a sandbox: the self-test (canary).
+"""Run the self-test: every night, a made-up fact goes all the way from a transcript to a search, in a sandbox.
 
-The sandbox has another database, index and workspace, with the same code, configuration and model. A step that loses
-real memories loses this one too, and here the right answer is known. An alarm names the step until a fact comes through
-again. The tokens of a model are reserved and counted like all others. If there are not enough several nights in a row,
-an alarm reports that too.
+The sandbox has its own database, index and workspace, and the real code, configuration and model. A step that loses
+real
+memories loses this one too, and its right answer is known. An alarm names the step, until a test succeeds. The model's
+tokens are reserved and counted like all others. If they are missing several nights in a row, an alarm reports that too.
 """
 
 import zlib
@@ -29,14 +29,14 @@ from memoryd.running.runner import Runner
 from memoryd.running.sandbox import Opener, Sandbox
 
 KIND = "canary"
-TOKENS = 30_000  # reserved for one test: a session of two messages in two questions, with room for a model that reasons
-MOST_GROUNDED = 3  # skipped tests in a row for lack of budget; then an alarm reports it
-QUESTION = "when was the northern warehouse bought"  # a question of a later session
-_DAYS = 2  # it may be said before midnight and dreamt of after it
+TOKENS = 30_000  # reserved for one test: two questions about two messages, also for a model that reasons
+MOST_GROUNDED = 3  # skipped tests in a row before an alarm is raised
+QUESTION = "when was the northern warehouse bought"  # asked in a search, like in a later session
+_DAYS = 2  # days that the dream reads, because midnight may come in between
 
 
 class SelfTestFailedError(MemorydError):
-    """Report that the fact was lost; `stage` names the stage that lost it."""
+    """Report that the fact was lost. `stage` is the stage that lost it."""
 
     def __init__(self, stage: str, why: str) -> None:
         super().__init__(why, where=stage)
@@ -44,26 +44,26 @@ class SelfTestFailedError(MemorydError):
 
 
 class SpentError(MemorydError):
-    """Report that the tokens for the test are missing: the stages themselves were not tested."""
+    """Report that there are not enough tokens for the test. No stage was tested."""
 
 
 @dataclass(frozen=True, slots=True)
 class SelfTestFact:
-    """Hold the text of the self-test and the name by which it is found again."""
+    """Hold the fact of a self-test: its unique name and its day."""
 
     name: str
     day: date
 
     @property
     def messages(self) -> list[dict[str, Any]]:
-        """Return the session: a dated event that only a dream moves from the day into the core."""
+        """Return the messages of the session. They state a dated event, which only a dream adds to the core."""
         user = f"The northern warehouse {self.name} was bought on {self.day}."
         assistant = f"Noted: the northern warehouse {self.name} was bought on {self.day}."
         return [{"role": "user", "content": user}, {"role": "assistant", "content": assistant}]
 
 
 def fact_of(run_id: str, day: date) -> SelfTestFact:
-    """Return a different fact for each run, so that no search finds the fact of an earlier run."""
+    """Return a fact with a name made from the run's id, so that a search cannot find the fact of an earlier run."""
     return SelfTestFact(f"Kestrel-{10_000 + zlib.crc32(run_id.encode()) % 90_000}", day)
 
 
@@ -71,7 +71,7 @@ def fact_of(run_id: str, day: date) -> SelfTestFact:
 
 
 def queue(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datetime, trigger: str) -> int:
-    """Queue a self-test for each model that dreams, after the dreams of this slot; return how many."""
+    """Queue a self-test of each model that dreams, once for this slot and after its dreams; return how many."""
     if not settings.dream.canary:
         return 0
     asked: set[str] = set()
@@ -86,14 +86,14 @@ def queue(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datet
         if model is None or model in asked:
             continue
         asked.add(model)
-        name = f"{KIND}:{model}:{slot}"  # in a fleet agents start one by one, each at its own time
+        name = f"{KIND}:{model}:{slot}"  # named after the model, because agents of a fleet start at different times
         more = {"slot": name, "scheduled_for": clock.text(ahead=timedelta(seconds=1))}
         queued += sqlite.write(engine, queueing.queue, clock, KIND, agent.id, trigger=trigger, **more) is not None
     return queued
 
 
 def model_of(settings: Settings, agent_id: str) -> str | None:
-    """Return the name of the model that answers for an agent; None if none is configured."""
+    """Return the name of the model that answers for an agent; None if no model is configured."""
     if settings.llm.provider == OFFLINE:
         return OFFLINE
     try:
@@ -103,7 +103,7 @@ def model_of(settings: Settings, agent_id: str) -> str | None:
 
 
 def list_models(settings: Settings) -> set[str]:
-    """Return the models to test; empty if the self-test is off."""
+    """Return the names of the models to test; empty if the self-test or dreams are off."""
     if not settings.dream.canary or settings.modes.dream == OFF:
         return set()
     found = {model_of(settings, agent.id) for agent in settings.agents if agent.enabled}
@@ -111,7 +111,7 @@ def list_models(settings: Settings) -> set[str]:
 
 
 def is_grounded(connection: Connection, model: str) -> bool:
-    """Return True if the last self-tests of a model were all skipped because tokens were missing."""
+    """Return True if the last self-tests of a model were all skipped for lack of tokens."""
     sql = (
         "SELECT state FROM job_run WHERE kind = ? AND json_extract(receipt, '$.canary.model') = ?"
         " ORDER BY finished_at DESC, id DESC LIMIT ?"
@@ -124,7 +124,7 @@ def is_grounded(connection: Connection, model: str) -> bool:
 
 
 def carry_out(runner: Runner, run: Run) -> None:
-    """Carry out a self-test; a failed one is not repeated, because the next night shows whether it was chance."""
+    """Carry out a self-test. A failed one is not retried, because the next night's test shows whether it was chance."""
     if runner.opened is None:
         runner.end(run, "skipped", why="this is for trying things out itself")
         return
@@ -137,7 +137,7 @@ def carry_out(runner: Runner, run: Run) -> None:
             text = f"{MOST_GROUNDED} in a row could not be made: {error.what}; {error.hint}"
             runner.set_alarm(KIND, text, "", model)
     except SelfTestFailedError as error:
-        runner.go_on(run)  # a stop would remove its files
+        runner.go_on(run)  # raises an error if memoryd is stopping, because a stop removes the sandbox's files
         runner.end(run, "failed", error=str(error), receipt={KIND: {"model": model, "fell": error.stage}})
         text = f"a made-up fact did not come through the {error.stage}: {error.what}; job show {run.id}"
         runner.set_alarm(KIND, text, "", model)
@@ -149,11 +149,11 @@ def carry_out(runner: Runner, run: Run) -> None:
 def _test_stages(runner: Runner, run: Run, opened: Opener) -> dict[str, Any]:
     """Send a fact through all stages; return the values of the run report.
 
-    `opened` opens an installation of other settings in this process.
+    `opened` opens an installation with other settings in this process.
 
     Raises:
         SelfTestFailedError: the fact was lost.
-        SpentError: the models may spend nothing more today.
+        SpentError: the day has too few tokens left.
     """
     settings = runner.settings
     agent = settings.find_agent(run.agent_id)
@@ -256,7 +256,11 @@ def _text(app: Sandbox, relative: str) -> str:
 
 
 def _reserve(runner: Runner, run: Run) -> int:
-    """Reserve the most tokens that the test may use."""
+    """Reserve the tokens of a test, and return the reservation's id.
+
+    Raises:
+        SpentError: the day has too few tokens left.
+    """
     settings = runner.settings
     got = sandbox.reserve(runner.engine, settings, runner.clock, run.agent_id, run.id, TOKENS)
     if got is not None:

@@ -1,8 +1,9 @@
 """Decide when a session sleeps, and gather the input of its sleep.
 
-A session is checked after each of these changes: its agent is about to compact, its context reached the threshold, or
-it ended. The decision is a queued row of the job table, keyed by session and watermark. So no question about the same
-turns is asked twice, however often the session is checked.
+A session is checked when its agent will compact soon, when its context reaches the threshold, and when it ends. The due
+sleep is a queued row of the job table, with a key of session and watermark. So however often the session is checked,
+the
+same turns are processed once.
 """
 
 import json
@@ -47,7 +48,7 @@ TRIMMED = "Trimmed Context"
 RECOVERY = "Context Overflow Recovery"
 SUMMARY = "Daily Summary"
 NOTES = "Session Notes"
-REASONS = (TRIMMED, RECOVERY, SUMMARY, NOTES)  # headings of a sleep's daily blocks
+REASONS = (TRIMMED, RECOVERY, SUMMARY, NOTES)  # headings of the blocks that sleeps add to daily files
 COUNT_CHUNK = 2000
 CLOCKS_DIFFER = timedelta(minutes=10)
 DAYS_MAX = 40
@@ -56,7 +57,7 @@ _END = "UPDATE session SET state = 'ended', ended_at = last_turn_at WHERE id = ?
 
 @dataclass(frozen=True, slots=True)
 class GatherContext:
-    """Hold the sources of a job's inputs."""
+    """Hold what a job needs to gather its inputs."""
 
     engine: Engine
     settings: Settings
@@ -65,20 +66,20 @@ class GatherContext:
     clock: Clock
     workspace: Path
     writer: Writer
-    model_is_up: bool  # a model answers for the agent, as far as is known
-    known: Callable[[str], ReaderAnswer | None]  # earlier answers of a second reader, by a question's key
+    model_is_up: bool  # False: the agent has no model, or it is known to be down
+    known: Callable[[str], ReaderAnswer | None]  # returns a second reader's earlier answer by the key of the question
 
 
 @dataclass(frozen=True, slots=True)
 class SleepDecision:
-    """Hold the outcome of checking a session."""
+    """Hold the result of checking a session."""
 
-    run_id: str | None = None  # of the run that was queued
-    again_at: str | None = None  # the time when another check may have another result
+    run_id: str | None = None  # of a newly queued run
+    again_at: str | None = None  # UTC; time of the next useful check
 
 
 def window_of(settings: Settings, agent_id: str) -> int | None:
-    """Return an agent's configured context window, in tokens."""
+    """Return the context window that is configured for an agent, in tokens; None if there is none."""
     return next((agent.context_window for agent in settings.agents if agent.id == agent_id), None)
 
 
@@ -86,7 +87,7 @@ def window_of(settings: Settings, agent_id: str) -> int | None:
 
 
 def fill_tokens(engine: Engine, worker: Worker, session_id: str, *, after: int) -> None:
-    """Count the tokens of a session's turns past `after` that are not counted yet."""
+    """Count and store the tokens of a session's turns after the number `after`, where they are missing."""
     while True:
         waiting = sqlite.read(engine, turns.list_uncounted, session_id, after=after, limit=COUNT_CHUNK)
         if not waiting:
@@ -96,21 +97,21 @@ def fill_tokens(engine: Engine, worker: Worker, session_id: str, *, after: int) 
 
 
 def needs_counting(row: RowMapping) -> bool:
-    """Return True if a session's context usage needs the tokenizer: it is live and its agent records no usage."""
+    """Return True if the tokenizer is needed for a live session, because its agent records no token usage."""
     state = live.Gauge(**json.loads(row["gauge"]))
     return row["state"] == "active" and not state.context and row["counted_seq"] < row["last_seq"]
 
 
 def session_needs_counting(engine: Engine, session_id: str) -> bool:
-    """Return True if a session's context usage needs the tokenizer now."""
+    """Return True if the tokenizer is needed now for the context usage of a session."""
     row = sqlite.read(engine, turns.session_row, session_id)
     return row is not None and needs_counting(row)
 
 
 def count_or_estimate(engine: Engine, worker: Worker, log: Log, session_id: str) -> None:
-    """Count the tokens of a session's context; without the tokenizer, estimate them.
+    """Count the tokens of a session's context. If the tokenizer fails, they are estimated.
 
-    The gauge is then marked as an estimate.
+    Then the stored count is empty, which marks the context usage as an estimate.
     """
     try:
         count_live(engine, worker, session_id)
@@ -121,7 +122,7 @@ def count_or_estimate(engine: Engine, worker: Worker, log: Log, session_id: str)
 
 
 def count_live(engine: Engine, worker: Worker, session_id: str) -> None:
-    """Count the context of a session without usage figures, and keep the sum on its row."""
+    """Count the tokens in the context of a session without usage figures, and store the sum on its row."""
     row = sqlite.read(engine, turns.session_row, session_id)
     if row is None or not needs_counting(row):
         return
@@ -137,15 +138,15 @@ def count_live(engine: Engine, worker: Worker, session_id: str) -> None:
 
 
 def is_history(row: RowMapping, idle_end: timedelta, now: datetime) -> bool:
-    """Return True if a session had ended when memoryd first saw it, and has no new turn.
+    """Return True if a session had ended before memoryd first saw it, and has no new turns since.
 
-    A session that was first seen by a clock that was ahead is not history, because that time is unknown.
+    If `seen_at` is in the future, the clock was wrong, and the session does not count as history.
     """
     return moment_of(row["seen_at"]) <= now and moment_of(row["last_turn_at"]) <= moment_of(row["seen_at"]) - idle_end
 
 
 def is_left_alone(connection: Connection, settings: Settings, clock: Clock, row: RowMapping) -> bool:
-    """Return True if a session is history that becomes memory only on request, or in the running import."""
+    """Return True if a session is history that becomes memory only on request, or by an open import."""
     return is_history(row, settings.sessions.idle_end, clock.now()) and (
         settings.ingest.history == "index"
         or runs.open_by_key(connection, queueing.agent_key(HISTORY, row["agent_id"])) is not None
@@ -153,10 +154,9 @@ def is_left_alone(connection: Connection, settings: Settings, clock: Clock, row:
 
 
 def end_idle(engine: Engine, settings: Settings, clock: Clock) -> list[str]:
-    """End active sessions whose last turn is older than `sessions.idle_end`; return their ids.
+    """End active sessions without a turn for `sessions.idle_end`; return their ids.
 
-    If the time of a last turn is in the future, it comes from a wrong clock. Then the time counts at which the
-    session's transcripts last changed, by our own clock.
+    A last turn in the future has a wrong time. Then the time counts when the session's transcripts last changed.
     """
     now = clock.now()
     limit = text_of(now - settings.sessions.idle_end)
@@ -172,14 +172,14 @@ def end_idle(engine: Engine, settings: Settings, clock: Clock) -> list[str]:
 
 
 def consider(engine: Engine, settings: Settings, clock: Clock, session_id: str) -> SleepDecision:
-    """Decide whether a session sleeps now, and queue the run if it does."""
+    """Queue a sleep of a session if it is due; return the result of the check."""
     with sqlite.begin_read(engine) as connection:
         row = turns.session_row(connection, session_id)
         if row is None or not _may_run(settings, row):
             return SleepDecision()
         mark = turns.read_watermark(connection, session_id, CONSUMER)
         if runs.open_by_key(connection, queueing.key_of(CONSUMER, session_id, mark)) is not None:
-            return SleepDecision()  # the session is checked again when that run has ended
+            return SleepDecision()  # the end of that run leads to another check
         plan = _plan(connection, settings, clock, row, mark)
     if isinstance(plan, SleepDecision):
         return plan
@@ -191,7 +191,7 @@ def consider(engine: Engine, settings: Settings, clock: Clock, session_id: str) 
 def before_compaction(engine: Engine, settings: Settings, clock: Clock, session_id: str) -> str | None:
     """Queue a sleep before the agent compacts; return the run's id, or None if there is nothing to do.
 
-    Usage and cooldown do not matter, because turns that have not slept yet leave the agent's context in a moment.
+    Context usage and cooldown are ignored, because the turns will leave the agent's context in a moment.
     """
     with sqlite.begin_read(engine) as connection:
         row = turns.session_row(connection, session_id)
@@ -204,7 +204,7 @@ def before_compaction(engine: Engine, settings: Settings, clock: Clock, session_
 
 
 def end(engine: Engine, session_id: str) -> None:
-    """Mark a session as ended, as of its last turn; a new turn makes it live again."""
+    """Mark a session as ended at the time of its last turn. A new turn makes it active again."""
     sqlite.write(engine, query.run, _END, session_id)
 
 
@@ -215,7 +215,7 @@ def _asks_again_at(engine: Engine, clock: Clock, session_id: str, mark: int) -> 
 
 
 def _may_run(settings: Settings, row: RowMapping) -> bool:
-    # A subagent's session is not the agent's own memory; its report comes back in the parent's transcript.
+    # The session of a subagent is not the agent's own memory. Its result is in the parent's transcript.
     if settings.modes.sleep == "off" or row["parent_id"] is not None:
         return False
     return any(agent.id == row["agent_id"] and agent.enabled for agent in settings.agents)
@@ -246,7 +246,7 @@ def _sleepiness(
 ) -> Reason:
     fill = fill_of(row, window_of(settings, row["agent_id"]))
     if fill.ratio < settings.sleep.threshold * 0.999:
-        # The common case, decided without counting the turns since the last sleep.
+        # This common case needs no count of the turns since the last sleep.
         return Reason.BELOW
     gauge = live.Gauge(**json.loads(row["gauge"]))
     situation = Situation(
@@ -264,17 +264,20 @@ def _sleepiness(
 def request(
     engine: Engine, clock: Clock, row: RowMapping, trigger: str, *, reason: str, upto: int | None = None, **by: str
 ) -> str | None:
-    """Queue a sleep over a session's turns past its watermark; None if one is open, or failed a short time ago."""
+    """Queue a sleep over a session's turns after its watermark.
+
+    Returns None if such a run is open, or if one failed for good a short time ago.
+    """
     return queueing.request(engine, clock, CONSUMER, row, trigger, options={"reason": reason, "upto": upto}, **by)
 
 
 def count_turns(engine: Engine) -> int:
-    """Count all stored turns."""
+    """Return the number of stored turns with a text."""
     return sqlite.read(engine, query.fetch_number, "SELECT count(*) FROM turn WHERE text <> ''")
 
 
 def list_unfinished(engine: Engine, settings: Settings, clock: Clock) -> set[str]:
-    """List the sessions that may be due without new turns, as after a start."""
+    """Return the ids of sessions that may be due without new turns, for example after a start."""
     flush = settings.ingest.history == "flush"
     return {
         row["id"]
@@ -286,10 +289,11 @@ def list_unfinished(engine: Engine, settings: Settings, clock: Clock) -> set[str
 
 
 def flush_live(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datetime, trigger: str) -> int:
-    """Queue a sleep for each live session of each agent, once for this slot; return how many.
+    """Queue a sleep of each live session of each agent, once for this slot; return how many.
 
-    A skipped run uses up the slot and says how many were queued. An agent first seen after the slot is left out. After
-    a crash between the two steps, the sleeps are queued again; their keys make that harmless.
+    A skipped run uses the slot and says how many were queued. Agents that were first seen after the slot are left out.
+    After
+    a crash in between, this is repeated; the keys of the runs prevent duplicates.
     """
     if settings.modes.sleep == "off":
         return 0
@@ -309,7 +313,7 @@ def flush_live(engine: Engine, settings: Settings, clock: Clock, slot: str, at: 
 
 
 def gather(source: GatherContext, run: Run) -> SleepInputs | NothingToDo:
-    """Return the frozen snapshot that one sleep of one session depends on."""
+    """Return the frozen input of one sleep of a session, or the reason for none."""
     session_id = run.session_id or ""
     with sqlite.begin_read(source.engine) as connection:
         row = turns.session_row(connection, session_id)
@@ -318,24 +322,23 @@ def gather(source: GatherContext, run: Run) -> SleepInputs | NothingToDo:
         mark = turns.read_watermark(connection, session_id, CONSUMER)
         upto = int(run.options.get("upto") or row["last_seq"])
         since = turns.last_compaction(connection, session_id, upto=upto)
-        # The agent's present context begins at its last compaction; a recovery covers the turns before it.
+        # The agent's present context begins at its last compaction. A recovery processes the turns before it.
         before = turns.last_compaction(connection, session_id, upto=since - 1) if since == upto else since
     if run.options.get("upto") is None:
-        # Fixed before the model is asked, so that a repeated attempt asks the same question and may use the stored
-        # answer.
+        # Stored before the model is asked, so that another attempt asks the same question and can use a stored reply.
         runs.pin(source.engine, run, {"upto": upto})
     fill_tokens(source.engine, source.worker, session_id, after=min(mark, before))
     with sqlite.begin_read(source.engine) as connection:
         covered = turns.stored_turns(connection, session_id, after=mark, upto=upto)
         earlier = turns.stored_turns(connection, session_id, upto=mark)
         held = turns.stored_turns(connection, session_id, after=before, upto=upto, main_only=True)
-        # Without a sleep, it is a rollover's summary of the same turns: nothing of it is in a daily file yet.
+        # Without a sleep, the summary is a rollover's, and its content is not in a daily file yet.
         summary = turns.running_summary(connection, session_id) if mark else None
         unscanned = turns.count_unscanned(connection, session_id, after=mark, upto=upto)
     timed = check_times(set_aside_scheduled(covered, earlier), row)
     inputs = make_inputs(source, run, row, timed, files_of_people(source, timed))
     if upto < row["last_seq"]:
-        inputs = replace(inputs, branch=None)  # it is the branch at the session's end
+        inputs = replace(inputs, branch=None)  # the row has the branch at the end of the session
     live, past = check_times(held, row), check_times(set_aside_scheduled(earlier), row)
     return replace(inputs, live=live, previous_summary=summary, earlier=past, unscanned=unscanned)
 
@@ -343,7 +346,7 @@ def gather(source: GatherContext, run: Run) -> SleepInputs | NothingToDo:
 def make_inputs(
     source: GatherContext, run: Run, row: RowMapping, covered: Sequence[StoredTurn], known: tuple[str, tuple[str, ...]]
 ) -> SleepInputs:
-    """Return the input of a first sleep over these turns of a session; `known`: the daily files and the core."""
+    """Return the input of a first sleep over turns of a session. `known` has the daily files and the core."""
     settings = source.settings
     return SleepInputs(
         agent_id=run.agent_id,
@@ -370,12 +373,12 @@ def make_inputs(
 
 
 def make_judges(source: GatherContext) -> Judges:
-    """Return the judges of the claims in a job's reply."""
+    """Return what is needed to judge the claims in a reply."""
     return Judges(CueJudge(), read_instructions("verify"), read_instructions("repair"), source.known)
 
 
 def files_of_people(source: GatherContext, covered: Sequence[StoredTurn]) -> tuple[str, tuple[str, ...]]:
-    """Return the daily files and the core's bullets without secrets, because a model gets them."""
+    """Return the daily files and the bullets of `MEMORY.md`, with secrets redacted, because a model gets them."""
     old = regular.read_in(source.workspace, "MEMORY.md")
     bullets = [bullet.text for bullet in core.parse(old or b"").bullets]
     days, *known = source.scrubber.redact([_dailies(source, covered), *bullets])
@@ -383,7 +386,7 @@ def files_of_people(source: GatherContext, covered: Sequence[StoredTurn]) -> tup
 
 
 def _dailies(source: GatherContext, covered: Sequence[StoredTurn]) -> str:
-    """Return the daily files of today and of the last days with turns."""
+    """Return the daily files of today and of the days of these turns."""
     said = (at for turn in covered if (at := evidence.parse_moment(turn.at)))
     days = {at.astimezone(source.settings.zone).date() for at in (source.clock.now(), *said)}
     texts = []
@@ -394,14 +397,14 @@ def _dailies(source: GatherContext, covered: Sequence[StoredTurn]) -> str:
 
 
 def check_times(found: Sequence[StoredTurn], row: RowMapping) -> tuple[StoredTurn, ...]:
-    """Return the turns of a session without times that no zone can show.
+    """Return the turns, without invalid times.
 
-    Old versions of Codex wrote no time beside a message: it was said after the session began, not when it is read.
+    Old versions of Codex wrote no time for a message. Then the start of the session is used.
     """
     begin = row["started_at"] if row["format"] == Codex.name else None
     return tuple(turn if evidence.parse_moment(turn.at) else turn._replace(at=begin) for turn in found)
 
 
 def read_instructions(job: str) -> str:
-    """Read a job's prompt."""
+    """Return the prompt of a job."""
     return resources.files("memoryd.jobs").joinpath(f"{job}.md").read_text("utf-8")
