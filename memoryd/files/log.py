@@ -1,9 +1,8 @@
 """Write the log: one JSON object a line in `state_dir/log/memoryd.jsonl`, and readable lines on standard error.
 
 structlog is the logger, on top of the standard library's logging, so that records of all libraries pass through the
-same
-processors and handlers. If standard error is systemd's journal, each line begins with its priority, `<3>` to `<7>`, see
-sd-daemon(3). A value cannot forge a priority.
+same processors and handlers. If standard error is systemd's journal, each line begins with its priority, `<3>` to
+`<7>`, see sd-daemon(3). A value cannot forge a priority.
 
 The log has no content: a value is an id, a count, a duration, a name or a path, but never what somebody said or
 remembered. The processors enforce this as far as possible. An object of another type is logged as the name of its type.
@@ -257,7 +256,7 @@ def get_logger(name: str = "memoryd", **values: object) -> Log:
     `error` means that a person must act. `exc_info=True` adds the exception that is being handled.
     """
     if "structlog" not in sys.modules:
-        return _Silent()  # it has all methods that are used
+        return _Silent()  # type: ignore[return-value]  # it has all methods that are used
     import structlog
 
     if not structlog.is_configured():

@@ -123,9 +123,8 @@ def _file_violation(folder: Path) -> ConfigError | None:
             # Root reads what belongs to others; for everybody else, a file of somebody else is no memory of theirs.
             is_root = os.geteuid() == 0
             fault = next(filter(None, (_violation(path, stranger=is_root) for path in kinds.values())), None)
-            if fault and (fault.hint or "").startswith("chmod"):
-                return ConfigError(fault.what, fault.where, f"chmod -R go-w {folder}")
-            return fault
+            is_open = fault is not None and "chmod" in str(fault.hint)
+            return ConfigError(fault.what, fault.where, f"chmod -R go-w {folder}") if fault and is_open else fault
     return None
 
 

@@ -210,20 +210,10 @@ def has_new_evidence(cited: Sequence[Citation]) -> bool:
 
 def is_newer(cited: Sequence[Citation], old: Old) -> bool:
     """Return True if a citation was said after a memory; undated memories count as oldest."""
-    return _find_newest(cited, old) > old.said_at
-
-
-def is_as_new(cited: Sequence[Citation], old: Old) -> bool:
-    """Return True if the newest citation was said at the time of a memory, as where both stand on one sentence."""
-    return _find_newest(cited, old) == old.said_at != ""
-
-
-def _find_newest(cited: Sequence[Citation], old: Old) -> str:
-    """Return when the newest citation besides a memory was said; empty if undated."""
     others = [one for one in cited if one.piece.id != old.id]
     # A citation of another memory does not make that entry newer.
     entries = [one for one in others if not one.piece.id.startswith("m")]
-    return max((one.said_at for one in entries or others), default="")
+    return any(one.said_at > old.said_at for one in entries or others)
 
 
 _ANY_DAY = re.compile(
@@ -238,9 +228,9 @@ def add_day(judged: JudgedClaim) -> JudgedClaim:
 
     A rule or a command may mean every yesterday, so it stays as it is.
     """
-    is_of_any_day = _ANY_DAY.search(judged.text) is not None
     days = {line.at[:10] for one in judged.cited if not one.piece.id.startswith("m") for line in one.evidence}
-    if not judged.core or is_of_any_day or judged.claim.olds or len(days) != 1 or not (day := days.pop()):
+    is_dated = judged.core and not judged.claim.olds and not _ANY_DAY.search(judged.text)
+    if not is_dated or len(days) != 1 or not (day := days.pop()):
         return judged
     return replace(judged, text=dates.annotate(judged.text, date.fromisoformat(day)))
 

@@ -110,16 +110,28 @@ def _by_speaker(text: str, judged: JudgedClaim) -> str:
     theirs = max((share for line, share in shares.items() if line.lane is Lane.USER), default=0.0)
     if question and label_of(judged.claim.text) == "user" and theirs > 0 and theirs >= shares[nearest]:
         return f"User: {said}"  # the judging removed the label, because the question is cited as well
-    # Words that the user's only resemble are not theirs if somebody outside said them.
-    fewest = shares[nearest] if nearest.lane < Lane.ASSISTANT else shares[nearest] / 2
-    if label == "user" and 0 < theirs >= fewest:
+    if label == "user" and 0 < theirs >= _find_fewest(shares[nearest], nearest.lane):
         return text
     if nearest.lane < Lane.ASSISTANT:
         return text if label in REPORTS else f"Report: {said}"
     return f"Assistant: {said}" if label in {"", "user"} and nearest.lane is Lane.ASSISTANT else text
 
 
+def _find_fewest(share: float, lane: Lane) -> float:
+    """Return the share that the user's sentence needs beside one of this lane, which has another share.
+
+    What somebody outside said, or the assistant in the same words, is not the user's because theirs is similar.
+    """
+    return share if lane < Lane.ASSISTANT or share == 1.0 else share / 2
+
+
 def _share_words(text: str, line: str) -> float:
-    """Return the share, 0..1, of the words of `text` that `line` has; 1 for equal texts, even without words."""
-    same = normal.normalize_quotation(text) == normal.normalize_quotation(line)
-    return 1.0 if same else measure_overlap(text, line)
+    """Return the share, 0..1, of the words of `text` that `line` has; 1 only for equal texts, even without words.
+
+    Words without content ("not", "before") decide between lines with the same content.
+    """
+    one, other = normal.normalize_quotation(text), normal.normalize_quotation(line)
+    if one == other:
+        return 1.0
+    words, others = set(one.split()), set(other.split())
+    return 0.9 * measure_overlap(text, line) + 0.09 * len(words & others) / max(1, len(words | others))

@@ -516,10 +516,7 @@ class Judging:
         elif not is_newer(judged.cited, old) and (
             is_rule or judged.newer or measure_overlap(old.text, judged.text) < 1
         ):
-            # What was said at the same time may complete a memory in other words, if nothing of it is lost.
-            is_complete = reasons.is_as_new(judged.cited, old) and not (is_rule or judged.newer or judged.lost)
-            if not is_complete or weighed.support is None:
-                return reasons.OLDER
+            return reasons.OLDER
         is_reworded = not has_new_evidence(judged.cited) and (kind is MemoryClass.PERSON or not _is_merge(judged))
         return reasons.LOSES if judged.lost and (is_rule or is_reworded) else ""
 

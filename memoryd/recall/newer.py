@@ -26,17 +26,12 @@ def put_newer_first(
     for one in ranked:
         text, said_at = read(one)
         words = list_stems(text)
-        new = one, words, said_at
         for place, (other, others, earlier) in enumerate(made):
             is_alike = len(words & others) > _SHARED * min(len(words), len(others))
-            is_near = (
-                "" < earlier < said_at
-                and is_alike
-                and all(_NEAR * rate(passed) <= rate(one) for passed, _, _ in made[place:])
-            )
-            if is_near and rate(one) <= rate(other):
-                made.insert(place, new)
+            is_newer = "" < earlier < said_at and is_alike and rate(one) <= rate(other)
+            if is_newer and all(_NEAR * rate(passed) <= rate(one) for passed, _, _ in made[place:]):
+                made.insert(place, (one, words, said_at))
                 break
         else:
-            made.append(new)
+            made.append((one, words, said_at))
     return [one for one, _, _ in made]

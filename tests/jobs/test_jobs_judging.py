@@ -415,24 +415,6 @@ def test_what_was_said_earlier_replaces_nothing():
     assert (found.outcome, found.why) == (ClaimOutcome.REFUSED, reasons.OLDER)
 
 
-def test_what_was_said_at_the_same_time_may_complete_a_memory_but_loses_nothing_and_no_rule():
-    same = replace(OLD, said_at=AT)
-    text = "The tests moved from Travis to CircleCI, and all 42 pass."
-    supports = reads(lambda q: honest(q).replace("newer-value", "supported"))
-    found = one(claim(text, "m1", "t2", olds=(same,)), read=supports)
-    assert (found.why, found.changes) == ("", ("m1",))
-    newer = one(claim(text, "m1", "t2", olds=(same,)))
-    assert newer.why == reasons.OLDER, "of two values of one moment, nobody knows which one holds"
-    rule = one(claim(text, "m1", "t2", olds=(replace(same, kind=MemoryClass.RULE),)))
-    assert rule.outcome is ClaimOutcome.REFUSED
-
-    def losing(ask: Ask) -> Reply:
-        answers = [{"id": q["id"], "verdict": honest(q), "lost": ["Travis"]} for q in questions_of(ask)]
-        return Reply(json.dumps(answers), "stop", "openai")
-
-    assert one(claim(text, "m1", "t2", olds=(same,)), read=losing).outcome is ClaimOutcome.REFUSED
-
-
 def test_a_rule_is_not_changed_where_something_of_it_is_lost():
     def losing(ask: Ask) -> Reply:
         answers = [

@@ -134,6 +134,15 @@ def test_what_a_quoted_page_says_is_never_a_line_of_the_user_whatever_an_author_
     ]
 
 
+@pytest.mark.parametrize(("kind", "label"), [("assistant", "Assistant"), ("user", "Report")])
+def test_the_opposite_of_the_users_words_is_not_theirs_because_it_has_the_same_content(kind, label):
+    opposite = "Do not ask me before you delete the old branches."
+    other = opposite if kind == "assistant" else f"This came today:\n\n> {opposite}\n"
+    talk = (turn(1, "Ask me before you delete the old branches."), turn(2, other, kind))
+    step, _ = run(inputs(talk), f"[SUMMARY]\n- [t1, t2] User: {opposite}\n[MEMORIES]")
+    assert f"- {label}: {opposite}" in daily(step).splitlines()
+
+
 def test_the_sections_of_a_model_keep_its_order():
     """It writes the most important point first, and the latest one may not be that."""
     points = ["- [t4] 42 tests pass.", "- [t1] The parser in src/parse.py is asked to refuse empty input."]
