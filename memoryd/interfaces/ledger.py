@@ -254,7 +254,7 @@ def forget(call: Call, target: str, dry_run: bool, yes: bool, agent_id: str | No
         click.confirm("This cannot be undone. Forget it?", abort=True, err=True)
     with call.output.busy("erasing"):
         told = forgetting.forget(settings, agent, options)
-    call.output.result(told | {"similar": list(similar)}, _forgotten_text(told, {}, similar))
+    call.output.result(told | {"similar": similar}, _forgotten_text(told, {}, similar))
 
 
 def _read_texts(call: Call, settings: Settings, agent: Agent, ids: Collection[str]) -> list[dict[str, Any]]:
