@@ -392,7 +392,7 @@ class Forgetter:
     def revise(self, connection: Connection, folders: tuple[OpenFolder, OpenFolder], _brought: object) -> Revision:
         """Return the new rows and files for the commit.
 
-        The plan is made again, because an edit may just have been imported.
+        The plan is rebuilt, because an edit may just have been imported.
         """
         found = plan(connection, self.agent_id, folders[0], self.target, self.tz)
         found.check()

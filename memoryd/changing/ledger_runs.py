@@ -111,7 +111,7 @@ def _rollback(writer: Writer, journal: Journal, run: Run) -> SavePlan:
         return SavePlan(NothingToDo(why, receipt=receipt))
 
     def revise(connection: Connection, folders: tuple[OpenFolder, OpenFolder], brought: CoreImport) -> Any:
-        # The plan is made again, because an edit may just have been imported.
+        # The plan is rebuilt, because an edit may just have been imported.
         fresh = time_machine.plan(connection, run.agent_id, target, writer.now())
         fresh.check()
         revision = time_machine.revise(connection, run.agent_id, target, fresh, folders, brought)

@@ -1,6 +1,6 @@
 """Embed texts and questions with a small model in child processes, without delaying a search by words.
 
-Texts are embedded in the background, each text once. A vector is deleted with its document, and made again for another
+Texts are embedded in the background, each text once. A vector is deleted with its document, and rebuilt for another
 model. A question waits only a limited time for its vector; without one, the search uses words only. A text that the
 model cannot process is skipped, and words still find it.
 """

@@ -47,9 +47,9 @@ def facts_list(call: Call, settings: Settings, agent: Agent, query: str | None, 
         held = [memories.of_row(row) for row in reads.fact_rows(reader, agent.id)]
     store, days = Store(map(fact_of, held)), {one.id: one.origin_at or one.created_at for one in held}
     found = store.all() if query is None else store.search(query, sys.maxsize)
-    # A query gives the order by its words.
-    equals = groupby(found, key=lambda fact: fact.confidence) if query is None else ((None, [one]) for one in found)
-    found = [one for _, same in equals for one in put_newer_first(same, lambda fact: (fact.content, days[fact.id]))]
+    if query is None:  # otherwise the order is by the words of the query
+        equals = groupby(found, key=lambda fact: fact.confidence)
+        found = [one for _, same in equals for one in put_newer_first(same, lambda fact: (fact.content, days[fact.id]))]
     rows = [as_row(fact) for fact in found if category in {None, fact.category}]
     if query is not None:
         access.require(settings, agent, "facts list --query")  # a query for a word reveals which facts contain it

@@ -289,7 +289,7 @@ def _parse_repair(answer: job.Reply) -> list[Claim]:
     parsed = facts_reply.parse(answer)
     if isinstance(parsed, job.RejectedReply):
         return []
-    # An author may word a sentence of the profile anew as a fact, as in the example, or in its section.
+    # An author may repair a sentence of the profile as a fact, as in the example, or in its section.
     profile = [Claim("", text, one.cites) for one in parsed.sections for text in list_texts(one.text)]
     return [*(Claim("", one.content, one.cites) for one in parsed.offered), *profile]
 

@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import cached_property
 from itertools import groupby
 from typing import Any
 
@@ -51,7 +52,7 @@ _VERDICTS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots, so that the key is kept
 class Question:
     """Hold one question about a claim."""
 
@@ -59,16 +60,13 @@ class Question:
     claim: str
     evidence: tuple[CitableSentence, ...]
     replaces: tuple[str, ...] = ()
-    _keys: list[str] = field(default_factory=list, init=False, repr=False, compare=False)  # empty, or its key
 
-    @property
+    @cached_property
     def key(self) -> str:
         """Return a hash of the question that does not depend on the numbering of its evidence."""
-        if not self._keys:
-            shown = [[line.speaker, line.text, *self._show_time(line).values()] for line in self.evidence]
-            told = json.dumps([self.subject, self.claim, self.replaces, shown])
-            self._keys.append(hashlib.sha256(told.encode()).hexdigest())
-        return self._keys[0]
+        shown = [[line.speaker, line.text, *self._show_time(line).values()] for line in self.evidence]
+        told = json.dumps([self.subject, self.claim, self.replaces, shown])
+        return hashlib.sha256(told.encode()).hexdigest()
 
     def list_cited(self) -> tuple[CitableSentence, ...]:
         """Return the evidence without the sentences that are only the context of a quotation."""

@@ -498,7 +498,7 @@ class Runner:
             self._alarm_dead(run)
 
     def _alarm_dead(self, run: Run) -> None:
-        text = f"{run.kind} run {run.id} failed {run.attempt} times and failed"
+        text = f"{run.kind} run {run.id} failed {run.attempt} times and is not retried"
         self.set_alarm("dead", text, run.agent_id, run.subject)
 
     def set_alarm(self, kind: str, text: str | None, agent_id: str = "", subject: str = "") -> None:

@@ -59,3 +59,17 @@ def test_a_reversal_is_no_duplicate_in_a_dream(one, other):
     assert isinstance(parsed, dream_reply.ParsedDreamReply)
     cites = {bullet.cites for section in parsed.sections for bullet in section.bullets}
     assert cites == {("m1", "m3"), ("m2",)}
+
+
+@pytest.mark.parametrize(
+    ("known", "text", "says"),
+    [
+        ("I was ill yesterday (2026-11-22).", "I was ill yesterday.", True),
+        ("I was ill yesterday.", "I was ill yesterday (2026-11-22).", True),
+        ("I was ill yesterday (2026-11-22).", "I was ill yesterday (2026-11-22).", True),
+        ("I was ill yesterday (2026-11-22).", "I was ill yesterday (2026-12-22).", False),
+        ("I went to Rome last year (2019).", "I went to Rome last year (2018).", False),
+    ],
+)
+def test_an_added_day_counts_only_where_both_texts_have_one(known, text, says):
+    assert KnownTexts([known]).says(text) is says

@@ -264,6 +264,10 @@ def test_a_brief_reply_of_the_user_is_evidence_beside_what_it_answers():
     text = "The proposal to go back to JWT tokens by default was turned down."
     judge(claim(text, "t1", "t2", core=True), pieces=(offer, said(2, "na, let's leave that one out")), asked=asked)
     assert speakers_of(asked, text) == {"assistant", "user"}
+    quoted = said(2, "> na, let's leave that one out")
+    asked.clear()
+    judge(claim(text, "t1", "t2", core=True), pieces=(offer, quoted), asked=asked)
+    assert speakers_of(asked, text) == {"assistant"}, "what is pasted below an offer is no answer to it"
     apart = (said(2, "na, let's leave that one out"), said(3, "Which port?"), offer)
     asked.clear()
     judge(claim(text, "t1", "t2", core=True), pieces=apart, asked=asked)

@@ -307,6 +307,13 @@ def test_a_later_turn_that_repeats_a_part_of_a_quotation_is_shown_as_it_is():
     assert shown == [SAME, f"Forget that: {said} was only a test."]
 
 
+def test_what_the_assistant_says_in_the_same_words_is_shown():
+    said = "Use Postgres for the orders and for the invoices of the shop."
+    echo = CitableSentence("t2.1", said, Lane.ASSISTANT, "assistant")
+    shown = Question(Subject.SCOPE, said, (echo, line("t3.1", said))).describe("c1")["evidence"]
+    assert [one["text"] for one in shown] == [said, SAME]
+
+
 def test_a_decoy_has_the_quotation_of_another_claim_without_the_turns_around_it():
     (batch,) = make_batches(
         Question(Subject.SCOPE, words, (line(f"t{n}.1", f"Before {n}."), line(f"t{n}.2", words)))
