@@ -271,7 +271,7 @@ def _describe_unread(tool: str, place: ConnectTarget) -> str | None:
 
 
 def _require_own(tool: str, place: ConnectTarget) -> None:
-    """Refuse to put an agent's memory into a file that sessions of other projects load too."""
+    """Raise a RefusedError if sessions of other projects would load the file that gets this agent's memory."""
     if not is_within(_owner(place), None if place.project is None else str(place.project)):
         what = "this agent's memory would be injected into sessions of other projects"
         raise RefusedError(what, tool, "use --project in a folder of this agent's")
@@ -328,7 +328,7 @@ def _diff(path: Path, old: bytes | None, new: bytes | None) -> str:
 
 
 def as_text(data: Mapping[str, Any], *, write: bool) -> str:
-    """Return the changes and the next steps as text for people. `write` says that they have been made."""
+    """Return the changes and the next steps as text for people. `write` is True if the changes were written."""
     changed = [one for one in data["files"] if one["changed"]]
     unread = [f"WARNING  {data['unread']}"] if data["unread"] else []
     if not changed:
