@@ -56,7 +56,7 @@ def status(
         "agents": [
             _agent(settings, reader, agent, agents.get(agent.id), everything=everything)
             | {"next": planned(agent.id) if agent.enabled else {}, "embedded": known_texts.get(agent.id)}
-            | {"is_unknown": alive and agent.id not in agents}  # to the daemon, which read the configuration before
+            | {"is_unknown": alive and agent.id not in agents}  # the daemon has an older configuration
             | _import(settings, reader, agent, live)
             for agent in settings.agents
         ],
