@@ -1,7 +1,7 @@
 """Store the audit as rows. Entries are appended in the transaction of the change, and read as a stream.
 
-Some objects, such as a watermark or a file, have no row with their last state. For these, `note` takes the state
-before the change from the audit itself. So the chain of states has no gap.
+Some objects, such as a watermark or a file, have no row with their last state. For these, `note` takes the state before
+the change from the audit itself. So the chain of states has no gap.
 """
 
 import secrets
