@@ -109,7 +109,10 @@ class ClaudeCode(LineFormat):
         return Identity(session, parent, first_of(self.cwd_of, records), sidechain, started)
 
     def is_known(self, skipped: str) -> bool:
-        """Return True if the program is known to write this type of record; its subtypes change."""
+        """Return True if the program is known to write this type of record. Subtypes are ignored, because they change.
+
+        A message whose words are elsewhere does not count, because its format has changed.
+        """
         return skipped.partition("/")[0] in _SESSION_TYPES and not skipped.endswith(_NO_CONTENT)
 
     def version_of(self, value: dict[str, Any]) -> str | None:
