@@ -1,10 +1,9 @@
 """Check who else could write a file or folder that memoryd or its agents obey, or a transcript that memoryd believes.
 
 The configuration names commands to run and folders to write. A workspace has text that agents take for their own
-memory.
-Whoever may write them controls memoryd or the agents. So both must belong to this user or to root, and only their owner
-may write them. A group with write permission is accepted if it is the owner's private group, which many systems create
-for each user.
+memory. Whoever may write them controls memoryd or the agents. So both must belong to this user or to root, and only
+their owner may write them. A group with write permission is accepted if it is the owner's private group, which many
+systems create for each user.
 """
 
 import contextlib
