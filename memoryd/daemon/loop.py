@@ -712,7 +712,7 @@ class Loop:
         try:
             alarms.set_alarm(self.app.engine, alarming.FILES, OUT_OF_FILES, self.clock.text())
             self._note_watching()
-        except Exception as error:  # noqa: BLE001 - what opens no file opens no alarm either: it comes with the next
+        except Exception as error:  # noqa: BLE001 - it needs a free descriptor too; the next shortage stores it
             self.app.log.warning("alarm not stored", kind=alarming.FILES, error_type=type(error).__name__)
 
     def _note_disk(self, *, well: bool) -> None:
@@ -725,7 +725,7 @@ class Loop:
         text = "the state folder cannot be written; ingest waits"
         try:
             alarms.set_alarm(self.app.engine, alarming.DISK, None if well else text, self.clock.text())
-        except Exception as error:  # noqa: BLE001 - a disk that takes no alarm is what it would be about
+        except Exception as error:  # noqa: BLE001 - the alarm is about this disk, so storing it may fail
             self.app.log.warning("alarm not stored", kind=alarming.DISK, error_type=type(error).__name__)
             if well:
                 return  # the alarm must be cleared first: the next stored batch tries again
