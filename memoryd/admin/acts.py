@@ -101,7 +101,7 @@ def _change(order: Order) -> str:
 
 
 def _rate(order: Order) -> str:
-    """Rate a memory as good or bad. The next refinement reads the rating."""
+    """Rate a memory as good or bad. The rating changes its rank in a search."""
     if order.text("verdict") not in {"good", "bad"}:
         raise NotFoundError("there is no such verdict", hint="good, bad")
     full = memory_changes.record_feedback(order.view.settings, order.agent, order.text("id"), order.text("verdict"))
