@@ -422,7 +422,7 @@ def serve(
 ) -> None:
     """Serve the page until a signal stops the process, and call `ready` with the address.
 
-    `listener` is an open socket, and the time since which one-time links may have been made for it. With it, the
+    `listener` has an open socket, and the time since which one-time links may have been made for it. With it, the
     process ends when the page has not been used for a while.
     """
     import uvicorn

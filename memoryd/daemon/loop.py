@@ -1,6 +1,6 @@
 """Run the daemon's loop: the one place that waits. Hints, timers and finished runs wake it.
 
-Each turn reads changed transcripts, stores turns, checks the changed sessions, starts due runs, and does maintenance.
+Each round reads changed transcripts, stores turns, checks the changed sessions, starts due runs, and does maintenance.
 The database is the schedule, and the loop holds no plan of its own.
 """
 
@@ -330,7 +330,7 @@ class Loop:
             self.wake.clear()
         return all(future.done() for future in threads)
 
-    # --- one turn ---------------------------------------------------------------------------------------------------
+    # --- one round --------------------------------------------------------------------------------------------------
 
     def _turn(self) -> None:
         self.wake.wait(self._timeout())
@@ -365,7 +365,7 @@ class Loop:
         self.last_turn = self.clock.monotonic()
 
     def _feed(self) -> None:
-        """Report progress to the watchdog after each check and turn.
+        """Report progress to the watchdog after each check and round.
 
         A check covers one transcript or session.
         """
@@ -374,7 +374,7 @@ class Loop:
     def _go_on(self) -> None:
         """Report progress and start due runs.
 
-        A turn with a thousand transcripts takes long, and runs should not wait.
+        A round with a thousand transcripts takes long, and runs should not wait.
         """
         self._feed()
         if not self.stop_asked:

@@ -111,7 +111,7 @@ def list_due(settings: Settings, now: datetime) -> list[Due]:
 def delay_of(settings: Settings, gap: timedelta, agent_id: str) -> timedelta:
     """Return how long after its schedule an agent of a fleet runs: always the same share of `fleet.spread`.
 
-    The delay is less than `gap`, the time until the schedule fires again. Otherwise the agent would miss every turn.
+    The delay is less than `gap`, the time until the schedule fires again. Otherwise the agent would never run.
     """
     if settings.fleet.database is None:
         return timedelta()

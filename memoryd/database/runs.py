@@ -297,7 +297,7 @@ def _ends_itself(connection: Connection, run_id: str, now: str) -> bool:
 
 
 def has_to_end(connection: Connection, run_id: str) -> bool:
-    """Return True if a run is a refinement that has changed memory. It must end regularly to report its changes."""
+    """Return True if a run is a refinement that has changed memory. It must end normally to report its changes."""
     changed = "EXISTS (SELECT 1 FROM audit WHERE run_id = job_run.id)"
     sql = f"SELECT 1 FROM job_run WHERE id = ? AND kind = 'refine' AND {changed}"  # noqa: S608
     return query.has_row(connection, sql, run_id)
@@ -358,7 +358,7 @@ def wait_for_more(connection: Connection, run: Run, *, text: str, receipt: Mappi
 
 
 def heed_cancel(engine: Engine, run: Run) -> bool:
-    """Clear a person's request to stop this run, so that the run can end regularly; return False if there is none."""
+    """Clear a person's request to stop this run, so that the run can end normally; return False if there is none."""
     return sqlite.write(engine, _change, run, "cancel_requested = 0", also=" AND cancel_requested = 1")
 
 

@@ -204,8 +204,8 @@ class HookAnswerer:
     def refresh(self) -> None:
         """Prepare the answers to the next requests while no agent waits.
 
-        The scanner takes longer to start than an agent waits. So it stays loaded while a session with injected text
-        goes on.
+        The scanner takes longer to start than an agent waits. So it stays loaded while a session with injected text is
+        live.
         """
         is_in_use = self.is_in_use()
         if self._settings is not self._app.settings:

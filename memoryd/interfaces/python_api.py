@@ -369,7 +369,7 @@ class MemorySessions(_OfAgent):
         return sessions.append(self._settings, self._agent, role, text, **more)
 
     def end(self, session_id: str | None = None, *, consolidate: bool = False) -> dict[str, Any]:
-        """End a session, by default the current one. With `consolidate`, then roll the ended sessions over."""
+        """End a session, by default the current one. With `consolidate`, also roll over the ended sessions."""
         return sessions.end(self._settings, self._agent, session_id=session_id, consolidate=consolidate)
 
     def list(self) -> list[dict[str, Any]]:

@@ -187,7 +187,7 @@ def find_rollback(
 ) -> dict[str, Any]:
     """Return the options of a rollback of an agent's run, or of everything after an audit entry.
 
-    First imports the last edit of `MEMORY.md`.
+    The last edit of `MEMORY.md` is imported first.
 
     Raises:
         NotFoundError: There is no such run or entry, or it is another agent's.

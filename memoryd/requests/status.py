@@ -207,7 +207,7 @@ def _count_injected(settings: Settings, data: bytes) -> dict[str, int] | None:
         made = injection.render((), (), [part], budget, lambda texts: [*map(estimate, texts)])
         return sum(line.startswith(" ") for line in made.text.splitlines())
 
-    shown, every = lines(most), lines(len(data) * 2)  # doubled, because a line also has a mark
+    shown, every = lines(most), lines(len(data) * 2)  # doubled, because each injected line has a prefix
     return {"lines": shown, "of": every, "max_tokens": most} if shown < every else None
 
 

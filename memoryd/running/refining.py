@@ -84,7 +84,7 @@ class Refiner:
     sandbox: RefinementSandbox = field(default_factory=RefinementSandbox)
 
     def carry_out(self, how: Callable[["Refiner"], None]) -> None:
-        """Refine, and end the run. If a person cancels it during a commit, it still ends regularly.
+        """Refine, and end the run. If a person cancels it during a commit, it still ends in the normal way.
 
         Args:
             how: refines, either by questions to the agent's own model (`ask_model`) or by the agent's own call.

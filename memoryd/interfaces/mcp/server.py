@@ -165,7 +165,7 @@ class _ToolServer:
             given = await self._calls.run(tool.name, tool.kind, partial(tool.call, asked))
         except MemorydError as error:
             return _make_failure(self._memory.describe_error(error))
-        except Exception as error:  # noqa: BLE001 - no text of it may reach the agent, and the service goes on
+        except Exception as error:  # noqa: BLE001 - its text must not reach the agent, and the service continues
             self._log.error("mcp call failed", call=tool.name, exc_info=True)
             if trouble := explain_trouble(error):
                 return _make_failure(self._memory.describe_error(trouble))
