@@ -2,8 +2,8 @@
 
 A configuration or a name server may lead the daemon to a cloud's metadata service or another link-local address. The
 daemon would then send a key and people's words to that service. So the URL is checked when it is read. The address is
-checked again at each connection, because a name can mean another address by then. Plain http is only for this machine
-and its private networks. Everything else needs https.
+checked again at each connection, because a name can then mean another address. Plain http is only for this machine and
+its private networks. Everything else needs https.
 """
 
 import re

@@ -44,11 +44,12 @@ class Order(NamedTuple):
 class Act(NamedTuple):
     """Declare one act.
 
-    A person who may not see what the act needs is refused. Other acts can be done blind, and the audit notes this.
+    A person who may not see what the act needs is refused. Other acts can be done without a view of the content, and
+    the audit notes this.
     """
 
     do: Callable[[Order], str]  # returns the message for the person
-    # The parts that the person must see. With None, the act can be done blind.
+    # The parts of memory that the person must be allowed to see; None if it needs no view of them.
     sees: tuple[str, ...] | None = None
     is_long: bool = False  # the act continues while the page answers
     is_plain: bool = False  # its errors never contain content of a memory
@@ -101,7 +102,7 @@ def _change(order: Order) -> str:
 
 
 def _rate(order: Order) -> str:
-    """Rate a memory as good or bad. The next refinement reads the rating."""
+    """Rate a memory as good or bad. The rating changes its rank in a search."""
     if order.text("verdict") not in {"good", "bad"}:
         raise NotFoundError("there is no such verdict", hint="good, bad")
     full = memory_changes.record_feedback(order.view.settings, order.agent, order.text("id"), order.text("verdict"))
@@ -130,7 +131,7 @@ def _answer(order: Order) -> str:
 
 
 def _roll_back(order: Order) -> str:
-    """Take back a run, one of its changes, or all changes since an audit entry.
+    """Revert a run, one of its changes, or all changes since an audit entry.
 
     With `preview` in the form, only show what would change.
     """

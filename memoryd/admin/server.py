@@ -247,7 +247,7 @@ class Server:
         return any(user.passphrase for user in self.settings.admin.users)
 
     async def log_out(self, request: Request) -> Response:
-        """End the session."""
+        """End the session of a request whose form carries the session's token."""
         session = self._session(request)
         async with request.form(max_files=0) as form:
             if session is None or not _is_equal(str(form.get("csrf", "")), session.csrf):
@@ -277,7 +277,7 @@ class Server:
         return answer_session
 
     async def _show(self, page: Page, request: Request, session: BrowserSession) -> Response:
-        """Show a page."""
+        """Answer with a page that is made in a thread."""
         return await run_in_threadpool(self._render, page, self._look(request, session, page.title), session)
 
     def _look(self, request: Request, session: BrowserSession, title: str) -> Look:
@@ -422,7 +422,7 @@ def serve(
 ) -> None:
     """Serve the page until a signal stops the process, and call `ready` with the address.
 
-    `listener` is an open socket, and the time since which one-time links may have been made for it. With it, the
+    `listener` has an open socket, and the time since which one-time links may have been made for it. With it, the
     process ends when the page has not been used for a while.
     """
     import uvicorn

@@ -28,7 +28,7 @@ from memoryd.errors import MemorydError, RefusedError
 from memoryd.files import foreign_config
 from memoryd.files.locks import Lock
 
-# These are numbers, times and schedules. Whoever may see or command something is configured in the file alone.
+# These are numbers, times and schedules. Rights of people and commands to run can be changed only in the file.
 SAFE = (
     *("sleep.threshold", "sleep.cooldown", "sleep.keep_recent", "sleep.schedule", "sessions.idle_end"),
     *("dream.schedule", "dream.lookback_days", "dream.max_bullets", "refine.schedule", "refine.trigger_tokens"),

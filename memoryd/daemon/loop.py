@@ -1,6 +1,6 @@
 """Run the daemon's loop: the one place that waits. Hints, timers and finished runs wake it.
 
-Each turn reads changed transcripts, stores turns, checks the changed sessions, starts due runs, and does maintenance.
+Each round reads changed transcripts, stores turns, checks the changed sessions, starts due runs, and does maintenance.
 The database is the schedule, and the loop holds no plan of its own.
 """
 
@@ -330,7 +330,7 @@ class Loop:
             self.wake.clear()
         return all(future.done() for future in threads)
 
-    # --- one turn ---------------------------------------------------------------------------------------------------
+    # --- one round --------------------------------------------------------------------------------------------------
 
     def _turn(self) -> None:
         self.wake.wait(self._timeout())
@@ -365,7 +365,7 @@ class Loop:
         self.last_turn = self.clock.monotonic()
 
     def _feed(self) -> None:
-        """Report progress to the watchdog after each check and turn.
+        """Report progress to the watchdog after each check and round.
 
         A check covers one transcript or session.
         """
@@ -374,7 +374,7 @@ class Loop:
     def _go_on(self) -> None:
         """Report progress and start due runs.
 
-        A turn with a thousand transcripts takes long, and runs should not wait.
+        A round with a thousand transcripts takes long, and runs should not wait.
         """
         self._feed()
         if not self.stop_asked:
@@ -712,7 +712,7 @@ class Loop:
         try:
             alarms.set_alarm(self.app.engine, alarming.FILES, OUT_OF_FILES, self.clock.text())
             self._note_watching()
-        except Exception as error:  # noqa: BLE001 - what opens no file opens no alarm either: it comes with the next
+        except Exception as error:  # noqa: BLE001 - it needs a free descriptor too; the next shortage stores it
             self.app.log.warning("alarm not stored", kind=alarming.FILES, error_type=type(error).__name__)
 
     def _note_disk(self, *, well: bool) -> None:
@@ -725,7 +725,7 @@ class Loop:
         text = "the state folder cannot be written; ingest waits"
         try:
             alarms.set_alarm(self.app.engine, alarming.DISK, None if well else text, self.clock.text())
-        except Exception as error:  # noqa: BLE001 - a disk that takes no alarm is what it would be about
+        except Exception as error:  # noqa: BLE001 - the alarm is about this disk, so storing it may fail
             self.app.log.warning("alarm not stored", kind=alarming.DISK, error_type=type(error).__name__)
             if well:
                 return  # the alarm must be cleared first: the next stored batch tries again

@@ -1,8 +1,8 @@
 """Compute scheduled times. APScheduler computes when a cron line fires, and the job table records the used times.
 
 Each tick of the loop computes what is due from the configuration and the time. The last time at which a cron line
-fired, as local wall-clock time, is a scheduled time (slot), and each slot is used once. So a run that was due while the
-machine was off is caught up once. An hour that a clock change repeats does not repeat its run.
+fired, as local wall-clock time, is a scheduled time (slot), and is used once. So a run that was due while the machine
+was off is caught up once. An hour that a clock change repeats does not repeat its run.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ class Due:
 
     @property
     def slot(self) -> str:
-        """Return the wall-clock time that names the slot. It is the same in both passes through a repeated hour."""
+        """Return the scheduled time as local wall-clock time. It is the same in both passes through a repeated hour."""
         return self.at.strftime("%Y-%m-%dT%H:%M")
 
 
@@ -111,7 +111,7 @@ def list_due(settings: Settings, now: datetime) -> list[Due]:
 def delay_of(settings: Settings, gap: timedelta, agent_id: str) -> timedelta:
     """Return how long after its schedule an agent of a fleet runs: always the same share of `fleet.spread`.
 
-    The delay is less than `gap`, the time until the schedule fires again. Otherwise the agent would miss every turn.
+    The delay is less than `gap`, the time until the schedule fires again. Otherwise the agent would never run.
     """
     if settings.fleet.database is None:
         return timedelta()

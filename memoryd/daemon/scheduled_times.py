@@ -59,7 +59,7 @@ def _count_missed(app: App, slot: Due) -> int:
         return 0
     zone = app.settings.zone
     trigger = schedule.trigger_of(line, zone)
-    after = datetime.fromisoformat(last).replace(tzinfo=zone, fold=1)  # a repeated hour has each slot only once
+    after = datetime.fromisoformat(last).replace(tzinfo=zone, fold=1)  # a repeated hour repeats no scheduled time
     return schedule.fires_between(trigger, after, slot.at, MOST_MISSED)
 
 

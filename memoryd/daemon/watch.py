@@ -130,7 +130,7 @@ class Watcher:
         return f"{there} of {expected} folders are watched: raise fs.inotify.max_user_watches"
 
     def _watch(self, root: Path, identity: tuple[int, int], *, deep: bool) -> bool:
-        assert self._observer is not None  # noqa: S101 - the callers looked
+        assert self._observer is not None  # noqa: S101 - the callers have checked
         try:
             watch = self._observer.schedule(_Handler(self._hint), str(root), recursive=deep, event_filter=EVENTS)
         except (FileNotFoundError, PermissionError):

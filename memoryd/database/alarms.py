@@ -7,7 +7,7 @@ from sqlalchemy import Connection, Engine
 
 from memoryd.database import query, sqlite
 
-_OPEN = "WHERE kind = ? AND agent_id = ? AND subject = ? AND cleared_at IS NULL"  # an index makes it at most one
+_OPEN = "WHERE kind = ? AND agent_id = ? AND subject = ? AND cleared_at IS NULL"  # an index allows only one
 
 
 class Alarm(NamedTuple):

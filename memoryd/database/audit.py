@@ -1,7 +1,7 @@
 """Store the audit as rows. Entries are appended in the transaction of the change, and read as a stream.
 
-Some objects, such as a watermark or a file, have no row with their last state. For these, `note` takes the state
-before the change from the audit itself. So the chain of states has no gap.
+Some objects, such as a watermark or a file, have no row with their last state. For these, `note` takes the state before
+the change from the audit itself. So the chain of states has no gap.
 """
 
 import secrets
@@ -130,8 +130,8 @@ def make_text_reader(connection: Connection) -> Callable[[str], str | None]:
 def list_drops(connection: Connection, agent_id: str, since: str, *, but: str) -> list[Drop]:
     """Return the losses of an agent's core after `since`, without those by the actor `but` and those by a rollback.
 
-    A replacement of the whole file counts for any actor, because it may leave out memories by mistake. If a text was
-    redacted later, only its end is known. Then it counts with the redacted text.
+    A replacement of the whole file counts for any actor, because it may leave out memories by mistake. If the state
+    before a change was erased, only the end of the memory can be found. It counts with the text after the change.
     """
     sql = (
         "SELECT a.id, a.at, a.memory_id, b.text, n.text FROM memory m CROSS JOIN audit a"

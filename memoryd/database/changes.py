@@ -1,7 +1,7 @@
 """Record which rows have changed, so that they can be written to the journal beside the database.
 
-Triggers write the table and the primary key of each changed row to `changed_row`, in the transaction of the change.
-So no write can bypass them. The journal gets the present row, and a lost row is restored from it. Turns, sessions and
+Triggers write the table and the primary key of each changed row to `changed_row`, in the transaction of the change. So
+no write can bypass them. The journal gets the present row, and a lost row is restored from it. Turns, sessions and
 cursors are not journaled, because they can be read again from the transcripts.
 """
 

@@ -119,7 +119,7 @@ def write(connection: Connection, states: Iterable[Memory]) -> None:
 
 
 class TakenIds:
-    """Check whether an id is in use by a memory of any agent, live or ended."""
+    """Answer `id in taken_ids`: True if a memory of any agent, live or ended, has this id."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

@@ -119,8 +119,7 @@ class KeptReader:
         Args:
             path: path of the database.
             stays: keep the connection open between reads. An open connection keeps the write-ahead log in place, so
-            this is
-                only for a process that also writes the database.
+                this is only for a process that also writes the database.
         """
         self.path = path
         self._lock = threading.RLock()
@@ -614,7 +613,7 @@ def read_agents(reader: DatabaseReader) -> dict[str, Row]:
 
 
 def last_runs(reader: DatabaseReader, agent_id: str) -> dict[str, Row]:
-    """Return an agent's last run of each kind that is open or has ended, by kind."""
+    """Return an agent's last run of each kind, by kind: the open run, or the one that ended last."""
     # The recursive query reads one row for each kind from the index, because there may be thousands of runs of a kind.
     rows = reader.rows(
         "WITH RECURSIVE k(kind) AS (SELECT min(kind) FROM job_run WHERE agent_id = ?1 UNION ALL SELECT (SELECT"

@@ -100,7 +100,7 @@ def new_run_id(now: datetime) -> str:
 
 
 def enqueue(connection: Connection, row: Mapping[str, Any]) -> bool:
-    """Insert a queued run; return False if a run with its key is open, or if its scheduled slot was used."""
+    """Insert a queued run; return False if a run with its key is open, or if its scheduled time was used."""
     return _insert(connection, {**row, "state": "queued", "options": _json(row.get("options", {}))})
 
 
@@ -149,8 +149,7 @@ def finish(
         state: the final state.
         now: UTC, ISO 8601.
         values: `why`, `error`, `claims` (JSON), `tokens_in`, `tokens_out` and `receipt` for the row. `kept` stays on
-        the
-            row, hidden from people. `made_from` replaces the input hash; `input_hash` is used only if there is none
+            the row, hidden from people. `made_from` replaces the input hash; `input_hash` is used only if there is none
             yet.
         states: the states in which the run may be.
     """
@@ -298,7 +297,7 @@ def _ends_itself(connection: Connection, run_id: str, now: str) -> bool:
 
 
 def has_to_end(connection: Connection, run_id: str) -> bool:
-    """Return True if a run is a refinement that has changed memory. It must end regularly to report its changes."""
+    """Return True if a run is a refinement that has changed memory. It must end normally to report its changes."""
     changed = "EXISTS (SELECT 1 FROM audit WHERE run_id = job_run.id)"
     sql = f"SELECT 1 FROM job_run WHERE id = ? AND kind = 'refine' AND {changed}"  # noqa: S608
     return query.has_row(connection, sql, run_id)
@@ -323,7 +322,7 @@ def is_cancelled(engine: Engine, run: Run) -> bool:
 
 
 def gave_up_at(connection: Connection, key: str, since: str) -> str | None:
-    """Return the end of the last run with this key that failed for good or was cancelled since `since`; None if none.
+    """Return when the last run with this key failed for good or was cancelled; None if that was not since `since`.
 
     Such a run need not be repeated.
     """
@@ -359,7 +358,7 @@ def wait_for_more(connection: Connection, run: Run, *, text: str, receipt: Mappi
 
 
 def heed_cancel(engine: Engine, run: Run) -> bool:
-    """Clear a person's request to stop this run, so that the run can end regularly; return False if there is none."""
+    """Clear a person's request to stop this run, so that the run can end normally; return False if there is none."""
     return sqlite.write(engine, _change, run, "cancel_requested = 0", also=" AND cancel_requested = 1")
 
 
@@ -489,7 +488,7 @@ def note_on_receipt(engine: Engine, run_id: str, key: str, value: str) -> None:
 
 
 def slot_is_used(connection: Connection, slot: str) -> bool:
-    """Return True if a scheduled slot has already had its run."""
+    """Return True if a scheduled time has already had its run."""
     return query.has_row(connection, "SELECT 1 FROM job_run WHERE slot = ?", slot)
 
 

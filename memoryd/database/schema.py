@@ -21,8 +21,7 @@ from memoryd.ledger.operation import Change
 
 _SIDE_FILES = ("", "-wal", "-shm")
 # Primary result codes (https://sqlite.org/rescode.html) that do not mean a damaged file: PERM BUSY LOCKED NOMEM
-# READONLY
-# IOERR FULL CANTOPEN PROTOCOL AUTH. After such an error, the file must stay in place.
+# READONLY IOERR FULL CANTOPEN PROTOCOL AUTH. After such an error, the file must stay in place.
 _NOT_DAMAGE = frozenset({3, 5, 6, 7, 8, 10, 13, 14, 15, 23})
 _READONLY = 8
 _LATER = {"note": None, "lost": None}  # columns of the table of memories that later migrations add
@@ -166,8 +165,7 @@ def open_database(path: Path, *, now: str, told: Callable[[Engine], None] | None
     """Open the state database for reading and writing. The caller must hold the lock of the state folder.
 
     A damaged file is renamed, never deleted. The newest good copy replaces a database that is damaged or missing.
-    Without a
-    copy, the new database is empty. The caller restores newer rows from the journal and the transcripts.
+    Without a copy, the new database is empty. The caller restores newer rows from the journal and the transcripts.
 
     Args:
         path: path of the database.

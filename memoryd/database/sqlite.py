@@ -22,8 +22,8 @@ def connect(path: Path, told: Callable[[Engine], None] | None = None) -> Engine:
     """Return an engine on the database file, with WAL, synchronous=FULL and explicit transactions.
 
     `synchronous=NORMAL` is not enough: after a power cut, a renamed Markdown file could exist without the row that
-    recorded
-    it. An engine can be used only in the process that created it. After a fork, each transaction raises StateError.
+    recorded it. An engine can be used only in the process that created it. After a fork, each transaction raises
+    StateError.
 
     Args:
         path: path of the database.

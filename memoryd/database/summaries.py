@@ -68,8 +68,7 @@ def take_back(connection: Connection, runs: Collection[str], by: str | None, now
     """Restore the earlier summary and sleep time of each session whose summary is from one of these runs.
 
     If the earlier summary is also from one of these runs, it is unusable. Then the summary becomes empty, and the next
-    sleep
-    starts from the turns.
+    sleep starts from the turns.
     """
     sql = (
         "SELECT session_id, plain(CAST(earlier AS BLOB), NULL) FROM session_summary"

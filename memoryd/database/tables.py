@@ -297,7 +297,7 @@ class ProfileSectionRow(_Table, table=True):
     updated_at: str
     sources: str  # JSON, like the sources of a memory
     run_id: str | None = None
-    salt: str  # prevents that an erased state is guessed from its digest
+    salt: str  # so that nobody can guess an erased state from its digest
 
 
 class JobRunRow(_Table, table=True):
@@ -313,7 +313,7 @@ class JobRunRow(_Table, table=True):
             unique=True,
             sqlite_where=text("state IN ('queued', 'running', 'interrupted', 'blocked')"),
         ),
-        # … and only one run can use a scheduled slot.
+        # … and only one run can use a scheduled time.
         Index("job_run_slot", "slot", unique=True, sqlite_where=text("slot IS NOT NULL")),
         Index("job_run_one_per_agent", "agent_id", unique=True, sqlite_where=text("state = 'running'")),
     )
@@ -424,7 +424,7 @@ class JobModeRow(_Table, table=True):
 
 
 class ChangedRow(_Table, table=True):
-    """Store that a row changed which belongs in the journal beside the database, see `changes`."""
+    """Store the key of a changed row that belongs in the journal beside the database, see `changes`."""
 
     __tablename__ = "changed_row"
 
@@ -434,7 +434,7 @@ class ChangedRow(_Table, table=True):
 
 
 class DaemonRow(_Table, table=True):
-    """Store the daemon that runs or ran last. Whether it still runs is shown by its lock."""
+    """Store the daemon that runs or ran last. Its lock shows whether it still runs."""
 
     id: int = Field(default=1, primary_key=True)
     pid: int

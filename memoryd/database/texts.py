@@ -75,8 +75,7 @@ COLUMNS: Mapping[str, Mapping[str, ColumnKind]] = {
     "verdict": _kinds(ours="agent_id key verdict read_at"),
     "spend": _kinds(ours="run_id agent_id endpoint day at how"),
     # A run with an intent is completed before a scan. The plan contains whole files, including text that a person has
-    # written.
-    # If the plan cannot be completed, a person must decide.
+    # written. If the plan cannot be completed, a person must decide.
     "intent": _kinds(ours="run_id agent_id made_at plan"),
     "alarm": _kinds(text="subject text", ours="kind agent_id since cleared_at told"),
     "job_mode": _kinds(ours="agent_id kind mode since why"),

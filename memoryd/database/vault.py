@@ -152,8 +152,7 @@ def measure(reader: DatabaseReader) -> dict[str, int]:
     """Return the sizes of the vault.
 
     The keys are `turns` (with a text), `bytes` (of these texts as stored), `compressed` (turns), and
-    `without_transcript`
-    (sessions with texts whose transcripts are all deleted).
+    `without_transcript` (sessions with texts whose transcripts are all deleted).
     """
     sizes = reader.row("SELECT turns, bytes, compressed FROM vault_size")
     return {**(sizes or {}), "without_transcript": reader.number(_WITHOUT_TRANSCRIPT)}
@@ -163,8 +162,7 @@ def read_evidence(reader: DatabaseReader, session_id: str) -> dict[str, Any]:
     """Return what is stored of a session.
 
     `transcripts` has their paths, and whether they are deleted. `texts` counts turns with a text (`kept`), and those
-    without
-    one by reason.
+    without one by reason.
     """
     transcripts = reader.rows(
         "SELECT path, fate = 'deleted' AS deleted FROM transcript WHERE session_id = ? ORDER BY id",

@@ -16,8 +16,7 @@ def append(entry: FolderEntry, block: bytes, create: bytes | None = None, step: 
     """Append `block` to a file in one write, and wait until it is on disk.
 
     If the disk takes only a part, the rest is appended by another write. After an error, `missing_part` finds out what
-    is
-    missing. If there is no file, it is created with the content `create`.
+    is missing. If there is no file, it is created with the content `create`.
 
     Returns:
         The offset at which the block begins.
@@ -66,8 +65,8 @@ def missing_part(data: bytes, block: bytes, offset: int) -> bytes:
     """Return the part of `block` that `data` lacks after an append at `offset` was stopped.
 
     It is empty if the block is complete. It is the rest of the block if the file ends in the middle of it. It is the
-    whole
-    block if nothing of it is there, or if others have written after a part of it, because a block must stay together.
+    whole block if nothing of it is there, or if others have written after a part of it, because a block must stay
+    together.
     """
     # If the file is shorter than `offset`, a person has shortened it, and the block can be anywhere.
     if data.find(block, offset if len(data) >= offset else 0) >= 0:

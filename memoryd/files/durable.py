@@ -70,8 +70,7 @@ def replace(
     """Replace the content of a file by `new`, if its present content is the expected one. The result is on disk.
 
     The new file gets mode, owner and extended attributes of the old one. A file that did not exist gets mode and owner
-    from
-    its folder, but others may not write it.
+    from its folder, but others may not write it.
 
     Args:
         entry: the file.
@@ -84,8 +83,7 @@ def replace(
     Raises:
         MovedError: the file has other content. It stays unchanged.
         StateError: it is not a regular file with one name, the disk is full, permission is missing, or fsync failed.
-        The
-            old content stays; but if the fsync of the folder failed, a power failure may leave either content.
+            The old content stays; but if the fsync of the folder failed, a power failure may leave either content.
     """
     with as_state_error("cannot be written", entry):
         old = _expected_file(entry, expected)
@@ -240,8 +238,7 @@ def _exchange(ready: FolderEntry, entry: FolderEntry) -> FolderEntry:
         if _renameat2(ready, entry, _RENAME_EXCHANGE):
             return ready
         # Without an exchange of names, a second name keeps the old file. If somebody renames a file between these two
-        # calls, that
-        # file is lost.
+        # calls, that file is lost.
         aside = make_name(entry, "swap")
         entry.link(aside)
         ready.rename(entry)
@@ -254,7 +251,7 @@ def _exchange(ready: FolderEntry, entry: FolderEntry) -> FolderEntry:
 
 
 def _read_now(entry: FolderEntry) -> bytes | None:
-    """Return the present content; None if there is no readable regular file, which never is an expected content."""
+    """Return the present content; None if there is no readable regular file, which is never the expected content."""
     try:
         return read(entry)
     except StateError:
@@ -300,8 +297,7 @@ def _let_go(version: FolderEntry, size: int, entry: FolderEntry) -> None:
     """Delete a replaced version; append to `entry` what others have written to that version after `size` bytes.
 
     It is read after the deletion, when nobody else can open it. Text is lost only if a writer opened it before the
-    exchange
-    and writes later.
+    exchange and writes later.
     """
     with Descriptor(open_regular(version)) as opened:
         version.unlink()
@@ -373,8 +369,7 @@ def settle(entry: FolderEntry, before: str | None, after: str) -> list[FolderEnt
     """Remove what a stopped `replace(entry, …)` has left. No other writer of memoryd may work on the file.
 
     If the stopped exchange had replaced somebody's edit, the edit is restored. So the caller must read the file again:
-    it has
-    the content `before`, `after`, or somebody's edit.
+    it has the content `before`, `after`, or somebody's edit.
 
     Returns:
         Files with a second edit that could not be restored. A person must look at them.

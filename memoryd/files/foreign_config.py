@@ -54,7 +54,7 @@ def write(path: Path, new: bytes | None, old: bytes | None, keep: Path, stamp: s
     """
     read(path)
     with as_state_error("cannot be made", path.parent):
-        path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)  # writable by its owner, whatever the umask
+        path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)  # writable only by its owner, even with a umask of 0
     kept = None if old is None else _keep(path, old, keep, stamp)
     with follow_folder(path.parent) as folder:
         entry = folder / path.name

@@ -72,8 +72,7 @@ def settle(one: KeptVersion, target: FolderEntry, *, is_over: bool) -> FolderEnt
     """Append to `target` what a program has appended to a kept version of it.
 
     With `is_over`, the version is then deleted. If a program has changed it in any other way, it is kept under a name
-    with
-    `.conflict-` for a person, and that place is returned; otherwise None.
+    with `.conflict-` for a person, and that place is returned; otherwise None.
     """
     data = regular.read(one.entry)
     if data is None:

@@ -350,8 +350,7 @@ def on_record(name: str, level: str, callback: Callable[[str], None]) -> Callabl
     """Call `callback` with the message of each record that a library logs at `level` or above.
 
     Some libraries report a fault only in this way: watchdog logs that the kernel's queue has overflowed. The result is
-    a
-    function that ends the calls.
+    a function that ends the calls.
     """
     listener = _Listener(LEVELS[level], callback)
     library = logging.getLogger(name)

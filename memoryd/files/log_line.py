@@ -1,8 +1,7 @@
 """Append lines to the log file: for the log, and for a process that must not load the log's libraries.
 
 Several processes append to the file and rotate it, so it is opened for each line. A handler of the standard library
-would
-keep it open, and would write to a file that was rotated, replaced or removed.
+would keep it open, and would write to a file that was rotated, replaced or removed.
 """
 
 import fcntl

@@ -172,7 +172,7 @@ class OpenFiles:
         return Handle(path)
 
     def spare(self) -> None:
-        """Keep only few files open from this time on."""
+        """Keep only a few files open from now on."""
         with self._mutex:
             self._spare()
 

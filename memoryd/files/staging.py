@@ -15,8 +15,7 @@ def exchange_files(staged: Path, folder: Path, names: Sequence[str], sides: Sequ
     """Move staged files into `folder`; keep the replaced ones in its new subfolder `kept`.
 
     An existing file is at no moment missing, because it first gets its second name. Files of `sides` do not belong to
-    the
-    new ones, so they are moved away first.
+    the new ones, so they are moved away first.
 
     Args:
         staged: the folder with the new files.

@@ -3,9 +3,8 @@
 database   memoryd.db with its -wal and -shm
 index      index.db with the same; it is rebuilt if it is missing
 log        log/, with rotated files
-copies     backups/, one for each of the last days; memoryd.db.damaged-TIME… and memoryd.replaced-TIME/, kept after
-another
-           database took their place; trial-…/, copies for a dry run
+copies     backups/, one for each of the last days; memoryd.db.damaged-TIME… and memoryd.replaced-TIME/, which another
+           database replaced; trial-…/, copies for a dry run
 other      the journals, sessions that programs passed in, the lock, the socket
 """
 

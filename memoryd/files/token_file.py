@@ -1,4 +1,7 @@
-"""Keep one of memoryd's own tokens in a file. It is created at first use. Only its user can read a secret one."""
+"""Keep one of memoryd's own tokens in a file, which is made at first use.
+
+Only memoryd's user can read a secret token.
+"""
 
 import secrets
 import stat

@@ -1,10 +1,9 @@
 """Check who else could write a file or folder that memoryd or its agents obey, or a transcript that memoryd believes.
 
 The configuration names commands to run and folders to write. A workspace has text that agents take for their own
-memory.
-Whoever may write them controls memoryd or the agents. So both must belong to this user or to root, and only their owner
-may write them. A group with write permission is accepted if it is the owner's private group, which many systems create
-for each user.
+memory. Whoever may write them controls memoryd or the agents. So both must belong to this user or to root, and only
+their owner may write them. A group with write permission is accepted if it is the owner's private group, which many
+systems create for each user.
 """
 
 import contextlib
@@ -120,7 +119,7 @@ def _file_violation(folder: Path) -> ConfigError | None:
                 status = path.lstat()
                 if stat.S_ISREG(status.st_mode):
                     kinds.setdefault((status.st_mode & 0o022, status.st_gid, status.st_uid), path)
-            # Root reads what belongs to others; for everybody else, a file of somebody else is no memory of theirs.
+            # Root works for other users, so it accepts their files. Anybody else accepts only their own and root's.
             is_root = os.geteuid() == 0
             fault = next(filter(None, (_violation(path, stranger=is_root) for path in kinds.values())), None)
             is_open = fault is not None and "chmod" in str(fault.hint)

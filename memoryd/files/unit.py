@@ -30,7 +30,7 @@ def place_file(path: Path, data: bytes, now: str) -> PlacedFile:
 
 
 def remove(path: Path, ours: bytes, now: str) -> PlacedFile:
-    """Remove a file. If its content is not `ours`, it is kept beside its place."""
+    """Remove a file. If its content is not `ours`, a copy stays beside it."""
     if not path.parent.exists():
         return PlacedFile(changed=False, backup=None)
     with _open_parent(path.parent) as folder:

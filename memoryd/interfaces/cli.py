@@ -443,7 +443,7 @@ def _report_unexpected(error: Exception, given: list[str]) -> MemorydError:
 
 
 def _globals_first(given: list[str]) -> list[str]:
-    """Move `--json`, `--quiet` and `--config` to the front, because people write them after the command as well."""
+    """Return the arguments with `--json`, `--quiet` and `--config` first. People also write them after the command."""
     end = given.index("--") if "--" in given else len(given)
     front: list[str] = []
     rest: list[str] = []

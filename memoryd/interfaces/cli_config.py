@@ -58,7 +58,7 @@ def _is_section(value: object) -> bool:
 
 
 def _lines(section: Any, at: str, indent: str) -> Iterator[tuple[str, str | None]]:
-    """Yield each line of the YAML with the path of the key that it sets; None for the head of a section."""
+    """Yield each line of the YAML with the path of the key that it sets; the head of a section has the path None."""
     for name in keys_of(type(section)):
         value, path = getattr(section, name), f"{at}.{name}" if at else name
         if _is_section(value):

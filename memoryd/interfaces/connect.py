@@ -109,17 +109,17 @@ class ConnectTarget:
 
 @dataclass(frozen=True, slots=True)
 class ConnectableTool:
-    """Describe how to connect one tool: the edits of its files, and the steps that a person does afterwards."""
+    """Describe how to connect one tool: the edits of its files, and the steps that a person takes afterwards."""
 
     edits: Callable[[ConnectTarget], Sequence[Edit]]
-    next: Sequence[str]  # the steps of a person in every case
+    next: Sequence[str]  # the steps that a person takes in every case
     served: Sequence[str] = ()  # further steps if the tool gets an MCP server; empty if it gets none
     in_project: bool = True  # whether the tool can be connected for one project only
     shared: Sequence[str] = ()  # further steps if a file in the project names the MCP server
     loads: bool = False  # whether the tool itself loads the memory file, without a hook that checks the project
 
     def steps(self, place: ConnectTarget) -> list[str]:
-        """Return the steps that a person does after the edits."""
+        """Return the steps that a person takes after the edits."""
         return [*self.next, *self.served, *(self.shared if place.project is not None else ())]
 
 
@@ -203,7 +203,7 @@ def _aider(place: ConnectTarget) -> Sequence[Edit]:
     return [AiderConf((place.project or place.home) / ".aider.conf.yml", _owner(place).workspace / "MEMORY.md")]
 
 
-# The steps of a person for each tool. The keys are fields of `ConnectableTool`.
+# The steps that a person takes for each tool. The keys are fields of `ConnectableTool`.
 _STEPS = json.loads(resources.files("memoryd.interfaces").joinpath("connect_steps.json").read_text("utf-8"))
 TOOLS = {
     "claude-code": ConnectableTool(_claude_code, **_STEPS["claude-code"]),
@@ -271,7 +271,7 @@ def _describe_unread(tool: str, place: ConnectTarget) -> str | None:
 
 
 def _require_own(tool: str, place: ConnectTarget) -> None:
-    """Refuse to put an agent's memory into a file that sessions of other projects load too."""
+    """Raise a RefusedError if sessions of other projects would load the file that gets this agent's memory."""
     if not is_within(_owner(place), None if place.project is None else str(place.project)):
         what = "this agent's memory would be injected into sessions of other projects"
         raise RefusedError(what, tool, "use --project in a folder of this agent's")
@@ -328,7 +328,7 @@ def _diff(path: Path, old: bytes | None, new: bytes | None) -> str:
 
 
 def as_text(data: Mapping[str, Any], *, write: bool) -> str:
-    """Return the changes and the next steps as text for people. `write` says that they have been made."""
+    """Return the changes and the next steps as text for people. `write` is True if the changes were written."""
     changed = [one for one in data["files"] if one["changed"]]
     unread = [f"WARNING  {data['unread']}"] if data["unread"] else []
     if not changed:

@@ -87,7 +87,7 @@ def _find_here() -> Path:
     """Return the nearest workspace that holds the current folder: a marked folder, or one that the configuration names.
 
     Raises:
-        NotFoundError: There is neither.
+        NotFoundError: No workspace holds the current folder.
     """
     from memoryd.requests import folder_settings
 
@@ -114,13 +114,13 @@ def continuum(context: click.Context, config: Path | None, *, as_json: bool, qui
 
 @continuum.group()
 def memory() -> None:
-    """Keep sessions, and find what earlier ones said. These are commands of memoryd."""
+    """Record sessions, and search what earlier ones said. `memoryd` has the same commands."""
 
 
 @memory.command("init")
 @passed
 def init(call: Call) -> None:
-    """Make the memory folder here, or in the repository that this folder is in; a second call changes nothing."""
+    """Create the memory folder here, or in the repository around this folder; a second call changes nothing."""
     from memoryd.requests import folder_settings
 
     try:

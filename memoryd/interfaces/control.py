@@ -96,7 +96,7 @@ class Control:
         self._stopped.close()
 
     def _serve(self) -> None:
-        assert self._server is not None  # noqa: S101 - it is entered
+        assert self._server is not None  # noqa: S101 - `__enter__` has set it
         with selectors.DefaultSelector() as selector:
             selector.register(self._server, selectors.EVENT_READ)
             selector.register(self._stopped, selectors.EVENT_READ)

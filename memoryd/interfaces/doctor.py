@@ -286,7 +286,7 @@ def _space(settings: Settings, _now: datetime) -> Iterator[Check]:
         yield Check("space", level, f"{free // MIB:,} MiB{counted} free for {name}", hint)
 
 
-# --- what it was given and what it left -------------------------------------------------------------------------------
+# --- permissions, model, fleet and leftovers --------------------------------------------------------------------------
 
 
 def _permissions(settings: Settings, _now: datetime) -> Iterator[Check]:
@@ -393,7 +393,7 @@ def _left_in(folder: Path, now: datetime) -> Iterator[Check]:
 
 
 def _proposals(settings: Settings, _now: datetime) -> Iterator[Check]:
-    """Find proposal files whose runs are not in the database, for instance after a restore. Nobody can answer them."""
+    """Warn about proposals that nobody can answer, because their runs are not in the database, as after a restore."""
     with _open_database(settings) as reader:
         if reader is None:
             return

@@ -35,8 +35,8 @@ _WITHHELD = {
 def blame(call: Call, target: str, agent_id: str | None) -> None:
     """Show the turns that a line of memory came from, and each later change.
 
-    Takes a line as `search` prints it (MEMORY.md:12, memory/2026-03-04.md:7, RECENT.md:9) or the id of a memory. If the
-    file is in another folder, the agent is that of the folder.
+    Takes a line as `search` prints it (MEMORY.md:12, memory/2026-03-04.md:7, RECENT.md:9) or the id of a memory. A file
+    in the workspace of another agent selects that agent.
     """
     from memoryd.requests import blame as tracing
 
@@ -155,7 +155,7 @@ def session_of(call: Call, settings: Settings, reader: DatabaseReader, session_i
     """Return the row of a session. If an agent is named, the session must belong to it.
 
     Raises:
-        NotFoundError: The session belongs to another agent.
+        NotFoundError: There is no such session, or it belongs to another agent.
     """
     row = reads.find_session(reader, session_id.removeprefix("session:"))
     if agent_id and (named := call.agent(settings, agent_id).id) != row["agent_id"]:

@@ -38,7 +38,7 @@ def facts() -> None:
 @click.option("--category", type=_category, help="List one category only.")
 @of_agent
 def facts_list(call: Call, settings: Settings, agent: Agent, query: str | None, category: str | None) -> None:
-    """List the facts, most certain first; of equally certain ones, a later one before an earlier one on its subject."""
+    """List the facts, most certain first. Of equally certain facts on one subject, the newer one comes first."""
     from memoryd.database import memories
     from memoryd.ledger.facts import Store, fact_of
     from memoryd.recall.newer import put_newer_first

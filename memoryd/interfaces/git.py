@@ -45,7 +45,7 @@ def untrack(call: Call, settings: Settings, agent: Agent) -> None:
 @git.command("status")
 @of_agent
 def show_status(call: Call, settings: Settings, agent: Agent) -> None:
-    """Show what git sees of the memory, which merges are open, and what would keep it from being tracked."""
+    """Show which memory files git sees, which merges are open, and what prevents the files from being tracked."""
     from memoryd.requests import git as requests
 
     with call.output.busy("looking for secrets"):

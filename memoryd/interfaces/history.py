@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from memoryd.config import Settings
     from memoryd.interfaces.output import Output
 
-LOOK_SECONDS = 0.5  # between two readings of the progress
+LOOK_SECONDS = 0.5  # between two updates of the progress bar
 _OPEN = "not finished: some runs wait for a retry; the daemon, or memoryd import, continues ({id})"
 
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 ALL_SECONDS = 2.0
 ASK_SECONDS = 1.5  # how long a session start waits for the daemon before it reads the files itself
 MOST_BYTES = 8 * 1024 * 1024  # the largest payload on standard input
-MOST_PROMPT = 4_000  # characters of a prompt that are searched for; encoded in JSON, they fit into a request
+MOST_PROMPT = 4_000  # characters of a prompt that the search uses; also with JSON escapes, they fit into a request
 CLAUDE_UNITS = 10_000  # UTF-16 code units; Claude Code moves longer context to a file and shows the model the start
 START, PROMPT, COMPACT, END = EVENTS = ("session-start", "prompt", "pre-compact", "session-end")
 
@@ -119,7 +119,7 @@ def _in_time() -> Iterator[None]:
     """Limit a block to `ALL_SECONDS`, even if a pipe stays open or a disk hangs.
 
     Raises:
-        HookError: The time is over.
+        HookError: The block takes longer.
     """
 
     def raise_late(_number: int, _frame: FrameType | None) -> NoReturn:
@@ -280,7 +280,7 @@ def _load_settings(hook: Hook) -> Settings:
 
 
 def _looked_through(text: str, most: int, *, end: bool) -> str:
-    """Return the text with withheld lines where they look like secrets.
+    """Return the text, but withhold the lines that look like secrets.
 
     Only the part that can be injected is checked: about `most` characters at the start or, with `end`, at the end.
     """
@@ -298,7 +298,7 @@ def _looked_through(text: str, most: int, *, end: bool) -> str:
 def _days() -> list[str]:
     """Return the paths of today's and yesterday's daily file in this machine's time zone.
 
-    The daemon may use another one.
+    The daemon may be set to another time zone.
     """
     now = time.time()
     return [time.strftime("memory/%Y-%m-%d.md", time.localtime(now - back * 86400)) for back in (0, 1)]

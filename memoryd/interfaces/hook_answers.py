@@ -43,8 +43,8 @@ from memoryd.worker.client import Worker
 PROMPT_TOKENS = 500  # the most tokens that are added to a prompt
 PROMPT_HITS = 3
 _LOOKED_AT = 10  # search hits from which `PROMPT_HITS` are chosen
-# Authors whose words are injected without being asked for. Output of tools is outside text and not among them. None
-# stands for files and facts.
+# Authors of texts that a prompt may get although the agent did not search. Tool output is not among them, because it is
+# outside text. None stands for files and facts.
 _UNASKED = frozenset({None, "user", "assistant", "subagent"})
 _INDEX_SECONDS = 0.5  # for indexing new texts, because the agent waits
 _PLAIN_ID = re.compile(r"[0-9a-fA-F-]{32,36}|ses_[0-9A-Za-z]{10,40}")  # ids that agents generate: short, never secret
@@ -89,10 +89,10 @@ class HookAnswerer:
 
         The fields of the request:
         - `cwd`: the folder of the session;
-        - `workspace`: that of the only agent that may answer, or None;
+        - `workspace`: the workspace of the only agent that may answer, or None;
         - `session`: the session's id;
         - `source`: how the session started, if the text stays in its history;
-        - `tool`;
+        - `tool`: the agent program;
         - `files`: False if the tool loads `MEMORY.md` itself;
         - `units`: the most UTF-16 code units that the tool takes, or None.
         """
@@ -104,7 +104,7 @@ class HookAnswerer:
             return {"text": ""}
         self._note(request, made.text, request.get("source"))
         self._log(agent, request, made)
-        if _session(request)[1] is not None:  # a first prompt that no person types follows in less than 0.1 s
+        if _session(request)[1] is not None:  # load the scanner now: the prompt of a script follows within 0.1 s
             threading.Thread(target=self._keep_ready, name="ready", daemon=True).start()
         return {"text": made.text}
 
@@ -141,7 +141,7 @@ class HookAnswerer:
     def _known_to(self, agent: Agent, request: Mapping[str, Any]) -> str:
         """Return the text that a session already got.
 
-        After a restart of the daemon, return the text of a start instead.
+        If the daemon has restarted since, return the text that a session gets at its start.
         """
         session = _session(request)[1]
         known = None if session is None else self._sessions.get(session)
@@ -204,8 +204,8 @@ class HookAnswerer:
     def refresh(self) -> None:
         """Prepare the answers to the next requests while no agent waits.
 
-        The scanner takes longer to start than an agent waits. So it stays loaded while a session with injected text
-        goes on.
+        The scanner takes longer to start than an agent waits. So it stays loaded while a session with injected text is
+        live.
         """
         is_in_use = self.is_in_use()
         if self._settings is not self._app.settings:
@@ -261,7 +261,10 @@ class HookAnswerer:
 
     @contextmanager
     def _left_to_the_asker(self, asked: _InjectionRequest) -> Iterator[None]:
-        """Drop an answer that cannot be prepared. The next refresh tries again, and a hook that asks gets the error."""
+        """Suppress the errors of the block, and drop the cached answer that it could not prepare.
+
+        The next refresh tries again, and a hook that asks meanwhile gets the error.
+        """
         try:
             yield
         except (KeyError, MemorydError) as error:
@@ -285,7 +288,7 @@ class HookAnswerer:
             self._app.log.debug("not kept ready", error_type=type(error).__name__)
 
     def _list_roots(self, agent: Agent) -> list[str]:
-        """Return the last projects of an agent that has several, and a placeholder for a new one; otherwise nothing."""
+        """Return the last projects of an agent that has several, and a placeholder for a new one; otherwise []."""
         with reads.open_reader(self._app.database) as reader:
             roots = list(projects.list_roots(reader, agent))
         return [*roots[:_PROJECTS], projects.OTHER] if len(roots) > 1 else []
@@ -340,7 +343,7 @@ class HookAnswerer:
         return made
 
     def announce(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Take an `event` of a session, named by its transcript or id. The loop handles it soon after.
+        """Pass on the `event` of a session, which the request names by transcript or id. The loop handles it soon.
 
         Raises:
             ConfigError: There is no such event.

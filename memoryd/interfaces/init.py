@@ -318,7 +318,7 @@ def _list_next(settings: Settings, chosen: Sequence[FoundOffer], data: dict[str,
     return [*lines, f"{ready}     restart {restart or 'your agent'} in a project: the new session gets its memory"]
 
 
-# --- the way back -----------------------------------------------------------------------------------------------------
+# --- removal ----------------------------------------------------------------------------------------------------------
 
 
 def _stop_service(call: Call, settings: Settings) -> None:

@@ -44,7 +44,7 @@ _INDENT = re.compile(r"^([ \t]+)\S", re.MULTILINE)
 class Edit(ABC):
     """Change one file of a tool.
 
-    If its content has an unexpected form, refuse and say what a person would write there.
+    If the file has an unexpected form, raise a RefusedError that says what a person would write there.
     """
 
     path: Path
@@ -54,7 +54,7 @@ class Edit(ABC):
         """Return the file with memoryd's part, or the same bytes if it is already there. `old` is None for no file.
 
         Raises:
-            RefusedError: The file has another form.
+            RefusedError: The file has an unexpected form.
         """
 
     @abstractmethod
@@ -62,7 +62,7 @@ class Edit(ABC):
         """Return the file without memoryd's part, or the same bytes if it has none; None if the file is to be deleted.
 
         Raises:
-            RefusedError: The file has another form.
+            RefusedError: The file has an unexpected form.
         """
 
     @abstractmethod

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
     from memoryd.errors import MemorydError
 
-# `_UNSAFE` matches control characters. A file name or a transcript must not move the cursor or colour the text.
 _UNITS = (86400, "d"), (3600, "h"), (60, "min")
 _RECENT_SECONDS = 7 * 86400
 _UNBOUND = 100_000  # columns of a pipe, whose reader needs unbroken lines
+# Control characters. A file name or a transcript must not move the cursor or colour the text.
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 
 

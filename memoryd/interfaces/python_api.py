@@ -147,13 +147,11 @@ class Memory:
             messages: Messages of a chat API, `{"role": …, "content": …}`; they stay unchanged.
             budget: Tokens, counted with tiktoken's o200k_base, plus four for each message.
             strategy: `sliding-window` (the newest messages, without a gap), `progressive-summary` (only
-                `sleep.keep_recent`, with the summary for the rest), `importance-based` (the highest weight per token),
-                or
-                `hybrid`.
+                `sleep.keep_recent`, with the summary for the rest), `importance-based` (the highest weight per
+                token), or `hybrid` (the default).
             summary: A text that replaces the dropped messages, such as the texts of `flush`. It becomes the first
-            system
-                message and may fill half of the free budget. Without it, `progressive-summary` asks the configured
-                backend for a summary. An empty text means no summary.
+                system message and may fill half of the free budget. Without it, `progressive-summary` asks the
+                configured backend for a summary. An empty text means no summary.
 
         Raises:
             ValueError: A message has no valid form, the strategy is unknown, or the budget is not positive or too small
@@ -189,7 +187,7 @@ class Memory:
         return self._run("dream", jobs_by_hand.JobRequest(force=force, lookback_days=lookback_days))
 
     def sleep_due(self, tokens: int, window: int) -> bool:
-        """Return True if so many tokens of a context window mean that its session should sleep.
+        """Return True if a session should sleep that fills `tokens` tokens of a context window of `window` tokens.
 
         Raises:
             ValueError: The tokens are negative, or the window is not positive.
@@ -371,7 +369,7 @@ class MemorySessions(_OfAgent):
         return sessions.append(self._settings, self._agent, role, text, **more)
 
     def end(self, session_id: str | None = None, *, consolidate: bool = False) -> dict[str, Any]:
-        """End a session, by default the current one. With `consolidate`, then roll the ended sessions over."""
+        """End a session, by default the current one. With `consolidate`, also roll over the ended sessions."""
         return sessions.end(self._settings, self._agent, session_id=session_id, consolidate=consolidate)
 
     def list(self) -> list[dict[str, Any]]:

@@ -70,7 +70,7 @@ def search_command(
 def _ask_daemon(
     settings: Settings, agent: Agent, text: str, narrowing: Mapping[str, Any]
 ) -> list[dict[str, Any]] | None:
-    """Let a running daemon search, because its index and scanner are loaded; None if there is none, or it refuses."""
+    """Return the hits of a running daemon, whose index and scanner are loaded; None if none runs, or it refuses."""
     if agent.privacy != "open":  # in private mode, this process checks the grant and audits who asks
         return None
     days = {name: narrowing[name] and narrowing[name].isoformat() for name in ("after", "before")}
@@ -92,7 +92,7 @@ def _lines(hit: Mapping[str, Any]) -> list[str]:
 @click.option("--from", "first", default=1, show_default=True, type=click.IntRange(1), help="The first line.")
 @click.option("--lines", "count", type=click.IntRange(1), help="The number of lines; all by default.")
 def get_command(call: Call, settings: Settings, agent: Agent, path: str, first: int, count: int | None) -> None:
-    """Show lines of a memory file, turns of session:ID, fact:ID, or what `search` prints: a place or an id."""
+    """Show lines of a memory file, turns of session:ID, a fact (fact:ID), or a place or id that `search` prints."""
     from memoryd.finding.excerpt import LineRange
     from memoryd.requests import searching
 

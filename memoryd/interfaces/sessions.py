@@ -96,7 +96,7 @@ def _run_inside(settings: Settings, agent: Agent, session_id: str, command: tupl
     finally:
         for number in before:
             signal.signal(number, signal.SIG_IGN)  # no signal may interrupt the end of the session
-        with suppress(NotFoundError):  # it ended before, and its file was removed
+        with suppress(NotFoundError):  # the session ended before, and its file was removed
             sessions.end(settings, agent, session_id=session_id)
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -152,7 +152,7 @@ def _evidence(cursor: Cursor, path: str, stat: Stat) -> FateEvidence:
 
 
 def is_same(cursor: Cursor, handle: Handle) -> bool:
-    """Return True if the file still begins with the bytes that were read before. Then the cursor is open."""
+    """Return True if the file still begins with the bytes that were read before. If so, open the cursor."""
     hasher = hashlib.sha256()
     left = cursor.offset
     for piece in handle.chunks(0, cursor.offset):
@@ -276,8 +276,7 @@ class Meetings(splitting.Pass):
     """Count repeated lines during one pass over a file.
 
     After a restart, the counts of earlier bytes are rebuilt from the file, but only if a record needs them because it
-    has no
-    id of its own.
+    has no id of its own.
     """
 
     __slots__ = ("handle", "upto")
@@ -408,7 +407,7 @@ def _take(cursor: Cursor, records: Sequence[Record]) -> CursorReading:
 
 
 def _consume_long(cursor: Cursor, handle: Handle, stretch: FileStretch, result: CursorReading) -> None:
-    """Skip a line that is too long to parse, and keep an excerpt of it as a turn; only report a gap."""
+    """Skip a line that is too long to parse, and keep an excerpt of it as a turn. A gap is only reported."""
     first = cursor.offset
     last = stretch.end if stretch.hole else stretch.end - 1
     running, digest = cursor.hasher.copy(), hashlib.sha256()

@@ -52,8 +52,7 @@ def find_projects(
     """Return the projects of these programs, the last used first.
 
     Aider keeps its history in the project itself. So only folders where another program worked, and the current folder,
-    are
-    searched for it.
+    are searched for it.
 
     Args:
         home: the home folder.
@@ -83,8 +82,7 @@ def find_project_folder(folder: Path, home: Path) -> Path:
     """Return the git repository that contains a folder; without one, return the folder itself.
 
     A repository that contains the home folder does not count. A second work tree or a submodule inside a repository
-    belongs
-    to that repository.
+    belongs to that repository.
     """
     folder, home = folder.resolve(), home.resolve()
     trees = []

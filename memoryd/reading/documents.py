@@ -129,8 +129,7 @@ class Documents:
         """Return the companion files of a transcript by name, and the time of the newest change.
 
         The time is in nanoseconds since 1970. A file that is missing, too large or not a regular file is left out, as
-        if it were
-        not written yet.
+        if it were not written yet.
         """
         folder, found, newest, size = Path(path).parent, dict[str, bytes](), 0, 0
         for _ in range(2):  # twice, because messages name the files of their parts

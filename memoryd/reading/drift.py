@@ -2,8 +2,7 @@
 
 A transcript with unknown record types, without token usage, or with another schema is still read as far as possible.
 The alarm ends when newer transcripts are understood, for example after an update of memoryd. Skipped records are
-counted
-by name, so this check reads no transcript.
+counted by name, so this check reads no transcript.
 """
 
 import json

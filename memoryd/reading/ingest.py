@@ -337,9 +337,8 @@ class Ingest:
         """Decide which file keeps the cursor when a path has a new file; return the cursor of the path, or None.
 
         If the new file begins with the bytes that were read, or is a document, it is the transcript, and the old file
-        is a
-        backup. Otherwise the old file was rotated: it keeps its cursor and is read to its end, under its new name if it
-        has one.
+        is a backup. Otherwise the old file was rotated: it keeps its cursor and is read to its end, under its new name
+        if it has one.
         """
         path = cursor.path
         rewritten = self.documents.is_one(cursor) or (cursor.offset and reading.is_same(cursor, handle))
@@ -641,7 +640,7 @@ class Ingest:
         """Store a batch in one transaction; if that fails, store its transcripts one by one."""
         try:
             if unscanned:
-                raise UnscannedError("ids could not be scanned for secrets")  # noqa: TRY301 - it concerns some, as below
+                raise UnscannedError("ids could not be scanned for secrets")  # noqa: TRY301 - `_store_apart` finds them
             self._store(batch)
         except Exception as error:
             if _is_trouble(error):

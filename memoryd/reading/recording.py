@@ -118,8 +118,7 @@ def _as_kept(folder: Path, given: Sequence[dict[str, Any]]) -> list[dict[str, An
     """Return messages without text that was forgotten in a recorded session.
 
     A message is recognised by its digest and that of a neighbour, or as the first message. So forgotten text does not
-    come
-    back with a branch of the conversation, and the same words in another conversation stay.
+    come back with a branch of the conversation, and the same words in another conversation stay.
     """
     left: dict[tuple[str, str], dict[str, Any]] = {}
     for path in folder.glob("*.jsonl"):
@@ -188,10 +187,10 @@ def redact_messages(messages: Sequence[dict[str, Any]], scrubber: Scrubber) -> l
     chat.with_texts(list(messages), gather)
     for text, scrubbed in zip(texts, scrubber.scan(list(texts)), strict=True):
         if scrubbed is None:
-            raise UnscannedError("could not be scanned for secrets", "a message", "hand it over again; see the log")
+            raise UnscannedError("could not be scanned for secrets", "a message", "pass it again; see the log")
         texts[text] = "" if scrubbed.dropped else scrubbed.text
     for name, kept in scrubber.names(names).items():
         if kept is None:
-            raise UnscannedError("could not be scanned for secrets", "an id", "hand it over again; see the log")
+            raise UnscannedError("could not be scanned for secrets", "an id", "pass it again; see the log")
         names[name] = kept
     return list(chat.with_texts(list(messages), lambda text, is_name: (names if is_name else texts)[text]))

@@ -124,8 +124,7 @@ class Scrubber:
         """Return each text in its stored form; None for a text that could not be scanned.
 
         A text of at least `LEAST_KNOWN` characters that had no finding before is not scanned again, because a resumed
-        session
-        repeats its texts. `require_clean` always scans. `progress` is called after each part.
+        session repeats its texts. `require_clean` always scans. `progress` is called after each part.
         """
         return self._scan_new(texts, self._known, progress, LEAST_KNOWN)
 

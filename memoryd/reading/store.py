@@ -380,7 +380,7 @@ class _ForgottenTexts:
     def __init__(self, connection: Connection, agent_id: str) -> None:
         self.connection = connection
         self.keys = erasure.forgotten_by(connection, agent_id)
-        self.left: dict[tuple[str, str], int] = {}  # drops left for texts without a time, by (session, key)
+        self.left: dict[tuple[str, str], int] = {}  # how often a text without a time is dropped, by (session, key)
 
     def as_kept(self, found: FoundTurn, session_id: str) -> FoundTurn:
         """Return a turn; its text is dropped if it was forgotten.

@@ -187,7 +187,7 @@ def _open_grants(settings: Settings, agent: Agent) -> Iterator[AgentGrants]:
 
 
 def _grants_of(engine: Engine, agent: Agent, redact: Callable[[str], str]) -> AgentGrants:
-    """Return the grants of an agent, after the reads under ended grants are reported to it."""
+    """Return the grants of an agent. First, report to the agent what was read under grants that have ended."""
     from memoryd.finding.access_grants import AgentGrants
 
     person = current_person()

@@ -22,7 +22,7 @@ PATIENCE_SECONDS = 5.0
 
 def ask(state_dir: Path | str, verb: str, seconds: float = PATIENCE_SECONDS, **arguments: Any) -> dict[str, Any] | None:
     """Send a request to the daemon; return its answer, or None if it does not answer within `seconds`."""
-    line = socket_file.connect(os.path.join(state_dir, SOCKET), seconds)  # noqa: PTH118 - pathlib is dear to load
+    line = socket_file.connect(os.path.join(state_dir, SOCKET), seconds)  # noqa: PTH118 - pathlib is slow to load
     if line is None:
         return None
     with line:

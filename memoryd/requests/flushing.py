@@ -103,7 +103,7 @@ def flush(
 def _call_back(on_summary: Callable[[str], object], text: str) -> Exception | None:
     try:
         on_summary(text)
-    except Exception as error:  # noqa: BLE001 - the program's own; the memory it is told of is written already
+    except Exception as error:  # noqa: BLE001 - an error of the caller's function; the memory is written
         warnings.warn(f"on_summary raised {type(error).__name__}; the memory is written", RuntimeWarning, stacklevel=5)
         return error
     return None

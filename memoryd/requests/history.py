@@ -33,7 +33,7 @@ def run_import(
     """Import the history of agents and wait; return the rows of the imports.
 
     An import that is already running keeps its own options. The daemon does the work if one runs, otherwise this
-    process. `look` is called again and again meanwhile.
+    process. `look` is called repeatedly meanwhile.
     """
 
     def ask_daemon() -> list[str]:

@@ -26,7 +26,7 @@ Wanted = Mapping[str, str | None]  # required value by column; None or a missing
 PAGE = 100  # rows per page
 DAYS = 30  # days in a chart
 _LIST = ("tags", "derived_from", "sources", "successors")
-# Columns that anybody may see. None contains a text, heading, tag or category, or a name that an agent chose.
+# Columns that anybody may see. None of them contains a text, heading, tag or category, or a name that an agent chose.
 MEMORY_KEEPS = (
     *("id", "kind", "tokens", "confidence", "importance", "constitutional", "origin_at", "created_at", "updated_at"),
     *("deleted_at", "ended_as", "successors", "derived_from", "source_count"),

@@ -187,7 +187,7 @@ def find_rollback(
 ) -> dict[str, Any]:
     """Return the options of a rollback of an agent's run, or of everything after an audit entry.
 
-    Edits are imported first.
+    The last edit of `MEMORY.md` is imported first.
 
     Raises:
         NotFoundError: There is no such run or entry, or it is another agent's.
@@ -219,7 +219,11 @@ def preview_rollback(settings: Settings, agent: Agent, options: dict[str, Any]) 
 
 
 def planned_rollback(settings: Settings, agent_id: str, options: dict[str, Any]) -> RollbackPlan:
-    """Return the plan of a rollback, without carrying it out."""
+    """Return the plan of a rollback, without carrying it out.
+
+    Raises:
+        MemorydError: The target cannot be rolled back, for example because its run has not ended.
+    """
     target = ledger_runs.target_of(options)
     with opening.open_connection(settings) as connection:
         ledger_runs.require_done(connection, target)

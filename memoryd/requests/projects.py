@@ -1,7 +1,8 @@
 """Distinguish the projects of one agent, so that a session gets only the state of its own project.
 
-Two folders belong to one project if they are in one git work tree. Otherwise they do if they are in one configured
-project or workspace. If all sessions of an agent were in one project, every session gets the state of that project.
+Two folders belong to one project if they are in one git work tree. Without a work tree, they do if they are in one
+configured project or workspace. If all sessions of an agent were in one project, every session gets the state of that
+project.
 """
 
 import contextlib
@@ -92,7 +93,7 @@ def read_state(
 def _read_session(reader: DatabaseReader, row: Row, now: datetime) -> project_state.LastSession:
     said = [
         (one["seq"], project_state.SpokenMessage(origin == "user", one["text"]))
-        for origin, after in (("user", 0), ("assistant", row["mark"]))  # an answer's request may be before the mark
+        for origin, after in (("user", 0), ("assistant", row["mark"]))  # the request may be before the mark
         for one in reads.read_messages(reader, row["id"], origin, after, _MESSAGES)
     ]
     last = moment_of(row["last_turn_at"]).astimezone(now.tzinfo)

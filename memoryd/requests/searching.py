@@ -40,7 +40,7 @@ def check(text: str, narrowing: Narrowing) -> None:
     """Check a query.
 
     Raises:
-        ConfigError: It contains no word, or the days are invalid.
+        ConfigError: The query contains no word, or the days are invalid.
     """
     if not parse(text).terms:
         raise ConfigError("it contains no word", "query", "give at least one letter or digit")

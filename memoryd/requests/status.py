@@ -56,7 +56,7 @@ def status(
         "agents": [
             _agent(settings, reader, agent, agents.get(agent.id), everything=everything)
             | {"next": planned(agent.id) if agent.enabled else {}, "embedded": known_texts.get(agent.id)}
-            | {"is_unknown": alive and agent.id not in agents}  # to the daemon, which read the configuration before
+            | {"is_unknown": alive and agent.id not in agents}  # the daemon has an older configuration
             | _import(settings, reader, agent, live)
             for agent in settings.agents
         ],
@@ -207,7 +207,7 @@ def _count_injected(settings: Settings, data: bytes) -> dict[str, int] | None:
         made = injection.render((), (), [part], budget, lambda texts: [*map(estimate, texts)])
         return sum(line.startswith(" ") for line in made.text.splitlines())
 
-    shown, every = lines(most), lines(len(data) * 2)  # doubled, because a line also has a mark
+    shown, every = lines(most), lines(len(data) * 2)  # doubled, because each injected line has a prefix
     return {"lines": shown, "of": every, "max_tokens": most} if shown < every else None
 
 

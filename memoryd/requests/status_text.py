@@ -54,7 +54,7 @@ def unread_reasons(reasons: Mapping[str, int]) -> str:
 
 
 def passed_over_line(roles: Mapping[str, int]) -> list[str]:
-    """Return a line about messages that memoryd skips because of their role, or an empty text."""
+    """Return a list of one line about messages that memoryd skips because of their role; empty if there are none."""
     if not roles:
         return []
     named = ", ".join(f"{role} {count}" for role, count in roles.items())
@@ -64,7 +64,7 @@ def passed_over_line(roles: Mapping[str, int]) -> list[str]:
 
 
 def describe_vault(sizes: Mapping[str, int] | None) -> list[str]:
-    """Return a line about the stored texts; empty if the daemon does not report sizes."""
+    """Return a list of one line about the stored texts; empty if the daemon does not report sizes."""
     if not sizes:
         return []
     without = count_noun(sizes["without_transcript"], "session")

@@ -49,7 +49,7 @@ class PersonView:
         return access.may_read(self.settings, agent, what, parts)
 
     def require(self, agent: Agent, what: str, *parts: str) -> None:
-        """Refuse an act that needs the content unless the person may see it. It is audited as a read under a grant.
+        """Raise an error unless the person may see the content that an act needs. A read under a grant is audited.
 
         Raises:
             RefusedError: The person may not see the content.

@@ -337,7 +337,8 @@ class Answerer:
         if failure.trouble is Trouble.LIMIT:
             lower = failure.most if failure.most and failure.most < limit else limit // 2
             return lower if lower >= _SMALLEST_OUTPUT else None
-        # The server counts tokens differently, so the limit is at least halved. So the search ends.
+        # The server counts tokens differently, so the size that it accepts is unknown. Halving the limit ends the
+        # search.
         room = failure.most - size * 5 // 4 if failure.most else limit if limit > size else 0
         lower = min(limit // 2, room)
         return lower if lower >= _LEAST_OUTPUT else None

@@ -51,10 +51,8 @@ def size_if_due(connection: Connection, settings: Settings, agent_id: str, since
     """Return the tokens of a core that its agent should refine; None if it should not.
 
     A refinement is due if the core is larger than its target and the agent has not refined it since the last scheduled
-    time.
-    It is also due if the core has grown beyond its trigger again. It is not due if refinements are off or a proposal
-    waits
-    for an answer.
+    time. It is also due if the core has grown beyond its trigger again. It is not due if refinements are off or a
+    proposal waits for an answer.
 
     Args:
         connection: of the state database.
@@ -128,7 +126,7 @@ def hand_over(
     proposal = runs.proposal_of(connection, agent_id, KIND)
     if proposal is not None:
         hint = "that is for a person to answer: memoryd job accept, or reject"
-        raise RefusedError("what the last refinement came to waits for an answer", proposal, hint)
+        raise RefusedError("the result of the last refinement waits for an answer", proposal, hint)
     waiting = runs.open_by_key(connection, agent_key(KIND, agent_id))
     if waiting is not None:
         kept = _read_options(connection, waiting)

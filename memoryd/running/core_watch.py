@@ -37,7 +37,7 @@ class _Look(NamedTuple):
 
 @dataclass(slots=True)
 class CoreWatch:
-    """Hold the last known state of each file."""
+    """Check each `MEMORY.md` for edits, and hold the last known state of each file."""
 
     runner: Runner
     looks: dict[str, _Look] = field(default_factory=dict)

@@ -33,7 +33,7 @@ class JobKind:
     gather: Callable[[sleeping.GatherContext, Run], Any]  # returns the inputs, or the reason why there is nothing to do
     decide: Callable[[Any], Steps]
     merge: Callable[[Sequence[Reply]], Reply | RejectedReply]  # joins the replies to the parts of a question
-    again: Callable[[sleeping.GatherContext, Run, Any], Any] | None = None  # returns the inputs on the present core
+    again: Callable[[sleeping.GatherContext, Run, Any], Any] | None = None  # gathers again for a changed core
 
 
 KINDS: dict[str, JobKind] = {

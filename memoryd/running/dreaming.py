@@ -86,9 +86,9 @@ def flush(engine: Engine, settings: Settings, clock: Clock, agent_id: str, trigg
 def queue(
     engine: Engine, settings: Settings, clock: Clock, slot: str, at: datetime, trigger: str, missed: int = 0
 ) -> int:
-    """Queue a dream of each agent, once for this slot and after the sleeps of its live sessions; return how many.
+    """Queue a dream of each agent, once for `slot` and after the sleeps of its live sessions; return how many.
 
-    If an agent is paused, or an earlier dream still waits, a skipped run uses the slot and has the reason.
+    If an agent is paused, or an earlier dream still waits, a skipped run uses the scheduled time and has the reason.
     """
     queued = 0
     for agent, name in queueing.agents_of_slot(engine, settings, KIND, slot, at):
@@ -110,7 +110,7 @@ def queue(
 
 
 def last_slot(engine: Engine, agent_ids: Sequence[str]) -> str | None:
-    """Return the last slot that a dream has used, as local `YYYY-MM-DDTHH:MM`; None if there is none."""
+    """Return the last scheduled time that a dream has used, as local `YYYY-MM-DDTHH:MM`, or None."""
     sql = (
         "SELECT max(substr(slot, length(kind || ':' || agent_id || ':') + 1)) FROM job_run"
         " WHERE kind = ? AND slot IS NOT NULL AND agent_id IN (SELECT value FROM json_each(?))"
@@ -155,7 +155,10 @@ def _days(connection: Connection, source: Gathered, run: Run, before: Sequence[P
 
 
 def _frontier(start: date, before: Sequence[PastDream]) -> date:
-    """Return the last day such that no day since `start` was left out. Dreams of later days do not count."""
+    """Return the last day up to which dreams have covered every day since `start`.
+
+    A dream that begins later than that day does not count.
+    """
     frontier = start
     for one in before:
         if one.first <= frontier:
@@ -383,11 +386,10 @@ _Found = tuple[DailyEntry, str | None, Source]
 
 
 def _by_agent(connection: Connection, settings: Settings, agent_id: str, found: Sequence[_Found]) -> Iterator[_Found]:
-    """Yield the entries; those that no run wrote get an author.
+    """Yield the entries, with an author for those that no run wrote.
 
     If a tool call contains the text, it is the agent's. On a day with tool calls, the author of other entries is
-    unknown,
-    because a program that the agent started may have written them. All remaining entries are the owner's.
+    unknown, because a program that the agent started may have written them. All remaining entries are the owner's.
     """
     hands = {core.normalize(entry.text) for entry, _, _ in found if entry.origin == _HAND}
     days = sorted({entry.day for entry, _, _ in found if entry.origin == _HAND})
@@ -454,7 +456,7 @@ def _of_file(
 
 
 class _Grounds:
-    """Hold the turns of sleep runs. They are read when a line of the run is looked up."""
+    """Find what supports the lines of sleep runs. The turns of a run are read when its first line is looked up."""
 
     def __init__(self, source: Gathered) -> None:
         self._source = source
@@ -465,9 +467,9 @@ class _Grounds:
         return self._ground(run_id)[0].find_support(entry.text)
 
     def origin(self, run_id: str, entry: DailyEntry, label: str | None) -> str:
-        """Return the author of a line: that of its source sentences.
+        """Return the author of a line (`user`, `assistant`, `report`): the least trusted one of its source sentences.
 
-        Without sources, a label never makes it the user's.
+        Without sources, the label decides, but it never makes the line the user's.
         """
         lanes = [
             piece.lines[number - 1].lane for piece, numbers in self.find_support(run_id, entry) for number in numbers

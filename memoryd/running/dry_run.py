@@ -24,8 +24,7 @@ def run_dry(runner: Runner, run_id: str, workspace: Path) -> dict[str, Any]:
     """Carry out a run on the copies in a sandbox, and return what it would do.
 
     The result has `kind`, `session_id`, and the final `state` and `why`. If the run would ask a model, `asks` has the
-    model
-    and the tokens. `would` lists what would be written, each with `what`, `where` and `content`.
+    model and the tokens. `would` lists what would be written, each with `what`, `where` and `content`.
     """
     run = runs.get_run(runner.engine, run_id)
     told: dict[str, Any] = {"kind": run.kind, "session_id": run.session_id, "why": None, "asks": None, "would": []}

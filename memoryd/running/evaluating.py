@@ -4,8 +4,7 @@ Memory is reconstructed as it was when the session of a question began: blocks o
 core by a replay of the audit. So no question is answered by its own session. Only numbers leave this module.
 
 An evaluation runs once a week, after a dream. If dreams lose twice in a row, they are held at `propose` (in private
-mode
-at `off`). They are released by an evaluation that does not lose, or by a person.
+mode at `off`). They are released by an evaluation that does not lose, or by a person.
 """
 
 import json

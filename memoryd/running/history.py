@@ -67,7 +67,7 @@ def request(engine: Engine, clock: Clock, agent_id: str, options: dict[str, Any]
 
 
 def wait(runner: Runner, run: Run) -> None:
-    """Return the row of an import to the queue. It is taken only if a clock was set back."""
+    """Return the row of an import to the queue. The runner takes such a row only if a clock was set back."""
     runs.put_back(runner.engine, run, state="queued", due=NEVER, error="", refund=True)
 
 
@@ -106,7 +106,7 @@ class Importer:
         step = {READING: self._read, WRITING: self._write, DREAMING: self._dream}[one.step]
         try:
             moved = step(one)
-        except AwayError as error:  # of the workspace
+        except AwayError as error:  # the workspace is gone
             self._runner.set_alarm("waiting", f"the import waits: {error}", one.agent_id, one.run.subject)
             return False
         self._runner.set_alarm("waiting", None, one.agent_id, one.run.subject)
@@ -210,7 +210,7 @@ class _OpenImport:
     # --- writing --------------------------------------------------------------------------------------------------
 
     def count_open(self) -> tuple[int, int]:
-        """Return (open, waiting): how many of its runs are running or due, and how many wait for another attempt."""
+        """Return (open, waiting): how many of its runs are running or due, and how many wait for a retry."""
         sql = (
             "SELECT count(*), coalesce(sum(r.state = 'queued' AND r.error IS NOT NULL), 0) FROM job_run r"  # noqa: S608
             f" WHERE {_OF_IMPORT} AND r.state IN ('queued', 'interrupted', 'running')"
@@ -219,7 +219,7 @@ class _OpenImport:
         return every - later, later
 
     def count_left(self) -> int:
-        """Return the number of sessions that it has not yet tried to write to memory."""
+        """Return the number of sessions that the import has not yet tried to write to memory."""
         return int(self._rows(f"SELECT count(DISTINCT s.id){_LEFT}", *self._which())[0][0])
 
     def _which(self) -> tuple[object, ...]:
@@ -248,7 +248,7 @@ class _OpenImport:
     # --- money ----------------------------------------------------------------------------------------------------
 
     def _grant_tokens(self, reserved: int = 0) -> dict[str, int]:
-        """Return the tokens that its next run may spend, as an option of the run; empty if there is no budget.
+        """Return the tokens that the next run of the import may spend, as an option of the run; empty without a budget.
 
         `reserved` is the percentage of the budget that must remain.
         """

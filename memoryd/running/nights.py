@@ -1,9 +1,8 @@
 """Check whether the dreams of an agent change anything.
 
-A night is a slot of the dream's schedule. It had input if a daily file was new, or if a sleep before the dream failed.
-It had an outcome if a memory changed, or if a proposal was made. A night without input or with a paused agent ends a
-row
-of nights.
+A night is one scheduled time of the dream. It had input if a daily file was new, or if a sleep before the dream failed.
+It had an outcome if a memory changed, or if a proposal was made. A night without input, or with a paused agent, ends a
+row of nights.
 """
 
 import json
@@ -44,8 +43,7 @@ def is_unchanged(state: str, receipt: Mapping[str, Any]) -> bool:
         return False
     if state == "skipped":
         # With a report, the dream found nothing new, so only a failed sleep counts as input. Without one, an earlier
-        # dream was
-        # still open.
+        # dream was still open.
         return not told or any(how not in _WRITTEN for how in told.get("flushed", {}).values())
     if state != "succeeded":
         return state != "cancelled"

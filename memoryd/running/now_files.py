@@ -135,7 +135,7 @@ def _find_read(connection: Connection, agent_id: str, file: NowSession) -> RowMa
     digest = regular.compute_digest(file.data)
     session_id = query.fetch_text(connection, _READ, agent_id, f"/{file.path}", digest)
     row = turns.session_row(connection, session_id) if session_id else None
-    # The last line is read later if it has no line end.
+    # The last line is not read yet if it has no line end. Then the file must stay.
     rest = clean(file.data.rpartition(b"\n")[2].decode(errors="replace")).strip()
     if row is None or not rest or any(rest in turn.text for turn in turns.stored_turns(connection, row["id"])):
         return row

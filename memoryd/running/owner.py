@@ -1,6 +1,6 @@
 """Identify a process by boot, pid and start time, because pids are reused.
 
-A running row has such a name as its owner.
+The row of a running run names its process in this way.
 """
 
 import os
@@ -32,9 +32,8 @@ def is_alive(owner: str) -> bool:
 def _name(pid: int) -> str:
     try:
         boot = _BOOT_ID.read_text("ascii").strip()
-        # Field 22 of /proc/PID/stat (proc(5)) is the start time in ticks since boot. The name of the program, before
-        # it, may
-        # contain spaces.
+        # Field 22 of /proc/PID/stat (proc(5)) is the start time in ticks since boot. Field 2, the name of the program,
+        # may contain spaces.
         started = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()[19]
     except (OSError, IndexError):
         boot, started = "-", "-"

@@ -4,8 +4,7 @@ The guards judge each call on the result of the earlier calls, in a transaction 
 accepted calls become one proposal. If a guard stopped the refinement or a person cancelled it, there is no proposal.
 
 Accepting is one commit on the present core. A memory that somebody has changed meanwhile stays, and so do the steps
-that
-depend on it. If too little would remain, nothing is changed.
+that depend on it. If too little would remain, nothing is changed.
 """
 
 from collections.abc import Iterable, Sequence

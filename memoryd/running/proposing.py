@@ -1,8 +1,7 @@
 """Store proposals: the decision of a run waits for a person's answer, and is shown in `memory/proposals/RUN.md`.
 
 The edits are stored like replies of models, so `scrub` redacts them. `forget` withdraws all open proposals of the
-agent,
-because nobody can tell which texts a decision is based on.
+agent, because nobody can tell which texts a decision is based on.
 
 The answer is a run too. Accepting carries out the edits on the present state, with all guards. Rejecting only moves the
 watermarks, so that the same turns are not proposed again.

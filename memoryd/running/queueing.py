@@ -35,10 +35,10 @@ def queue(
         agent_id: the agent.
         key: only one run with the same key can be open.
         trigger: schedule, manual, agent, threshold, recovery …
-        more: other columns: slot, session_id, options, scheduled_for, created_at, actor (default: memoryd).
+        more: other columns: `slot`, session_id, options, scheduled_for, created_at, actor (default: memoryd).
 
     Returns:
-        The id of the run; None if a run with its key is open, or if its slot was used.
+        The id of the run; None if a run with its key is open, or if its scheduled time was used.
     """
     now, run_id = clock.text(), runs.new_run_id(clock.now())
     row = {"id": run_id, "kind": kind, "agent_id": agent_id, "key": key, "trigger": trigger, "actor": "memoryd"}
@@ -59,7 +59,7 @@ def skip(connection: Connection, /, clock: Clock, kind: str, agent_id: str, trig
 def agents_of_slot(
     engine: Engine, settings: Settings, kind: str, slot: str, at: datetime
 ) -> Iterator[tuple[Agent, str]]:
-    """Yield each enabled agent that has not used a scheduled slot yet, and the name of its slot.
+    """Yield each enabled agent that has not used this scheduled time yet, with the value for `job_run.slot`.
 
     Agents that were first seen after `at` are left out.
     """
@@ -73,7 +73,7 @@ def agents_of_slot(
 
 
 def queue_dedup(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datetime, trigger: str) -> int:
-    """Queue a dedup of each agent, once for this slot; return how many."""
+    """Queue a dedup of each agent, once for this scheduled time; return how many."""
     queued = 0
     for agent, name in agents_of_slot(engine, settings, ledger_runs.DEDUP, slot, at):
         more = {"trigger": trigger, "slot": name}

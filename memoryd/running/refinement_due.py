@@ -20,9 +20,9 @@ ALARM = "core"
 
 
 def queue(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datetime, trigger: str) -> int:
-    """Queue a refinement of each agent, once for this slot; return how many.
+    """Queue a refinement of each agent, once for this scheduled time; return how many.
 
-    If an agent is paused or already refining, a skipped run uses the slot and has the reason.
+    If an agent is paused or already refining, a skipped run uses the scheduled time and has the reason.
     """
     queued = 0
     for agent, name in queueing.agents_of_slot(engine, settings, refining.KIND, slot, at):
@@ -47,8 +47,7 @@ def consider(engine: Engine, settings: Settings, clock: Clock, log: Log, since: 
     """Check the size of each core: queue a refinement if it is too large, and raise or clear the alarm.
 
     A core that was asked about since the last scheduled time (`since`) is not asked about again. Returns how many runs
-    were
-    queued.
+    were queued.
     """
     queued = 0
     for agent in settings.agents:

@@ -1,9 +1,9 @@
 """Run a refinement step by step. Each change of the core passes the guards and is committed at once.
 
-All changes have the id of the run, so one rollback reverts all of them. A person can ask for it; it also happens after
-a
-guard has stopped the run, or by `refine.unfinished: rollback`. If a run finds changes of its own, an earlier process
-ended in the middle of it. Such a run does not continue; it only decides whether the changes stay.
+All changes have the id of the run, so one rollback reverts all of them. A rollback happens if a person asks for it, if
+a guard has stopped the run, or for an unfinished run with `refine.unfinished: rollback`. If a run finds changes of its
+own, an earlier process ended in the middle of it. Such a run does not continue; it only decides whether the changes
+stay.
 """
 
 import hashlib
@@ -84,7 +84,7 @@ class Refiner:
     sandbox: RefinementSandbox = field(default_factory=RefinementSandbox)
 
     def carry_out(self, how: Callable[["Refiner"], None]) -> None:
-        """Refine, and end the run. If a person cancels it during a commit, it still ends regularly.
+        """Refine, and end the run. If a person cancels it during a commit, it still ends in the normal way.
 
         Args:
             how: refines, either by questions to the agent's own model (`ask_model`) or by the agent's own call.
@@ -218,7 +218,7 @@ class Refiner:
         return clean
 
     def end_duplicates(self) -> None:
-        """End duplicates before the refinement reads the core."""
+        """End the duplicates in the core, so that the refinement does not get them."""
         if self.proposes:
             found = dedup.find_duplicates(self.writer.engine, self.run.agent_id, (MemoryKind.CORE,))
         else:
@@ -264,8 +264,7 @@ class Refiner:
         """Carry out the steps, and return their result.
 
         The result is None if the refinement ends early: a person cancels it, the time `until` (monotonic) is over, or
-        the model
-        does not answer. If nothing was changed yet, a cancel or a failed model raises an error instead.
+        the model does not answer. If nothing was changed yet, a cancel or a failed model raises an error instead.
         """
         answer: Any = None
         while True:
@@ -336,7 +335,7 @@ class Refiner:
         return ChangeResult(tuple(changes), tuple(refusals), tuple(self.core()))
 
     def apply_step(self, step: Apply) -> tuple[Sequence[Change], Sequence[Refusal]]:
-        """Let the guards judge and write a change. Until then, the run report says which change is under way."""
+        """Let the guards judge a change, and write what they accept. Until then, the run report names the change."""
         doing = {"tool": step.tool, "ids": list(step.operate.seen)}
         return self._change(step.operate, {KIND: step.session.row() | {"doing": doing}})
 

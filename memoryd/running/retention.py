@@ -1,7 +1,7 @@
 """Delete memoryd's own old data: logs, rows of runs without effect, texts of old turns, databases that were put aside.
 
 Nothing in a workspace is deleted, because its backups are needed to restore files. Runs that changed memory, spent
-tokens or used a scheduled slot are kept, because reports, token counts and "once a day" depend on their rows.
+tokens or used a scheduled time are kept, because reports, token counts and "once a day" depend on their rows.
 """
 
 from collections.abc import Callable, Sequence

@@ -61,8 +61,7 @@ def consider(engine: Engine, settings: Settings, clock: Clock, agent_id: str) ->
     """Queue a rollover if an agent's files do not match its last sessions; return the run's id, or None.
 
     The same rollover is queued only once. If sessions must be summarized, it starts later, because reading an import
-    takes a
-    while.
+    takes a while.
     """
     if not _may_run(settings, agent_id):
         return None
@@ -143,7 +142,7 @@ def consider_all(engine: Engine, settings: Settings, clock: Clock) -> int:
 
 
 def queue(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datetime, trigger: str) -> int:
-    """Queue the nightly rollover of each agent, once for the slot; return how many.
+    """Queue the nightly rollover of each agent, once for this scheduled time; return how many.
 
     It also handles NOW files that began more than `sessions.stale_after` ago and were never rolled over.
     """

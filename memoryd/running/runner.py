@@ -42,7 +42,7 @@ SETTLE_AGAIN_SECONDS = 30.0
 UNTOLD_MAX = 20
 PROTECTED = "constitutional"  # alarm about an edit that removed a protected memory …
 EMPTIED = "emptied"  # … and about one that removed most of the core
-_WORDED = (job.AppendDaily, job.AddMemories, job.EditFacts, job.KeepSummary)  # edits that contain texts
+_WORDED = (job.AppendDaily, job.AddMemories, job.EditFacts, job.KeepSummary)  # edits with texts that can be redacted
 REFUSALS = (RefusedError, NotFoundError, OperationError)
 REDECIDED_MAX = 5  # attempts to commit while the core changes; then the run is retried later
 
@@ -99,7 +99,7 @@ class Runner:
     opened: Callable[[Settings], AbstractContextManager[Any]] | None = None
 
     def recover(self) -> None:
-        """Recover after a start: queue runs of ended processes again, complete intents, and repair watermarks."""
+        """Recover after a start: queue runs of ended processes again, complete intents, and complete the journal."""
         for run in runs.recover_orphans(
             self.engine, alive=owner.is_alive, attempts=self.settings.jobs.attempts, now=self.clock.text()
         ):
@@ -218,7 +218,7 @@ class Runner:
             self.log.warning("stale run thrown away", run=run.id)
             if runs.is_cancelled(self.engine, run):
                 self.end(run, "cancelled", why="cancelled by hand")
-        except Exception as error:  # noqa: BLE001 - whatever a run raises is recorded on its row, and the daemon lives
+        except Exception as error:  # noqa: BLE001 - an error of a run is recorded on its row, and the daemon continues
             if self.stopping or isinstance(error, ClosedError):
                 runs.interrupt(self.engine, run, self.clock.text())  # the stop also ended the worker
             elif isinstance(error, REFUSALS) and self.kinds[run.kind].declines:

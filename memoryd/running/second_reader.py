@@ -1,10 +1,9 @@
 """Ask the second reader of a run: choose and test the model, and reuse its earlier answers.
 
 Before its first question, a model is tested on the calibration set. There is one test for each server, model and
-version
-(of the prompt and the set). An unfit model is tested again after a day. Without a fit reader, questions are returned as
-unread, so that only quotations are kept. Answers are stored by a hash of question and reader, so that no question is
-paid for twice.
+version (of the prompt and the set). An unfit model is tested again after a day. Without a fit reader, questions are
+returned as unread, so that only quotations are kept. Answers are stored by a hash of question and reader, so that no
+question is paid for twice.
 """
 
 import json

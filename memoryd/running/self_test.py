@@ -1,9 +1,9 @@
 """Run the self-test: every night, a made-up fact goes all the way from a transcript to a search, in a sandbox.
 
 The sandbox has its own database, index and workspace, and the real code, configuration and model. A step that loses
-real
-memories loses this one too, and its right answer is known. An alarm names the step, until a test succeeds. The model's
-tokens are reserved and counted like all others. If they are missing several nights in a row, an alarm reports that too.
+real memories loses this one too, and its right answer is known. An alarm names the step, until a test succeeds. The
+model's tokens are reserved and counted like all others. If they are missing several nights in a row, an alarm reports
+that too.
 """
 
 import zlib
@@ -71,7 +71,7 @@ def fact_of(run_id: str, day: date) -> SelfTestFact:
 
 
 def queue(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datetime, trigger: str) -> int:
-    """Queue a self-test of each model that dreams, once for this slot and after its dreams; return how many."""
+    """Queue a self-test of each model that dreams, once for `slot` and after its dreams; return how many."""
     if not settings.dream.canary:
         return 0
     asked: set[str] = set()
@@ -126,7 +126,7 @@ def is_grounded(connection: Connection, model: str) -> bool:
 def carry_out(runner: Runner, run: Run) -> None:
     """Carry out a self-test. A failed one is not retried, because the next night's test shows whether it was chance."""
     if runner.opened is None:
-        runner.end(run, "skipped", why="this is for trying things out itself")
+        runner.end(run, "skipped", why="a sandbox does not test itself")
         return
     model = model_of(runner.settings, run.agent_id) or ""
     try:
@@ -221,7 +221,7 @@ def _sleep(app: Sandbox, fact: SelfTestFact) -> None:
         _carry_out(app, "sleep", run_id)
     folder = agent.workspace / "memory"
     if not any(fact.name in _text(app, f"memory/{path.name}") for path in folder.glob("*.md")):
-        raise SelfTestFailedError("sleep", "the daily file does not hold it")
+        raise SelfTestFailedError("sleep", "the fact is not in the daily file")
 
 
 def _dream(app: Sandbox, fact: SelfTestFact) -> None:
@@ -230,13 +230,13 @@ def _dream(app: Sandbox, fact: SelfTestFact) -> None:
     run_id = sqlite.write(app.engine, queueing.queue, app.clock, dreaming.KIND, agent_id, **by)
     _carry_out(app, "dream", str(run_id))
     if fact.name not in _text(app, CORE_FILE):
-        raise SelfTestFailedError("dream", f"{CORE_FILE} does not hold it")
+        raise SelfTestFailedError("dream", f"the fact is not in {CORE_FILE}")
 
 
 def _search(app: Sandbox, fact: SelfTestFact) -> None:
     hits = app.recall.search(app.settings.agents[0], QUESTION)
     if not any(fact.name in hit.snippet for hit in hits if hit.path == CORE_FILE):
-        raise SelfTestFailedError("search", f"it is not among {len(hits)} hits")
+        raise SelfTestFailedError("search", f"the fact is not among {len(hits)} hits")
 
 
 def _carry_out(app: Sandbox, stage: str, run_id: str | None) -> None:

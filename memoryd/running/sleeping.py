@@ -2,8 +2,7 @@
 
 A session is checked when its agent will compact soon, when its context reaches the threshold, and when it ends. The due
 sleep is a queued row of the job table, with a key of session and watermark. So however often the session is checked,
-the
-same turns are processed once.
+the same turns are processed once.
 """
 
 import json
@@ -289,11 +288,10 @@ def list_unfinished(engine: Engine, settings: Settings, clock: Clock) -> set[str
 
 
 def flush_live(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datetime, trigger: str) -> int:
-    """Queue a sleep of each live session of each agent, once for this slot; return how many.
+    """Queue a sleep of each live session of each agent, once for this scheduled time; return how many.
 
-    A skipped run uses the slot and says how many were queued. Agents that were first seen after the slot are left out.
-    After
-    a crash in between, this is repeated; the keys of the runs prevent duplicates.
+    A skipped run uses the scheduled time and says how many were queued. Agents that were first seen later are left out.
+    After a crash in between, this is repeated; the keys of the runs prevent duplicates.
     """
     if settings.modes.sleep == "off":
         return 0

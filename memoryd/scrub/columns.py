@@ -1,7 +1,7 @@
 """Find secrets in CSV, Markdown tables and SQL INSERT by the heading of their column.
 
-Each head is read with the rows below it. They end at a row with another number of cells, or at the next head. So each
-row belongs to one head, and the work stays linear in the size of the text.
+Each head is read with the rows below it. These rows end at a row with another number of cells, or at the next head. So
+each row belongs to one head, and the work stays linear in the size of the text.
 """
 
 import re

@@ -169,7 +169,7 @@ def _marks() -> BytesAhoCorasick:
 
 
 def view_stripped(joined: JoinedTexts) -> Iterator[View]:
-    """Yield each text with characters without width or with erased characters, after their removal."""
+    """Yield a view of each text from which characters without width, or erased characters, were removed."""
     for text, part in enumerate(joined.parts):
         if part.isascii() and not (b"\r" in part or b"\x1b" in part or b"\0" in part or b"\x08" in part):
             continue

@@ -63,7 +63,8 @@ def make_placeholder(rule: str) -> str:
 # ── many texts as one buffer, and the way back ────────────────────────────────────────────────────────────────────────
 
 
-# No rule's pattern crosses a line end with a control character. The first bytes are no mark for any decoder.
+# No rule's pattern crosses a line end and then a control character. A buffer begins with these bytes too, and no
+# decoder takes them for a byte order mark.
 BETWEEN = b"\n\x1e\n"
 
 

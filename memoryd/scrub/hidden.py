@@ -1,7 +1,7 @@
 """Find the parts of a whole Markdown file that no piece of it may show: private parts and private keys.
 
-Both may cross lines, bullets and paragraphs. So they are searched before a file is cut, because a piece of one looks
-like any other text.
+Both may cross lines, bullets and paragraphs. So they are searched before a file is divided, because a piece of a key
+looks like any other text.
 """
 
 import re

@@ -97,7 +97,7 @@ _IS_SETTING = re.compile(rb"[ \t]*(?:[-*>#] |export |ENV |set )?[\"'*`]{0,3}[\w.
 _IS_FLAG = re.compile(
     rb"(?:(?<![\w-])--?(?:[A-Za-z][\w.-]{0,40}(?:[ =][\w.-]{0,40})?)?|[?&][\w-]{0,30}|\bkv put \S{1,80} [\w-]{0,20})\Z"
 )
-# A person gives such a secret to both sides, and may make it of words.
+# Two sides share such a secret. A person chose it, perhaps as words.
 _SHARED = re.compile(
     rb"(?i)(?:client|jwt|session|cookie|app|auth|hmac|signing|webhook|shared|consumer|api|token)[_.-]?secret(?:[_.-]?key)?\Z"
     rb"|secret[_-]?key(?:[_-]?base)?\Z"

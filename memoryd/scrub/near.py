@@ -34,13 +34,13 @@ _TOKEN = re.compile(
 
 
 def find_near(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
-    """Yield each such value on the line.
+    """Yield each value on the keyword's line that looks like a password.
 
     In a call or a field, a quoted value after the word may also be plainer.
     """
     buffer = place.buffer
     begin, end = max(place.begin, place.first - _BACK), min(place.end, place.last + _AHEAD)
-    # Text beyond the same word belongs to that word, so that no byte is read many times.
+    # The search ends where the same word occurs again, so that no byte is read many times.
     begin, again = max(begin, buffer.rfind(keyword, begin, place.first)), buffer.find(keyword, place.last, end)
     end = end if again < 0 else again
     if not _DIGIT.search(buffer, begin, end):
@@ -64,5 +64,5 @@ def _is_password(place: KeywordPlace, keyword: bytes, found: re.Match[bytes], va
     return bool(is_given) and is_made_up(value, quoted=True)
 
 
-# The others are asked together with `named`.
+# Words that are also keywords of `named` are searched together with it.
 FINDS: dict[bytes, Find] = dict.fromkeys(WORDS.difference(KEYWORDS), find_near)

@@ -52,11 +52,11 @@ _COINED = re.compile(
     rb"(?![A-Za-z]+[0-9]\Z|[a-z]+_[0-9]\Z|[a-z0-9]+(?:_[a-z0-9]+){2,}\Z|[\w.-]+\.[a-z]{1,4}\Z)(?=[^0-9]*[0-9])[A-Za-z\x80-\xff][\w\x80-\xff!@#$%^&*?+~.-]{4,63}"
 )
 _LETTERS = rb"(?:[A-Za-z]|[\xc3-\xd4][\x80-\xbf])+"
-# This is not the number of an issue or of a standard, a line of a file or an expression.
+# This is a word with a sign in it, but not the number of an issue or a standard, a line of a file or an expression.
 _SIGNED = re.compile(
     rb"(?![A-Za-z]+#L?[0-9-]+\Z|[^#]*\.[a-z]{2,4}#|[^&]*&&)[^!#?&^*]*[A-Za-z0-9][!#?&^*][\w!#?&^%*$.-]*"
 )
-# After a number, the next word has no capital. Names of classes have one there.
+# These are words with a capital and a number. Unlike names of classes, they have no capital after the number.
 _CAPITALISED = re.compile(
     rb"(?=.[a-z0-9_\xd0-\xd1])(?:[A-Z]|[\xc3-\xd4][\x80-\xbf]|[a-z]{3,16}[_-](?=[A-Z]))(?:" + _LETTERS + rb")?"
     rb"(?:[_.]?[0-9]+(?![A-Z])" + _LETTERS + rb"(?:[_-]" + _LETTERS + rb")*|(?:[_.-]" + _LETTERS + rb")*[_.][0-9]+|"
@@ -231,7 +231,7 @@ def is_password(value: bytes, *, quoted: bool, meant: bool = False) -> bool:
     look like a name.
     """
     value = value[:LENGTH_MAX]
-    is_rule = value.lower().partition(b"|")[0] in _DOCUMENTED  # also of `required|min:8`
+    is_rule = value.lower().partition(b"|")[0] in _DOCUMENTED  # also `required|min:8`
     if is_rule or len(value) < 4 or is_stand_in(value) or _ALGORITHM.fullmatch(value):
         return False
     # The rest of a URL after `https:`, or a sentence.
@@ -270,7 +270,7 @@ def is_odd_password(value: bytes, *, quoted: bool) -> bool:
 
 
 def is_made_up(value: bytes, *, quoted: bool = False) -> bool:
-    """Return True if a value is a password where other words announce one: `winter2024x`, `R4ven_nest`.
+    """Return True if a value next to a word for a password is a password: `winter2024x`, `R4ven_nest`.
 
     A value without a capital, a sign or a number at its end counts only in quotes: `barnacle4ever`.
     """
@@ -282,14 +282,14 @@ def is_made_up(value: bytes, *, quoted: bool = False) -> bool:
 
 
 def is_coined(value: bytes) -> bool:
-    """Return True if a value is made up and more than one word with a number behind it, which may be a host's name."""
+    """Return True if a value is made up, and is not one word with a number, which may be the name of a host."""
     return is_made_up(value) and not _NAMED_NUMBER.fullmatch(value)
 
 
 def is_outstanding(value: bytes, *, is_sure: bool) -> bool:
     """Return True if a value looks like a password and unlike other text: `Otter5creek`.
 
-    Only where it is sure that it may be a password, it may be one word and a number: `Ladin_83`.
+    With `is_sure`, the context shows a password. Then the value may also be one word and a number: `Ladin_83`.
     """
     is_shaped = _SIGNED.fullmatch(value) or _CAPITALISED.fullmatch(value)
     return (

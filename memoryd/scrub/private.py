@@ -3,8 +3,8 @@
 A tag may be in any case, have attributes or spaces, or be escaped for HTML, JSON or a URL. Tags nest. A part without a
 closing tag goes on to the end of the message. An opening tag counts even if its end is missing, but not if it holds
 more than attributes, as a C++ template does. A closing tag must be complete, and one without an opening tag is left as
-it is. A tag in backticks only mentions the tag and hides nothing. There is one exception: a closing tag without
-backticks closes it if there is no other opening tag.
+it is. A tag in backticks only mentions the tag and hides nothing. There is one exception: if no other tag is open, an
+opening tag in backticks hides the text up to a closing tag without backticks.
 """
 
 import re

@@ -168,7 +168,7 @@ def _ours(joined: JoinedTexts, low: bytes) -> Iterator[SecretSpan]:
                 for span in (of_names if find is named.find else find)(place, keyword.text):
                     if span.rule != named.REJECTED:
                         yield span
-                    if span.rule != columns.RULE:  # it is far below, with whole rows between
+                    if span.rule != columns.RULE:  # a finding in a column is far below its heading
                         looked_to = max(looked_to, span.last)
         looks += 1
 

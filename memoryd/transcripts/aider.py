@@ -178,7 +178,7 @@ def _kind(line: bytes) -> str:
 
 
 def _context(text: str) -> int | None:
-    """Return the tokens of the context after the last response in this output, or None if it does not say."""
+    """Return the tokens of the context after the last response in this output; None if the output has no number."""
     found = _TOKENS.findall(text)
     if not found:
         return None

@@ -54,7 +54,7 @@ _SESSION_TYPES = frozenset({
     "queue-operation", "last-prompt", "mode", "permission-mode", "ai-title", "custom-title", "agent-name", "pr-link",
     "bridge-session",
 })  # fmt: skip
-_NO_CONTENT = "/no content"  # behind the type of a message whose words are elsewhere: the format has changed
+_NO_CONTENT = "/no content"  # marks a message without readable words: the format has changed
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _BARE_TYPES = frozenset({"file-history-snapshot", "file-history-delta"})
 
@@ -109,7 +109,10 @@ class ClaudeCode(LineFormat):
         return Identity(session, parent, first_of(self.cwd_of, records), sidechain, started)
 
     def is_known(self, skipped: str) -> bool:
-        """Return True if the program is known to write this type of record; its subtypes change."""
+        """Return True if the program is known to write this type of record. Subtypes are ignored, because they change.
+
+        A message whose words are elsewhere does not count, because its format has changed.
+        """
         return skipped.partition("/")[0] in _SESSION_TYPES and not skipped.endswith(_NO_CONTENT)
 
     def version_of(self, value: dict[str, Any]) -> str | None:

@@ -1,7 +1,7 @@
 """Read tasks of Cline and Roo: JSON files that are rewritten as a whole.
 
 - `api_conversation_history.json` holds the messages for the model in Anthropic's format; since 2026, Roo also uses that
-  of the AI SDK. The user's name covers tool results, the environment and, between tags, typed text.
+  of the AI SDK. Messages in the user's name hold tool results, the environment and, in tags, typed text.
 - `ui_messages.json` beside it holds what the person sees. Only this file names authors: the first entry and each
   `user_feedback` were typed, and `selected` is the person's choice. Its `api_req_started` gives the size of the
   context.

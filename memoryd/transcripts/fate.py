@@ -43,8 +43,8 @@ class FateEvidence:
     size: int = 0
     offset: int = 0
     same_stat: bool = False  # whether size, mtime and ctime are as at the last read
-    doubtful: bool = False  # whether they may hide a change anyway
-    unfinished: bool = False  # whether the last check did not read it to its end
+    doubtful: bool = False  # whether size and times may hide a change anyway
+    unfinished: bool = False  # whether the last check did not read the file to its end
     same_prefix: bool | None = None
 
 

@@ -79,11 +79,11 @@ def read_tokens(value: object) -> int:
 def read_time(value: object) -> str | None:
     """Return a time as UTC in ISO 8601 with Z, or None for anything that is not a time.
 
-    Such a string is returned unchanged.
+    A string that has this form already is returned unchanged.
 
     Args:
-        value: An RFC 3339 string, with or without an offset (without one it is UTC), or seconds or milliseconds since
-        1970.
+        value: An RFC 3339 string, with or without an offset (without one it is UTC), or seconds or milliseconds
+            since 1970.
     """
     if type(value) is str:
         return _from_text(value)

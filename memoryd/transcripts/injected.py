@@ -20,8 +20,8 @@ def strip(text: str) -> tuple[str, Sequence[str]]:
 
     Returns:
         The text without the marked parts, and the marked parts without their tags, in order. A mark that is never
-        closed hides everything to the end: it is worse to remember injected memory again than to lose a sentence.
-        Marks inside a mark belong to the outer one. A closing tag alone is dropped.
+        closed hides everything to the end: it is worse to remember injected memory again than to lose a sentence. Marks
+        inside a mark belong to the outer one. A closing tag alone is dropped.
     """
     if NAME not in text and NAME.upper() not in text:
         return text, ()

@@ -76,8 +76,8 @@ class FileCut(NamedTuple):
 class Pass:
     """Hold the state of one reading of a transcript, from its first byte on.
 
-    It counts how often each line without a time or an id has occurred. So the second of two equal lines gets another
-    id, and the same one when the file is read again. A lost pass is rebuilt by reading from byte 0.
+    It counts how often each line without a time or an id has occurred. So the second of two equal lines gets its own
+    id, which stays the same when the file is read again. A lost pass is rebuilt by reading from byte 0.
     """
 
     session: str  # the session's own id, because equal lines of two sessions are two turns

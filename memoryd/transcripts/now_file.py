@@ -125,8 +125,7 @@ def new_turns(entries: Iterable[NowEntry], seen: Counter[str], session_id: str) 
 
     Returns:
         One turn for each entry with new lines, in order, and the updated count. A line that was deleted and returns is
-        not
-        new; a second copy of a line is.
+        not new; a second copy of a line is.
     """
     met: Counter[str] = Counter()
     turns: list[Turn] = []

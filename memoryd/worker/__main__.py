@@ -84,7 +84,7 @@ def serve(connection: Connection, table: Mapping[str, Callable[..., Any]]) -> No
             connection.send(answer)
         except OSError:  # the parent is gone
             return
-        except Exception as error:  # noqa: BLE001 - an answer that cannot be sent; nothing of it was
+        except Exception as error:  # noqa: BLE001 - the answer cannot be pickled, and nothing was sent
             connection.send(MemorydError(_place_of(error), "worker"))
 
 

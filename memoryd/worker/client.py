@@ -161,9 +161,9 @@ class Worker:
         """Return each text redacted by the policy, or None for a text that could not be scanned.
 
         If the child dies or is late, the batch is divided to find the text that is the cause, so that the others are
-        scanned. That may take `SCAN_PATIENCE`. Texts that are not scanned by then are None too. A later call with them
-        continues where this one ended, and scans texts that were lost alone last. `progress` is called after each part
-        that was scanned or lost.
+        scanned. That may take `SCAN_PATIENCE`. Texts that are not scanned in that time are None too. A later call with
+        them continues where this one ended. Texts that could not be scanned alone come last. `progress` is called after
+        each part that was scanned or lost.
         """
         if policy.secrets == "off" and policy.pii == "off":
             from memoryd.scrub import scan as rules
@@ -192,7 +192,7 @@ class Worker:
     def _first_parts(self, texts: Sequence[str]) -> Iterator[_ScanPart]:
         """Yield new texts in batches, then parts of texts that were lost before.
 
-        Texts that were lost alone come last.
+        Texts that could not be scanned alone come last.
         """
         known = {
             place: size
@@ -257,7 +257,7 @@ class Worker:
 
         Raises:
             WorkerError: The child cannot be started, died, or was killed at the deadline; the question may have cost
-            money.
+                money.
             MemorydError: The backend failed.
         """
         return self._answer(timedelta(seconds=endpoint.timeout) + MODEL_GRACE, "openai", ask, endpoint)

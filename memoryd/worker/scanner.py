@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 # A late text is found by halving, within the time that the parent waits for a batch.
 SECONDS_LEAST = 1.5
 SECONDS_AGAIN = 0.25  # for each half of texts that were late
-# It takes every `user:pass@host`. memoryd's own rule judges the password instead.
+# This rule finds every `user:pass@host`. memoryd's own rule judges the password instead.
 TOO_BROAD = frozenset({"generic-credential-uri"})
 CHARACTERS_PER_SECOND = 1_000_000  # per second of the child's own time: a fortieth of the usual speed
 PIECE = 128 * 1024  # bytes that the library gets at once

@@ -20,9 +20,9 @@ THREADS = 4
 class Bound:
     """Limit the calls of one kind: their duration, burst and rate."""
 
-    seconds: float  # how long a call is waited for; it continues after that
+    seconds: float  # how long the caller waits for a result; the call itself continues after that
     burst: int  # calls at once
-    per_second: float  # further calls each second
+    per_second: float  # further calls per second after the burst
 
 
 class CallKind(Enum):

@@ -100,7 +100,7 @@ class Loopback:
         given = _all(scope, b"authorization")
         scheme, _, token = given[0].partition(b" ") if len(given) == 1 else (b"", b"", b"")
         if not hmac.compare_digest(token.strip(), self._token) or scheme.lower() != b"bearer":
-            if given:  # a client asks without a token to learn that one is needed
+            if given:  # a request without a token only asks whether one is needed
                 self._wrong.take()
             return 401, "the token is needed: Authorization: Bearer …"
         if self._answering >= MOST_AT_ONCE:

@@ -23,7 +23,7 @@ from memoryd.reading.scrubbing import Scrubber
 
 GRACE = 5.0  # seconds that running calls get at the end
 TICK = 30.0
-MOST_SILENT = 256  # silent connections; a client asks at once, so the oldest silent one is closed
+MOST_SILENT = 256  # silent connections; beyond this, the oldest is closed, because a real client sends at once
 MOST_ACCEPTED = 64  # connections accepted at a time, before requests are read
 HEAD_SECONDS = 5.0  # for the head of a request, before a silent connection is closed
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)

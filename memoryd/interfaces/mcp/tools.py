@@ -61,7 +61,7 @@ class MemoryTools(ExitStack):
         self._recall = self.enter_context(searching.open_recall(settings, self.scrubber))
 
     def search(self, asked: values.SearchArguments) -> dict[str, Any]:
-        """Search the memory, most relevant first."""
+        """Return the hits of a search, the most relevant first."""
         after, before = (None if day is None else date.fromisoformat(day) for day in (asked.after, asked.before))
         narrowing = Narrowing(asked.tier, frozenset(asked.tags), after, before, asked.limit)
         searching.require_days(narrowing)
@@ -72,11 +72,11 @@ class MemoryTools(ExitStack):
         )
 
     def get(self, asked: values.GetArguments) -> dict[str, Any]:
-        """Read lines of a memory file, turns of a session, or a fact. A long text ends early, with `next_line`."""
+        """Return lines of a memory file, turns of a session, or a fact. A long text ends early, with `next_line`."""
         return self._lines(asked.path, LineRange(asked.first_line, asked.lines))
 
     def save(self, asked: values.SaveArguments) -> dict[str, Any]:
-        """Write a note into the day's file, and return the run."""
+        """Write a note into today's daily file, and return the run."""
         return memory_changes.save(self._settings, self.agent, asked.text, by="agent")
 
     def update(self, asked: values.UpdateArguments) -> dict[str, Any]:
@@ -89,7 +89,7 @@ class MemoryTools(ExitStack):
         return done | {"files": [file["path"] for file in done["files"]]}
 
     def refine(self, tool: str, asked: values.Arguments) -> dict[str, Any]:
-        """Run one call of a refinement by the agent itself. A search needs no refinement."""
+        """Run one refinement tool for the agent, and return its answer. Only a search works outside a refinement."""
         arguments = asked.model_dump_json(by_alias=True, exclude_none=True)
         row, answer = memory_changes.call_refinement_tool(self._settings, self.agent, tool, arguments)
         answered: dict[str, Any] = answer or {}
@@ -168,7 +168,7 @@ class MemoryTools(ExitStack):
         try:
             return excerpt.read_shown(self.agent, path) is not None
         except (RefusedError, StateError):
-            return False  # private, or not a regular file with one name
+            return False  # private, not a regular file, or a file with several hard links
 
     def _lines(self, path: str, span: LineRange) -> dict[str, Any]:
         found = excerpt.get(

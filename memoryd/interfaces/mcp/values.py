@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-LONGEST_QUERY = 1_000  # characters, as for the next four
+LONGEST_QUERY = 1_000  # characters, like the next four limits
 LONGEST_PATH = 1_024
 LONGEST_NOTE = 20_000
 LONGEST_MEMORY = 1_200
@@ -59,7 +59,7 @@ class SearchArguments(Arguments):
 class GetArguments(Arguments):
     """Read lines of a memory file, turns of session:ID, or fact:ID, as memory_search names them.
 
-    The text is as it is remembered, but for what a reader could take for markup or a role.
+    The text is as remembered, except that anything a reader could take for markup or a role is changed.
     """
 
     path: str = _text(
@@ -80,7 +80,7 @@ class SaveArguments(Arguments):
 class UpdateArguments(Arguments):
     """Add one memory to MEMORY.md (append), or replace its whole text (replace).
 
-    The same as mode, append or replace, with content.
+    Instead, mode (append or replace) and content can be given.
 
     A rule, or a statement about the user, must be a sentence that the user typed, letter by letter; otherwise it
     becomes a note. `memoryd rollback` restores the old text.
