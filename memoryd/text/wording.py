@@ -30,7 +30,7 @@ def fold(text: str) -> str:
 
 
 def list_units(folded: str) -> list[str]:
-    """Return the words of a folded text in order. Runs of wide characters become overlapping pairs."""
+    """Return the words of a folded text in order; runs of wide characters become overlapping pairs."""
     found: list[str] = []
     for word in WORD.findall(folded):
         if prose.is_wide(word):
