@@ -1,7 +1,7 @@
 """Write NOW files from the transcripts of sessions, for people who want to read along (`sessions.capture`).
 
-Such a file is written from the stored turns and never read back, so it can be rewritten at any time. A file that
-somebody has edited is left alone.
+A file is written from the stored turns and never read back, so it can be rewritten at any time. A file that somebody
+has edited stays as it is.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,7 +32,7 @@ _SESSIONS = (
 
 
 class Captures:
-    """Keep the files up to date. A session without new turns is not read."""
+    """Keep the NOW files up to date; a session without new turns is not read."""
 
     def __init__(self) -> None:
         self._written: dict[str, tuple[object, ...]] = {}

@@ -1,7 +1,7 @@
 """Run the guard check: read the input of the guards in the transaction that plans a change.
 
-Tokens are estimated from characters. The guards compare sums of the same kind, and must give the same result with and
-without a tokenizer.
+Tokens are estimated from characters, because the guards must give the same result with and without a tokenizer. They
+compare only sums of such estimates.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -31,7 +31,7 @@ AGENT_TOOL = "agent-tool"  # … or a tool that an agent calls
 class GuardCheckResult:
     """Hold the accepted changes and the refusals.
 
-    `allowance` says, for people, how much of the deletion limit is left; empty if that limit did not refuse.
+    `allowance` says, for people, how much of the deletion limit is left; it is empty if that limit did not refuse.
     """
 
     changes: tuple[Change, ...]
@@ -51,17 +51,17 @@ def judge(
     rewrite: Rewrite | None = None,
     begun: RefinementStart | None = None,
 ) -> GuardCheckResult:
-    """Return the changes that the guards accept, and the refusals. Nothing is written.
+    """Return the changes that the guards accept, and the refusals; write nothing.
 
     Args:
         connection: the transaction that plans the change.
         writer: the tools of the commit.
         agent_id: the agent.
-        operations: in order.
+        operations: the operations, in order.
         caller: the source of the operations.
-        said_anew: hashes of forgotten texts that the user has repeated, as the job found.
-        seen: text of each memory, by id, at the time of the decision.
-        rewrite: the memories that a rewrite mentions.
+        said_anew: the hashes of forgotten texts that the user has repeated, as the job found.
+        seen: the text of each memory at the time of the decision, by id.
+        rewrite: the memories that a rewrite was made from, and those that it mentions.
         begun: the state of the core when a refinement began.
 
     Raises:
@@ -96,7 +96,7 @@ def _allowance(context: Context, too_much: Refusal) -> str:
 def context_of(
     connection: Connection, agent_id: str, known: Mapping[str, Memory], *, caller: Caller, now: str, limits: GuardLimits
 ) -> Context:
-    """Return the input of the guards. `known` has the memories that they need, by id."""
+    """Return the input of the guards; `known` has the memories that they need, by id."""
     return Context(
         caller=caller,
         agent_id=agent_id,
@@ -110,7 +110,7 @@ def context_of(
 
 
 def count_eroded(connection: Connection, agent_id: str, now: str) -> int:
-    """Return the tokens of the core that were lost in the last 30 days, except by a person."""
+    """Return the tokens of the core that were lost in the last 30 days, without the losses by people."""
     live = [one.content for one in memories.read_live(connection, agent_id, MemoryKind.CORE)]
     return erosion.count_lost(_drops(connection, agent_id, now), live, estimate)
 
@@ -137,7 +137,7 @@ def require_passed(passed: GuardCheckResult) -> None:
     """Raise an error if a guard refused anything.
 
     Raises:
-        RefusedError: it names the guards, the memories and what a person can do.
+        RefusedError: a guard refused; the error names the guards, the memories and what a person can do.
     """
     if passed.refusals:
         told = {Guard.EROSION: f": {passed.allowance}"}

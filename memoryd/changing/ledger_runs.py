@@ -28,7 +28,7 @@ IMPORT = "import"  # restores protected bullets in MEMORY.md
 EDIT = "edit"  # operations of the owner
 DEDUP = "dedup"
 ROLLBACK = "rollback"
-REFINE = "refine"  # not decided here, because it asks a model
+REFINE = "refine"  # not decided here, because a refinement asks a model
 _MOST_NAMED = 50
 KINDS = (IMPORT, EDIT, DEDUP, ROLLBACK, *saving.KINDS)
 VERBS: dict[str, type[Protect | Unprotect | Restore | Delete]] = {
@@ -40,7 +40,7 @@ VERBS: dict[str, type[Protect | Unprotect | Restore | Delete]] = {
 
 
 def decide(writer: Writer, journal: Journal, run: Run, *, at_once: bool = True) -> SavePlan:
-    """Return what a run must do.
+    """Return what the commit of a run must do.
 
     Args:
         writer: the tools of the commit.
@@ -61,7 +61,7 @@ def decide(writer: Writer, journal: Journal, run: Run, *, at_once: bool = True) 
     if run.kind in saving.KINDS:
         return saving.decide(writer, run)
     if run.kind == EDIT:
-        text = runs.given_text(writer.engine, run)  # options never contain a text, so it is stored with the replies
+        text = runs.given_text(writer.engine, run)  # options never contain a text, so it is with the replies
         operations = tuple(_operation(verb, memory_id, text) for verb, memory_id in run.options.get("operations", ()))
         if not operations:
             return SavePlan(NothingToDo("there is nothing to do"))
@@ -78,12 +78,12 @@ def _operation(verb: str, memory_id: str, text: str | None) -> Operation:
 
 
 def target_of(options: dict[str, Any]) -> RollbackTarget:
-    """Return what a rollback must revert, from its options."""
+    """Return the target of a rollback from the options of its run."""
     return RollbackTarget(options.get("run"), options.get("to"), options.get("memory"))
 
 
 def require_done(connection: Connection, target: RollbackTarget) -> None:
-    """Check that the run to roll back has changed memory itself.
+    """Check that the run to roll back has itself changed memory.
 
     Raises:
         RefusedError: the run only made a proposal.
@@ -126,7 +126,7 @@ def _rollback(writer: Writer, journal: Journal, run: Run) -> SavePlan:
 
 
 def _refinements(connection: Connection, agent_id: str, target: RollbackTarget) -> list[str]:
-    """Return the reverted runs in which an agent refined its core."""
+    """Return the ids of the reverted runs in which an agent refined its core."""
     sql = (
         "SELECT r.id FROM job_run r JOIN audit a ON a.run_id = r.id WHERE r.agent_id = ?"
         " AND ? IN (r.kind, CASE r.kind WHEN 'accept' THEN json_extract(r.options, '$.of') END)"

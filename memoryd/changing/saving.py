@@ -1,4 +1,4 @@
-"""Decide what the tools of agents write: a note for the daily file, a new core memory, a new text for `MEMORY.md`.
+"""Decide about texts that agents write with tools: a note for the day, a new core memory, or a whole `MEMORY.md`.
 
 Each call is a run, so it waits its turn, passes the guards, is audited and can be rolled back. Its text is stored like
 the reply of a model, hidden from people, and deleted when the run has ended. A text from an agent's tool counts as the
@@ -40,9 +40,9 @@ SAVE = "save"  # appends a block to the daily file
 UPDATE = "update"  # adds one bullet
 REPLACE = "replace"  # replaces all of MEMORY.md
 KINDS = (SAVE, UPDATE, REPLACE)
-NOTE = "Note"  # heading of the block
-SESSIONS = 3  # live sessions that may have called the tool
-TURNS = 2_000  # last turns of each of these sessions
+NOTE = "Note"  # the heading of a note's block in the daily file
+SESSIONS = 3  # the most live sessions that may have called the tool
+TURNS = 2_000  # the number of last turns that are read of each of these sessions
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +51,9 @@ class SavePlan:
 
     Attributes:
         step: the decision with its edits.
-        revise: computes a new `MEMORY.md` in the transaction; None if there is none.
+        revise: computes a new `MEMORY.md` in the transaction; None if the run does not replace the file.
         settled: True if `MEMORY.md` is known to be complete, however short it is.
-        texts: texts that the run imports besides its edits; they are checked for secrets.
+        texts: texts that the run imports besides its edits, to be checked for secrets.
     """
 
     step: Done | NothingToDo
@@ -169,7 +169,7 @@ def _plan_replacement(writer: Writer, run: Run, text: str) -> Revise:
 def _weigh_operations(
     witness: Witness, operations: Sequence[Operation], live: Mapping[str, Memory]
 ) -> Iterator[Operation]:
-    """Yield the operations; those with a new text get a tag if it is the assistant's.
+    """Yield the operations; an operation whose new text is the assistant's gets the tag for that.
 
     Raises:
         RefusedError: only the user may add such a text, or replace the old one.

@@ -2,8 +2,7 @@
 
 Everything is computed again. The chain of hashes is checked, rows are compared with the states that the audit leads to,
 and the bullets of `MEMORY.md` with the live core. Problems are reported by ids and numbers, without texts. Rows are
-read
-as objects of the declared tables; only the audit is read as plain SQL, because it is large.
+read as objects of the declared tables; only the audit is read as plain SQL, because it is large.
 """
 
 import json
@@ -32,7 +31,7 @@ from memoryd.tiers import core, daily, diary
 
 _REDACTED = b"[REDACTED:"
 _PLACEHOLDER = "[redacted:"  # the placeholder in normal form
-_BATCH = 1_000  # rows in memory at one time
+_BATCH = 1_000  # the number of rows in memory at one time
 MOST = 100  # problems of one check that are listed; the others are only counted
 
 Problem = dict[str, str]
@@ -41,7 +40,7 @@ Problem = dict[str, str]
 def list_problems(
     settings: Settings, reader: DatabaseReader, check_index: Callable[[Agent], list[Problem]] = lambda _agent: []
 ) -> list[Problem]:
-    """Return all problems as `what`, `where` and `hint`; empty if everything agrees.
+    """Return all problems, each as a dictionary with `what`, `where` and `hint`; empty if everything agrees.
 
     Args:
         settings: the configuration.
@@ -191,8 +190,7 @@ def _dailies(reader: DatabaseReader, agent: Agent) -> Iterator[Problem]:
     """Check that each block that a run appended is in its file, unless it was rolled back.
 
     Only a person may change a block later. Such a change is reported, because it looks like damage. A file with a
-    redaction
-    is skipped, because redaction changes blocks.
+    redaction is skipped, because redaction changes blocks.
     """
     hint = "if a person edited it, do nothing; else compare the run report and a backup"
     for path, blocks in _read_appended(reader, agent.id).items():
