@@ -1,9 +1,9 @@
-"""Render a proposal, `memory/proposals/RUN.md`: the changes of a run, for a person to read and answer. It is no memory.
+"""Render a proposal, `memory/proposals/RUN.md`: the changes of a run, for a person to read and answer.
 
-The format is memoryd's own: a title, how to answer, a unified diff for each file ("Detailed Description of Unified
-Format" in the manual of GNU diffutils), then the operations on the memory store. Quoted text is in fences (CommonMark
-0.31, section 4.5) that are longer than any run of tildes in it. So no text of a memory can end its fence or forge a
-heading.
+A proposal is not memory. The format is memoryd's own: a title, how to answer, a unified diff for each file ("Detailed
+Description of Unified Format" in the manual of GNU diffutils), then the operations on the memory store. Quoted text is
+in fences (CommonMark 0.31, section 4.5) that are longer than any run of tildes in it, so no text of a memory can end
+its fence or forge a heading.
 """
 
 import difflib
@@ -34,8 +34,8 @@ class Proposal:
     kind: str
     made_at: str
     files: Sequence[FileDiff]
-    operations: Sequence[tuple[str, str, str]]  # operation, place and text of each
-    refused: Sequence[tuple[str, str]] = ()  # guard and reason of each, never a text
+    operations: Sequence[tuple[str, str, str]]  # (operation, place, text) of each change
+    refused: Sequence[tuple[str, str]] = ()  # (guard, reason) of each refusal, never a text of a memory
     told: str = ""  # a report with counts and words of the model; may be empty
 
 

@@ -22,7 +22,7 @@ _REPAIR = "memoryd repair recent puts it right"
 
 
 class FileProblem(NamedTuple):
-    """Hold a fault in a file and its place."""
+    """Hold a fault in a file, with its place and a hint for people."""
 
     path: str
     line: int  # from 1
@@ -31,7 +31,7 @@ class FileProblem(NamedTuple):
 
 
 def find_problems(files: Mapping[str, bytes]) -> list[FileProblem]:
-    """Return the faults in files of `.continuum/memory/`, sorted. `files` holds their bytes by path in that folder."""
+    """Return the faults in files of `.continuum/memory/`, sorted; `files` holds their bytes by path in that folder."""
     anchors = {path: set(anchors_of(data)) for path, data in files.items() if _CONTENT.fullmatch(path)}
     found: list[FileProblem] = []
     for path, data in files.items():
