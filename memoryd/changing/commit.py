@@ -153,7 +153,7 @@ def commit(
     raise StateError(
         "the file changes faster than it can be written",
         where=str(writer.workspace / CORE_FILE),
-        hint="stop what rewrites it all the time; the run is tried again",
+        hint="stop the program that keeps rewriting it; memoryd then retries the run",
     )
 
 
@@ -254,7 +254,7 @@ def _make_intent(
         intent["log"] = change_log.plan_entry(place.workspace, run, writer.now(), intent)
         owns = "SELECT 1 FROM job_run WHERE id = ? AND fence = ? AND state = 'running' AND cancel_requested = 0"
         if not query.has_row(connection, owns, run.id, run.fence):
-            raise StaleRunError("the run belongs to another claim by now", where=run.id)
+            raise StaleRunError("another process has taken over the run", where=run.id)
         if run.kind in runs.ANSWERS and runs.find_proposal(connection, run.options["run"]) is None:
             raise RefusedError("it was answered or withdrawn meanwhile", run.options["run"])
         sql = "INSERT INTO intent (run_id, agent_id, made_at, plan) VALUES (?, ?, ?, ?)"
@@ -492,7 +492,7 @@ def _finish_row(
     else:
         ended = runs.finish(connection, run, state=outcome["state"], now=writer.now(), values=outcome, states=states)
     if not ended:
-        raise StaleRunError("the run belongs to another claim by now", where=run.id)
+        raise StaleRunError("another process has taken over the run", where=run.id)
     if run.kind in runs.ANSWERS:
         told, settling = runs.ANSWERS[run.kind], states == runs.STATES
         answered = runs.answer(connection, run.options["run"], state=told, by=run.id, carried_out=settling)

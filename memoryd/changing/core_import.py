@@ -35,7 +35,7 @@ from memoryd.tiers import core
 
 CORE_FILE = "MEMORY.md"
 SHORTENED = 0.5  # share of the ledger's characters; a file below it looks half-saved
-_WAITS = "what memoryd has to write waits"
+_WAITS = "memoryd waits to write until then"
 OPERATION = "import"  # name of the operation in the audit
 
 
@@ -87,12 +87,12 @@ def bring(writer: Writer, folder: OpenFolder, agent_id: str, *, settled: bool = 
         return CoreImport(data, agrees=True)
     where = str(folder.path / CORE_FILE)
     if is_private(CORE_FILE, data or b""):
-        raise UnfinishedError("is marked private, so it is not read", where, f"take the mark out; {_WAITS}")
+        raise UnfinishedError("is marked private, so it is not read", where, f"remove the mark; {_WAITS}")
     if is_conflicted(data or b""):
         raise UnfinishedError("holds a merge that nobody has solved yet", where, f"{RESOLVE}; {_WAITS}")
     if core.is_open(data or b""):  # otherwise all bullets below it would count as deleted
         hint = f"close it, or put the word in backticks; {_WAITS}"
-        raise UnfinishedError("holds a <private> that nothing closes", where, hint)
+        raise UnfinishedError("has a <private> tag that is not closed", where, hint)
     if not settled and (_is_fresh(folder, writer) or is_shortened(data, live)):
         return CoreImport(data, agrees=False)
     return _import(writer, agent_id, data, folder.path / CORE_FILE)

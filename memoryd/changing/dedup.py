@@ -24,7 +24,7 @@ from memoryd.ledger.memory import Ending, MemoryKind
 from memoryd.ledger.operation import Delete
 
 BATCH = 1000
-_NONE = "no memory says what another says"
+_NONE = "no two memories have the same text"
 
 # Texts are read only where two normalised hashes are equal. The memory that stays comes first: a protected one, or else
 # the oldest; of bullets with the same time, the first in the file.

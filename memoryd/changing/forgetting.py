@@ -100,8 +100,8 @@ class ForgetPlan:
             RefusedError: the plan would erase protected memories; the error names them.
         """
         if self.verdict.protected:
-            hint = "memoryd core unprotect each of them first, if that is meant"
-            raise RefusedError("would have to go and are protected", ", ".join(self.verdict.protected), hint)
+            hint = "to erase them, run memoryd core unprotect for each first"
+            raise RefusedError("are protected, but would have to be erased", ", ".join(self.verdict.protected), hint)
 
     def edits(self) -> list[MoveWatermark]:
         """Return the edits that mark the sessions as fully processed."""

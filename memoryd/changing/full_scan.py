@@ -148,7 +148,7 @@ class FullScan(ABC):
             if not moved:
                 return
             rows = texts.read_rows(engine, table, moved)
-        raise StateError("its rows change faster than they can be read", table, "try again when they rest")
+        raise StateError("its rows change faster than they can be read", table, "try again later")
 
     def _changes(self, table: str, rows: Sequence[dict[str, Any]]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
         """Return the rows that change, each with its new values by column."""
@@ -315,7 +315,7 @@ class FullScan(ABC):
                 continue
             self.counts["files"] += 1
             return
-        raise StateError("the file changes faster than it can be read", str(entry), "try again when it rests")
+        raise StateError("the file changes faster than it can be read", str(entry), "try again later")
 
     def of_bytes(self, data: bytes, parting: re.Pattern[str]) -> bytes:
         """Return the cleaned bytes of a text file, in its own encoding; other files stay unchanged."""

@@ -88,8 +88,8 @@ def _allowance(context: Context, too_much: Refusal) -> str:
     behind = guards.fits_behind(context, too_much)
     # Round up, because the message shows only minutes.
     ends = None if behind is None else moment_of(behind) + erosion.WINDOW + timedelta(minutes=1)
-    when = "that is too much at any time" if ends is None else f"with no other loss it fits from {ends:%F %H:%M} UTC on"
-    told = f"this takes about {lost:,} tokens, {used:,} of the {most:,} that may go in 30 days are used ({percent:g} %)"
+    when = "it never fits" if ends is None else f"without other losses it fits from {ends:%F %H:%M} UTC on"
+    told = f"this loses about {lost:,} tokens; {used:,} of the {most:,} for 30 days ({percent:g} %) are used"
     return f"{told}; {when}"
 
 
@@ -126,10 +126,10 @@ def _list_ids(operations: Sequence[Operation]) -> set[str]:
 
 
 _HINTS = {
-    Guard.CONSTITUTIONAL: "memoryd core unprotect, if that is what is meant",
-    Guard.RETENTION: "take away less at a time, or edit MEMORY.md by hand (guards.retention_floor)",
-    Guard.EROSION: "take away less at a time, or edit MEMORY.md by hand (guards.erosion_percent)",
-    Guard.TOMBSTONE: "write it into MEMORY.md by hand, if it is to come back",
+    Guard.CONSTITUTIONAL: "to change it, run memoryd core unprotect first",
+    Guard.RETENTION: "remove less at a time, or edit MEMORY.md by hand (guards.retention_floor)",
+    Guard.EROSION: "remove less at a time, or edit MEMORY.md by hand (guards.erosion_percent)",
+    Guard.TOMBSTONE: "to bring it back, write it into MEMORY.md by hand",
 }
 
 

@@ -91,11 +91,11 @@ def require_done(connection: Connection, target: RollbackTarget) -> None:
     if target.run_id is None:
         return
     if runs.find_proposal(connection, target.run_id) is not None:
-        what = "nothing of what the run proposes is done yet"
+        what = "the proposal of the run is not carried out yet"
         raise RefusedError(what, target.run_id, "memoryd job reject drops it")
     if (answer := runs.answered_by(connection, target.run_id)) is not None:
-        hint = f"memoryd rollback {answer} takes back what was accepted"
-        raise RefusedError("the run only proposed, and was answered by another", target.run_id, hint)
+        hint = f"memoryd rollback {answer} reverses what was accepted"
+        raise RefusedError("the run only made a proposal, which another run answered", target.run_id, hint)
 
 
 def _rollback(writer: Writer, journal: Journal, run: Run) -> SavePlan:
@@ -107,7 +107,7 @@ def _rollback(writer: Writer, journal: Journal, run: Run) -> SavePlan:
     plan.check()
     receipt = {"rollback": time_machine.as_row(plan)}
     if not plan.steps:
-        why = "it was rolled back before" if plan.already else "all is as it was already"
+        why = "it was rolled back before" if plan.already else "everything is already in that state"
         return SavePlan(NothingToDo(why, receipt=receipt))
 
     def revise(connection: Connection, folders: tuple[OpenFolder, OpenFolder], brought: CoreImport) -> Any:

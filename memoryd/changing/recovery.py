@@ -79,7 +79,7 @@ class Keeper:
         lines = [one for one in entries if one["of"] == of]
         later = [one for one in lines if one["seq"] > seq]
         if seq and not lines and not damaged and backups.list_copies(self.state_dir):  # the journal was lost
-            self.found.append("the journal was gone; the database has what it held")
+            self.found.append("the journal was missing; the database has its content")
         left_out = _apply_later(engine, later) if later else ""
         self._is_restored = _was_lost(opened, has_journal=bool(entries or damaged))
         return CaughtUp(later, seq, damaged, left_out, self._is_restored, opened.restored)
@@ -132,7 +132,7 @@ class Keeper:
         good = next(iter(backups.list_copies(self.state_dir)), None)
         damaged = self.journal.count_damaged()
         if damaged and not self._is_restored:
-            found.append(f"damaged in the journal: {count_noun(damaged, 'line')}; the database has what was there")
+            found.append(f"damaged in the journal: {count_noun(damaged, 'line')}; the database has their content")
         last: int | None = 0
         while last is not None:
             last = sqlite.write(engine, vault.seal_portion, last)
@@ -170,7 +170,7 @@ class Keeper:
         for rows in wrong.values():
             changes.apply(connection, rows)
         return [
-            f"{count_noun(len(rows), 'row')} of {table} differed from copy and journal, and were put right: "
+            f"{count_noun(len(rows), 'row')} of {table} differed from copy and journal, and were repaired: "
             + _list(key[-1] for _, key, _ in rows)
             for table, rows in wrong.items()
         ]

@@ -141,10 +141,10 @@ def _plan_replacement(writer: Writer, run: Run, text: str) -> Revise:
     def revise(connection: Connection, _folders: tuple[OpenFolder, OpenFolder], brought: CoreImport) -> Revision:
         if not brought.agrees:
             raise AwayError(
-                "MEMORY.md was edited a moment ago", str(writer.workspace), "it is taken over first; this waits for it"
+                "MEMORY.md was edited a moment ago", str(writer.workspace), "memoryd imports it first; this call waits"
             )
         if find_hidden(brought.data or b""):  # the agent was never shown this part, so its new text would delete it
-            raise RefusedError("holds a private part, which no new text has", "MEMORY.md", "append, or edit the file")
+            raise RefusedError("has a private part, which no new text has", "MEMORY.md", "append, or edit the file")
         live = memories.read_live(connection, agent_id, MemoryKind.CORE)
         taken = memories.TakenIds(connection)
         found = match(live, bullets, lambda: draw_id(MemoryKind.CORE, writer.new_id, taken))
@@ -153,7 +153,7 @@ def _plan_replacement(writer: Writer, run: Run, text: str) -> Revise:
             raise RefusedError(
                 f"constitutional: the memory is protected: {why}",
                 "MEMORY.md",
-                "memoryd core unprotect, if that is meant",
+                "to change it, run memoryd core unprotect first",
             )
         witness = _witness(connection, run)
         operations = list(_supersede_omitted(found.operations))
@@ -189,9 +189,9 @@ def _weigh_operations(
     if unsaid:
         places = ", ".join(str(place + 1) for place in unsaid if place is not None)
         raise RefusedError(
-            f"{Guard.TAINT}: bullet {places}: reads as a rule, or as about a person: only the user can say that",
+            f"{Guard.TAINT}: bullet {places}: only the user may state a rule, or something about a person",
             "MEMORY.md",
-            "append it: then it is a note of the day; or say how the project is, below a heading such as Project",
+            "append it as a note of the day, or state a fact of the project below a heading such as Project",
         )
 
 

@@ -163,7 +163,7 @@ def _changes(connection: Connection, agent_id: str, steps: Sequence[RollbackStep
     for step in steps:
         now = here.get(step.memory_id)
         if now is None or to_json(now) != step.before or step.after is None:
-            raise StateError("the row is not what the audit says", step.memory_id, "run memoryd verify for details")
+            raise StateError("the row does not match the audit", step.memory_id, "run memoryd verify for details")
         yield Change(rollback.OPERATION, step.memory_id, now, from_json(step.after))
 
 

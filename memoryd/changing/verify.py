@@ -65,7 +65,7 @@ def _problem(what: str, where: str, hint: str) -> Problem:
 def _limit_problems(found: Iterator[Problem]) -> list[Problem]:
     told = list(islice(found, MOST))
     more = sum(1 for _ in found)
-    return [*told, _problem(f"{more} more like the last", told[-1]["where"], "fix the first")] if more else told
+    return [*told, _problem(f"{more} more of this kind", told[-1]["where"], "fix the first")] if more else told
 
 
 def _database(reader: DatabaseReader) -> Iterator[Problem]:
@@ -100,8 +100,8 @@ def _texts(reader: DatabaseReader) -> Iterator[Problem]:
     )
     for turn_id, session_id, seq in rows:
         where = f"turn {turn_id} ({seq} of session {session_id})"
-        hint = "the daemon takes it from its transcript or a backup, as soon as one of them has it"
-        yield _problem("the text is not what its checksum says", where, hint)
+        hint = "the daemon restores it as soon as its transcript or a backup has it"
+        yield _problem("the text does not match its checksum", where, hint)
 
 
 def _chain(reader: DatabaseReader) -> Iterator[Problem]:
@@ -114,7 +114,7 @@ def _chain(reader: DatabaseReader) -> Iterator[Problem]:
 def _contents(session: Session) -> Iterator[Problem]:
     for one in session.exec(select(ContentRow).where(col(ContentRow.text).is_not(None))).yield_per(_BATCH):
         if chain.compute_digest(one.text or "") != one.sha256:
-            yield _problem("the kept state is not what was digested", f"content {one.sha256}", "restore a backup")
+            yield _problem("the stored state does not match its digest", f"content {one.sha256}", "restore a backup")
 
 
 def _rows(reader: DatabaseReader, session: Session, agent_id: str) -> Iterator[Problem]:
@@ -130,12 +130,12 @@ def _rows(reader: DatabaseReader, session: Session, agent_id: str) -> Iterator[P
         row = one.model_dump()
         where = f"memory {row['id']}"
         if row["id"] not in told:
-            yield _problem("the audit knows nothing of this row", where, "restore a backup")
+            yield _problem("this row is not in the audit", where, "restore a backup")
         elif not _is_as_told(row, told.pop(row["id"])):
-            yield _problem("the row is not what the audit leads to", where, "restore a backup")
+            yield _problem("the row does not match the audit", where, "restore a backup")
     for memory_id, state in told.items():
         if state is not None:
-            yield _problem("the audit knows a memory that has no row", f"memory {memory_id}", "restore a backup")
+            yield _problem("a memory of the audit has no row", f"memory {memory_id}", "restore a backup")
     sections = {name: state for name, state in states.items() if name.startswith(chain.PROFILE)}
     yield from _profile(session, agent_id, sections)
 
@@ -148,10 +148,10 @@ def _profile(session: Session, agent_id: str, told: dict[str, str | ErasedState 
     for one in session.exec(select(ProfileSectionRow).where(ProfileSectionRow.agent_id == agent_id)):
         state = told.pop(chain.PROFILE + one.section, None)
         if not isinstance(state, ErasedState) and state != chain.dump_state(**one.model_dump(exclude={"agent_id"})):
-            yield _problem("the row is not what the audit leads to", f"profile {one.section}", "restore a backup")
+            yield _problem("the row does not match the audit", f"profile {one.section}", "restore a backup")
     for name, state in told.items():
         if state is not None:
-            yield _problem("the audit knows a section that has no row", name, "restore a backup")
+            yield _problem("a section of the audit has no row", name, "restore a backup")
 
 
 def _is_as_told(row: dict[str, Any], state: str | ErasedState | None) -> bool:

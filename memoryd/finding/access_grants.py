@@ -128,7 +128,7 @@ class AgentGrants:
         found = next((one for one in self.all() if one.id == grant_id), None)
         state = None if found is None else self._state(found, {grant_id: "x" if consents else "-"})
         if found is None or state == found.state:
-            raise NotFoundError(f"nothing is asked for as {grant_id!r}", hint="without an id, the tool lists what is")
+            raise NotFoundError(f"there is no open request {grant_id!r}", hint="without an id, the tool lists them")
         answered = sqlite.write(self.engine, self._take, {grant_id: "x" if consents else "-"}, "agent")
         return next(one for one in answered if one.id == grant_id)
 

@@ -69,7 +69,7 @@ class Embedder:
         except MemorydError as error:
             self._rest(error)
             return Meaning(why="the model failed")
-        return Meaning(vector, self.model, "" if vector is not None else "nothing in it the model knows")
+        return Meaning(vector, self.model, "" if vector is not None else "the model knows no word of it")
 
     def fill(self, indexer: Indexer, agent: Agent, go_on: Callable[[], bool]) -> None:
         """Embed an agent's texts that have no vector yet, newest first, in portions, until `go_on` returns False."""

@@ -115,7 +115,7 @@ def read_shown(agent: Agent, relative: str) -> bytes | None:
 
 
 def _refuse_private(path: str) -> RefusedError:
-    return RefusedError("what is private is not read", path, _HINT)
+    return RefusedError("the file is marked private, so it is not read", path, _HINT)
 
 
 def strip_workspace(path: str) -> str:

@@ -95,7 +95,7 @@ class Index:
                 busy, *_ = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
                 self._connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
             if busy:  # another process reads it, so the file is removed with its log
-                self._wipe("others read what was to be erased")
+                self._wipe("other processes were reading the rows to erase")
 
     def close(self) -> None:
         """Close the file; it is opened again when it is needed."""

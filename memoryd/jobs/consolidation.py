@@ -37,7 +37,7 @@ _PLACES = {
     MemoryClass.LESSON: HEADINGS[MemoryType.LEARNING],
 }
 _GUARDS = {ClaimStep.LANE: Guard.TAINT}
-NOWHERE = "nothing that is accepted takes its place"
+NOWHERE = "no accepted text replaces it"
 AS_OF = re.compile(r"\(as of \d{4}-\d\d-\d\d\)$")
 _NAMED = re.compile(r"^([^\W\d_][\w.'’-]{0,30}(?: [^\W\d_][\w.'’-]{0,30}){0,2}) ?[:：]\s+(?=\S)")  # noqa: RUF001
 _ASSISTANTS = frozenset(list_words("assistants"))

@@ -1,9 +1,9 @@
 """Dream: build a new core from the old one and the days since the last dream; lose nothing and invent nothing.
 
 `dream_reply` reads the reply. Its bullets are judged as claims (`judging`) and become operations by id
-(`consolidation`). All guards of the ledger decide about them. `tiers.arrangement` places the accepted
-ones in the file, in the order of the reply. If too much would be lost, only the additions of the reply are kept. The
-same inputs and the same replies give the same edits, except for the ids of new memories.
+(`consolidation`). All guards of the ledger decide about them. `tiers.arrangement` places the accepted ones in the file,
+in the order of the reply. If too much would be lost, only the additions of the reply are kept. The same inputs and the
+same replies give the same edits, except for the ids of new memories.
 """
 
 from collections import Counter, defaultdict
@@ -75,7 +75,7 @@ def decide(inputs: DreamInputs) -> job.Steps:
         return parsed
     count = sum(len(section.bullets) for section in parsed.sections)
     if count > 2 * (len(inputs.earlier) + len(inputs.entries)) + _SPARE:
-        return job.RejectedReply("the reply has many times the bullets that there is material for")
+        return job.RejectedReply("the reply has far more bullets than the material can support")
     offline = answer.backend == job.OFFLINE
     planned = plan(parsed, inputs.earlier, inputs.entries, offline=offline)
     days = {**{one.id: one.said_on for one in inputs.earlier}, **{one.id: one.day for one in inputs.entries}}
@@ -293,7 +293,7 @@ class _Dream:
         if not (self.inputs.refuses_ungrounded and made_up):
             return None
         ids = tuple(dict.fromkeys(memory_id for one in made_up for memory_id in one.memory_ids))
-        return RefusedRun(Guard.GROUNDING, ids, "the reply says what its sources do not", {"bullets": len(made_up)})
+        return RefusedRun(Guard.GROUNDING, ids, "the reply says more than its sources", {"bullets": len(made_up)})
 
     # --- run report and diary ---------------------------------------------------------------------------------------
 

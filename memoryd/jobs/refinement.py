@@ -32,7 +32,7 @@ CANCELLED = "cancelled by hand"
 BREAKER = "breaker"
 BREAKERS = frozenset({Guard.RETENTION, Guard.EROSION})
 _LATE = "the refinement is over: nothing more is done"
-_LEAVE = "leave it, or ask otherwise"
+_LEAVE = "leave it, or make another call"
 _ALLOWED = {
     LOSES: "say all of it, or leave it as it is; only a merge may drop details, not of rules, if `dropped` names them",
     NOT_READ: "without a second reader, only the exact text of one of these memories may replace them; else leave them",
@@ -301,7 +301,7 @@ def describe_end(
         conflict: the changes could not be reversed.
     """
     if session.ended == COMPLETED:
-        why = None if changed else "nothing was changed, whatever the summary says"
+        why = None if changed else "nothing was changed, even if the summary says so"
         return "succeeded", why, None
     broke = session.ended == BREAKER
     what = f"the guard stopped it ({session.why})" if broke else f"it was cut short ({session.ended})"

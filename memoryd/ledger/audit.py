@@ -148,12 +148,12 @@ def check(entries: Iterable[AuditEntry]) -> Iterator[Problem]:
     for entry in entries:
         prev = hashes.get(entry.agent_id) or make_genesis(entry.agent_id)
         if entry.hash != _hash(entry.prev_hash, entry[1:9]):
-            yield Problem(entry.id, entry.memory_id, "the entry is not what was written: its hash does not fit it")
+            yield Problem(entry.id, entry.memory_id, "the entry was changed: its hash does not match it")
         if entry.prev_hash != prev:
-            yield Problem(entry.id, entry.memory_id, "the entry before it was changed, dropped or put in")
+            yield Problem(entry.id, entry.memory_id, "the entry before it was changed, removed or inserted")
         key = (entry.agent_id, entry.memory_id)
         if entry.before != lasts.get(key, entry.before):
-            yield Problem(entry.id, entry.memory_id, "its state before is not the one it was left in")
+            yield Problem(entry.id, entry.memory_id, "its state before is not the last recorded state")
         hashes[entry.agent_id] = entry.hash
         lasts[key] = entry.after
 

@@ -22,13 +22,13 @@ from memoryd.tiers.core import normalize
 OPERATION = "forget"  # the name of the operation in the audit
 
 NAMED = "it was named"
-BECAME = "it became what was named"
+BECAME = "it became the named memory"
 SAYS_IT = "it says the same"
 ALONE = "nothing else says it"
 UNGROUNDED = "its other sources do not say it"
 GROUNDED = "its other sources say it"
 NOTED = "only its note held it"
-MERGED = "it had been merged into one that went"
+MERGED = "it had been merged into an erased memory"
 
 _SAYS = tuple(f"{label}: " for label in LABELS.split("|"))
 _ENDS = (".", "!", "?", ";", "…", "。")

@@ -256,12 +256,12 @@ def _protection(context: Context, operation: Operation, _barred: Collection[str]
         isinstance(operation, Protect) or operation.id in context.protected_by_agent
     ):
         return None
-    return Guard.CONSTITUTIONAL, (operation.id,), "protection is the owner's to change"
+    return Guard.CONSTITUTIONAL, (operation.id,), "only the owner may change the protection"
 
 
 def _erasure(context: Context, operation: Operation, _barred: Collection[str]) -> _Why:
     if isinstance(operation, Delete) and operation.ended_as is Ending.ERASED and context.caller is not Caller.OWNER:
-        return Guard.ERASURE, (operation.id,), "erasing a text is a person's act"
+        return Guard.ERASURE, (operation.id,), "only the owner may erase a text"
     return None
 
 

@@ -306,7 +306,7 @@ class _Ledger:
                 return memory
             return erase(memory, self.now, draw_salt(self.new_hex))
         if delete.ended_as in {Ending.SUPERSEDED, Ending.MERGED} and not delete.successors:
-            raise OperationError(f"what is {delete.ended_as} needs a successor", (delete.id,))
+            raise OperationError(f"a memory that ends as {delete.ended_as} needs a successor", (delete.id,))
         return self._end(self._get_live(delete.id), delete.ended_as, unite_groups(delete.successors))
 
     def _end(self, memory: Memory, ended_as: Ending, successors: tuple[str, ...]) -> Memory:
@@ -325,7 +325,7 @@ class _Ledger:
         if isinstance(operation, Delete) and operation.successors:
             gone = [one for one in operation.successors if not self._lives_on(one, operation.id)]
             if gone:
-                raise OperationError(f"a successor of {operation.id} is not there", gone)
+                raise OperationError(f"a successor of {operation.id} does not exist", gone)
 
     def _lives_on(self, memory_id: str, ended: str) -> bool:
         passed, waiting = {ended}, [memory_id]

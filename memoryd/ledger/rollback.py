@@ -75,7 +75,7 @@ class RollbackPlan:
         """
         if self.conflicts:
             told = "; ".join(f"{one.memory_id} {one.why}{later_ones(one.later)}" for one in self.conflicts)
-            hint = "roll the later ones back first, or take back all since an entry of the audit: rollback --to"
+            hint = "roll back the later runs first, or everything after an entry of the audit: rollback --to"
             if any(one.why == "erased" for one in self.conflicts):
                 hint = "what was forgotten cannot be brought back"
             raise RefusedError(f"cannot be rolled back: {told}", hint=hint)

@@ -88,5 +88,5 @@ def key_of(endpoint: Endpoint) -> str | Failure:
     if not key:
         return Failure(Trouble.BLOCKED, f"the variable {endpoint.api_key_env}, for the key, is not set")
     if not key.isascii() or not key.isprintable():
-        return Failure(Trouble.BLOCKED, f"the variable {endpoint.api_key_env} holds what cannot be a key")
+        return Failure(Trouble.BLOCKED, f"the variable {endpoint.api_key_env} does not hold a valid key")
     return key

@@ -138,7 +138,7 @@ class _ChatCall:
         elif kind == "application/json":
             stream.read_object(response.iter_raw(), self._told)
         else:
-            raise stream.BadReplyError("the answer is of a type that no model answers in")
+            raise stream.BadReplyError("the answer has a content type that no model uses")
 
     def _failure(
         self, trouble: Trouble, what: str, *, billed: bool = True, retry_after: float | None = None
@@ -207,7 +207,7 @@ _MEANS = {
     429: "the account has no credit; add some, or choose another llm.model",
 }
 _TOO_LONG = "the question is longer than the model's context"
-_TOO_MUCH = "the reply may not be that long"
+_TOO_MUCH = "the requested reply is too long for the model"
 
 
 @contextlib.contextmanager

@@ -150,7 +150,7 @@ class _Night:
         offer = Offer(entry.quote_sentence(said), (saying.id,), kind, lasting.ASKED_FOR, entry.day)
         if not self._may_be(offer):
             return False
-        self._new.setdefault(offer.text, (offer, "says what is so now"))
+        self._new.setdefault(offer.text, (offer, "states the present value"))
         return True
 
     def _may_be(self, offer: Offer) -> bool:
@@ -168,7 +168,7 @@ class _Night:
         self.gone += [Declaration(one, LetGo.DATED, (by,), reason) for one in ids if one not in marked]
 
     def _let_go(self, ids: Sequence[str], by: str) -> None:
-        reason = "the user has said since what is so now"
+        reason = "a newer statement of the user replaces it"
         for one in ids:
             for memory_id in (one, *self._parts.pop(one, ())):
                 self.gone = [held for held in self.gone if held.id != memory_id]
@@ -253,7 +253,7 @@ class _Night:
         lines = [
             f"Read {len(self._daily)} entries beside {len(self._core)} memories, by their wording alone.",
             f"Entries left: {left}.",
-            *([] if self._looked_enough else ["Too many memories claim the same: not all were looked at."]),
+            *([] if self._looked_enough else ["Too many memories are about one subject, so not all were compared."]),
             *added,
         ]
         return "\n".join(lines)

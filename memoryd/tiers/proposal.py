@@ -48,11 +48,11 @@ def render(proposal: Proposal) -> bytes:
     """Return the bytes of the proposal's file."""
     parts = [
         f"# Proposal: {proposal.kind} {proposal.run_id} ({proposal.made_at})",
-        "Nothing of this is written yet. To have it written, or dropped:",
+        "These changes are not written yet. To write or discard them:",
         _fence("sh", f"memoryd job accept {proposal.run_id}\nmemoryd job reject {proposal.run_id}"),
     ]
     if proposal.told:
-        parts.append(f"## What it comes to\n\n{_fence('', _make_visible(proposal.told))}")
+        parts.append(f"## Summary\n\n{_fence('', _make_visible(proposal.told))}")
     parts += [f"## {one.path}\n\n{_fence('diff', render_diff(one))}" for one in proposal.files]
     if proposal.operations:
         lines = "\n".join(_item(*one) for one in proposal.operations)
