@@ -23,7 +23,7 @@ from memoryd.tiers import core
 from memoryd.transcripts import fields
 
 TOOL = "agent-tool"  # the actor of an agent's edits in the audit
-NEWEST = 5000  # so many newest turns are searched; an edit is imported soon after it was made
+NEWEST = 5000  # this many of the newest turns are searched; an edit is imported soon after it was made
 _PATHS = ("file_path", "path", "filename", "target_file")
 _TEXTS = ("content", "new_string", "new_str", "file_text", "insert_text")
 _UNDONE = re.compile(r"^(?:The user doesn't want to|<tool_use_error>)", re.IGNORECASE)

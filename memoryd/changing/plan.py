@@ -136,10 +136,10 @@ def _check_edits(
 
 
 def _plan_rewrite(connection: Connection, writer: Writer, run: Run, edit: RewriteCore, brought: CoreImport) -> Preview:
-    """Return the effect of a rewrite on the core on which it was decided.
+    """Return the effect of a rewrite, which is valid only on the core on which it was decided.
 
     Raises:
-        OutdatedError: the core has changed since, so the run must decide again.
+        OutdatedError: the core has changed since then, so the run must decide again.
     """
     if not brought.agrees or digest_of(brought.data) != digest_of(edit.old):
         raise OutdatedError("MEMORY.md was edited meanwhile", str(writer.workspace / CORE_FILE))

@@ -46,7 +46,7 @@ class Rescrub(FullScan):
         return found
 
     def names(self, given: Iterable[str]) -> dict[str, str | None]:
-        """Return the new name of each name; a name with a secret becomes its hash."""
+        """Return the redacted form of each name, by old name; a name with a secret becomes its hash."""
         return self.scrubber.names(given)
 
     def database(self, engine: Engine) -> None:

@@ -169,7 +169,7 @@ def _plan_replacement(writer: Writer, run: Run, text: str) -> Revise:
 def _weigh_operations(
     witness: Witness, operations: Sequence[Operation], live: Mapping[str, Memory]
 ) -> Iterator[Operation]:
-    """Yield the operations; an operation whose new text is the assistant's gets the tag for that.
+    """Yield the operations; an operation whose new text is the assistant's gets the tag `from-assistant`.
 
     Raises:
         RefusedError: only the user may add such a text, or replace the old one.

@@ -43,13 +43,13 @@ _VECTORS = (
     " vector BLOB NOT NULL)"
 )
 _HASH_BYTES = 12 << 20  # the bytes of words in memory before they are written; a larger value means fewer merges
-_SEGMENTS = 4  # so many segments of one size are merged step by step …
-_FILLING_SEGMENTS = 16  # … and so many while much text arrives, because merging would take a fifth of the time
+_SEGMENTS = 4  # this many segments of one size are merged step by step …
+_FILLING_SEGMENTS = 16  # … and this many while much text arrives, because merging would take a fifth of the time
 _MERGED_PAGES = 250  # the pages of 4 KiB that one step merges, in about 20 ms
-_MOST_SEGMENTS = 128  # so many segments of one size are merged at once, which delays a change
+_MOST_SEGMENTS = 128  # this many segments of one size are merged at once, which delays a change
 _PLACE = "s.path, s.tier, d.first_line, d.last_line, d.piece, d.digest, d.day, d.shown, s.tags, d.voice"
 _SPEAKERS = dict(enumerate(Speaker))
-_WIDTH = 200  # the scores of so many best documents are multiplied by the weight of their author
+_WIDTH = 200  # the scores of this many of the best documents are multiplied by the weight of their author
 _PORTION = 4096  # the number of vectors in one portion
 
 

@@ -19,7 +19,7 @@ from memoryd.recall.ranking import SESSION
 
 LEAN = 0.8  # the weight of all neighbours together, relative to the text; from 0.3 to 1.2 results hardly change
 LEAST = 0.2  # below this cosine, two texts are unrelated
-_CLOSER = 1000  # at least so many vectors are compared by cosine
+_CLOSER = 1000  # at least this many vectors are compared by cosine
 _BLOCK = 4096
 _ROOM = 8  # 1/8 of the size of the arrays is added as free room
 _WORD = 64  # the number of dimensions whose signs are in one integer

@@ -42,7 +42,7 @@ AS_OF = re.compile(r"\(as of \d{4}-\d\d-\d\d\)$")
 _NAMED = re.compile(r"^([^\W\d_][\w.'’-]{0,30}(?: [^\W\d_][\w.'’-]{0,30}){0,2}) ?[:：]\s+(?=\S)")  # noqa: RUF001
 _ASSISTANTS = frozenset(list_words("assistants"))
 _HAND = "hand"
-_OFTEN = 3  # from so many entries on, a name before the text may be the owner's
+_OFTEN = 3  # with this many entries, a name before the text may be the owner's
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,7 +344,7 @@ class DreamConsolidation:
         self._there = {_hash_said(one.memory.content) for one in self._earlier.values()}
 
     def check(self, operation: Operation) -> RefusedOperation | None:
-        """Return the refusal of an operation that was found faulty, in the form of a guard's; None if there is none."""
+        """Return the refusal of an operation that was found faulty, as the guards expect it; None if there is none."""
         return self.faults.get(id(operation))
 
     def id_of(self, name: str) -> str:

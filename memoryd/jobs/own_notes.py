@@ -39,7 +39,7 @@ _QUOTED = re.compile(rf"^(?:{_ITEM})?[\"“„«‘']")  # noqa: RUF001
 _NAMES = re.compile(r"`[^`]*`|\*\*[^*]*\*\*")
 _LEFT_OUT = frozenset({SentenceKind.CODE, SentenceKind.HEADING, SentenceKind.QUOTE})
 _SAID = 0.75  # a turn with this share of a sentence's words already says the sentence
-_FEWEST_OWN = 3  # a sentence of a note has at least so many words besides names in code or bold
+_FEWEST_OWN = 3  # a sentence of a note has at least this many words besides names in code or bold
 _FEWEST = 4  # a sentence with fewer words says nothing that could be missing
 
 

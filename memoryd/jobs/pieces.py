@@ -17,10 +17,10 @@ from memoryd.text.sentences import SentenceKind as Part
 from memoryd.text.sentences import quote_around, split
 from memoryd.transcripts.turn import StoredTurn, TurnKind
 
-LONGEST_QUOTED = 300  # a typed turn of up to so many characters is copied whole
+LONGEST_QUOTED = 300  # a typed turn of up to this many characters is copied whole
 _CITE = re.compile(r"([tdm]\d{1,9})(?:\.(\d{1,4}))?")
-_BARE_WORDS = 4  # an answer of up to so many words is quoted together with its question
-_BRIEF_WORDS = 12  # a reply of up to so many words is understood only with the message that it answers
+_BARE_WORDS = 4  # an answer of up to this many words is quoted together with its question
+_BRIEF_WORDS = 12  # a reply of up to this many words is understood only with the message that it answers
 _OPTION = re.compile(r"^\W{0,3}(?:option |variante |opción )?([a-z]|\d{1,2})\W{0,3}$", re.IGNORECASE)
 _MARKED = re.compile(r"^\W{0,3}([a-z]|\d{1,2})\W{0,2}[).:\]]\W{0,3}\s*(?=\S)", re.IGNORECASE)
 SPEAKERS = {Lane.USER: "user", Lane.ASSISTANT: "assistant"}

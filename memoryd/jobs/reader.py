@@ -29,7 +29,7 @@ MOST_CHARACTERS = 6_000  # the most characters of the questions of one batch
 # Replaces the claim's own words in the evidence of a question about class or scope, so that they are paid for only
 # once. A question about truth shows them.
 SAME = "(the claim)"
-_SHORT = 40  # a quotation of up to so many characters is shown again, because a short one ("b") is in many a claim
+_SHORT = 40  # a quotation of up to this many characters is shown again, because a short one ("b") is in many a claim
 # The evidence of a decoy if the material has nothing else; no claim has this subject.
 _ELSEWHERE = CitableSentence("x1", "The ferry to Hvar leaves at a quarter past six.", Lane.USER, "memory")
 FIT = 0.9  # a fit reader judges this share of the true claims and of the false claims of the calibration set correctly

@@ -67,15 +67,15 @@ _MOST_POINTS = {
     Section.ASKED: 12, Section.DECIDED: 24, Section.FOUND: 18, Section.STATE: 8,
     Section.OPEN: 8, Section.FAILED: 6, Section.FILES: 4,
 }  # fmt: skip
-_TALK_POINTS = 4  # a conversation may have so many times the points, because it has only one section for each speaker
+_TALK_POINTS = 4  # a conversation may have this many times the points, because it has only one section for each speaker
 # Reasons that refuse a claim without support in the material.
 _MADE_UP = frozenset({reasons.EMPTY, reasons.NOTHING_CITED, reasons.NO_WORD, reasons.MISSING})
 _FORM = "[MEMORIES]\n- preference 0.90 [t12.1] Always run the tests before a commit."
 
 DAILY_SHARE = 0.25  # the largest share of the spoken words that the daily block may have, with its headings
-WORK_SHARE = 0.35  # the same in a session in which an agent worked, where much is found out in few words
+WORK_SHARE = 0.35  # the same in a session in which an agent worked, because its findings take few spoken words
 HEADING_WORDS = 12  # words of the title, the heading and the first line of a daily block
-DENSE_WORDS = 600  # up to so many words, a working session may have twice the share
+DENSE_WORDS = 600  # up to this many words, a working session may have twice the share
 FLOOR_WORDS = 80  # the least limit of words, so that almost all of a short session is kept, with its speakers
 FLOOR_OF_WORK = 240  # the same for a working session, whose lines must hold its decisions and its final state
 CEILING_WORDS = 1400  # the most words of a day, so that a person can read even a huge session the next morning

@@ -22,7 +22,7 @@ NOTHING = "nothing"  # the text of a fact that ends a fact of an earlier sleep w
 _MOST_NAMED = 8
 _MOST_COMMITS = 3
 _MOST_LINTERS = 4
-# After so many requests of the user, a finished or an open task list is outdated: it belongs to an earlier request.
+# After this many requests of the user, a finished or an open task list is outdated: it belongs to an earlier request.
 _MOST_ASKED_SINCE_DONE, _MOST_ASKED = 3, 6
 # Commands whose output cannot be mistaken for the output of another command.
 _SILENT = frozenset(["export", "set", "source", ".", "true", "sleep", "mkdir", "touch", "rm", "mv", "cp", "head"])

@@ -61,10 +61,10 @@ _GERMAN = re.compile(
     r"|zu|von|bei|beim|nach|nur|nie|wenn|dass|darf|hat|werden|wurden?|sich|auch|noch|oder|aber|kein(?:e[mnrs]?)?)\b"
 )
 _NOT_ONLY_GERMAN = frozenset({"am", "die", "des", "den", "im", "das"})
-_FEWEST_GERMAN = 2  # a text with at least so many of these words is German
+_FEWEST_GERMAN = 2  # a text with at least this many of these words is German
 HELD = 0.6  # a source still supports a text if it has at least this share of its content words
 _PART = 4  # shorter words must match exactly; longer ones may have another ending
-_FORTNIGHT = 14  # a date within so many days can be meant by its weekday
+_FORTNIGHT = 14  # days; a weekday can mean a date that is at most this far away
 # English, German, French, Spanish, Italian, Portuguese, Dutch, Russian, Chinese, Japanese, Korean.
 _WEEKDAY_LISTS = (
     "monday montag lundi lunes lunedì segunda-feira maandag понедельник\\w* 周一 星期一 月曜 월요일",

@@ -28,7 +28,7 @@ SIMILAR = 60.0  # of 100: texts at least this similar are the same memory, rewor
 SIMILAR_IN_PLACE = 40.0  # … or this similar, if the memory and the bullet are each alone between the same neighbours
 _NEIGHBOURS = 10.0
 _HEADING = 5.0
-_TRIED = 16  # so many of the most similar bullets are compared with each memory
+_TRIED = 16  # this many of the most similar bullets are compared with each memory
 _PART = 0.8  # a part has at least this share of its words in common with the whole
 _PART_WORDS = 2  # with fewer words, the origin of a part is uncertain
 

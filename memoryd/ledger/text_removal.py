@@ -30,7 +30,7 @@ _FEWEST_WIDE = 5  # the same limit in characters, for scripts without spaces
 _LABEL = rf"(?:\b(?:{LABELS}):\s+)"
 _LABELLED = re.compile(rf"{_LABEL}(?=\S)", re.IGNORECASE)
 _BEFORE = re.compile(rf"{_LABEL}\Z", re.IGNORECASE)
-_FARTHEST = 80  # so many characters before the text of a line may be its bullet and label
+_FARTHEST = 80  # this many characters before the text of a line may be its bullet and label
 _LEAST_SHORTENED = 80  # characters; only a text of at least this length is searched in shortened form
 _START = 40  # the number of characters of its beginning that are searched first
 _MOST_SHORTENED = 400  # the most characters of a shortened text that are compared

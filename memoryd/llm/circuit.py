@@ -10,7 +10,7 @@ costs at most one question.
 
 from dataclasses import dataclass, replace
 
-FAILURES = 3  # after so many failures in a row, an endpoint counts as down
+FAILURES = 3  # after this many failures in a row, an endpoint counts as down
 FIRST_PAUSE = 60.0
 LONGEST_PAUSE = 3600.0
 

@@ -45,7 +45,7 @@ _APPLYING = {
 }
 _OF_USER = frozenset({MemoryType.PREFERENCE, MemoryType.FACT})
 ASKED_FOR = 0.9  # importance; from this on, the user has explicitly asked to keep a statement
-_LECTURES = 2.5  # the assistant lectures if its messages are so many times as long as the user's
+_LECTURES = 2.5  # the assistant lectures if its messages are this many times as long as the user's
 _SHORTEST = 3  # content words; a shorter statement says too little
 _SHORTEST_OF_SELF = 2  # content words in a statement about the user: "I prefer tea."
 _OF_SELF = 0.75  # from this importance on, a cue is about the user

@@ -35,7 +35,7 @@ from memoryd.text.wording import find_stem
 MOST_EVIDENCE = 12  # the most words of one answer that count as evidence, the rarest ones
 FEWEST_EVIDENCE = 2  # an answer with fewer words is not counted, because a share of them means nothing
 HIT = 0.5  # a hit has this share of the weight of the evidence
-FEWEST = 5  # a verdict needs so many questions
+FEWEST = 5  # a verdict needs this many questions
 DOUBT = 0.1  # there is no verdict if chance explains the difference with a higher probability
 MOST_TERMS = 8  # the most words of a question that are searched, the rarest ones
 MOST_RARE = 5  # the most words of an injected line that are looked at, the rarest ones

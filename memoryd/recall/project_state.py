@@ -16,7 +16,7 @@ from memoryd.text import prose
 from memoryd.text.neutral import neutralize
 from memoryd.tiers.session_summary import Section, SessionSummary
 
-ASKED = 3  # so many last requests are quoted
+ASKED = 3  # the number of last requests that are quoted
 CHARACTERS = 700  # the most characters of all lines together
 LINE_CHARACTERS = 280  # the most characters of a line, except the answer
 ANSWER_CHARACTERS = 360

@@ -19,8 +19,8 @@ from memoryd.text.wording import find_stem
 LENGTH = 700  # characters
 _UNIT = 200  # characters; a longer sentence is split
 _LEAST = 12  # characters; a shorter sentence is joined to the next one
-_ENDING = 3  # the forms of a word may differ in so many letters at its end
-_FORMS = 4  # a found word may be longer than the searched one by so many letters
+_ENDING = 3  # the forms of a word may differ in the last three letters
+_FORMS = 4  # a found word may be longer than the searched one by this many letters
 _NEAR = ((-1, 0.3), (0, 1.0), (1, 0.7), (2, 0.5), (3, 0.3))  # (distance in sentences, weight of a word there)
 _END = re.compile(r"[.!?]+[\"')\]*_`]*\s+|[。\uff01\uff1f]+[」』”]?\s*|\n\s*")
 

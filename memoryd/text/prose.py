@@ -29,7 +29,7 @@ _ODD_WORD = re.compile(r"(?<!\S)[^\s\d=_<>|{}%@\\/~^$]*+[\d=_<>|{}%@\\/~^$]\S*+"
 _DIGITS = re.compile(r"(?<!\S)[^\s\d]*+\d\S*+")
 _PHONE = re.compile(r"(?<!\S)(?:\+\d{1,3}|\(?0\d+\)?)(?: \d{2,4})+(?!\w)")  # one number, in several groups
 _MOST_ODD = 0.45  # a machine wrote a line if this share of its words has digits or signs of code
-_REPEATED = 3  # so many lines of one form in a message are a log
+_REPEATED = 3  # this many lines of one form in a message are a log
 _RULE = re.compile(r"^\W*$")
 # Thai, Lao, Burmese, Khmer, kana and Han, as the inside of a character class.
 WIDE_RANGES = (

@@ -135,7 +135,7 @@ class _CoreLine(NamedTuple):
     kind: PieceKind  # the kind of the piece that it begins; TEXT if it continues a piece
     open: bool  # text after it would be in a fence, comment or private part
     fence: bytes | None  # the fence that is open after it
-    hidden: bool = False  # it has a part of a private part or private key
+    hidden: bool = False  # the line belongs to a private part or to a private key
 
 
 def _group_lines(data: bytes, start: int) -> list[list[_CoreLine]]:
