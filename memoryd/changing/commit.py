@@ -98,7 +98,7 @@ class CommitResult:
 
     files: tuple[str, ...] = ()
     memories: int = 0
-    run: Run | None = None  # None: `settle` found no intent
+    run: Run | None = None  # None if `settle` found no intent
     refused: tuple[dict[str, Any], ...] = ()  # refusals of the guards, in the form of the run report
     put_back: tuple[str, ...] = ()  # ids of protected memories that were restored in the file
     changes: tuple[Change, ...] = ()  # changes of memories, in order

@@ -368,9 +368,8 @@ class Forgetter:
     tz: tzinfo
     now: Callable[[], str]
     new_hex: Callable[[], str]
-    made: dict[tuple[TextRemoval, str, str], bytes] = field(
-        default_factory=dict
-    )  # daily files, ahead of the transaction
+    # New bytes of daily files, computed before the transaction.
+    made: dict[tuple[TextRemoval, str, str], bytes] = field(default_factory=dict)
 
     def plan(self, engine: Engine, workspace: Path) -> ForgetPlan:
         """Return the plan for the current state.
@@ -467,7 +466,7 @@ class Copies(FullScan):
     cut: TextRemoval
     sessions: tuple[str, ...]  # the sessions to erase in databases that were put aside
     transcripts: frozenset[str]  # the transcripts of these sessions; memoryd cleans those that it recorded
-    shown: tuple[str, str] | None  # days whose diaries may mention the text; None: no diary does
+    shown: tuple[str, str] | None  # days whose diaries may mention the text; None if no diary does
 
     def clean_texts(self, given: Sequence[str], *, in_file: bool = False) -> dict[str, str]:  # noqa: ARG002 - alike
         """Return a mapping from each text to the same text without forgotten text."""
@@ -480,7 +479,7 @@ class Copies(FullScan):
         is cleaned here.
         """
         if engine is self.engine:
-            sqlite.write(engine, vault.empty_damaged, LOST)  # a damaged text may contain it, and must not be restored
+            sqlite.write(engine, vault.empty_damaged, LOST)  # a damaged text may contain the forgotten one
             self.rows_of(engine, () if self.sessions else _COPIES)
             return
         there = texts.list_tables(engine)

@@ -26,9 +26,11 @@ Redact = Callable[[Sequence[str]], list[str]]  # returns texts with their secret
 LONGEST_PATH = 1024
 _HINT = "name a memory file: MEMORY.md, memory/2026-03-04.md or another that memory search names, or an id of one"
 _MEMORY = re.compile(r"(core|fact)_[0-9a-f]+")
-_PLACE = re.compile(r"((?:session:|fact:|(?!session:|fact:))[^:]+):(\d{1,9})(?:-(\d{1,9}))?")  # as hits show it
+# A place in the form in which hits show it.
+_PLACE = re.compile(r"((?:session:|fact:|(?!session:|fact:))[^:]+):(\d{1,9})(?:-(\d{1,9}))?")
 _FOLDERS = (PurePosixPath("memory"), PurePosixPath(".continuum/memory"))
-_UNTOLD = frozenset({"backup", PurePosixPath(proposal.FOLDER).name})  # old versions and open proposals
+# Folders that are never read: old versions and open proposals.
+_UNTOLD = frozenset({"backup", PurePosixPath(proposal.FOLDER).name})
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ class Situation(NamedTuple):
     """Hold the values on which the decision about a session depends."""
 
     tokens: int  # the tokens in the context
-    window: int  # tokens
+    window: int  # the size of the model's context window, in tokens
     messages: int  # the messages of user and assistant after the watermark
     added: int  # the tokens after the watermark
     watermark: int  # the number of the last turn that a sleep has processed; 0 if there is none

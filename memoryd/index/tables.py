@@ -32,7 +32,8 @@ CREATE TABLE document (
 );
 CREATE INDEX document_place ON document (source, first_line);
 """  # key: null if equal to the digest; lacks: 1 if a vector is missing, 0 if there is one, null if none is wanted
-_LACKS = "CREATE INDEX IF NOT EXISTS document_lacks ON document (id) WHERE lacks"  # for the first embedding model
+# Created with the first embedding model.
+_LACKS = "CREATE INDEX IF NOT EXISTS document_lacks ON document (id) WHERE lacks"
 _WORDS = (
     "CREATE VIRTUAL TABLE words_{n} USING fts5({columns}, content='', contentless_delete=1,"
     " tokenize='porter unicode61 remove_diacritics 2')"
@@ -120,7 +121,8 @@ class Tables:
         self._connection = connection
         self._counts = counts or Counts()
         self._matching: dict[int, Matches] = {}
-        self._loose: dict[tuple[int, bytes, int], bytes] = {}  # those of removed documents, by (number, digest, piece)
+        # Vectors of removed documents, by (number of the agent, digest, piece).
+        self._loose: dict[tuple[int, bytes, int], bytes] = {}
 
     def _rows(self, sql: str, *values: object) -> list[Any]:
         """Return all rows of a query; its values follow one by one, or by name in one dictionary."""

@@ -121,7 +121,7 @@ def list_questions(draft: Draft, answers: Mapping[str, ReaderAnswer | None]) -> 
 
 
 def judge_draft(draft: Draft, answers: Mapping[str, ReaderAnswer | None], cues: Cues) -> CondensationResult:
-    """Return whether a text may replace memories, and which details would be lost.
+    """Return the verdict on a draft: may it replace its memories, and which details would be lost?
 
     Args:
         draft: the text and the memories.
@@ -162,7 +162,7 @@ def _forms(draft: Draft) -> set[str]:
 
 
 def _is_same(draft: Draft) -> bool:
-    """Return True if all memories already have exactly this text, apart from its normal form."""
+    """Return True if all memories already have this text in its normal form."""
     return _forms(draft) == {normal.normalize(draft.text)}
 
 

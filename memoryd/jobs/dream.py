@@ -1,4 +1,4 @@
-"""Dream: build a new core from the old one and the days since the last dream; lose nothing and invent nothing.
+"""Build a new core from the old one and the days since the last dream; lose nothing and invent nothing.
 
 `dream_reply` reads the reply. Its bullets are judged as claims (`judging`) and become operations by id
 (`consolidation`). All guards of the ledger decide about them. `tiers.arrangement` places the accepted ones in the file,
@@ -36,8 +36,8 @@ from memoryd.tiers.arrangement import Slot, arrange
 
 JOB = "dream"
 _FORM = "[MEMORY]\n- The database is Postgres 16 on the host Marvin. [m2, d4.1]"
-_LONGEST_CLAIM = 300  # characters of a claim in the diary
-_LONGEST_DIARY = 8_000  # characters of the model's own words in the diary
+_LONGEST_CLAIM = 300  # the most characters of a claim in the diary
+_LONGEST_DIARY = 8_000  # the most characters of the model's own words in the diary
 _MOST_TOLD = 40  # the most refusals, and the most ended memories, that a diary lists one by one
 _MOST_IDS = 10  # the most ids that a diary shows for one refusal
 _MOST_ROWS = 200  # the most refusals that a run report lists one by one

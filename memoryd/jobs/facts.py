@@ -61,7 +61,7 @@ class FactsInputs:
 
     agent_id: str
     session_id: str
-    turns: tuple[StoredTurn, ...]  # past the watermark, whole
+    turns: tuple[StoredTurn, ...]  # the turns past the watermark, whole
     earlier: tuple[StoredTurn, ...]  # earlier turns, for the first use of a word and for the last question
     folder: str | None  # the session's working folder
     program: str | None  # the agent program of the session; None if its transcript does not name it
@@ -74,7 +74,7 @@ class FactsInputs:
     min_confidence: float
     drain: bool  # the session has ended, or memoryd stops, so that an incomplete exchange counts as well
     tz: tzinfo
-    now: datetime  # aware
+    now: datetime  # an aware datetime
     instructions: str  # the text of facts.md
     judges: Judges
 

@@ -80,7 +80,7 @@ class GitState:
     """Follow the branch, the commits, the pushes and the pull request of a session."""
 
     def __init__(self, files: UncommittedFiles) -> None:
-        """Begin with an empty state; `files` is told which files git commits or restores."""
+        """Begin with an empty state; `files` gets the files that git commits or restores."""
         self.told: dict[str, tuple[int, str]] = {}  # by key: the number of the turn that shows it, and the text
         self.unpushed: list[str] = []
         self.has_committed = self.has_pushed = False

@@ -90,7 +90,7 @@ class Reply:
     model: str | None = None
     tokens_in: int = 0
     tokens_out: int = 0
-    instead: str | None = None  # why not the configured backend answered; without content
+    instead: str | None = None  # the reason why the configured backend did not answer; without content
     calls: tuple[ToolCall, ...] = ()
     in_text: bool = False  # the server has no tool calls, so the text contains the calls
 
@@ -217,7 +217,7 @@ class WriteFile:
 
     path: str  # relative to the workspace
     old: bytes | None
-    new: bytes | None  # None: the file is deleted
+    new: bytes | None  # None if the file is deleted
 
 
 @dataclass(frozen=True, slots=True)

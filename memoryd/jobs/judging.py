@@ -30,9 +30,9 @@ from memoryd.text.sentences import split
 _MENDABLE = frozenset({ClaimStep.FLOOR, ClaimStep.READER, ClaimStep.QUOTE})
 _LATER, _MOST_LATER = 6, 2  # the reader sees the user's next two turns among the six pieces after a quotation
 _ALIKE = 0.3  # the least share of words that two entries about the same subject have in common
-_MOST_AROUND = 1_500  # characters of the sentences around a quotation
+_MOST_AROUND = 1_500  # the most characters of the sentences around a quotation
 _MOST_LINES = 100  # the most sentences of a turn that are searched for them; a turn with more is a list or a paste
-_MOST_QUOTED = 4_000  # characters of the user's words in one memory
+_MOST_QUOTED = 4_000  # the most characters of the user's words in one memory
 _USER = "user"  # the label of the user's words
 
 

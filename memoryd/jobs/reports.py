@@ -298,7 +298,7 @@ def _prints(step: Step) -> bool:
 
 
 def is_own_error(line: str, steps: Sequence[Step]) -> bool:
-    """Return True if `line` says that one of the commands was prevented from its work.
+    """Return True if `line` says that one of the commands could not do its work.
 
     A missing name or an unknown option is no failure, because agents find their way by trying.
     """

@@ -67,17 +67,17 @@ _MOST_POINTS = {
     Section.ASKED: 12, Section.DECIDED: 24, Section.FOUND: 18, Section.STATE: 8,
     Section.OPEN: 8, Section.FAILED: 6, Section.FILES: 4,
 }  # fmt: skip
-_TALK_POINTS = 4  # a conversation may have this many times the points, because it has only one section for each speaker
+_TALK_POINTS = 4  # factor for a conversation, which has only one section for each speaker
 # Reasons that refuse a claim without support in the material.
 _MADE_UP = frozenset({reasons.EMPTY, reasons.NOTHING_CITED, reasons.NO_WORD, reasons.MISSING})
 _FORM = "[MEMORIES]\n- preference 0.90 [t12.1] Always run the tests before a commit."
 
 DAILY_SHARE = 0.25  # the largest share of the spoken words that the daily block may have, with its headings
-WORK_SHARE = 0.35  # the same in a session in which an agent worked, because its findings take few spoken words
+WORK_SHARE = 0.35  # the largest share in a working session, because few words were spoken about its findings
 HEADING_WORDS = 12  # words of the title, the heading and the first line of a daily block
 DENSE_WORDS = 600  # up to this many words, a working session may have twice the share
 FLOOR_WORDS = 80  # the least limit of words, so that almost all of a short session is kept, with its speakers
-FLOOR_OF_WORK = 240  # the same for a working session, whose lines must hold its decisions and its final state
+FLOOR_OF_WORK = 240  # the least limit for a working session, to hold its decisions and its final state
 CEILING_WORDS = 1400  # the most words of a day, so that a person can read even a huge session the next morning
 LENGTH_TOLERANCE = 1.05  # a block may be longer by this factor, because no backend counts words exactly
 CEILING_TOKENS = 3000  # the most tokens of a day, so that an agent can read it within its start-up budget
@@ -93,18 +93,18 @@ class SleepInputs:
     session_id: str
     folder: str | None  # the session's working folder; paths inside it are shown relative to it
     reason: str  # "Trimmed Context" | "Session Notes" | "Context Overflow Recovery" | "Daily Summary"
-    turns: tuple[StoredTurn, ...]  # past the watermark, whole
+    turns: tuple[StoredTurn, ...]  # the turns past the watermark, whole
     live: tuple[StoredTurn, ...]  # the turns that are still in the agent's context, for the strategies to compress
     previous_summary: str | None
     core: tuple[str, ...]  # bullets of the core file
     daily: str  # the text of the daily files of these days, if they exist
-    window: int  # tokens
+    window: int  # the size of the model's context window, in tokens
     budget: float  # fraction of the window that the compressed session may take
     keep_recent: int
     strategy: str
     tz: tzinfo
     count_tokens: compress.CountTokens
-    now: datetime  # aware; used only if no turn has a time
+    now: datetime  # an aware datetime; used only if no turn has a time
     instructions: str  # the text of sleep.md
     judges: Judges
     daily_share: float = DAILY_SHARE

@@ -117,7 +117,7 @@ _COMMAND = re.compile(
 )
 
 _WORD = re.compile(rf"(?<![{_L}_-])@?[{_L}_](?:[{_L}_.@/-]*[{_L}_])?")
-_LEAST = 4  # letters of a name
+_LEAST = 4  # the least letters of a name
 _FILE = re.compile(
     r"\.(?:py|rs|sh|md|go|[jt]sx?|[mc]js|json|ya?ml|toml|txt|html?|css|c|h|cc|cpp|java|kt|rb|php|lock|cfg|ini|sql|log"
     r"|png|jpe?g|svg|gif|pdf|csv|xml|swift|mod|sum|env|jsonl|diff|patch|tar|gz|zip|whl)$"

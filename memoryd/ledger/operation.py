@@ -364,7 +364,7 @@ class _Ledger:
 
 @dataclass(frozen=True, slots=True)
 class Either:
-    """Combine two containers: an item is in it if it is in either of them."""
+    """Combine two containers: it contains the items of both."""
 
     one: Container[str]
     other: Container[str]

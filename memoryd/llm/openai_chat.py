@@ -49,8 +49,8 @@ _WITHOUT_TOOLS = frozenset({400, 404, 422, 500, 501})
 class _EndpointDialect:
     """Hold the options that an endpoint accepts."""
 
-    limit: str = "max_tokens"  # or `max_completion_tokens`, which OpenAI's newer models require
-    reports_usage: bool = True  # it accepts `stream_options`
+    limit: str = "max_tokens"  # its name for the limit; OpenAI's newer models require `max_completion_tokens`
+    reports_usage: bool = True  # the endpoint accepts `stream_options`
     takes_tools: bool = True
 
 

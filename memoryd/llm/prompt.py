@@ -38,7 +38,8 @@ _BREAKS = str.maketrans({mark: f"\\u{ord(mark):04x}" for mark in "\x7f\x85\u2028
 _MEMORY = "memory"  # the role of memories of the core, whose speaker is usually omitted
 _OWN = frozenset({_MEMORY, "user"})
 _BY_DAY = frozenset({_MEMORY, "daily"})  # roles whose pieces are in order, so that the day is enough
-_LETTERS = {"user": "u", "assistant": "a", "report": "r", "note": "n", "unknown": "?"}  # for the frequent speakers
+# Short names of the frequent speakers.
+_LETTERS = {"user": "u", "assistant": "a", "report": "r", "note": "n", "unknown": "?"}
 _YEAR, _DAY, _MINUTE = len("2026-"), len("2026-11-20"), len("2026-11-20 09:12")
 _PAUSE = 10  # minutes; a smaller change of time is not shown
 

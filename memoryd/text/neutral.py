@@ -14,7 +14,8 @@ _JOINERS = "\u200c\u200d"  # zero-width joiners, which Persian, Indic scripts an
 # Letters without a visible form: Hangul fillers, variation selectors except those of emoji, the Braille blank.
 _BLANK = re.compile("[\u034f\u115f\u1160\u2800\u3164\ufe00-\ufe0d\uffa0\U000e0100-\U000e01ef]")
 _OPENS = re.compile(r"<(?=[A-Za-z/!?|\uff5c<\[])")  # the wide bar occurs in the role tokens of DeepSeek
-_CLOSES_COMMENT = re.compile(r"(?<!-)--+!?>")  # from the first dash only, so that a line of dashes costs no time
+# A match begins only at the first dash, because a long line of dashes would be slow otherwise.
+_CLOSES_COMMENT = re.compile(r"(?<!-)--+!?>")
 _FENCE = re.compile(r"`{3,}|~{3,}")
 _PICTURE = re.compile(r"!\[")
 _TEMPLATE = re.compile(

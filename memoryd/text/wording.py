@@ -16,7 +16,7 @@ _STEM = 4  # the least letters of a stem
 # Endings of inflected words in the most common languages with spaces, the longest first.
 _ENDINGS = tuple(sorted(set(list_words("endings")), key=lambda ending: (-len(ending), ending)))
 _SHORT = dict(pair.split(":") for pair in list_words("short forms"))
-_LAST = re.compile(r"(?:[yi]|(?<![aeiou]n)t)$")  # not the t of "plant", which is not a form of "plan"
+_LAST = re.compile(r"(?:[yi]|(?<![aeiou]n)t)$")  # not the t of "plant", because it is no form of "plan"
 
 
 def normalize(text: str) -> str:

@@ -191,7 +191,7 @@ def _add_part(pieces: list[bytes], theme: str, part: bytes) -> None:
     """Insert a part as the last one of its theme."""
     title = neutralize(one_line(theme)) or GENERAL
     heading = f"## {title}".encode(errors="replace")
-    if _PART.fullmatch(b"#" + heading):  # it would have the anchor of a part
+    if _PART.fullmatch(b"#" + heading):  # this heading would have the anchor of a part
         heading = f"## About {title}".encode()
     places = [at for at, piece in enumerate(pieces) if piece.splitlines()[0].rstrip() == heading]
     if not places:

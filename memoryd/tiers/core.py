@@ -33,7 +33,7 @@ _RULE = re.compile(rb" {0,3}(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,}|
 _DEEPER = re.compile(rb"[ \t]*(?:[-*+]|\d{1,9}[.)])(?:[ \t\r\n]|$)|[ \t]*(?:`{3}|~{3}|>|\||<!--)")
 _INDENTED = re.compile(rb"(?: {2}|\t)")
 _HANGING = re.compile(rb"(?:[ \t]*\r?\n)*+(?: {2}|\t)[ \t]*\S")
-_BEHIND = b"\n\n."  # text after the file, which only an unclosed private part includes
+_BEHIND = b"\n\n."  # text put after the file: if it is hidden, a private part is never closed
 _COMMENT = re.compile(rb" {0,3}<!--")
 # The form of most lines: a plain bullet, if no fence and no comment is open.
 _PLAIN = re.compile(rb"- [0-9A-Za-z]")
