@@ -146,7 +146,7 @@ def _plan_rewrite(connection: Connection, writer: Writer, run: Run, edit: Rewrit
     passed = guard_check.judge(
         connection, writer, run.agent_id, edit.operations, Caller.REWRITE, seen=edit.seen, rewrite=edit.rewrite
     )
-    if passed.refusals:  # the guards accepted all of them when the run decided
+    if passed.refusals:  # when the run decided, the guards accepted all operations
         raise OutdatedError("the memory store changed meanwhile", str(writer.workspace / CORE_FILE))
     lines = [[one.after.heading or "", one.after.content] for one in passed.changes if _comes(one)]
     rewrite = encode_rewrite(CORE_FILE, brought.data, edit.new) | {"additions": lines}

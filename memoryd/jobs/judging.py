@@ -148,7 +148,7 @@ class JudgingContext:
     # ── quotation ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def quote(self, claim: Claim, text: str, cited: tuple[Citation, ...]) -> WeighedClaim:
-        """Replace a claim by the user's words that it cites; the reader decides whether they are meant to last."""
+        """Return a claim replaced by the user's words that it cites; the reader decides if they are meant to last."""
         words = neutralize(" … ".join(dict.fromkeys(whole for one in cited if (whole := one.quotation()))))
         if self.foreign(words):
             return _refuse_claim(claim, cited, reasons.FOREIGN, ClaimStep.LANE, Lane.USER)
@@ -373,7 +373,7 @@ class Judging:
         return tuple(map(self.context.weigh, self.claims)) if self.weighed is None else self.weighed
 
     def is_ended(self, newer: Question, scope: Question) -> bool:
-        """Return True if the reader finds that words are a newer state of a whole memory, and meant to last."""
+        """Return True if, by the reader's answers, newer words replace a whole memory and are meant to last."""
         answer, lasts = self._answer(newer), self._answer(scope)
         is_newer = answer is not None and answer.verdict == reader.NEWER and not answer.lost
         return is_newer and lasts is not None and lasts.verdict == STANDING

@@ -174,7 +174,7 @@ class _Others:
     def hold(self, clause: _Clause, asked: frozenset[str], behind: int) -> bool:
         """Return True if a text behind the position `behind` has all words of a clause and the same subject.
 
-        `asked` holds the words of the dropped text, which stand for its subject.
+        `asked` holds the words of the dropped text. A text that shares enough of them has the same subject.
         """
         rarest = min((self._by_form.get(word, ()) for word in clause.words), key=len, default=())
         least = min(_SHARED, len(asked))
