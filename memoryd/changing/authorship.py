@@ -2,8 +2,8 @@
 
 An agent edits files with its own tools, and the calls are in its transcript. Some calls name the file and contain its
 new text. Others contain a command or a patch; if such a call names the file, its text counts as the agent's. For
-`MEMORY.md`, only calls count that came after file and memory store last agreed. For daily files, all calls about memory
-since the day began count.
+`MEMORY.md`, only calls after the last agreement of file and memory store count. For daily files, all calls about memory
+since the beginning of the day count.
 
 A transcript does not show every edit: a script may write the file, and long calls are shortened. So a line that no call
 explains may still be the agent's if the agent was working at that time (`was_working`).
@@ -22,8 +22,8 @@ from memoryd.reading.scrubbing import strings_of
 from memoryd.tiers import core
 from memoryd.transcripts import fields
 
-TOOL = "agent-tool"  # the actor of such edits in the audit
-NEWEST = 5000  # newest turns that are searched; an edit is imported soon after it was made
+TOOL = "agent-tool"  # the actor of an agent's edits in the audit
+NEWEST = 5000  # this many of the newest turns are searched; an edit is imported soon after it was made
 _PATHS = ("file_path", "path", "filename", "target_file")
 _TEXTS = ("content", "new_string", "new_str", "file_text", "insert_text")
 _UNDONE = re.compile(r"^(?:The user doesn't want to|<tool_use_error>)", re.IGNORECASE)
@@ -75,7 +75,7 @@ def own_bullets(
 
 
 def own_texts(connection: Connection, agent_id: str, since: str, texts: Collection[str]) -> set[str]:
-    """Return those of `texts` (in normal form) that a tool call of the agent since `since` contains."""
+    """Return those of `texts` (in normal form) that a tool call of the agent contains, from the time `since` on."""
     calls = query.run(connection, _ABOUT_MEMORY, agent_id, since)  # read one by one, because a busy day has many
     return {text for (call,) in calls for text in _holds(_extract_input(call), texts)}
 

@@ -1,7 +1,7 @@
 """Write NOW files from the transcripts of sessions, for people who want to read along (`sessions.capture`).
 
-Such a file is written from the stored turns and never read back, so it can be rewritten at any time. A file that
-somebody has edited is left alone.
+A file is written from the stored turns and never read back, so it can be rewritten at any time. A file that somebody
+has edited stays as it is.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,7 +32,7 @@ _SESSIONS = (
 
 
 class Captures:
-    """Keep the files up to date. A session without new turns is not read."""
+    """Keep the NOW files up to date; a session without new turns is not read."""
 
     def __init__(self) -> None:
         self._written: dict[str, tuple[object, ...]] = {}
@@ -46,10 +46,11 @@ class Captures:
 
     def _write(self, engine: Engine, settings: Settings, clock: Clock, agent: Agent) -> int:
         since = clock.text(ahead=-settings.sessions.now_keep - timedelta(days=1))
+        # Sessions that ended long before memoryd first saw them are left out.
         rows = [
             row
             for row in sqlite.read(engine, query.fetch_mappings, _SESSIONS, agent.id, since)
-            if moment_of(row["last_turn_at"]) > moment_of(row["seen_at"]) - settings.sessions.idle_end  # no history
+            if moment_of(row["last_turn_at"]) > moment_of(row["seen_at"]) - settings.sessions.idle_end
         ]
         states = {row["id"]: (row["last_seq"], row["state"], row["told"]) for row in rows}
         held = {one.header.session_id: one for one in now_folder.list_files(agent.workspace) if one.is_capture}

@@ -1,4 +1,4 @@
-"""Write an entry to `consolidation.log` for each run: names of files and counts, without content."""
+"""Write an entry to `consolidation.log` for each run, with names of files and counts, but without content."""
 
 import base64
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ _ROLLOVER = "rollover"
 
 
 def plan_entry(workspace: OpenFolder, run: Run, now: str, intent: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the append of a run's log entry for its intent; None if the run changes no file."""
+    """Return the append of a run's log entry, in the form of an intent; None if the run changes no file."""
     files = [_of_rewrite(workspace, item) for item in intent["rewrites"]]
     files += [_of_append(workspace, item) for item in intent["appends"]]
     if not files:

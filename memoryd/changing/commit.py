@@ -4,10 +4,10 @@ There are three steps:
 
 1. One transaction writes the `intent`: the new content of each file, each block to append with its place, and all rows.
 2. The files change. A rewrite is a temporary file, an fsync, an exchange of names and an fsync of the folder. An append
-   is one write with `O_APPEND` and an fsync.
+is one write with `O_APPEND` and an fsync.
 3. One transaction writes the rows, moves the watermarks, ends the run and removes the intent.
 
-The process may end between any two steps; `settle` completes each remaining intent. It never overwrites text that a
+The process may end between any two steps. `settle` completes each remaining intent. It never overwrites text that a
 person or an agent wrote in the meantime: if a file has neither its old nor its new content, its change is planned
 again.
 """
@@ -76,12 +76,12 @@ _TO_FILES = AppendDaily | AppendDiary | AddMemories | Operate | RewriteCore | Wr
 
 
 class StaleRunError(MemorydError):
-    """Report that the run was taken over or cancelled. Its result is dropped."""
+    """Report that another process has taken over the run, or that the run was cancelled; its result is dropped."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunOutcome:
-    """Hold the end of a run for its row."""
+    """Hold the end of a run, for its row in the job table."""
 
     state: str  # succeeded | skipped | running (the run goes on after this commit)
     why: str | None = None
@@ -98,7 +98,7 @@ class CommitResult:
 
     files: tuple[str, ...] = ()
     memories: int = 0
-    run: Run | None = None  # None: `settle` found no intent
+    run: Run | None = None  # None if `settle` found no intent
     refused: tuple[dict[str, Any], ...] = ()  # refusals of the guards, in the form of the run report
     put_back: tuple[str, ...] = ()  # ids of protected memories that were restored in the file
     changes: tuple[Change, ...] = ()  # changes of memories, in order
@@ -122,17 +122,16 @@ def commit(
     Args:
         writer: the tools of the commit.
         run: the run.
-        edits: in order.
+        edits: the edits, in order.
         outcome: the end of the run.
-        revise: called in the transaction of the plan; returns earlier states to restore.
+        revise: is called in the transaction of the plan, and returns earlier states to restore.
         settled: True if the caller knows that `MEMORY.md` is complete, however short it is.
-        foreseen: the preview that was approved; the commit must have the same effect.
+        foreseen: the preview that a person approved; the commit must have the same effect.
 
     Raises:
         StaleRunError: another claim owns the run now; nothing changed.
         OutdatedError: the core is not the one on which a rewrite was decided, or the effect would differ from
-        `foreseen`;
-            nothing changed.
+            `foreseen`; nothing changed.
         StateError: a memory file cannot be read or written.
         OSError: the disk reported an error. The intent stays and is completed later.
     """
@@ -154,7 +153,7 @@ def commit(
     raise StateError(
         "the file changes faster than it can be written",
         where=str(writer.workspace / CORE_FILE),
-        hint="stop what rewrites it all the time; the run is tried again",
+        hint="stop the program that keeps rewriting it; memoryd then retries the run",
     )
 
 
@@ -174,7 +173,7 @@ def _intent_of(
 
 
 def enter(connection: Connection, writer: Writer, agent_id: str, entry: Operate, run_id: str | None) -> None:
-    """Add an entry to an agent's journal, in the caller's transaction. The journal is in no file."""
+    """Add an entry to an agent's journal, in the caller's transaction; the journal is in no file."""
     passed = guard_check.judge(connection, writer, agent_id, entry.operations, entry.caller)
     audit.record(connection, passed.changes, chain.AuditStamp(writer.now(), agent_id, ACTOR, run_id))
 
@@ -194,9 +193,9 @@ def _learn(connection: Connection, writer: Writer, run: Run, edits: Sequence[Edi
 
 
 def preview_run(writer: Writer, run: Run, edits: Sequence[Edit], ahead: Sequence[Change] = ()) -> Preview:
-    """Return what `commit` would do with a run's edits, without doing it. An edit of `MEMORY.md` is imported first.
+    """Return what `commit` would do with a run's edits, without doing it; edits of `MEMORY.md` are imported first.
 
-    The plan includes `ahead`: changes of earlier edits that are not written either.
+    The plan includes `ahead`: the changes of earlier edits that are not written yet either.
     """
     with lock_workspace(writer.workspace) as place:
         brought = bring(writer, place.workspace, run.agent_id)
@@ -233,8 +232,7 @@ def _make_intent(
     foreseen: Preview | None,
 ) -> dict[str, Any]:
     # Bullets are read before the transaction, because scanning them for secrets would block other writers. Pure
-    # additions do
-    # not refer to bullets.
+    # additions do not refer to bullets.
     names_some = revise is not None or any(isinstance(edit, Operate) for edit in edits)
     file = restore_put_back(brought)
     bullets = bullets_of(file, writer.redact) if names_some else []
@@ -256,7 +254,7 @@ def _make_intent(
         intent["log"] = change_log.plan_entry(place.workspace, run, writer.now(), intent)
         owns = "SELECT 1 FROM job_run WHERE id = ? AND fence = ? AND state = 'running' AND cancel_requested = 0"
         if not query.has_row(connection, owns, run.id, run.fence):
-            raise StaleRunError("the run belongs to another claim by now", where=run.id)
+            raise StaleRunError("another process has taken over the run", where=run.id)
         if run.kind in runs.ANSWERS and runs.find_proposal(connection, run.options["run"]) is None:
             raise RefusedError("it was answered or withdrawn meanwhile", run.options["run"])
         sql = "INSERT INTO intent (run_id, agent_id, made_at, plan) VALUES (?, ?, ?, ?)"
@@ -376,7 +374,7 @@ def _keep_of(place: WorkspaceFolders, rewrite: Mapping[str, Any]) -> durable.Kee
 
 
 def _reapply(rewrite: Mapping[str, Any], old: bytes | None) -> bytes:
-    """Return the new content for a file that somebody has edited since the plan: additions and removals only."""
+    """Return the new content of a file that somebody has edited since the plan, with only additions and removals."""
     new = old or b""
     if rewrite["additions"]:
         new = core.add(core.parse(new), [(heading, text) for heading, text in rewrite["additions"]])
@@ -409,8 +407,8 @@ def _complete(
 ) -> CommitResult:
     """Write the rows and end the run, in one transaction.
 
-    `states` are the states in which the run may be. If files may have changed, it has all states, because the run then
-    counts as done in any case.
+    Raise StaleRunError unless the run is in one of `states`. If files may have changed, the caller passes all states,
+    because the run then counts as done in any case.
     """
     receipt = intent["outcome"]["receipt"]
     if outcome is not None:
@@ -438,7 +436,7 @@ def _complete(
 
 
 def _write_ledger(connection: Connection, intent: Mapping[str, Any], stamp: chain.AuditStamp) -> None:
-    """Write the planned memories, and audit them, the restored bullets and the files."""
+    """Write and audit the planned memories, and audit the restored bullets and the changed files."""
     audit.record(connection, _changes_of(intent), stamp)
     here = memories.by_ids(connection, stamp.agent_id, intent["put_back"])
     states = [("put back", memory_id, to_json(here[memory_id])) for memory_id in intent["put_back"]]
@@ -494,7 +492,7 @@ def _finish_row(
     else:
         ended = runs.finish(connection, run, state=outcome["state"], now=writer.now(), values=outcome, states=states)
     if not ended:
-        raise StaleRunError("the run belongs to another claim by now", where=run.id)
+        raise StaleRunError("another process has taken over the run", where=run.id)
     if run.kind in runs.ANSWERS:
         told, settling = runs.ANSWERS[run.kind], states == runs.STATES
         answered = runs.answer(connection, run.options["run"], state=told, by=run.id, carried_out=settling)
@@ -525,7 +523,7 @@ def settle(writer: Writer, run_id: str) -> CommitResult:
         StateError: a memory file cannot be read or written.
     """
     with lock_workspace(writer.workspace) as place:
-        # Read under the lock, because another process may just have completed the intent.
+        # The plan is read under the lock, because another process may just have completed the intent.
         plan = sqlite.read(writer.engine, query.fetch_text, "SELECT plan FROM intent WHERE run_id = ?", run_id)
         if plan is None:
             return CommitResult()
@@ -541,7 +539,7 @@ def settle(writer: Writer, run_id: str) -> CommitResult:
         else:
             raise StateError("the file changes faster than it can be written", where=str(writer.workspace))
         if not all(_is_written(place.workspace, item) for item in intent["rewrites"] if "whole" in item):
-            intent["rows"]["told"] = []  # somebody has edited such a file since, so the next rollover writes it again
+            intent["rows"]["told"] = []  # such a file was edited since, so the next rollover writes it again
         receipt = intent["outcome"]["receipt"]
         receipt["settled"] = True
         if kept:

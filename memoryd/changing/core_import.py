@@ -35,7 +35,7 @@ from memoryd.tiers import core
 
 CORE_FILE = "MEMORY.md"
 SHORTENED = 0.5  # share of the ledger's characters; a file below it looks half-saved
-_WAITS = "what memoryd has to write waits"
+_WAITS = "memoryd waits to write until then"
 OPERATION = "import"  # name of the operation in the audit
 
 
@@ -51,19 +51,19 @@ class CoreImport:
     """Hold the content of the file, and the result of its import."""
 
     data: bytes | None
-    agrees: bool  # True: ledger and file have the same content, except for `put_back`
+    agrees: bool  # ledger and file have the same content, except for `put_back`
     put_back: tuple[PutBack, ...] = ()  # protected bullets to restore in the file
     changes: tuple[Change, ...] = ()
     before: tuple[Memory, ...] = ()  # the live core before the import
 
 
 def digest_of(data: bytes | None) -> str:
-    """Return the sha256 of the file's content. A missing file counts as empty."""
+    """Return the sha256 of the file's content; a missing file counts as empty."""
     return regular.compute_digest(data or b"")
 
 
 def bring(writer: Writer, folder: OpenFolder, agent_id: str, *, settled: bool = False) -> CoreImport:
-    """Import the file into the memory store. The caller holds the agent's lock.
+    """Import the file into the memory store; the caller holds the agent's lock.
 
     If the file may be half-saved, nothing is imported, and `agrees` of the result is False.
 
@@ -75,7 +75,7 @@ def bring(writer: Writer, folder: OpenFolder, agent_id: str, *, settled: bool = 
 
     Raises:
         UnfinishedError: the file is marked private, or has an unresolved merge or an unclosed private part.
-        StateError: it cannot be read.
+        StateError: the file cannot be read.
     """
     data = regular.read(folder / CORE_FILE)
     with sqlite.begin_read(writer.engine) as connection:
@@ -87,19 +87,19 @@ def bring(writer: Writer, folder: OpenFolder, agent_id: str, *, settled: bool = 
         return CoreImport(data, agrees=True)
     where = str(folder.path / CORE_FILE)
     if is_private(CORE_FILE, data or b""):
-        raise UnfinishedError("is marked private, so it is not read", where, f"take the mark out; {_WAITS}")
+        raise UnfinishedError("is marked private, so it is not read", where, f"remove the mark; {_WAITS}")
     if is_conflicted(data or b""):
         raise UnfinishedError("holds a merge that nobody has solved yet", where, f"{RESOLVE}; {_WAITS}")
     if core.is_open(data or b""):  # otherwise all bullets below it would count as deleted
         hint = f"close it, or put the word in backticks; {_WAITS}"
-        raise UnfinishedError("holds a <private> that nothing closes", where, hint)
+        raise UnfinishedError("has a <private> tag that is not closed", where, hint)
     if not settled and (_is_fresh(folder, writer) or is_shortened(data, live)):
         return CoreImport(data, agrees=False)
     return _import(writer, agent_id, data, folder.path / CORE_FILE)
 
 
 def take_over(writer: Writer, agent_id: str) -> CoreImport:
-    """Import an edit of `MEMORY.md`, so that the following work reads a current memory store.
+    """Import an edit of `MEMORY.md`, so that the following work reads an up-to-date memory store.
 
     Raises:
         AwayError: the file was edited a moment ago.
@@ -114,7 +114,7 @@ def take_over(writer: Writer, agent_id: str) -> CoreImport:
 def _is_fresh(folder: OpenFolder, writer: Writer) -> bool:
     """Return True if the file was written a moment ago.
 
-    A time in the future is from another clock and does not count.
+    A time in the future comes from another clock and does not count.
     """
     entry = folder / CORE_FILE
     age = moment_of(writer.now()).timestamp() - entry.lstat().st_mtime if entry.exists() else -1.0
@@ -138,9 +138,9 @@ def _is_own(change: Change, own: Mapping[str, tuple[Source, ...]]) -> bool:
 
 
 def _cite_sources(change: Change, own: Mapping[str, tuple[Source, ...]], said_at: str | None) -> Change:
-    """Return a change; a new text gets its sources, and `said_at` as its time.
+    """Return a change; if it adds a text, with the text's sources, and with `said_at` as its time.
 
-    Texts of the first import stay without a time. They count as older than all texts with a time.
+    Texts of the first import stay without a time, so that they count as older than all texts with a time.
     """
     if not _is_new(change):
         return change

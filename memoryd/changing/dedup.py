@@ -1,8 +1,8 @@
 """Remove duplicates: of several memories with the same text, one stays.
 
-Only hashes are compared, and no text gets into a report or a log. Facts and journal entries are in no file, so they are
-removed in batches, each in one transaction with its audit. If the run stops between two batches, the next run does the
-rest. A bullet of `MEMORY.md` is removed by a commit, together with its row.
+Only texts with the same hash are compared, and no text gets into a report or a log. Facts and journal entries are in no
+file, so they are removed in batches, each in one transaction with its audit. If the run stops between two batches, the
+next run does the rest. A bullet of `MEMORY.md` is removed by a commit, together with its row.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,7 +24,7 @@ from memoryd.ledger.memory import Ending, MemoryKind
 from memoryd.ledger.operation import Delete
 
 BATCH = 1000
-_NONE = "no memory says what another says"
+_NONE = "no two memories have the same text"
 
 # Texts are read only where two normalised hashes are equal. The memory that stays comes first: a protected one, or else
 # the oldest; of bullets with the same time, the first in the file.
@@ -38,7 +38,7 @@ _CANDIDATES = (
 
 
 def list_duplicates(connection: Connection, agent_id: str, kind: MemoryKind) -> Iterator[tuple[str, str]]:
-    """Yield (id of a removable memory, id of the one that stays) for a kind. All protected memories stay."""
+    """Yield pairs of ids for a kind of memory: a memory to remove, and the one that stays. Protected memories stay."""
     rows = connection.exec_driver_sql(_CANDIDATES, {"agent": agent_id, "kind": str(kind)})
     for _, (kept, *copies) in groupby(rows, key=itemgetter(0, 1)):
         yield from ((copy.id, kept.id) for copy in copies if not copy.constitutional)
@@ -73,7 +73,7 @@ def find_duplicates(engine: Engine, agent_id: str, kinds: Iterable[MemoryKind] =
 
 
 def still_same(connection: Connection, agent_id: str, deletes: Sequence[Delete]) -> list[Delete]:
-    """Return those deletions whose memories still have equal texts. An imported edit may have changed one of them."""
+    """Return those deletions whose memories still have equal texts, because an edit may have changed one of them."""
     held = memories.by_ids(connection, agent_id, {name for one in deletes for name in (one.id, *one.successors)})
     texts = {memory.id: memory.content for memory in held.values() if memory.is_live}
     return [one for one in deletes if one.id in texts and all(texts.get(n) == texts[one.id] for n in one.successors)]

@@ -1,9 +1,8 @@
 """Let the owner of an agent create, change, delete, export and import its facts.
 
 Each change is one transaction that reads the store, checks the change and writes it. So two writers cannot store the
-same
-fact twice or exceed the limit. A change is a run of kind `edit`, with counts in its report but no content. It can be
-rolled back like any other run.
+same fact twice or exceed the limit. A change is a run of kind `edit`, with counts in its report but no content. It can
+be rolled back like any other run.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,14 +30,14 @@ from memoryd.ledger.profile import ProfileEntry, ProfileSection
 
 @dataclass(frozen=True, slots=True)
 class FactStore:
-    """Give access to the facts of one agent. It may be used while a daemon and other writers run."""
+    """Give access to the facts of one agent, also while a daemon and other writers run."""
 
     writer: Writer
     agent_id: str
-    log: Log  # gets the ids of facts that ended, and why facts were not stored
+    log: Log  # logs the ids of facts that a full store ended, and the reasons why facts were not stored
 
     def create(self, batch: Sequence[NewFact]) -> FactBatch:
-        """Store facts, all or nothing; return the outcome of each, and the facts that a full store ended.
+        """Store facts, all or nothing; return the outcome of each, and the facts that ended because the store was full.
 
         Raises:
             ValueError: a content is blank, a category unknown or a confidence outside 0..1; nothing is stored.
@@ -49,7 +48,7 @@ class FactStore:
     def update(
         self, fact_id: str, content: str | None = None, category: str | None = None, confidence: float | None = None
     ) -> Fact:
-        """Change the given fields of a fact; return the fact.
+        """Change the fields of a fact that are not None; return the fact as stored.
 
         Raises:
             KeyError: there is no such fact.
@@ -65,7 +64,7 @@ class FactStore:
         return after
 
     def delete(self, fact_id: str) -> None:
-        """Delete a fact. Jobs store it again only if the user repeats it.
+        """Delete a fact; a job stores it again only if the user repeats it.
 
         Raises:
             KeyError: there is no such fact.
@@ -90,7 +89,7 @@ class FactStore:
                 audit.note(connection, gone, chain.AuditStamp(now, self.agent_id, guard_check.HUMAN, run_id))
 
     def dump(self, *, deerflow: bool = False) -> str:
-        """Return the facts and the profile as the text of a file: memoryd's own format, or DeerFlow's `memory.json`."""
+        """Return the facts and the profile as the text of a file, in memoryd's form or as DeerFlow's `memory.json`."""
         with sqlite.begin_read(self.writer.engine) as connection:
             facts = _store(connection, self.agent_id).all()
             held_profile = profile.read(connection, self.agent_id)

@@ -1,4 +1,7 @@
-"""Record feedback on a memory, good or bad. It is audited and affects the ranking, but does not change the memory."""
+"""Record feedback on a memory, good or bad.
+
+Feedback is audited and affects the ranking, but does not change the memory.
+"""
 
 from sqlalchemy import Engine
 

@@ -6,8 +6,8 @@ There are three steps:
 2. One commit erases the texts from the ledger, `MEMORY.md` and the daily files, together with their source rows.
 3. The database file is rewritten.
 
-After a crash at any point, the next start repeats or continues the run. Until the commit, the texts to remove are still
-known. After it, no copy is left to search.
+After a crash at any point, the next start repeats or continues the run. The copies come first, because the texts to
+remove are known only until the commit. After it, no copy is left to search.
 
 Transcripts belong to the agents. They are not changed, except those that memoryd recorded itself. Their rows stay
 without texts, so that no record is read again. Records that a transcript gets later are read as new.
@@ -63,7 +63,7 @@ _COPIES = ("turn", "session_summary", "job_run", "alarm", "grant")
 
 @dataclass(frozen=True, slots=True)
 class ForgetTarget:
-    """Name what to forget: a memory or a session. The other field is None."""
+    """Name what to forget, a memory or a session; the other field is None."""
 
     memory_id: str | None = None
     session_id: str | None = None
@@ -79,7 +79,7 @@ class ForgetPlan:
     """Hold what a `forget` will erase and change."""
 
     target: ForgetTarget
-    sessions: tuple[str, ...]  # sessions that lose their texts; empty if a memory is forgotten
+    sessions: tuple[str, ...]  # the sessions that lose their texts; empty if a memory is forgotten
     memories: Mapping[str, Memory]
     verdict: ForgetVerdict
     cut: TextRemoval  # the texts to remove from files and rows
@@ -87,21 +87,21 @@ class ForgetPlan:
     states: tuple[str, ...]  # digests of further states to erase
     sections: Mapping[
         ProfileSection, tuple[str, tuple[Source, ...]]
-    ]  # sections of the profile that change, each with its new text
-    marks: Mapping[str, int]  # last turn of each session
+    ]  # sections of the profile that change, each with its new text and its sources
+    marks: Mapping[str, int]  # the number of the last turn of each session
     transcripts: frozenset[str]  # paths of the sessions' transcripts
     shown: tuple[str, str] | None  # first and last day on which a dream may have seen an erased memory
-    told: dict[str, Any] = field(default_factory=dict)  # values of the run report, without texts
+    told: dict[str, Any] = field(default_factory=dict)  # values for the run report, without texts
 
     def check(self) -> None:
         """Check that the plan touches no protected memory.
 
         Raises:
-            RefusedError: it names the protected memories.
+            RefusedError: the plan would erase protected memories; the error names them.
         """
         if self.verdict.protected:
-            hint = "memoryd core unprotect each of them first, if that is meant"
-            raise RefusedError("would have to go and are protected", ", ".join(self.verdict.protected), hint)
+            hint = "to erase them, run memoryd core unprotect for each first"
+            raise RefusedError("are protected, but would have to be erased", ", ".join(self.verdict.protected), hint)
 
     def edits(self) -> list[MoveWatermark]:
         """Return the edits that mark the sessions as fully processed."""
@@ -118,7 +118,7 @@ class _AuditedTexts:
 
     versions: Mapping[str, set[str]]  # all known texts of memories, by id
     sections: Mapping[ProfileSection, list[SectionVersion]]
-    states: Mapping[str, str]  # text of each state of a memory or section, by digest
+    states: Mapping[str, str]  # the text of each state of a memory or section, by digest
     lasts: frozenset[str]  # digests of the last states
 
 
@@ -214,7 +214,7 @@ class _HeldMemories(NamedTuple):
     known: _AuditedTexts
     verdict: ForgetVerdict
     sessions: Sequence[str]
-    tz: tzinfo  # in which daily files have their days
+    tz: tzinfo  # the time zone of the days of daily files
 
     def list_removed_texts(self) -> list[str]:
         """Return the present and earlier texts of the erased memories, with and without annotated dates."""
@@ -233,7 +233,7 @@ class _HeldMemories(NamedTuple):
 
 
 def _cut(connection: Connection, agent_id: str, workspace: OpenFolder, held: _HeldMemories) -> TextRemoval:
-    """Return the texts to remove. Texts of memories that stay are spared.
+    """Return the texts to remove, except texts of memories that stay.
 
     A forgotten session's texts are removed only as whole lines, because no person chose these texts one by one.
     """
@@ -294,7 +294,7 @@ def _cut_lines(workspace: OpenFolder, cut: TextRemoval) -> dict[str, str]:
 def _find_shown_days(
     held: Mapping[str, Memory], verdict: ForgetVerdict, lines: Mapping[str, str], tz: tzinfo
 ) -> tuple[str, str]:
-    """Return the first and last day whose dreams may have seen the text, as YYYY-MM-DD."""
+    """Return the first and the last day whose dreams may have seen an erased text, as YYYY-MM-DD."""
     gone = [held[one] for one in verdict.erased]
     first = [found for one in gone if (found := parse_moment(one.created_at))]
     last = [parse_moment(one.deleted_at) for one in gone]
@@ -334,7 +334,8 @@ def _build_report(connection: Connection, agent_id: str, found: ForgetPlan, line
         "sessions": list(found.sessions),
         "memories": dict(sorted(became.items())),
         "protected": list(verdict.protected),
-        # Memories to suggest to the person: they contain the forgotten text or have the same records.
+        # Sessions, memories and notes to suggest to the person: they contain the forgotten text or have the same
+        # records.
         "beside": {
             "sessions": list(found.replies),
             "memories": beside,
@@ -367,12 +368,11 @@ class Forgetter:
     tz: tzinfo
     now: Callable[[], str]
     new_hex: Callable[[], str]
-    made: dict[tuple[TextRemoval, str, str], bytes] = field(
-        default_factory=dict
-    )  # daily files, ahead of the transaction
+    # New bytes of daily files, computed before the transaction.
+    made: dict[tuple[TextRemoval, str, str], bytes] = field(default_factory=dict)
 
     def plan(self, engine: Engine, workspace: Path) -> ForgetPlan:
-        """Return the plan on the current state.
+        """Return the plan for the current state.
 
         Raises:
             NotFoundError: the agent has no such memory or session.
@@ -384,7 +384,7 @@ class Forgetter:
         return found
 
     def prepare(self, workspace: Path, cut: TextRemoval) -> None:
-        """Compute the new daily files before the transaction. The commit recomputes files that change later."""
+        """Compute the new daily files before the transaction; the commit recomputes files that change later."""
         with open_folder(workspace) as folder:
             for _ in self._dailies(folder, cut):
                 pass
@@ -460,13 +460,13 @@ def _read_dailies(workspace: OpenFolder) -> Iterator[tuple[str, bytes]]:
 
 @dataclass(slots=True, kw_only=True)
 class Copies(FullScan):
-    """Remove forgotten text from everything that has copies of it."""
+    """Remove forgotten text from all copies of it."""
 
     ACTOR: ClassVar[str] = HUMAN
     cut: TextRemoval
-    sessions: tuple[str, ...]  # sessions to erase in databases that were put aside
-    transcripts: frozenset[str]  # transcripts of these sessions; memoryd cleans those that it recorded
-    shown: tuple[str, str] | None  # days whose diaries may mention the text; None: no diary does
+    sessions: tuple[str, ...]  # the sessions to erase in databases that were put aside
+    transcripts: frozenset[str]  # the transcripts of these sessions; memoryd cleans those that it recorded
+    shown: tuple[str, str] | None  # days whose diaries may mention the text; None if no diary does
 
     def clean_texts(self, given: Sequence[str], *, in_file: bool = False) -> dict[str, str]:  # noqa: ARG002 - alike
         """Return a mapping from each text to the same text without forgotten text."""
@@ -475,11 +475,11 @@ class Copies(FullScan):
     def database(self, engine: Engine) -> None:
         """Remove the text from a database.
 
-        In the present database, the memory store itself is left to the commit. In one that was put aside, everything is
-        cleaned.
+        In the present database, the commit cleans the memory store itself. In a database that was put aside, everything
+        is cleaned here.
         """
         if engine is self.engine:
-            sqlite.write(engine, vault.empty_damaged, LOST)  # a damaged text may contain it, and must not be restored
+            sqlite.write(engine, vault.empty_damaged, LOST)  # a damaged text may contain the forgotten one
             self.rows_of(engine, () if self.sessions else _COPIES)
             return
         there = texts.list_tables(engine)
@@ -503,7 +503,7 @@ class Copies(FullScan):
     def clean_messages(self, path: Path, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return the messages without the text.
 
-        Each keeps its id, and a digest by which its program's copy is recognised.
+        Each message keeps its id, and a digest by which the copy of its program is recognised.
         """
         cut = (lambda _: "") if str(path) in self.transcripts else self.cut.of_text
         return [recording.remove_text(message, cut) for message in messages]
@@ -511,8 +511,8 @@ class Copies(FullScan):
     def of_file(self, name: str, data: bytes, parting: re.Pattern[str] = PARTS) -> bytes:
         """Return the new bytes of a file.
 
-        A copy of a daily file is cleaned like the daily file itself. Other files also lose their parts about the
-        sessions.
+        A copy of a daily file is cleaned like the daily file itself. A dream diary also loses the model's words of the
+        days on which a dream may have seen the text. Other files lose their parts about the sessions, too.
         """
         day = _DAILY.match(name)
         if day is None:
@@ -524,7 +524,7 @@ class Copies(FullScan):
         return diary.without_impressions(left) if is_shown else left
 
     def is_spared(self, path: Path) -> bool:
-        """Return True for the files that the commit itself rewrites."""
+        """Return True if the commit itself rewrites the file."""
         workspaces = self.workspaces.values()
         is_core = path.name == CORE_FILE and path.parent in workspaces
         return is_core or (path.suffix == ".md" and path.parent in [one / _DAILIES for one in workspaces])

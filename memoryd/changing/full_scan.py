@@ -42,10 +42,9 @@ from memoryd.text.private import is_private
 
 Hold = Callable[[], AbstractContextManager[None]]
 
-AGAIN = 20  # attempts at a file or row that others keep changing
+AGAIN = 20  # the number of attempts at a file or row that others keep changing
 # Splits a person's file into parts that are scanned one by one. No secret spans two parts. In a message, some marks
-# hide
-# all text after them. In a file, they may hide only the rest of their part.
+# hide all text after them. In a file, they may hide only the rest of their part.
 PARTS = re.compile(r"^(?=#{1,6} |[-*+] )", re.MULTILINE)
 _LINES = re.compile(r"(?<=\n)")
 _PROSE = frozenset({ColumnKind.TEXT, ColumnKind.JSON})  # words of people and models; the other kinds are names
@@ -53,13 +52,13 @@ _PROSE = frozenset({ColumnKind.TEXT, ColumnKind.JSON})  # words of people and mo
 
 @dataclass(slots=True, kw_only=True)
 class FullScan(ABC):
-    """Run one scan over everything. A subclass says what is removed."""
+    """Run one scan over everything; a subclass decides what is removed."""
 
     ACTOR: ClassVar[str]  # the actor in the audit
     engine: Engine
     state_dir: Path
     workspaces: dict[str, Path]  # by agent id; the rows and files of these agents are scanned
-    everybody: bool  # True: also rows of agents that are not configured
+    everybody: bool  # also scan rows of agents that are not configured
     journal: Journal
     go_on: Callable[[], None]  # raises an error if the run must stop
     stuck: Callable[[], list[str]]  # completes intents; returns those that cannot be completed
@@ -69,13 +68,13 @@ class FullScan(ABC):
 
     @abstractmethod
     def clean_texts(self, given: Sequence[str], *, in_file: bool = False) -> dict[str, str]:
-        """Return the new text for each text that is scanned; a missing entry means that the text stays unchanged.
+        """Return the new text for each text that changes; a text without an entry stays unchanged.
 
         `in_file` is True if the texts are parts of a person's file.
         """
 
     def names(self, given: Iterable[str]) -> dict[str, str | None]:
-        """Return the new form of each id or name; None if it could not be scanned."""
+        """Return the new form of each id or name; None for one that could not be scanned."""
         return {name: name for name in given}
 
     @abstractmethod
@@ -83,7 +82,7 @@ class FullScan(ABC):
         """Scan a database: the present one, or one that was put aside."""
 
     def was_written(self, connection: Connection, table: str, row: Mapping[str, Any]) -> None:
-        """React to the change of a row, inside its transaction; a changed memory is audited.
+        """React to the change of a row, inside its transaction; by default, audit a changed memory.
 
         `row` has the old values.
         """
@@ -91,14 +90,14 @@ class FullScan(ABC):
             audit.record_redaction(connection, row["rowid"], at=text_of(utc_now()), actor=self.ACTOR)
 
     def were_written(self, table: str, columns: AbstractSet[str]) -> None:  # noqa: B027 - not all remember texts
-        """React to stored changes: the names of the changed columns of a table, possibly none."""
+        """React to the changes of a table after they are stored; `columns` are the changed columns, possibly none."""
 
     @abstractmethod
     def clean_messages(self, path: Path, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return the new messages of a session that memoryd recorded itself."""
 
     def of_file(self, name: str, data: bytes, parting: re.Pattern[str] = PARTS) -> bytes:  # noqa: ARG002 - for others
-        """Return the new bytes of a file. `parting` splits it into parts."""
+        """Return the new bytes of a file; `parting` splits it into parts that are scanned one by one."""
         return self.of_bytes(data, parting)
 
     def is_spared(self, path: Path) -> bool:  # noqa: ARG002 - for those who spare some
@@ -106,8 +105,8 @@ class FullScan(ABC):
         return False
 
     def scan_all(self) -> None:
-        """Run the whole scan. `counts` and `left` have the result."""
-        stuck = self.stuck()  # first, because an intent may still write its texts to a file
+        """Run the whole scan, and leave the result in `counts` and `left`."""
+        stuck = self.stuck()  # comes first, because an intent may still write its texts to a file
         self.database(self.engine)
         self._journal(self.journal)
         for agent_id, workspace in self.workspaces.items():
@@ -126,8 +125,8 @@ class FullScan(ABC):
         for folder in sorted(self.state_dir.glob("memoryd.replaced-*")):
             self._put_aside(folder)
         self.left += [str(path) for path in sorted(self.state_dir.glob("memoryd.db.damaged-*"))]
-        # These folders belong to a dry run, backup or restore that is running. Their copies of the database cannot be
-        # scanned.
+        # These folders belong to a dry run, backup or restore that is running, so their copies of the database cannot
+        # be scanned.
         for prefix in (trial.PREFIX, staging.PREFIX):
             self.left += map(str, locked_folder.remove_left(self.state_dir, prefix))
         self.left += sorted({*stuck, *self.stuck()})
@@ -149,7 +148,7 @@ class FullScan(ABC):
             if not moved:
                 return
             rows = texts.read_rows(engine, table, moved)
-        raise StateError("its rows change faster than they can be read", table, "try again when they rest")
+        raise StateError("its rows change faster than they can be read", table, "try again later")
 
     def _changes(self, table: str, rows: Sequence[dict[str, Any]]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
         """Return the rows that change, each with its new values by column."""
@@ -246,7 +245,7 @@ class FullScan(ABC):
     def _let_go_of_late(self, place: WorkspaceFolders, hold: Hold) -> bool:
         """Delete kept old versions of a file that contain the text; return True if there were any.
 
-        The file itself must be cleaned before, so that later versions are clean.
+        The file itself must be cleaned first, so that later versions are clean.
         """
         found = False
         for one in late_edits.list_kept(place.continuum):
@@ -278,7 +277,10 @@ class FullScan(ABC):
                 self._file(entry, PARTS, hold)
 
     def _leftover(self, folder: OpenFolder, left: Leftover) -> None:
-        """Scan the temporary files of a stopped rewrite: they have old bytes of a cleaned file, or somebody's edit."""
+        """Clean up the temporary files of a stopped rewrite.
+
+        They have old bytes of a file that is cleaned now, or an edit of somebody.
+        """
         entry = folder / left.target
         then, now = regular.read(left.entry), regular.read(entry)
         if then is None or now is None:
@@ -313,7 +315,7 @@ class FullScan(ABC):
                 continue
             self.counts["files"] += 1
             return
-        raise StateError("the file changes faster than it can be read", str(entry), "try again when it rests")
+        raise StateError("the file changes faster than it can be read", str(entry), "try again later")
 
     def of_bytes(self, data: bytes, parting: re.Pattern[str]) -> bytes:
         """Return the cleaned bytes of a text file, in its own encoding; other files stay unchanged."""
@@ -326,7 +328,7 @@ class FullScan(ABC):
 
 
 def _encoding(data: bytes) -> str | None:
-    """Return an encoding in which unchanged text is written back byte for byte; None if the bytes are not text."""
+    """Return an encoding that writes unchanged text back byte for byte; None if the bytes are not text."""
     for encoding, bom in (("utf-16-le", codecs.BOM_UTF16_LE), ("utf-16-be", codecs.BOM_UTF16_BE)):
         if data.startswith(bom):
             return encoding if _is_text(data, encoding) else None

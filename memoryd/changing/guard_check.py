@@ -1,7 +1,7 @@
 """Run the guard check: read the input of the guards in the transaction that plans a change.
 
-Tokens are estimated from characters. The guards compare sums of the same kind, and must give the same result with and
-without a tokenizer.
+Tokens are estimated from characters, because the guards must give the same result with and without a tokenizer. They
+compare only sums of such estimates.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -31,7 +31,7 @@ AGENT_TOOL = "agent-tool"  # … or a tool that an agent calls
 class GuardCheckResult:
     """Hold the accepted changes and the refusals.
 
-    `allowance` says, for people, how much of the deletion limit is left; empty if that limit did not refuse.
+    `allowance` says, for people, how much of the deletion limit is left; it is empty if that limit did not refuse.
     """
 
     changes: tuple[Change, ...]
@@ -51,17 +51,17 @@ def judge(
     rewrite: Rewrite | None = None,
     begun: RefinementStart | None = None,
 ) -> GuardCheckResult:
-    """Return the changes that the guards accept, and the refusals. Nothing is written.
+    """Return the changes that the guards accept, and the refusals; write nothing.
 
     Args:
         connection: the transaction that plans the change.
         writer: the tools of the commit.
         agent_id: the agent.
-        operations: in order.
+        operations: the operations, in order.
         caller: the source of the operations.
-        said_anew: hashes of forgotten texts that the user has repeated, as the job found.
-        seen: text of each memory, by id, at the time of the decision.
-        rewrite: the memories that a rewrite mentions.
+        said_anew: the hashes of forgotten texts that the user has repeated, as the job found.
+        seen: the text of each memory at the time of the decision, by id.
+        rewrite: the memories that a rewrite was made from, and those that it mentions.
         begun: the state of the core when a refinement began.
 
     Raises:
@@ -88,15 +88,15 @@ def _allowance(context: Context, too_much: Refusal) -> str:
     behind = guards.fits_behind(context, too_much)
     # Round up, because the message shows only minutes.
     ends = None if behind is None else moment_of(behind) + erosion.WINDOW + timedelta(minutes=1)
-    when = "that is too much at any time" if ends is None else f"with no other loss it fits from {ends:%F %H:%M} UTC on"
-    told = f"this takes about {lost:,} tokens, {used:,} of the {most:,} that may go in 30 days are used ({percent:g} %)"
+    when = "it never fits" if ends is None else f"without other losses it fits from {ends:%F %H:%M} UTC on"
+    told = f"this loses about {lost:,} tokens; {used:,} of the {most:,} for 30 days ({percent:g} %) are used"
     return f"{told}; {when}"
 
 
 def context_of(
     connection: Connection, agent_id: str, known: Mapping[str, Memory], *, caller: Caller, now: str, limits: GuardLimits
 ) -> Context:
-    """Return the input of the guards. `known` has the memories that they need, by id."""
+    """Return the input of the guards; `known` has the memories that they need, by id."""
     return Context(
         caller=caller,
         agent_id=agent_id,
@@ -110,7 +110,7 @@ def context_of(
 
 
 def count_eroded(connection: Connection, agent_id: str, now: str) -> int:
-    """Return the tokens of the core that were lost in the last 30 days, except by a person."""
+    """Return the tokens of the core that were lost in the last 30 days, without the losses by people."""
     live = [one.content for one in memories.read_live(connection, agent_id, MemoryKind.CORE)]
     return erosion.count_lost(_drops(connection, agent_id, now), live, estimate)
 
@@ -126,10 +126,10 @@ def _list_ids(operations: Sequence[Operation]) -> set[str]:
 
 
 _HINTS = {
-    Guard.CONSTITUTIONAL: "memoryd core unprotect, if that is what is meant",
-    Guard.RETENTION: "take away less at a time, or edit MEMORY.md by hand (guards.retention_floor)",
-    Guard.EROSION: "take away less at a time, or edit MEMORY.md by hand (guards.erosion_percent)",
-    Guard.TOMBSTONE: "write it into MEMORY.md by hand, if it is to come back",
+    Guard.CONSTITUTIONAL: "to change it, run memoryd core unprotect first",
+    Guard.RETENTION: "remove less at a time, or edit MEMORY.md by hand (guards.retention_floor)",
+    Guard.EROSION: "remove less at a time, or edit MEMORY.md by hand (guards.erosion_percent)",
+    Guard.TOMBSTONE: "to bring it back, write it into MEMORY.md by hand",
 }
 
 
@@ -137,7 +137,7 @@ def require_passed(passed: GuardCheckResult) -> None:
     """Raise an error if a guard refused anything.
 
     Raises:
-        RefusedError: it names the guards, the memories and what a person can do.
+        RefusedError: a guard refused; the error names the guards, the memories and what a person can do.
     """
     if passed.refusals:
         told = {Guard.EROSION: f": {passed.allowance}"}

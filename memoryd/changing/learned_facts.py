@@ -1,6 +1,7 @@
-"""Write the facts and profile sections that a session taught, in one transaction, as far as the guards allow.
+"""Write the facts and profile sections that a job learned from a session, as far as the guards allow.
 
-The transaction also reads the store, so it includes facts that others have just stored. Equal texts stay one fact.
+One transaction reads the store and writes, so it includes facts that others have just stored. Equal texts stay one
+fact.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +27,7 @@ from memoryd.ledger.profile import ProfileEntry, ProfileSection
 
 @dataclass(frozen=True, slots=True)
 class LearnedResult:
-    """Hold the written changes, the refusals, and the ids of facts that a full store ended."""
+    """Hold the written changes, the refusals, and the ids of facts that ended because the store was full."""
 
     changes: tuple[Change, ...]
     refusals: tuple[Refusal, ...]
@@ -34,7 +35,7 @@ class LearnedResult:
 
 
 def carry_out(connection: Connection, writer: Writer, run: Run, edit: EditFacts) -> LearnedResult:
-    """Write the facts and profile sections of an edit, and audit them."""
+    """Write the facts and profile sections of an edit, and audit them; return what was written and refused."""
     agent_id, now = run.agent_id, writer.now()
     cited = partial(turns.build_sources, connection, edit.session_id)
     live = {memory.id: memory for memory in memories.read_live(connection, agent_id, MemoryKind.FACT)}
@@ -70,7 +71,7 @@ def carry_out(connection: Connection, writer: Writer, run: Run, edit: EditFacts)
 def _drop_refused(
     learned: Sequence[LearnedFact], live: dict[str, Memory], graves: Mapping[str, str]
 ) -> tuple[list[LearnedFact], list[Refusal]]:
-    """Return the facts that may be stored, and refusals of the others.
+    """Return the facts that may be stored, and the refusals of the others.
 
     This comes before the store is filled, so that no fact is ended to make room for a refused one.
     """

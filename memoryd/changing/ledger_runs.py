@@ -28,7 +28,7 @@ IMPORT = "import"  # restores protected bullets in MEMORY.md
 EDIT = "edit"  # operations of the owner
 DEDUP = "dedup"
 ROLLBACK = "rollback"
-REFINE = "refine"  # not decided here, because it asks a model
+REFINE = "refine"  # not decided here, because a refinement asks a model
 _MOST_NAMED = 50
 KINDS = (IMPORT, EDIT, DEDUP, ROLLBACK, *saving.KINDS)
 VERBS: dict[str, type[Protect | Unprotect | Restore | Delete]] = {
@@ -40,7 +40,7 @@ VERBS: dict[str, type[Protect | Unprotect | Restore | Delete]] = {
 
 
 def decide(writer: Writer, journal: Journal, run: Run, *, at_once: bool = True) -> SavePlan:
-    """Return what a run must do.
+    """Return what the commit of a run must do.
 
     Args:
         writer: the tools of the commit.
@@ -61,7 +61,7 @@ def decide(writer: Writer, journal: Journal, run: Run, *, at_once: bool = True) 
     if run.kind in saving.KINDS:
         return saving.decide(writer, run)
     if run.kind == EDIT:
-        text = runs.given_text(writer.engine, run)  # options never contain a text, so it is stored with the replies
+        text = runs.given_text(writer.engine, run)  # options never contain a text, so it is with the replies
         operations = tuple(_operation(verb, memory_id, text) for verb, memory_id in run.options.get("operations", ()))
         if not operations:
             return SavePlan(NothingToDo("there is nothing to do"))
@@ -78,12 +78,12 @@ def _operation(verb: str, memory_id: str, text: str | None) -> Operation:
 
 
 def target_of(options: dict[str, Any]) -> RollbackTarget:
-    """Return what a rollback must revert, from its options."""
+    """Return the target of a rollback from the options of its run."""
     return RollbackTarget(options.get("run"), options.get("to"), options.get("memory"))
 
 
 def require_done(connection: Connection, target: RollbackTarget) -> None:
-    """Check that the run to roll back has changed memory itself.
+    """Check that the run to roll back has itself changed memory.
 
     Raises:
         RefusedError: the run only made a proposal.
@@ -91,11 +91,11 @@ def require_done(connection: Connection, target: RollbackTarget) -> None:
     if target.run_id is None:
         return
     if runs.find_proposal(connection, target.run_id) is not None:
-        what = "nothing of what the run proposes is done yet"
+        what = "the proposal of the run is not carried out yet"
         raise RefusedError(what, target.run_id, "memoryd job reject drops it")
     if (answer := runs.answered_by(connection, target.run_id)) is not None:
-        hint = f"memoryd rollback {answer} takes back what was accepted"
-        raise RefusedError("the run only proposed, and was answered by another", target.run_id, hint)
+        hint = f"memoryd rollback {answer} reverses what was accepted"
+        raise RefusedError("the run only made a proposal, which another run answered", target.run_id, hint)
 
 
 def _rollback(writer: Writer, journal: Journal, run: Run) -> SavePlan:
@@ -107,7 +107,7 @@ def _rollback(writer: Writer, journal: Journal, run: Run) -> SavePlan:
     plan.check()
     receipt = {"rollback": time_machine.as_row(plan)}
     if not plan.steps:
-        why = "it was rolled back before" if plan.already else "all is as it was already"
+        why = "it was rolled back before" if plan.already else "everything is already in that state"
         return SavePlan(NothingToDo(why, receipt=receipt))
 
     def revise(connection: Connection, folders: tuple[OpenFolder, OpenFolder], brought: CoreImport) -> Any:
@@ -126,7 +126,7 @@ def _rollback(writer: Writer, journal: Journal, run: Run) -> SavePlan:
 
 
 def _refinements(connection: Connection, agent_id: str, target: RollbackTarget) -> list[str]:
-    """Return the reverted runs in which an agent refined its core."""
+    """Return the ids of the reverted runs in which an agent refined its core."""
     sql = (
         "SELECT r.id FROM job_run r JOIN audit a ON a.run_id = r.id WHERE r.agent_id = ?"
         " AND ? IN (r.kind, CASE r.kind WHEN 'accept' THEN json_extract(r.options, '$.of') END)"

@@ -30,7 +30,7 @@ class NowSession:
 
     @property
     def header(self) -> NowHeader:
-        """Return the header. Missing values are taken from the file name."""
+        """Return the header, with missing values taken from the file name."""
         stem = self.name.removesuffix(".md")
         found = self.document.header or NowHeader("", None)
         began = found.timestamp_start or now.read_name(stem)[0]
@@ -54,7 +54,7 @@ class NowSession:
 
     @property
     def is_open(self) -> bool:
-        """Return True if entries may be appended. A file without a header belongs to another writer."""
+        """Return True if entries may be appended; a file without a header belongs to another writer."""
         return self.document.header is not None and self.document.header.timestamp_end is None
 
     @property
@@ -105,6 +105,6 @@ def read_files(folder: OpenFolder) -> list[NowSession]:
 
 
 def find_free_name(began: datetime, is_taken: Callable[[str], bool]) -> str:
-    """Return an unused name for a new file; it gets a number if the plain name is taken."""
+    """Return an unused name for a new file, with a number if the plain name is taken."""
     names = (f"NOW-{began.astimezone(UTC):%Y-%m-%dT%H-%M}{'' if one == 1 else f'-{one}'}.md" for one in count(1))
     return next(name for name in names if not is_taken(name))

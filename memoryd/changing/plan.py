@@ -1,4 +1,4 @@
-"""Plan a run: find out how its edits would change the files, `MEMORY.md` and the memory store. Nothing is written."""
+"""Plan a run: find out how its edits would change the files, `MEMORY.md` and the memory store; write nothing."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
@@ -29,17 +29,17 @@ from memoryd.tiers import core, daily, diary
 
 
 class OutdatedError(MemorydError):
-    """Report that the state on which the run decided has changed. The run must decide again."""
+    """Report that the state on which the run decided has changed, so that the run must decide again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """Hold the effect that a commit would have, and what the guards would refuse."""
+    """Hold the effect that a commit would have, and the refusals of the guards."""
 
     rewrites: tuple[dict[str, Any], ...] = ()
     changes: tuple[Change, ...] = ()
     refusals: tuple[Refusal, ...] = ()
-    passed: tuple[guard_check.GuardCheckResult, ...] = ()  # one for each list of operations; empty for a rewrite
+    passed: tuple[guard_check.GuardCheckResult, ...] = ()  # one result for each list of operations; empty for a rewrite
     # Files that would change: path, bytes before and after; None means that there is no file.
     files: tuple[tuple[str, bytes | None, bytes | None], ...] = ()
 
@@ -52,7 +52,7 @@ class Preview:
 def _comes_to(
     passed: guard_check.GuardCheckResult,
 ) -> tuple[list[tuple[str | None, str, bool, bool]], list[tuple[str, Sequence[str]]]]:
-    """Return the accepted and refused operations without values that differ in each plan: ids, salts, times."""
+    """Return the accepted changes and the refusals, without values that differ in each plan: ids, salts, times."""
     changes = [
         (None if one.before is None else one.memory_id, one.after.content, one.after.is_live, one.after.constitutional)
         for one in passed.changes
@@ -61,7 +61,7 @@ def _comes_to(
 
 
 def restore_put_back(brought: CoreImport) -> core.CoreFile:
-    """Return `MEMORY.md` as imported, with the protected bullets that an edit had removed or changed."""
+    """Return `MEMORY.md` as imported, with the protected bullets that an edit had removed or changed put back."""
     file = core.parse(brought.data or b"")
     return core.parse(core.edit(file, [one.edit for one in brought.put_back])) if brought.put_back else file
 
@@ -71,9 +71,9 @@ class PlanBase(NamedTuple):
 
     Attributes:
         file: `MEMORY.md` with its protected bullets restored.
-        bullets: its bullets, in the form of the memory store.
+        bullets: its bullets, with secrets redacted as in the memory store.
         revision: earlier states to restore; None if there are none.
-        ahead: changes of earlier edits that are not written.
+        ahead: the changes of earlier edits that are not written yet.
     """
 
     file: core.CoreFile
@@ -119,10 +119,7 @@ def plan_core(
 def _check_edits(
     connection: Connection, writer: Writer, run: Run, edits: Sequence[Edit], told: PlanBase
 ) -> tuple[guard_check.GuardCheckResult, ...]:
-    """Return the accepted changes of each list of operations.
-
-    Each list is judged on the result of the earlier lists.
-    """
+    """Return the result of the guards for each list of operations; each is judged on the result of the earlier ones."""
     passed: list[guard_check.GuardCheckResult] = []
     several = bool(told.ahead) or sum(isinstance(edit, AddMemories | Operate) for edit in edits) > 1
     with sqlite.undo_after(connection) if several else nullcontext():
@@ -139,17 +136,17 @@ def _check_edits(
 
 
 def _plan_rewrite(connection: Connection, writer: Writer, run: Run, edit: RewriteCore, brought: CoreImport) -> Preview:
-    """Return the effect of a rewrite on the core on which it was decided.
+    """Return the effect of a rewrite, which is valid only on the core on which it was decided.
 
     Raises:
-        OutdatedError: the core has changed since, so the run must decide again.
+        OutdatedError: the core has changed since then, so the run must decide again.
     """
     if not brought.agrees or digest_of(brought.data) != digest_of(edit.old):
         raise OutdatedError("MEMORY.md was edited meanwhile", str(writer.workspace / CORE_FILE))
     passed = guard_check.judge(
         connection, writer, run.agent_id, edit.operations, Caller.REWRITE, seen=edit.seen, rewrite=edit.rewrite
     )
-    if passed.refusals:  # the guards accepted all of them when the run decided
+    if passed.refusals:  # when the run decided, the guards accepted all operations
         raise OutdatedError("the memory store changed meanwhile", str(writer.workspace / CORE_FILE))
     lines = [[one.after.heading or "", one.after.content] for one in passed.changes if _comes(one)]
     rewrite = encode_rewrite(CORE_FILE, brought.data, edit.new) | {"additions": lines}
@@ -159,7 +156,7 @@ def _plan_rewrite(connection: Connection, writer: Writer, run: Run, edit: Rewrit
 def _operations(
     connection: Connection, run: Run, edits: Sequence[Edit], file: core.CoreFile
 ) -> Iterator[tuple[list[Operation], Operate]]:
-    """Yield each list of operations with its edit, without additions that the file already has."""
+    """Yield each list of operations with its edit, without additions that are already in the file."""
     there = {core.normalize(bullet.text) for bullet in file.bullets}
     fresh: list[Operation] = []
     for memory in [memory for edit in edits if isinstance(edit, AddMemories) for memory in edit.memories]:
@@ -204,7 +201,7 @@ def _find_incoming(changes: Sequence[Change]) -> dict[str, Memory]:
 def _file_edits(
     live: Sequence[Standing], changes: Sequence[Change], bullets: Sequence[core.Bullet]
 ) -> Iterator[core.Edit]:
-    """Yield the edits that make the changes in the file, which may have bullets that the memory store does not know."""
+    """Yield the edits that make the changes in the file; the file may have bullets that are not in the memory store."""
     at = map_places(live, bullets) if bullets else {}
     order = sorted((one for one in live if one.id in at), key=lambda one: at[one.id])
     slots = [at[one.id] for one in order]
@@ -215,7 +212,7 @@ def _file_edits(
 
 
 def _place_changes(changes: Sequence[Change], live: Sequence[Standing], new: bytes) -> Iterator[Change]:
-    """Yield the changes; each memory that is added to the file gets its position there."""
+    """Yield the changes, with the new position of each memory that is added to the file."""
     coming = _find_incoming(changes)
     standing: list[Standing] = [*live, *coming.values()]
     at = map_places(standing, core.parse(new).bullets)
@@ -245,7 +242,7 @@ def plan_writes(workspace: OpenFolder, run: Run, edits: Sequence[Edit]) -> list[
 
     Raises:
         OutdatedError: a file is not the one on which the run decided.
-        RefusedError: the same, for the answer to a proposal.
+        RefusedError: the same, if the run answers a proposal.
         UnfinishedError: a file has conflict markers.
     """
     writes = [edit for edit in edits if isinstance(edit, WriteFile)]

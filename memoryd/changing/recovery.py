@@ -1,10 +1,9 @@
 """Restore people's and jobs' data after damage, from the newest good copy of the database and the journal.
 
 After each write transaction, its rows go into `journal.jsonl` before the caller continues: `{"of": DATABASE, "seq": N,
-"rows": [[TABLE, KEY, ROW or null], …], "from": N}`. `seq` is the number of its last change. Changes up to `from` are
-not
-in the journal, because every copy has them. A database can be behind its journal because it was restored or lost its
-write-ahead log. Then it gets the rows of all later lines.
+"rows": [[TABLE, KEY, ROW or null], …], "from": N}`. `seq` is the number of the transaction's last change. Changes up to
+`from` are not in the journal, because every copy has them. A database can be behind its journal because it was restored
+or lost its write-ahead log. Then it gets the rows of all later lines.
 """
 
 import json
@@ -31,7 +30,7 @@ from memoryd.ledger.memory import Ending
 
 ALARM = "damage"
 UNKNOWN = "memoryd wrote here before, but its facts and history are gone: put the old state folder back if you have it"
-ERASING = (forgetting.OPERATION, "scrub")  # kinds of runs that erase text
+ERASING = (forgetting.OPERATION, "scrub")  # the kinds of runs that erase text
 _IDENTITY = "PRAGMA application_id"
 
 
@@ -42,15 +41,15 @@ class Keeper:
     state_dir: Path
     log: Log
     journal: Journal = field(init=False)
-    found: list[str] = field(default_factory=list)  # damage that was found at the start; the next check reports it
-    _seq: int = 0  # number of the last change that the journal has
-    _is_restored: bool = False  # True: the database was lost and restored at this start
+    found: list[str] = field(default_factory=list)  # damage that was found at the start, for the next check to report
+    _seq: int = 0  # the number of the last change that the journal has
+    _is_restored: bool = False  # the database was lost and was restored at this start
 
     def __post_init__(self) -> None:
         self.journal = Journal(self.state_dir / restore.ACTS, sealed=True, is_entry=changes.is_change)
 
     def tell(self, engine: Engine) -> None:
-        """Write committed changes to the journal. If the disk reports an error, they are written with the next ones."""
+        """Write committed changes to the journal; if the disk reports an error, they are written with the next ones."""
         if sqlite.read(engine, changes.last_seq) <= self._seq:
             return
         try:
@@ -70,7 +69,7 @@ class Keeper:
     # --- after a loss ---------------------------------------------------------------------------------------------
 
     def catch_up(self, engine: Engine, opened: OpenedDatabase) -> "CaughtUp":
-        """Apply changes to a database that was just opened, if only the journal has them; return what was done."""
+        """Apply to a newly opened database the changes that only the journal has; return what was restored."""
         entries, damaged = self.journal.entries(), self.journal.count_damaged()
         if opened.is_new and entries:
             schema.set_identity(engine, entries[-1]["of"])
@@ -79,8 +78,8 @@ class Keeper:
         seq = 0 if opened.is_new else last
         lines = [one for one in entries if one["of"] == of]
         later = [one for one in lines if one["seq"] > seq]
-        if seq and not lines and not damaged and backups.list_copies(self.state_dir):  # not a new journal
-            self.found.append("the journal was gone; the database has what it held")
+        if seq and not lines and not damaged and backups.list_copies(self.state_dir):  # the journal was lost
+            self.found.append("the journal was missing; the database has its content")
         left_out = _apply_later(engine, later) if later else ""
         self._is_restored = _was_lost(opened, has_journal=bool(entries or damaged))
         return CaughtUp(later, seq, damaged, left_out, self._is_restored, opened.restored)
@@ -90,8 +89,8 @@ class Keeper:
     def keep(self, engine: Engine, settings: Settings, clock: Clock) -> None:
         """Check and copy the database once a local day, or at once if there is no copy or no journal.
 
-        It keeps the newest `retention.backups` copies, and the part of the journal that is newer than the oldest of
-        them.
+        Keep the newest `retention.backups` copies, and the part of the journal that is newer than the oldest of these
+        copies.
         """
         copies = backups.list_copies(self.state_dir)
         entries = self.journal.entries()
@@ -123,7 +122,7 @@ class Keeper:
     def _inspect(self, engine: Engine) -> list[str]:
         """Compare the database with its checksums, its newest good copy and the journal, and repair differences.
 
-        Returns descriptions of the damage for people, without content.
+        Return descriptions of the damage for people, without content.
         """
         found = _mend_indexes(engine)
         self.tell(engine)
@@ -133,13 +132,12 @@ class Keeper:
         good = next(iter(backups.list_copies(self.state_dir)), None)
         damaged = self.journal.count_damaged()
         if damaged and not self._is_restored:
-            found.append(f"damaged in the journal: {count_noun(damaged, 'line')}; the database has what was there")
+            found.append(f"damaged in the journal: {count_noun(damaged, 'line')}; the database has their content")
         last: int | None = 0
         while last is not None:
             last = sqlite.write(engine, vault.seal_portion, last)
         # The first search reads everything, in a read transaction that blocks no writer. Each finding is checked again
-        # before it
-        # is repaired.
+        # before it is repaired.
         with sqlite.begin_read(engine, good) as connection:
             damaged_texts = vault.find_damaged(connection)
             is_same = good is not None and _has_same_schema(connection)
@@ -172,7 +170,7 @@ class Keeper:
         for rows in wrong.values():
             changes.apply(connection, rows)
         return [
-            f"{count_noun(len(rows), 'row')} of {table} differed from copy and journal, and were put right: "
+            f"{count_noun(len(rows), 'row')} of {table} differed from copy and journal, and were repaired: "
             + _list(key[-1] for _, key, _ in rows)
             for table, rows in wrong.items()
         ]
@@ -200,14 +198,14 @@ class CaughtUp:
     """Hold what was restored from the journal, and what may be missing."""
 
     lines: list[Entry]
-    seq: int  # number of the last change in the database before
-    damaged: int  # number of damaged lines in the journal
-    left_out: str  # for people: how many rows only a newer version can hold; empty if none
-    is_lost: bool  # True: the database was damaged or missing
-    copy: Path | None  # the copy that replaced it
+    seq: int  # the number of the last change that the database had before
+    damaged: int  # the number of damaged lines in the journal
+    left_out: str  # for people: how many rows only a newer version can store; empty if none
+    is_lost: bool  # the database was damaged or missing
+    copy: Path | None  # the copy that replaced the database, if one did
 
     def __str__(self) -> str:
-        """Return text for people: from what the state was restored, and what is missing."""
+        """Return text for people about the sources from which the state was restored, and what is missing."""
         whence = "the transcripts" if self.copy is None else f"the copy {self.copy.name}"
         lacks = ["later running summaries, and waiting runs"]
         if self.damaged:
@@ -220,7 +218,7 @@ class CaughtUp:
 
 
 def list_erasing(lines: Iterable[Entry]) -> set[str]:
-    """Return the kinds of runs in these lines of the journal that erase text."""
+    """Return the kinds of text-erasing runs that these lines of the journal have."""
     rows = [row for table, _, row in changes.list_images(lines) if table == "job_run" and row is not None]
     return {row["kind"] for row in rows if row.get("kind") in ERASING}
 
@@ -228,7 +226,8 @@ def list_erasing(lines: Iterable[Entry]) -> set[str]:
 def erase_again(engine: Engine, erasing: Collection[str]) -> None:
     """Erase texts again in a database that was restored from a copy older than their removal.
 
-    Everything derived from texts is erased too, if `erasing` has kinds of runs that erased text.
+    If `erasing`, the kinds of runs that erased text since then, is not empty, everything derived from texts is erased
+    too.
     """
     with sqlite.begin_write(engine) as connection:
         erasure.erase_known(connection)
@@ -240,18 +239,18 @@ def erase_again(engine: Engine, erasing: Collection[str]) -> None:
 
 
 def _was_lost(opened: OpenedDatabase, *, has_journal: bool) -> bool:
-    """Return True if the database was damaged or missing. A new database with an old journal replaces a missing one."""
+    """Return True if the database was damaged or missing, which a new database beside an old journal shows."""
     return bool(opened.moved_aside or opened.restored or (opened.is_new and has_journal))
 
 
 def _apply_later(engine: Engine, lines: Sequence[Entry]) -> str:
-    """Apply lines of the journal; return, for people, how many rows this version cannot hold, or an empty string."""
+    """Apply lines of the journal; return text for people about rows that this version cannot store; empty if none."""
     with sqlite.begin_write(engine) as connection:
         images = changes.list_images(lines)
         left_out = changes.apply(connection, images)
         changes.add_missing_agents(connection)
         changes.set_last(connection, lines[-1]["seq"])
-        # An intent in the copy can belong to a run that has ended since.
+        # An intent in the copy can belong to a run that has ended since then.
         ended = "SELECT id FROM job_run WHERE finished_at IS NOT NULL"
         query.run(connection, f"DELETE FROM intent WHERE run_id IN ({ended})")  # noqa: S608
     left_out += sum(len(one["rows"]) for one in lines) - len(images)
@@ -259,7 +258,7 @@ def _apply_later(engine: Engine, lines: Sequence[Entry]) -> str:
 
 
 def _is_erased(table: str, _key: list[Any], row: dict[str, Any] | None) -> bool:
-    """Return True for a row that must stay in the journal, because an older copy still has its erased text."""
+    """Return True if a row must stay in the journal, because an older copy still has the erased text of the row."""
     if row is None:
         return table == "profile_section"
     return (

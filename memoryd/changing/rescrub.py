@@ -1,4 +1,4 @@
-"""Scan and redact everything that is stored once more, so that a new rule applies to old text."""
+"""Scan and redact everything that is stored once more, so that a new rule applies to old text too."""
 
 from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
@@ -23,7 +23,7 @@ class Rescrub(FullScan):
 
     ACTOR: ClassVar[str] = guard_check.ACTOR
     scrubber: Scrubber
-    renamed: Callable[[], None]  # called at once when ids change that other code may have cached
+    renamed: Callable[[], None]  # is called at once when ids change that other code may have cached
 
     def run(self) -> dict[str, Any]:
         """Redact everything; return the counts for the run report."""
@@ -33,7 +33,7 @@ class Rescrub(FullScan):
         return {**{name: self.counts[name] for name in names}, "left": self.left}
 
     def clean_texts(self, given: Sequence[str], *, in_file: bool = False) -> dict[str, str]:
-        """Return the redacted texts, by old text. A text that could not be scanned is counted and left out.
+        """Return the redacted texts, by old text; a text that could not be scanned is counted and left out.
 
         In a person's file, `<private>` tags are ordinary text.
         """
@@ -46,13 +46,13 @@ class Rescrub(FullScan):
         return found
 
     def names(self, given: Iterable[str]) -> dict[str, str | None]:
-        """Return names by old name; a name with a secret becomes its hash."""
+        """Return the redacted form of each name, by old name; a name with a secret becomes its hash."""
         return self.scrubber.names(given)
 
     def database(self, engine: Engine) -> None:
-        """Redact all rows of a database, and rename sessions whose id has a secret, in all tables."""
+        """Redact all rows of a database; in all tables, rename sessions whose id has a secret."""
         if engine is self.engine:
-            sqlite.write(engine, vault.empty_damaged, vault.DAMAGED)  # they are redacted when they are read again
+            sqlite.write(engine, vault.empty_damaged, vault.DAMAGED)  # to be redacted when they are read again
         ids = texts.session_ids(engine, None if self.everybody else list(self.workspaces))
         for old, new in self.scrubber.names(ids).items():
             if new is None:
@@ -65,12 +65,12 @@ class Rescrub(FullScan):
         self.rows_of(engine, texts.list_tables(engine))
 
     def were_written(self, table: str, columns: AbstractSet[str]) -> None:
-        """Tell the readers of transcripts to reload what they cache, if it has changed."""
+        """Tell the readers of transcripts to reload their caches if these may have changed."""
         if columns and (table in {"session", "transcript"} or "record_id" in columns):
             self.renamed()
 
     def clean_messages(self, path: Path, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return the redacted messages of a recorded session. If one could not be scanned, all stay unchanged."""
+        """Return the redacted messages of a recorded session; if one could not be scanned, all stay unchanged."""
         try:
             return recording.redact_messages(messages, self.scrubber)
         except UnscannedError:

@@ -1,6 +1,6 @@
 """Restore watermarks and keys of forgotten texts from a journal after the database was lost.
 
-The journal has the last record that each consumer has processed. When turns are read again, they get their watermarks
+The journal names the last record that each consumer has processed. When turns are read again, they get their watermarks
 from it. The same applies if the transaction that moved a watermark was lost (with a `-wal` file) but its turns were
 not.
 """
@@ -22,7 +22,7 @@ MARKS = (
     "SELECT t.agent_id, w.consumer, t.record_id, t.part FROM watermark w"
     " JOIN turn t ON t.session_id = w.session_id AND t.seq = w.seq"
 )
-# Returns the watermark of a mark as (session, consumer, seq), if the stored one is lower.
+# Returns the watermark that a mark stands for, as (session, consumer, seq), if the stored one is lower.
 _BEHIND = (
     "SELECT t.session_id, ?2, t.seq FROM turn t"
     " LEFT JOIN watermark w ON w.session_id = t.session_id AND w.consumer = ?2"
@@ -51,7 +51,7 @@ class Restorer:
 
 
 def marks_of(entries: Sequence[Mapping[str, Any]]) -> list[Mark]:
-    """Return the marks in journal entries, without retracted ones and damaged lines."""
+    """Return the marks in journal entries, without retracted marks and damaged lines."""
     found: dict[Mark, None] = {}
     for entry in entries:
         named = (entry.get("agent"), entry.get("consumer"), entry.get("record_id"))
@@ -95,7 +95,7 @@ def tell_forgotten(engine: Engine, journal: Journal) -> None:
 
 
 def retract(connection: Connection, journal: Journal, agent_id: str, session_id: str, consumer: str, seq: int) -> None:
-    """Retract a consumer's marks after turn `seq` of a session, by appending to the journal."""
+    """Retract a consumer's marks behind turn `seq` of a session, by appending to the journal."""
     told = set(marks_of(journal.entries()))
     sql = "SELECT record_id, part FROM turn WHERE session_id = ? AND seq > ? ORDER BY seq"
     for record_id, part in query.fetch_rows(connection, sql, session_id, seq):

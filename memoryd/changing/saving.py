@@ -1,4 +1,4 @@
-"""Decide what the tools of agents write: a note for the daily file, a new core memory, a new text for `MEMORY.md`.
+"""Decide about texts that agents write with tools: a note for the day, a new core memory, or a whole `MEMORY.md`.
 
 Each call is a run, so it waits its turn, passes the guards, is audited and can be rolled back. Its text is stored like
 the reply of a model, hidden from people, and deleted when the run has ended. A text from an agent's tool counts as the
@@ -40,9 +40,9 @@ SAVE = "save"  # appends a block to the daily file
 UPDATE = "update"  # adds one bullet
 REPLACE = "replace"  # replaces all of MEMORY.md
 KINDS = (SAVE, UPDATE, REPLACE)
-NOTE = "Note"  # heading of the block
-SESSIONS = 3  # live sessions that may have called the tool
-TURNS = 2_000  # last turns of each of these sessions
+NOTE = "Note"  # the heading of a note's block in the daily file
+SESSIONS = 3  # the most live sessions that may have called the tool
+TURNS = 2_000  # the number of last turns that are read of each of these sessions
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +51,9 @@ class SavePlan:
 
     Attributes:
         step: the decision with its edits.
-        revise: computes a new `MEMORY.md` in the transaction; None if there is none.
+        revise: computes a new `MEMORY.md` in the transaction; None if the run does not replace the file.
         settled: True if `MEMORY.md` is known to be complete, however short it is.
-        texts: texts that the run imports besides its edits; they are checked for secrets.
+        texts: texts that the run imports besides its edits, to be checked for secrets.
     """
 
     step: Done | NothingToDo
@@ -141,10 +141,10 @@ def _plan_replacement(writer: Writer, run: Run, text: str) -> Revise:
     def revise(connection: Connection, _folders: tuple[OpenFolder, OpenFolder], brought: CoreImport) -> Revision:
         if not brought.agrees:
             raise AwayError(
-                "MEMORY.md was edited a moment ago", str(writer.workspace), "it is taken over first; this waits for it"
+                "MEMORY.md was edited a moment ago", str(writer.workspace), "memoryd imports it first; this call waits"
             )
         if find_hidden(brought.data or b""):  # the agent was never shown this part, so its new text would delete it
-            raise RefusedError("holds a private part, which no new text has", "MEMORY.md", "append, or edit the file")
+            raise RefusedError("has a private part, which no new text has", "MEMORY.md", "append, or edit the file")
         live = memories.read_live(connection, agent_id, MemoryKind.CORE)
         taken = memories.TakenIds(connection)
         found = match(live, bullets, lambda: draw_id(MemoryKind.CORE, writer.new_id, taken))
@@ -153,7 +153,7 @@ def _plan_replacement(writer: Writer, run: Run, text: str) -> Revise:
             raise RefusedError(
                 f"constitutional: the memory is protected: {why}",
                 "MEMORY.md",
-                "memoryd core unprotect, if that is meant",
+                "to change it, run memoryd core unprotect first",
             )
         witness = _witness(connection, run)
         operations = list(_supersede_omitted(found.operations))
@@ -169,7 +169,7 @@ def _plan_replacement(writer: Writer, run: Run, text: str) -> Revise:
 def _weigh_operations(
     witness: Witness, operations: Sequence[Operation], live: Mapping[str, Memory]
 ) -> Iterator[Operation]:
-    """Yield the operations; those with a new text get a tag if it is the assistant's.
+    """Yield the operations; an operation whose new text is the assistant's gets the tag `from-assistant`.
 
     Raises:
         RefusedError: only the user may add such a text, or replace the old one.
@@ -189,9 +189,9 @@ def _weigh_operations(
     if unsaid:
         places = ", ".join(str(place + 1) for place in unsaid if place is not None)
         raise RefusedError(
-            f"{Guard.TAINT}: bullet {places}: reads as a rule, or as about a person: only the user can say that",
+            f"{Guard.TAINT}: bullet {places}: only the user may state a rule, or something about a person",
             "MEMORY.md",
-            "append it: then it is a note of the day; or say how the project is, below a heading such as Project",
+            "append it as a note of the day, or state a fact of the project below a heading such as Project",
         )
 
 

@@ -7,14 +7,14 @@ from memoryd.files import regular
 from memoryd.files.open_folder import OpenFolder
 from memoryd.tiers import archive, archive_index, now, recent
 
-_KEPT = r"(?=\Z|[.~-])"  # also matches copies, which have a longer name
+_KEPT = r"(?=\Z|[.~-])"  # this also matches copies, which have a longer name
 _RECENT = re.compile(re.escape(recent.NAME) + _KEPT)
 _INDEX = re.compile(re.escape(archive_index.NAME) + _KEPT)
 _ARCHIVE = re.compile(archive.NAME.pattern + _KEPT)
 
 
 def drop_sessions(name: str, data: bytes, sessions: Collection[str]) -> bytes:
-    """Return the bytes of such a file, or of a copy, without these sessions. Other files are returned unchanged."""
+    """Return the bytes of such a file, or of a copy, without these sessions; other files are returned unchanged."""
     header = now.parse(data).header if name.startswith("NOW-") else None
     if header is not None and header.session_id in sessions:
         return b""  # a copy of the NOW file, made by a rollover

@@ -8,8 +8,7 @@
 - A session's running summary, and the time of its last sleep, return to their earlier values.
 
 A change stays if a later run depends on it. Forgotten text never comes back: neither a block of a forgotten session,
-nor
-an old version that contains one.
+nor an old version that contains one.
 """
 
 import base64
@@ -42,7 +41,7 @@ from memoryd.tiers import daily, diary
 
 @dataclass(frozen=True, slots=True)
 class RollbackTarget:
-    """Name what to revert: a run, one change of it, or everything after an entry of the audit."""
+    """Name what to revert: a run, one change of a run, or everything after an entry of the audit."""
 
     run_id: str | None = None
     audit_id: int | None = None
@@ -50,7 +49,7 @@ class RollbackTarget:
 
 
 class Mark(NamedTuple):
-    """Hold a watermark to restore. `values` is None if there was none."""
+    """Hold a watermark to restore; `values` is None if there was none."""
 
     session_id: str
     consumer: str
@@ -65,17 +64,17 @@ class Revision:
     marks: tuple[Mark, ...] = ()
     sections: tuple[tuple[str, dict[str, Any] | None], ...] = ()  # (section, row); the row is None if there was none
     notes: tuple[tuple[str, str, str | None], ...] = ()  # (operation, name, state) for the audit
-    core: bytes | None = None  # new bytes of `MEMORY.md`; None: they follow from the changes
-    core_goes: bool = False  # True: the runs created the file, so it is deleted
+    core: bytes | None = None  # the new bytes of `MEMORY.md`; None if they follow from the changes
+    core_goes: bool = False  # the runs created the file, so it is deleted
     rewrites: tuple[tuple[str, bytes | None, bytes | None], ...] = ()  # other files: path, old and new bytes
     undone: tuple[str, ...] = ()  # reverted runs; their summaries are reverted too
-    cut: TextRemoval | None = None  # text to remove from files that are edited meanwhile; then no backup is kept
+    cut: TextRemoval | None = None  # text to remove also from files that are edited meanwhile; then no backup is kept
     erasure: dict[str, Any] | None = None  # see `database.erasure.erase`
     actor: str = HUMAN
 
 
 def plan(connection: Connection, agent_id: str, target: RollbackTarget, now: str) -> RollbackPlan:
-    """Return the plan of a rollback. Journal entries stay, because they report what happened, even if it is reverted.
+    """Return the plan of a rollback; journal entries stay, because they report what happened even if it is reverted.
 
     Raises:
         NotFoundError: the run changed nothing, or there is no such entry.
@@ -101,7 +100,7 @@ def _with_journal(found: RollbackPlan) -> RollbackPlan:
 
 
 def as_row(found: RollbackPlan) -> dict[str, Any]:
-    """Return a plan in the form of reports and commands: ids and numbers, without texts."""
+    """Return a plan as ids and numbers, without texts, for reports and commands."""
     return {
         "memories": [step.memory_id for step in found.steps if step.memory_id.startswith(ANY_PREFIX)],
         "others": [step.memory_id for step in found.steps if not step.memory_id.startswith(ANY_PREFIX)],
@@ -131,8 +130,7 @@ def revise(
     files = [item for receipt in receipts for item in receipt.get("files", ())]
     forgotten = cut_of((), *erasure.read_blocks(connection, agent_id, ()))
     rewrites = {one[0]: one for one in _dailies(receipts, workspace, continuum, forgotten)}
-    # Summaries that are reverted disappear from the files of the last sessions. The next rollover writes the remaining
-    # ones.
+    # Reverted summaries disappear from the files of the last sessions. The next rollover writes the remaining ones.
     told = summaries.list_told(connection, [run_id for run_id, _ in undone])
     rewrites = {one[0]: one for one in list_drops(continuum, told)} | rewrites
     is_made = any(item["path"] == CORE_FILE and "after" in item and item["before"] is None for item in files)
@@ -165,7 +163,7 @@ def _changes(connection: Connection, agent_id: str, steps: Sequence[RollbackStep
     for step in steps:
         now = here.get(step.memory_id)
         if now is None or to_json(now) != step.before or step.after is None:
-            raise StateError("the row is not what the audit says", step.memory_id, "run memoryd verify for details")
+            raise StateError("the row does not match the audit", step.memory_id, "run memoryd verify for details")
         yield Change(rollback.OPERATION, step.memory_id, now, from_json(step.after))
 
 
@@ -209,8 +207,7 @@ def _dailies(
     """Yield the daily files that change, as (path, old bytes, new bytes).
 
     Blocks that the runs appended are removed, and blocks that they had removed come back, without forgotten text. A
-    file
-    that the runs created is deleted if it has no other content. A file that they deleted comes back.
+    file that the runs created is deleted if it has no other content. A file that they deleted comes back.
     """
     held: dict[str, bytes | None] = {}
     new: dict[str, bytes | None] = {}
@@ -248,7 +245,7 @@ def _without_block(data: bytes, item: Mapping[str, Any]) -> bytes:
 
 
 def _read_original(continuum: OpenFolder, item: Mapping[str, Any], forgotten: TextRemoval) -> bytes | None:
-    """Return the bytes from before a rollback, without text that was forgotten since; None if they are gone."""
+    """Return the bytes from before a rollback, without text that was forgotten since; None if no backup has them."""
     before = _read_backup(continuum, PurePath(item["path"]).name, item["before"])
     return None if before is None else forgotten.of_daily(item["path"], before)
 
@@ -298,7 +295,7 @@ def encode_rewrite(
 def encode_append(path: str, old: bytes | None, block: str, create: str) -> dict[str, Any]:
     """Return an append in the form of an intent: a block at the end of a file.
 
-    If there is no file (`old` is None), it begins with `create`.
+    Without a file (`old` is None), the new file begins with `create`.
     """
     block = f"\n{block}" if old is not None and daily.needs_newline(old) else block
     return {

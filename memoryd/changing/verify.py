@@ -2,8 +2,7 @@
 
 Everything is computed again. The chain of hashes is checked, rows are compared with the states that the audit leads to,
 and the bullets of `MEMORY.md` with the live core. Problems are reported by ids and numbers, without texts. Rows are
-read
-as objects of the declared tables; only the audit is read as plain SQL, because it is large.
+read as objects of the declared tables; only the audit is read as plain SQL, because it is large.
 """
 
 import json
@@ -32,7 +31,7 @@ from memoryd.tiers import core, daily, diary
 
 _REDACTED = b"[REDACTED:"
 _PLACEHOLDER = "[redacted:"  # the placeholder in normal form
-_BATCH = 1_000  # rows in memory at one time
+_BATCH = 1_000  # the number of rows in memory at one time
 MOST = 100  # problems of one check that are listed; the others are only counted
 
 Problem = dict[str, str]
@@ -41,7 +40,7 @@ Problem = dict[str, str]
 def list_problems(
     settings: Settings, reader: DatabaseReader, check_index: Callable[[Agent], list[Problem]] = lambda _agent: []
 ) -> list[Problem]:
-    """Return all problems as `what`, `where` and `hint`; empty if everything agrees.
+    """Return all problems, each as a dictionary with `what`, `where` and `hint`; empty if everything agrees.
 
     Args:
         settings: the configuration.
@@ -66,7 +65,7 @@ def _problem(what: str, where: str, hint: str) -> Problem:
 def _limit_problems(found: Iterator[Problem]) -> list[Problem]:
     told = list(islice(found, MOST))
     more = sum(1 for _ in found)
-    return [*told, _problem(f"{more} more like the last", told[-1]["where"], "fix the first")] if more else told
+    return [*told, _problem(f"{more} more of this kind", told[-1]["where"], "fix the first")] if more else told
 
 
 def _database(reader: DatabaseReader) -> Iterator[Problem]:
@@ -101,8 +100,8 @@ def _texts(reader: DatabaseReader) -> Iterator[Problem]:
     )
     for turn_id, session_id, seq in rows:
         where = f"turn {turn_id} ({seq} of session {session_id})"
-        hint = "the daemon takes it from its transcript or a backup, as soon as one of them has it"
-        yield _problem("the text is not what its checksum says", where, hint)
+        hint = "the daemon restores it as soon as its transcript or a backup has it"
+        yield _problem("the text does not match its checksum", where, hint)
 
 
 def _chain(reader: DatabaseReader) -> Iterator[Problem]:
@@ -115,7 +114,7 @@ def _chain(reader: DatabaseReader) -> Iterator[Problem]:
 def _contents(session: Session) -> Iterator[Problem]:
     for one in session.exec(select(ContentRow).where(col(ContentRow.text).is_not(None))).yield_per(_BATCH):
         if chain.compute_digest(one.text or "") != one.sha256:
-            yield _problem("the kept state is not what was digested", f"content {one.sha256}", "restore a backup")
+            yield _problem("the stored state does not match its digest", f"content {one.sha256}", "restore a backup")
 
 
 def _rows(reader: DatabaseReader, session: Session, agent_id: str) -> Iterator[Problem]:
@@ -131,12 +130,12 @@ def _rows(reader: DatabaseReader, session: Session, agent_id: str) -> Iterator[P
         row = one.model_dump()
         where = f"memory {row['id']}"
         if row["id"] not in told:
-            yield _problem("the audit knows nothing of this row", where, "restore a backup")
+            yield _problem("this row is not in the audit", where, "restore a backup")
         elif not _is_as_told(row, told.pop(row["id"])):
-            yield _problem("the row is not what the audit leads to", where, "restore a backup")
+            yield _problem("the row does not match the audit", where, "restore a backup")
     for memory_id, state in told.items():
         if state is not None:
-            yield _problem("the audit knows a memory that has no row", f"memory {memory_id}", "restore a backup")
+            yield _problem("a memory of the audit has no row", f"memory {memory_id}", "restore a backup")
     sections = {name: state for name, state in states.items() if name.startswith(chain.PROFILE)}
     yield from _profile(session, agent_id, sections)
 
@@ -149,10 +148,10 @@ def _profile(session: Session, agent_id: str, told: dict[str, str | ErasedState 
     for one in session.exec(select(ProfileSectionRow).where(ProfileSectionRow.agent_id == agent_id)):
         state = told.pop(chain.PROFILE + one.section, None)
         if not isinstance(state, ErasedState) and state != chain.dump_state(**one.model_dump(exclude={"agent_id"})):
-            yield _problem("the row is not what the audit leads to", f"profile {one.section}", "restore a backup")
+            yield _problem("the row does not match the audit", f"profile {one.section}", "restore a backup")
     for name, state in told.items():
         if state is not None:
-            yield _problem("the audit knows a section that has no row", name, "restore a backup")
+            yield _problem("a section of the audit has no row", name, "restore a backup")
 
 
 def _is_as_told(row: dict[str, Any], state: str | ErasedState | None) -> bool:
@@ -191,8 +190,7 @@ def _dailies(reader: DatabaseReader, agent: Agent) -> Iterator[Problem]:
     """Check that each block that a run appended is in its file, unless it was rolled back.
 
     Only a person may change a block later. Such a change is reported, because it looks like damage. A file with a
-    redaction
-    is skipped, because redaction changes blocks.
+    redaction is skipped, because redaction changes blocks.
     """
     hint = "if a person edited it, do nothing; else compare the run report and a backup"
     for path, blocks in _read_appended(reader, agent.id).items():

@@ -18,7 +18,7 @@ class Writer:
     workspace: Path
     now: Callable[[], str]
     new_id: Callable[[], str]  # returns eight random hex digits
-    step: Callable[[str], None] = lambda _name: None  # called with a name before and after each change, for tests
+    step: Callable[[str], None] = lambda _name: None  # called with a name around each change, for tests
     limits: GuardLimits = field(default_factory=GuardLimits)
     settle_seconds: float = 0.0  # a file that has not changed for this time counts as complete
     redact: Callable[[Sequence[str]], list[str]] = list

@@ -16,7 +16,8 @@ from memoryd.ledger import audit as chain
 from memoryd.tiers import daily
 
 SLEPT = "coalesce(json_extract(r.options, '$.of'), r.kind) IN ('sleep', 'facts') AND r.session_id IS NOT NULL"
-# Runs of an agent's tool; runs of a person have no witness. An update that may not add to the core also becomes a note.
+# Runs of an agent's tool; a person's runs have no `witness`. An update that may not add to the core becomes a note,
+# too.
 NOTED = f"r.kind IN ('{saving.SAVE}', '{saving.UPDATE}') AND json_extract(r.options, '$.witness') IS NOT NULL"
 _RECEIPT = "SELECT receipt FROM job_run WHERE id = ?"
 
@@ -33,7 +34,7 @@ class WrittenBlock(NamedTuple):
 def find_written_blocks(
     connection: Connection, agent_id: str, path: str, data: bytes, which: str = SLEPT
 ) -> list[WrittenBlock]:
-    """Return the blocks of a daily file that runs wrote. `which` is the SQL condition that selects the runs."""
+    """Return the blocks of a daily file that runs wrote; `which` is the SQL condition that selects the runs."""
     rows = connection.exec_driver_sql(
         'SELECT r.id, r.session_id, r.receipt, c.text FROM audit a JOIN content c ON c.sha256 = a."after"'  # noqa: S608
         f" JOIN job_run r ON r.id = a.run_id WHERE a.agent_id = ? AND a.memory_id = ? AND a.operation = 'append'"
@@ -58,7 +59,8 @@ def record_left(
 ) -> None:
     """Record in the run reports what `clean` leaves of blocks, so that the blocks are still recognised in `new`.
 
-    It must be called before the file is written. If the process ends in between, both forms of a block are recognised.
+    The caller must call this before it writes the file. If the process ends in between, both forms of a block are
+    recognised.
     """
     for block in find_written_blocks(connection, agent_id, path, data, "1"):
         was = data[block.first : block.end]
@@ -88,7 +90,7 @@ def read_sentences(connection: Connection, run_id: str, tz: tzinfo) -> tuple[Sup
     )
     (row,) = query.fetch_mappings(connection, sql, run_id)
     cites = json.loads(row["cites"] or "{}")
-    # A run of facts leaves an unfinished exchange to the next run. So it may cite turns before its own mark.
+    # A run of facts leaves an unfinished exchange to the next run, which may therefore cite turns before its own mark.
     cited = [int(one.partition(".")[0].removeprefix("t")) for ids in cites.values() for one in ids]
     after = min((row["mark"] or 0, *(seq - 1 for seq in cited)))
     found = turns.stored_turns(connection, row["session_id"], after=after, upto=row["upto"])

@@ -1,16 +1,17 @@
 """Decide who may see the memory of an agent in private mode.
 
 The memory of an `open` agent is visible to its owner, the user to whom the workspace belongs. The memory of a `silo`
-agent is visible only under a grant. A person asks for it with a purpose and a duration. The agent consents in a file of
-its workspace. Each read is audited.
+agent is visible only under a grant. A person asks for a grant with a purpose and a duration. The agent consents in a
+file of its workspace. Each read is audited.
 
 The consent file, `.continuum/memory/CONSENT.md`, gets a line for each request. The agent answers in its brackets:
 
     - [ ] grant_0a1b2c3d: a person (uid 1000) asks to read this memory for 30m: look for a wrong address
 
-`[x]` consents, and the duration begins when memoryd reads it. `[-]` declines, or revokes an earlier consent. After a
-day, a request can no longer be answered. The brackets express the agent's will, but are no protection: a person who may
-write to the workspace can read its files without memoryd. The agent can also answer by its tool, without the file.
+`[x]` consents, and the duration begins when memoryd reads the answer. `[-]` declines, or revokes an earlier consent.
+After a day, a request can no longer be answered. The brackets express the agent's will, but are no protection: a person
+who may write to the workspace can read its files without memoryd. The agent can also answer by its tool, without the
+file.
 """
 
 import re
@@ -37,7 +38,7 @@ PATH = f".continuum/memory/{CONSENT_FILE}"
 LONGEST = timedelta(hours=24)
 ANSWERED_WITHIN = timedelta(hours=24)
 _TITLE = "# Consent\n\nAnswer in the brackets: [x] lets the person read what you remember, [-] does not.\n\n"
-PARTS = ("core", "fact", "profile", "journal", "runs", "session", "settings")  # what a request may be limited to
+PARTS = ("core", "fact", "profile", "journal", "runs", "session", "settings")  # parts that a request may name
 _RUN = re.compile(r"run-\d{8}T\d{6}-[0-9a-f]{6}")
 _LINE = re.compile(r"^- \[([xX-])\] (grant_[0-9a-f]{8})\b", re.MULTILINE)
 
@@ -49,17 +50,17 @@ class AgentGrants:
     engine: Engine
     agent: Agent
     clock: Clock
-    uid: int  # user id of the person at the command line, or of the process of the admin page
+    uid: int  # the user id of the person at the command line, or of the process of the admin page
     redact: Callable[[str], str]
-    person: str = ""  # login name of the person on the admin page
-    owns: bool = True  # True: the user of this process counts as the owner if the workspace is theirs
+    person: str = ""  # the login name of the person on the admin page
+    owns: bool = True  # the user of this process counts as the owner if the workspace is theirs
 
     def ask(self, purpose: str, span: timedelta, scope: Sequence[str] = ()) -> Grant:
         """Ask the agent for a grant and return the request.
 
         Args:
-            purpose: why the person wants to read the memory.
-            span: duration of the grant, at most 24 hours.
+            purpose: the reason why the person wants to read the memory.
+            span: the duration of the grant, at most 24 hours.
             scope: names in `PARTS` or ids of runs; empty means the whole memory.
 
         Raises:
@@ -93,7 +94,7 @@ class AgentGrants:
         return f"admin:{self.person}" if self.person else "human"
 
     def all(self) -> list[Grant]:
-        """Return the agent's grants and requests, newest first. New answers in the consent file are applied first."""
+        """Return the agent's grants and requests, newest first, after new answers in the consent file are applied."""
         found = sqlite.read(self.engine, grants.of_agent, self.agent.id)
         data = (regular.read_in(self.agent.workspace, PATH) or b"") if found else b""
         answers = {match[2]: match[1].lower() for match in _LINE.finditer(data.decode("utf-8", "replace"))}
@@ -119,7 +120,7 @@ class AgentGrants:
         return revoked
 
     def answer(self, grant_id: str, *, consents: bool) -> Grant:
-        """Answer a request for the agent, by its tool. A refusal also ends an active grant.
+        """Answer a request on behalf of the agent, which called its tool; a refusal also ends an active grant.
 
         Raises:
             NotFoundError: there is no such request, or the answer would change nothing.
@@ -127,7 +128,7 @@ class AgentGrants:
         found = next((one for one in self.all() if one.id == grant_id), None)
         state = None if found is None else self._state(found, {grant_id: "x" if consents else "-"})
         if found is None or state == found.state:
-            raise NotFoundError(f"nothing is asked for as {grant_id!r}", hint="without an id, the tool lists what is")
+            raise NotFoundError(f"there is no open request {grant_id!r}", hint="without an id, the tool lists them")
         answered = sqlite.write(self.engine, self._take, {grant_id: "x" if consents else "-"}, "agent")
         return next(one for one in answered if one.id == grant_id)
 
@@ -138,7 +139,7 @@ class AgentGrants:
         return next((grant for grant in mine if grant.covers(parts)), None)
 
     def may_read(self, what: str, parts: Collection[str] = ()) -> bool:
-        """Return True if the person may see content now. A read under a grant is audited as `what`."""
+        """Return True if the person may see content now; a read under a grant is audited as `what`."""
         if self.agent.privacy == "open" and self.owns:
             return is_owner(self.agent.workspace)
         active = self.find_active(parts)
@@ -159,7 +160,7 @@ class AgentGrants:
         return grants.of_agent(connection, self.agent.id)
 
     def _state(self, grant: Grant, answers: dict[str, str]) -> str:
-        """Return the state of a grant after an answer. An active grant can only be revoked."""
+        """Return the state of a grant after an answer; an active grant can only be revoked."""
         answer = answers.get(grant.id)
         in_time = self.clock.now() - moment_of(grant.requested_at) <= ANSWERED_WITHIN
         if grant.state == "requested" and answer == "x" and in_time:

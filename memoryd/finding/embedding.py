@@ -22,10 +22,10 @@ from memoryd.index.database import RebuiltError
 from memoryd.worker.client import ClosedError, LostError, Worker
 from memoryd.worker.embedder import CHARACTERS, list_missing
 
-PATIENCE = timedelta(milliseconds=300)  # limit for a question, twenty times the usual duration
+PATIENCE = timedelta(milliseconds=300)  # the longest wait for a question's vector, twenty times the usual duration
 BATCH = 16
-_REST_SECONDS = 300.0  # pause after a failure of the model
-_HARMLESS = "memory"  # if the child also dies on this text, the failure is not the fault of a text
+_REST_SECONDS = 300.0  # the pause after a failure of the model
+_HARMLESS = "memory"  # if the child also dies on this text, no text is to blame for the failure
 
 
 def is_wanted(settings: Settings) -> bool:
@@ -37,21 +37,20 @@ def is_wanted(settings: Settings) -> bool:
 class Embedder:
     """Embed questions and texts."""
 
-    model: str  # its name, with its version
+    model: str  # the name of the model, with its version
     questions: Worker  # a separate process, so that a question does not wait for texts
     texts: Worker
     monotonic: Callable[[], float]
     log: Log
-    batch: int = BATCH  # texts in one request and one transaction
+    batch: int = BATCH  # the number of texts in one request and one transaction
     _asking: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="meaning"))
     _rests_until: float = 0.0
 
     def ask(self, text: str, patience: timedelta = PATIENCE) -> Callable[[], Meaning]:
         """Start to embed a question; return a function that waits for the result.
 
-        The function returns the vector, or the reason why there is none in time. A model that is still loading
-        continues, for
-        the next question.
+        The function returns the vector, or the reason why there is none in time. A model that is still loading goes on,
+        for the next question.
         """
         if self.monotonic() < self._rests_until:
             return partial(Meaning, why="the model failed a moment ago")
@@ -70,7 +69,7 @@ class Embedder:
         except MemorydError as error:
             self._rest(error)
             return Meaning(why="the model failed")
-        return Meaning(vector, self.model, "" if vector is not None else "nothing in it the model knows")
+        return Meaning(vector, self.model, "" if vector is not None else "the model knows no word of it")
 
     def fill(self, indexer: Indexer, agent: Agent, go_on: Callable[[], bool]) -> None:
         """Embed an agent's texts that have no vector yet, newest first, in portions, until `go_on` returns False."""
@@ -114,7 +113,7 @@ class Embedder:
     def _embed(self, texts: Sequence[str]) -> list[bytes | None]:
         """Return the vectors of texts.
 
-        If the child dies, each text is tried alone, and a text that kills it gets None.
+        If the child dies, each text is tried alone, and a text on which the child dies gets None.
         """
         try:
             return self.texts.embed(texts)
@@ -135,6 +134,6 @@ class Embedder:
         self.texts.tick(now_monotonic)
 
     def close(self) -> None:
-        """Stop the child processes for good. Pending questions get no vector."""
+        """Stop the child processes for good; pending questions get no vector."""
         self.questions.close()
         self.texts.close()

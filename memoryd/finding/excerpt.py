@@ -26,16 +26,18 @@ Redact = Callable[[Sequence[str]], list[str]]  # returns texts with their secret
 LONGEST_PATH = 1024
 _HINT = "name a memory file: MEMORY.md, memory/2026-03-04.md or another that memory search names, or an id of one"
 _MEMORY = re.compile(r"(core|fact)_[0-9a-f]+")
-_PLACE = re.compile(r"((?:session:|fact:|(?!session:|fact:))[^:]+):(\d{1,9})(?:-(\d{1,9}))?")  # as hits show it
+# A place in the form in which hits show it.
+_PLACE = re.compile(r"((?:session:|fact:|(?!session:|fact:))[^:]+):(\d{1,9})(?:-(\d{1,9}))?")
 _FOLDERS = (PurePosixPath("memory"), PurePosixPath(".continuum/memory"))
-_UNTOLD = frozenset({"backup", PurePosixPath(proposal.FOLDER).name})  # old versions and open proposals
+# Folders that are never read: old versions and open proposals.
+_UNTOLD = frozenset({"backup", PurePosixPath(proposal.FOLDER).name})
 
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """Hold a part of a text, and which lines it has."""
+    """Hold a part of a text with the numbers of its lines."""
 
-    path: str  # relative to the workspace; or `session:ID`, `fact:ID`
+    path: str  # relative to the workspace, or `session:ID` or `fact:ID`
     first_line: int  # from 1; in a session, the number of the turn
     last_line: int  # one less than `first_line` if there are no lines
     total_lines: int
@@ -44,7 +46,7 @@ class Excerpt:
 
 @dataclass(frozen=True, slots=True)
 class LineRange:
-    """Select `count` lines from `first` on; None selects all."""
+    """Select `count` lines from the line `first` on; a count of None selects all."""
 
     first: int = 1
     count: int | None = None
@@ -64,11 +66,10 @@ class LineRange:
 
 
 def get(agent: Agent, path: str, span: LineRange, *, database: Path, redact: Redact) -> Excerpt:
-    """Return a part of an agent's memory. The caller must check whether it may be shown.
+    """Return a part of an agent's memory; the caller must check whether it may be shown.
 
     The path is relative to the workspace, or is `session:ID`, `fact:ID` or the id of a memory. For a core memory, its
-    own
-    lines in `MEMORY.md` are read. A path may have lines at its end, as in a hit: `memory/2026-03-04.md:3-7`.
+    own lines in `MEMORY.md` are read. A path may have lines at its end, as in a hit: `memory/2026-03-04.md:3-7`.
 
     Raises:
         RefusedError: the path is not a memory file, or is private.
@@ -116,14 +117,14 @@ def read_shown(agent: Agent, relative: str) -> bytes | None:
 
 
 def _refuse_private(path: str) -> RefusedError:
-    return RefusedError("what is private is not read", path, _HINT)
+    return RefusedError("the file is marked private, so it is not read", path, _HINT)
 
 
 def strip_workspace(path: str) -> str:
     """Return the path in normal form, relative to the workspace.
 
     Raises:
-        RefusedError: it is not the path of a memory file, or is private.
+        RefusedError: the path is not that of a memory file, or the file is private.
     """
     if not path or "\0" in path or len(path) > LONGEST_PATH:
         raise RefusedError("this is not a path", path[:80].replace("\0", "\ufffd"), _HINT)
@@ -173,7 +174,7 @@ def _of_fact(agent_id: str, path: str, fact_id: str, database: Path) -> Excerpt:
 
 
 def _of_core(agent: Agent, memory_id: str, span: LineRange, database: Path, redact: Redact) -> Excerpt:
-    """Return the present lines of a memory in `MEMORY.md`. `span` counts from its first line."""
+    """Return the present lines of a memory in `MEMORY.md`; `span` counts from the memory's first line."""
     found = reads.ask(database, reads.find_memory, agent.id, memory_id)
     data = regular.read_in(agent.workspace, CORE_FILE) or b""
     place = None if found["deleted_at"] is not None else _place(data, found["content_hash"], found["heading"] or "")
@@ -188,9 +189,9 @@ def _of_core(agent: Agent, memory_id: str, span: LineRange, database: Path, reda
 
 
 def _place(data: bytes, said: str, heading: str) -> tuple[int, int] | None:
-    """Return (first line, number of lines) of the bullet with this hash; None if there is none.
+    """Return (first line, number of lines) of the bullet whose text has the hash `said`; None if there is none.
 
-    If there are several, one below the heading `heading` comes first.
+    If several bullets have it, one below the heading `heading` comes first.
     """
     file = core.parse(data)
     known = iter(file.bullets)

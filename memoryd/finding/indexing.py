@@ -35,12 +35,12 @@ CORE, DAILY, RECENT, ARCHIVE = "core", "daily", "recent", "archive"
 FILES = (CORE, DAILY, RECENT, ARCHIVE)
 TIERS = (*FILES, FACT, SESSION)
 CORE_FILE = "MEMORY.md"
-BATCH = 20_000  # turns in one transaction …
-BATCH_BYTES = 4_000_000  # … or fewer, if they have more bytes than this in their stored form
-MUCH = 1_000_000  # bytes in one transaction; with more, merging is put off
-SEGMENTS = 8  # segments that a search may have to read
+BATCH = 20_000  # the most turns in one transaction …
+BATCH_BYTES = 4_000_000  # … or fewer, if these have more bytes than this in their stored form
+MUCH = 1_000_000  # with more bytes than this in one transaction, the merging of segments is put off
+SEGMENTS = 8  # the most segments that a search should have to read
 AGAIN = 3
-_UNSETTLED_NS = 2_000_000_000  # after a change this recent, another change may have the same file time
+_UNSETTLED_NS = 2_000_000_000  # nanoseconds; after a change this recent, another change may have the same file time
 _UNSETTLED = "unsettled "
 _DAY = re.compile(r"(?:MEMORY-)?(\d{4}-\d\d-\d\d)")
 _FRONT_TAGS = re.compile(r"^tags:[ \t]*\[([^\]\n]*)\]|^tags:[ \t]*\n((?:[ \t]*-[ \t]+.*\n)*)", re.MULTILINE)
@@ -51,7 +51,7 @@ _TALK = (
     "kind IN ('message', 'choice', 'summary') AND role IN ('user', 'assistant')"
     " AND origin NOT IN ('tool', 'system', 'injected') AND text <> ''"
 )
-_TurnRow = tuple[int, str, int, str | None, int]  # row, session, number, why the text is missing, bytes
+_TurnRow = tuple[int, str, int, str | None, int]  # the row id, the session, the number, why the text is missing, bytes
 
 
 class _File(NamedTuple):
@@ -75,12 +75,12 @@ class Indexer:
     log: Log
 
     def close(self) -> None:
-        """Close the index and the database. They are opened again when needed."""
+        """Close the index and the database; they are opened again when needed."""
         self.index.close()
         self.database.close()
 
     def refresh(self, agent: Agent, go_on: Callable[[], bool] = lambda: True) -> None:
-        """Index an agent's changes. Without changes, this costs a few reads.
+        """Index an agent's changes; without changes, this costs a few reads.
 
         `go_on` is called between portions. If it returns False, the rest is left for the next call.
         """
@@ -151,7 +151,7 @@ class Indexer:
                     tables.remove_source(number, there[path].id)
 
     def _file(self, agent_id: str, path: str, entry: FolderEntry, tier: str, known: IndexSource | None) -> None:
-        """Index the present state of a file. Texts that are already indexed stay."""
+        """Index the present state of a file; texts that are already indexed stay."""
         file = self._read(path, entry, tier, known)
         for _ in range(AGAIN):
             if file is None:
@@ -244,7 +244,7 @@ class Indexer:
     def _session(
         self, tables: Tables, number: int, reader: DatabaseReader, session_id: str, seqs: tuple[int, int]
     ) -> None:
-        """Index a range of a session's turns again, and their neighbours, because their documents have common words."""
+        """Index again a range of a session's turns and their neighbours, because their documents share words."""
         low, high = seqs
         reach = 2 * documents.NEIGHBOURS
         before = [*reader.stream(
@@ -320,7 +320,7 @@ class Indexer:
     # --- checks ---------------------------------------------------------------------------------------------------
 
     def problems(self, agent: Agent) -> list[dict[str, str]]:
-        """Return the sources that are missing in the index, or only there, as problems for `verify`."""
+        """Return, as problems for `verify`, the sources that are missing in the index or are only there."""
         hint = "delete index.db: memoryd rebuilds it"
         self.refresh(agent)
         why = self.index.why_damaged()
@@ -343,7 +343,7 @@ class Indexer:
     # --- outdated sources -----------------------------------------------------------------------------------------
 
     def fix_stale(self, agent_id: str, stale: Iterable[tuple[str, str, int]]) -> None:
-        """Prepare sources that a search found outdated to be indexed again; each is (path, tier, first line)."""
+        """Prepare sources that a search found outdated, each as (path, tier, first line), to be indexed again."""
         with self.index.begin_write() as tables, self.database.reading_any() as reader:
             number = tables.number(agent_id)
             for path, tier, line in set(stale):
@@ -397,7 +397,7 @@ def _with_stamps(
 
 
 def _stamp(found: os.stat_result, *, settles: bool) -> str:
-    """Return a text that differs for two states of a file, made from its status."""
+    """Return a text that describes the state of a file by its status; it differs for two different states."""
     mode, links = found.st_mode, found.st_nlink
     stamp = f"{found.st_dev} {found.st_ino} {mode} {links} {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns}"
     age = utc_now().timestamp() * 1e9 - max(found.st_ctime_ns, found.st_mtime_ns)
@@ -405,7 +405,7 @@ def _stamp(found: os.stat_result, *, settles: bool) -> str:
 
 
 def _is_as(entry: FolderEntry, stamp: str) -> bool:
-    """Return True if a file is still in this state."""
+    """Return True if a file is still in the state `stamp`."""
     try:
         return _stamp(entry.lstat(), settles=False) == stamp.removeprefix(_UNSETTLED)
     except FileNotFoundError:
@@ -423,7 +423,7 @@ def _about(name: str) -> tuple[str | None, str]:
 
 
 def _key(chunk: Chunk, about: str) -> bytes:
-    """Return the key of a chunk. Chunks with the same key are the same document, wherever they are."""
+    """Return the key of a chunk; chunks with the same key share one document, wherever they are."""
     return documents.digest_of("\0".join((chunk.text, about, *chunk.heading)))
 
 
@@ -454,7 +454,7 @@ def _mark(reader: DatabaseReader, turn_id: int) -> str:
 
 
 def _read_waiting(reader: DatabaseReader, agent_id: str, progress: Progress) -> list[_TurnRow]:
-    """Return turns whose missing text has come or never will, and indexed turns that were retracted since."""
+    """Return indexed turns to index again: those whose missing text has come or never will, and retracted ones."""
     rows = reader.stream(
         "SELECT id, session_id, seq, withheld, octet_length(text) FROM turn"
         " WHERE id IN (SELECT value FROM json_each(?1))"
@@ -471,7 +471,7 @@ def _new_turns(reader: DatabaseReader, agent_id: str, progress: Progress) -> lis
     found = _read_waiting(reader, agent_id, progress)
     size = 0
     for row in reader.stream(
-        # The + prevents the use of the index by agent, with which SQLite would sort all turns for each portion.
+        # The + keeps SQLite from using the index by agent, with which it would sort all turns for each portion.
         "SELECT id, session_id, seq, withheld, octet_length(text) FROM turn WHERE id > ? AND +agent_id = ?"
         " ORDER BY id LIMIT ?",
         progress.turn_id, agent_id, BATCH,

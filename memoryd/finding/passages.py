@@ -14,8 +14,8 @@ from memoryd.recall.words import is_stop_word
 from memoryd.text.sentences import split
 from memoryd.transcripts.turn import Origin
 
-_BESIDE = 0.5  # weight of a word beside a text, relative to a word in it
-_TYPED = 20_000  # characters; longer messages are not typed
+_BESIDE = 0.5  # the weight of a word beside a text, such as in a neighbouring turn, relative to a word in it
+_TYPED = 20_000  # characters; a longer message counts as pasted
 PASTED = "user (pasted)"  # the author of a passage that a person has pasted, at least partly
 
 
@@ -24,10 +24,10 @@ class Passages:
 
     def __init__(self, sources: SourceTexts, weights: Mapping[str, float], question: str) -> None:
         self.sources = sources
-        self.near: dict[int, float] = {}  # similarity of meaning, by candidate id
+        self.near: dict[int, float] = {}  # the similarity of meaning, by candidate id
         self._weights = weights
         self._wanted = answers.list_wanted(question)
-        self.asked = answers.find_asked(question)  # whose words the question asks for
+        self.asked = answers.find_asked(question)  # the speaker whose words the question asks for
         self._found: dict[int, Passage] = {}
 
     def get(self, candidate: Candidate) -> Passage:
@@ -39,7 +39,7 @@ class Passages:
         return self._found[candidate.id]
 
     def read(self, candidate: Candidate) -> str:
-        """Return the text of a candidate as it is shown; a part of a file without its headings."""
+        """Return the text of a candidate as it is shown; a part of a file comes without its headings."""
         text = self.sources.show_text(candidate)
         return text if candidate.tier in {SESSION, FACT} else below_headings(text)
 
@@ -78,9 +78,8 @@ class Passages:
     def measure_relevance(self, candidate: Candidate, matched: Collection[str]) -> float:
         """Return the relevance of a candidate, from 0 to 1.
 
-        It is the share of the question that the candidate contains, or the similarity of its meaning if that is larger.
-        Each word
-        has its weight. `matched` has the words in the text or beside it.
+        It is the share of the question that the candidate contains, with a weight for each word, or the similarity of
+        its meaning if that is larger. `matched` has the words of the question that occur in the text or beside it.
         """
         weights = {word: weight for word, weight in self._weights.items() if not is_stop_word(word)}
         own = self.get(candidate).held

@@ -1,7 +1,7 @@
-"""Search an agent's memory. Each hit shows the present state of its file or row.
+"""Search an agent's memory; each hit shows the present state of its file or row.
 
-The index only says where to look. The text is read again before it is shown. If it has changed or gone, the index is
-updated and the search is repeated.
+The index only says where to look. The text is read again before it is shown. If the text has changed or is gone, the
+index is updated and the search is repeated.
 """
 
 import json
@@ -34,8 +34,8 @@ from memoryd.text.tags import tags_in
 from memoryd.tiers import core
 
 LIMIT = 10
-MOST = 200  # most hits of one search
-_DEPTH = 2  # candidates to read for each wanted hit, because their texts change the order …
+MOST = 200  # the most hits of one search
+_DEPTH = 2  # this many candidates are read for each wanted hit, because their texts change the order …
 LEAST = 40  # … with this minimum …
 _TAGGED = 200  # … which is larger for tags, because these are searched in the texts
 
@@ -45,7 +45,8 @@ class Narrowing:
     """Hold the limits of a search: tier, tags, days and number of hits."""
 
     tier: str | None = None  # one of `TIERS`
-    tags: frozenset[str] = frozenset()  # a hit must have all: tags of a memory or of front matter, or `#so` in its text
+    # A hit must have all of these tags: as tags of a memory or of front matter, or as `#tag` in its text.
+    tags: frozenset[str] = frozenset()
     after: date | None = None  # the earliest day; a text without a day is left out
     before: date | None = None  # the latest day
     limit: int = LIMIT
@@ -53,7 +54,7 @@ class Narrowing:
 
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> Self:
-        """Return the limits in a request to the control socket. All keys must be there except `beside`."""
+        """Return the limits in a request to the control socket; all keys except `beside` are required."""
         after, before = (given[name] and date.fromisoformat(given[name]) for name in ("after", "before"))
         return cls(given["tier"], frozenset(given["tags"]), after, before, given["limit"])
 
@@ -73,17 +74,17 @@ class Narrowing:
 class Hit:
     """Hold one search result."""
 
-    path: str  # relative to the workspace; or `session:ID`, `fact:ID`
+    path: str  # relative to the workspace, or `session:ID` or `fact:ID`
     first_line: int  # in a session, the number of the turn
     last_line: int
     snippet: str  # one line
     score: float  # only comparable within one search
     tier: str
     why: str  # for people: the words in the text, and other reasons for its score
-    id: str | None = None  # of a memory, for `feedback`
+    id: str | None = None  # the id of the memory, for `feedback`
     day: str | None = None  # YYYY-MM-DD
-    said_by: str | None = None  # author of the passage: user, user (pasted), assistant, tool, system, subagent
-    relevance: float = 0.0  # 0..1: the share of the question in it, or the similarity of meaning
+    said_by: str | None = None  # the author of the passage: user, user (pasted), assistant, tool, system, subagent
+    relevance: float = 0.0  # 0..1: the share of the question in the text, or the similarity of meaning
 
 
 class Meaning(NamedTuple):
@@ -92,7 +93,7 @@ class Meaning(NamedTuple):
     vector: bytes | None = None
     model: str = ""  # name and version; only vectors of one model can be compared
     why: str = ""  # why there is no vector, for people
-    is_late: bool = False  # True: it may come a little later
+    is_late: bool = False  # the vector may come a little later
 
 
 class _SearchResult(NamedTuple):
@@ -108,16 +109,16 @@ class Recall:
 
     indexer: Indexer
     now: Callable[[], datetime]
-    meaning: Callable[[str], Callable[[], Meaning]] | None = None  # starts an embedding; None: search by words only
+    # Starts to embed a question, and returns a function that waits for the result; None for a search by words only.
+    meaning: Callable[[str], Callable[[], Meaning]] | None = None
 
     def search(
         self, agent: Agent, text: str, narrowing: Narrowing | None = None, go_on: Callable[[], bool] = lambda: True
     ) -> list[Hit]:
-        """Return the hits, best first. The caller must check whether they may be shown.
+        """Return the hits, best first; the caller must check whether they may be shown.
 
         The question consists of words, `"phrases"`, `prefix*` and names. If `go_on` returns False while the index is
-        updated,
-        the newest texts may be missing.
+        updated, the newest texts may be missing.
 
         Raises:
             ConfigError: the narrowing is invalid.
@@ -266,7 +267,7 @@ def _tell_said(one: RankedCandidate, passages: Passages) -> tuple[str, str]:
 
 
 def _each_once(ranked: Sequence[RankedCandidate]) -> list[RankedCandidate]:
-    """Return the best document of each turn; long turns have several."""
+    """Return only the best document of each turn, because a long turn has several."""
     found: dict[tuple[str, int], RankedCandidate] = {}
     for one in ranked:
         found.setdefault((one.candidate.path, one.candidate.first_line), one)
@@ -301,7 +302,7 @@ def _hits(
 
 
 def _explain_hit(text: str, words: Sequence[str], one: RankedCandidate, note: str) -> str:
-    """Return why a text is a hit: the words in it and beside it, its places in the two orders, and other reasons."""
+    """Return the reasons for a hit: the words in it and beside it, its places in the two orders, and other reasons."""
     own = find_held(text, words)
     beside = [word for word in words if word not in own]
     places = (("by words", one.by_words), ("by meaning", one.by_meaning))

@@ -14,7 +14,7 @@ from memoryd.tiers.lines import lines_of
 
 
 class SourceTexts:
-    """Read the present sources of candidates, each file once."""
+    """Read the present texts of candidates from their sources, each file only once."""
 
     def __init__(self, agent: Agent, reader: DatabaseReader | None) -> None:
         self._agent = agent
@@ -39,7 +39,7 @@ class SourceTexts:
         return self._texts[candidate.id]
 
     def origin(self, candidate: Candidate) -> str | None:
-        """Return the origin of a turn, a value of `Origin`, after `text` was called; None for other documents."""
+        """Return the origin of a turn (a value of `Origin`) once `text` was called for it; None for other documents."""
         return self._origins.get(candidate.id)
 
     def heading(self, candidate: Candidate) -> str:
@@ -52,7 +52,10 @@ class SourceTexts:
         return next(above, b"").decode(errors="replace")
 
     def show_text(self, candidate: Candidate) -> str:
-        """Return the text to show, without secrets; of a long turn only the candidate's piece; empty if it is gone."""
+        """Return the text to show, without secrets; empty if it is gone.
+
+        Of a long turn, only the candidate's piece is returned.
+        """
         text = self.text(candidate)
         if text is None or candidate.shown is not None:
             return "" if text is None else candidate.shown or ""
@@ -85,5 +88,5 @@ class SourceTexts:
 
 
 def _get_place(candidate: Candidate) -> tuple[str, int]:
-    """Return (session, number) of the turn that a candidate stands for."""
+    """Return (session, number) of the turn that a candidate names."""
     return candidate.path.partition(":")[2], candidate.first_line

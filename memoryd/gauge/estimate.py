@@ -1,4 +1,4 @@
-"""Estimate tokens without a tokenizer. The result is the same on every machine and at any time."""
+"""Estimate tokens without a tokenizer, with the same result on every machine and at any time."""
 
 CHARACTERS_PER_TOKEN = 4
 

@@ -1,11 +1,11 @@
-"""Measure how full a session's context is. Its turns are processed in file order, and one plain value keeps the state.
+"""Measure how full a session's context is; turns are processed in file order, and one plain value keeps the state.
 
-If an agent records token usage with its responses, the last one gives the exact size. Other lines of the same response
-repeat the figure and are not counted again. Later text, beginning with the response itself, is estimated from its
-length, at the rate that the session's own figures show.
+If an agent records token usage with its responses, the last usage gives the exact size. Other lines of the same
+response repeat the figure and are not counted again. Later text, beginning with the response itself, is estimated from
+its length, at the rate that the session's own figures show.
 
-A compaction makes the figure invalid. Until the next response, the size is estimated: the later text, plus the size
-before the session's first word (system prompt and tools), which its first figure showed.
+A compaction makes the figure invalid. Until the next response, the size is estimated: the later text, plus the size of
+the system prompt and the tools, which the session's first figure showed.
 
 Text is measured in UTF-8 bytes. Tokenizers work on bytes, so one rate fits English, code and Chinese.
 """
@@ -28,26 +28,23 @@ _SYNTHETIC = "<synthetic>"
 
 
 class Gauge(NamedTuple):
-    """Hold the state of the measurement after a turn.
+    """Hold the state of the measurement after a turn, as numbers and strings, so that it can be stored as JSON."""
 
-    It has only numbers and strings, so that it can be stored as JSON.
-    """
-
-    context: int = 0  # last recorded usage in tokens since the last compaction; 0: none
-    record_id: str = ""  # record of the turn with this usage
-    after_compaction: int = 0  # 1: the figure is from a compaction, not from a response
-    tail_chars: int = 0  # characters of the main conversation since the figure
+    context: int = 0  # the last recorded usage in tokens since the last compaction; 0 if there is none
+    record_id: str = ""  # the record of the turn with this usage
+    after_compaction: int = 0  # 1 if the figure is from a compaction, and not from a response
+    tail_chars: int = 0  # the characters of the main conversation since the figure
     tail_bytes: int = 0
-    responses: str = ""  # ids of the last counted messages, newest first, one a line
-    calibration_tokens: int = 0  # sum of the growth between usages, in tokens
-    calibration_bytes: int = 0  # text between those usages
-    overhead: int = 0  # tokens before the first word: system prompt and tools
-    usages: int = 0  # responses that recorded their usage
-    peak: int = 0  # largest usage so far
-    model: str = ""  # of the last response
+    responses: str = ""  # the ids of the last counted messages, newest first, one a line
+    calibration_tokens: int = 0  # the sum of the growth between usages, in tokens
+    calibration_bytes: int = 0  # the bytes of text between those usages
+    overhead: int = 0  # the tokens before the first word: system prompt and tools
+    usages: int = 0  # the number of responses that recorded their usage
+    peak: int = 0  # the largest usage so far, in tokens
+    model: str = ""  # the model of the last response
     compactions: int = 0
-    since_seq: int = 1  # first turn after the last compaction
-    window: int = 0  # context window in tokens, as the agent last recorded it; 0: unknown
+    since_seq: int = 1  # the number of the first turn after the last compaction
+    window: int = 0  # the context window in tokens, as the agent last recorded it; 0 if unknown
 
 
 class Live(NamedTuple):
@@ -62,7 +59,7 @@ class Live(NamedTuple):
 def advance(gauge: Gauge, turn: Turn, seq: int) -> Gauge:
     """Return the gauge after the next turn in file order.
 
-    Turns of subagents, and messages that the agent program itself wrote as the model's, do not count.
+    Turns of subagents do not count, and neither do messages that the agent program wrote in the model's name.
     """
     if turn.sidechain or turn.model == _SYNTHETIC:
         return gauge
@@ -111,7 +108,7 @@ def _remember(responses: str, message_id: str | None) -> str:
 
 
 def _add_usage(gauge: Gauge, turn: Turn, usage: int) -> Gauge:
-    """Return the gauge after a response with a recorded usage: the new figure, and the rate that its growth shows."""
+    """Return the gauge after a response with a recorded usage: the new figure, and the rate that the growth shows."""
     growth = usage - gauge.context
     calibrates = gauge.context and not gauge.after_compaction and growth > 0 and gauge.tail_bytes > 0
     overhead = gauge.overhead

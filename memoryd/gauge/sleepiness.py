@@ -1,7 +1,7 @@
 """Decide whether a session should sleep now.
 
-memoryd cannot shrink the context of another program. So after a sleep, the usage stays high until the agent compacts. A
-session that has slept does not sleep again before a compaction, or before much text was added.
+memoryd cannot shrink the context of another program, so after a sleep the usage stays high until the agent compacts. A
+session that has slept therefore sleeps again only after a compaction, or after much text was added.
 """
 
 from datetime import datetime
@@ -16,19 +16,19 @@ _ROUNDING = 1e-6
 
 
 class Situation(NamedTuple):
-    """Hold what the decision about a session depends on."""
+    """Hold the values on which the decision about a session depends."""
 
-    tokens: int  # tokens in the context
-    window: int  # tokens
-    messages: int  # messages of user and assistant after the watermark
-    added: int  # tokens after the watermark
-    watermark: int  # number of the last turn that a sleep has processed; 0: none
-    compaction: int  # number of the last compaction; 0: none
-    slept_at: datetime | None  # end of the last successful sleep
+    tokens: int  # the tokens in the context
+    window: int  # the size of the model's context window, in tokens
+    messages: int  # the messages of user and assistant after the watermark
+    added: int  # the tokens after the watermark
+    watermark: int  # the number of the last turn that a sleep has processed; 0 if there is none
+    compaction: int  # the number of the turn of the last compaction; 0 if there is none
+    slept_at: datetime | None  # the end of the last successful sleep
 
 
 class Reason(StrEnum):
-    """Name why a session sleeps or stays awake."""
+    """Name the reasons why a session sleeps or stays awake."""
 
     FULL = "the context has reached the threshold"
     BELOW = "the context is below the threshold"
@@ -50,7 +50,7 @@ def decide_sleep(policy: SleepSettings, situation: Situation, now: datetime) -> 
 
 
 def is_full(policy: SleepSettings, tokens: int, window: int) -> bool:
-    """Return True if this share of the window reaches the threshold."""
+    """Return True if the tokens reach the threshold, a share of the window."""
     return tokens >= _share(policy.threshold, window)
 
 
@@ -59,7 +59,7 @@ def _share(part: float, window: int) -> int:
 
 
 def _is_cooling(policy: SleepSettings, situation: Situation, now: datetime) -> bool:
-    """Return True during the cooldown. A last sleep in the future has a wrong time and does not count."""
+    """Return True during the cooldown; a last sleep in the future has a wrong time and does not count."""
     if situation.slept_at is None:
         return False
     elapsed = now - situation.slept_at

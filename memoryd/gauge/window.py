@@ -1,4 +1,4 @@
-"""Choose the size of a session's context window. Few transcripts name it, so the name of the model often decides."""
+"""Choose the size of a session's context window; few transcripts state it, so the model's name often decides."""
 
 import re
 from typing import Literal, NamedTuple
@@ -13,8 +13,8 @@ class Window(NamedTuple):
     how: Literal["config", "agent", "model", "learned", "default"]
 
 
-# From the vendors' model pages and API references; the first match counts. A vendor's name may come before the model,
-# with a slash or a dot. If a name stands for models with different windows, the default is used.
+# The sizes are from the vendors' model pages and API references; the first match counts. A vendor's name may come
+# before the model, with a slash or a dot. If a name stands for models with different windows, the default is used.
 _MODELS: tuple[tuple[re.Pattern[str], int], ...] = tuple(
     (re.compile(rf"(?:^|[/.:]){pattern}"), tokens)
     for pattern, tokens in (
@@ -35,7 +35,7 @@ _MODELS: tuple[tuple[re.Pattern[str], int], ...] = tuple(
         (r"gemini-(?:1\.5-flash|2\.0-flash|2\.5)", 1_048_576),
     )
 )
-# Possible sizes, if usage has exceeded the assumed size.
+# Sizes to choose from if the usage has exceeded the assumed size.
 _LADDER = (200_000, 1_000_000, 2_097_152)
 
 
@@ -44,7 +44,7 @@ def choose_window(configured: int | None, model: str | None, peak: int, said: in
 
     Args:
         configured: the configured size in tokens, which always wins; None if there is none.
-        model: name of the model.
+        model: the name of the model.
         peak: the largest usage so far; a smaller window cannot be right.
         said: the size that the agent itself recorded; 0 if it did not.
     """

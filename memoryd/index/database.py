@@ -1,9 +1,8 @@
-"""Open the search index `index.db`. All of its content is also elsewhere, so a damaged index is rebuilt.
+"""Open the search index `index.db`; all of its content is also elsewhere, so a damaged index is rebuilt.
 
-Each agent has its own FTS5 table. So a search of one agent neither reads another agent's rows nor is ranked by them.
-The
-tables keep no text (https://sqlite.org/fts5.html, §4.4.2), only the positions of words. The shown text is read from its
-file or row. Vectors of meanings are in the same file, if there is a model for them.
+Each agent has its own FTS5 table, so a search of one agent neither reads another agent's rows nor is ranked by them.
+The tables keep no text (https://sqlite.org/fts5.html, §4.4.2), only the positions of words. The shown text is read from
+its file or row. Vectors of meanings are in the same file, if there is a model for them.
 """
 
 import os
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
 NAME = "index.db"
 SIDES = ("", "-wal", "-shm", "-journal")
-VERSION = 7  # version of tables and content; an index of another version is rebuilt
+VERSION = 7  # the version of tables and content; an index of another version is rebuilt
 _LOCK = "index.lock"
 _PATIENCE = timedelta(seconds=30)
 _LOG_PATIENCE_MS = 200
@@ -39,13 +38,13 @@ _NO_DAMAGE = frozenset({5, 6, 7, 8, 9, 10, 13, 14, 22, 23})
 
 
 class RebuiltError(MemorydError):
-    """Report that the index was damaged and is now empty. The caller must fill it and search again."""
+    """Report that the index was damaged and is now empty, so that the caller must fill it and search again."""
 
     code = "rebuilt"
 
 
 class Index:
-    """Give access to the index of a state folder. Safe to use from several threads, and beside other processes."""
+    """Give access to the index of a state folder; safe to use from several threads, and beside other processes."""
 
     def __init__(self, state_dir: Path, log: Log) -> None:
         """Store the settings; nothing is opened yet."""
@@ -71,22 +70,22 @@ class Index:
 
         Raises:
             RebuiltError: the index was damaged and is now empty.
-            StateError: it cannot be used.
+            StateError: the index cannot be used.
         """
         return self._transaction("DEFERRED")
 
     def begin_write(self) -> AbstractContextManager[Tables]:
-        """Begin a write transaction, which an exception rolls back. It raises like `begin_read`."""
+        """Begin a write transaction, which an exception rolls back; raises the same errors as `begin_read`."""
         return self._transaction("IMMEDIATE")
 
     def erase(self, agent_id: str | None) -> None:
-        """Remove all rows of an agent (None: of all agents) beyond recovery: rewrite the file, and empty its log.
+        """Remove all rows of an agent, or of all agents for None, beyond recovery: rewrite the file, and empty its log.
 
         Texts that may still be found come back with the next refresh.
         """
         if not self.path.exists():
             return
-        with suppress(RebuiltError), self._lock:  # a rebuilt index has no rows
+        with suppress(RebuiltError), self._lock:  # a rebuilt index has no rows to remove
             with self.begin_write() as tables:
                 for one in tables.agents() if agent_id is None else [agent_id]:
                     tables.drop(one)
@@ -96,10 +95,10 @@ class Index:
                 busy, *_ = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
                 self._connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
             if busy:  # another process reads it, so the file is removed with its log
-                self._wipe("others read what was to be erased")
+                self._wipe("other processes were reading the rows to erase")
 
     def close(self) -> None:
-        """Close the file. It is opened again when it is needed."""
+        """Close the file; it is opened again when it is needed."""
         with self._lock:
             connection, self._connection, self._file = self._connection, None, None
             self._vectors, self._counts = None, Counts()
@@ -114,7 +113,7 @@ class Index:
             return library.empty_log(self._connection, _LOG_PATIENCE_MS)
 
     def why_damaged(self) -> str | None:
-        """Check the whole index. If it is damaged, it is removed, and the fault is returned; otherwise None."""
+        """Check the whole index; remove a damaged one and return the fault, or return None if it is sound."""
         try:
             with self.begin_read() as tables:
                 tables.require_sound()

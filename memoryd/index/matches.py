@@ -17,28 +17,28 @@ from memoryd.recall.documents import COLUMNS, WEIGHTS
 from memoryd.recall.query import Query, Term, TermKind, build_expression
 from memoryd.recall.ranking import SESSION
 
-FEW = 2000  # documents that can be ranked quickly for any search
-BUDGET = 15_000  # matches that one search may rank, at about a microsecond each …
+FEW = 2000  # this many documents can be ranked quickly for any search
+BUDGET = 15_000  # the matches that one search may rank, at about a microsecond each …
 FILTERED_BUDGET = 80_000  # … and the same if a filter excludes most of them
 _SHARE = 25  # … but at least this fraction (1/25) of all documents
-_KEPT = 1500  # best matches of the rare words, which are also scored by the common words
-_PAIRED = 3  # number of the rarest common words whose pairs are searched
-_REACH = 2  # multiple of the budget up to which matches are counted
+_KEPT = 1500  # this many of the best matches of the rare words are also scored by the common words
+_PAIRED = 3  # this many of the rarest common words are searched in pairs
+_REACH = 2  # matches are counted up to this multiple of the budget
 _HARDLY = 50  # a count stays valid if the number of documents changed by less than 1/50
-_REMEMBERED = 10_000  # number of counts in memory
-COMMON = 0.2  # share of all documents; FTS5 gives words in more documents too little weight …
-_LEAST_IDF = 1e-6  # … or this weight, as in its source code
-_LEAST_WORTH = 0.1  # weight of a term that is in all documents
-_ITSELF = "- near :"  # searches all columns except that of the neighbours
-_K1 = 1.2  # parameter of BM25, as in FTS5
-# BM25 score of a word in a neighbour, as a share of its score in a text of average length.
+_REMEMBERED = 10_000  # the largest number of counts in memory
+COMMON = 0.2  # words in more than this share of all documents get too little weight from FTS5 …
+_LEAST_IDF = 1e-6  # … down to this weight, which is the least one in its source code
+_LEAST_WORTH = 0.1  # the weight of a term that is in all documents
+_ITSELF = "- near :"  # searches all columns except the one with the neighbours' texts
+_K1 = 1.2  # the parameter k1 of BM25, as in FTS5
+# The BM25 score of a word in a neighbour, as a share of its score in a text of average length.
 _BESIDE = WEIGHTS["near"] * (_K1 + 1) / (WEIGHTS["near"] + _K1)
 _SCORE = f"bm25(words_{{n}}, {', '.join(str(WEIGHTS[name]) for name in COLUMNS)})"
 
 
 @dataclass(frozen=True, slots=True)
 class SearchFilter:
-    """Hold the limits of a search. Days are YYYY-MM-DD and inclusive; None means no limit."""
+    """Hold the limits of a search; days are YYYY-MM-DD and inclusive, and None means no limit."""
 
     tier: str | None = None
     after: str | None = None
@@ -80,7 +80,7 @@ class Counts:
     """Remember counts of the most common terms, while the number of documents hardly changes."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[int, str], tuple[int, int]] = {}  # (agent, term) → count, all documents
+        self._known: dict[tuple[int, str], tuple[int, int]] = {}  # by (agent, term): count, number of all documents
 
     def get(self, number: int, match: str, size: int) -> int | None:
         """Return the remembered count of a term for an agent with `size` documents; None if it must be counted."""
@@ -88,7 +88,7 @@ class Counts:
         return holding if abs(size - before) * _HARDLY <= before else None
 
     def put(self, number: int, match: str, size: int, holding: int) -> None:
-        """Remember a count."""
+        """Remember the count of a term for an agent with `size` documents."""
         if len(self._known) >= _REMEMBERED:
             self._known.clear()
         self._known[number, match] = (holding, size)
@@ -98,16 +98,16 @@ class Matches:
     """Find matches among the documents of one agent, in one transaction."""
 
     def __init__(self, rows: Callable[..., list[Any]], number: int, counts: Counts) -> None:
-        """Use the tables with this number. `rows` runs a query and returns its rows."""
+        """Use the tables with this number; `rows` runs a query and returns its rows."""
         self._rows = rows
         self._number = number
         self._counts = counts
         self._words = f"words_{number}"
-        self._counted: dict[str, int] = {}  # term in FTS5's form → number of its documents
+        self._counted: dict[str, int] = {}  # by term in FTS5's form: the number of its documents
         self._few: set[str] = set()  # terms with few documents, in FTS5's form
 
     def rank(self, query: Query, where: SearchFilter, limit: int) -> list[tuple[int, float]]:
-        """Return (id, score) of the best matching documents, best first. A higher score is better.
+        """Return (id, score) of the best matching documents, best first; a higher score is better.
 
         If all words are very common, only the newest documents, and files and facts, are ranked.
         """
@@ -118,7 +118,7 @@ class Matches:
         rare, common = self._split_terms(query.terms, budget, every)
         if not common:
             return self._rank_any(rare, where, limit) if rare else []
-        # more than needed, because common words can raise a low document
+        # more documents than needed, because common words can raise a low one
         scores = dict(self._rank_any(rare, where, max(limit, _KEPT))) if rare else {}
         if not scores:  # there are no rare words, or no match passes the filter
             rare = ()
@@ -137,7 +137,7 @@ class Matches:
     def _rank_few(
         self, terms: tuple[Term, ...], where: SearchFilter, limit: int, every: _All
     ) -> list[tuple[int, float]]:
-        """Return the best of few documents. A term that most of them contain gets a fair weight.
+        """Return the best of few documents, with a fair weight for a term that most of them contain.
 
         In one project, most documents contain its subject, and FTS5 would give that word no weight.
         """
@@ -160,9 +160,8 @@ class Matches:
     ) -> dict[_CountedTerm, tuple[set[int], set[int]]]:
         """Return, for each common term, two sets of documents.
 
-        The first contain the term anywhere, the second in their own text. Only documents that the rare terms have found
-        count,
-        and those with two common terms.
+        The first set contains the term anywhere, the second in its own text. Only documents that the rare terms have
+        found count, and documents with two common terms.
         """
         there = {one: (set[int](), set[int]()) for one in common}
         for one, other, ids in self._pairs(common, where, budget):
@@ -181,7 +180,7 @@ class Matches:
         return there
 
     def weigh_terms(self, terms: Sequence[Term]) -> dict[str, float]:
-        """Return the weight of each term by its text. Rare terms weigh more; no weight is 0."""
+        """Return the weight of each term by its text; rare terms weigh more, and no weight is 0."""
         every = self._all()
         counted = [self._count_term(term, BUDGET, every) for term in terms]
         return {one.term.text: one.worth(every.size) + _LEAST_WORTH for one in counted}
@@ -263,7 +262,7 @@ class Matches:
     def _rank_any(
         self, terms: Sequence[Term], where: SearchFilter, limit: int, since: int = 0, *, written_down: bool = False
     ) -> list[tuple[int, float]]:
-        """Return the best documents that contain any of the terms. `written_down` selects files and facts only."""
+        """Return the best documents that contain any of the terms; `written_down` selects files and facts only."""
         sql, values = self._build_filter(f"{_SCORE.format(n=self._number)} AS score", where)
         if written_down:
             # The + makes SQLite filter the matches. Finding each document by id would cost more.

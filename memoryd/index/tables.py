@@ -31,8 +31,9 @@ CREATE TABLE document (
     voice INTEGER NOT NULL
 );
 CREATE INDEX document_place ON document (source, first_line);
-"""  # key: null if equal to the digest; lacks: 1 = a vector is missing, 0 = there is one, null = none is wanted
-_LACKS = "CREATE INDEX IF NOT EXISTS document_lacks ON document (id) WHERE lacks"  # for the first embedding model
+"""  # key: null if equal to the digest; lacks: 1 if a vector is missing, 0 if there is one, null if none is wanted
+# Created with the first embedding model.
+_LACKS = "CREATE INDEX IF NOT EXISTS document_lacks ON document (id) WHERE lacks"
 _WORDS = (
     "CREATE VIRTUAL TABLE words_{n} USING fts5({columns}, content='', contentless_delete=1,"
     " tokenize='porter unicode61 remove_diacritics 2')"
@@ -42,15 +43,15 @@ _VECTORS = (
     "CREATE TABLE vectors_{n} (id INTEGER PRIMARY KEY AUTOINCREMENT, document INTEGER NOT NULL UNIQUE,"
     " vector BLOB NOT NULL)"
 )
-_HASH_BYTES = 12 << 20  # bytes of words in memory before they are written; a larger value means fewer merges
-_SEGMENTS = 4  # segments of one size that are merged step by step …
-_FILLING_SEGMENTS = 16  # … and while much text arrives, because merging would take a fifth of the time
-_MERGED_PAGES = 250  # pages of 4 KiB in one step, about 20 ms
-_MOST_SEGMENTS = 128  # segments of one size that are merged at once, which delays a change
+_HASH_BYTES = 12 << 20  # the bytes of words in memory before they are written; a larger value means fewer merges
+_SEGMENTS = 4  # this many segments of one size are merged step by step …
+_FILLING_SEGMENTS = 16  # … and this many while much text arrives, because merging would take a fifth of the time
+_MERGED_PAGES = 250  # the pages of 4 KiB that one step merges, in about 20 ms
+_MOST_SEGMENTS = 128  # this many segments of one size are merged at once, which delays a change
 _PLACE = "s.path, s.tier, d.first_line, d.last_line, d.piece, d.digest, d.day, d.shown, s.tags, d.voice"
 _SPEAKERS = dict(enumerate(Speaker))
-_WIDTH = 200  # best documents whose scores are multiplied by the weight of their author
-_PORTION = 4096  # vectors in one portion
+_WIDTH = 200  # the scores of this many of the best documents are multiplied by the weight of their author
+_PORTION = 4096  # the number of vectors in one portion
 
 
 class DamagedError(MemorydError):
@@ -81,14 +82,14 @@ class IndexedDocument:
 class Progress:
     """Hold how far an agent's turns and facts are indexed."""
 
-    turn_id: int = 0  # last turn that was indexed
-    turn_mark: str = ""  # digest of that turn, to detect another database
-    audit_mark: str = ""  # last hash of the agent's audit when its facts were indexed
-    waiting: tuple[int, ...] = ()  # turns whose text was missing
+    turn_id: int = 0  # the row id of the last turn that was indexed
+    turn_mark: str = ""  # a digest of that turn, to detect another database
+    audit_mark: str = ""  # the last hash of the agent's audit when its facts were indexed
+    waiting: tuple[int, ...] = ()  # the row ids of turns whose text was missing
 
 
 class FaultError(Exception):
-    """Wrap an error of SQLite, so that it is not confused with one of another database that is open."""
+    """Wrap an error of SQLite, so that it is not confused with an error of another open database."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(describe(error))
@@ -106,11 +107,11 @@ class Vector(NamedTuple):
 
 
 class Coverage(NamedTuple):
-    """Hold how many texts of an agent have a vector, and how many should have one."""
+    """Hold the number of an agent's texts that have a vector, and the number that should have one."""
 
     done: int
     wanted: int
-    model: str  # name and version of the model that made the vectors
+    model: str  # the name and version of the model that made the vectors
 
 
 class Tables:
@@ -120,10 +121,11 @@ class Tables:
         self._connection = connection
         self._counts = counts or Counts()
         self._matching: dict[int, Matches] = {}
-        self._loose: dict[tuple[int, bytes, int], bytes] = {}  # of removed documents, by (number, digest, piece)
+        # Vectors of removed documents, by (number of the agent, digest, piece).
+        self._loose: dict[tuple[int, bytes, int], bytes] = {}
 
     def _rows(self, sql: str, *values: object) -> list[Any]:
-        """Return all rows of a query. Its values follow one by one, or by name in one dictionary."""
+        """Return all rows of a query; its values follow one by one, or by name in one dictionary."""
         given = values[0] if values and isinstance(values[0], dict) else values
         with _faults():
             return list(self._connection.execute(sql, given).fetchall())
@@ -164,14 +166,14 @@ class Tables:
         return number
 
     def expect(self, number: int, *, much: bool) -> None:
-        """Set whether much text follows. Then merging waits, and is done step by step with later changes."""
+        """Set whether much text follows; then the merging of segments waits, and later changes do it step by step."""
         most = _FILLING_SEGMENTS if much else _SEGMENTS
         rows = self._rows(f"SELECT v FROM words_{number}_config WHERE k = 'automerge'")  # noqa: S608
         if (rows[0][0] if rows else _SEGMENTS) != most:
             self._change(f"INSERT INTO words_{number} (words_{number}, rank) VALUES ('automerge', ?)", most)  # noqa: S608
 
     def segments(self, number: int) -> int:
-        """Return the number of segments with an agent's words. Each search must read all of them."""
+        """Return the number of segments with an agent's words; each search must read all of them."""
         rows = self._rows(
             f"WITH RECURSIVE found (id) AS (SELECT min(segid) FROM words_{number}_idx UNION ALL"  # noqa: S608
             f" SELECT (SELECT min(segid) FROM words_{number}_idx WHERE segid > id) FROM found WHERE id)"
@@ -245,7 +247,7 @@ class Tables:
     def put_source(self, number: int, path: str, tier: str, stamp: str, tags: Iterable[str] = ()) -> int:
         """Store the state of a source, and return its id.
 
-        This is not an upsert, because before such a statement FTS5 would write all its buffers.
+        This is not an upsert, because FTS5 writes all its buffers before such a statement.
         """
         values = (tier, stamp, json.dumps(sorted(tags)))
         rows = self._rows("SELECT id, tier, stamp, tags FROM source WHERE agent = ? AND path = ?", number, path)
@@ -273,7 +275,8 @@ class Tables:
     def put(self, number: int, source_id: int, documents: Sequence[tuple[IndexDocument, bytes, str | None]]) -> None:
         """Add documents, each with its key and, if it differs from the source, the text to show."""
         first = self._number("SELECT coalesce(max(id), 0) + 1 FROM document")
-        # Uses bytearray, and no None, because the database library first tries to adapt a value of another type.
+        # The values are bytearrays and never None, because the database library first tries to adapt a value of another
+        # type.
         rows = [
             (first + at, source_id, one.first_line, one.last_line, one.piece, bytearray(one.digest), bytearray(key),
              one.day or "", int(one.is_said), int(one.voice))
@@ -300,7 +303,7 @@ class Tables:
         self._change_many("UPDATE document SET first_line = ?, last_line = ? WHERE id = ?", list(places))
 
     def remove(self, number: int, ids: Iterable[int]) -> None:
-        """Remove documents. If a text comes back in the same transaction, it gets its vector again."""
+        """Remove documents; a text that comes back in the same transaction gets its vector again."""
         values = [(one,) for one in ids]
         self._loose |= {
             (number, digest, piece): vector
@@ -365,10 +368,7 @@ class Tables:
         return self._number(f"SELECT coalesce(max(id), 0) FROM vectors_{number}")  # noqa: S608
 
     def vectors(self, number: int, since: int = 0) -> Iterator[list[Vector]]:
-        """Yield all vectors of the sources that have a vector newer than `since`, in portions.
-
-        They are ordered by source and line.
-        """
+        """Yield, in portions, all vectors of the sources that have a vector newer than `since`, by source and line."""
         sql = (
             f"SELECT v.id, d.source, s.tier, d.day, v.vector FROM document d JOIN vectors_{number} v"  # noqa: S608
             " ON v.document = d.id JOIN source s ON s.id = d.source WHERE s.agent = ?"
@@ -389,7 +389,7 @@ class Tables:
                 yield portion
 
     def read_candidates(self, number: int, scores: Mapping[int, float]) -> list[Candidate]:
-        """Return the documents of these vectors, with their scores, best first. `scores` is by id of the vector."""
+        """Return the documents of vectors with their scores, best first; `scores` is by the id of the vector."""
         rows = self._rows_of(
             f"SELECT d.id, v.id, {_PLACE} FROM vectors_{number} v JOIN document d ON d.id = v.document"  # noqa: S608
             " JOIN source s ON s.id = d.source WHERE v.id IN",
@@ -399,7 +399,7 @@ class Tables:
         return sorted(found, key=lambda one: (-one.score, one.id))
 
     def coverage(self, agent_id: str) -> Coverage:
-        """Return how many of an agent's texts have a vector, and how many should have one."""
+        """Return the number of an agent's texts that have a vector, and the number that should have one."""
         rows = self._rows(
             "SELECT count(*) FILTER (WHERE d.lacks = 0), count(d.lacks), a.model FROM agent a"
             " JOIN source s ON s.agent = a.number JOIN document d ON d.source = s.id WHERE a.id = ?",
@@ -413,7 +413,7 @@ class Tables:
     def find(
         self, number: int, query: Query, where: SearchFilter, limit: int, weigh: Callable[[Speaker], float]
     ) -> list[Candidate]:
-        """Return the best matching documents, best first. Those with the quoted phrases come before all others.
+        """Return the best matching documents, best first; those with the quoted phrases come before all others.
 
         `weigh` returns the factor of a score by the author of the document.
         """
@@ -433,7 +433,7 @@ class Tables:
         return [found[one] for one in best if one in found]
 
     def match_terms(self, number: int, terms: Sequence[Term], ids: Sequence[int]) -> dict[int, set[str]]:
-        """Return which of the terms each of these documents contains, in any column."""
+        """Return the terms that each of these documents contains in any column, by the document's id."""
         found: dict[int, set[str]] = {one: set() for one in ids}
         for term in terms if ids else ():
             for one in self.matches(number).find_holding((term,), ids):
@@ -470,7 +470,7 @@ class Tables:
 def _faults() -> Iterator[None]:
     try:
         yield
-    # The error may also be about invalid bytes in a message, or an id that is too large.
+    # The error may also concern invalid bytes in a message, or an id that is too large.
     except (load_library().DatabaseError, UnicodeDecodeError, OverflowError) as error:
         raise FaultError(error) from error
 

@@ -2,9 +2,8 @@
 
 A vector has integers from -127 to 127; only its direction matters. The vector of a turn is moved towards those of its
 neighbours, which are its context. A search first compares the signs of all vectors (Hamming distance), and then the
-best
-ones by cosine, like Yamada, Asai and Hajishirzi (https://arxiv.org/abs/2106.00882). This module imports numpy, so it is
-imported only when vectors are compared.
+best ones by cosine, like Yamada, Asai and Hajishirzi (https://arxiv.org/abs/2106.00882). This module imports numpy, so
+it is imported only when vectors are compared.
 """
 
 from datetime import date
@@ -18,12 +17,12 @@ from memoryd.index.tables import Tables, Vector
 from memoryd.recall.documents import NEIGHBOURS
 from memoryd.recall.ranking import SESSION
 
-LEAN = 0.8  # weight of all neighbours together, relative to the text; from 0.3 to 1.2 results hardly change
-LEAST = 0.2  # cosine; below this, two texts are unrelated
-_CLOSER = 1000  # least number of vectors that are compared by cosine
+LEAN = 0.8  # the weight of all neighbours together, relative to the text; from 0.3 to 1.2 results hardly change
+LEAST = 0.2  # below this cosine, two texts are unrelated
+_CLOSER = 1000  # at least this many vectors are compared by cosine
 _BLOCK = 4096
 _ROOM = 8  # 1/8 of the size of the arrays is added as free room
-_WORD = 64  # dimensions whose signs are in one integer
+_WORD = 64  # the number of dimensions whose signs are in one integer
 _NOTHING = 1e-9  # prevents a division by 0
 _ARRAYS = ("_ids", "_sources", "_tier", "_days", "_vectors")
 
@@ -48,14 +47,14 @@ class Vectors:
 
 
 class _AgentVectors:
-    """Hold the vectors of one agent in arrays with free room at the end. Outdated ones stay in place, without an id."""
+    """Hold the vectors of one agent in arrays with free room at the end; outdated ones stay in place, without an id."""
 
     def __init__(self, size: int) -> None:
         self.newest = 0
         self.size = size
         self._count = 0
-        self._tiers: dict[str, int] = {}  # number of each tier
-        self._ids = np.empty(0, np.int64)  # 0 if outdated
+        self._tiers: dict[str, int] = {}  # the number of each tier
+        self._ids = np.empty(0, np.int64)  # the id of each vector; 0 if it is outdated
         self._sources = np.empty(0, np.int64)
         self._tier = np.empty(0, np.int8)
         self._days = np.empty(0, np.int32)  # `date.toordinal()`; 0 without a day
@@ -124,7 +123,7 @@ class _AgentVectors:
         else:
             places = np.flatnonzero(allowed)
         chosen = self._vectors[places].astype(np.float32)
-        # not BLAS, because its threads keep a core busy after each product
+        # einsum instead of BLAS, because BLAS threads keep a core busy after each product
         cosine = np.einsum("ij,j->i", chosen, asked)
         cosine /= np.sqrt(np.einsum("ij,ij->i", chosen, chosen) * np.einsum("i,i->", asked, asked)) + _NOTHING
         best = np.argsort(-cosine, kind="stable")[:limit]
@@ -145,13 +144,13 @@ class _AgentVectors:
 def _signs(vectors: NDArray[Any]) -> NDArray[np.uint64]:
     """Return the signs of vectors as bits, set for values above zero.
 
-    Each row of the result has 64 dimensions of all vectors, one integer for each vector.
+    Each row of the result has 64 dimensions of all vectors, as one integer for each vector.
     """
     return np.packbits(vectors > 0, axis=1).view(np.uint64).T
 
 
 def _lean(vectors: NDArray[np.int8], groups: NDArray[np.int64]) -> None:
-    """Move each vector towards its neighbours in the same group, in place; in blocks, to limit the use of memory."""
+    """Move each vector towards its neighbours in the same group, in place, and in blocks to limit the use of memory."""
     count = len(vectors)
     before = vectors[:0]
     for start in range(0, count, _BLOCK):

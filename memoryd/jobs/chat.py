@@ -7,10 +7,10 @@ from memoryd.jobs.compress import PROGRESSIVE, CountTokens, check_strategy, choo
 from memoryd.transcripts import chat
 from memoryd.transcripts.turn import Origin, Role, StoredTurn, TurnKind
 
-# The most tokens of a message's frame:
+# The most tokens that the frame of one message takes:
 # cookbook.openai.com/examples/how_to_count_tokens_with_tiktoken_for_chat_completions
 MESSAGE_TOKENS = 4
-PICTURE_TOKENS = 1105  # of the largest image, by OpenAI's guide to vision; other media count the same
+PICTURE_TOKENS = 1105  # for the largest image, by OpenAI's guide to vision; other media count the same
 
 
 def compress(
@@ -24,9 +24,9 @@ def compress(
 ) -> list[dict[str, Any]]:
     """Return the messages that replace a list within `budget_tokens`, in their order, in the form of a chat API.
 
-    System messages stay, and so does the newest other message. A call and its results stay or go together. Results
-    without their call go. If there is room, the summary comes first, as a system message. If no summary is given,
-    `summarize` makes one of the messages that `progressive-summary` leaves out.
+    System messages and the newest other message always stay. A call and its results stay or go together. Results
+    without their call are dropped. If there is room, the summary comes first, as a system message. If `summary` is
+    None, the strategy `progressive-summary` calls `summarize` with the messages that it leaves out.
 
     Raises:
         ValueError: the messages or the strategy are invalid, or the budget does not fit the system messages and the
@@ -47,7 +47,7 @@ def compress(
         kept = choose_staying(turns, tokens, room, strategy, keep_recent)
         left = [message for place, message in enumerate(given.messages) if place not in kept]
         summary = summarize(left) if left else None
-    # The summary takes at most half of the given room, and none of the newest message's.
+    # The summary takes at most half of the room that the system messages leave, and none of the newest message's room.
     free = min(room - MESSAGE_TOKENS, 2 * (room - newest - MESSAGE_TOKENS))
     head, used = summary_head(summary, free, count_tokens)
     room -= used + MESSAGE_TOKENS if head else 0
@@ -59,7 +59,7 @@ def compress(
 def _find_room(
     given: chat.WholeMessages, turns: Sequence[StoredTurn], tokens: Sequence[int], budget: int
 ) -> tuple[int, int]:
-    """Return the tokens left by the system messages, and those of the newest other message with its calls."""
+    """Return the tokens that the system messages leave, and the tokens of the newest other message with its calls."""
     room = budget - system_tokens(turns, tokens)
     if room < 0:
         raise ValueError(f"budget: the system messages alone take {budget - room} tokens of {budget}")

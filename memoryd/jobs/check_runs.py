@@ -1,6 +1,6 @@
 """Recognise commands that run tests or a linter, and read the result from their output.
 
-`check_runs.txt` has the forms of the output.
+`check_runs.txt` holds the patterns of the outputs that this module can read.
 """
 
 import re
@@ -13,7 +13,7 @@ _PATTERNS = read_patterns(__name__, "check_runs.txt")
 _LONGEST_SHOWN = 80
 _MOST_NAMED = 3
 _TESTERS = frozenset(list_words("test runners"))
-# A script or target that runs tests or a linter, after the name of its runner.
+# The name of a script or target that runs tests or a linter; it follows its runner, as in `npm run test`.
 _RUNS_SCRIPTS = frozenset(list_words("script runners"))
 _TEST_SCRIPT = re.compile(r"(?:test|tests|t|verify|check|nextest|spec)(?:[:_.-][\w:.-]+)?|[\w.-]+[:_-]tests?|--test")
 _LINT_SCRIPT = re.compile(
@@ -24,9 +24,9 @@ _QUIET_LINTERS = frozenset(["eslint", "tsc", "vue-tsc", "flake8", "stylelint", "
 _NO_RUN = re.compile(
     r"--(?:collect-only|co|markers|fixtures|help|version|list\w*|init|showConfig|print-config|dry-run)$|-(?:h|V|list)$"
 )
-_LINT_ONLY = frozenset(["check", "lint", "ci"])  # of ruff, biome and ty; their other commands check nothing
+_LINT_ONLY = frozenset(["check", "lint", "ci"])  # the commands of ruff, biome and ty that check something
 
-# The last match in an output counts.
+# If an output has several matches, the last one counts.
 _COUNTS = tuple(re.compile(pattern, re.MULTILINE) for name, pattern in _PATTERNS.items() if name.startswith("count "))
 _CARGO = re.compile(_PATTERNS["cargo"], re.MULTILINE)
 _UNITTEST = re.compile(_PATTERNS["unittest"], re.MULTILINE)
@@ -51,23 +51,23 @@ _NOT_RUN = re.compile(_PATTERNS["not run"], re.MULTILINE)
 
 
 def has_failed(output: str) -> bool:
-    """Return True if the agent program says that a run failed."""
+    """Return True if the agent program's report says that the command failed."""
     return _FAILED.search(output) is not None
 
 
 def has_passed(output: str) -> bool:
-    """Return True if the agent program says that a run did not fail."""
+    """Return True if the agent program's report says that the command did not fail."""
     return _PASSED.search(output) is not None
 
 
 def strip_head(output: str) -> str:
-    """Return the output of a run, without the agent program's report about the run."""
+    """Return the output of a command without the report that the agent program puts before it."""
     head = _HEAD.match(output)
     return output[head.end() :] if head else output
 
 
 def is_empty(output: str) -> bool:
-    """Return True if a run printed nothing."""
+    """Return True if a command printed nothing."""
     return _EMPTY.fullmatch(strip_head(output).strip()) is not None
 
 
@@ -100,13 +100,13 @@ def is_lint_run(step: Step) -> bool:
 
 
 def _has_script(step: Step, pattern: re.Pattern[str]) -> bool:
-    """Return True if a runner's script has such a name; options before the name are ignored."""
+    """Return True if the command names a script that matches the pattern; options before the name are ignored."""
     named = _script_of(step)
     return bool(named) and pattern.fullmatch(named[-1].rpartition("/")[2]) is not None
 
 
 def _script_of(step: Step) -> tuple[str, ...]:
-    """Return the words that name the script: `run`, if given, and the name."""
+    """Return the words after a script runner that name the script: `run`, if it is there, and the name."""
     if step.name not in _RUNS_SCRIPTS:
         return ()
     named = tuple(word for word in step.words[1:] if not word.startswith("-") or word == "--test")
@@ -114,12 +114,12 @@ def _script_of(step: Step) -> tuple[str, ...]:
 
 
 def name_linter(step: Step) -> str:
-    """Return the name of a linter: `ruff`, `npm run lint`."""
+    """Return the name of a linter for a fact, such as `ruff` or `npm run lint`."""
     return " ".join((step.name, *_script_of(step))).replace("`", "'")
 
 
 def has_run(output: str) -> bool:
-    """Return True if the output does not say that the command could not run at all."""
+    """Return False if the output says that the command could not run at all; True otherwise."""
     return _NOT_RUN.search(output) is None
 
 
@@ -172,9 +172,10 @@ def _read_go(text: str) -> str | None:
 
 
 def read_lint(step: Step, output: str, *, is_alone: bool) -> str | None:
-    """Return the result of a linter from its output: `clean`, `3 errors`; None if it shows no result.
+    """Return the result of a linter from its output, such as `clean` or `3 errors`; None if it shows no result.
 
-    If the output is empty, a linter that prints only errors has found none.
+    Empty output counts as `clean` for a linter that prints only errors. If `is_alone` is False, other commands wrote to
+    the same output, so only lines in the linter's own form count.
     """
     text = strip_head(output)
     if not is_alone and step.name not in _RUNS_SCRIPTS:

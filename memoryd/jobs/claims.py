@@ -19,7 +19,7 @@ LONGEST_CLAIM = 1_200  # characters; a longer text is a dump, not a memory
 
 
 class ClaimStep(StrEnum):
-    """Name the step that decided about a claim."""
+    """Name the step of the judging that decided about a claim."""
 
     LANE = "lane"
     QUOTE = "quote"
@@ -32,11 +32,11 @@ class ClaimOutcome(StrEnum):
     """Name the outcome of a claim."""
 
     KEPT = "kept"
-    QUOTED = "quoted"  # the words that it cites are stored instead of it
+    QUOTED = "quoted"  # the words that it cites are stored instead of its own text
     REFUSED = "refused"
 
 
-# Reasons, from a closed list. They go back to the author of a claim, so none holds a word of the material.
+# The closed list of reasons. A reason goes back to the author of a claim, so it repeats no word of the material.
 NOTHING_CITED = "it cites nothing that was shown"
 NO_WORD = "it shares no word with the sentences that it cites"
 MISSING = "a name, number, date or quotation in it does not occur in the material"
@@ -65,11 +65,11 @@ class Old:
     """Hold a memory that a claim would change.
 
     Attributes:
-        id: "m3".
-        text: of the memory.
+        id: the id under which the memory was shown, such as "m3".
+        text: the text of the memory.
         kind: its class; None if nobody has labelled it.
         said_at: when it was said, UTC; empty for an undated memory, which counts as oldest.
-        guessed: nobody says that the claim changes it; the reader is asked, because both are about the same subject.
+        guessed: the reply does not declare this change; the reader is asked because both are about the same subject.
     """
 
     id: str
@@ -84,17 +84,17 @@ class Claim:
     """Hold one statement that a job wants to write.
 
     Attributes:
-        id: of it in its reply.
-        text: in the author's words.
-        cites: ids of pieces and sentences.
-        core: it is meant for the core, or for the facts.
-        verbatim_only: it may be stored only in the user's own words.
-        user_only: it is about the user, so only the user's words count.
+        id: the id of the claim in the reply.
+        text: the statement in the author's words.
+        cites: the ids of the pieces and sentences that it cites.
+        core: True if the claim is meant for the core or for the facts.
+        verbatim_only: True if it may be stored only in the user's own words.
+        user_only: True if it is about the user, so that only the user's words support it.
         kind: its class, from its place in the reply; None if the reader decides.
         olds: the memories that it rewrites.
         ends: the memories that its reply declares superseded by it, or that it may contradict.
-        repaired: its author has reworded it.
-        origin: a value of the job, which is not used here.
+        repaired: True if its author has reworded it after a refusal.
+        origin: a value of the job, which the judging does not use.
     """
 
     id: str
@@ -118,16 +118,16 @@ class JudgedClaim:
         claim: the claim.
         outcome: kept, quoted or refused.
         text: the text to write; empty if the claim is refused.
-        core: it may go into the core; otherwise only into the daily file.
-        cited: the sentences that support it.
-        lane: the lowest among these.
-        why: from a closed list.
+        core: True if it may go into the core; otherwise it may go only into the daily file.
+        cited: the citations that support it.
+        lane: the lowest lane among the cited sentences.
+        why: the reason for a refusal or a restriction, from the closed list.
         step: the step that decided.
         token: the token that the material lacks, for people who may see content.
         kind: the class of the memory.
-        changes: ids of the memories that it may change, each with its lost details.
-        lost: facts of those memories that the reader names as lost.
-        newer: the reader says that it gives a newer value of the replaced memory.
+        changes: the ids of the memories that it may change.
+        lost: details of those memories that the reader names as lost.
+        newer: True if the reader says that it gives a newer value of the replaced memory.
         ends_why: the reason why a memory that it was to supersede stays.
     """
 
@@ -148,27 +148,27 @@ class JudgedClaim:
 
     @property
     def lines(self) -> tuple[CitableSentence, ...]:
-        """Return the sentences cited."""
+        """Return the cited sentences."""
         return tuple(line for one in self.cited for line in one.lines)
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """Return the ids of the sentences cited."""
+        """Return the ids of the cited sentences."""
         return tuple(line.id for line in self.lines)
 
     @property
     def seqs(self) -> tuple[int, ...]:
-        """Return the numbers of the turns cited, each once."""
+        """Return the numbers of the cited turns, each once."""
         return tuple(dict.fromkeys(one.piece.seq for one in self.cited))
 
     @property
     def is_quoted(self) -> bool:
-        """Return True if its text consists of the words that it cites."""
+        """Return True if the text to write consists of the words that the claim cites."""
         return self.step is ClaimStep.QUOTE or self.outcome is ClaimOutcome.QUOTED
 
     @property
     def user_words(self) -> str:
-        """Return the user's words among the citations of a refused claim, copied whole; empty if there are none."""
+        """Return the user's words among the citations, as whole quotations; empty if the claim cites none."""
         own = [one for one in self.cited if any(line.lane is Lane.USER for line in one.evidence)]
         return " … ".join(dict.fromkeys(text for one in own if (text := one.quotation())))
 
@@ -188,16 +188,16 @@ class JudgedClaim:
 
 
 class Cues(Protocol):
-    """Decide by wording what a second reader would decide, if there is no reader."""
+    """Judge texts by their wording, in place of a second reader."""
 
     def stands(self, text: str) -> bool:
         """Return True if a person's words should hold in later sessions."""
 
     def asks(self, text: str) -> bool:
-        """Return whether a user's words ask an assistant for something, and nothing in them lasts."""
+        """Return True if a user's words only ask an assistant for something, and state nothing that lasts."""
 
     def kind(self, text: str, heading: str = "") -> MemoryClass:
-        """Return the class of a statement; a rule in case of doubt."""
+        """Return the class of a statement; in case of doubt, the class of rules."""
 
     def kind_below(self, heading: str) -> MemoryClass | None:
         """Return the class of the bullets below a heading; None if the heading does not name one."""
@@ -211,7 +211,7 @@ def has_new_evidence(cited: Sequence[Citation]) -> bool:
 def is_newer(cited: Sequence[Citation], old: Old) -> bool:
     """Return True if a citation was said after a memory; undated memories count as oldest."""
     others = [one for one in cited if one.piece.id != old.id]
-    # A citation of another memory does not make that entry newer.
+    # A citation of another memory does not make the claim newer, so new entries decide if there are any.
     entries = [one for one in others if not one.piece.id.startswith("m")]
     return any(one.said_at > old.said_at for one in entries or others)
 
@@ -224,9 +224,10 @@ _ANY_DAY = re.compile(
 
 
 def add_day(judged: JudgedClaim) -> JudgedClaim:
-    """Return a new memory with the day beside "yesterday" and the like, as a daily file has it.
+    """Return a judged claim whose text has the date beside relative words such as "yesterday", as daily files have it.
 
-    A rule or a command may mean every yesterday, so it stays as it is.
+    Only a new core memory whose evidence is all from one day gets the date. A rule or a command may mean every
+    yesterday, so its text stays as it is.
     """
     days = {line.at[:10] for one in judged.cited if not one.piece.id.startswith("m") for line in one.evidence}
     is_dated = judged.core and not judged.claim.olds and not _ANY_DAY.search(judged.text)
@@ -236,7 +237,10 @@ def add_day(judged: JudgedClaim) -> JudgedClaim:
 
 
 def note_of(judged: JudgedClaim, folder: str | None = None) -> str | None:
-    """Return the context that makes a quotation understandable: the question that it answers, the project, the day."""
+    """Return the context that makes a quotation understandable; None if there is none.
+
+    The note holds the question that the quotation answers, the name of the project folder, and the day.
+    """
     cited = [one for one in judged.cited if not one.answer()]
     pieces = (piece for one in cited for piece in (one.piece, *(behind for behind, _ in one.piece.behind)))
     asked = next((piece.asked for piece in pieces if piece.asked), "")
@@ -247,7 +251,7 @@ def note_of(judged: JudgedClaim, folder: str | None = None) -> str | None:
 
 
 def count_claims(judged: Sequence[JudgedClaim]) -> dict[str, int]:
-    """Return the number of claims by outcome and step, for a run report, without content."""
+    """Return the number of claims by outcome, and of refused claims by step, for a run report, without content."""
     found = Counter(
         f"{one.outcome}" if one.outcome is not ClaimOutcome.REFUSED else f"refused by {one.step}" for one in judged
     )
@@ -259,10 +263,10 @@ class Judges:
     """Hold what a job needs to have its claims judged.
 
     Attributes:
-        cues: decide if no reader does.
+        cues: judges texts by their wording if no reader decides.
         verify: the instructions of the second reader.
         repair: the instructions of the question that sends refused claims back.
-        known: returns the reader's answer to a question of an earlier run by its key.
+        known: returns the answer that the reader gave to a question in an earlier run, by the question's key.
     """
 
     cues: Cues

@@ -27,12 +27,12 @@ _WEIGHTY = re.compile(
     r"\b(?:must|never|always|remember|decided?|because|error|failed|fixed|cause|prefer|deadline|important|todo)\b|`[^`]+`|\d",
     re.IGNORECASE,
 )
-_SUMMARY_SHARE = 0.5  # the largest share for the summary of the room that the system messages leave
+_SUMMARY_SHARE = 0.5  # the summary may take this share of the room that the system messages leave
 
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Hold turns that stay or go together, by their positions."""
+    """Hold the positions of turns that stay or go together, with their tokens and their weight."""
 
     members: tuple[int, ...]
     tokens: int
@@ -49,8 +49,10 @@ def compress(
 ) -> tuple[CompressedMessage, ...]:
     """Return the messages that replace `turns` within `budget_tokens`.
 
-    If the system messages alone exceed the budget, only they are returned, and all of them. Raises ValueError for a
-    strategy that is not in `STRATEGIES`.
+    If the system messages alone exceed the budget, only they are returned, and all of them.
+
+    Raises:
+        ValueError: the strategy is not in `STRATEGIES`.
     """
     check_strategy(strategy)
     shown = [turn for turn in turns if turn.text and not turn.sidechain and turn.kind is not TurnKind.COMPACTION]
@@ -69,7 +71,7 @@ def check_strategy(strategy: str) -> None:
 
 
 def system_tokens(turns: Sequence[StoredTurn], tokens: Sequence[int]) -> int:
-    """Add up the tokens of the system messages, which always stay."""
+    """Return the sum of the tokens of the system messages, which always stay."""
     return sum(size for turn, size in zip(turns, tokens, strict=True) if _is_system(turn))
 
 
@@ -82,9 +84,9 @@ def choose_staying(
 
 
 def squeeze(lines: Sequence[str], limit: int, measure: CountTokens) -> list[str]:
-    """Return lines that fit `limit` together: a third of it from the start, the rest from the end.
+    """Return as many lines as fit `limit` tokens: from the start up to a third of the limit, the rest from the end.
 
-    The start of a session states its purpose, and the end its present state.
+    The start of a session states its purpose, and its end the present state.
     """
     sizes = measure(lines) if lines else []
     if sum(sizes) <= limit:
@@ -102,7 +104,7 @@ def _is_system(turn: StoredTurn) -> bool:
 def summary_head(
     summary: str | None, room: int, count_tokens: CountTokens
 ) -> tuple[tuple[CompressedMessage, ...], int]:
-    """Return the running summary as the first message, or none if it does not fit, and its tokens."""
+    """Return the running summary as the first message and its tokens; no message and 0 if it does not fit."""
     lines = [line for line in (summary or "").splitlines() if line.strip()]
     limit = int(room * _SUMMARY_SHARE)
     while lines and limit > 0:

@@ -1,8 +1,8 @@
-"""Decide whether a new text may replace the memories that it was made from, and what is lost.
+"""Decide whether a new text may replace the memories that it was made from, and which details would be lost.
 
 The token floor and a second reader decide. Without a reader, only the exact text of one of the memories may replace
-them. Lost are details that the text no longer says: exact tokens that it lacks, details that its author leaves out on
-purpose, and details that the reader names. A shorter text alone is no loss.
+them. A detail is lost if the new text no longer says it: an exact token that the text lacks, a detail that its author
+leaves out on purpose, or a detail that the reader names. A shorter text alone is no loss.
 """
 
 import json
@@ -27,7 +27,7 @@ from memoryd.ledger.text_removal import MARK
 from memoryd.text import normal
 from memoryd.text.content import list_stems, measure_overlap
 
-_ROOM = 800  # characters of a batch for the evidence of its decoy
+_ROOM = 800  # characters of a batch that are reserved for the evidence of its decoy
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +35,9 @@ class Draft:
     """Hold a new text that is to replace memories.
 
     Attributes:
-        text: in its neutral form.
-        parts: the memories, each once.
-        dropped: details of them that its author leaves out on purpose.
+        text: the new text in its neutral form.
+        parts: the memories that it replaces, each once.
+        dropped: details of these memories that its author leaves out on purpose.
     """
 
     text: str
@@ -51,11 +51,12 @@ class CondensationResult:
 
     Attributes:
         draft: the draft.
-        why: the reason for a refusal, from a closed list; empty if it is accepted.
+        why: the reason for a refusal, from the closed list; empty if the draft is accepted.
         step: the step that decided.
-        token: the exact token that it adds or lacks.
-        gone: by the id of a memory, its lost details.
-        lost: the same in tokens; None if no reader has said what is lost, so that it must be measured.
+        token: the exact token that the draft adds or lacks.
+        gone: the lost details of each memory, by its id.
+        lost: the tokens that each memory loses, by its id; None if no reader has named the losses, so that the caller
+            must measure them.
     """
 
     draft: Draft
@@ -66,7 +67,7 @@ class CondensationResult:
     lost: Mapping[str, int] | None = None
 
     def row(self) -> dict[str, Any]:
-        """Return it in the form of a run report, for people who may see content."""
+        """Return the verdict as a row of the run report, for people who may see content."""
         return {
             "claim": self.draft.text,
             "cites": [part.id for part in self.draft.parts],
@@ -85,8 +86,8 @@ def read(
 
     Args:
         drafts: the drafts.
-        others: the core, from which a decoy gets its evidence.
-        judges: of the refinement.
+        others: the memories of the core, from which a decoy gets its evidence.
+        judges: holds the instructions of the reader and its known answers.
     """
 
     def ask_questions(answers: Mapping[str, ReaderAnswer | None]) -> list[Question]:
@@ -104,7 +105,7 @@ def list_questions(draft: Draft, answers: Mapping[str, ReaderAnswer | None]) -> 
 
     Args:
         draft: the draft.
-        answers: to earlier questions, by key.
+        answers: the reader's answers so far, by the key of the question.
     """
     if _is_same(draft) or _fault(draft) is not None:
         return []
@@ -120,12 +121,12 @@ def list_questions(draft: Draft, answers: Mapping[str, ReaderAnswer | None]) -> 
 
 
 def judge_draft(draft: Draft, answers: Mapping[str, ReaderAnswer | None], cues: Cues) -> CondensationResult:
-    """Return whether a text may replace memories, and what is lost.
+    """Return the verdict on a draft: may it replace its memories, and which details would be lost?
 
     Args:
         draft: the text and the memories.
-        answers: of the second reader, by the key of the question.
-        cues: decide about the class of a memory that the reader has not labelled.
+        answers: the answers of the second reader, by the key of the question.
+        cues: decides about the class of a memory that the reader has not labelled.
     """
     if _is_same(draft):
         return CondensationResult(draft, step=ClaimStep.QUOTE, lost=dict.fromkeys((part.id for part in draft.parts), 0))
@@ -153,7 +154,7 @@ def judge_draft(draft: Draft, answers: Mapping[str, ReaderAnswer | None], cues: 
     return CondensationResult(draft, gone=gone, lost=lost)
 
 
-# ── what needs no reader ─────────────────────────────────────────────────────────────────────────────────────────
+# ── checks without a reader ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def _forms(draft: Draft) -> set[str]:
@@ -161,12 +162,15 @@ def _forms(draft: Draft) -> set[str]:
 
 
 def _is_same(draft: Draft) -> bool:
-    """Return True if all memories have this text, letter by letter."""
+    """Return True if all memories already have this text in its normal form."""
     return _forms(draft) == {normal.normalize(draft.text)}
 
 
 def _fault(draft: Draft) -> CondensationResult | None:
-    """Return the draft as refused if it is no memory, adds an exact token, or lacks one of a single memory."""
+    """Return the refusal of a draft that needs no reader; None if there is none.
+
+    A draft is refused if it is no memory, adds an exact token, or replaces a single memory and lacks a token of it.
+    """
     text = draft.text
     if normal.normalize(text) in _forms(draft):
         return None
@@ -177,7 +181,7 @@ def _fault(draft: Draft) -> CondensationResult | None:
     if added:
         return CondensationResult(draft, reasons.MISSING, ClaimStep.FLOOR, added[0].text)
     if len(draft.parts) < 2:
-        # The day of an episode may be missing, and then counts as lost.
+        # A draft may leave out the day of an episode. The day then counts as lost.
         lacking = [one for one in _list_lacking(draft.parts[0], draft) if one.kind is not TokenKind.DATE]
         if lacking:
             return CondensationResult(draft, reasons.LOSES, ClaimStep.FLOOR, lacking[0].text)
@@ -197,7 +201,7 @@ def _day(memory: Memory) -> date:
 
 
 def _supports(draft: Draft) -> list[tuple[Question, tuple[Memory, ...]]]:
-    """Return whether the text is a fair summary; as many memories as fit are asked about in one batch."""
+    """Return the questions whether the text is a fair summary, each with as many of the memories as fit in it."""
     most = reader.MOST_CHARACTERS - _ROOM - 2 * len(draft.text)
     sizes = [
         len(json.dumps([part.content] * 2, ensure_ascii=False)) + len(json.dumps(_line("m99", part).at)) + 70
@@ -216,7 +220,7 @@ def _line(name: str, memory: Memory) -> CitableSentence:
 
 
 def _list_named(draft: Draft, answers: Mapping[str, ReaderAnswer | None]) -> dict[str, tuple[str, ...]]:
-    """Return details that the author leaves out or the reader names as lost, by their probable memory."""
+    """Return the details that the author leaves out or the reader names as lost, by the id of the likeliest memory."""
     found: dict[str, list[str]] = {}
 
     def add(details: Iterable[str], parts: Sequence[Memory]) -> None:
@@ -227,7 +231,8 @@ def _list_named(draft: Draft, answers: Mapping[str, ReaderAnswer | None]) -> dic
             if not any(
                 said <= list_stems(one) if said else normal.normalize(detail) == normal.normalize(one) for one in held
             ):
-                # The author and the reader often name the same loss, one of them in more words.
+                # The author and the reader often name the same loss, one of them in more words. The longer wording
+                # stays.
                 held[:] = [one for one in held if not said or not list_stems(one) <= said]
                 held.append(detail)
 
@@ -270,6 +275,6 @@ def _class_of(part: Memory, answers: Mapping[str, ReaderAnswer | None], cues: Cu
 
 
 def _list_gone(part: Memory, draft: Draft, named: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the losses of a memory: the named details, and exact tokens that no named detail holds."""
+    """Return the losses of a memory: the named details, and the exact tokens that no named detail contains."""
     said = " ".join(named).casefold()
     return (*named, *(token.text for token in _list_lacking(part, draft) if token.text.casefold() not in said))

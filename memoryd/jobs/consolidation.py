@@ -1,7 +1,7 @@
 """Turn the bullets of a dream's reply into claims, and the judged claims into operations by id.
 
 A bullet that repeats an earlier memory keeps it. Any other bullet is a claim (`judging`). A claim that cites memories
-rewrites them. A claim that cites only daily entries is new. If the reply declares a memory superseded, it ends if an
+rewrites them. A claim that cites only daily entries is new. A memory that the reply declares superseded ends only if an
 accepted bullet gives a newer value of the same thing. A memory that the reply does not mention is kept or archived
 (`accounting`).
 """
@@ -26,9 +26,9 @@ from memoryd.text.neutral import neutralize
 from memoryd.text.word_lists import list_words
 from memoryd.tiers.core import normalize
 
-_FOUND = 0.6  # a bullet without a citation shares this part of its content words with its source
+_FOUND = 0.6  # the least share of a bullet's content words that occur in its source, if it cites none
 _MOST_FOUND = 3
-_ALIKE = 0.5  # a bullet and a memory about the same subject share this part of their words, both ways
+_ALIKE = 0.5  # the least share of words that a bullet and a memory about the same subject have in common, both ways
 _MOST_ALIKE = 2
 _PLACES = {
     MemoryClass.RULE: HEADINGS[MemoryType.PREFERENCE],
@@ -37,17 +37,17 @@ _PLACES = {
     MemoryClass.LESSON: HEADINGS[MemoryType.LEARNING],
 }
 _GUARDS = {ClaimStep.LANE: Guard.TAINT}
-NOWHERE = "nothing that is accepted takes its place"
+NOWHERE = "no accepted text replaces it"
 AS_OF = re.compile(r"\(as of \d{4}-\d\d-\d\d\)$")
 _NAMED = re.compile(r"^([^\W\d_][\w.'’-]{0,30}(?: [^\W\d_][\w.'’-]{0,30}){0,2}) ?[:：]\s+(?=\S)")  # noqa: RUF001
 _ASSISTANTS = frozenset(list_words("assistants"))
 _HAND = "hand"
-_OFTEN = 3  # with so many entries, a name before the text may be the owner's
+_OFTEN = 3  # with this many entries, a name before the text may be the owner's
 
 
 @dataclass(frozen=True, slots=True)
 class ReplyRow:
-    """Hold one bullet of the reply: the earlier memory that it keeps, or the claim that it makes."""
+    """Hold one bullet of the reply: the earlier memory that it keeps, the claim that it makes, or both."""
 
     heading: str
     kept: EarlierMemory | None = None
@@ -55,13 +55,13 @@ class ReplyRow:
 
     @property
     def cites(self) -> set[str]:
-        """Return the shown ids of the memories and entries that it is about."""
+        """Return the shown ids of the memories and entries that the bullet is about."""
         cited = {one.partition(".")[0] for one in self.claim.cites} if self.claim is not None else set()
         return cited | ({self.kept.id} if self.kept is not None else set())
 
     @property
     def text(self) -> str:
-        """Return its text."""
+        """Return the text of the kept memory, or of the claim if no memory is kept."""
         return self.kept.memory.content if self.kept is not None else self.claim.text if self.claim is not None else ""
 
     def end_memories(self, ends: Sequence[Old]) -> "ReplyRow":
@@ -77,12 +77,12 @@ class DreamPlan:
     """Hold a reply as claims for the judging.
 
     Attributes:
-        rows: its bullets, in order.
-        archived: memories that it archives.
-        superseded: memories that it declares superseded without a bullet about the same thing.
-        mentioned: ids of the memories that it mentions.
-        bullets: their number, with those that repeat another.
-        dated: shown ids of memories that get the day they were said.
+        rows: the bullets of the reply, in order.
+        archived: the memories that the reply archives.
+        superseded: the memories that it declares superseded without a bullet about the same thing.
+        mentioned: the ids of the memories that it mentions.
+        bullets: the number of bullets, including those that repeat another.
+        dated: the shown ids of memories that get the day they were said.
     """
 
     rows: tuple[ReplyRow, ...]
@@ -99,7 +99,7 @@ class DreamPlan:
 
 
 def material_of(inputs: DreamInputs) -> list[Piece]:
-    """Return the material of a dream as pieces."""
+    """Return the earlier memories and daily entries of a dream as pieces that claims can cite."""
     owner = _owner(inputs.entries)
     pieces = [
         piece_of_text(one.id, one.memory.content, one.lane, "memory", (one.local_at or "")[:10], one.said_at)
@@ -113,7 +113,7 @@ def material_of(inputs: DreamInputs) -> list[Piece]:
 
 
 def _owner(entries: Sequence[DailyEntry]) -> str:
-    """Return the name under which the owner of the files notes their own words, if most named entries have it."""
+    """Return the name with which the owner labels their own entries, in lower case; empty if no name is frequent."""
     names = Counter(found[1].casefold() for one in entries if one.origin == _HAND and (found := _NAMED.match(one.text)))
     people = [(count, name) for name, count in names.items() if name not in _ASSISTANTS and not is_label(name)]
     count, name = max(people, default=(0, ""))
@@ -129,7 +129,7 @@ def _split_speaker(entry: DailyEntry, owner: str) -> tuple[str, Lane]:
         return text, lane
     name = named[1].casefold()
     if name == owner:
-        return text, lane  # whole, because the apparent name may be a part of the text
+        return text, lane  # the whole text, because the apparent name may be a part of it
     return (text[named.end() :], min(lane, Lane.ASSISTANT)) if name in _ASSISTANTS else (text, min(lane, Lane.OUTSIDE))
 
 
@@ -158,8 +158,8 @@ class _Planner:
         for one in earlier:
             self._by_hash[one.memory.content_hash].append(one)
         self._taken: set[str] = set()  # ids of memories that a bullet keeps or rewrites
-        self._rewritten: set[str] = set()  # ids of memories that one rewrites or declares superseded
-        self._ends: dict[str, list[Old]] = defaultdict(list)  # bullet → the memories that it supersedes
+        self._rewritten: set[str] = set()  # ids of memories that a bullet rewrites or supersedes
+        self._ends: dict[str, list[Old]] = defaultdict(list)  # by bullet: the memories that it supersedes
         self._mentioned: set[str] = set()
 
     def plan(self, *, is_read: bool) -> DreamPlan:
@@ -181,7 +181,10 @@ class _Planner:
         return DreamPlan(tuple(rows), archived, tuple(left), frozenset(self._mentioned), len(bullets))
 
     def _find_kept(self, bullet: ReplyBullet) -> EarlierMemory | None:
-        """Return the earlier memory that a bullet repeats letter by letter, each once; one that it cites first."""
+        """Return the earlier memory that a bullet repeats letter by letter; None if there is none.
+
+        Each memory is returned only once. A memory that the bullet cites comes first.
+        """
         same = [one for one in self._by_hash.get(hash_of(bullet.text), ()) if one.id not in self._taken]
         twin = next((one for one in same if one.id in bullet.cites), same[0] if same else None)
         if twin is not None:
@@ -202,7 +205,7 @@ class _Planner:
             yield ReplyRow(heading, twin, merged if others else None)
             return
         if hash_of(bullet.text) in self._by_hash:
-            return  # it is already kept
+            return  # an earlier bullet keeps this memory
         olds = [one for one in named if self._may_rewrite(one)]
         yield ReplyRow(heading, claim=Claim(name, bullet.text, cites, olds=self._olds(olds)))
 
@@ -215,7 +218,7 @@ class _Planner:
         return tuple(map(_describe_old, found))
 
     def _match_memories(self, text: str) -> tuple[str, ...]:
-        """Return sources for a bullet without a citation: the memories and entries that share most of its words."""
+        """Return sources for a bullet without a citation: the memory and the entries with most of its words."""
         pool = [(one.id, one.memory.content) for one in self._earlier.values()]
         pool += [(one.id, one.text) for one in self._entries.values()]
         shares = sorted(((measure_overlap(text, said), name) for name, said in pool), key=lambda one: -one[0])
@@ -227,7 +230,7 @@ class _Planner:
         return one.id in self._earlier and one.id not in self._taken
 
     def _read_declarations(self, rows: Sequence[ReplyRow]) -> tuple[dict[str, list[Old]], list[Declaration]]:
-        """Return the memories that each bullet supersedes, by its claim, and declarations without a bullet."""
+        """Return the memories that each bullet supersedes, by the bullet's name, and declarations without a bullet."""
         found: dict[str, list[Old]] = defaultdict(list)
         left: list[Declaration] = []
         for one in self._parsed.declared:
@@ -245,7 +248,7 @@ class _Planner:
         return found, left
 
     def _find_contradicted(self, row: ReplyRow) -> list[Old]:
-        """Return the older memories with the subject of a bullet; the reader says whether it contradicts them."""
+        """Return older memories on the subject of a bullet; the reader says whether the bullet contradicts them."""
         cites, text = row.cites, row.text
         said_at = row.kept.said_at if row.kept is not None else max(map(self._said_at, cites), default="")
         ended = {old.id for old in (row.claim.ends if row.claim is not None else ())}
@@ -289,18 +292,18 @@ def consolidate(
     """Return the operations of a judged reply.
 
     Args:
-        planned: the reply.
-        judged: its claims.
-        inputs: of the dream.
+        planned: the reply as claims.
+        judged: the judged claims of the reply.
+        inputs: the inputs of the dream.
         kind_of: returns the class with which a reader has labelled a text; None without a label.
-        over: the entries that end a memory, by its shown id, if the reader agrees.
+        over: the lane of the entries that end a memory, by the memory's shown id, if the reader agrees.
     """
     work = DreamConsolidation(inputs, planned)
     by_id = {one.claim.id: one for one in judged}
     guessed = {old.id for one in judged for old in one.claim.ends if old.guessed and old.id in one.changes}
     for row in planned.rows:
         if row.kept is not None and row.kept.id in guessed:
-            continue  # the reply has it beside the bullet that contradicts it
+            continue  # the reply keeps a memory that another of its bullets contradicts
         work.row(row, by_id.get(row.claim.id) if row.claim is not None else None)
     for one in planned.archived:
         work.archive(one.id, kind_of, over.get(one.id, Lane.ASSISTANT))
@@ -312,16 +315,16 @@ def consolidate(
 
 
 class DreamConsolidation:
-    """Hold the operations of a reply.
+    """Collect the operations of a reply.
 
     Attributes:
-        operations: in order, with the faulty ones.
-        faults: of operations, by `id()`: the reason for each refusal.
-        places: (heading, memory id) of each bullet of the new core, in the reply's order; None for the heading that a
-            memory has.
-        mentioned: ids of the earlier memories that it mentions.
-        additions: ids of new memories that cite daily entries.
-        counts: bullets, duplicates.
+        operations: all operations in order, also the faulty ones.
+        faults: the reasons for refusals, by the `id()` of the operation.
+        places: (heading, memory id) of each bullet of the new core, in the reply's order; the heading is None if the
+            memory keeps its own.
+        mentioned: the ids of the earlier memories that the reply mentions.
+        additions: the ids of new memories that cite daily entries.
+        counts: the numbers of bullets and duplicates.
     """
 
     def __init__(self, inputs: DreamInputs, planned: DreamPlan) -> None:
@@ -341,15 +344,15 @@ class DreamConsolidation:
         self._there = {_hash_said(one.memory.content) for one in self._earlier.values()}
 
     def check(self, operation: Operation) -> RefusedOperation | None:
-        """Return the fault of an operation, in the form of a guard."""
+        """Return the refusal of an operation that was found faulty, as the guards expect it; None if there is none."""
         return self.faults.get(id(operation))
 
     def id_of(self, name: str) -> str:
-        """Return the ledger's id of a shown memory."""
+        """Return the ledger's id of a shown memory, or `name` itself if no memory was shown under it."""
         return self._earlier[name].memory.id if name in self._earlier else name
 
     def row(self, row: ReplyRow, judged: JudgedClaim | None) -> None:
-        """Add one bullet."""
+        """Add the operations of one bullet."""
         heading = self._heading(row.heading)
         if row.kept is not None and row.kept.id in self._earlier:
             self._claimed.add(row.kept.id)
@@ -365,7 +368,7 @@ class DreamConsolidation:
         self._write(heading, judged)
 
     def _heading(self, heading: str) -> str:
-        """Return a heading of the reply in its allowed form; empty if each memory stays below its own heading."""
+        """Return the heading of a bullet if it is allowed; empty if the memory keeps its own heading."""
         if not heading or normalize(heading) in self._headings or is_theme(heading):
             return heading
         if normalize(heading) not in self._no_themes:
@@ -391,9 +394,9 @@ class DreamConsolidation:
         self._replace(judged, new)
 
     def _operate(self, judged: JudgedClaim, held: Sequence[EarlierMemory], named: Sequence[EarlierMemory]) -> str:
-        """Reword, replace or merge the memories that a claim rewrites, or add one; return the resulting id.
+        """Reword, replace or merge the memories that a claim rewrites, or add a memory; return the resulting id.
 
-        A memory that a newer value replaces ends, so that it can be told and restored.
+        A memory that a newer value replaces is ended instead of reworded, so that it is reported and can be restored.
         """
         sources = unite_groups(*(self._inputs.sources_of(entry) for entry in self._entries_of(judged)))
         mark = (FROM_ASSISTANT,) if judged.lane is Lane.ASSISTANT else ()
@@ -427,7 +430,7 @@ class DreamConsolidation:
         return new
 
     def _replace(self, judged: JudgedClaim, new: str, *, is_kept: bool = False) -> None:
-        """End the memories that an accepted claim replaces: by a newer value, or by saying the same."""
+        """End the memories that an accepted claim replaces, either by a newer value or because it says the same."""
         if is_kept and judged.outcome is not ClaimOutcome.REFUSED:
             for name in judged.changes:
                 if self._is_free(name) and not self._ends(judged, name):
@@ -436,7 +439,7 @@ class DreamConsolidation:
             if old.id in judged.changes and self._is_free(old.id):
                 self._end(old.id, Ending.SUPERSEDED, new)
             elif old.id in self._earlier and not old.guessed:
-                # Without a successor, because the guards would refuse both together.
+                # The deletion names no successor, because the guards would refuse both together.
                 self.refuse(Delete(self.id_of(old.id), Ending.SUPERSEDED), _guard(judged), judged.ends_why or NOWHERE)
 
     def _ends(self, judged: JudgedClaim, name: str) -> bool:
@@ -449,7 +452,7 @@ class DreamConsolidation:
         return [self._entries[one.piece.id] for one in judged.cited if one.piece.id in self._entries]
 
     def _choose_heading(self, heading: str, judged: JudgedClaim) -> str:
-        """Return the heading for a claim; the assistant's claims go under no heading of rules or persons."""
+        """Return the heading for a claim; the assistant's claims never go below a heading for rules or persons."""
         kind = judged.kind or self._cues.kind(judged.text, heading)
         wants = heading or _PLACES[kind]
         is_personal = self._cues.kind_below(wants) in {MemoryClass.RULE, MemoryClass.PERSON}
@@ -461,7 +464,13 @@ class DreamConsolidation:
         self.places.append((None if not heading and own else heading, memory_id))
 
     def archive(self, name: str, kind_of: Callable[[str], MemoryClass | None], lane: Lane) -> None:
-        """Archive a memory as the reply says, if the words that end it may change a memory of its class."""
+        """Archive a memory as the reply says, or refuse if `lane` may not change a memory of its class.
+
+        Args:
+            name: the shown id of the memory.
+            kind_of: returns the class with which a reader has labelled a text; None without a label.
+            lane: the lane of the words that end it.
+        """
         if not self._is_free(name):
             return
         memory = self._earlier[name].memory
@@ -473,7 +482,7 @@ class DreamConsolidation:
             self._end(name, Ending.ARCHIVED)
 
     def date(self, name: str) -> None:
-        """Add to a memory the day it was said, once, because something newer gives another value."""
+        """Add to a memory the day it was said, because something newer gives another value; do so only once."""
         one = self._earlier.get(name)
         changed = {memory_id for operation in self.operations for memory_id in ids_of(operation)}
         if one is None or one.memory.constitutional or one.memory.id in changed:
@@ -496,7 +505,7 @@ class DreamConsolidation:
                 self.refuse(Delete(self.id_of(old.id), Ending.SUPERSEDED), Guard.ACCOUNTING, NOWHERE)
 
     def refuse(self, operation: Operation, guard: Guard, why: str, about: Sequence[str] = ()) -> None:
-        """Note that an operation is refused, and why."""
+        """Record an operation as refused by a guard, with the reason and the ids of the memories concerned."""
         ids = tuple(about) or (() if isinstance(operation, Add) else ids_of(operation))
         self.operations.append(operation)
         self.faults[id(operation)] = RefusedOperation(guard, ids, why, operation=operation)

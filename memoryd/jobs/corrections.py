@@ -1,6 +1,6 @@
-"""Find corrections: points of earlier sleeps of a session that a later sleep ends.
+"""Find corrections: points of a session's earlier sleeps that a later sleep ends.
 
-Such a point is removed from the session's summary. The daily file is only appended to. It gets a line `Corrected: …`
+Such a point is removed from the session's summary. The daily file is only appended to, so it gets a line `Corrected: …`
 before the line that holds now.
 """
 
@@ -17,7 +17,7 @@ from memoryd.tiers.session_summary import CORRECTED, SummaryPoint
 
 
 class CorrectingLines(NamedTuple):
-    """Hold the lines of a sleep, and each earlier point that no longer holds with the line that replaces it."""
+    """Hold the lines of a sleep, and pairs of an earlier point that no longer holds and the line that replaces it."""
 
     lines: tuple[SummaryLine, ...]
     corrected: tuple[tuple[SummaryPoint, SummaryLine], ...]
@@ -43,7 +43,7 @@ def find_corrected(
     superseded: Sequence[SupersededPoint],
     lines: tuple[SummaryLine, ...],
 ) -> CorrectingLines:
-    """Return the lines with the points that they correct, among those that a reply calls superseded.
+    """Return the lines with the points that they correct; only points that the reply calls superseded can be corrected.
 
     A point ends only if a line cites the same piece. The user's own point ends only through the user's words.
     """
@@ -64,7 +64,10 @@ def find_corrected(
 
 
 def collect_known(lines: Iterable[str]) -> KnownTexts:
-    """Return the content of lines, whoever said it; a corrected point may be said again."""
+    """Return the texts that lines already hold, without their speakers.
+
+    A text that was corrected does not count as known, so that it may be said again.
+    """
     held = [line.removeprefix("- ") for line in lines]
     gone = KnownTexts(line.removeprefix(CORRECTED) for line in held if line.startswith(CORRECTED))
     return KnownTexts(said for line in held if not gone.says(said := strip_label(line)))

@@ -1,4 +1,7 @@
-"""Turn the judged claims of a sleep into the lines of the day: each says who said it, unless its section does."""
+"""Turn the judged claims of a sleep into the lines of the day.
+
+Each line names its speaker, unless its section already shows who spoke.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,7 +18,8 @@ from memoryd.text.content import label_of, measure_overlap, split_question, stri
 from memoryd.text.neutral import neutralize
 from memoryd.tiers.session_summary import BY_USER, Section
 
-REPORTS = frozenset({"report", "changed", "failed"})  # labels of lines that nobody in the session said
+REPORTS = frozenset({"report", "changed", "failed"})  # labels of lines whose words nobody in the session said
+# The section of the daily file for a memory that is no line of the summary.
 _SECTIONS = {
     job.MemoryType.PREFERENCE: Section.DECIDED,
     job.MemoryType.DECISION: Section.DECIDED,
@@ -32,7 +36,7 @@ def list_day_lines(judged: Sequence[JudgedClaim], foreign: Foreign) -> tuple[rep
     """
     judged = _without_false(judged)
     told = [one for one in judged if not isinstance(one.claim.origin, job.NewMemory)]
-    # In a conversation nobody asks, decides or finds out: a line there names its speaker instead.
+    # A plain conversation has no requests, decisions or findings, so its lines name their speaker instead of a section.
     in_sections = any(_section_of(one.claim.origin) for one in told)
     found = [(one, line) for one in judged if (line := _line(one, foreign, in_sections=in_sections))]
     cited = {cite for one, _ in found if one in told for cite in one.claim.cites}
@@ -46,14 +50,14 @@ def _without_false(judged: Sequence[JudgedClaim]) -> list[JudgedClaim]:
 
 
 def _is_false_memory(judged: JudgedClaim) -> bool:
-    """Return True if the reader refused a memory; False if no reader has read it."""
+    """Return True if a claim is a memory that the reader refused; False if no reader has read it."""
     is_read = judged.step is ClaimStep.READER and judged.why != reasons.NOT_READ
     is_refused = judged.outcome is ClaimOutcome.REFUSED and is_read
     return isinstance(judged.claim.origin, job.NewMemory) and is_refused
 
 
 def _require_last_request(lines: Sequence[reply.SummaryLine]) -> tuple[reply.SummaryLine, ...]:
-    """Return the lines with the last request, with which the next session continues; no other line may replace it."""
+    """Return the lines with the last request marked as required, because the next session continues with it."""
     last = max((at for at, line in enumerate(lines) if line.section is Section.ASKED), default=None)
     return tuple(replace(line, required=True) if at == last else line for at, line in enumerate(lines))
 
@@ -69,7 +73,7 @@ def _line(judged: JudgedClaim, foreign: Foreign, *, in_sections: bool) -> reply.
         words = neutralize(judged.user_words) if judged.claim.core else ""
         return reply.SummaryLine(seqs, f"{BY_USER}{words}", ids, required=True, section=section) if words else None
     is_said = all(line.lane >= Lane.ASSISTANT for line in judged.lines)
-    text = judged.text if is_said else split_question(judged.text)[0]  # a question may come from a page
+    text = judged.text if is_said else split_question(judged.text)[0]  # the question may come from a page
     if judged.is_quoted and label_of(text) != "user":
         text = f"{BY_USER}{text}"
     is_of_tool = all(
@@ -109,7 +113,7 @@ def _by_speaker(text: str, judged: JudgedClaim) -> str:
     nearest = max(judged.lines, key=lambda line: (shares[line], -line.lane))
     theirs = max((share for line, share in shares.items() if line.lane is Lane.USER), default=0.0)
     if question and label_of(judged.claim.text) == "user" and theirs > 0 and theirs >= shares[nearest]:
-        return f"User: {said}"  # the judging removed the label, because the question is cited as well
+        return f"User: {said}"  # the judging removed the label because the claim also cites the question
     if label == "user" and 0 < theirs >= _find_fewest(shares[nearest], nearest.lane):
         return text
     if nearest.lane < Lane.ASSISTANT:
@@ -118,17 +122,19 @@ def _by_speaker(text: str, judged: JudgedClaim) -> str:
 
 
 def _find_fewest(share: float, lane: Lane) -> float:
-    """Return the share that the user's sentence needs beside one of this lane, which has another share.
+    """Return the least share of words that makes the user the speaker, beside a line with this share and lane.
 
-    What somebody outside said, or the assistant in the same words, is not the user's because theirs is similar.
+    Words of somebody outside, or of the assistant letter by letter, do not become the user's because the user said
+    something similar.
     """
     return share if lane < Lane.ASSISTANT or share == 1.0 else share / 2
 
 
 def _share_words(text: str, line: str) -> float:
-    """Return the share, 0..1, of the words of `text` that `line` has; 1 only for equal texts, even without words.
+    """Return the share, 0..1, of the words of `text` that `line` contains; 1 only for equal texts, even without words.
 
-    Words without content ("not", "before") decide between lines with the same content.
+    Words without content ("not", "before") also count a little, so that they decide between lines with the same
+    content.
     """
     one, other = normal.normalize_quotation(text), normal.normalize_quotation(line)
     if one == other:

@@ -1,9 +1,9 @@
-"""Dream: build a new core from the old one and the days since the last dream; lose nothing and invent nothing.
+"""Build a new core from the old one and the days since the last dream; lose nothing and invent nothing.
 
 `dream_reply` reads the reply. Its bullets are judged as claims (`judging`) and become operations by id
-(`consolidation`). All guards of the ledger decide about them. `tiers.arrangement` places the accepted
-ones in the file, in the order of the reply. If too much would be lost, only the additions of the reply are kept. The
-same inputs and the same replies give the same edits, except for the ids of new memories.
+(`consolidation`). All guards of the ledger decide about them. `tiers.arrangement` places the accepted ones in the file,
+in the order of the reply. If too much would be lost, only the additions of the reply are kept. The same inputs and the
+same replies give the same edits, except for the ids of new memories.
 """
 
 from collections import Counter, defaultdict
@@ -36,13 +36,13 @@ from memoryd.tiers.arrangement import Slot, arrange
 
 JOB = "dream"
 _FORM = "[MEMORY]\n- The database is Postgres 16 on the host Marvin. [m2, d4.1]"
-_LONGEST_CLAIM = 300  # characters of a claim in the diary
-_LONGEST_DIARY = 8_000  # characters of the model's own words
-_MOST_TOLD = 40  # refusals, and ended memories, that a diary lists one by one
-_MOST_IDS = 10  # ids of each refusal in a diary
-_MOST_ROWS = 200  # refusals that a run report lists one by one
+_LONGEST_CLAIM = 300  # the most characters of a claim in the diary
+_LONGEST_DIARY = 8_000  # the most characters of the model's own words in the diary
+_MOST_TOLD = 40  # the most refusals, and the most ended memories, that a diary lists one by one
+_MOST_IDS = 10  # the most ids that a diary shows for one refusal
+_MOST_ROWS = 200  # the most refusals that a run report lists one by one
 _TOO_MUCH = "too much of the core would be lost within 30 days"
-_SPARE = 200  # bullets that a reply may have besides two for each piece of the material
+_SPARE = 200  # a reply may have two bullets for each piece of the material, and this many more
 _DEFAULT_IMPORTANCE = 0.5
 # The beginnings of a diary's lines: about ended memories, and about the core as a whole.
 _ENDS = frozenset(str(one).capitalize() for one in Ending)
@@ -52,7 +52,7 @@ _BY_HAND = 0.9  # importance of a bullet that a person has written into the file
 
 @dataclass(frozen=True, slots=True)
 class _CoreDecision:
-    """Hold the decision about the core."""
+    """Hold the operations on the core, the refusals, and the core after the operations."""
 
     operations: tuple[Operation, ...]
     rewrite: Rewrite
@@ -63,7 +63,10 @@ class _CoreDecision:
 
 
 def decide(inputs: DreamInputs) -> job.Steps:
-    """Return the decision of a dream, after its questions."""
+    """Run a dream: ask about the core and the daily entries, judge the reply, and return the end of the job.
+
+    Without a daily entry, it asks nothing. A reply that cannot be used changes nothing.
+    """
     if not inputs.entries:
         return job.NothingToDo("no daily file has content", receipt=_receipt(inputs))
     answer: job.Reply = yield _question(inputs)
@@ -72,7 +75,7 @@ def decide(inputs: DreamInputs) -> job.Steps:
         return parsed
     count = sum(len(section.bullets) for section in parsed.sections)
     if count > 2 * (len(inputs.earlier) + len(inputs.entries)) + _SPARE:
-        return job.RejectedReply("the reply has many times the bullets that there is material for")
+        return job.RejectedReply("the reply has far more bullets than the material can support")
     offline = answer.backend == job.OFFLINE
     planned = plan(parsed, inputs.earlier, inputs.entries, offline=offline)
     days = {**{one.id: one.said_on for one in inputs.earlier}, **{one.id: one.day for one in inputs.entries}}
@@ -110,7 +113,7 @@ def _is_talk(inputs: DreamInputs) -> bool:
 
 
 def _headings(earlier: Sequence[EarlierMemory]) -> list[str]:
-    """Return the memories below each heading; a row of them is one range: "m1-m9 People"."""
+    """Return the headings in the order of the core, each with the range of its memories, such as "m1-m9 People"."""
     runs = [(heading or "", list(held)) for heading, held in groupby(earlier, key=lambda one: one.memory.heading)]
     ends = [(held[0].id, held[-1].id, heading) for heading, held in runs if heading]
     return [f"{first}-{last} {heading}" if first != last else f"{first} {heading}" for first, last, heading in ends]
@@ -124,7 +127,10 @@ def _parse_repair(answer: job.Reply) -> list[Claim]:
 
 
 def _end(inputs: DreamInputs, pieces: Pieces, declared: Declaration) -> tuple[tuple[Question, Question], Lane] | None:
-    """Return the question whether newer entries that the reply names end a memory, and the lane of the entries."""
+    """Return the questions whether newer entries that the reply names end a memory, and the lowest lane of the entries.
+
+    Return None if the reply names no newer entry.
+    """
     memory = next(one for one in inputs.earlier if one.id == declared.id)
     found, _ = pieces.find_cited([one for one in declared.by if one.startswith("d")], memory.memory.content)
     cited = [one for one in found if one.said_at > memory.said_at]
@@ -141,7 +147,7 @@ def _finish(
     judging: Judging,
     ended: Mapping[str, Lane],
 ) -> job.Done | job.RejectedReply:
-    # A line that may not enter the core stays in its daily file: the dream writes nothing of it.
+    # A claim that may not enter the core is already in its daily file, so the dream does not write it.
     found = tuple(one if one.core else replace(one, outcome=ClaimOutcome.REFUSED) for one in judging.results)
     meant = consolidate(planned, found, inputs, judging.kind_of, ended)
     if parsed.sections and not meant.places and meant.faults:
@@ -174,7 +180,7 @@ def _receipt(inputs: DreamInputs, **more: Any) -> dict[str, Any]:
 
 @dataclass
 class _Dream:
-    """Turn one reply into a decision about the core."""
+    """Turn one judged reply into a decision about the core, and report this decision."""
 
     inputs: DreamInputs
     parsed: dream_reply.ParsedDreamReply
@@ -184,7 +190,7 @@ class _Dream:
 
     @cached_property
     def core_before(self) -> dict[str, Memory]:
-        """Return the core as it is."""
+        """Return the live core before the dream, by memory id."""
         known = self.inputs.context.memories.values()
         return {one.id: one for one in known if one.kind is MemoryKind.CORE and one.is_live}
 
@@ -202,7 +208,7 @@ class _Dream:
     def _decide_whole(self, spared: Collection[str] = ()) -> _CoreDecision:
         """Decide on the whole reply, without the operations that touch the memories in `spared`.
 
-        If this would lose too much, memories that would lose something are spared.
+        If the deletion limit refuses the run, the decision is repeated with the memories that it names spared.
         """
         shown = [one.memory.id for one in self.inputs.earlier if one.memory.id in self.core_before]
         protected = {one for one in shown if self.core_before[one].constitutional}
@@ -222,7 +228,7 @@ class _Dream:
         return _CoreDecision(accepted, rewrite, judged.refusals, self._apply(accepted), self.meant.places, over)
 
     def _additions(self, refusals: Sequence[Refusal]) -> _CoreDecision:
-        """Decide only on the additions of the reply, below the present core."""
+        """Decide only on the reply's additions, which go below the bullets of the present core."""
         rewrite = Rewrite([*self.core_before], set())
         added = [one for one in self.meant.operations if isinstance(one, Add) and one.id in self.meant.additions]
         accepted = self._judge(added, rewrite).accepted
@@ -257,7 +263,7 @@ class _Dream:
         )
 
     def _surplus(self, accepted: Sequence[Operation]) -> tuple[list[Delete], int]:
-        """Return operations that end the least important surplus memories, and how many surplus memories stay."""
+        """Return deletions of the least important surplus memories, and how many surplus memories stay."""
         context = self.inputs.context
         after = self._apply(accepted)
         over = len(after) - self.inputs.max_bullets
@@ -287,9 +293,9 @@ class _Dream:
         if not (self.inputs.refuses_ungrounded and made_up):
             return None
         ids = tuple(dict.fromkeys(memory_id for one in made_up for memory_id in one.memory_ids))
-        return RefusedRun(Guard.GROUNDING, ids, "the reply says what its sources do not", {"bullets": len(made_up)})
+        return RefusedRun(Guard.GROUNDING, ids, "the reply says more than its sources", {"bullets": len(made_up)})
 
-    # --- telling ----------------------------------------------------------------------------------------------------
+    # --- run report and diary ---------------------------------------------------------------------------------------
 
     def _finish(
         self,
@@ -331,11 +337,11 @@ class _Dream:
         return job.Done(tuple(edits), receipt, why, declined=refused is not None, claims=rows)
 
     def _list_unsure(self) -> list[DailyEntry]:
-        """Return the entries whose author is unknown: they stay in their file until a person confirms them."""
+        """Return the entries whose author is unknown; they stay in their file until a person confirms them."""
         return [one for one in self.inputs.entries if one.origin == UNKNOWN_ORIGIN]
 
     def _not_kept(self) -> Iterator[str]:
-        """Yield each claim that is still refused, with its reason; text only from outside is not repeated."""
+        """Yield a line with the reason for each claim that is still refused; text only from outside is left out."""
         for one in self.claims:
             if one.claim.core and not one.core and one.outcome is ClaimOutcome.REFUSED:
                 text = neutralize(one.claim.text) if one.lane > Lane.OUTSIDE else "(from outside)"
@@ -364,7 +370,7 @@ class _Dream:
         return "\n".join([*lines, "", diary.IMPRESSION, "", prose])
 
     def _list_ended(self, decided: _CoreDecision) -> Iterator[tuple[str, str, str]]:
-        """Yield the id, the ending and the given reason of each memory that ended."""
+        """Yield the id, the ending and the stated reason of each memory that ended."""
         names = {one.id: one.memory.id for one in self.inputs.earlier}
         reasons = {names[one.id]: one.reason for one in self.parsed.declared if one.id in names}
         for one in decided.operations:
@@ -378,7 +384,7 @@ class _Dream:
     # --- the file ---------------------------------------------------------------------------------------------------
 
     def _laid_out(self, decided: _CoreDecision) -> tuple[tuple[Operation, ...], bytes]:
-        """Return the operations with the positions of new memories, and the bytes of the file after them."""
+        """Return the operations with the positions of all memories, and the bytes of the file after them."""
         file = core.parse(self.inputs.file)
         merged = {one.id: one.ids for one in decided.operations if isinstance(one, Merge)}
         sections = [
@@ -396,7 +402,11 @@ class _Dream:
         return Slot(position, None if is_same else memory.content, takes)
 
     def _sections(self, decided: _CoreDecision) -> list[tuple[str, list[str]]]:
-        """Return each heading with the ids below it: in the order of the reply, all others in their old places."""
+        """Return each heading with the ids of the memories below it.
+
+        Memories that the reply places come in the order of the reply. All others stay behind their predecessor in the
+        old file.
+        """
         after = decided.after
         found: dict[str, tuple[str, list[str]]] = {}
         home: dict[str, str] = {}
@@ -449,13 +459,15 @@ class _Dream:
 def as_passed(
     step: job.Done, before: Mapping[str, Memory], changes: Sequence[Change], refusals: Sequence[Refusal]
 ) -> job.Done:
-    """Return a decided dream; its diary and run report list only the changes that the guards accept on another core.
+    """Return a decided dream whose diary and run report list only the changes that the guards accepted.
+
+    The guards decide on the core at the time of the commit, which may differ from the core of the decision.
 
     Args:
         step: the decision.
-        before: the live core on which it is carried out.
+        before: the live core on which the decision is carried out.
         changes: the accepted changes.
-        refusals: the refused ones.
+        refusals: the refused changes.
     """
     core_changes = [one for one in changes if one.after.kind is MemoryKind.CORE]
     ends = Counter({str(Disposition.KEPT): len(before)})
@@ -474,7 +486,7 @@ def as_passed(
         "refusals": dict(sorted(refused.items())),
         "after": len(before) + len(new) - len(ended),
     }
-    told.pop("over_max_bullets", None)  # of the core that the decision was made on
+    told.pop("over_max_bullets", None)  # this count is about the core that the decision was made on
 
     def retell_diary(body: str) -> str:
         head, gap, prose = body.partition("\n\n")
@@ -513,13 +525,13 @@ def _told_of(refusal: Refusal) -> str:
 
 
 def _list_first(lines: list[str]) -> list[str]:
-    """Return the first lines of many, and a line that counts the others."""
+    """Return the first `_MOST_TOLD` lines, followed by a line with the number of the others."""
     more = len(lines) - _MOST_TOLD
     return lines if more <= 0 else [*lines[:_MOST_TOLD], f"- … and {more} more; the run report counts them."]
 
 
 def _weight(memory: Memory) -> tuple[float, str, str]:
-    """Return the sort key of a memory: by importance, then by age; the least important comes first."""
+    """Return the sort key of a memory, by importance and then by age; the least important memory comes first."""
     by_hand = not memory.sources
     importance = memory.importance if memory.importance is not None else _BY_HAND if by_hand else _DEFAULT_IMPORTANCE
     return importance, memory.origin_at or memory.created_at, memory.id

@@ -1,4 +1,4 @@
-"""The inputs of a dream: a frozen snapshot, so that the same inputs and replies give the same core."""
+"""Declare the inputs of a dream as a frozen snapshot, so that the same inputs and replies give the same core."""
 
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
@@ -12,8 +12,8 @@ from memoryd.ledger.guards import Context
 from memoryd.ledger.lane import Lane, lane_of_memory
 from memoryd.ledger.memory import Memory, Source
 
-UNSURE = "unsure"  # tag of a memory whose author is unknown
-UNKNOWN_ORIGIN = "unknown"  # of an entry whose author is unknown
+UNSURE = "unsure"  # the tag of a memory whose author is unknown
+UNKNOWN_ORIGIN = "unknown"  # the origin of an entry whose author is unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,17 +22,23 @@ class EarlierMemory:
 
     id: str  # "m3"
     memory: Memory
-    said_on: date  # local day
+    said_on: date  # the local day
     local_at: str | None = None  # YYYY-MM-DDTHH:MM; None if it has no date
 
     @property
     def said_at(self) -> str:
-        """Return when it was said, UTC; empty if it came with the first import of a file, which counts as oldest."""
+        """Return when the memory was said, UTC; empty if it came with the first import of a file.
+
+        An empty time counts as older than any other.
+        """
         return self.memory.origin_at or ""
 
     @property
     def lane(self) -> Lane:
-        """Return whose words it is; the tag keeps the lane of a memory that was reworded without its label."""
+        """Return the lane of the memory.
+
+        A memory that was reworded without its label keeps the lane `unknown` by its tag `unsure`.
+        """
         return Lane.UNKNOWN if UNSURE in self.memory.tags else lane_of_memory(self.memory)
 
 
@@ -41,16 +47,16 @@ class DailyEntry:
     """Hold one entry of a daily file as it was shown to the model.
 
     Attributes:
-        id: "d7".
+        id: the id under which the entry is shown, such as "d7".
         text: one or more lines, without the bullet mark.
-        origin: user, assistant, report; hand: a person wrote it into the file; agent: the agent's own tools wrote it
-            there; unknown: the author is unknown.
-        day: of the file.
+        origin: `user`, `assistant` or `report`; `hand` if a person wrote it into the file; `agent` if the agent's own
+            tools wrote it there; `unknown` if the author is unknown.
+        day: the day of the file.
         clock: HH:MM of its block; None in a block that somebody else wrote.
-        at: day and clock as a moment, UTC, ISO 8601 with `Z`; without a clock the end of the day.
+        at: day and clock as a moment, UTC, ISO 8601 with `Z`; without a clock, the end of the day.
         session: the session of its block; None for an entry written by hand.
-        path: of the file.
-        at_work: an assistant worked in its session, so that its block has sections.
+        path: the path of the file.
+        at_work: True if an assistant worked in its session, so that its block has sections.
     """
 
     id: str
@@ -71,22 +77,22 @@ class DreamInputs:
     Attributes:
         earlier: the live core as it was shown to the model, in the order of the file.
         entries: the entries of the daily files, in order of time.
-        today: the local day.
-        clock: HH:MM.
-        max_bullets: the most bullets of the core.
+        today: the local day of the dream.
+        clock: the local time of the dream, HH:MM.
+        max_bullets: the largest number of bullets of the core.
         unmentioned: what happens to a memory that the reply does not mention.
-        refuses_ungrounded: one bullet without support in its sources refuses the whole reply.
-        context: the input of the guards: the live core, and all forgotten memories.
-        file: `MEMORY.md`.
-        places: the places of the memories among its bullets.
-        now: UTC, ISO 8601 with `Z`.
-        new_id: draws a free id of a core memory.
+        refuses_ungrounded: True if one bullet without support in its sources refuses the whole reply.
+        context: what the guards need: the live core, and all forgotten memories.
+        file: the bytes of `MEMORY.md`.
+        places: the position of each memory among the bullets of the file, by memory id.
+        now: the time of the dream, UTC, ISO 8601 with `Z`.
+        new_id: draws a free id for a core memory.
         new_hex: draws eight random hex digits.
         taken: ids that are already used.
         sources_of: returns the records that support an entry.
-        judges: judge the claims of the reply.
+        judges: holds the cues and instructions with which claims are judged.
         behind_of: returns the sentences of a session that an entry paraphrases, each with its turn.
-        told: further values of the run report.
+        told: further values for the run report.
         instructions: the text of dream.md.
     """
 

@@ -46,16 +46,16 @@ class ReplySection:
 
 
 class LetGo(StrEnum):
-    """Declare how an earlier memory ends."""
+    """Name the ways in which a reply lets go of an earlier memory."""
 
     ARCHIVED = "archived"
     SUPERSEDED = "superseded"
-    DATED = "dated"  # it stays, and gets the day it was said; only from the offline backend
+    DATED = "dated"  # the memory stays and gets the day it was said; only the offline backend uses this
 
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """Declare that a memory is to be dropped, and why."""
+    """Hold the statement of a reply that a memory ends, with the entries that replace it and the reason."""
 
     id: str  # "m3"
     how: LetGo
@@ -65,13 +65,13 @@ class Declaration:
 
 @dataclass(frozen=True, slots=True)
 class ParsedDreamReply:
-    """Hold a reply in its parts."""
+    """Hold the parts of a dream's reply."""
 
     sections: tuple[ReplySection, ...] = ()
     diary: str = ""
     declared: tuple[Declaration, ...] = ()
-    unreadable: int = 0  # lines of the memory in an unknown form, left out
-    keeps_rest: bool = False  # it says that all, or the rest, may stay: memories that it does not mention stay
+    unreadable: int = 0  # lines of [MEMORY] in an unknown form, which are left out
+    keeps_rest: bool = False  # the reply has [NOTHING], so memories that it does not mention stay
 
 
 NOTHING = "[NOTHING]"
@@ -79,11 +79,11 @@ _LONGEST = 8_000_000  # characters; no memory file is longer
 _MARK = re.compile(r"^[\s#>*_]*\[\s*(MEMORY|DREAM|NOTHING)\s*\][\s:*_]*$", re.IGNORECASE)
 _HEADING = re.compile(r"^\s{0,3}#{1,6}\s+(?P<text>.*)$")
 _HEADING_END = "# \t\u00a0\u3000"
-_LONGEST_BULLET = 4_000  # characters; a bullet of this length gets no further line, because it is no memory any more
+_LONGEST_BULLET = 4_000  # characters; a longer bullet is no memory, so no further line is added to it
 _BULLET = re.compile(r"^\s*(?:[-*•+]|\d{1,4}[.)])\s+(?P<text>\S.*)$")
 _ID = r"[md]\d{1,9}(?:\.\d{1,4})?"
 _IDS = rf"{_ID}(?:\s*[,;]\s*{_ID})*"
-# Read backwards from the end of a text, so that no other beginning is tried.
+# These patterns match the reversed text, so that the ids at its end are found in linear time.
 _ID_BACKWARDS = r"(?:\d{1,4}\.)?+\d{1,9}[md]"
 _IDS_BACKWARDS = rf"{_ID_BACKWARDS}(?:\s*+[,;]\s*+{_ID_BACKWARDS})*+"
 _CITED = re.compile(rf"[\s.]*+\**+\]\s*+(?P<ids>{_IDS_BACKWARDS})\s*+\[\**+\s*+", re.IGNORECASE)
@@ -95,7 +95,7 @@ _DECLARED = re.compile(
 
 
 def parse(reply: Reply) -> ParsedDreamReply | RejectedReply:
-    """Return the parts of `reply`, or why it cannot be used; never raises."""
+    """Return the parts of `reply`, or the reason why it cannot be used; never raises."""
     if rejected := find_unusable(reply, _LONGEST):
         return rejected
     parts = _parts(reply.text.replace("\r\n", "\n").replace("\r", "\n").split("\n"))
@@ -115,7 +115,7 @@ def parse(reply: Reply) -> ParsedDreamReply | RejectedReply:
 def render(
     sections: Iterable[ReplySection], diary: str, declared: Iterable[Declaration] = (), *, keeps_rest: bool = False
 ) -> str:
-    """Return the reply text that `parse` reads back to these parts; the bullets' texts must be single lines."""
+    """Return a reply text from which `parse` reads the same parts; each bullet's text must be a single line."""
     lines: list[str] = []
     for section in sections:
         lines += [f"## {section.heading}"] if section.heading else []
@@ -129,9 +129,9 @@ def render(
 
 
 def merge(replies: Sequence[Reply]) -> Reply | RejectedReply:
-    """Return the reply to a question that was asked in parts: their sections, diaries and declarations in order.
+    """Return one reply from the replies to the parts of a question: all sections, diaries and declarations in order.
 
-    If one part says that everything it was asked about may stay, no memory ends only because it is not mentioned.
+    If one part has [NOTHING], the merged reply has it too, so that no memory ends only because it is not mentioned.
     """
     return merge_replies(replies, parse, _join_replies)
 
@@ -151,7 +151,10 @@ def _join_replies(parts: Sequence[ParsedDreamReply]) -> str:
 
 
 def _parts(lines: list[str]) -> dict[str, list[str]]:
-    """Return the lines of each section; if one is repeated, as in an echo of the question, the last one with text."""
+    """Return the lines of each section, by its name.
+
+    If a section is repeated, as in an echo of the question, the last one with text counts.
+    """
     found: dict[str, list[list[str]]] = {}
     for line, is_code in _with_code(lines):
         mark = None if is_code else _MARK.match(line)
@@ -168,10 +171,10 @@ def _says(lines: Sequence[str]) -> bool:
 
 
 def _with_code(lines: Sequence[str]) -> Iterator[tuple[str, bool]]:
-    """Yield each line, and True if it is code inside a bullet: a section mark in code does not count.
+    """Yield each line, and True if the line is code inside a bullet, where a section mark does not count.
 
-    A fence counts only after a bullet of the memory, and only if another fence ends it, because models put them around
-    anything.
+    A fence counts only after a bullet of [MEMORY], and only if another fence closes it, because models put fences
+    around anything.
     """
     until = -1
     section, in_bullet = "", False
@@ -211,7 +214,7 @@ def _find_closing(lines: Sequence[str], at: int) -> int | None:
 
 
 def _unfence(lines: list[str]) -> list[str]:
-    """Return the lines of a section without a fence around all of them."""
+    """Return the lines of a section; if one fence encloses all of them, without this fence."""
     told = [at for at, line in enumerate(lines) if line.strip()]
     if told and _fence(lines[told[0]]):
         closing = _find_closing(lines, told[0])
@@ -254,7 +257,7 @@ def _memory(lines: list[str]) -> tuple[list[ReplySection], int]:
 
 
 def _bullet(line: str) -> ReplyBullet | None:
-    cites: list[str] = []  # the last first
+    cites: list[str] = []  # the last id first
     backwards, at = line[::-1], 0
     while found := _CITED.match(backwards, at):
         cites += reversed(_ids(found["ids"][::-1]))

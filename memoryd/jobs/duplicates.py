@@ -1,6 +1,6 @@
-"""Recognise duplicates: texts that were said before, word by word in the same order.
+"""Recognise duplicates: texts that equal an earlier text in normal form.
 
-A day that was added beside "yesterday" counts only if both texts have one.
+A date that memoryd added beside "yesterday" and the like counts only if both texts have one.
 """
 
 from collections.abc import Iterable
@@ -10,21 +10,21 @@ from memoryd.text import normal
 
 
 class KnownTexts:
-    """Remember texts; `says` reports whether another text equals one of them in normal form."""
+    """Hold a set of texts in normal form; `says` reports whether another text equals one of them."""
 
     def __init__(self, texts: Iterable[str] = ()) -> None:
         self._forms: set[str] = set()
-        self._bare: set[str] = set()  # without added days
+        self._bare: set[str] = set()  # the normal forms without added dates
         for text in texts:
             self.add(text)
 
     def add(self, text: str) -> None:
-        """Remember `text`."""
+        """Add `text` to the known texts."""
         self._forms.add(normal.normalize(text))
         self._bare.add(normal.normalize(dates.remove_days(text)))
 
     def says(self, text: str) -> bool:
-        """Return True if `text` equals one of the texts added; a text without words equals none."""
+        """Return True if `text` equals a known text; a text without words equals none."""
         form, bare = normal.normalize(text), normal.normalize(dates.remove_days(text))
-        # Of two texts with a day each, the days count. The day of a text without one is not known.
+        # If both texts have dates, the dates must agree. If one has none, its date is unknown and is not compared.
         return bool(form) and (form in self._forms or bare in self._forms or form in self._bare)

@@ -1,10 +1,10 @@
 """Choose the parts of a session's turns that may be remembered, by role and origin, and their form.
 
 The user's typed words come first and whole. The assistant's words come as they were said. Tool output is data from
-outside: only short facts of it are taken (the files that an edit changed, the last error of a command, the state of the
-work), marked as a report. The last message of a subagent is marked in the same way. The agent's own notes count as its
-words if nothing else says the same. Injected text, text of unknown origin and the agent program's own words are never
-taken.
+outside: only short facts are taken from it (the files that an edit changed, the last error of a command, the state of
+the work), marked as a report. The last message of a subagent is marked in the same way. The agent's own notes count as
+its words if nothing else says the same. Injected text, text of unknown origin and the agent program's own words are
+never taken.
 """
 
 import re
@@ -26,21 +26,22 @@ from memoryd.transcripts.turn import SPOKEN, Origin, Role, StoredTurn, TurnKind
 
 REPORT = "report"  # the origin, in the material, of text that only a tool or a subagent says
 NOTE = "note"  # the origin, in the material, of the assistant's own notes, see `own_notes`
-# Years: an unset clock shows the first one; at the ends of the calendar, a time has no other time zones.
+# A record's year must be in this range: an unset clock shows 1970, and near the ends of the calendar a time cannot be
+# converted to another time zone.
 _EARLIEST, _LATEST = 1970, 9000
 _FORGED = re.compile(rf"^({CHANGED}|{FAILED}|{STATE})", re.MULTILINE | re.IGNORECASE)
 LONGEST_TEXT = 12_000  # characters of one message shown to the model; the middle of a longer one is left out
-_LONGEST_OWN = 60_000  # the same for the typed words of a longer message, without its pasted parts
+_LONGEST_OWN = 60_000  # the same limit for the typed words of a longer message, without its pasted parts
 _LONGEST_READ = 400_000  # characters of a message that are searched for typed words; the rest is left out
 
 
 @dataclass(frozen=True, slots=True)
 class SleepEvidence:
-    """Hold the material for the questions, and counts of the rest."""
+    """Hold the material for the questions of a sleep, with counts."""
 
     material: tuple[QuotedPiece, ...] = ()
-    pieces: tuple[Piece, ...] = ()  # the same, with their sentences
-    said_words: int = 0  # by people and the assistant, without code
+    pieces: tuple[Piece, ...] = ()  # the same material with its sentences
+    said_words: int = 0  # words that people and the assistant said, without code
     counts: dict[str, int] = field(default_factory=dict)  # turns used and left out, by origin
 
 
@@ -51,10 +52,15 @@ def gather(
     earlier: Sequence[StoredTurn] = (),
     branch: str | None = None,
 ) -> SleepEvidence:
-    """Return the evidence of `turns`; paths inside `folder` are given relative to it, times in `tz`.
+    """Return the evidence of `turns`.
 
-    The state of the work has only changes since `earlier`, the turns of the session before these. Notes have only
-    statements that those turns do not have.
+    Args:
+        turns: the turns to sleep on.
+        folder: the working folder; paths inside it are shown relative to it.
+        tz: the time zone of the times that are shown.
+        earlier: the turns of the session before these. The state of the work lists only changes since them, and notes
+            only statements that they do not have.
+        branch: the branch that the transcript names, if it names one.
     """
     reports = Reports(turns, folder, earlier, branch)
     notes = find_notes(turns, earlier)
@@ -84,7 +90,7 @@ def gather(
 
 
 def piece_of(quoted: QuotedPiece, turn: StoredTurn, before: StoredTurn | None) -> Piece:
-    """Return a turn in its shown form with its sentences; text that only a tool reports is from outside."""
+    """Return a turn in its shown form with its sentences; text that only a tool reports gets the lane `outside`."""
     if quoted.origin == REPORT:
         found = piece_of_text(quoted.id, quoted.text, Lane.OUTSIDE, "tool", quoted.at or "", turn.at or "")
         return replace(found, seq=turn.seq)
@@ -119,7 +125,7 @@ def is_said(turn: StoredTurn) -> bool:
 
 
 def _list_spoken(turns: Sequence[StoredTurn]) -> set[int]:
-    """Return the numbers of the messages, and of a recap at the end, because earlier recaps are outdated."""
+    """Return the numbers of the messages, and of a recap if it is the last text; earlier recaps are outdated."""
     said = {turn.seq for turn in turns if is_said(turn)}
     return said | {turn.seq for turn in turns if is_recap(turn) and turn.seq > max(said, default=0)}
 
@@ -142,14 +148,18 @@ def _shorten(text: str, longest: int = LONGEST_TEXT) -> str:
 
 
 def _shorten_said(turn: StoredTurn) -> str:
-    """Return a text; from the user's long text, drop pasted parts whole, so that none of them loses only its mark."""
+    """Return the text of a turn, shortened if it is long.
+
+    From a long text of the user, pasted parts are removed whole. A cut through the middle could remove only the mark
+    that shows a part as pasted.
+    """
     if len(turn.text) <= LONGEST_TEXT or turn.origin is not Origin.USER:
         return _shorten(turn.text)
     return _shorten(keep_own_words(turn.text[:_LONGEST_READ]).strip(), _LONGEST_OWN)
 
 
 def _last_words(turns: Sequence[StoredTurn]) -> set[int]:
-    """Return the seqs of the last text of each stretch of subagent turns, which is its report, if there is one."""
+    """Return the numbers of the turns with a subagent's report: the last text of each stretch of subagent turns."""
     last: set[int] = set()
     held: int | None = None
     for turn in turns:

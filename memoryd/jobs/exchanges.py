@@ -15,12 +15,12 @@ class Exchange:
 
     asked: tuple[StoredTurn, ...]  # what the user typed; several messages if none was answered in between
     answered: tuple[StoredTurn, ...]  # the assistant's answers to it
-    last_seq: int  # of all its turns, with tool traffic
+    last_seq: int  # the number of its last turn, including tool calls and results
     complete: bool  # the assistant has the last word, and no tool call is open
 
 
 def split_exchanges(turns: Sequence[StoredTurn]) -> list[Exchange]:
-    """Return the exchanges of `turns`, in order. Turns before the first user turn belong to none."""
+    """Return the exchanges of `turns`, in order; turns before the first user turn belong to none."""
     groups: list[list[StoredTurn]] = []
     for turn in turns:
         typed = _is_typed(turn)
@@ -43,10 +43,10 @@ def is_scheduled(text: str) -> bool:
 
 
 def set_aside_scheduled(turns: Sequence[StoredTurn], earlier: Sequence[StoredTurn] = ()) -> tuple[StoredTurn, ...]:
-    """Return the turns; scheduled ones and all answers to them become injected text, which is no evidence.
+    """Return the turns, with scheduled turns and all answers to them marked as injected text, which is no evidence.
 
     Args:
-        turns: in order; their numbers and token counts stay the same.
+        turns: the turns in order; their numbers and token counts stay the same.
         earlier: the turns of the session before them, in which such an exchange may begin.
     """
     scheduled, found = False, []

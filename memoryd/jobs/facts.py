@@ -1,6 +1,7 @@
-"""Facts: turn the user's statements about themselves into facts, and a few of them into sentences of the profile.
+"""Turn the user's statements about themselves into facts, and a few of them into sentences of the profile.
 
 Only the user's own words make a fact. The assistant's words are shown for context and prove nothing about the user.
+
 Each item of a reply is a claim (`judging`). Preferences, goals, habits and corrections are the user's words, copied
 whole. Another fact may keep the model's wording if a second reader supports it. Words that are not meant to last, and
 the words behind a refused claim, go to the daily file, so that no requirement is lost. A known fact ends only if the
@@ -42,7 +43,7 @@ CONSUMER = "facts"
 REASON = "Session Notes"  # the heading of a block in the daily file
 MOST_KNOWN = 80  # facts shown to the model: first those that share words with the exchange, then the most certain
 LONGEST_FACT = 300  # characters; longer words of the user are a memory of the core
-_HALF = 0.5  # of the content words of a fact that a correction ends without a replacement
+_HALF = 0.5  # the least share of a fact's content words in a correction that ends the fact without a replacement
 _QUOTED = frozenset({Category.PREFERENCE, Category.GOAL, Category.CORRECTION, Category.BEHAVIOR})
 _TYPES = {
     Category.KNOWLEDGE: job.MemoryType.FACT,
@@ -60,31 +61,31 @@ class FactsInputs:
 
     agent_id: str
     session_id: str
-    turns: tuple[StoredTurn, ...]  # past the watermark, whole
-    earlier: tuple[StoredTurn, ...]  # earlier turns: for a word's first use and the last question
+    turns: tuple[StoredTurn, ...]  # the turns past the watermark, whole
+    earlier: tuple[StoredTurn, ...]  # earlier turns, for the first use of a word and for the last question
     folder: str | None  # the session's working folder
     program: str | None  # the agent program of the session; None if its transcript does not name it
     known: tuple[Fact, ...]  # the live facts, the most certain first
-    said_at: Mapping[str, str]  # when each of them was said, or edited by hand; by its id, UTC
+    said_at: Mapping[str, str]  # when each fact was said, or edited by hand, by its id, UTC
     profile: Mapping[ProfileSection, ProfileEntry]
-    tombstones: Mapping[str, str]  # hash of each forgotten text (`hash_of`), and when it was forgotten
+    tombstones: Mapping[str, str]  # when each text was forgotten, by its hash (`hash_of`)
     core: tuple[str, ...]  # bullets of the core file
-    daily: str  # the daily files of these days, if they exist
+    daily: str  # the text of the daily files of these days, if they exist
     min_confidence: float
-    drain: bool  # the session has ended, or memoryd ends: an incomplete exchange counts as well
+    drain: bool  # the session has ended, or memoryd stops, so that an incomplete exchange counts as well
     tz: tzinfo
-    now: datetime  # aware
+    now: datetime  # an aware datetime
     instructions: str  # the text of facts.md
     judges: Judges
 
 
 @dataclass(frozen=True, slots=True)
 class _FactsMaterial:
-    """Hold the material of the question."""
+    """Hold the material of the question, with the signals in it and the watermark after it."""
 
     material: tuple[job.QuotedPiece, ...]
     pieces: Pieces
-    signals: Mapping[int, tuple[signals.Signal, ...]]  # by the seq of a user's turn
+    signals: Mapping[int, tuple[signals.Signal, ...]]  # by the number of a user's turn
     watermark: job.MoveWatermark
     receipt: dict[str, object]
 
@@ -93,9 +94,9 @@ class _FactsMaterial:
 class _KeptClaims:
     """Collect the accepted parts of a reply, claim by claim."""
 
-    known: KnownTexts  # texts of facts, with those that are learned now
+    known: KnownTexts  # texts of facts, including those that are learned now
     written: KnownTexts  # lines of the daily files and of the core
-    dropped: Counter[str]  # also items that were left out before the judging
+    dropped: Counter[str]  # counts of refused claims by reason, and of items that were left out before the judging
     obeyed: set[str] = field(default_factory=set)  # the user's words that ended a fact
     learned: list[job.LearnedFact] = field(default_factory=list)
     forgotten: list[str] = field(default_factory=list)
@@ -106,7 +107,10 @@ class _KeptClaims:
 
 
 def decide(inputs: FactsInputs) -> job.Steps:
-    """Return the edits of an extraction."""
+    """Run the facts job: ask about the complete exchanges, judge the reply, and return the end of the job.
+
+    It asks nothing if no exchange is complete or nothing in them can be a fact.
+    """
     if not inputs.turns:
         return job.NothingToDo("no turns past the watermark")
     found = split_exchanges(inputs.turns)
@@ -162,7 +166,7 @@ def _gather_material(inputs: FactsInputs, ready: Sequence[Exchange], last: int) 
 
 
 def _show_turn(inputs: FactsInputs, turn: StoredTurn, before: StoredTurn | None) -> tuple[job.QuotedPiece, Piece]:
-    """Return a turn as material and as a piece; one without a time counts as said now."""
+    """Return a turn as material and as a piece; a turn without a time counts as said now."""
     quoted = evidence.quote(turn, inputs.tz)
     at = turn.at or inputs.now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return quoted, evidence.piece_of(quoted, turn._replace(at=at), before)
@@ -200,7 +204,7 @@ def _begin_judging(
     today = inputs.now.astimezone(inputs.tz).date()
     days = evidence.map_days(gathered.material, today)
     made = context_of(gathered.pieces, days, inputs.judges, offline=offline, foreign=foreign.find_outside)
-    # A fact was shown, so that a claim may name it, but no claim can cite it.
+    # Known facts were shown, so a claim may use their names and numbers, but it cannot cite them.
     named = {fact.id: Material(fact.content, today) for fact in inputs.known}
     found = [
         *_new_claims(inputs, gathered, parsed.offered, dropped, offline=offline),
@@ -238,14 +242,14 @@ def _new_claims(
             continue
         olds = tuple(_describe_old(inputs, fact) for fact in ends)
         claim = Claim(f"f{len(found) + 1}", one.content, one.cites, user_only=True, ends=olds, origin=one)
-        # The user's own words need the same question as a quotation: they may be a question or a task.
+        # The user's own words may be a question or a task, so they need the same check as a quotation.
         verbatim = one.category in _QUOTED or is_verbatim(neutralize(one.content), cited)
         found.append(replace(claim, verbatim_only=verbatim, kind=_class_of(one.category)))
     return found
 
 
 def _section_claims(inputs: FactsInputs, sections: Sequence[RewrittenSection]) -> list[Claim]:
-    """Return each new sentence of the profile as a claim."""
+    """Return each sentence of the rewritten sections that is new as a claim."""
     found: list[Claim] = []
     for one in sections:
         said = _said_of(inputs, one.section)
@@ -257,14 +261,15 @@ def _section_claims(inputs: FactsInputs, sections: Sequence[RewrittenSection]) -
 
 
 def _removal_claims(inputs: FactsInputs, parsed: facts_reply.ParsedFactsReply) -> list[Claim]:
-    """Return each removal as the claim that a fact no longer holds."""
+    """Return each removal as a claim that the fact no longer holds."""
     by_id = {fact.id: fact for fact in inputs.known}
     found: list[Claim] = []
     for one in {one.id: one for one in parsed.removals if one.id in by_id}.values():
-        # This loses nothing of a rule, because all of it is to go.
+        # The class of a person, because the check that protects details of a rule makes no sense for a removal.
         old = replace(_describe_old(inputs, by_id[one.id]), kind=MemoryClass.PERSON)
         claim = Claim(f"r{len(found) + 1}", f"This is no longer so: {old.text}", one.cites, user_only=True, olds=(old,))
-        found.append(replace(claim, kind=old.kind, repaired=True, origin=one))  # its wording is not the author's
+        # The wording is not the author's, so the author cannot repair it.
+        found.append(replace(claim, kind=old.kind, repaired=True, origin=one))
     return found
 
 
@@ -289,7 +294,7 @@ def _parse_repair(answer: job.Reply) -> list[Claim]:
     parsed = facts_reply.parse(answer)
     if isinstance(parsed, job.RejectedReply):
         return []
-    # An author may repair a sentence of the profile as a fact, as in the example, or in its section.
+    # The author may send a repaired sentence of the profile as a fact, as in the example, or in its section.
     profile = [Claim("", text, one.cites) for one in parsed.sections for text in list_texts(one.text)]
     return [*(Claim("", one.content, one.cites) for one in parsed.offered), *profile]
 
@@ -305,7 +310,7 @@ def _end_job(
         edits.append(job.AddMemories(tuple(kept.memories)))
     edits += _blocks(inputs, kept.lines)
     is_made_up = bool(found) and all(one.outcome is ClaimOutcome.REFUSED and _is_made_up(one) for one in found)
-    # A model alone can do better when it is asked again.
+    # Only a model can give a better reply when it is asked again.
     if answer.backend != job.OFFLINE and is_made_up and not edits and not kept.dropped["duplicate"]:
         return job.RejectedReply("nothing in the reply is supported by the turns it cites")
     receipt = {
@@ -343,14 +348,14 @@ def _keep_claims(
                 _grow(judged, kept)
             case _:
                 _forget(inputs, judged, kept)
-    # This comes last: only now are all texts with the same statement known.
+    # This comes last, because only now are all texts with the same statement known.
     for judged, row in zip(found, kept.rows, strict=True):
         _note(foreign, judged, str(row["verdict"]), kept)
     return kept
 
 
 def _learn(inputs: FactsInputs, gathered: _FactsMaterial, judged: JudgedClaim, kept: _KeptClaims) -> None:
-    """Keep a new fact."""
+    """Keep a new fact, or a core memory if the text is long, and count the reason if neither may be kept."""
     kept.rows.append(judged.row())
     if judged.outcome is ClaimOutcome.REFUSED or not judged.core:
         kept.dropped[judged.why] += 1
@@ -379,7 +384,7 @@ def _learn(inputs: FactsInputs, gathered: _FactsMaterial, judged: JudgedClaim, k
 
 
 def _find_replaced(inputs: FactsInputs, judged: JudgedClaim) -> tuple[str, ...]:
-    """Return the ids of the facts that a new one ends: by the reader's answer, or without it by cue."""
+    """Return the ids of the facts that a new fact ends: by the reader's answer or, without one, by wording."""
     by_id = {fact.id: fact for fact in inputs.known}
     by_cue = [
         old.id
@@ -392,11 +397,11 @@ def _find_replaced(inputs: FactsInputs, judged: JudgedClaim) -> tuple[str, ...]:
 
 
 def _forget(inputs: FactsInputs, judged: JudgedClaim, kept: _KeptClaims) -> None:
-    """End a known fact that the user took back."""
+    """End a known fact that the user retracted."""
     removal: FactRemoval = judged.claim.origin
     fact = next(one for one in inputs.known if one.id == removal.id)
     goes = removal.id in judged.changes
-    if not goes and judged.why not in _SAID_NO:  # nobody has read it
+    if not goes and judged.why not in _SAID_NO:  # no reader has decided, so the wording decides
         goes = is_newer(judged.cited, judged.claim.olds[0]) and _gives_way(fact, judged.cited, _HALF)
     row = judged.row() | {"repaired": False, "verdict": str(ClaimOutcome.KEPT if goes else ClaimOutcome.REFUSED)}
     kept.rows.append(row | {"why": "" if goes else judged.why or reasons.NOT_READ})
@@ -409,7 +414,7 @@ def _forget(inputs: FactsInputs, judged: JudgedClaim, kept: _KeptClaims) -> None
 
 
 def _grow(judged: JudgedClaim, kept: _KeptClaims) -> None:
-    """Keep a new sentence of the profile."""
+    """Keep a new sentence of the profile, or count the reason why it is refused."""
     kept.rows.append(judged.row())
     if judged.outcome is ClaimOutcome.REFUSED or not judged.core:
         kept.dropped[f"profile: {judged.why}"] += 1
@@ -418,7 +423,7 @@ def _grow(judged: JudgedClaim, kept: _KeptClaims) -> None:
 
 
 def _note(foreign: Foreign, judged: JudgedClaim, verdict: str, kept: _KeptClaims) -> None:
-    """Keep the user's words for the daily file if a claim that cites them is refused, or is not meant to last."""
+    """Keep the user's words for the daily file if a claim that cites them is refused or is not meant to last."""
     is_refused = verdict == ClaimOutcome.REFUSED
     if not is_refused and (judged.core or isinstance(judged.claim.origin, FactRemoval)):
         return
@@ -432,7 +437,7 @@ def _note(foreign: Foreign, judged: JudgedClaim, verdict: str, kept: _KeptClaims
         kept.lines.append((judged, line))
 
 
-# What ends a fact
+# Facts that end
 
 
 def _gives_way(fact: Fact, cited: Sequence[Citation], share: float) -> bool:
@@ -466,13 +471,13 @@ def _units(text: str) -> list[str]:
     return [char for char in form if char.isalnum()] if prose.is_wide(form) else words
 
 
-# What is written
+# Edits
 
 
 def _sections(inputs: FactsInputs, kept: _KeptClaims) -> list[job.LearnedSection]:
-    """Return the sections with their new sentences.
+    """Return the changed sections of the profile with their new sentences.
 
-    Old sentences stay. Only in sections about temporary things may a sentence go that the model leaves out.
+    Old sentences stay. Only in sections about temporary things may the model remove a sentence, by not repeating it.
     """
     found = []
     for section, judged in kept.sections.items():

@@ -6,9 +6,9 @@
 
 Every key may be missing or empty; `facts` is read like `new`. A confidence may also be a text ("0.8"), a percentage
 (85, "85 %") or a word ("high"). A text may also be a list of text blocks. The parser skips prose and fences around the
-object. It takes the last object that has one of these keys in its right type: models show examples before they answer,
-not after. It drops a value of a wrong type. But it refuses the whole reply if the reply removes a fact and a new fact
-cannot be read: that new fact may replace the removed one.
+object. It takes the last object that has one of these keys with a value of the right type, because models show examples
+before they answer, not after. It drops a value of a wrong type. If the reply removes a fact and a new fact cannot be
+read, it refuses the whole reply, because the unreadable fact may replace the removed one.
 """
 
 import json
@@ -23,7 +23,7 @@ from memoryd.ledger.category import Category
 from memoryd.ledger.profile import ProfileSection
 from memoryd.text.json_values import find_values
 
-DEFAULT_CONFIDENCE = 0.5  # of a fact without a readable confidence
+DEFAULT_CONFIDENCE = 0.5  # the confidence of a fact that states none in a readable form
 _CONFIDENCES = {"very high": 0.95, "high": 0.9, "medium": 0.7, "low": 0.4, "very low": 0.2}
 _NUMBER = re.compile(r"(\d{1,3}(?:[.,]\d{1,9})?|[.,]\d{1,9})(\s*%)?")
 _KEYS = {"new": list, "facts": list, "remove": list, "profile": dict}
@@ -47,7 +47,7 @@ class OfferedFact:
 
 @dataclass(frozen=True, slots=True)
 class FactRemoval:
-    """Hold a known fact that the model would remove."""
+    """Hold a request of the model to remove a known fact."""
 
     id: str
     cites: tuple[str, ...]  # "t3", or a sentence of it: "t3.2"
@@ -64,16 +64,16 @@ class RewrittenSection:
 
 @dataclass(frozen=True, slots=True)
 class ParsedFactsReply:
-    """Hold a reply in its parts."""
+    """Hold the parts of a facts reply."""
 
     offered: tuple[OfferedFact, ...] = ()
     removals: tuple[FactRemoval, ...] = ()
     sections: tuple[RewrittenSection, ...] = ()
-    unreadable: int = 0  # items in no known form, left out
+    unreadable: int = 0  # items in an unknown form, which are left out
 
 
 def parse(reply: Reply) -> ParsedFactsReply | RejectedReply:
-    """Return the parts of `reply`, or why it cannot be used; never raises."""
+    """Return the parts of `reply`, or the reason why it cannot be used; never raises."""
     if rejected := find_unusable(reply, _LONGEST):
         return rejected
     found = _answer(reply.text)
@@ -83,7 +83,7 @@ def parse(reply: Reply) -> ParsedFactsReply | RejectedReply:
 
 
 def render(offered: Sequence[OfferedFact], removals: Sequence[FactRemoval] = ()) -> str:
-    """Return the reply text that `parse` reads back to these facts."""
+    """Return a reply text from which `parse` reads the same facts."""
     new = [{name: value for name, value in asdict(one).items() if value or name != "replaces"} for one in offered]
     remove = {"remove": [asdict(one) for one in removals]} if removals else {}
     return json.dumps({"new": new, **remove}, ensure_ascii=False)
@@ -108,7 +108,7 @@ def merge(replies: Sequence[Reply]) -> Reply | RejectedReply:
 
 
 def _answer(text: str) -> dict[str, Any] | None:
-    """Return the last object that has one of the right keys; None if there is none."""
+    """Return the last JSON object of a text that has one of the expected keys; None if there is none."""
     found: list[dict[str, Any]] = [value for value, _, _ in find_values(text, "{") if _has_key(value)]
     return found[-1] if found else None
 

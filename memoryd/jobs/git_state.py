@@ -1,4 +1,4 @@
-"""Follow the git state: branch, commits and pull request as a session leaves them, by its calls of git and `gh`."""
+"""Follow the git state of a session: branch, commits and pull request, read from its calls of git and `gh`."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ _SWITCHED = r"(?:Switched to (?:a new branch|branch|and reset branch)|Already on
 _SHOWN = r"On branch (\S+)|## (?!HEAD )(?:No commits yet on )?(\S+?)(?:\.\.\.\S+)?(?: \[[^\]\n]*\])?"
 _STASHED = r"(?:Saved working directory and index state )?(?:WIP on|On) ([^\s:]+): .*"
 _MADE = r"\[(?!detached HEAD)([^\s\]]+)(?: \(root-commit\))? [0-9a-f]{7,40}\] \S.*"
-# By the command of git: the lines of its output that name the branch.
+# For each git command, the lines of its output that name the branch.
 _BRANCHES = {
     command: re.compile(rf"^(?:{lines})$", re.MULTILINE)
     for commands, lines in (
@@ -41,7 +41,7 @@ _PUSHED = re.compile(
     r"^ *[ +*] (?:[0-9a-f]{7,40}\.{2,3}(?P<hash>[0-9a-f]{7,40})|\[new branch\]) +(?P<own>\S+) +-> +\S+", re.MULTILINE
 )
 _ADDRESS = r"https://[\w.-]{1,80}(?:/[\w.~-]{1,40}){2,5}/(?:pull|pulls|merge_requests)/\d{1,9}"
-# A line with nothing else: text beside it can come from anybody.
+# The address must be alone on its line, because text beside it can come from anybody.
 _PULL_REQUEST = re.compile(rf"^(?:url:[ \t]*|\{{\"url\":\")?({_ADDRESS})(?:\"\}})?[ \t]*$", re.MULTILINE)
 _NAMES_ONE = re.compile(r"#?\d+$|https?://|(?:-R|--repo)")
 _MERGED = re.compile(r"^\W*(?:Merged|Squashed and merged|Rebased and merged) pull request", re.MULTILINE)
@@ -61,27 +61,27 @@ _BACK = re.compile(r"--(?!quiet)|HEAD[~^@]")
 
 
 class GitCall(NamedTuple):
-    """Hold one command of git, and the output of its whole call."""
+    """Hold one git command with the output of the whole call that ran it."""
 
     seq: int
     step: Step
     text: str
     failed: bool
-    alone: bool  # nothing else in the call printed anything
+    alone: bool  # no other command in the call printed anything
     shown: bool  # the call ends by showing the last commit
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """Return the words after the command of git."""
+        """Return the words after the subcommand, such as those after `git commit`."""
         return self.step.words[2:]
 
 
 class GitState:
-    """Follow branch, commits, pushes and the pull request."""
+    """Follow the branch, the commits, the pushes and the pull request of a session."""
 
     def __init__(self, files: UncommittedFiles) -> None:
-        """Begin with nothing known."""
-        self.told: dict[str, tuple[int, str]] = {}  # by key: the turn that shows it, and the text
+        """Begin with an empty state; `files` gets the files that git commits or restores."""
+        self.told: dict[str, tuple[int, str]] = {}  # by key: the number of the turn that shows it, and the text
         self.unpushed: list[str] = []
         self.has_committed = self.has_pushed = False
         self._files = files
@@ -93,7 +93,7 @@ class GitState:
         }  # fmt: skip
 
     def run(self, calls: Sequence[GitCall]) -> None:
-        """Read the git commands of one call."""
+        """Update the state from the git commands of one call, in order."""
         for call in calls:
             command = call.step.words[1]
             if command in self._read:
@@ -105,7 +105,13 @@ class GitState:
             self._say(calls[0].seq, BRANCH, f"`{branches[-1]}`")
 
     def read_pull_request(self, seq: int, step: Step, text: str) -> None:
-        """Read a command of `gh` or `glab`."""
+        """Update the pull request from a command of `gh` or `glab`.
+
+        Args:
+            seq: the number of the turn.
+            step: the command.
+            text: its output.
+        """
         command = step.words[2] if step.words[1:2] in {("pr",), ("mr",)} and len(step.words) > 2 else ""
         found = _PULL_REQUEST.findall(text)
         is_own = command == "create" or not any(map(_NAMES_ONE.match, step.words[3:]))
@@ -178,7 +184,7 @@ class GitState:
             self._move(call)
 
     def _move(self, call: GitCall) -> None:
-        """Read how the branch moved to another commit; if the output does not show it, name the command."""
+        """Update the last commit after the branch moved; if the output does not show it, name the command."""
         if found := list(_COMMITTED.finditer(call.text)):
             self._say(call.seq, COMMIT, _show_commit(found[-1]))
         elif COMMIT in self.told and not call.failed and not _UNCHANGED.search(call.text):
@@ -190,7 +196,7 @@ class GitState:
 
 
 def _list_branches(call: GitCall) -> list[re.Match[str]]:
-    """Return the branch that the output of a call names."""
+    """Return the matches in the output of a call that name the branch."""
     command = call.step.words[1]
     if command in {"status", "stash", "branch"} and not call.alone:
         return []
@@ -213,6 +219,6 @@ def _show_commit(found: re.Match[str]) -> str:
 
 
 def _first_message(given: Sequence[str]) -> str:
-    """Return the first line of a commit's message, if its command holds it; otherwise an empty text."""
+    """Return the first line of the commit message if the command contains it; otherwise an empty text."""
     messages = (word for before, word in pairwise(given) if _MESSAGE.fullmatch(before))
     return next((word.strip().partition("\n")[0] for word in messages if not word.startswith("$(")), "")

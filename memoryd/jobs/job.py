@@ -1,6 +1,6 @@
 """Define a job as a generator: `decide(inputs)` yields questions, gets their replies, and returns edits.
 
-The caller that carries out its steps (`drive`) answers each `Ask` with a `Reply`. A refinement also yields changes
+`drive` carries out the steps of a job and answers each `Ask` with a `Reply`. A refinement also yields changes
 (`refine`). No job knows which model answers, and none touches a file, a database or a clock.
 """
 
@@ -43,7 +43,7 @@ class ModelTool:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """Hold a call as the model made it; nothing of it is checked."""
+    """Hold a tool call as the model made it, unchecked."""
 
     id: str
     name: str
@@ -52,19 +52,19 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ModelExchange:
-    """Hold an earlier answer of the model in the same conversation, and the results that it got."""
+    """Hold an earlier answer of the model in the same conversation, and the results of its tool calls."""
 
     text: str
     calls: tuple[ToolCall, ...]
-    results: tuple[str, ...]  # one for each call; a single one if it called nothing
+    results: tuple[str, ...]  # one result for each call; a single one if the model called nothing
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
     """Hold a question to the model.
 
-    It has either material, or its whole user message in `text`. A question with `text` is sent as it is, and never
-    divided.
+    A question has either material, or its whole user message in `text`. A question with `text` is sent unchanged and
+    never divided.
     """
 
     job: str  # "sleep"
@@ -72,9 +72,9 @@ class Ask:
     material: tuple[QuotedPiece, ...]
     context: tuple[tuple[str, str], ...] = ()  # (name, text), such as the running summary and known memories
     tools: tuple[ModelTool, ...] = ()
-    earlier: tuple[ModelExchange, ...] = ()  # the conversation so far; with it, the question cannot be divided
-    text: str = ""  # the user message, verbatim; then the instructions are the system message, verbatim
-    about: object = field(default=None, compare=False, repr=False)  # the batch of a second reader's question
+    earlier: tuple[ModelExchange, ...] = ()  # the conversation so far; a question in a conversation cannot be divided
+    text: str = ""  # the user message, verbatim; `instructions` is then the system message, verbatim
+    about: object = field(default=None, compare=False, repr=False)  # the batch, if a second reader is asked
 
 
 OFFLINE = "offline"  # the backend that only quotes
@@ -82,7 +82,7 @@ OFFLINE = "offline"  # the backend that only quotes
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """Hold a reply: plain text in the job's grammar."""
+    """Hold a model's reply: plain text in the job's grammar, with its cost."""
 
     text: str
     finish_reason: str  # stop | length | refusal | error
@@ -90,13 +90,13 @@ class Reply:
     model: str | None = None
     tokens_in: int = 0
     tokens_out: int = 0
-    instead: str | None = None  # why another backend than the configured one answered; without content
+    instead: str | None = None  # the reason why the configured backend did not answer; without content
     calls: tuple[ToolCall, ...] = ()
-    in_text: bool = False  # its server has no tool calls, so the calls are in the text
+    in_text: bool = False  # the server has no tool calls, so the text contains the calls
 
     @property
     def counts(self) -> dict[str, object]:
-        """Return its backend and its cost, for a run report."""
+        """Return the backend, the model and the tokens of the reply, for a run report."""
         return {
             "backend": self.backend,
             "model": self.model,
@@ -132,8 +132,8 @@ class NewMemory:
     type: MemoryType
     importance: float  # 0..1
     text: str
-    sources: tuple[int, ...]  # seq of the turns of the session
-    cites: tuple[str, ...] = ()  # the sentences, in the form of the reply: "t15.2"
+    sources: tuple[int, ...]  # numbers (`seq`) of turns of the session
+    cites: tuple[str, ...] = ()  # the cited sentences, as the reply names them: "t15.2"
     note: str | None = None  # the question that a quotation answers, where and when it was said
 
 
@@ -159,7 +159,7 @@ class AppendDiary:
 
 @dataclass(frozen=True, slots=True)
 class AddMemories:
-    """Add bullets to `MEMORY.md` and rows to the ledger. Those that already exist stay the same."""
+    """Add bullets to `MEMORY.md` and rows to the ledger; memories that already exist stay the same."""
 
     memories: tuple[NewMemory, ...]
 
@@ -168,14 +168,14 @@ class AddMemories:
 class Operate:
     """Change the memory store and `MEMORY.md` by operations, if the guards allow it.
 
-    `seen` holds the texts, by id, on which the decision was made. If somebody has changed a memory since, it stays as
-    it is.
+    `seen` holds, by id, the texts of the memories at the time of the decision. A memory that somebody has changed since
+    then stays as it is.
     """
 
     operations: tuple[Operation, ...]
     caller: Caller
     seen: Mapping[str, str] = field(default_factory=dict)
-    begun: RefinementStart | None = None  # the state before a refinement, with which it is compared
+    begun: RefinementStart | None = None  # the state before the refinement, for the guards that compare with it
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,9 +186,9 @@ class RewriteCore:
     """
 
     operations: tuple[Operation, ...]
-    rewrite: Rewrite  # the memories that it was made from, and those that it mentions
-    seen: Mapping[str, str]  # texts by id of the memories at the time of the decision
-    old: bytes  # of the file
+    rewrite: Rewrite  # the memories shown to the model, and those that its reply mentions
+    seen: Mapping[str, str]  # the texts of the memories at the time of the decision, by id
+    old: bytes  # the bytes of the file before the rewrite
     new: bytes
 
 
@@ -215,14 +215,17 @@ class KeepSummary:
 class WriteFile:
     """Replace a memory file; the edit is valid only for the bytes that it was decided on."""
 
-    path: str  # in the workspace
+    path: str  # relative to the workspace
     old: bytes | None
-    new: bytes | None  # None: the file is deleted
+    new: bytes | None  # None if the file is deleted
 
 
 @dataclass(frozen=True, slots=True)
 class NoteTold:
-    """Record that the files of the last sessions hold a run's summary of a session; None: this run's."""
+    """Record that the files of the last sessions hold the summary of a session that the run `run_id` wrote.
+
+    If `run_id` is None, the run that carries this edit wrote the summary.
+    """
 
     session_id: str
     run_id: str | None
@@ -230,7 +233,7 @@ class NoteTold:
 
 @dataclass(frozen=True, slots=True)
 class MoveWatermark:
-    """Record that this consumer has processed the session up to and including `seq`."""
+    """Record that a consumer, such as `sleep`, has processed the session up to and including the turn `seq`."""
 
     session_id: str
     consumer: str
@@ -244,9 +247,9 @@ class LearnedFact:
     content: str
     category: str
     confidence: float  # 0..1
-    sources: tuple[int, ...]  # seq of the user's turns
+    sources: tuple[int, ...]  # numbers (`seq`) of the user's turns
     replaces: tuple[str, ...] = ()  # ids of facts that it supersedes
-    said_anew: bool = False  # it was forgotten once, and the user has repeated it since
+    said_anew: bool = False  # it was forgotten, and the user has repeated it since then
     note: str | None = None  # the question that a quotation answers, where and when it was said
 
 
@@ -265,12 +268,12 @@ class EditFacts:
 
     session_id: str
     learned: tuple[LearnedFact, ...]
-    forgotten: tuple[str, ...] = ()  # ids of facts that the user took back without a replacement
+    forgotten: tuple[str, ...] = ()  # ids of facts that the user retracted without a replacement
     sections: tuple[LearnedSection, ...] = ()
 
 
 def edit_of_facts(row: Mapping[str, Any]) -> EditFacts:
-    """Return the edit from a row that `dataclasses.asdict` made, also after JSON."""
+    """Return the edit from the dictionary that `dataclasses.asdict` made of it, also after it was stored as JSON."""
     learned = [
         LearnedFact(**one | {name: tuple(one[name]) for name in ("sources", "replaces")}) for one in row["learned"]
     ]
@@ -297,15 +300,15 @@ class Done:
     """End the job with edits: the runner carries out all of them or none."""
 
     edits: tuple[Edit, ...]
-    receipt: dict[str, Any] = field(default_factory=dict)  # counts and names only, never content
+    receipt: dict[str, Any] = field(default_factory=dict)  # the run report: counts and names only, never content
     why: str | None = None
-    declined: bool = False  # the guards refuse all of it
+    declined: bool = False  # the guards refused all of it
     summary: str | None = None  # the model's own account, only for the agent's journal
     claims: tuple[Mapping[str, Any], ...] = ()  # the outcome of each claim of the reply, with its text
-    made_from: str | None = None  # a digest of its input, if no question distinguishes the inputs
+    made_from: str | None = None  # a digest of the inputs, if the job asks no question by which runs are told apart
     anew: Callable[[Any], Done | RejectedReply] | None = field(
         default=None, compare=False, repr=False
-    )  # on other inputs
+    )  # decides again on other inputs with the same replies
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,14 +323,14 @@ class NothingToDo:
 
 @dataclass(frozen=True, slots=True)
 class RejectedReply:
-    """Report that the reply cannot be used; nothing changes."""
+    """Report that the reply cannot be used, and why; nothing changes."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class EnterPhase:
-    """Begin a new phase; the runner notes its start."""
+    """Begin a new phase of the run; the runner records its start."""
 
     phase: str
 
@@ -342,7 +345,7 @@ class ChangeResult:
 
 
 End = Done | NothingToDo | RejectedReply
-Steps = Generator[Ask | EnterPhase, Any, End]  # gets the `Reply` to an `Ask`
+Steps = Generator[Ask | EnterPhase, Any, End]  # the generator gets the `Reply` to each `Ask`
 T = TypeVar("T")
 
 
@@ -351,7 +354,13 @@ def drive(
     answer: Callable[[Ask], Reply],
     enter: Callable[[str], None] = lambda _phase: None,
 ) -> T:
-    """Carry out the steps of a job, whose questions `answer` answers, and return its end."""
+    """Carry out the steps of a job and return its end.
+
+    Args:
+        steps: the job.
+        answer: returns the reply to a question.
+        enter: is called with the name of each phase that the job enters.
+    """
     try:
         step = next(steps)
         while True:

@@ -1,6 +1,6 @@
 """Ask one question for a sleep and for the facts of the same turns, so that a conversation is sent only once.
 
-The model adds a part to the reply of a sleep, with the JSON object of the facts:
+The model adds to the reply of a sleep a part with the JSON object of the facts:
 
     [SUMMARY]
     …
@@ -9,8 +9,9 @@ The model adds a part to the reply of a sleep, with the JSON object of the facts
     [FACTS]
     {"new": […]}
 
-Each job reads its own part and judges it as it does alone. The edits of both are applied together. If the part is
-missing or unusable, the sleep ends as it does alone: the facts' watermark stays, and their own job asks.
+Each job reads its own part and judges it as it does alone. The edits of both are applied together. If the part of the
+facts is missing or unusable, the sleep ends as it does alone. The facts' watermark then stays, and the facts job asks
+its own question later.
 """
 
 import re
@@ -24,12 +25,12 @@ from memoryd.jobs.sleep import SleepInputs
 from memoryd.text.fences import strip_fence
 
 _MARK = re.compile(r"^[\s#>*_]*\[\s*(?:(FACTS)|SUMMARY|MEMORIES|NOTHING)\s*\][\s:*_]*(?P<rest>\{.*)?$", re.IGNORECASE)
-_OWN = frozenset({"cites", "reply"})  # keys that both run reports have
+_OWN = frozenset({"cites", "reply"})  # keys that both run reports have; the facts' part of the report leaves them out
 
 
 @dataclass(frozen=True, slots=True)
 class JointInputs:
-    """Hold the frozen inputs of a sleep, and of the facts of its turns if one question can serve both."""
+    """Hold the frozen inputs of a sleep, and of the facts job on its turns if one question can serve both."""
 
     sleep: SleepInputs
     facts: FactsInputs | None = None
@@ -37,7 +38,7 @@ class JointInputs:
 
 
 def decide(inputs: JointInputs) -> job.Steps:
-    """Return the joint end of a sleep and of the facts that are due on its turns."""
+    """Run a sleep together with the facts job that is due on its turns, and return their joint end."""
     steps = sleep.decide(inputs.sleep)
     answered = False
     said: job.Reply | None = None
@@ -61,7 +62,7 @@ def decide(inputs: JointInputs) -> job.Steps:
 
 
 def merge(answers: Sequence[job.Reply]) -> job.Reply | job.RejectedReply:
-    """Return the reply to a question that was asked in parts; without facts if they are missing in a part."""
+    """Return one reply from the replies to the parts of a question; without facts if they are missing in any part."""
     parts = [split_reply(one) for one in answers]
     slept = replies.merge([one for one, _ in parts])
     told = [said for _, said in parts if said is not None]
@@ -72,7 +73,7 @@ def merge(answers: Sequence[job.Reply]) -> job.Reply | job.RejectedReply:
 
 
 def split_reply(answer: job.Reply) -> tuple[job.Reply, job.Reply | None]:
-    """Return the sleep's part of a reply, and that of the facts; None if it has none."""
+    """Return the sleep's part of a reply, and the facts' part; None as the second if the reply has no facts."""
     lines = strip_fence(answer.text.replace("\r\n", "\n").replace("\r", "\n").strip()).split("\n")
     of_sleep: list[str] = []
     of_facts: list[str] = []
@@ -93,7 +94,7 @@ def split_reply(answer: job.Reply) -> tuple[job.Reply, job.Reply | None]:
 
 
 def _ask_both(ask: job.Ask, inputs: JointInputs) -> job.Ask:
-    """Return the question of a sleep together with that of the facts, if both are about the same texts."""
+    """Return one question for the sleep and the facts, or the sleep's question if the two are about different texts."""
     other = None if inputs.facts is None else job.first_of(facts.decide(inputs.facts))
     if not isinstance(other, job.Ask) or not _is_shared(ask.material, other.material):
         return ask
@@ -112,7 +113,7 @@ def _ask_both(ask: job.Ask, inputs: JointInputs) -> job.Ask:
 
 
 def _is_shared(material: Sequence[job.QuotedPiece], other: Sequence[job.QuotedPiece]) -> bool:
-    """Return True if the sleep shows most of the facts' material, in the same words."""
+    """Return True if the sleep shows most of the facts' material, with the same texts."""
     shown = {one.id: one.text for one in material}
     shared = [one for one in other if one.id in shown]
     added = sum(len(one.text) for one in other) - sum(len(one.text) for one in shared)
@@ -120,14 +121,14 @@ def _is_shared(material: Sequence[job.QuotedPiece], other: Sequence[job.QuotedPi
 
 
 def _with_news(inputs: FactsInputs, slept: job.Done | job.NothingToDo) -> FactsInputs:
-    """Return the inputs of the facts, with the texts that the sleep writes as known."""
+    """Return the inputs of the facts job, with the texts that the sleep writes counted as known."""
     blocks = [edit.body for edit in slept.edits if isinstance(edit, job.AppendDaily)]
     added = [one.text for edit in slept.edits if isinstance(edit, job.AddMemories) for one in edit.memories]
     return replace(inputs, daily="\n".join([inputs.daily, *blocks]), core=(*inputs.core, *added))
 
 
 def _learn(inputs: FactsInputs, said: job.Reply) -> job.Steps:
-    """Carry out the job of the facts with an answer that already exists."""
+    """Carry out the facts job with a reply that already exists."""
     steps = facts.decide(inputs)
     try:
         step = next(steps)
@@ -141,7 +142,7 @@ def _learn(inputs: FactsInputs, said: job.Reply) -> job.Steps:
 
 
 def _join_ends(slept: job.Done | job.NothingToDo, learned: job.Done | job.NothingToDo) -> job.End:
-    """Return the ends of both jobs as one."""
+    """Return one end with the edits, the claims and the run reports of both jobs."""
     told = {name: value for name, value in learned.receipt.items() if name not in _OWN}
     receipt = {**slept.receipt, facts.CONSUMER: told}
     cites = {**learned.receipt.get("cites", {}), **slept.receipt.get("cites", {})}
@@ -154,7 +155,7 @@ def _join_ends(slept: job.Done | job.NothingToDo, learned: job.Done | job.Nothin
 
 
 def _join_edits(slept: Sequence[job.Edit], learned: Sequence[job.Edit]) -> Iterator[job.Edit]:
-    """Yield the edits of both; a day gets one block, in which the lines of the facts have no section."""
+    """Yield the edits of both jobs; the two blocks of one day become one, with the facts' lines above its sections."""
     notes = {edit.day: edit for edit in learned if isinstance(edit, job.AppendDaily)}
     for edit in slept:
         note = notes.pop(edit.day, None) if isinstance(edit, job.AppendDaily) else None
@@ -166,7 +167,7 @@ def _join_edits(slept: Sequence[job.Edit], learned: Sequence[job.Edit]) -> Itera
 
 
 def _put_first(body: str, note: str) -> str:
-    """Return the body of a block with the lines of another among those without a section."""
+    """Return the body of a block with the bullets of `note` added to its lines above the first section."""
     lines = body.split("\n")
     at = next((number for number, line in enumerate(lines) if line.startswith("### ")), len(lines))
     plain = [line for line in lines[:at] if line] + [line for line in note.split("\n") if line.startswith("- ")]

@@ -5,7 +5,7 @@ the core with only the user's words as sources is *quoted*: these words are copi
 the *token floor*. For the core it must also pass a *second reader*, who sees only the claim and the original sentences.
 Refused claims go back to their author once (`repair`). Without a fit reader, only quotations and duplicates pass.
 
-A `JudgingContext` takes the steps that need no reader and returns the questions for one; a `Judging` asks them.
+A `JudgingContext` takes the steps that need no reader and returns the questions for one. A `Judging` asks them.
 """
 
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
@@ -28,11 +28,11 @@ from memoryd.text.neutral import neutralize
 from memoryd.text.sentences import split
 
 _MENDABLE = frozenset({ClaimStep.FLOOR, ClaimStep.READER, ClaimStep.QUOTE})
-_LATER, _MOST_LATER = 6, 2  # pieces after a quotation; the reader sees the user's next two among them
-_ALIKE = 0.3  # an entry about the same subject shares this part of the words
-_MOST_AROUND = 1_500  # characters of the sentences around a quotation
-_MOST_LINES = 100  # of a turn that are looked at for them; a turn with more is a list or a paste
-_MOST_QUOTED = 4_000  # characters of the user's words in one memory
+_LATER, _MOST_LATER = 6, 2  # the reader sees the user's next two turns among the six pieces after a quotation
+_ALIKE = 0.3  # the least share of words that two entries about the same subject have in common
+_MOST_AROUND = 1_500  # the most characters of the sentences around a quotation
+_MOST_LINES = 100  # the most sentences of a turn that are searched for them; a turn with more is a list or a paste
+_MOST_QUOTED = 4_000  # the most characters of the user's words in one memory
 _USER = "user"  # the label of the user's words
 
 
@@ -42,11 +42,11 @@ class WeighedClaim:
 
     Attributes:
         judged: the verdict so far.
-        scope: whether a quotation is meant to last.
-        support: whether the claim is true to its evidence, and to the memory that it rewrites.
-        kind: the class of the memory.
-        kinds: the classes of the memories that it would change, by their text.
-        ends: whether it gives a newer value of each memory that it is to supersede, by the id of the memory.
+        scope: asks whether a quotation is meant to last.
+        support: asks whether the claim is true to its evidence, and to the memory that it rewrites.
+        kind: asks for the class of the memory.
+        kinds: ask for the classes of the memories that it would change, by their text.
+        ends: ask whether it gives a newer value of each memory that it is to supersede, by the id of the memory.
     """
 
     judged: JudgedClaim
@@ -58,12 +58,12 @@ class WeighedClaim:
 
     @property
     def questions(self) -> tuple[Question, ...]:
-        """Return the questions about its truth."""
+        """Return the questions about the truth of the claim."""
         return (*(one for one in (self.scope, self.support) if one is not None), *self.ends.values())
 
     @property
     def labels(self) -> tuple[Question, ...]:
-        """Return the questions about classes."""
+        """Return the questions about the classes of the claim and of the memories that it would change."""
         return (*(one for one in (self.kind,) if one is not None), *self.kinds.values())
 
 
@@ -72,12 +72,12 @@ class JudgingContext:
     """Hold what is needed to judge the claims of one reply.
 
     Attributes:
-        pieces: the material shown.
-        materials: the same, by id, for the token floor.
-        judges: of the job.
-        offline: the reply is the offline backend's, which only quotes.
+        pieces: the material that was shown.
+        materials: the same material, by id, for the token floor.
+        judges: holds the cues and instructions of the job.
+        offline: True if the offline backend wrote the reply; it only quotes.
         foreign: returns the tokens of a text that only outside text names.
-        talk: nobody works in the material. There, a message that only asks for something does not last.
+        talk: True if nobody works in the material. There, a message that only asks for something does not last.
     """
 
     pieces: Pieces
@@ -88,7 +88,7 @@ class JudgingContext:
     talk: bool = False
 
     def weigh(self, claim: Claim) -> WeighedClaim:
-        """Return a claim after the steps without a reader."""
+        """Return the verdict on a claim by the steps that need no reader, with the questions for a reader."""
         text = neutralize(claim.text)
         if not any(map(str.isalnum, text)) or len(text) > reasons.LONGEST_CLAIM or MARK in text:
             return _refuse_claim(claim, (), reasons.EMPTY, ClaimStep.FLOOR)
@@ -123,13 +123,13 @@ class JudgingContext:
         return tuple(Citation(one, tuple(range(1, len(one.lines) + 1))) for one in whole)
 
     def _sources_of(self, text: str) -> tuple[str, ...]:
-        """Return the sentence that a claim without a citation repeats."""
+        """Return the id of the sentence that a claim without a citation repeats; empty if there is none."""
         wanted = normal.normalize_quotation(strip_label(text))
         lines = (line for piece in self.pieces.by_id.values() for line in piece.lines)
         return tuple(line.id for line in lines if normal.normalize_quotation(line.text) == wanted)[:1]
 
     def _is_for_user(self, claim: Claim) -> bool:
-        """Return True if a claim says something that the assistant may not say."""
+        """Return True if only the user, and not the assistant, may say what the claim says."""
         return claim.user_only or (claim.kind is not None and not may_change(Lane.ASSISTANT, claim.kind))
 
     def _lane_fault(self, claim: Claim, cited: tuple[Citation, ...], lane: Lane) -> WeighedClaim | None:
@@ -148,12 +148,12 @@ class JudgingContext:
     # ── quotation ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def quote(self, claim: Claim, text: str, cited: tuple[Citation, ...]) -> WeighedClaim:
-        """Replace a claim by the user's words; the reader decides whether they are to last."""
+        """Return a claim replaced by the user's words that it cites; the reader decides if they are meant to last."""
         words = neutralize(" … ".join(dict.fromkeys(whole for one in cited if (whole := one.quotation()))))
         if self.foreign(words):
             return _refuse_claim(claim, cited, reasons.FOREIGN, ClaimStep.LANE, Lane.USER)
         same = normal.normalize_quotation(strip_label(text)) == normal.normalize_quotation(strip_label(words))
-        if self.offline:  # its label shows the author
+        if self.offline:  # keep the label, which shows the author
             words = text if same else text.removesuffix(strip_label(text)) + words
         outcome = ClaimOutcome.KEPT if same else ClaimOutcome.QUOTED
         is_core = len(words) <= _MOST_QUOTED  # longer texts stay in the daily file
@@ -163,7 +163,7 @@ class JudgingContext:
         )
 
     def _around(self, cited: Sequence[Citation]) -> tuple[CitableSentence, ...]:
-        """Return the sentences of a quotation with the turns around them, which may take it back."""
+        """Return the sentences of a quotation with sentences of the turns around it, which may retract it."""
         lines = {line.id: line for one in cited for line in one.evidence}
         size = sum(len(line.text) for line in lines.values())
         for line in (line for one in cited for piece in self._near(one.piece) for line in piece.lines[:_MOST_LINES]):
@@ -175,9 +175,9 @@ class JudgingContext:
         return tuple(sorted(lines.values(), key=lambda line: order.get(line.id.partition(".")[0], len(order))))
 
     def _near(self, piece: Piece) -> list[Piece]:
-        """Return the piece, the one before it, and the user's next turns, which may take its statement back.
+        """Return the piece, the piece before it, and the user's next turns, which may retract its statement.
 
-        The entries of a daily file are no conversation: only entries about the same subject count as near.
+        The entries of a daily file are no conversation, so only later entries about the same subject count as near.
         """
         before, behind = self.pieces.list_around(piece)
         if not piece.seq:
@@ -186,7 +186,7 @@ class JudgingContext:
         later = [one for one in behind[:_LATER] if one.lines and one.lines[0].speaker == "user"]
         return [piece, *later[:_MOST_LATER], *before[-1:]]
 
-    # ── wordings of the author's own ─────────────────────────────────────────────────────────────────────────────
+    # ── the author's own wording ─────────────────────────────────────────────────────────────────────────────────
 
     def _weigh_wording(self, claim: Claim, text: str, cited: tuple[Citation, ...]) -> WeighedClaim:
         """Judge an author's own wording by its tokens; for the core, a reader is asked as well."""
@@ -204,7 +204,7 @@ class JudgingContext:
             return fault
         said = strip_label(text)
         if lane is not Lane.USER and label_of(text) == _USER:
-            text = said  # no label makes it the user's words
+            text = said  # a label does not make it the user's words
         judged = JudgedClaim(
             claim, ClaimOutcome.KEPT, text, claim.core, completed, lane, step=ClaimStep.FLOOR, kind=claim.kind
         )
@@ -221,7 +221,7 @@ class JudgingContext:
         return WeighedClaim(
             judged,
             support=Question(Subject.SUPPORT, said, _evidence(completed, replaced), replaced) if asks_support else None,
-            # Its place in a reply proves nothing.
+            # The place of a claim in the reply does not prove its class.
             kind=class_question(said) if lane is Lane.ASSISTANT or is_derived else None,
             kinds=_kinds((*claim.olds, *claim.ends)) if lane is Lane.ASSISTANT or is_open else {},
             ends=_ask_ends(said, completed, claim),
@@ -230,7 +230,7 @@ class JudgingContext:
     def _complete_citation(
         self, text: str, cited: tuple[Citation, ...], whole: Collection[str], *, is_core: bool
     ) -> tuple[tuple[Citation, ...], str]:
-        """Return the citation with the pieces that have a missing token, and a token that no piece has."""
+        """Return the citation with pieces added that have a missing token, and a token that no piece has, if any."""
         materials, by_id = self.materials, self.pieces.by_id
         cited = _with_neighbours(text, cited, whole)
         more: list[str] = []
@@ -238,7 +238,7 @@ class JudgingContext:
             having = [name for name, material in materials.items() if material.has(token)]
             if not having:
                 return cited, token.text
-            # If several pieces have it, a reader decides about a claim for the core; of daily lines nobody asks one.
+            # If several pieces have it, only a reader may decide for the core. No reader is asked about daily lines.
             usable = [name for name in having if name in by_id and (len(having) == 1 or not is_core)]
             usable.sort(key=lambda name: -by_id[name].lane)
             more.append(next((one for one in usable if self.pieces.find_cited((one,), text)[0]), ""))
@@ -258,7 +258,7 @@ def context_of(
 ) -> JudgingContext:
     """Return the context for judging claims about these pieces.
 
-    `days` are the local days on which each was said, by id. `about` names the project, which a claim may name as well.
+    `days` holds the local day of each piece, by its id. `about` is the name of the project, which a claim may use.
     """
     shown = {
         name: Material("\n".join((piece.text, piece.asked, about, *(line.text for line in piece.evidence))), days[name])
@@ -268,22 +268,22 @@ def context_of(
 
 
 def class_question(text: str) -> Question:
-    """Return the question about the class of a text; it is the same for the same text, so that it is asked once."""
+    """Return the question about the class of a text; equal texts give equal questions, so each is asked only once."""
     return Question(Subject.CLASS, text, (CitableSentence("m1.1", text, Lane.USER, "memory"),))
 
 
 def end_questions(cited: Sequence[Citation], memory: str) -> tuple[Question, Question]:
-    """Return the questions whether cited words end a memory: are they a newer state of it, and meant to last?"""
+    """Return two questions about cited words: are they a newer state of the memory, and are they meant to last?"""
     lines = tuple(dict.fromkeys(line for one in cited for line in one.evidence))
     said = " ".join(line.text for line in lines)
     return Question(Subject.SUPPORT, said, lines, (memory,)), Question(Subject.SCOPE, said, lines)
 
 
 def _with_neighbours(text: str, cited: Sequence[Citation], whole: Collection[str]) -> tuple[Citation, ...]:
-    """Return a citation with sentences of the same pieces that hold words which the claim has and the citation lacks.
+    """Return a citation with more sentences of the same pieces: those with words of the claim that the citation lacks.
 
     If a short piece is cited as a `whole`, all its sentences are added, because the next one may hold a condition. A
-    list item comes with the sentence that introduces the list, which may name the subject, or say that the item is only
+    list item comes with the sentence that introduces the list, which may name the subject or say that the item is only
     proposed. A sentence of a lower lane is never added, because it does not support the claim.
     """
     lane = min(one.lane for one in cited)
@@ -312,14 +312,14 @@ def _kinds(olds: Sequence[Old]) -> dict[str, Question]:
 
 
 def _evidence(cited: Sequence[Citation], replaced: Sequence[str] = ()) -> tuple[CitableSentence, ...]:
-    """Return the sentences cited; the memories that are shown as replaced are not shown twice, if anything is left."""
+    """Return the cited sentences without memories in `replaced`, which the question shows, unless only these exist."""
     lines = tuple(dict.fromkeys(line for one in cited for line in one.evidence))
     brought = {line.id for one in cited for line in one.evidence if one.piece.text not in replaced}
     return tuple(line for line in lines if line.id in brought) or lines
 
 
 def _neutralize_said(text: str) -> str:
-    """Return a line that stays neutral without its labels, so that nothing is hidden after a label."""
+    """Return a line whose text is neutral also after its labels are removed, so that no label hides markup."""
     while (clean := text.removesuffix(said := strip_label(text)) + neutralize(said)) != text:
         text = clean
     return text
@@ -336,12 +336,12 @@ class Judging:
     """Hold the claims of a reply on their way through the steps.
 
     Attributes:
-        context: for the judging.
-        claims: the claims.
+        context: the context of the judging.
+        claims: the claims to judge.
         others: further questions for the reader, such as the class of a memory.
         inquiry: the reader's answers.
         done: the outcome of claims that are already judged.
-        weighed: the weighed claims; weighing takes long, and does not depend on the reader's answers.
+        weighed: the weighed claims, kept because weighing is slow and does not depend on the reader's answers.
     """
 
     context: JudgingContext
@@ -352,7 +352,7 @@ class Judging:
     weighed: tuple[WeighedClaim, ...] | None = field(default=None, compare=False, repr=False)
 
     def ask_reader(self) -> Generator[Ask, Reply, "Judging"]:
-        """Ask the second reader every open question; return this with its answers."""
+        """Ask the second reader every open question; return a copy with the answers."""
         if self.context.offline:
             return self
         if self.weighed is None:
@@ -373,7 +373,7 @@ class Judging:
         return tuple(map(self.context.weigh, self.claims)) if self.weighed is None else self.weighed
 
     def is_ended(self, newer: Question, scope: Question) -> bool:
-        """Return True if the reader finds that words end a memory: a newer state of all of it that is meant to last."""
+        """Return True if, by the reader's answers, newer words replace a whole memory and are meant to last."""
         answer, lasts = self._answer(newer), self._answer(scope)
         is_newer = answer is not None and answer.verdict == reader.NEWER and not answer.lost
         return is_newer and lasts is not None and lasts.verdict == STANDING
@@ -383,7 +383,7 @@ class Judging:
         return self._kind(class_question(text))
 
     def _questions(self, answers: Mapping[str, ReaderAnswer | None]) -> list[Question]:
-        """Return the open questions: whether claims are true, then the classes of true ones and of their memories."""
+        """Return the open questions: first about truth, then about the classes of true claims and their memories."""
         weighed = self._weigh_claims()
         classes = [one for one in self.others if one.subject is Subject.CLASS]
         asked = [one for one in self.others if one.subject is not Subject.CLASS]
@@ -406,7 +406,7 @@ class Judging:
         return asked
 
     def _own_words(self, weighed: WeighedClaim) -> WeighedClaim | None:
-        """Return the user's words among the citations of a new claim, if it cites somebody else as well."""
+        """Return the quotation of the user's words that a new claim cites; None if it cites nobody else."""
         claim, cited = weighed.judged.claim, weighed.judged.cited
         own = tuple(one for one in cited if is_of_user([one]))
         is_mixed = claim.core and not claim.olds and 0 < len(own) < len(cited)
@@ -415,7 +415,7 @@ class Judging:
     # ── repair ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def fixable(self) -> tuple[JudgedClaim, ...]:
-        """Return the refused claims that their author may reword once: those meant for the core."""
+        """Return the refused claims that their author may reword once; only claims for the core are among them."""
         if self.context.offline or self.inquiry.unread:
             return ()
         refused = (one for one in self.results if one.outcome is ClaimOutcome.REFUSED)
@@ -423,12 +423,12 @@ class Judging:
         return tuple(one for one in meant if one.step in _MENDABLE and one.why != reasons.EMPTY)
 
     def replace_claims(self, claims: Sequence[Claim]) -> "Judging":
-        """Return the judging of the reworded claims; all others keep their verdict."""
+        """Return the judging of the reworded claims; all other claims keep their verdict."""
         back = {one.id for one in claims}
         done = tuple(one for one in self.results if one.claim.id not in back)
         return replace(self, claims=tuple(replace(one, repaired=True) for one in claims), done=done, weighed=None)
 
-    # ── the reader's word ────────────────────────────────────────────────────────────────────────────────────────
+    # ── the reader's answers ─────────────────────────────────────────────────────────────────────────────────────
 
     def _settle_claim(self, weighed: WeighedClaim) -> JudgedClaim:
         judged = weighed.judged
@@ -461,7 +461,7 @@ class Judging:
                 why = f"{reasons.NOT_STANDING}: {scope.verdict}"
                 return replace(judged, core=False, why=why, step=ClaimStep.READER)
             return judged
-        # The offline backend has already chosen its offers by cues. With a model, each of several turns must have one.
+        # The offline backend has already chosen its offers by cues. With a model, each cited turn must pass the cues.
         said = [one.quotation() for one in judged.cited]
         stands = self.context.offline or all(map(cues.stands, said))
         stands = stands and not (self.context.offline and self.context.talk and any(map(cues.asks, said)))
@@ -483,13 +483,13 @@ class Judging:
             changes.append(old.id)
         found = self._kind(weighed.kind) or self.context.judges.cues.kind(strip_label(judged.text))
         if steering.is_order(strip_label(judged.text)):
-            found = MemoryClass.RULE  # whatever the reader calls it
+            found = MemoryClass.RULE  # an order is a rule, whatever the reader says
         is_brought = has_new_evidence(judged.cited)
         replaced = {old.id for old in judged.claim.olds}
         is_part = not is_brought and any(one.piece.id not in replaced for one in judged.cited)
         if found is MemoryClass.RULE and is_part and weighed.support is not None and not _is_merge(judged):
-            return replace(_refuse(judged, reasons.NOT_USER), step=ClaimStep.LANE)  # a part of a rule, in other words
-        # The author's own label for a claim that is not the user's counts only together with the kind of the text.
+            return replace(_refuse(judged, reasons.NOT_USER), step=ClaimStep.LANE)  # the claim rewords a part of a rule
+        # The lane must suit both the class that the author gave and the class of the text.
         is_fit = all(may_change(judged.lane, kind) for kind in (found, judged.kind or found))
         if not is_fit and (is_brought or not changes):
             return replace(judged, core=False, why=reasons.NOT_USER, step=ClaimStep.LANE)
@@ -498,7 +498,7 @@ class Judging:
     def _may_not_change(self, judged: JudgedClaim, old: Old, weighed: WeighedClaim) -> str:
         """Return why a claim may not change a memory; empty if it may.
 
-        A text made of memories alone adds no new statement, but it may not lower the user's words to another lane. A
+        A text that cites only memories adds no new statement, but it may not lower the user's words to another lane. A
         rule changes only by newer words of the user, or in a merge that loses nothing. An older statement may add to
         other memories, but not change them.
         """
@@ -525,7 +525,7 @@ class Judging:
         return old.kind or self._kind(asked) or self.context.judges.cues.kind(old.text)
 
     def _judge_unread(self, judged: JudgedClaim) -> JudgedClaim:
-        """Return the acceptable part of a claim that no reader has read: duplicates, and the user's own words."""
+        """Return the part of a claim that may be kept without a reader: a duplicate, or the user's own words."""
         claim = judged.claim
         same = [
             normal.normalize(strip_label(old.text)) == normal.normalize(strip_label(judged.text)) for old in claim.olds
@@ -539,7 +539,7 @@ class Judging:
         return _refuse(judged, reasons.NOT_READ)
 
     def _decide_ends(self, judged: JudgedClaim, weighed: WeighedClaim) -> JudgedClaim:
-        """Decide which memories, of those declared superseded, a claim ends: those that get a newer value."""
+        """Decide which of the memories declared superseded a claim ends: those that get a newer value."""
         ended, why = [], ""
         for old in judged.claim.ends:
             answer = self._answer(weighed.ends[old.id])
@@ -561,13 +561,13 @@ class Judging:
 
 
 def _is_true(weighed: WeighedClaim, answers: Mapping[str, ReaderAnswer | None]) -> bool:
-    """Return True if the reader supports a claim, or need not be asked about its truth."""
+    """Return True if the reader supports a claim, or if no question about its truth is needed."""
     answer = answers[weighed.support.key] if weighed.support is not None else None
     return weighed.support is None or (answer is not None and answer.verdict in POSITIVE)
 
 
 def _labels(weighed: WeighedClaim, answers: Mapping[str, ReaderAnswer | None]) -> Iterator[Question]:
-    """Yield the questions about the class of a true claim and its memories; one that loses something may be a rule."""
+    """Yield the questions about the classes of a true claim and its memories, also of a memory that loses something."""
     yield from weighed.labels
     answer = answers[weighed.support.key] if weighed.support is not None else None
     if answer is not None and answer.lost:
@@ -575,9 +575,9 @@ def _labels(weighed: WeighedClaim, answers: Mapping[str, ReaderAnswer | None]) -
 
 
 def _is_elsewhere(old: Old, judged: JudgedClaim) -> bool:
-    """Return True if neither a claim nor its citations besides a memory have a word of that memory.
+    """Return True if neither the claim nor its other citations share a word with a memory.
 
-    New words of the user may have none: "We use Postgres now." replaces "The database is MySQL."
+    New words of the user may share none: "We use Postgres now." replaces "The database is MySQL."
     """
     new = [line.text for one in judged.cited if not one.piece.id.startswith("m") for line in one.evidence]
     if judged.lane is Lane.USER and measure_overlap(judged.text, "\n".join(new)):
@@ -587,7 +587,7 @@ def _is_elsewhere(old: Old, judged: JudgedClaim) -> bool:
 
 
 def _is_merge(judged: JudgedClaim) -> bool:
-    """Return True if a claim merges several memories, or is the whole text of another one that stays."""
+    """Return True if a claim merges several memories, or equals another memory that stays."""
     olds = {old.id for old in judged.claim.olds}
     others = (one.piece for one in judged.cited if one.piece.id not in olds)
     return len(olds) > 1 or any(normal.normalize(one.text) == normal.normalize(judged.text) for one in others)

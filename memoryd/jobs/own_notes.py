@@ -1,6 +1,6 @@
 """Find an agent's own notes: compaction summaries and memory files, which count as its own words.
 
-A note is evidence only of statements that are missing elsewhere: statements that the turns of its session already make,
+A note is evidence only of statements that are missing elsewhere. Statements that the turns of the session already make,
 or that an outside text made first, are left out. A compaction summary is read only if the transcript does not hold the
 summarized turns, such as in a session that continues another one. A memory file is always read, because an agent may
 decide something without saying so.
@@ -21,7 +21,7 @@ from memoryd.text.sentences import SentenceKind, split
 from memoryd.transcripts.fields import PATCH, first_text, mappings, shown_arguments
 from memoryd.transcripts.turn import SPOKEN, Origin, Role, StoredTurn, TurnKind
 
-# The text that the program puts around a summary in the agent's name.
+# The beginnings of sentences that the agent program puts around a summary in the agent's name.
 _FRAME = re.compile(
     r"^(?:This session is being continued from|The (?:conversation is summarized|summary) below|Another language model"
     r"|Please continue the (?:conversation|session|task)|Continue (?:the conversation )?(?:from|with the last)"
@@ -38,16 +38,16 @@ _TITLE = re.compile(rf"^(?:{_ITEM})?[^\n]{{1,60}}:[ \t]*\n\s*|\n\s*(?:\w|\d{{1,2
 _QUOTED = re.compile(rf"^(?:{_ITEM})?[\"“„«‘']")  # noqa: RUF001
 _NAMES = re.compile(r"`[^`]*`|\*\*[^*]*\*\*")
 _LEFT_OUT = frozenset({SentenceKind.CODE, SentenceKind.HEADING, SentenceKind.QUOTE})
-_SAID = 0.75  # a turn that has this share of a sentence's words already says it
-_FEWEST_OWN = 3  # words besides names in code or bold
+_SAID = 0.75  # a turn with this share of a sentence's words already says the sentence
+_FEWEST_OWN = 3  # a sentence of a note has at least this many words besides names in code or bold
 _FEWEST = 4  # a sentence with fewer words says nothing that could be missing
 
 
 def find_notes(turns: Sequence[StoredTurn], earlier: Sequence[StoredTurn] = ()) -> dict[int, str]:
-    """Return the additional statements of notes, by the number of the turn, one sentence to a paragraph.
+    """Return the statements of notes that nothing else makes, by the number of the turn, one sentence to a paragraph.
 
     Args:
-        turns: those whose notes are read.
+        turns: the turns whose notes are read.
         earlier: the turns of the session before them.
     """
     session = _SessionTalk((*earlier, *turns))
@@ -55,7 +55,7 @@ def find_notes(turns: Sequence[StoredTurn], earlier: Sequence[StoredTurn] = ()) 
     found |= {turn.seq: turn.text for turn in turns if _is_summary(turn) and not session.covers(turn)}
     known: list[frozenset[str]] = []
     told: dict[int, str] = {}
-    for seq in sorted(found, reverse=True):  # of two notes that say the same, the later one is more current
+    for seq in sorted(found, reverse=True):  # of two notes with the same statement, the later one is more current
         kept = []
         for text in _list_sentences(found[seq]):
             stems = list_stems(text)
@@ -69,13 +69,16 @@ def find_notes(turns: Sequence[StoredTurn], earlier: Sequence[StoredTurn] = ()) 
 
 
 class _SessionTalk:
-    """Hold the messages of a session, apart from its notes."""
+    """Hold the messages of a session without its notes."""
 
     def __init__(self, turns: Sequence[StoredTurn]) -> None:
         self._turns = turns
 
     def covers(self, summary: StoredTurn) -> bool:
-        """Return True if the transcript holds the summarized turns: more is said before the summary than in it."""
+        """Return True if the transcript holds the summarized turns.
+
+        This is so if at least as many words are said before the summary as the summary has.
+        """
         words = 0
         for turn in self._turns:
             if turn.seq >= summary.seq:
@@ -87,12 +90,16 @@ class _SessionTalk:
         return words >= prose.count_words(without_fences(summary.text))
 
     def says(self, text: str, stems: frozenset[str]) -> bool:
-        """Return True if a turn says nearly the same, or an outside text says it, or alone names its names, first."""
+        """Return True if a sentence of a note is not the agent's own.
+
+        It is not its own if a message says nearly the same, or if an outside text has the sentence or one of its names
+        first.
+        """
         return any(_is_within(stems, said) for said in self._messages) or bool(self._foreign.find_outside(text))
 
     @cached_property
     def _messages(self) -> list[frozenset[str]]:
-        """Return the words of each message."""
+        """Return the word stems of each message."""
         said = (turn for turn in self._turns if turn.kind in SPOKEN and turn.origin in _HEARD and not turn.sidechain)
         return [stems for turn in said if (stems := list_stems(turn.text))]
 
@@ -102,7 +109,7 @@ class _SessionTalk:
 
 
 def is_recap(turn: StoredTurn) -> bool:
-    """Return True for the recap that an agent shows to a returning person; a summary has another role."""
+    """Return True if a turn is the recap that an agent shows to a returning person, and not a compaction summary."""
     return turn.kind is TurnKind.SUMMARY and turn.role is Role.ASSISTANT and not turn.sidechain
 
 
@@ -112,7 +119,7 @@ def _is_summary(turn: StoredTurn) -> bool:
 
 
 def _list_sentences(text: str) -> Iterator[str]:
-    """Yield the sentences of a note in the agent's own words: no code, no quotation, no frame of the program."""
+    """Yield the sentences of a note in the agent's own words, without code, quotations and text of the program."""
     for one in split(text):
         bare = _TITLE.sub("", one.text.strip())
         words = _NAMES.sub(" ", bare).split()
@@ -126,16 +133,16 @@ def _is_within(stems: frozenset[str], said: frozenset[str]) -> bool:
     return len(stems & said) >= _SAID * len(stems)
 
 
-# ── files of memory that the agent writes by itself ───────────────────────────────────────────────────────────────────
+# ── memory files that the agent writes ────────────────────────────────────────────────────────────────────────────────
 
 
 _TOOLS = "claude|codex|gemini|qwen|pi|opencode|cursor|windsurf|cline|roo|copilot|kiro|factory|serena"
-# memoryd's own `MEMORY.md` and daily files are in no folder of a tool: their edits are imported elsewhere.
+# memoryd's own `MEMORY.md` and daily files are in no folder of a tool; edits of them are imported elsewhere.
 _MEMORY_FILE = re.compile(
     r"(?:^|[/\\])(?:(?:CLAUDE|AGENTS|GEMINI|QWEN)(?:\.local|\.override)?\.md"
     rf"|\.(?:{_TOOLS})[/\\](?:.*[/\\])?(?:memor(?:y|ies)[/\\].*\.md|MEMORY\.md))$"
 )
-_HINT = re.compile(r"CLAUDE|AGENTS|GEMINI|QWEN|memor", re.IGNORECASE)  # in a call about such a file
+_HINT = re.compile(r"CLAUDE|AGENTS|GEMINI|QWEN|memor", re.IGNORECASE)  # each call about such a file contains this
 _PATHS = ("file_path", "filePath", "path", "filename", "target_file")
 _ADDED = ("new_string", "new_str", "newString", "newText", "insert_text")
 _TAKEN = ("old_string", "old_str", "oldString", "oldText")
@@ -156,19 +163,19 @@ class _FileChange(NamedTuple):
 
     path: str
     added: str
-    taken: frozenset[str] = frozenset()  # lines
+    taken: frozenset[str] = frozenset()  # the removed lines
     is_whole: bool = False  # it replaces the whole content of the file
 
 
 class _LaterChanges:
-    """Follow the later changes of a file; calls are read from the last to the first."""
+    """Hold the changes that later calls make to a file, because calls are read from the last to the first."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set()
-        self._whole: set[str] | None = None  # the lines of the file, if a call rewrites it
+        self._whole: set[str] | None = None  # the lines of the file after a later call has rewritten it
 
     def take(self, change: _FileChange) -> str:
-        """Return the lines that a call adds and that stay, and go back to the earlier calls."""
+        """Return the lines that a call adds and that later calls leave in place, and record the call's own changes."""
         lines = {line.strip() for line in change.added.splitlines()}
         stay = lines - change.taken - self._taken
         if self._whole is not None:
@@ -194,7 +201,7 @@ def find_written(turns: Sequence[StoredTurn]) -> dict[int, str]:
 
 
 def _is_own_call(turn: StoredTurn) -> bool:
-    """Return True if the assistant of the main conversation calls a tool."""
+    """Return True if a turn is a tool call of the assistant in the main conversation."""
     return turn.kind is TurnKind.TOOL_CALL and turn.origin is Origin.ASSISTANT and not turn.sidechain
 
 
@@ -217,7 +224,7 @@ def _list_changes(turn: StoredTurn) -> Iterator[_FileChange]:
 
 
 def _find_command(given: Mapping[str, Any]) -> str:
-    """Return the command or patch of a call: a text, or the last of the words that a shell is started with."""
+    """Return the command or patch of a call: its text, or the last word of the list with which a shell is started."""
     found = next((given[key] for key in _COMMANDS if key in given), "")
     if isinstance(found, list):
         found = found[-1] if found else ""

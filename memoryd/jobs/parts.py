@@ -16,13 +16,13 @@ _WHY = {
 }
 TOO_LONG = "the reply is longer than any answer can be"
 
-PIECE_OVERHEAD = 20  # tokens of the frame of one piece: its key, escapes, the numbers of its sentences
+PIECE_OVERHEAD = 20  # tokens that one piece takes besides its text: its key, escapes, the numbers of its sentences
 _SHORTEST = 200  # characters; a shorter piece is not cut
 _FEWEST_WORDS = 20
 
 
 def measure(ask: Ask, count_tokens: CountTokens) -> int:
-    """Return the tokens of `ask` in its sent form."""
+    """Return the tokens that `ask` takes when it is sent."""
     texts = [ask.instructions, ask.text, *(text for _, text in ask.context), *(piece.text for piece in ask.material)]
     texts += [part for tool in ask.tools for part in (tool.description, tool.parameters)]
     texts += [part for one in ask.earlier for part in (one.text, *one.results)]
@@ -31,16 +31,19 @@ def measure(ask: Ask, count_tokens: CountTokens) -> int:
 
 
 def is_divisible(ask: Ask) -> bool:
-    """Return False if a question must be asked as a whole: a conversation, or one whose text is given verbatim."""
+    """Return True if a question may be asked in parts.
+
+    A conversation, or a question whose text is sent verbatim, must be asked as a whole.
+    """
     return bool(ask.material) and not ask.tools and not ask.text
 
 
 def divide(ask: Ask, room: int, count_tokens: CountTokens) -> tuple[Ask, ...]:
     """Return `ask` as questions of at most `room` tokens each; all material is kept, in order.
 
-    A piece that is too large alone is cut, and each part keeps its id. A question stays larger than `room` only if the
-    common part of all questions is larger, or if a piece cannot be cut any further. Each part may use its share of the
-    words.
+    A piece that is too large alone is cut, and each part keeps its id. A question is larger than `room` only if the
+    context that all questions share is larger, or if a piece cannot be cut any further. The limit of words for the
+    reply is divided among the questions by the size of their material.
     """
     shared = measure(replace(ask, material=()), count_tokens)
     left = max(1, room - shared)
@@ -72,7 +75,7 @@ def group_items(items: Sequence[T], sizes: Sequence[int], room: int) -> list[lis
 
 
 def find_unusable(reply: Reply, most: float = inf) -> RejectedReply | None:
-    """Return why a reply cannot be read, such as one above `most` characters; None if it should be parsed."""
+    """Return the reason why a reply cannot be parsed, such as a length above `most` characters; None if it can."""
     if reply.finish_reason != "stop":
         return RejectedReply(_WHY.get(reply.finish_reason, "the reply did not end as it should"))
     if not reply.text.strip():
@@ -85,12 +88,12 @@ def merge_replies(
 ) -> Reply | RejectedReply:
     """Return the reply to a question that was asked in parts.
 
-    If one part is unusable, the whole is unusable, because its material would be skipped.
+    If one part is unusable, the whole is unusable, because the material of that part would be skipped.
 
     Args:
-        replies: of the parts, in order.
-        parse: reads one.
-        join: returns the text that says the same as several.
+        replies: the replies to the parts, in order.
+        parse: reads one reply.
+        join: returns one text with the content of all parts.
     """
     parts: list[T] = []
     for reply in replies:
@@ -113,7 +116,7 @@ def _cut(piece: QuotedPiece, room: int, count_tokens: CountTokens) -> list[Quote
 
 
 def _gap(text: str) -> int:
-    """Return a place near the middle at the end of a line or a word."""
+    """Return a position near the middle of a text, after the end of a line or of a word if there is one."""
     middle, quarter = len(text) // 2, len(text) // 4
     for mark in ("\n", " "):
         place = text.rfind(mark, middle - quarter, middle + quarter)

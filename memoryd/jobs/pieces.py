@@ -1,7 +1,8 @@
-"""Number the material of a question as pieces with sentences, which a claim cites.
+"""Number the material of a question as pieces with sentences that a claim can cite.
 
-A piece is a turn of a session (`t15`), an entry of a daily file (`d4`) or a memory (`m3`). `t15.2` is its second
-sentence. An entry that only paraphrases turns carries the original sentences with it, and these are judged and quoted.
+A piece is a turn of a session (`t15`), an entry of a daily file (`d4`) or a memory (`m3`). `t15.2` is the second
+sentence of `t15`. An entry that only paraphrases turns carries the original sentences with it. These are judged and
+quoted instead of the entry.
 """
 
 import re
@@ -16,10 +17,10 @@ from memoryd.text.sentences import SentenceKind as Part
 from memoryd.text.sentences import quote_around, split
 from memoryd.transcripts.turn import StoredTurn, TurnKind
 
-LONGEST_QUOTED = 300  # characters of a typed turn that is copied whole
+LONGEST_QUOTED = 300  # a typed turn of up to this many characters is copied whole
 _CITE = re.compile(r"([tdm]\d{1,9})(?:\.(\d{1,4}))?")
-_BARE_WORDS = 4  # of an answer that says nothing without its question
-_BRIEF_WORDS = 12  # of a reply that is understood only with what it answers
+_BARE_WORDS = 4  # an answer of up to this many words is quoted together with its question
+_BRIEF_WORDS = 12  # a reply of up to this many words is understood only with the message that it answers
 _OPTION = re.compile(r"^\W{0,3}(?:option |variante |opción )?([a-z]|\d{1,2})\W{0,3}$", re.IGNORECASE)
 _MARKED = re.compile(r"^\W{0,3}([a-z]|\d{1,2})\W{0,2}[).:\]]\W{0,3}\s*(?=\S)", re.IGNORECASE)
 SPEAKERS = {Lane.USER: "user", Lane.ASSISTANT: "assistant"}
@@ -30,12 +31,12 @@ class CitableSentence:
     """Hold one sentence that can be cited.
 
     Attributes:
-        id: "t15.2".
-        text: as written.
-        lane: the author.
-        speaker: user, assistant, tool or memory.
+        id: the id by which a claim cites it, such as "t15.2".
+        text: the sentence as written.
+        lane: the lane of its author.
+        speaker: `user`, `assistant`, `tool` or `memory`.
         at: when it was said, as the material shows it; empty if unknown.
-        said_at: the same in UTC, ISO 8601, to compare times; empty if undated.
+        said_at: the same time in UTC, ISO 8601, to compare times; empty if undated.
     """
 
     id: str
@@ -51,13 +52,15 @@ class Piece:
     """Hold one piece of the material.
 
     Attributes:
-        id: "t15".
-        text: whole.
+        id: the id by which a claim cites it, such as "t15".
+        text: the whole text.
         lines: its sentences, in order.
-        behind: for an entry that paraphrases turns, the original sentences, each with its piece.
+        behind: for an entry that paraphrases turns, the pieces of these turns, each with the numbers of the original
+            sentences.
         asked: the question of the assistant that the piece answers; empty without one.
-        options: the assistant's offers with that question, by letter or number.
+        options: the choices that the assistant offered with that question, by letter or number.
         seq: for a turn, its number in its session.
+        is_choice: True if the user chose an answer in a dialog.
     """
 
     id: str
@@ -71,31 +74,31 @@ class Piece:
 
     @property
     def evidence(self) -> tuple[CitableSentence, ...]:
-        """Return the text that a second reader sees for the whole piece: the original sentences, if there are any."""
+        """Return the sentences that a second reader sees for the whole piece: the original ones, if there are any."""
         found = (piece.lines[number - 1] for piece, numbers in self.behind for number in numbers)
         return tuple(replace(line, id=f"{self.id}.{n}") for n, line in enumerate(found, 1)) or self.lines
 
     @property
     def lane(self) -> Lane:
-        """Return the lowest lane among its sentences, and among the original ones."""
+        """Return the lowest lane among the sentences of the piece and the original sentences."""
         return min((line.lane for line in (*self.lines, *self.evidence)), default=Lane.NONE)
 
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """Hold the sentences of one piece that a claim cites, by number from 1."""
+    """Hold the sentences of one piece that a claim cites, by their numbers from 1."""
 
     piece: Piece
     numbers: tuple[int, ...]
 
     @property
     def lines(self) -> tuple[CitableSentence, ...]:
-        """Return the sentences."""
+        """Return the cited sentences."""
         return tuple(self.piece.lines[number - 1] for number in self.numbers)
 
     @property
     def evidence(self) -> tuple[CitableSentence, ...]:
-        """Return the text that a second reader sees for it."""
+        """Return the sentences that a second reader sees for the citation."""
         return self.piece.evidence if self.piece.behind else self.lines
 
     @property
@@ -105,12 +108,12 @@ class Citation:
 
     @property
     def said_at(self) -> str:
-        """Return when the newest of it was said; for turns without a time, when the entry was written."""
+        """Return when the newest cited sentence was said; for turns without a time, when the entry was written."""
         said = max((line.said_at for line in self.evidence), default="")
         return said or max((line.said_at for line in self.lines), default="")
 
     def quotation(self) -> str:
-        """Return the user's words around the citation, copied whole, or as the answer to a question.
+        """Return the user's words around the citation, copied whole, or as an answer together with its question.
 
         Sentences that are not the user's own are left out.
         """
@@ -147,11 +150,15 @@ class Pieces:
         self.by_id = {piece.id: piece for piece in pieces}
 
     def find_cited(self, cites: Sequence[str], text: str) -> tuple[list[Citation], list[str]]:
-        """Return the citations of a claim, and the citations of pieces that share no word with it.
+        """Return the citations of a claim, and the ids of cited pieces that share no word with it.
 
         If a piece is cited without a sentence, its sentences with most words of the claim count. A brief reply of the
-        user counts beside the cited piece that it answers: "na, leave it" decides about words that it does not repeat.
-        Citations of unknown ids are skipped.
+        user right behind a cited piece counts as well, because "na, leave it" decides about words that it does not
+        repeat. Unknown ids are skipped.
+
+        Args:
+            cites: the ids of pieces and sentences.
+            text: the text of the claim.
         """
         numbers: dict[str, set[int]] = {}
         whole: list[str] = []
@@ -184,7 +191,7 @@ class Pieces:
         return is_brief and order[max(0, order.index(piece_id) - 1)] in cited
 
     def list_around(self, piece: Piece) -> tuple[list[Piece], list[Piece]]:
-        """Return the pieces before and after one, in order; none for an unknown piece."""
+        """Return the pieces before and the pieces after `piece`, in order; two empty lists if it is unknown."""
         order = list(self.by_id.values())
         at = list(self.by_id).index(piece.id) if piece.id in self.by_id else None
         return ([], []) if at is None else (order[:at], order[at + 1 :])
@@ -193,7 +200,7 @@ class Pieces:
 def _find_nearest(piece: Piece, text: str) -> set[int]:
     said = normal.normalize_quotation(strip_label(text))
     if same := {number for number, line in enumerate(piece.lines, 1) if normal.normalize_quotation(line.text) == said}:
-        return same  # also for texts without content words
+        return same  # this also finds texts without content words
     if len(piece.lines) == 1 or piece.is_choice:
         shares = [max(measure_overlap(text, piece.text), measure_overlap(piece.text, text), _score_match(piece, text))]
         is_bare = bool(piece.asked) and prose.count_words(piece.text) <= _BARE_WORDS
@@ -214,8 +221,8 @@ def piece_of_turn(turn: StoredTurn, text: str, at: str, before: StoredTurn | Non
 
     Args:
         turn: the turn.
-        text: its shown text.
-        at: its local time, as it is shown; may be empty.
+        text: its text as it is shown to the model.
+        at: its local time as it is shown; may be empty.
         before: the assistant's turn that it follows, if there is one.
     """
     name = f"t{turn.seq}"
@@ -242,7 +249,7 @@ def piece_of_text(name: str, text: str, lane: Lane, speaker: str, at: str = "", 
 
 
 def _question(text: str) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """Return the last question of a text, and its offers by letter or number."""
+    """Return the last question of a text and the choices that the text offers, by letter or number."""
     parts = split(text)
     asked = next((part.text for part in reversed(parts) if prose.QUESTION_END.search(part.text)), "")
     if not asked:
@@ -257,15 +264,15 @@ def _question(text: str) -> tuple[str, tuple[tuple[str, str], ...]]:
 
 
 def is_of_user(cited: Sequence[Citation]) -> bool:
-    """Return True if all cited words are the user's, and none are from a memory."""
+    """Return True if all cited words are the user's and no citation is a memory."""
     return all(one.lane is Lane.USER and not one.piece.id.startswith("m") for one in cited)
 
 
 def is_verbatim(text: str, cited: Sequence[Citation], *, original: bool = False) -> bool:
     """Return True if a text repeats whole sentences that it cites.
 
-    Case, white space, list marks, emphasis and the mark that ends a sentence do not count. With `original`, an entry
-    that paraphrases turns does not count either, but its original sentences do.
+    Case, white space, list marks, emphasis and the mark that ends a sentence do not matter. With `original`, an entry
+    that paraphrases turns does not count, but its original sentences do.
     """
     wanted = normal.normalize_quotation(strip_label(text))
     for one in cited:

@@ -1,8 +1,8 @@
 """Ask the second reader about claims and their evidence, in small batches with a decoy, and read its answers.
 
 The reader sees only claims and cited sentences (CONTRACT §7), so nothing in the author's prompt can mislead it. The
-decoy is a claim with the evidence of another one. If the reader supports it, the batch counts as not read. The answers
-can only refuse a claim or accept it: the reader writes no text, and raises no lane.
+decoy is a claim with the evidence of another claim. If the reader supports the decoy, the batch counts as not read. The
+answers can only refuse a claim or accept it: the reader writes no text and raises no lane.
 """
 
 import hashlib
@@ -22,16 +22,17 @@ from memoryd.text.json_values import find_values
 
 JOB = "verify"
 UNREAD = "unread"  # the backend of a reply when there is no reader
-BATCHES = 5  # version of the way batches are built: a reader is tested again when it changes
-MOST_CLAIMS = 8  # of one batch, with its decoy
+BATCHES = 5  # the version of the way in which batches are built; a reader is tested again when it changes
+MOST_CLAIMS = 8  # the most questions of one batch, including its decoy
 MOST_SPARE = 40  # lines from which the decoy of a batch may get its evidence
-MOST_CHARACTERS = 6_000  # of the questions of one batch
-# Replaces the words of the claim in the evidence of its class or scope, so that they are paid once; never for truth.
+MOST_CHARACTERS = 6_000  # the most characters of the questions of one batch
+# Replaces the claim's own words in the evidence of a question about class or scope, so that they are paid for only
+# once. A question about truth shows them.
 SAME = "(the claim)"
-_SHORT = 40  # characters of a quotation that are shown again: "b" is in many a claim
-# A subject that no claim has: evidence of a decoy if the material has nothing else.
+_SHORT = 40  # a quotation of up to this many characters is shown again, because a short one ("b") is in many a claim
+# The evidence of a decoy if the material has nothing else; no claim has this subject.
 _ELSEWHERE = CitableSentence("x1", "The ferry to Hvar leaves at a quarter past six.", Lane.USER, "memory")
-FIT = 0.9  # share of the calibration set, of true and of false claims, that a fit reader judges correctly
+FIT = 0.9  # a fit reader judges this share of the true claims and of the false claims of the calibration set correctly
 
 
 class Subject(StrEnum):
@@ -52,7 +53,7 @@ _VERDICTS = {
 }
 
 
-@dataclass(frozen=True)  # without slots, so that the key is kept
+@dataclass(frozen=True)  # without slots, so that `key` can be cached
 class Question:
     """Hold one question about a claim."""
 
@@ -63,19 +64,19 @@ class Question:
 
     @cached_property
     def key(self) -> str:
-        """Return a hash of the question that does not depend on the numbering of its evidence."""
+        """Return a hash that identifies the question; the numbering of its evidence does not change it."""
         shown = [[line.speaker, line.text, *self._show_time(line).values()] for line in self.evidence]
         told = json.dumps([self.subject, self.claim, self.replaces, shown])
         return hashlib.sha256(told.encode()).hexdigest()
 
     def list_cited(self) -> tuple[CitableSentence, ...]:
-        """Return the evidence without the sentences that are only the context of a quotation."""
+        """Return the evidence without the sentences that are only context of a quotation."""
         own = tuple(line for line in self.evidence if line.text in self.claim)
         return own if own and self.subject is Subject.SCOPE else self.evidence
 
     def describe(self, name: str) -> dict[str, Any]:
-        """Return it in the form that the reader gets."""
-        # What is said on one day is in the order in which it was said, which is all that a scope depends on.
+        """Return the question as the JSON object that the reader gets, with `name` as its id."""
+        # Sentences of one day are in their order, and a question about scope depends only on the order.
         is_dated = self.subject is not Subject.SCOPE or len({line.at[:10] for line in self.evidence}) > 1
         return {
             "id": name,
@@ -94,7 +95,11 @@ class Question:
         }
 
     def _show_evidence(self) -> Sequence[CitableSentence]:
-        """Return the evidence as it is shown: truth is judged by each sentence, the rest of a claim by its context."""
+        """Return the evidence in its shown form.
+
+        Truth is judged by each sentence, so all are shown. For a class, only their speakers matter. A scope is judged
+        by the turns around the quotation.
+        """
         if self.subject is Subject.SUPPORT:
             return self.evidence
         if self.subject is Subject.CLASS:
@@ -102,18 +107,18 @@ class Question:
         return _join_sentences(self.evidence, self.claim)
 
     def _show_time(self, line: CitableSentence) -> dict[str, str]:
-        """Return when a sentence was said, if that may decide which one is newer, or which day "Monday" is."""
+        """Return the day of a sentence if it may decide which sentence is newer, or which day "Monday" is."""
         is_dated = self.replaces or any(map(str.isdigit, self.claim))
         return {"at": line.at[:10]} if line.at and is_dated else {}
 
 
 def _join_sentences(lines: Sequence[CitableSentence], claim: str) -> list[CitableSentence]:
-    """Return the context of a quotation, each turn in one text and in its own order; `SAME` stands for the quotation.
+    """Return the context of a quotation: each turn as one text, in its own order, with `SAME` for the quotation.
 
-    For an entry of a daily file these are the original sentences, which may come from anywhere.
+    For an entry of a daily file, the context is its original sentences, which may come from several turns.
     """
     joined = []
-    shown: set[str] = set()  # a later turn that repeats a sentence of the quotation may take it back
+    shown: set[str] = set()  # shown again if a later turn repeats it, which may retract it
     for _, held in groupby(lines, lambda line: line.id.partition(".")[0] if line.id.startswith("t") else line.id):
         turn = sorted(held, key=_sentence_number)
         own = [line.text for line in turn if line.speaker == "user" and line.text in claim and line.text not in shown]
@@ -125,36 +130,36 @@ def _join_sentences(lines: Sequence[CitableSentence], claim: str) -> list[Citabl
 
 
 def _sentence_number(line: CitableSentence) -> int:
-    """Return the place of a sentence in its turn; 0 for the sentence of an entry, which has no such place."""
+    """Return the position of a sentence in its turn; 0 for the sentence of an entry, which has none."""
     number = line.id.partition(".")[2]
     return int(number) if number.isdecimal() else 0
 
 
 @dataclass(frozen=True, slots=True)
 class ReaderAnswer:
-    """Hold the reader's answer to one question; `lost` are facts of the replaced text that the claim lacks."""
+    """Hold the reader's answer to one question; `lost` names details of the replaced text that the claim lacks."""
 
     verdict: str
     lost: tuple[str, ...] = ()
 
     @property
     def kind(self) -> MemoryClass:
-        """Return the class that the answer gives to a memory; in doubt it is a rule."""
+        """Return the class that the answer gives to a memory; the class of rules in case of doubt."""
         return MemoryClass(self.verdict) if self.verdict in set(MemoryClass) else MemoryClass.RULE
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionBatch:
-    """Hold questions that are asked together; one of them, `decoy`, has a claim with the evidence of another."""
+    """Hold questions that are asked together; `decoy` is the id of one that has another claim's evidence."""
 
     questions: tuple[tuple[str, Question], ...]
     decoy: str = ""
 
     def ask(self, instructions: str) -> Ask:
-        """Return the question to the model."""
+        """Return the batch as a question to the model."""
         items = ",\n".join(_compact(one.describe(name)) for name, one in self.questions)
-        items = items.replace("```", "\\u0060\\u0060\\u0060")  # no text closes the fence
-        # A paragraph about a subject that no question has is left out.
+        items = items.replace("```", "\\u0060\\u0060\\u0060")  # so that no text closes the fence
+        # Paragraphs of the instructions about subjects that no question has are left out, to save tokens.
         asked = {str(one.subject) for _, one in self.questions}
         asked |= {"replaces" for _, one in self.questions if one.replaces}
         absent = {*map(str, Subject), "replaces"} - asked
@@ -164,19 +169,19 @@ class QuestionBatch:
 
 @dataclass(frozen=True, slots=True)
 class BatchReading:
-    """Hold the result of a batch: answers by the key of their question, and the questions without a valid answer."""
+    """Hold the answers to a batch by the key of the question, and the questions without a valid answer."""
 
     answers: dict[str, ReaderAnswer] = field(default_factory=dict)
     missing: tuple[Question, ...] = ()
-    fooled: bool = False  # it supported the decoy
+    fooled: bool = False  # the reader supported the decoy
 
 
 def make_batches(questions: Iterable[Question], others: Sequence[CitableSentence] = ()) -> Iterator[QuestionBatch]:
     """Yield the questions in batches, each with a decoy; leave out a question that is too long for any batch.
 
     Args:
-        questions: each once.
-        others: lines of the material, from which a decoy gets its evidence where a batch has nothing else.
+        questions: the questions; a repeated one is asked once.
+        others: lines of the material, from which a decoy gets its evidence if the batch has nothing suitable.
     """
     held: list[Question] = []
     for one in dict.fromkeys(questions):
@@ -194,7 +199,7 @@ def _fits(batch: QuestionBatch) -> bool:
 
 
 def _with_decoy(questions: Sequence[Question], others: Sequence[CitableSentence]) -> QuestionBatch:
-    """Return a batch with the decoy added, at a place that depends on its text."""
+    """Return a batch with the decoy added; its position depends on its text, so that the reader cannot guess it."""
     decoy = _decoy(questions, others)
     at = int(decoy.key, 16) % (len(questions) + 1)
     order = [*questions[:at], decoy, *questions[at:]]
@@ -202,7 +207,10 @@ def _with_decoy(questions: Sequence[Question], others: Sequence[CitableSentence]
 
 
 def _decoy(questions: Sequence[Question], others: Sequence[CitableSentence]) -> Question:
-    """Return the claim and the evidence of two questions with the least in common, the shortest of these."""
+    """Return a question that joins a claim with the evidence of another question, with the least words in common.
+
+    Of equally good pairs, the shortest is taken.
+    """
     pairs = [
         (
             measure_overlap(one.claim, _join_lines(other.list_cited()))
@@ -212,7 +220,7 @@ def _decoy(questions: Sequence[Question], others: Sequence[CitableSentence]) -> 
         )
         for one in questions
         for other in questions
-        if one.claim != other.claim  # a claim may be true to several pieces of evidence
+        if one.claim != other.claim  # a claim may be true to the evidence of its own other questions
         and not {line.text for line in one.evidence} & {line.text for line in other.evidence}
     ]
     pairs += [
@@ -236,7 +244,7 @@ def _join_lines(lines: Iterable[CitableSentence]) -> str:
 
 
 def read(batch: QuestionBatch, reply: Reply) -> BatchReading:
-    """Return the answers in a reply to a batch; never raises. If the decoy is supported, no answer counts."""
+    """Return the answers of a reply to a batch; never raises. If the reader supported the decoy, no answer counts."""
     if reply.finish_reason != "stop":
         return BatchReading(missing=tuple(one for name, one in batch.questions if name != batch.decoy))
     given: dict[str, ReaderAnswer] = {}
@@ -277,7 +285,7 @@ def _answer(value: dict[str, Any], question: Question) -> ReaderAnswer | None:
 
 
 def _objects(text: str) -> Iterator[dict[str, Any]]:
-    """Yield the JSON objects of a reply, of arrays and of lists inside an object too."""
+    """Yield the JSON objects of a reply, also those in arrays and in lists inside an object."""
     for value, _, _ in find_values(text, "{"):
         yield value
         inner = (one for held in value.values() if isinstance(held, list) for one in held)
@@ -289,8 +297,8 @@ class Inquiry:
     """Hold the reader's answers.
 
     Attributes:
-        answers: by the key of the question; None without a valid answer after two tries.
-        unread: there is no fit reader.
+        answers: the answers by the key of the question; None if there is no valid answer after two tries.
+        unread: True if there is no fit reader.
     """
 
     answers: Mapping[str, ReaderAnswer | None] = field(default_factory=dict)
@@ -304,23 +312,23 @@ def inquire(
     instructions: str,
     before: Mapping[str, ReaderAnswer | None] | None = None,
 ) -> Generator[Ask, Reply | None, Inquiry]:
-    """Ask a reader in batches until nothing is open; missing answers are asked for once more.
+    """Ask a reader in batches until no question is open; ask once more for a missing answer.
 
     Args:
-        questions: returns the questions that are known from the answers so far.
-        known: returns the reader's answer of an earlier run to a question by its key.
+        questions: returns the questions that the answers so far lead to.
+        known: returns the answer that the reader gave in an earlier run, by the key of the question.
         spare: lines of the material, from which a decoy may get its evidence.
-        instructions: of the reader.
+        instructions: the instructions of the reader.
         before: earlier answers.
     """
     answers = dict(before or {})
     missed: set[str] = set()
     while opened := {one.key: one for one in questions(answers) if one.key not in answers}:
         found = {key: answer for key in opened if (answer := known(key)) is not None}
-        # A batch of one subject needs only the paragraph on that.
+        # Questions are sorted by subject, because a batch of one subject needs only the instructions about it.
         order = sorted(opened.values(), key=lambda one: [*Subject].index(one.subject))
         waiting = [] if found else list(make_batches(order, spare))
-        # If there is neither, each question is too long for a batch.
+        # Without known answers and without batches, each question is too long for a batch and gets no answer.
         answers |= found if found or waiting else dict.fromkeys(opened)
         while waiting:
             batch = waiting.pop(0)
@@ -341,7 +349,7 @@ def inquire(
 
 @dataclass(frozen=True, slots=True)
 class Fitness:
-    """Hold a reader's result on the calibration set: correct and asked claims, true and false ones apart."""
+    """Hold a reader's result on the calibration set: the correct and the asked claims, true and false ones apart."""
 
     true_right: int
     true_asked: int
@@ -350,13 +358,13 @@ class Fitness:
 
     @property
     def is_fit(self) -> bool:
-        """Return True if it is fit to read."""
+        """Return True if the reader judged enough of the true claims and of the false claims correctly."""
         pairs = ((self.true_right, self.true_asked), (self.false_right, self.false_asked))
         return all(asked and right >= FIT * asked for right, asked in pairs)
 
 
 def calibration_batches(items: Sequence[dict[str, Any]]) -> list[tuple[QuestionBatch, dict[str, bool]]]:
-    """Return the calibration set in batches, each with the truth of the claims by id.
+    """Return the calibration set in batches, each with the truth of its claims by id.
 
     The set holds enough false claims, so its batches need no decoy.
     """
@@ -381,7 +389,7 @@ def calibration_batches(items: Sequence[dict[str, Any]]) -> list[tuple[QuestionB
 
 
 def measure_fitness(replies: Iterable[tuple[QuestionBatch, dict[str, bool], Reply]]) -> Fitness:
-    """Return a reader's result; a question without a valid answer counts as answered wrong."""
+    """Return a reader's result on the calibration set; a question without a valid answer counts as wrong."""
     counts = {(truth, right): 0 for truth in (True, False) for right in (True, False)}
     for batch, truth, reply in replies:
         answers = read(batch, reply).answers

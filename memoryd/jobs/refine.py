@@ -1,4 +1,4 @@
-"""Refine: an agent condenses its own core by calling tools, in one conversation for each batch of the ledger.
+"""Run a refinement: an agent condenses its own core by calling tools, in one conversation for each part of the core.
 
 First the agent is asked for its consent. For each of its answers, a second reader is asked about the new texts of all
 calls at once. Then the calls are carried out one after the other, each through the ledger's guards, and their results
@@ -25,8 +25,8 @@ from memoryd.text.word_lists import list_words
 JOB = "refine"
 CONSENT = "consent"
 AGENT_DECLINED = "the agent declined"
-UNCLEAR = "the answer was unclear"  # it counts as declined
-MOST_SILENT = 2  # answers in a row without a call
+UNCLEAR = "the answer was unclear"  # an unclear answer counts as declined
+MOST_SILENT = 2  # this many answers in a row without a call end the refinement
 _PIECE = 60  # tokens of the lines around one memory
 _USABLE = frozenset({"stop", "length"})
 _NUDGE = '{"error": "nothing was called", "allowed": "call a tool; complete_refinement ends the refinement"}'
@@ -37,15 +37,15 @@ _NO_ROOM = "the ledger does not fit into the model's context"
 class RefineInputs:
     """Hold a frozen snapshot of everything that one refinement depends on."""
 
-    core: tuple[Memory, ...]  # live, in the order of the file
+    core: tuple[Memory, ...]  # the live core, in the order of the file
     session: RefinementSession
     target: int  # tokens
-    eroded: int  # tokens of the core that runs have already dropped within the window
+    eroded: int  # tokens of the core that runs have already deleted within the window of the deletion limit
     erosion_percent: float
-    consent: bool  # consent is required
-    force: bool  # also below the target
+    consent: bool  # the agent must consent
+    force: bool  # refine even if the core is below the target
     guide: str  # the agent's own description of how it wants to refine; may be empty
-    judges: Judges  # of new texts
+    judges: Judges  # judge the new texts
     room: int  # tokens of the ledger that one conversation shows
     instructions: str
     consent_instructions: str
@@ -56,18 +56,20 @@ class Apply(NamedTuple):
 
     operate: Operate
     session: RefinementSession  # the refinement so far
-    tool: str  # of this call
+    tool: str  # of the call
 
 
 T = TypeVar("T")
-Steps = Generator[Ask | SearchCall | Apply, Any, T]  # gets a `Reply`, or None without one; ids; a `ChangeResult`
+# The generator gets a `Reply` or None for an `Ask`, ids for a `SearchCall`, and a `ChangeResult` for an `Apply`.
+Steps = Generator[Ask | SearchCall | Apply, Any, T]
 
 
 class Talk:
     """Hold a running refinement.
 
     Attributes:
-        session: its progress. The caller that carries out the steps may end it, and then takes no further step.
+        session: the progress of the refinement. If the caller that carries out the steps ends it, no further step is
+            taken.
         core: the live core, by id.
     """
 
@@ -79,7 +81,7 @@ class Talk:
     def refine(self, inputs: RefineInputs) -> Steps[str | None]:
         """Yield questions, searches and changes, and take their results, until the refinement has ended.
 
-        Returns why the agent has declined it; None if it has not.
+        Return the reason if the agent declines the refinement; None otherwise.
         """
         if inputs.consent:
             instructions = _instructions(inputs, inputs.consent_instructions)
@@ -92,7 +94,7 @@ class Talk:
         while True:
             shown, *rest = waiting
             yield from self._discuss_batch(inputs, shown, is_part=bool(rest or summaries))
-            if self.session.ended is None:  # longer than the model's context: retry with half of the ledger
+            if self.session.ended is None:  # too long for the model's context: retry with half of the room
                 room //= 2
                 left = [self.core[one] for batch in waiting for one in batch if one in self.core]
                 waiting = make_batches(left, room)
@@ -106,7 +108,7 @@ class Talk:
                 return None
 
     def _discuss_batch(self, inputs: RefineInputs, shown: Sequence[str], *, is_part: bool) -> Steps[None]:
-        """Hold the conversation about a batch, until the refinement has ended or the model's context is full."""
+        """Hold the conversation about a part of the core, until the refinement ends or the model's context is full."""
         there = [self.core[one] for one in shown if one in self.core]
         material = tuple(
             QuotedPiece(one.id, describe_memory(one), "ledger", first_said(one), one.content) for one in there
@@ -122,17 +124,17 @@ class Talk:
             tools = refinement_tools.list_tools(self.session.mode)
             reply: Reply | None = yield Ask(JOB, instructions, material, context, tools=tools, earlier=earlier)
             if reply is None:
-                # Each attempt is a step, so that a context that is too small for anything ends it.
+                # Each attempt counts as a step. If even one memory does not fit into the context, the refinement ends.
                 is_least = len(shown) < 2 and not earlier
                 self.session = self.session.end(_NO_ROOM) if is_least else self.session.step()
                 return
             known = [self.core[one].content for one in shown if one in self.core]
-            # If the server supports tool calls, JSON in prose only talks about a call.
+            # If the server supports tool calls, JSON in the text only talks about a call.
             calls = reply.calls or (refinement_tools.calls_in(reply.text, known) if reply.in_text else ())
             if calls:
                 silent = 0
                 results = yield from self.take(calls)
-                # A call in the text is not repeated when the conversation is sent.
+                # A call that the model wrote into its text is not sent back as text.
                 earlier = (*earlier, ModelExchange(reply.text if reply.calls else "", calls, results))
                 continue
             silent += 1
@@ -159,19 +161,19 @@ class Talk:
 
 
 def merge(replies: Sequence[Reply]) -> Reply | RejectedReply:
-    """Return the one reply, or why it cannot be used; a conversation is not asked in parts."""
+    """Return the single reply, or the reason why it cannot be used; a conversation is never asked in parts."""
     (reply,) = replies
     return reply if reply.finish_reason in _USABLE else RejectedReply("the reply did not end as it should")
 
 
 def make_batches(core: Sequence[Memory], room: int) -> tuple[tuple[str, ...], ...]:
-    """Return the ids in batches whose ledgers have at most `room` tokens each, but at least one memory."""
+    """Return the ids of memories in batches of at most `room` tokens each; a batch has at least one memory."""
     sizes = [estimate(ledger_line(memory)) + _PIECE for memory in core]
     return tuple(map(tuple, group_items([memory.id for memory in core], sizes, room))) or ((),)
 
 
 def explain_nothing(inputs: RefineInputs) -> str | None:
-    """Return why there is nothing to refine; None if there is something."""
+    """Return the reason why there is nothing to refine; None if there is something."""
     free = [memory for memory in inputs.core if not memory.constitutional]
     tokens = inputs.session.tokens
     if not free:
@@ -200,10 +202,10 @@ def _numbers(inputs: RefineInputs) -> tuple[tuple[str, str], ...]:
     return (("usage", "\n".join(told)), *((name, str(number)) for name, number in limits.items()))
 
 
-# ── consent: whether an agent that was asked for one word says yes ────────────────────────────────────────────────────
+# ── consent: did an agent that was asked for one word say yes? ────────────────────────────────────────────────────────
 
 
-# Not among them are words that also begin other sentences, such as "si" (if), "ya" (already) and "da" (since).
+# The lists leave out words that also begin other sentences, such as "si" (if), "ya" (already) and "da" (since).
 _YES = frozenset(list_words("yes"))
 _NO = frozenset(list_words("no"))
 _LABEL = re.compile(
@@ -215,7 +217,7 @@ _WORD = re.compile(r"[\W_]*([^\W_](?:[^\W_]|[\u0300-\u036f\u0900-\u0963\u0e30-\u
 
 
 def read_consent(text: str) -> bool | None:
-    """Return True if the first word of an answer is a yes, False for a no; None if it is neither.
+    """Return True if the first word of an answer is a yes, and False if it is a no; None if it is neither.
 
     Marks of Markdown and JSON, and a label such as "Answer:", may be before that word.
     """

@@ -1,7 +1,7 @@
 """Hold the progress of a refinement: its start, its calls, its changes, and its end.
 
-It is a value, and each call makes a new one. It works in the same way for a model that is asked and for an agent that
-calls the tools itself. The run report shows tools, ids, token counts and verdicts, never a text.
+The progress is a value, and each call makes a new one. It works in the same way for a model that is asked and for an
+agent that calls the tools itself. The run report shows tools, ids, token counts and verdicts, never a text.
 """
 
 from __future__ import annotations
@@ -24,41 +24,41 @@ from memoryd.ledger.memory import Memory
 from memoryd.ledger.operation import Merge, Update
 from memoryd.text.neutral import neutralize
 
-MOST_REPEATS = 3  # identical calls in a row, after which it ends: another one would have no other result
-MOST_TOLD = 300  # calls that the run report lists one by one
+MOST_REPEATS = 3  # identical calls in a row that end it, because another one would have the same result
+MOST_TOLD = 300  # the most calls that the run report lists one by one
 MOST_FOUND = 20
 COMPLETED = "completed"
 CANCELLED = "cancelled by hand"
 BREAKER = "breaker"
 BREAKERS = frozenset({Guard.RETENTION, Guard.EROSION})
 _LATE = "the refinement is over: nothing more is done"
-_LEAVE = "leave it, or ask otherwise"
+_LEAVE = "leave it, or make another call"
 _ALLOWED = {
-    LOSES: "say all of it, or leave it as it is; a merge names in `dropped` what it leaves out of other than rules",
-    NOT_READ: "without a second reader only the words of one of these memories may stand for them; else leave them",
+    LOSES: "say all of it, or leave it as it is; only a merge may drop details, not of rules, if `dropped` names them",
+    NOT_READ: "without a second reader, only the exact text of one of these memories may replace them; else leave them",
 }
 _SAY = "say only what these memories say, of all of them; merge fewer at once"
 
 
 @dataclass(frozen=True, slots=True)
 class RefinementSession:
-    """Hold one refinement.
+    """Hold the progress of one refinement.
 
     Attributes:
         mode: `normal`, `dedup` or `strict`.
-        tokens: of the live core when it began.
-        ids: of the core memories that were live then.
-        floor: tokens of these that must be left.
-        most_mutations: the most operations.
-        most_steps: the most calls.
-        mutations: operations done.
-        steps: calls made, and answers without a call.
+        tokens: the tokens of the live core at the beginning.
+        ids: the ids of the core memories that were live at the beginning.
+        floor: the tokens of these memories that must remain.
+        most_mutations: the largest number of operations.
+        most_steps: the largest number of steps.
+        mutations: the number of operations done.
+        steps: the number of calls made and of answers without a call.
         last: the digest of the last call, and how often it came in a row.
-        timeline: for each call its tool, ids, tokens before and after, verdict.
-        untold: calls that do not fit into the timeline.
+        timeline: for each call its tool, ids, tokens before and after, and verdict.
+        untold: the number of calls that do not fit into the timeline.
         ended: how it ended: `completed`, `breaker`, or what interrupted it; None while it runs.
-        why: for the breaker, the guard and its numbers.
-        summary: the model's own; it goes into the journal, not into the run report.
+        why: for `breaker`, the guard and its numbers.
+        summary: the model's own summary; it goes into the journal, not into the run report.
         claims: the verdict on each new text, with the text; not in the run report either.
     """
 
@@ -88,13 +88,13 @@ class RefinementSession:
     def call(
         self, call: ToolCall, core: Mapping[str, Memory], answers: Mapping[str, ReaderAnswer | None], cues: Cues
     ) -> tuple[RefinementSession, SearchCall | RefinementChange | str]:
-        """Take a call; return its result, a search or a change to carry out, or the text of the answer.
+        """Take a call; return the new progress, and a search or a change to carry out or the text of the answer.
 
         Args:
-            call: as it was made.
+            call: the call as it was made.
             core: the live core now, by id.
-            answers: of a second reader about the texts of calls, by the key of the question.
-            cues: decide about a class if no reader does.
+            answers: the answers of a second reader about the texts of calls, by the key of the question.
+            cues: decides about a class if no reader does.
         """
         counted = self if self.ended is not None else self.step()
         if counted.ended is not None:
@@ -127,7 +127,7 @@ class RefinementSession:
     def take_condensation(
         self, name: str, cut: RefinementChange, found: CondensationResult
     ) -> tuple[RefinementSession, RefinementChange | str]:
-        """Take the verdict on a new text; return the change with its losses, or the text of the answer."""
+        """Take the verdict on a new text; return the progress, and the change with its losses or the answer's text."""
         told = replace(self, claims=(*self.claims, found.row())[-MOST_TOLD:])
         if found.why:
             token = f": {neutralize(found.token)}" if found.token else ""
@@ -141,16 +141,16 @@ class RefinementSession:
         return told, replace(cut, operation=operation)
 
     def step(self) -> RefinementSession:
-        """Count a call, or an answer without one; the last allowed call ends the refinement."""
+        """Count a call, or an answer without a call; one step too many ends the refinement."""
         counted = replace(self, steps=self.steps + 1)
         return counted.end("out of steps") if counted.steps > self.most_steps else counted
 
     def end(self, how: str) -> RefinementSession:
-        """End it, if it has not ended yet."""
+        """End the refinement, if it has not ended yet."""
         return self if self.ended is not None else replace(self, ended=how)
 
     def end_by_guard(self, guard: str, why: str) -> RefinementSession:
-        """End it because a guard refused a change."""
+        """End the refinement because a guard of the whole run refused a change."""
         return replace(self, ended=BREAKER, why=f"{guard}: {why}")
 
     def operate(self, cut: RefinementChange, core: Mapping[str, Memory]) -> Operate:
@@ -163,12 +163,21 @@ class RefinementSession:
     def take_result(
         self, name: str, cut: RefinementChange, before: Mapping[str, Memory], done: ChangeResult
     ) -> tuple[RefinementSession, str]:
-        """Return the refinement after the result of a change, and the answer. A guard of the whole run ends it."""
+        """Return the progress after a change was carried out or refused, and the text of the answer.
+
+        A refusal by a guard of the whole run ends the refinement.
+
+        Args:
+            name: the name of the tool.
+            cut: the change.
+            before: the live core before the change, by id.
+            done: the result of the change.
+        """
         broken = next((one for one in done.refusals if one.guard in BREAKERS), None)
         if broken is not None:
             told = self.end_by_guard(broken.guard, broken.why).bar_text(cut, broken.why)
             text = _render_answer(
-                error=f"{broken.guard}: {broken.why}. All of this refinement is taken back; it is over"
+                error=f"{broken.guard}: {broken.why}. The refinement is over, and all its changes are reversed"
             )
             return told.note_call(name, str(broken.guard), cut.ids), text
         if done.refusals:
@@ -196,20 +205,20 @@ class RefinementSession:
         return moved, text
 
     def bar_text(self, cut: RefinementChange, why: str) -> RefinementSession:
-        """Record that a guard refuses the text that was accepted last."""
+        """Record that a guard refuses the text that the judging accepted last."""
         if cut.draft is None or not self.claims:
             return self
         row = {**self.claims[-1], "verdict": str(ClaimOutcome.REFUSED), "why": why, "step": str(ClaimStep.GUARD)}
         return replace(self, claims=(*self.claims[:-1], row))
 
     def take_search(self, name: str, core: Mapping[str, Memory], found: Sequence[str]) -> tuple[RefinementSession, str]:
-        """Take the results of a search, the best first, and the text of the answer."""
+        """Return the progress after a search, and the text of the answer; `found` are ids, the best match first."""
         return self.note_call(name, "done"), _render_answer(**show_found(core, [one for one in found if one in core]))
 
     def note_call(
         self, name: str, verdict: str, ids: Sequence[str] = (), tokens: Sequence[int] = ()
     ) -> RefinementSession:
-        """Add a call to the timeline, with the tokens of its memories before and after, if those changed."""
+        """Add a call to the timeline, with the tokens of its memories before and after if these changed."""
         if len(self.timeline) >= MOST_TOLD:
             return replace(self, untold=self.untold + 1)
         tool = name if name in refinement_tools.TOOLS else "unknown"
@@ -218,7 +227,7 @@ class RefinementSession:
         return replace(self, timeline=(*self.timeline, row))
 
     def row(self) -> dict[str, Any]:
-        """Return the refinement as run reports show it: without the summary, which is content."""
+        """Return the refinement as run reports show it, without the summary, which is content."""
         told: dict[str, Any] = {"mode": self.mode, "start": {"tokens": self.tokens, "memories": len(self.ids)}}
         told |= {"mutations": self.mutations, "steps": self.steps, "timeline": list(self.timeline)}
         told |= {"untold": self.untold} if self.untold else {}
@@ -226,7 +235,7 @@ class RefinementSession:
 
 
 def show_found(core: Mapping[str, Memory], hits: Sequence[str]) -> dict[str, Any]:
-    """Return the answer to a search: the number of memories found, the best of them, and whether some are not shown."""
+    """Return the answer to a search: the number of memories found, the best ones, and a note if some are not shown."""
     shown: dict[str, Any] = {"found": len(hits), "memories": [ledger_line(core[one]) for one in hits[:MOST_FOUND]]}
     if len(hits) > MOST_FOUND:
         shown["note"] = f"only the best {MOST_FOUND} are shown; use more words, or days"
@@ -236,11 +245,11 @@ def show_found(core: Mapping[str, Memory], hits: Sequence[str]) -> dict[str, Any
 def rejudge_timeline(
     timeline: Sequence[Mapping[str, Any]], refused: Sequence[Guard | None]
 ) -> tuple[Mapping[str, Any], ...]:
-    """Return a timeline whose changes were judged again: a change that is now refused names its guard.
+    """Return a timeline whose changes were judged again: a change that is refused now names its guard.
 
     Args:
-        timeline: of a refinement, or of its run report.
-        refused: the guard that refuses it, for each change that was done, in order.
+        timeline: the timeline of a refinement, or of its run report.
+        refused: for each change that was done, in order, the guard that refuses it now, or None.
     """
     verdicts = iter(refused)
     told = []
@@ -253,12 +262,12 @@ def rejudge_timeline(
 def restore_session(
     row: Mapping[str, Any], receipt: Mapping[str, Any], session: RefinementSession
 ) -> RefinementSession:
-    """Return a refinement from its run report, with its last change: report and change were written together.
+    """Return a refinement from its run report, including its last change; report and change were written together.
 
     Args:
         row: the part of the run report about the refinement.
         receipt: the whole run report.
-        session: a new one of the same mode.
+        session: a new refinement of the same mode.
     """
     start = row.get("start", {})
     made = replace(
@@ -283,15 +292,22 @@ def restore_session(
 def describe_end(
     session: RefinementSession, *, undo: bool, changed: bool, conflict: bool
 ) -> tuple[str, str | None, str | None]:
-    """Return the state of the run, the reason for it, and the words for the journal."""
+    """Return the state of the run, the reason for it, and the words for the journal.
+
+    Args:
+        session: the refinement that has ended.
+        undo: the changes were reversed.
+        changed: the refinement changed the core.
+        conflict: the changes could not be reversed.
+    """
     if session.ended == COMPLETED:
-        why = None if changed else "nothing was changed, whatever the summary says"
+        why = None if changed else "nothing was changed, even if the summary says so"
         return "succeeded", why, None
     broke = session.ended == BREAKER
     what = f"the guard stopped it ({session.why})" if broke else f"it was cut short ({session.ended})"
-    became = "all of it was taken back" if undo else "what was done is kept"
+    became = "all of its changes were reversed" if undo else "its changes were kept"
     if conflict:
-        became = "it could not be taken back, since a memory has changed since"
+        became = "its changes could not be reversed, because a memory has changed since then"
     state = "failed" if undo or conflict or broke else "succeeded"
     if session.ended == CANCELLED:
         state = "cancelled"
@@ -302,12 +318,12 @@ PROTECTED = "memory [CONSTITUTIONAL]"
 
 
 def ledger_line(memory: Memory) -> str:
-    """Return a memory as a search shows it, on one line: id, day, description, content."""
+    """Return a memory as one line for the model: id, day, description and content."""
     return f"{memory.id} {first_said(memory)} {describe_memory(memory)}: {memory.content}"
 
 
 def describe_memory(memory: Memory) -> str:
-    """Return what the prompt shows beside a memory: whether it is protected, its tokens, its tags."""
+    """Return what the prompt shows beside a memory: whether it is protected, its tokens and its tags."""
     tags = "".join(f", #{neutralize(tag)}" for tag in memory.tags)
     return f"{PROTECTED if memory.constitutional else 'memory'}, {estimate(memory.content)} tokens{tags}"
 

@@ -1,8 +1,8 @@
-"""Refinement tools: an agent refines its own core with them; each call becomes a request to the ledger.
+"""Define the tools with which an agent refines its own core; each call becomes a request to the ledger.
 
 The reader of a call accepts the usual deviations of models from its form, and checks the call against the present core.
-An impossible call comes back as a `Misuse`, which says what is allowed. After that, the ledger's guards decide. Whether
-a new text may replace memories is judged separately (`condensation`).
+For an impossible call, it returns a `Misuse`, which says what is allowed. After that, the ledger's guards decide.
+Another module decides whether a new text may replace memories (`condensation`).
 """
 
 import json
@@ -29,9 +29,9 @@ PROTECT = "protect_memory"
 COMPLETE = "complete_refinement"
 CUTS = frozenset({CONSOLIDATE, UPDATE, DELETE, PROTECT})
 NORMAL, DEDUP, STRICT = "normal", "dedup", "strict"
-STRICT_FLOOR = 0.9  # share of the core's tokens that a strict refinement leaves
-STRICT_MUTATIONS = 10  # operations of a strict refinement
-_LONGER = 1.5  # times the old length: clearer words may be a little longer, once
+STRICT_FLOOR = 0.9  # the share of the core's tokens that must remain in a strict refinement
+STRICT_MUTATIONS = 10  # the most operations of a strict refinement
+_LONGER = 1.5  # a new text may once have this many times the old length, because clearer words may be longer
 _LONGEST_SUMMARY = 2_000  # characters
 _LONGEST_DETAIL = 200
 _MOST_DETAILS = 100
@@ -88,7 +88,7 @@ def list_tools(mode: str) -> tuple[ModelTool, ...]:
 
 @dataclass(frozen=True, slots=True)
 class SearchCall:
-    """Hold a search; the days are inclusive."""
+    """Hold a search for memories; both days are inclusive."""
 
     query: str
     after: str | None = None
@@ -97,7 +97,7 @@ class SearchCall:
 
 @dataclass(frozen=True, slots=True)
 class RefinementChange:
-    """Hold a change: the operation, the ids of its memories, and its new text, which must still be judged."""
+    """Hold a change: the operation, the ids of its memories, and a new text that must still be judged."""
 
     operation: Operation
     ids: tuple[str, ...]
@@ -116,10 +116,10 @@ class Misuse:
     """Hold the reason why a call is not carried out.
 
     Attributes:
-        why: for the model; it may repeat the model's words.
+        why: the reason for the model; it may repeat the model's words.
         allowed: what the model can do instead.
         verdict: for run reports, without content: `error`, or the guard's name.
-        ids: memories of the agent that it named.
+        ids: the agent's memories that the call named.
     """
 
     why: str
@@ -134,12 +134,12 @@ class Misuse:
 def read(
     call: ToolCall, core: Mapping[str, Memory], mode: str
 ) -> SearchCall | RefinementChange | CompleteCall | Misuse:
-    """Return the request of a call.
+    """Return the request that a call makes, or a `Misuse` if it cannot be carried out.
 
     Args:
-        call: as the model made it.
+        call: the call as the model made it.
         core: the live core, by id.
-        mode: of the refinement.
+        mode: the mode of the refinement.
     """
     offered = {tool.name for tool in list_tools(mode)}
     if call.name not in offered:
@@ -159,13 +159,13 @@ def read(
 
 def _arguments(text: str) -> dict[str, Any] | None:
     given = _parse_json(text) if text.strip() else {}
-    if isinstance(given, str):  # encoded twice, as some servers do
+    if isinstance(given, str):  # some servers encode the arguments twice
         given = _parse_json(given)
     return given if isinstance(given, dict) else None
 
 
 def _parse_json(text: str) -> Any:
-    """Return a JSON value; None if the text is none."""
+    """Return the value of a JSON text; None if the text is not valid JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -210,7 +210,7 @@ def _consolidate(given: Mapping[str, Any], core: Mapping[str, Memory]) -> Refine
 
 
 def _details(given: object) -> tuple[str, ...]:
-    """Return the details that a call names; a text is a single detail, or a list in text form."""
+    """Return the details that a call names; a text counts as one detail, unless it is a JSON list."""
     if isinstance(given, str):
         listed = _parse_json(given)
         given = listed if listed and isinstance(listed, list) else [given]
@@ -253,7 +253,7 @@ def _update(memory: Memory, content: object) -> RefinementChange | Misuse:
 
 
 def _ids(given: object) -> tuple[str, ...] | None:
-    """Return the ids, each once, also from a list in text form; None if there are no readable ids."""
+    """Return the ids, each once, also from a list in text form; None if the value holds no readable ids."""
     if isinstance(given, str):
         listed = _parse_json(given)
         given = listed if isinstance(listed, list) else [part.strip() for part in given.split(",")]
@@ -285,7 +285,7 @@ def _show_text(text: str) -> str:
 
 # --- calls in text ----------------------------------------------------------------------------------------------------
 
-# Marks that may be on a line beside a call: of a list or of code, and the tags that some models add.
+# Marks that may be on a line beside a call: marks of a list or of code, and the tags that some models add.
 _BEFORE = re.compile(r"\s*(?:[-*>]\s+|\d+[.)]\s+)?(?:`{1,3}(?:json)?\s*)?(?:<\|?\w+\|?>\s*)?")
 _BEHIND = re.compile(r"\s*(?:<[|/]{0,2}\w+\|?>\s*)?`{0,3}[,;.]?\s*")
 _NAMES = ("tool", "name", "function", "action")
@@ -297,7 +297,7 @@ def calls_in(text: str, shown: Iterable[str]) -> tuple[ToolCall, ...]:
 
     Args:
         text: the model's text.
-        shown: the memories that it was shown: a repetition of them is no call, in any form.
+        shown: the memories that the model was shown; a repetition of one of them is no call, in any form.
     """
     known = [value for one in shown for value, _, _ in find_values(one)]
     found: list[ToolCall] = []

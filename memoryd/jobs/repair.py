@@ -13,12 +13,12 @@ REPAIR = "repair"  # the job name of such a question
 
 
 def judge(judging: Judging, form: str, read: Callable[[Reply], Iterable[Claim]]) -> Generator[Ask, Reply, Judging]:
-    """Ask all questions about claims, and send refused ones to their author; return the judging with all answers.
+    """Ask all questions about claims, send refused claims back once, and return the judging with all answers.
 
     Args:
-        judging: of the claims.
-        form: an example of the job's grammar, for a repair.
-        read: gives the claims of a reply to a repair.
+        judging: the judging of the claims.
+        form: an example of the job's grammar for the author.
+        read: returns the claims of a reply to the repair.
     """
     judging = yield from judging.ask_reader()
     if refused := judging.fixable():
@@ -29,7 +29,7 @@ def judge(judging: Judging, form: str, read: Callable[[Reply], Iterable[Claim]])
 
 def _question(refused: Sequence[JudgedClaim], instructions: str, form: str) -> Ask:
     shown: dict[str, QuotedPiece] = {}
-    sources: dict[str, str] = {}  # by entry, the original sentences, by which the reader judges
+    sources: dict[str, str] = {}  # by entry: the original sentences, by which the reader judges
     lines = []
     for one in refused:
         cites = ", ".join(line.id for line in one.lines) or "nothing"
@@ -45,7 +45,7 @@ def _question(refused: Sequence[JudgedClaim], instructions: str, form: str) -> A
 
 
 def pair_claims(refused: Sequence[JudgedClaim], claims: Iterable[Claim]) -> list[Claim]:
-    """Return the reworded claims, each with the purpose of the refused one whose citations it shares."""
+    """Return the reworded claims, each with the properties of the refused claim whose citations it shares."""
     left = list(refused)
     found = []
     for claim in claims:

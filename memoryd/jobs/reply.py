@@ -34,13 +34,13 @@ class SummaryLine:
 
     sources: tuple[int, ...]
     text: str
-    cites: tuple[str, ...] = ()  # the same as the reply cites them, sentences among them: "t15.2"
-    required: bool = False  # the user's words of a refused claim: never left out for length
-    section: Section | None = None  # None in a talk, which has no sections
+    cites: tuple[str, ...] = ()  # the citations as the reply has them, with sentences: "t15.2"
+    required: bool = False  # the line is never left out for length, such as the user's words of a refused claim
+    section: Section | None = None  # None in a conversation in which nobody works
 
 
 class SupersededPoint(NamedTuple):
-    """Hold the statement that a point of the earlier summary no longer holds."""
+    """Hold a statement of the reply that a point of the earlier summary no longer holds."""
 
     id: str  # "s3"
     by: tuple[str, ...]  # ids of the turns that say so
@@ -48,11 +48,11 @@ class SupersededPoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ParsedSleepReply:
-    """Hold a reply in its parts."""
+    """Hold the parts of a sleep's reply."""
 
     summary: tuple[SummaryLine, ...] = ()
     memories: tuple[NewMemory, ...] = ()
-    unreadable: int = 0  # lines in no known form, left out
+    unreadable: int = 0  # lines in an unknown form, which are left out
     superseded: tuple[SupersededPoint, ...] = ()
 
 
@@ -77,7 +77,7 @@ NOTHING = "[NOTHING]"
 
 
 def parse(reply: Reply) -> ParsedSleepReply | RejectedReply:
-    """Return the parts of `reply`, or why it cannot be used; never raises."""
+    """Return the parts of `reply`, or the reason why it cannot be used; never raises."""
     if rejected := find_unusable(reply):
         return rejected
     lines = strip_fence(reply.text.replace("\r\n", "\n").replace("\r", "\n").strip()).split("\n")
@@ -87,7 +87,7 @@ def parse(reply: Reply) -> ParsedSleepReply | RejectedReply:
 def render(
     summary: Iterable[SummaryLine], memories: Iterable[NewMemory], superseded: Iterable[SupersededPoint] = ()
 ) -> str:
-    """Return the reply text that `parse` reads back to these parts; the texts must be single lines."""
+    """Return a reply text from which `parse` reads the same parts; each text must be a single line."""
     told = list(_render_summary(summary))
     told += [f"- superseded [{one.id}] by [{','.join(one.by)}]" for one in superseded]
     kept = [f"- {one.type.value} {one.importance:.2f} [{_ids(one)}] {one.text}" for one in memories]

@@ -1,8 +1,8 @@
 """Extract short facts from tool traffic for memory.
 
-These are the files that an edit changed, the error of a failed command, and the state of the work. Nothing else of a
-tool's output is taken: it is text from outside, and most of it is useless the next day. `reports.txt` has the names of
-tools and the wordings of errors.
+The facts are the files that an edit changed, the error of a failed command, and the state of the work. Nothing else is
+taken from a tool's output, because it is text from outside, and most of it is useless the next day. `reports.txt` has
+the names of tools and the wordings of errors.
 """
 
 import re
@@ -21,8 +21,8 @@ from memoryd.transcripts.fields import CUT_MARK, PATCH
 from memoryd.transcripts.turn import Origin, StoredTurn, TurnKind
 
 CHANGED = "changed "  # begins a fact that names files, each between backticks
-FAILED = "failed "  # begins a fact that quotes an error, after the command between backticks if it is known
-MENDED = " (a later run passed)"  # ends a fact whose command or test has passed since
+FAILED = "failed "  # begins a fact that quotes an error, after the command between backticks if the command is known
+MENDED = " (a later run passed)"  # ends a fact whose command or test has passed since then
 
 _PATTERNS = read_patterns(__name__, "reports.txt")
 _LONGEST = 220  # characters of a path or an error line
@@ -32,11 +32,11 @@ _EDITS = re.compile(_PATTERNS["edits"], re.IGNORECASE)
 _SHELL = re.compile(r"bash|shell|exec|terminal|command|run", re.IGNORECASE)
 _PATH_KEYS = ("file_path", "notebook_path", "path", "filename", "target_file")
 _PATCHED = re.compile(r"\*\*\* (?:Add|Update|Delete) File: ([^\n\\\"]+)")
-# A patch in the input of a shell or a script.
+# Finds a patch in the input of a shell or a script.
 _PATCHES = re.compile(rf"{re.escape(PATCH)}(?:\\+n|\s)+\*\*\* (?:Add|Update|Delete) File: ")
 _CUT_PATH = re.compile(rf'"(?:{"|".join(_PATH_KEYS)})"\s*:\s*"([^"\\\n]{{1,400}})"')
 _ERROR = re.compile(_PATTERNS["error"])
-_DIGITS = re.compile(r"\d+")  # a failure with other timings is the same failure
+_DIGITS = re.compile(r"\d+")  # digits are replaced, because a failure with other timings is the same failure
 _PASSES = re.compile(_PATTERNS["passes"], re.IGNORECASE | re.MULTILINE)
 _FAILS = re.compile(_PATTERNS["fails"], re.IGNORECASE | re.MULTILINE)
 _GOES_ON = re.compile(_PATTERNS["goes on"], re.IGNORECASE)
@@ -46,11 +46,11 @@ _RUNNER = re.compile(_PATTERNS["runner"])
 _CHOOSES = re.compile(r"\s(?:-k|-m|-t|-run|--run|--filter|--grep|--testNamePattern)\b")
 _COMMAND, _TEST, _FILE, _ALL = "command", "test", "file", "all"
 _DECLINED = re.compile(_PATTERNS["declined"], re.IGNORECASE)
-_SHOWN_BRANCH = re.compile(r"[^:\[]+")  # not a hash or a mark that replaces a secret
+_SHOWN_BRANCH = re.compile(r"[^:\[]+")  # excludes a hash and a mark that replaces a secret
 
 
 class Reports:
-    """Read a session's turns once; each changed file and each error is reported once."""
+    """Extract the facts from a session's turns; each changed file and each error is reported once."""
 
     def __init__(
         self,
@@ -59,9 +59,13 @@ class Reports:
         earlier: Sequence[StoredTurn] = (),
         branch: str | None = None,
     ) -> None:
-        """Prepare for `turns`, which follow `earlier`; paths inside `folder` are given relative to it.
+        """Prepare the facts of `turns`.
 
-        `branch` is the last branch in the session's records.
+        Args:
+            turns: the turns that are asked for facts.
+            folder: the working folder; paths inside it are shown relative to it.
+            earlier: the turns of the session before these.
+            branch: the last branch in the session's records.
         """
         main = [turn for turn in (*earlier, *turns) if not turn.sidechain]
         calls = {turn.tool_call_id: turn for turn in main if turn.kind is TurnKind.TOOL_CALL and turn.tool_call_id}
@@ -73,8 +77,8 @@ class Reports:
         self._scripts = {call: command for call, turn in calls.items() if (command := extract_command(turn.text))}
         self._ran = {call: _show_script(script) for call, script in self._scripts.items()}
         self._commands = {call: self._ran.get(call) or " ".join(turn.text.split()) for call, turn in calls.items()}
-        self._passed: dict[tuple[str, str], int] = {}  # the last turn that shows that a run of this passed
-        self._runners: set[str] = set()  # all tests of these passed once
+        self._passed: dict[tuple[str, str], int] = {}  # by command, test or file: the last turn in which it passed
+        self._runners: set[str] = set()  # test runners with a run in which all tests passed
         results = [turn for turn in main if turn.kind is TurnKind.TOOL_RESULT]
         self._marks_failures = any(has_failed(turn.text) for turn in results)
         for turn in results:
@@ -87,9 +91,9 @@ class Reports:
         self._state = self._follow(results, calls, earlier[-1].seq if earlier else 0)
 
     def fact(self, turn: StoredTurn) -> str | None:
-        """Return the new facts of `turn`, one on each line, or None for most turns.
+        """Return the new facts of `turn`, one on each line; None if it has no new fact, as most turns.
 
-        Each begins with `CHANGED`, `FAILED` or `STATE`, in this order.
+        The facts begin with `CHANGED`, `FAILED` or `STATE`, in this order.
         """
         if turn.sidechain:
             return None
@@ -103,7 +107,7 @@ class Reports:
     def _follow(
         self, results: Sequence[StoredTurn], calls: Mapping[str, StoredTurn], since: int
     ) -> dict[int, list[str]]:
-        """Return the facts about the state of the work, by turn: the new ones after turn `since`."""
+        """Return the facts about the state of the work by turn; only the facts that are new after the turn `since`."""
         edits = (_paths(call.text) for call in calls.values() if _is_edit(call))
         work = WorkState(self._folder, [path for paths in edits for path in paths], self._asked)
         before: dict[str, tuple[int, str]] = {}
@@ -124,14 +128,14 @@ class Reports:
         return facts
 
     def _add_branch(self, facts: dict[int, list[str]], last: int) -> None:
-        """Add the branch of the records to the facts of the last result, if no command showed a branch."""
+        """Add the branch of the records to the facts of the turn `last`, unless a command showed a branch."""
         label = f"{STATE}{BRANCH}: "
         is_known = any(fact.startswith(label) for found in facts.values() for fact in found)
         if self._branch and _SHOWN_BRANCH.fullmatch(self._branch) and not is_known:
             facts.setdefault(last, []).append(f"{label}`{self._branch}`")
 
     def _pass_on(self, work: WorkState, call: StoredTurn, result: StoredTurn) -> None:
-        """Pass a call with its result to the objects that follow the work."""
+        """Pass a call and its result to `work`, by the kind of the tool."""
         tool = call.tool_name or ""
         if _is_edit(call):
             if not has_failed(result.text):
@@ -166,9 +170,12 @@ class Reports:
         return FAILED + told + mend
 
     def _find_error(self, turn: StoredTurn) -> str | None:
-        """Return the error of a run; if the run only shows text, an error in that text does not count."""
+        """Return the error of a run; None if there is none.
+
+        If the run only prints text, an error in that text does not count. A failed patch does not count either.
+        """
         if _is_patch(self._scripts.get(turn.tool_call_id or "") or self._command_of(turn)):
-            return None  # the agent repeats such an edit
+            return None  # the agent repeats a patch that failed
         steps = list_steps(self._scripts.get(turn.tool_call_id or "", ""))
         if is_only_printing(steps):
             own = [line for line in turn.text[-TAIL:].splitlines() if is_own_error(line, steps)]
@@ -177,7 +184,7 @@ class Reports:
         return None if is_known and shows_every_failure(steps) else _error(turn.text)
 
     def _passes_later(self, turn: StoredTurn, error: str) -> bool:
-        """Return True if the failure in a turn passed later: its command, its test or file, or all tests."""
+        """Return True if the run that failed in a turn passed later: its command, its test or file, or all tests."""
         command = self._command_of(turn)
         named = f"{command} {error}"
         keys = [(_COMMAND, command)] if command or _is_of_test(error) else []
@@ -199,12 +206,16 @@ class Reports:
 
 
 def _find_passed(command: str, output: str) -> Iterator[tuple[str, str]]:
-    """Yield what a run shows as passed: its command if nothing failed; its tests, its files or all if tests passed."""
+    """Yield the names of what a run shows as passed, each with its kind.
+
+    If nothing failed, this is the command. If tests passed, it is also the tests or files that the command names, or
+    all tests of the runner.
+    """
     tail = output[-TAIL:]
     if not tail.strip() or _FAILS.search(tail) or _GOES_ON.search(tail) or _error(tail) is not None:
         return
     passes = _PASSES.search(tail) is not None
-    if command or passes:  # a clean output of an unknown command may be of any other
+    if command or passes:  # a clean output without a known command could be from any command
         yield _COMMAND, command
     if not passes:
         return
@@ -222,7 +233,8 @@ def _is_of_test(error: str) -> bool:
 
 def _is_edit(call: StoredTurn) -> bool:
     tool = call.tool_name or ""
-    # A quoted patch is not applied; the name is after the patch if a script is shortened.
+    # A patch that is only quoted is not applied. In a shortened script, the name of the tool may be missing behind the
+    # patch.
     is_applied = any(one in call.text for one in ("apply_patch", "applypatch", CUT_MARK))
     patches = is_applied and _SHELL.search(tool) and _PATCHES.search(call.text)
     return not keeps_tasks(tool) and bool(_EDITS.search(tool) or patches)
@@ -237,7 +249,7 @@ def _is_patch(script: str) -> bool:
 
 
 def _as_written(name: str) -> str:
-    """Return a name as one neutral line; unlike in a sentence, its first signs belong to it."""
+    """Return a name as one neutral line that keeps its first signs, which a sentence would lose."""
     return neutralize(f"`{name}")[1:].strip()
 
 
@@ -256,11 +268,11 @@ def _error(text: str) -> str | None:
     return None
 
 
-# ── commands that only show what is there, so that an error in their output is a find ─────────────────────────────────
+# ── commands that only print text, so that an error in their output is something that they found ─────────────────────
 
 
 _PRINTERS = frozenset(list_words("commands that print"))
-# For programs that also do other things, the calls that only show text: their first words that are no options.
+# For programs that also do other things, the subcommands that only print text.
 _SHOWS = {
     "git": frozenset(list_words("commands of git that print")),
     "gh": frozenset(["pr", "issue", "run", "api", "repo", "search", "release"]),
@@ -273,7 +285,7 @@ _MASKS = frozenset(["|", "|&", ";", "||", "&", "\n"])
 
 
 def is_only_printing(steps: Sequence[Step]) -> bool:
-    """Return True if a script only shows text."""
+    """Return True if all commands of a script only print text."""
     told = [step for step in steps if step.name not in _QUIET]
     return bool(told) and all(map(_prints, told))
 
@@ -286,7 +298,7 @@ def _prints(step: Step) -> bool:
 
 
 def is_own_error(line: str, steps: Sequence[Step]) -> bool:
-    """Return True if `line` says, for one of the commands, that something prevented its work.
+    """Return True if `line` says that one of the commands could not do its work.
 
     A missing name or an unknown option is no failure, because agents find their way by trying.
     """

@@ -1,7 +1,7 @@
 """Split the script of a tool call into simple commands, each with the folder in which it runs.
 
-The module reads what agents write, not the whole grammar of a shell: commands in loops, functions and substitutions are
-read as if they were alone, and a call that runs several scripts is not read.
+The module reads the scripts that agents write, not the whole grammar of a shell. Commands in loops, functions and
+substitutions are read as if they were alone. A call that runs several scripts is not read.
 """
 
 import posixpath
@@ -17,7 +17,7 @@ COMMAND_KEYS = ("command", "cmd", "script")
 _FOLDER_KEYS = ("workdir", "cwd", "dir_path", "directory")
 _CUT_COMMAND = re.compile(rf'[{{,]\s*"?(?:{"|".join(COMMAND_KEYS)})"?\s*:\s*"((?:[^"\\]|\\.){{1,4000}})')
 _CUT_FOLDER = re.compile(rf'[{{,]\s*"?(?:{"|".join(_FOLDER_KEYS)})"?\s*:\s*"([^"\\\n]{{1,400}})"')
-# Neither `<<< word` nor the shift in `$((1 << n))` begins one.
+# Neither `<<< word` nor the shift in `$((1 << n))` begins a here-document.
 _HEREDOC = re.compile(
     r"(?<!<)<<(?!<)-?[ \t]*(['\"]?)(\w+)\1(?![^\n(]*\)\))([^\n]*)\n.*?(?:^[ \t]*\2\b|\Z)", re.DOTALL | re.MULTILINE
 )
@@ -33,7 +33,7 @@ _KEYWORDS = frozenset(
     ["if", "then", "else", "elif", "do", "while", "until", "!", "{", "}", "exec", "command", "builtin"]
 )
 _SHELLS = frozenset(["bash", "sh", "zsh", "dash"])
-# Programs that run the command after them, by their first words, with their options that have a value.
+# Programs that run the command after them: their first words, with their options that take a value.
 _WRAPPERS = {
     (name, *rest): frozenset(values.split())
     for (name, *rest), values in (
@@ -51,11 +51,11 @@ _PYTHON = re.compile(r"(?:python|py)[\d.]*")
 class Step(NamedTuple):
     """Hold one simple command of a script."""
 
-    words: tuple[str, ...]  # without assignments and runners, such as `npx` or `uv run`
+    words: tuple[str, ...]  # the words, without assignments and runners such as `npx` or `uv run`
     text: str  # as written
-    folder: str  # in which it runs: absolute, or relative to the start folder of the script; empty for that folder
+    folder: str  # absolute, or relative to the start folder of the script; empty for that folder
     joined: str = ""  # the operator before it: `&&`, `||`, `;`, `|` and so on
-    is_written: bool = False  # its output goes into a file, or nowhere
+    is_written: bool = False  # its output is redirected into a file or discarded
 
     @property
     def name(self) -> str:
@@ -64,10 +64,10 @@ class Step(NamedTuple):
 
 
 def extract_command(call: str) -> str:
-    """Return the script of a call as written, even if its input is shortened; empty if it has none or several."""
+    """Return the script of a call as written, even if the input is shortened; empty if it has none or several."""
     given = read_input(call)
     found = next((given[key] for key in COMMAND_KEYS if key in given), None)
-    if isinstance(found, list):  # `bash -lc SCRIPT`, one word each
+    if isinstance(found, list):  # the words of a command, such as `bash -lc SCRIPT`
         words = [word for word in found if isinstance(word, str)]
         is_script = len(words) > 2 and posixpath.basename(words[0]) in _SHELLS and words[1].startswith("-")
         return words[-1] if is_script or len(words) == 1 else " ".join(map(_quote, words))
@@ -86,7 +86,7 @@ def extract_folder(call: str) -> str:
 
 
 def read_input(call: str) -> dict[str, object]:
-    """Return the arguments of a call that are a complete JSON object; empty for any other."""
+    """Return the arguments of a call if they are a complete JSON object; an empty dictionary otherwise."""
     start = call.find("{")
     try:
         value = orjson.loads(call[start:]) if start >= 0 else None
@@ -122,7 +122,7 @@ def join_folder(folder: str, path: str) -> str:
 
 
 def _split(script: str) -> Iterator[tuple[list[str], str, str, bool]]:
-    """Yield the words of each simple command, its text, the operator before it, and whether a file takes its output."""
+    """Yield each simple command: its words, its text, the operator before it, and True if a file takes its output."""
     words: list[str] = []
     joined, start, end, into = "", 0, 0, ""
     is_written = False
@@ -137,7 +137,7 @@ def _split(script: str) -> Iterator[tuple[list[str], str, str, bool]]:
             into = found["redirect"].strip()
             end = found.end()
         elif found["word"]:
-            if into:  # a file, or the number of a stream
+            if into:  # the word after a redirection is a file, or the number of a stream
                 is_written |= into in {">", ">>", "1>", "&>"}
             else:
                 start = start if words else found.start()
@@ -179,7 +179,7 @@ def _skip_options(words: list[str], with_value: frozenset[str]) -> list[str]:
 
 
 def _strip_global(words: list[str], folder: str) -> tuple[list[str], str]:
-    """Return a call of git without the options before its command, and the folder that they lead to."""
+    """Return a call of git without the options before its subcommand, and the folder in which it runs."""
     at = 1
     while at < len(words) and words[at].startswith("-"):
         if words[at] == "-C" and at + 1 < len(words):

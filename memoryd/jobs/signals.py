@@ -1,7 +1,7 @@
 """Read signals from the wording of a user's message, in the commonest languages.
 
 A correction says that a known or recent statement is wrong. Reinforcement says that something should stay as it is.
-Both are hints of a new fact. An acknowledgement only keeps the conversation going, and an upload only sends a file.
+Both hint at a new fact. An acknowledgement only keeps the conversation going, and an upload only sends a file.
 `signals.txt` has the wordings.
 """
 
@@ -18,7 +18,7 @@ _PATTERNS = read_patterns(__name__, "signals.txt")
 _LONGEST_ACK = 60  # characters
 _UPLOADS = re.compile(_PATTERNS["uploads"], re.IGNORECASE | re.DOTALL)
 _HANDED = re.compile(_PATTERNS["handed"], re.IGNORECASE)
-_ACKS = frozenset({"", *map(fold, list_words("acknowledgements"))})  # signs alone are one, too
+_ACKS = frozenset({"", *map(fold, list_words("acknowledgements"))})  # signs alone are an acknowledgement, too
 _SIGNS = re.compile(r"[\s.,!?;:…~。！？、，👍👌🙏✅🎉😀😊❤️\ufe0f]+")  # noqa: RUF001
 _PARTS = re.compile(r"[.,!?;…。！？、，]+")  # noqa: RUF001
 _CORRECTS = re.compile(_PATTERNS["corrects"], re.IGNORECASE)
@@ -34,7 +34,7 @@ _ENDING = frozenset(map(find_stem, map(fold, list_words("ended"))))
 
 
 class Signal(StrEnum):
-    """Name the hint of a message."""
+    """Name the hints that a message can give."""
 
     CORRECTION = "correction"
     REINFORCEMENT = "reinforcement"
@@ -55,7 +55,7 @@ def says_nothing(text: str) -> bool:
 
 
 def after_assent(text: str) -> str | None:
-    """Return the text after an acknowledgement that begins `text`, "Ann." of "OK, Ann."; None without one."""
+    """Return the text behind an acknowledgement that begins `text`, such as "Ann." of "OK, Ann."; None without one."""
     first, *rest = _PARTS.split(text, maxsplit=1)
     return "".join(rest) if _SIGNS.sub(" ", fold(first)).strip() in _ACKS else None
 
@@ -71,7 +71,7 @@ def find_signals(text: str) -> tuple[Signal, ...]:
 
 
 def is_retraction(text: str) -> bool:
-    """Return True if `text`, a message of the user, plainly takes back a statement or ends a state.
+    """Return True if `text`, a message of the user, plainly retracts a statement or ends a state.
 
     Examples are "please forget that I …", "I don't work at … anymore", "my dog died" and "in Bruges now, not in Ghent".
     A question or a condition ends nothing.
@@ -81,9 +81,9 @@ def is_retraction(text: str) -> bool:
 
 
 def takes_back(text: str, known: str) -> bool:
-    """Return True if a sentence of `text` plainly takes back or ends the statement `known`.
+    """Return True if a sentence of `text` plainly retracts or ends the statement `known`.
 
-    The sentence must have half of the content words of the statement, or no content word of its own besides them.
+    The sentence must have half of the content words of the statement, or no other content words than these.
     """
     held = list_stems(known)
     for sentence in list_texts(without_uploads(text)):

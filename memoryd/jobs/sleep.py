@@ -1,9 +1,9 @@
-"""Sleep: turns that leave an agent's context become lines of its daily file and a few memories of its core.
+"""Run a sleep: turns that leave an agent's context become lines of its daily file and a few memories of its core.
 
 There are four phases. *Process* chooses the evidence (`evidence`). *Summarize* asks the model, has the claims of its
-reply judged (`judging`), with further questions if a second reader is needed, and compresses the session (`compress`).
-*Consolidate* drops statements that are known already. *Save* returns the edits. The same inputs and the same replies
-give the same edits, byte for byte.
+reply judged (`judging`), which may ask a second reader, and compresses the session (`compress`). *Consolidate* drops
+statements that are known already. *Save* returns the edits. The same inputs and the same replies give the same edits,
+byte for byte.
 """
 
 import math
@@ -54,65 +54,64 @@ CORE_CLASSES = {
     job.MemoryType.LEARNING: MemoryClass.LESSON,
     job.MemoryType.FACT: None,
 }
-# An address that only a tool names, but in a known form, and from the output of the command itself.
+# The address of a pull request in the output of the agent's own command. Only a tool names it, but its form is known.
 _PULL_REQUEST = re.compile(
     rf"{STATE}Pull request: https://((?:github\.com|gitlab\.com|bitbucket\.org)(?:/[\w.-]{{1,40}}){{2,5}}"
     r"/(?:pull|merge_requests)/\d{1,9})(?: \(merged\))?"
 )
-# The place in the daily file for a memory that is no line of the summary.
-# Characters of a session's lines that are stored with it by extraction, besides those of these sections.
+# The offline backend's lines of a session are stored with it up to this share of their characters, within these bounds.
 _KEPT_SHARE, _FEWEST_KEPT, _MOST_KEPT = 0.4, 2_000, 4_000
-_FREE = frozenset({Section.STATE, Section.FILES})
-# Points of each section that are stored with the session, for the next sleep and for `RECENT.md`.
+_FREE = frozenset({Section.STATE, Section.FILES})  # sections whose characters do not count
+# The most points of each section that are stored with the session, for the next sleep and for `RECENT.md`.
 _MOST_POINTS = {
     Section.ASKED: 12, Section.DECIDED: 24, Section.FOUND: 18, Section.STATE: 8,
     Section.OPEN: 8, Section.FAILED: 6, Section.FILES: 4,
 }  # fmt: skip
-_TALK_POINTS = 4  # factor for a conversation, which has no sections except one for each speaker
+_TALK_POINTS = 4  # factor for a conversation, which has only one section for each speaker
 # Reasons that refuse a claim without support in the material.
 _MADE_UP = frozenset({reasons.EMPTY, reasons.NOTHING_CITED, reasons.NO_WORD, reasons.MISSING})
 _FORM = "[MEMORIES]\n- preference 0.90 [t12.1] Always run the tests before a commit."
 
-DAILY_SHARE = 0.25  # the largest share of the spoken words for the daily block, with its headings …
-WORK_SHARE = 0.35  # … and in a session in which an agent worked: what it found out stands in few words
-HEADING_WORDS = 12  # title, heading and first line of a daily block
-DENSE_WORDS = 600  # up to so many words, a working session may have twice the share
-FLOOR_WORDS = 80  # a short session may be dense: almost all of it is kept, with its speakers
-FLOOR_OF_WORK = 240  # the lines must hold its decisions and its final state
-CEILING_WORDS = 1400  # of a day, so that a person can read even a huge session the next morning
-LENGTH_TOLERANCE = 1.05  # no backend counts words exactly
-CEILING_TOKENS = 3000  # of a day, so that an agent can read it within its start-up budget
-RUNNING_SHARE = 0.25  # largest share of the compressed session's budget for the running summary
+DAILY_SHARE = 0.25  # the largest share of the spoken words that the daily block may have, with its headings
+WORK_SHARE = 0.35  # the largest share in a working session, because few words were spoken about its findings
+HEADING_WORDS = 12  # words of the title, the heading and the first line of a daily block
+DENSE_WORDS = 600  # up to this many words, a working session may have twice the share
+FLOOR_WORDS = 80  # the least limit of words, so that almost all of a short session is kept, with its speakers
+FLOOR_OF_WORK = 240  # the least limit for a working session, to hold its decisions and its final state
+CEILING_WORDS = 1400  # the most words of a day, so that a person can read even a huge session the next morning
+LENGTH_TOLERANCE = 1.05  # a block may be longer by this factor, because no backend counts words exactly
+CEILING_TOKENS = 3000  # the most tokens of a day, so that an agent can read it within its start-up budget
+RUNNING_SHARE = 0.25  # the largest share of the compressed session's budget that the running summary may take
 RUNNING_TOKENS = 1500
 
 
 @dataclass(frozen=True, slots=True)
 class SleepInputs:
-    """Hold the frozen input of one sleep of one session."""
+    """Hold a frozen snapshot of everything that one sleep of one session depends on."""
 
     agent_id: str
     session_id: str
     folder: str | None  # the session's working folder; paths inside it are shown relative to it
     reason: str  # "Trimmed Context" | "Session Notes" | "Context Overflow Recovery" | "Daily Summary"
-    turns: tuple[StoredTurn, ...]  # past the watermark, whole
-    live: tuple[StoredTurn, ...]  # still in the agent's context: what the strategies compress
+    turns: tuple[StoredTurn, ...]  # the turns past the watermark, whole
+    live: tuple[StoredTurn, ...]  # the turns that are still in the agent's context, for the strategies to compress
     previous_summary: str | None
     core: tuple[str, ...]  # bullets of the core file
-    daily: str  # the daily files of these days, if they exist
-    window: int  # tokens
+    daily: str  # the text of the daily files of these days, if they exist
+    window: int  # the size of the model's context window, in tokens
     budget: float  # fraction of the window that the compressed session may take
     keep_recent: int
     strategy: str
     tz: tzinfo
     count_tokens: compress.CountTokens
-    now: datetime  # aware; used only if no turn has a time
+    now: datetime  # an aware datetime; used only if no turn has a time
     instructions: str  # the text of sleep.md
     judges: Judges
     daily_share: float = DAILY_SHARE
     program: str | None = None  # the agent program of the session; None if its transcript does not name it
     branch: str | None = None  # the last branch in the session's records
-    earlier: tuple[StoredTurn, ...] = ()  # the turns of the session before these: for the first use of a word
-    unscanned: int = 0  # turns among them that could not be scanned for secrets; their text is empty for now
+    earlier: tuple[StoredTurn, ...] = ()  # the turns of the session before these, for the first use of a word
+    unscanned: int = 0  # the number of turns that could not be scanned for secrets; their text is empty for now
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +127,10 @@ class _SleepResult:
 
 
 def decide(inputs: SleepInputs) -> job.Steps:
-    """Return the edits of a sleep, phase by phase."""
+    """Run a sleep phase by phase: ask about the turns, judge the reply, and return the end of the job.
+
+    It asks nothing if the turns hold nothing that may be remembered.
+    """
     if not inputs.turns:
         return job.NothingToDo("no turns past the watermark")
     yield job.EnterPhase("process")
@@ -145,7 +147,7 @@ def decide(inputs: SleepInputs) -> job.Steps:
     foreign = Foreign((*inputs.earlier, *inputs.turns), inputs.folder, _list_addresses(gathered))
     judging = yield from judge(_begin_judging(inputs, gathered, parsed, answer, foreign), _FORM, _parse_repair)
     judged = judging.results
-    # A model alone can do better when it is asked again.
+    # Only a model can give a better reply when it is asked again.
     if answer.backend != job.OFFLINE and judged and all(one.why in _MADE_UP for one in judged):
         return job.RejectedReply("nothing in the reply is supported by the turns it cites")
     dropped = Counter(one.why for one in judged if one.outcome is ClaimOutcome.REFUSED)
@@ -160,9 +162,15 @@ def decide(inputs: SleepInputs) -> job.Steps:
 
 
 def word_limit(said_words: int, share: float, days: int = 1, *, is_work: bool = False) -> int:
-    """Return the most words for the daily blocks of a session with `said_words` spoken words on `days` days.
+    """Return the largest number of words for the daily blocks of a session.
 
-    If an agent worked and little was said, this may be twice the share, because the session did more than was said.
+    If an agent worked and little was said, the limit is up to twice the share, because more was done than said.
+
+    Args:
+        said_words: the number of spoken words.
+        share: the share of the spoken words that the blocks may have.
+        days: the number of days on which something was said.
+        is_work: an agent worked in the session.
     """
     dense = min(DENSE_WORDS, int(2 * share * said_words)) if is_work else 0
     floor = FLOOR_OF_WORK if is_work else FLOOR_WORDS
@@ -177,7 +185,7 @@ def _limit(inputs: SleepInputs, gathered: SleepEvidence) -> int:
 
 
 def _days(inputs: SleepInputs) -> int:
-    """Return the number of local days on which something was said; each day has its own block and its own readers."""
+    """Return the number of local days on which something was said, at least 1; each day has its own block."""
     moments = _moments(inputs)
     return len({moments[turn.seq].date() for turn in inputs.turns if evidence.is_said(turn)}) or 1
 
@@ -208,7 +216,7 @@ def _question(inputs: SleepInputs, gathered: SleepEvidence) -> job.Ask:
 def _begin_judging(
     inputs: SleepInputs, gathered: SleepEvidence, parsed: reply.ParsedSleepReply, answer: job.Reply, foreign: Foreign
 ) -> Judging:
-    # A note holds nothing from outside, and its own words are no echo of it.
+    # A note has no text from outside, and the check for echoes would take its own words for an echo of itself.
     notes = {quoted.id for quoted in gathered.material if quoted.origin == NOTE}
     made = context_of(
         Pieces(one if one.id in notes else _without_echoes(one, foreign) for one in gathered.pieces),
@@ -230,7 +238,7 @@ def _list_addresses(gathered: SleepEvidence) -> list[str]:
 
 
 def _without_echoes(piece: Piece, foreign: Foreign) -> Piece:
-    """Return a piece in which sentences that the assistant only repeats from outside count as outside."""
+    """Return a piece in which sentences of the assistant that only repeat outside text count as outside."""
     lines = (
         replace(line, lane=Lane.OUTSIDE) if line.lane is Lane.ASSISTANT and foreign.echoes(line.text) else line
         for line in piece.lines
@@ -241,7 +249,7 @@ def _without_echoes(piece: Piece, foreign: Foreign) -> Piece:
 def _claim(name: str, told: reply.SummaryLine | job.NewMemory, notes: Collection[str]) -> Claim:
     """Return a line of the reply as a claim; only important memories are meant for the core.
 
-    If only notes make a statement, it comes to the core later, when a dream finds it in the daily file.
+    A statement that only notes make is not. It comes to the core later, when a dream finds it in the daily file.
     """
     cites = told.cites or tuple(f"t{seq}" for seq in told.sources)
     said = tuple(cite for cite in cites if cite.partition(".")[0] not in notes)
@@ -293,13 +301,14 @@ def _memory(inputs: SleepInputs, judged: JudgedClaim) -> job.NewMemory | None:
 
 
 def _write_summary(inputs: SleepInputs, told: CorrectingLines, answer: job.Reply) -> str:
-    """Return the session's summary as text: the text of the earlier sleeps, updated."""
+    """Return the running summary of the session as text: the points of earlier sleeps, updated by the new lines."""
     in_sections = any(line.section for line in told.lines)
-    # The offline backend gives the most important lines of work first; the others stay in the daily file.
+    # The offline backend gives the most important lines of work first. The rest stays in the daily file only.
     is_offline = in_sections and answer.backend == job.OFFLINE
     share = int(_KEPT_SHARE * sum(len(line.text) for line in told.lines))
     room = max(_FEWEST_KEPT, min(_MOST_KEPT, share)) if is_offline else math.inf
-    # Its open points are those at the end; a model says itself which earlier ones are done.
+    # The offline backend's open points describe the end of the session and replace earlier ones. A model itself says
+    # which earlier points are done.
     is_over = is_offline and any(line.section is Section.OPEN for line in told.lines)
     earlier = [
         point for point in told.keep_others(_list_earlier(inputs)) if not is_over or point.section is not Section.OPEN
@@ -317,16 +326,16 @@ def _write_summary(inputs: SleepInputs, told: CorrectingLines, answer: job.Reply
 
 
 def _is_whole(point: SummaryPoint) -> bool:
-    """Return False for a point with replaced tokens, which stays in the daily file: it is of no use later."""
+    """Return False for a point with replaced tokens; it stays only in the daily file, unless it is a request."""
     return ONLY_A_PAGE not in point.text or point.section is Section.ASKED
 
 
 def _merge_earlier(
     earlier: Sequence[SummaryPoint], later: Iterable[SummaryPoint], room: float
 ) -> tuple[SummaryPoint, ...]:
-    """Return the points of a session without repetitions; the new ones have at most `room` characters.
+    """Return the points of a session without repetitions; the new points have at most `room` characters.
 
-    The last request is always kept, and comes last, even if it was made before.
+    The last request is always kept and comes last, even if it was made before.
     """
     found = list(later)
     last = [point for point in found if point.section is Section.ASKED][-1:]
@@ -368,7 +377,7 @@ def _receipt(
             "messages": len(messages),
             "tokens": tokens,
             "budget": limit,
-            "over_budget": max(0, tokens - limit),  # only if the system messages alone exceed it
+            "over_budget": max(0, tokens - limit),  # above 0 only if the system messages alone exceed the budget
         },
     }
 
@@ -447,7 +456,10 @@ def _save_result(inputs: SleepInputs, told: _SleepResult, dropped: Counter[str],
 
 
 def _daily(inputs: SleepInputs, lines: Sequence[reply.SummaryLine], *, is_offline: bool) -> list[job.AppendDaily]:
-    """Return the blocks of the daily files, in the order of the conversation; a model orders its sections itself."""
+    """Return the blocks of the daily files, in the order of the conversation.
+
+    A model has already put the lines of its sections in order, so these lines keep their order.
+    """
     moments = _moments(inputs)
     clocks: dict[date, list[str]] = {}
     for turn in inputs.turns:
@@ -462,7 +474,7 @@ def _daily(inputs: SleepInputs, lines: Sequence[reply.SummaryLine], *, is_offlin
 
 
 def _body(lines: Sequence[reply.SummaryLine]) -> str:
-    """Return the lines of a day by section; those without one come first."""
+    """Return the body of a day's block: the lines without a section first, then the sections."""
     plain = [f"- {line.text}" for line in lines if line.section is None]
     points = [SummaryPoint(line.section, line.text) for line in lines if line.section is not None]
     return "\n".join((*plain, *filter(None, [render_points(points)]))).replace("\n### ", "\n\n### ")
@@ -471,7 +483,7 @@ def _body(lines: Sequence[reply.SummaryLine]) -> str:
 def block_of(
     day: date, reason: str, body: str, clocks: tuple[str, str], program: str | None, session_id: str
 ) -> job.AppendDaily:
-    """Return a session's lines of a day as a block for the daily file; `clocks` are its first and last time."""
+    """Return a session's lines of a day as a block for the daily file; `clocks` are the first and last time, HH:MM."""
     if program is not None:
         attribution = daily.attribute_block(program, *clocks, neutralize(session_id))
         body = f"{attribution}\n" + ("\n" if body.startswith("#") else "") + body
@@ -479,7 +491,7 @@ def block_of(
 
 
 def _moments(inputs: SleepInputs) -> dict[int, datetime]:
-    """Return the local time of each turn; a turn without a time takes that of the turn before it."""
+    """Return the local time of each turn, by its number; a turn without a time takes that of the turn before it."""
     known = [evidence.parse_moment(turn.at) for turn in inputs.turns]
     held = next((at for at in known if at), inputs.now)
     moments = {}

@@ -1,6 +1,6 @@
-"""Store a job's decision as JSON and load it again: for edits that wait until a person has answered.
+"""Store a job's decision as JSON and load it again, for edits that wait until a person has answered.
 
-Each value carries the name of its type. Only the types of edits are known, so that stored text can become nothing else.
+Each value carries the name of its type. Only the types of edits are known, so stored text cannot become anything else.
 """
 
 import dataclasses
@@ -18,7 +18,7 @@ from memoryd.ledger import accounting, guards, memory, operation
 _TYPE = "$"
 _VALUE = "value"
 _DATE, _TEXT, _BYTES, _MAPPING, _SET = "date", "text", "bytes", "mapping", "set"
-# Stored edits keep the names of the first version.
+# Stored edits keep the names that the first version used, so that every version can load them.
 _STORED_TYPES = {"Caller": "Door", "MemoryKind": "Kind", "RefinementStart": "Begun"}
 _STORED_FIELDS = {"caller": "door"}
 _CURRENT_FIELDS = {stored: current for current, stored in _STORED_FIELDS.items()}
@@ -36,7 +36,7 @@ def dump(edits: Sequence[Edit]) -> list[Any]:
 
 
 def load(plain: Sequence[Any]) -> tuple[Edit, ...]:
-    """Return the edits that were given to `dump`.
+    """Return the edits that were passed to `dump`.
 
     Raises:
         ValueError: the value does not come from `dump`.
@@ -63,7 +63,7 @@ def _dump_value(value: Any) -> Any:
             for field in dataclasses.fields(value)
         }
     if isinstance(value, bytes):
-        # As characters, so that a person who searches the stored text can read it.
+        # Bytes are stored as characters, so that a person who searches the stored text can read them.
         try:
             return {_TYPE: _TEXT, _VALUE: value.decode()}
         except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""Count a refinement: the changes in its audit, and beside them the claims of its model."""
+"""Count a refinement's changes by its audit, and check the numbers that its model states."""
 
 import re
 from collections import Counter
@@ -13,9 +13,10 @@ from memoryd.text.neutral import neutralize
 
 @dataclass(frozen=True, slots=True)
 class RefinementTally:
-    """Hold the counts of a refinement. Tokens are the rough estimate; `saved` is the reduction of the core.
+    """Hold the counts of a refinement.
 
-    `details` are the numbers in the changed texts: a summary that names one of them does not give a count.
+    `saved` is the reduction of the core in tokens, by a rough estimate. `details` are the numbers in the changed texts.
+    A summary that names one of them does not state a count.
     """
 
     merged: int = 0  # memories that were consolidated
@@ -23,7 +24,7 @@ class RefinementTally:
     updated: int = 0
     deleted: int = 0
     protected: int = 0
-    duplicates: int = 0  # ended before it, without reading their texts
+    duplicates: int = 0  # identical memories that ended before the model was asked
     saved: int = 0
     details: frozenset[int] = field(default=frozenset(), compare=False, repr=False)
 
@@ -33,11 +34,11 @@ class RefinementTally:
         return self.merged + self.updated + self.deleted + self.protected
 
     def row(self) -> dict[str, int]:
-        """Return the counts in the form of a run report."""
+        """Return the counts as a run report shows them."""
         return {one.name: getattr(self, one.name) for one in fields(self) if one.compare}
 
     def describe(self) -> str:
-        """Return it in words, for the journal, the audit and `job show`."""
+        """Return the counts in words, for the journal, the audit and `job show`."""
         parts = [f"compressed {self.merged} → {self.into}"] if self.merged else []
         parts += [f"reworded {self.updated}"] if self.updated else []
         parts += [f"deleted {self.deleted}"] if self.deleted else []
@@ -48,10 +49,11 @@ class RefinementTally:
 
 
 def count_entries(entries: Iterable[tuple[str, Memory | None, Memory | None]]) -> RefinementTally:
-    """Count the entries of one run in the audit.
+    """Count the entries that one run has in the audit.
 
     Args:
-        entries: of each the operation, and the memory before and after it; None without one, or if its text is erased.
+        entries: for each entry the operation, and the memory before and after it; None if there is none, or if its text
+            is erased.
     """
     counts = Counter[str]()
     details: set[int] = set()
@@ -81,18 +83,19 @@ def _name(operation: str, *, is_new: bool, ended_as: Ending | None) -> str | Non
     return {"update": "updated", "protect": "protected"}.get(operation)
 
 
-# --- what the model says ----------------------------------------------------------------------------------------------
+# --- the model's summary
+# -----------------------------------------------------------------------------------------------
 
 _COUNTED = re.compile(r"(?<![\w.,-])(\d{1,3}(?:,\d{3})+|\d+)(?![\w-]|[.,]\d)")
-_NEAR = 12  # a share of a number: a rough statement may be off by a twelfth
+_NEAR = 12  # a stated number may be off by a twelfth, because models round
 _SAID = ' It said: "'
 
 
 def is_miscounted(summary: str, done: RefinementTally, others: Iterable[int] = ()) -> bool:
-    """Return True if a summary gives a number that was not counted, and that is no detail of a changed text.
+    """Return True if a summary states a number that is no true count and no detail of a changed text.
 
     Args:
-        summary: as the model wrote it.
+        summary: the summary as the model wrote it.
         done: the counts.
         others: further true numbers, such as the core's tokens before and after.
     """
@@ -106,14 +109,14 @@ def _numbers(text: str) -> set[int]:
 
 
 def write_entry(day: str, done: RefinementTally, tokens: tuple[int, int], how: str | None, summary: str | None) -> str:
-    """Return the entry of the journal: the counts, and beside them the model's own words.
+    """Return the journal entry of a refinement: the counts, and beside them the model's own words.
 
     Args:
-        day: local, YYYY-MM-DD.
+        day: the local day, YYYY-MM-DD.
         done: the counts.
-        tokens: of the core before and after.
-        how: how it ended, if that matters.
-        summary: the model's own; None without one.
+        tokens: the tokens of the core before and after.
+        how: how the refinement ended, if that matters.
+        summary: the model's own words; None without any.
     """
     text = f"Refinement of {day}: {done.describe()}."
     text += f" {_capital(how)}." if how else ""
@@ -128,5 +131,5 @@ def _capital(text: str) -> str:
 
 
 def strip_model_words(entry: str) -> str:
-    """Return a journal entry for injection: without the model's words, which could give the agent orders."""
+    """Return a journal entry for injection, without the model's words, which could give the agent orders."""
     return entry.partition(_SAID)[0]

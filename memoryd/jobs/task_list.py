@@ -6,7 +6,7 @@ from typing import Any
 from memoryd.text.neutral import neutralize
 from memoryd.transcripts.fields import first_text, mappings, shown_arguments
 
-_WHOLE = frozenset(["todowrite", "update_plan", "write_todos", "todo_write"])  # each call has the whole list
+_WHOLE = frozenset(["todowrite", "update_plan", "write_todos", "todo_write"])  # each call has the whole task list
 _BY_TASK = frozenset(["taskcreate", "taskupdate"])
 _CREATED = re.compile(r"Task #(\w+) created")
 _TEXTS = ("content", "step", "subject", "title", "task", "description")
@@ -17,19 +17,19 @@ _LONGEST = 90
 
 
 def keeps_tasks(tool: str) -> bool:
-    """Return True if the tool of this name maintains the list."""
+    """Return True if the tool with this name maintains a task list."""
     return tool.casefold() in _WHOLE | _BY_TASK
 
 
 class TaskList:
-    """Follow the list from call to call."""
+    """Follow an agent's task list from call to call."""
 
     def __init__(self) -> None:
         """Begin with an empty list."""
-        self._tasks: dict[str, tuple[str, str]] = {}  # by id: the text and the status
+        self._tasks: dict[str, tuple[str, str]] = {}  # by id: the text and the status of the task
 
     def take(self, tool: str, call: str, result: str) -> bool:
-        """Read a call, and return whether it changed the list."""
+        """Update the list from a call and its result; return True if it was a call that maintains the list."""
         name = tool.casefold()
         if name in _WHOLE:
             return self._replace(call)
@@ -44,7 +44,7 @@ class TaskList:
         return True
 
     def render(self) -> str:
-        """Return the list as one line: `5 of 7 done; open: X; Y`; empty without a list."""
+        """Return the list as one line, `5 of 7 done; open: X; Y`; empty if there is no task."""
         left = [(text, status) for text, status in self._tasks.values() if status not in _DROPPED and text]
         waiting = [text for text, status in left if status not in _DONE]
         if not left:
@@ -60,6 +60,6 @@ class TaskList:
             (items for key in ("todos", "plan") if (items := mappings(given.get(key)))), []
         )
         if call.rstrip().endswith("characters left out]"):
-            found = []  # a part of the list must not look like the whole
+            found = []  # a shortened call must not look like the whole list
         self._tasks = {str(at): (first_text(one, _TEXTS), str(one.get("status"))) for at, one in enumerate(found)}
         return True

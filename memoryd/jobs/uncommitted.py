@@ -1,4 +1,4 @@
-"""Find uncommitted files: edits of a session's tools that no commit holds yet, in its folders."""
+"""Find uncommitted files: files that a session's tools edited in its folders and no commit holds yet."""
 
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatch
@@ -7,12 +7,12 @@ from memoryd.jobs.shell import join_folder
 
 
 class WorkFolder:
-    """Know the folder in which a session works, and its files."""
+    """Tell which folders and files belong to the work of a session."""
 
     def __init__(self, folder: str, edited: Iterable[str]) -> None:
         """Prepare for a session in `folder` whose tools edited the files `edited`.
 
-        If all of them are elsewhere, such as in another work tree, the session works there.
+        If all of these files are elsewhere, such as in another work tree, the session works there.
         """
         self._folder = folder
         self._others: set[str] = set()
@@ -21,7 +21,7 @@ class WorkFolder:
             self._others = {place.rpartition("/")[0] for place in places}
 
     def locate(self, folder: str, path: str) -> str:
-        """Return a path relative to the session's folder; one outside of it stays absolute."""
+        """Return a path relative to the session's folder; a path outside of it stays absolute."""
         place = join_folder(folder, path.replace("\\", "/"))
         if self._folder and (place == self._folder or place.startswith(f"{self._folder}/")):
             return place[len(self._folder) + 1 :]
@@ -49,7 +49,7 @@ class UncommittedFiles:
     """Hold the files that the session's tools edited, from the edit to the commit."""
 
     def __init__(self, work: WorkFolder) -> None:
-        """Begin with none."""
+        """Begin without a file."""
         self._work = work
         self._edited: set[str] = set()
         self._added: set[str] = set()
@@ -61,27 +61,27 @@ class UncommittedFiles:
         self._order.setdefault(path)
 
     def add(self, folder: str, given: Sequence[str], *, everything: bool) -> None:
-        """Record files that will be in the next commit."""
+        """Record that `git add` puts files into the next commit: those that the words `given` name, or everything."""
         found = {path for path in self._edited if everything or self._work.names(path, folder, given)}
         self._added |= found
         self._edited -= found
 
     def commit(self, folder: str, given: Sequence[str], *, everything: bool) -> None:
-        """Record a commit of the added files and of the files that it names."""
+        """Record a commit of the added files and of the files that the words `given` name, or of everything."""
         self.add(folder, given, everything=everything)
         self._added.clear()
 
     def drop(self, folder: str, given: Sequence[str], *, everything: bool = False) -> None:
-        """Record that files were removed, or their edits discarded."""
+        """Record that the files that the words `given` name were removed, or their edits discarded."""
         self._keep({path for path in self._all() if not (everything or self._work.names(path, folder, given))})
 
     def keep_shown(self, shown: Iterable[str]) -> None:
-        """Keep only the files that `git status` shows; a new folder includes all its files."""
+        """Keep only the files that `git status` shows; a new folder that it shows stands for all its files."""
         names = list(shown)
         self._keep({path for path in self._all() if any(_is_shown(path, name) for name in names)})
 
     def list_paths(self) -> list[str]:
-        """Return the files that no commit holds, in the order of their first edit."""
+        """Return the files that no commit holds and that belong to the work, in the order of their first edit."""
         held = self._all()
         return [path for path in self._order if path in held and self._work.holds(path.rpartition("/")[0])]
 
@@ -94,5 +94,5 @@ class UncommittedFiles:
 
 
 def _is_shown(path: str, name: str) -> bool:
-    """Return True if `git status` means a file by a name; their paths may begin at different folders."""
+    """Return True if a name in the output of `git status` means a file; their paths may start at different folders."""
     return f"/{path}".endswith(f"/{name}") or f"/{name}/" in f"/{path}" or f"/{name}".endswith(f"/{path}")

@@ -1,13 +1,14 @@
-"""Find the source of a text in a session: the turns of a text that a tool saves, and of a line of a daily file.
+"""Find the source of a text in a session: of a text that a tool saves, or of a line of a daily file.
 
-Their sources are the sentences that they repeat, or the turn that has most of their words.
+The source of a text is the sentences that it repeats, or the turn that has most of its words.
 
 A text from an agent's own tool counts as the assistant's, unless it repeats whole sentences that the user typed in that
-session: then it counts as the user's. A label before the text changes nothing. The assistant's words may state a fact
-of the project or a lesson. A rule, or a statement about a person, becomes a note of the day, and so does a text with a
-token that only outside text has. A text that repeats a page or a tool's result is a report of it.
+session. Then it counts as the user's. A label before the text changes nothing. The assistant's words may state a fact
+of the project or a lesson. A rule or a statement about a person becomes a note of the day, and so does a text with a
+token that only outside text has. A text that repeats a page or a tool's result is stored as a report of it.
 
-For a line of a daily file, the sleep that wrote it records the cited sentences. Earlier versions recorded nothing.
+For a line of a daily file, the run report of the sleep that wrote the line records the cited sentences. Earlier
+versions recorded nothing.
 """
 
 import hashlib
@@ -34,7 +35,7 @@ Behind = tuple[tuple["Piece", tuple[int, ...]], ...]
 
 
 def _nearest(text: str, pieces: Iterable[Piece]) -> Piece | None:
-    """Return the piece with most of a text's words, the first of equals; None if none has many."""
+    """Return the piece with most of a text's words, the first of equals; None if none has at least half of them."""
     shares = ((measure_overlap(text, piece.text), piece) for piece in pieces)
     share, piece = max(shares, key=lambda one: one[0], default=(0.0, None))
     return piece if share >= _LEAST else None
@@ -42,16 +43,16 @@ def _nearest(text: str, pieces: Iterable[Piece]) -> Piece | None:
 
 @dataclass(frozen=True, slots=True)
 class WeighedText:
-    """Hold the acceptable form of a text, and its place.
+    """Hold the acceptable form of a text, and where it may go.
 
     Attributes:
         text: the text to write.
-        core: it may go into `MEMORY.md`; otherwise only into the daily file.
-        is_own: the user typed it.
+        core: True if it may go into `MEMORY.md`; otherwise it may go only into the daily file.
+        is_own: True if the user typed it.
         session: the id of the session that holds it; None without one.
-        seqs: the turns there that support it.
-        why: the reason why it is not stored in the given form, without its words.
-        changed: the number of its lines that are not.
+        seqs: the numbers of the turns there that support it.
+        why: the reason why it is not stored as the tool passed it, without its words; empty if it is.
+        changed: the number of its lines that are not stored as passed.
     """
 
     text: str
@@ -75,7 +76,7 @@ class CandidateSession:
 
     @cached_property
     def foreign(self) -> Foreign:
-        """Return the tokens that occur only in outside text there."""
+        """Return the tokens that occur only in outside text of the session."""
         return Foreign(self.turns)
 
     @cached_property
@@ -85,16 +86,16 @@ class CandidateSession:
 
 
 class Witness:
-    """Weigh texts against sessions."""
+    """Decide for texts of an agent's tool in which form and where they may be stored."""
 
     def __init__(self, heard: Sequence[CandidateSession], cues: Cues) -> None:
-        """Prepare; the most probable session comes first."""
+        """Prepare with the sessions in which the tool may have been called, the most probable one first."""
         self._heard = heard
         self._cues = cues
         self.sessions = tuple(one.id for one in heard)
 
     def memory(self, text: str, heading: str = "") -> WeighedText:
-        """Weigh a lasting text, under a heading of `MEMORY.md`."""
+        """Return the acceptable form of a text that is meant for `MEMORY.md`, below `heading`."""
         own = self._own(text, whole=steering.is_instruction(text) or steering.is_preference(text))
         if own is not None:
             return WeighedText(text, True, True, *own)  # noqa: FBT003 - see the class
@@ -112,7 +113,7 @@ class Witness:
         return WeighedText(text, core=True, session=session, seqs=(piece.seq,))
 
     def note(self, text: str) -> WeighedText:
-        """Weigh a note for the daily file, line by line."""
+        """Return the acceptable form of a note for the daily file; each line is decided on its own."""
         lines: list[str] = []
         why: dict[str, int] = {}
         for line in text.splitlines():
@@ -134,9 +135,11 @@ class Witness:
         return WeighedText("\n".join(lines), why="; ".join(why), changed=sum(why.values()))
 
     def _own(self, text: str, *, whole: bool = False) -> _Place | None:
-        """Return the turn in which the user typed a text: whole sentences, in this order, with their introduction.
+        """Return the turn in which the user typed a text; None if there is none.
 
-        For an order, the sentences around it must be in the text as well, because they may take it back (`whole`).
+        The turn must have the whole sentences of the text in this order, with the sentence that introduces a list. With
+        `whole`, as for an order, the text must also have the sentences around them, because these may retract the
+        order.
         """
         wanted = [normal.normalize_quotation(one) for one in list_texts(text)]
         for heard in self._heard:
@@ -146,7 +149,7 @@ class Witness:
         return None
 
     def _echoes(self, text: str) -> bool:
-        """Return True if a text repeats what a page or a tool's result says, in any of the sessions."""
+        """Return True if a text repeats a page or a tool's result of any of the sessions."""
         return any(heard.foreign.echoes(strip_label(text)) for heard in self._heard)
 
     def _remove_foreign(self, text: str) -> str:
@@ -190,12 +193,12 @@ def _strip_labels(text: str) -> str:
 
 
 def digest_of(line: str) -> str:
-    """Return the hash of a line of a daily file in the report of the run that wrote it."""
+    """Return the hash by which the run report of a sleep names a line of a daily file."""
     return hashlib.sha256(" ".join(line.split()).removeprefix("- ").encode()).hexdigest()[:16]
 
 
 class SupportingSentences:
-    """Hold the sentences that may support the lines of one run's blocks."""
+    """Hold the sentences that may support the lines that one run wrote into daily files."""
 
     def __init__(
         self,
@@ -205,13 +208,13 @@ class SupportingSentences:
         cites: Mapping[str, Sequence[str]],
         earlier: Sequence[StoredTurn] = (),
     ) -> None:
-        """Prepare.
+        """Prepare with the turns of the session.
 
         Args:
-            turns: the turns that the block was written from.
+            turns: the turns that the blocks were written from.
             folder: the session's working folder.
-            tz: the local zone.
-            cites: the citations of each line, by its digest, from the report of the run.
+            tz: the local time zone.
+            cites: the citations of each line, by its digest, from the run report.
             earlier: the turns of the session before those.
         """
         self._pieces = Pieces(gather(turns, folder, tz, earlier).pieces)

@@ -1,6 +1,6 @@
 """Read the state in which a session leaves the work, from its commands and their output.
 
-This is the branch, the last commit, pushed and unpushed commits, the pull request, the last results of tests and
+The state is the branch, the last commit, pushed and unpushed commits, the pull request, the last results of tests and
 linters, and the agent's task list. Only commands that the agent itself ran in the main conversation count, and only in
 the folder in which the session works.
 """
@@ -16,15 +16,15 @@ from memoryd.jobs.uncommitted import UncommittedFiles, WorkFolder
 
 TAIL = 20_000  # characters from the end of an output that are read
 _LONGEST_LINE = 400  # characters of each line that are read: the result is at its beginning, and patterns stay fast
-STATE = "state "  # begins a fact about the state of the work: `KEY: text`; of several with one key, the last is current
-NOTHING = "nothing"  # the text of a fact that ends an earlier sleep's fact with its key
+STATE = "state "  # begins a fact about the state of the work, `KEY: text`; the last fact with a key is the current one
+NOTHING = "nothing"  # the text of a fact that ends a fact of an earlier sleep with the same key
 
 _MOST_NAMED = 8
 _MOST_COMMITS = 3
 _MOST_LINTERS = 4
-# After these requests, a task list says nothing, done or not: the agent kept it for an earlier request.
+# After this many requests of the user, a finished or an open task list is outdated: it belongs to an earlier request.
 _MOST_ASKED_SINCE_DONE, _MOST_ASKED = 3, 6
-# Commands that print nothing, or nothing that looks like another command's output.
+# Commands whose output cannot be mistaken for the output of another command.
 _SILENT = frozenset(["export", "set", "source", ".", "true", "sleep", "mkdir", "touch", "rm", "mv", "cp", "head"])
 _FILTERS = frozenset(["tail", "grep"])
 _PROSE = re.compile(r"\.(?:md|mdx|rst|txt|adoc)$", re.IGNORECASE)
@@ -33,26 +33,26 @@ _RETURNED = "Shell cwd was reset to"
 
 
 class WorkState:
-    """Follow a session's tool traffic, each call with its result."""
+    """Follow the state of the work through a session's tool calls and their results."""
 
     def __init__(self, folder: str, edited: Iterable[str], asked: Sequence[int] = ()) -> None:
         """Prepare for a session in `folder` whose tools edited the files `edited`.
 
-        `asked` are the turns with requests of the person.
+        `asked` holds the numbers of the turns with the user's requests.
         """
         self._work = WorkFolder(folder, edited)
         self._asked = asked
-        self._place = ""  # the folder of the agent's shell, if it keeps its folder from call to call
+        self._place = ""  # the current folder of the agent's shell, if the shell keeps it from call to call
         self._files = UncommittedFiles(self._work)
         self._git = GitState(self._files)
         self._tests: tuple[int, str] | None = None
         self._lints: dict[str, tuple[int, str]] = {}
         self._tasks = TaskList()
         self._planned: tuple[int, str] | None = None
-        self._edited = self._edited_code = 0  # the turns of the last edits
+        self._edited = self._edited_code = 0  # numbers of the turns with the last edit, and with the last edit of code
 
     def edit(self, seq: int, paths: Iterable[str], call: str) -> None:
-        """Record an edit by a tool."""
+        """Record that a tool edited the files `paths`."""
         for path in paths:
             place = self._work.locate(extract_folder(call), path)
             self._files.edit(place)
@@ -66,7 +66,7 @@ class WorkState:
             self._planned = (seq, text) if text else None
 
     def run(self, seq: int, call: str, output: str) -> None:
-        """Record the script of a call, and the end of its output."""
+        """Record the commands in the script of a call, and the results that the end of its output shows."""
         output = "\n".join(line.rstrip()[:_LONGEST_LINE] for line in output[-TAIL:].splitlines())
         script, own = extract_command(call), extract_folder(call)
         steps = list_steps(script, own or self._place)
@@ -111,7 +111,7 @@ class WorkState:
                 self._lints[check_runs.name_linter(step)] = (seq, found)
 
     def tell(self) -> dict[str, tuple[int, str]]:
-        """Return the present state: by key, the turn that shows it, and the text."""
+        """Return the present state: for each key, the number of the turn that shows it, and the text."""
         told = dict(self._git.told)
         if self._tests:
             told["Tests"] = self._with_age(*self._tests)
@@ -131,7 +131,7 @@ class WorkState:
         return asked > (_MOST_ASKED if "; open: " in text else _MOST_ASKED_SINCE_DONE)
 
     def _tell_lints(self) -> tuple[int, str]:
-        """Return the last results, without those before the last edits if there are newer ones."""
+        """Return the last results of linters; those from before the last edits are left out if there are newer ones."""
         newest = max(seq for seq, _ in self._lints.values())
         fresh = [one for one in self._lints.items() if one[1][0] > min(newest - 1, self._edited_code)]
         last = sorted(fresh, key=lambda one: one[1][0])[-_MOST_LINTERS:]
@@ -144,7 +144,14 @@ class WorkState:
 def list_changes(
     before: dict[str, tuple[int, str]], now: dict[str, tuple[int, str]], since: int, last: int
 ) -> list[tuple[int, str]]:
-    """Return the facts that are new since `before`, each with its turn; `last` are those known up to turn `since`."""
+    """Return the facts that changed since `before`, each with the number of its turn.
+
+    Args:
+        before: the state up to the turn `since`.
+        now: the present state.
+        since: the number of the last turn that an earlier sleep has read.
+        last: the number of the turn to which facts without a later turn belong.
+    """
     changed = [(key, seq, text) for key, (seq, text) in now.items() if before.get(key, (0, ""))[1] != text]
     gone = [(key, last, NOTHING) for key in before if key not in now]
     return [(seq if seq > since else last, f"{STATE}{key}: {text}") for key, seq, text in (*changed, *gone)]

@@ -38,7 +38,7 @@ class Rewrite:
 
 
 def list_archivals(rewrite: Rewrite, operations: Sequence[Operation]) -> list[Operation]:
-    """Return the operations that archive the memories that the rewrite does not mention.
+    """Return operations that archive the memories that the rewrite does not mention.
 
     The list is empty if `rewrite.unmentioned` is `KEEP`.
     """

@@ -19,9 +19,9 @@ from memoryd.ledger.operation import Change
 
 # Prefixes for names of objects that are not memories.
 WATERMARK = "watermark:"  # SESSION:CONSUMER
-FILE = "file:"  # the path in the workspace
+FILE = "file:"  # the path relative to the workspace
 PROFILE = "profile:"  # the name of the section
-ACCESS = "access:"  # a refused request: KIND:REQUEST
+ACCESS = "access:"  # a refused request, as KIND:REQUEST
 GRANT = "grant:"  # the id of a person's permission to read
 SESSION = "session:"  # the id of a forgotten session
 PROPOSAL = "proposal:"  # the run of a rejected proposal
@@ -29,7 +29,7 @@ RUN = "run:"  # the id of a run that was rolled back
 
 
 class AuditStamp(NamedTuple):
-    """Hold who changed something for an agent, and when.
+    """Hold the author, the agent and the time of a change.
 
     `run_id` is None for an edit by hand or a request of a person.
     """
@@ -41,7 +41,7 @@ class AuditStamp(NamedTuple):
 
 
 class AuditEvent(NamedTuple):
-    """Hold one change for the audit. `before` and `after` are digests of states; None means that there is no state."""
+    """Hold one change for the audit; `before` and `after` are digests of states, or None if there is no state."""
 
     at: str  # UTC, ISO 8601 with Z
     agent_id: str
@@ -54,7 +54,7 @@ class AuditEvent(NamedTuple):
 
 
 class AuditEntry(NamedTuple):
-    """Hold one row of the audit. It is a NamedTuple for speed: a check reads hundreds of thousands of rows."""
+    """Hold one row of the audit; a NamedTuple for speed, because a check reads hundreds of thousands of rows."""
 
     id: int
     at: str
@@ -119,8 +119,8 @@ def link_events(events: Iterable[AuditEvent], *, last_hash: str | None, first_id
 
     Args:
         events: the events of one agent, in order.
-        last_hash: hash of the agent's last entry; None if it has no entry.
-        first_id: id of the first new entry; it must be larger than all ids of the agent's entries.
+        last_hash: the hash of the agent's last entry; None if there is no entry.
+        first_id: the id of the first new entry; it must be larger than all ids of the agent's entries.
     """
     previous = last_hash
     for number, event in enumerate(events, first_id):
@@ -138,23 +138,22 @@ def check(entries: Iterable[AuditEntry]) -> Iterator[Problem]:
 
     An entry is faulty if its hash does not match its content, or if it does not link to the preceding entry. It is also
     faulty if its `before` is not the last state of the same memory. This check cannot detect missing entries at the
-    end.
-    They show when the replayed states are compared with the live rows.
+    end. They show when the replayed states are compared with the live rows.
 
     Args:
-        entries: of one agent or of several, ordered by id.
+        entries: the entries of one agent or of several, ordered by id.
     """
     hashes: dict[str, str] = {}
     lasts: dict[tuple[str, str], str | None] = {}
     for entry in entries:
         prev = hashes.get(entry.agent_id) or make_genesis(entry.agent_id)
         if entry.hash != _hash(entry.prev_hash, entry[1:9]):
-            yield Problem(entry.id, entry.memory_id, "the entry is not what was written: its hash does not fit it")
+            yield Problem(entry.id, entry.memory_id, "the entry was changed: its hash does not match it")
         if entry.prev_hash != prev:
-            yield Problem(entry.id, entry.memory_id, "the entry before it was changed, dropped or put in")
+            yield Problem(entry.id, entry.memory_id, "the entry before it was changed, removed or inserted")
         key = (entry.agent_id, entry.memory_id)
         if entry.before != lasts.get(key, entry.before):
-            yield Problem(entry.id, entry.memory_id, "its state before is not the one it was left in")
+            yield Problem(entry.id, entry.memory_id, "its state before is not the last recorded state")
         hashes[entry.agent_id] = entry.hash
         lasts[key] = entry.after
 
@@ -165,15 +164,15 @@ def replay(entries: Iterable[AuditEntry], texts: Callable[[str], str | None]) ->
     The state is None for an object that no longer exists.
 
     Args:
-        entries: of one agent, ordered by id.
-        texts: returns the state of a digest, or None if it is erased. It is called once for each object.
+        entries: the entries of one agent, ordered by id.
+        texts: returns the state with a digest, or None if it is erased; it is called once for each object.
     """
     lasts = {entry.memory_id: entry.after for entry in entries}
     return {memory_id: None if last is None else texts(last) or ErasedState.ERASED for memory_id, last in lasts.items()}
 
 
 def dump_state(**values: str | int | None) -> str:
-    """Return the canonical state of an object that is not a memory: a watermark, a file, a run."""
+    """Return the canonical JSON of the state of an object that is not a memory: a watermark, a file, a run."""
     return dump_canonical(values)
 
 

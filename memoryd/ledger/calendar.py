@@ -75,8 +75,7 @@ def find_days(text: str, said_on: date) -> set[Day]:
     """Return the days that `text` can mean if somebody said it on `said_on`.
 
     These are calendar dates, relative dates, and `said_on` itself. A date without a year also stands for its
-    occurrences
-    near `said_on`, and for its day in each year that the text states close to it.
+    occurrences near `said_on`, and for its day in each year that the text states close to it.
     """
     days = {Day(said_on.year, said_on.month, said_on.day)}
     for written in find(text):
@@ -92,7 +91,7 @@ def find_days(text: str, said_on: date) -> set[Day]:
 
 
 def is_among(readings: Sequence[Day], held: set[Day]) -> bool:
-    """Return True if, for one of `readings`, a day in `held` has all parts that the reading states."""
+    """Return True if a day in `held` has all parts that one of `readings` states."""
     return any(
         all(one is None or one == other for one, other in zip(reading, day, strict=True))
         for reading in readings

@@ -1,4 +1,4 @@
-"""Name the categories of facts. The command line lists them, so this module imports almost nothing."""
+"""Name the categories of facts; the command line lists them, so this module imports almost nothing."""
 
 from enum import StrEnum
 

@@ -58,7 +58,7 @@ _ANNOTATED = re.compile(rf"({_RELATIVE.pattern}) \(\d{{4}}(?:-\d\d){{0,2}}(?:/\d
 class RelativeDate(NamedTuple):
     """Hold a relative date found in a text."""
 
-    end: int  # offset in the text, just after the date
+    end: int  # the offset in the text just behind the date
     iso: str  # YYYY-MM-DD, YYYY-MM-DD/DD (a span of days), YYYY-MM or YYYY
 
 
@@ -75,7 +75,7 @@ def find(text: str, said_on: date) -> list[RelativeDate]:
 def annotate(text: str, said_on: date) -> str:
     """Return `text` with absolute dates in parentheses after its relative dates.
 
-    If several relative dates mean the same day, only the first gets one.
+    If several relative dates mean the same day, only the first gets a date.
     """
     seen: set[str] = set()
     out, last = [], 0

@@ -70,7 +70,7 @@ def fold_with_places(text: str) -> tuple[str, list[int]]:
 
 
 def _lower_text(text: str) -> str:
-    """Return `text` in lower case, with spaces for escaped white space. The length stays the same."""
+    """Return `text` in lower case, with spaces for escaped white space; its length stays the same."""
     lower = text.lower()
     if len(lower) != len(text):  # the lower case of "İ" has two characters
         lower = "".join(char if len(char.lower()) > 1 else char.lower() for char in text)

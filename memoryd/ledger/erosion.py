@@ -3,8 +3,8 @@
 If a second reader accepted a merge or a rewording, only the details that it reported as lost count (`Memory.lost`).
 Otherwise each clause of the old text is compared with the successors of the memory:
 
-- If a clause lost a number, a name, or more than a quarter of its words, the whole clause counts as lost. Otherwise
-  a successor with another number would count as almost equal.
+- If a clause lost a number, a name, or more than a quarter of its words, the whole clause counts as lost. Otherwise a
+  successor with another number would count as almost equal.
 - In any other clause, only the missing words count.
 - Words without content do not count.
 - A clause that another memory repeats in full counts only when that memory is lost too.
@@ -38,18 +38,18 @@ class Drop(NamedTuple):
     at: str  # UTC, ISO 8601
     said: str
     successors: tuple[str, ...] = ()  # the texts of its successors
-    is_superseded: bool = False  # True: the successors have other values for the numbers and names of the text
-    counted: int | None = None  # tokens that a second reader counted as lost; None: the loss is measured
+    is_superseded: bool = False  # the successors have other values for the numbers and names of the text
+    counted: int | None = None  # the tokens that a second reader counted as lost; None if the loss is measured
 
 
 def find_drop(at: str, before: Memory, after: Memory, successors: Iterable[Memory]) -> Drop | None:
     """Return the text that a change ended or replaced; None if the change loses nothing.
 
     Args:
-        at: time of the change, UTC, ISO 8601.
+        at: the time of the change, UTC, ISO 8601.
         before: the memory before the change.
         after: the memory after the change.
-        successors: its successors at that time, see `list_successors`.
+        successors: the successors of the memory at that time, see `list_successors`.
     """
     if not before.is_live or before.kind is not MemoryKind.CORE or after.ended_as in _NO_LOSS:
         return None
@@ -78,7 +78,7 @@ def list_successors(memory_id: str, state: Callable[[str], Memory | None]) -> li
     """Return the live core memories that replace a memory: the memory itself if it is live, else its last successors.
 
     Args:
-        memory_id: id of the memory.
+        memory_id: the id of the memory.
         state: returns the state of a memory by id; None if the id is unknown.
     """
     found: list[Memory] = []
@@ -98,9 +98,9 @@ def drops_of(changes: Sequence[Change], after: Mapping[str, Memory], at: str) ->
     """Return the losses of changes, in order, as (id of the memory, loss).
 
     Args:
-        changes: in the order in which they were made.
+        changes: the changes, in the order in which they were made.
         after: the memories after all changes, by id: the changed memories and their successors.
-        at: time of the changes, UTC, ISO 8601.
+        at: the time of the changes, UTC, ISO 8601.
     """
     states = dict(after)
     found = []
@@ -113,7 +113,7 @@ def drops_of(changes: Sequence[Change], after: Mapping[str, Memory], at: str) ->
 
 
 def select_window(drops: Iterable[Drop], now: str) -> list[Drop]:
-    """Return the losses of the 30 days before `now` (ISO 8601). A loss exactly 30 days ago is left out."""
+    """Return the losses of the 30 days before `now` (ISO 8601); a loss exactly 30 days ago is left out."""
     start = datetime.fromisoformat(now) - WINDOW
     return [drop for drop in drops if datetime.fromisoformat(drop.at) > start]
 
@@ -123,7 +123,7 @@ def count_lost(drops: Sequence[Drop], live: Iterable[str], count_tokens: Callabl
 
     Args:
         drops: the losses, oldest first.
-        live: texts of the live core.
+        live: the texts of the live core.
         count_tokens: returns the number of tokens of a text.
     """
     if not drops:
@@ -172,9 +172,9 @@ class _Others:
                 self._by_form[form].append(at)
 
     def hold(self, clause: _Clause, asked: frozenset[str], behind: int) -> bool:
-        """Return True if a text after position `behind` has all words of a clause and the same subject.
+        """Return True if a text behind the position `behind` has all words of a clause and the same subject.
 
-        `asked` holds the words of the dropped text; they stand for its subject.
+        `asked` holds the words of the dropped text. A text that shares enough of them has the same subject.
         """
         rarest = min((self._by_form.get(word, ()) for word in clause.words), key=len, default=())
         least = min(_SHARED, len(asked))

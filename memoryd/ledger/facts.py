@@ -16,7 +16,7 @@ from memoryd.ledger.profile import ProfileSection
 from memoryd.text.neutral import neutralize
 from memoryd.tiers.core import normalize
 
-LONGEST_SHOWN = 300  # characters of one fact that an agent gets; a longer fact is cut so that others fit
+LONGEST_SHOWN = 300  # the most characters of one fact that an agent gets; a longer fact is cut so that others fit
 MANUAL = "manual"  # the source of a fact without a session
 _SOURCE_TAG = "source:"  # marks an imported fact; its `origin_at` is the time of its creation in the other program
 
@@ -30,7 +30,7 @@ class Fact:
     category: str
     confidence: float  # 0..1
     created_at: str  # UTC, ISO 8601 with Z; never changes
-    source: str  # id of its session, `MANUAL`, or the source that the imported file states
+    source: str  # the id of its session, `MANUAL`, or the source that the imported file states
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class NewFact:
     cites: tuple[Source, ...] = ()
     source: str | None = None  # only for an imported fact
     created_at: str | None = None  # only for an imported fact
-    id: str | None = None  # id of an imported fact; a new id is drawn if it is in use or malformed
+    id: str | None = None  # the id of an imported fact; a new id is drawn if it is in use or malformed
     note: str | None = None  # the question that a quotation answers, and when and where it was asked
 
 
@@ -72,7 +72,7 @@ class FactBatch:
     outcomes: tuple[FactOutcome, ...]  # one for each fact of the batch
     evicted: tuple[Fact, ...] = ()  # facts that were ended because the store was full
     sections: tuple[ProfileSection, ...] = ()  # sections of the profile that were imported with the facts
-    offered: int = 0  # number of sections in the imported file that have a text
+    offered: int = 0  # the number of sections in the imported file that have a text
 
 
 def fact_of(memory: Memory) -> Fact:
@@ -85,7 +85,7 @@ def fact_of(memory: Memory) -> Fact:
 
 
 class Store:
-    """Hold the live facts of one agent."""
+    """Hold a snapshot of the live facts of one agent."""
 
     def __init__(self, facts: Iterable[Fact] = ()) -> None:
         """Take the facts; those with equal times must be in the order of their creation."""
@@ -132,16 +132,15 @@ class Store:
         """Return the operations that store a batch of facts.
 
         If the text of a fact is already stored or in the batch, the outcome is that fact, unchanged. In a full store,
-        the
-        fact with the lowest confidence ends to make room; of several, the oldest.
+        the fact with the lowest confidence ends to make room; of several, the oldest.
 
         Args:
             batch: the facts, in order.
             limits: the configured limits.
-            now: UTC, ISO 8601 with Z.
+            now: the time, UTC, ISO 8601 with Z.
             new_hex: returns random digits for a new id.
             taken: all ids in use, including those of ended facts.
-            protected: ids of constitutional facts; a full store does not end them.
+            protected: the ids of constitutional facts, which a full store does not end.
 
         Raises:
             ValueError: a content is blank, a category unknown or a confidence outside 0..1; nothing is stored.
@@ -162,7 +161,7 @@ class Store:
     def update(
         self, fact_id: str, content: str | None = None, category: str | None = None, confidence: float | None = None
     ) -> tuple[Update | None, Fact]:
-        """Return (operation, fact): the operation that changes the given fields, and the fact after it.
+        """Return the operation that changes the fields that are not None, and the fact after it.
 
         The operation is None if no field changes.
 
@@ -198,7 +197,7 @@ class _Growing(Store):
 
     def __init__(self, store: Store, max_facts: int, protected: Container[str]) -> None:
         super().__init__(store.all())
-        self._used = set(self._facts)  # also ids of evicted facts
+        self._used = set(self._facts)  # ids in use, also those of evicted facts
         self._max = max(1, max_facts)
         free = (fact for fact in self._facts.values() if fact.id not in protected)
         self._least = sorted(self._rank(fact, 0) for fact in free)

@@ -31,7 +31,7 @@ class TokenKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """Hold one exact token, as it is written in the claim."""
+    """Hold one exact token as the claim writes it."""
 
     kind: TokenKind
     text: str
@@ -61,10 +61,10 @@ _GERMAN = re.compile(
     r"|zu|von|bei|beim|nach|nur|nie|wenn|dass|darf|hat|werden|wurden?|sich|auch|noch|oder|aber|kein(?:e[mnrs]?)?)\b"
 )
 _NOT_ONLY_GERMAN = frozenset({"am", "die", "des", "den", "im", "das"})
-_FEWEST_GERMAN = 2  # a text with at least so many of these words is German
+_FEWEST_GERMAN = 2  # a text with at least this many of these words is German
 HELD = 0.6  # a source still supports a text if it has at least this share of its content words
 _PART = 4  # shorter words must match exactly; longer ones may have another ending
-_FORTNIGHT = 14  # days between a weekday and the date that it means
+_FORTNIGHT = 14  # days; a weekday can mean a date that is at most this far away
 # English, German, French, Spanish, Italian, Portuguese, Dutch, Russian, Chinese, Japanese, Korean.
 _WEEKDAY_LISTS = (
     "monday montag lundi lunes lunedì segunda-feira maandag понедельник\\w* 周一 星期一 月曜 월요일",
@@ -133,12 +133,12 @@ def _names(text: str) -> Iterator[re.Match[str]]:
 
 
 def writes_nouns_large(text: str) -> bool:
-    """Return True if a text is German. German capitalises all nouns, not only names."""
+    """Return True if a text is German, a language that capitalises all nouns and not only names."""
     return len(_GERMAN.findall(text)) >= _FEWEST_GERMAN
 
 
 class Material:
-    """Hold one text of the material, prepared for the search of tokens."""
+    """Hold one text of the material, prepared for looking up tokens."""
 
     def __init__(self, text: str, said_on: date) -> None:
         self._text, self._said_on = text, said_on
@@ -201,7 +201,7 @@ class Material:
 
     @cached_property
     def writes_nouns_large(self) -> bool:
-        """Return True if this text is German. Words that other languages also have do not count."""
+        """Return True if this text is German; words that other languages also have do not count."""
         return len(set(_GERMAN.findall(self._text)) - _NOT_ONLY_GERMAN) >= _FEWEST_GERMAN
 
     @cached_property

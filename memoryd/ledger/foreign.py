@@ -1,8 +1,8 @@
 """Find foreign tokens: commands, packages, hosts, URLs, accounts and addresses that only outside text contains.
 
-An instruction that an attacker plants in a page needs such a token, in any wording. So this module checks where a
-token first occurs in the session. A token is inside if the person typed it anywhere, or if the assistant named it
-first. All other tokens are foreign: they are never stored in memory and never reach another session.
+An instruction that an attacker plants in a page needs such a token, in any wording. So this module checks where a token
+first occurs in the session. A token is inside if the person typed it anywhere, or if the assistant named it first. All
+other tokens are foreign: they are never stored in memory and never reach another session.
 
 The search begins with the few candidates in the claim. It looks them up in the folded turns by their letters and
 digits. An ordinary word is foreign only if an outside text asks for it, for example after "install" or in a manifest.
@@ -44,7 +44,7 @@ _CREATES = re.compile(r"\"(?:command|cmd)\"\s*:\s*\"(?:cd [\w./~-]+ && )?gh pr c
 
 
 def find_remotes(call: str, output: str) -> set[str]:
-    """Return the remotes in the output of `call`, as `host/account/name`.
+    """Return the git remotes in the output of `call`, as `host/account/name`.
 
     The set is empty if the output may contain text of other people.
     """
@@ -52,7 +52,7 @@ def find_remotes(call: str, output: str) -> set[str]:
     if given is not None:
         bare = _TEXTS.sub(" ", given[1].replace("\\n", "\n").replace('\\"', '"'))
         is_plain = _TASK.search(bare) is not None and all(_PLAIN.match(part.strip()) for part in _PARTS.split(bare))
-    else:  # The call may have been shortened, so only an output of one line is trusted.
+    else:  # The call may be shortened, so only an output of one line is trusted.
         is_plain = "\n" not in output.strip() and _CREATES.search(call) is not None
     found = _SHOWN.findall(output.strip()) if is_plain else []
     return {_place(next(filter(None, one))) for one in found}
@@ -117,7 +117,7 @@ _COMMAND = re.compile(
 )
 
 _WORD = re.compile(rf"(?<![{_L}_-])@?[{_L}_](?:[{_L}_.@/-]*[{_L}_])?")
-_LEAST = 4  # letters of a name
+_LEAST = 4  # the least letters of a name
 _FILE = re.compile(
     r"\.(?:py|rs|sh|md|go|[jt]sx?|[mc]js|json|ya?ml|toml|txt|html?|css|c|h|cc|cpp|java|kt|rb|php|lock|cfg|ini|sql|log"
     r"|png|jpe?g|svg|gif|pdf|csv|xml|swift|mod|sum|env|jsonl|diff|patch|tar|gz|zip|whl)$"
@@ -176,7 +176,7 @@ def _is_wide(text: str) -> bool:
 class _Candidate(NamedTuple):
     start: int
     end: int
-    keys: tuple[str, ...]  # forms of the name, as written, the most specific first
+    keys: tuple[str, ...]  # the forms of the name as written, the most specific first
     kind: str  # address, account, command, dotted, word or plain
 
 
@@ -196,7 +196,7 @@ class Foreign:
         self._project = name if len(name) >= _LEAST else ""
         self._addresses = frozenset(addresses)
         self._known: dict[tuple[str, str], bool] = {}
-        self._own: dict[int, str] = {}  # the person's words by index of the turn
+        self._own: dict[int, str] = {}  # the person's words, by index of the turn
 
     def find_tokens(self, text: str) -> tuple[str, ...]:
         """Return the foreign tokens in `text`, each once, as written there."""
@@ -210,8 +210,7 @@ class Foreign:
         """Return True if outside text contains a clause of `text` word for word, and the person did not type it.
 
         Otherwise an assistant that reads out an outside order would seem to be its author. A clause has at least three
-        words,
-        so that paths and names are not compared.
+        words, so that paths and names are not compared.
         """
         parts = [part for part in (text, *_CLAUSE.split(text)) if len(part.split()) >= _CLAUSE_WORDS or _is_wide(part)]
         return any(self._is_echo(squeeze(fold(part))) for part in parts)
@@ -279,9 +278,9 @@ class Foreign:
 
     @cached_property
     def _turns(self) -> list[tuple[str, bool]]:
-        """Return for each turn its folded text, and True if the assistant wrote it.
+        """Return the folded text of each turn, and True if the assistant wrote it.
 
-        Words of the person are looked up separately, by `_is_typed`.
+        `_is_typed` looks up words of the person separately.
         """
         own = (_is_of(one, Origin.ASSISTANT) and one.kind is not TurnKind.SUMMARY for one in self._stored)
         return [(fold(one.text), is_inside) for one, is_inside in zip(self._stored, own, strict=True)]
@@ -352,7 +351,7 @@ def _is_of(turn: StoredTurn, origin: Origin) -> bool:
 
 
 def _counts(text: str, start: int, end: int, kind: str) -> bool:
-    """Return True if an outside text uses the name at this place as its kind is used.
+    """Return True if an outside text uses a name at this place in the way of its kind.
 
     For example, the name of an account follows an `@`.
     """

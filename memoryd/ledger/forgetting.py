@@ -19,22 +19,22 @@ from memoryd.text.content import LABELS, list_stems, measure_overlap, strip_labe
 from memoryd.text.sentences import list_texts
 from memoryd.tiers.core import normalize
 
-OPERATION = "forget"  # name of the operation in the audit
+OPERATION = "forget"  # the name of the operation in the audit
 
 NAMED = "it was named"
-BECAME = "it became what was named"
+BECAME = "it became the named memory"
 SAYS_IT = "it says the same"
 ALONE = "nothing else says it"
 UNGROUNDED = "its other sources do not say it"
 GROUNDED = "its other sources say it"
 NOTED = "only its note held it"
-MERGED = "it had been merged into one that went"
+MERGED = "it had been merged into an erased memory"
 
 _SAYS = tuple(f"{label}: " for label in LABELS.split("|"))
 _ENDS = (".", "!", "?", ";", "…", "。")
 _AROUND = f"{''.join(_ENDS)}:,*_`\"'“”„«»‘’ "  # noqa: RUF001
 
-# Takes a text, records, and texts of other memories; returns True if the records or the other texts support the text.
+# Takes a text, records, and texts of other memories. Returns True if the records or the other texts support the text.
 Grounded = Callable[[str, "Sequence[Source]", Sequence[str]], bool]
 Memories = Mapping[str, Memory]  # all memories of one agent, by id
 
@@ -106,10 +106,9 @@ def _find_touched(memories: Memories, gone: Mapping[str, str], sessions: Collect
 def _find_falling(
     memories: Memories, gone: Mapping[str, str], sessions: Collection[str], grounded: Grounded
 ) -> dict[str, str]:
-    """Return the memories that their remaining sources do not support, with the reason.
+    """Return the memories that their remaining sources do not support, each with the reason.
 
-    Memories without any source come first: if there are some, only they are returned, because others may depend on
-    them.
+    If some memories have no source at all, only these are returned, because others may depend on them.
     """
     ungrounded = {}
     alone = {}
@@ -155,7 +154,7 @@ def without_notes(memories: Memories, verdict: ForgetVerdict, says: Callable[[st
 
 
 def why_kept(was: Memory, left: Memory) -> str:
-    """Return why a memory stays, as text for people: only its note was affected, or other sources support it."""
+    """Return the reason why a memory stays, for people: only its note was affected, or other sources support it."""
     return NOTED if (was.sources, was.derived_from) == (left.sources, left.derived_from) else GROUNDED
 
 
@@ -165,7 +164,7 @@ def changes_of(memories: Memories, verdict: ForgetVerdict, now: str, salt: Calla
     Args:
         memories: the memories for which the verdict was made.
         verdict: a verdict without protected memories.
-        now: UTC, ISO 8601 with `Z`.
+        now: the time, UTC, ISO 8601 with `Z`.
         salt: returns a new salt. Each memory gets one, because its earlier states are erased.
     """
     after = {one: erase(memories[one], now, salt()) for one in verdict.erased}
@@ -211,7 +210,7 @@ def without_marked(text: str, mark: str) -> str:
 
 
 def _hash_likenesses(text: str) -> tuple[str, ...]:
-    """Return hashes of a text and of its variants with other speaker labels and other punctuation, its own first."""
+    """Return the hash of a text, followed by the hashes of its variants with other speaker labels and punctuation."""
     said = strip_label(text).strip()
     bare = dict.fromkeys((said, said.rstrip("".join(_ENDS)).rstrip() or said, said.strip(_AROUND) or said))
     forms = (f"{who}{one}{end}" for one in bare for who in ("", *_SAYS) for end in ("", *_ENDS))
@@ -225,7 +224,7 @@ def forgotten_since(text: str, forgotten: Mapping[str, str]) -> str | None:
 
     Args:
         text: the new text.
-        forgotten: hash of each deliberately forgotten text, with the time when it was last forgotten.
+        forgotten: the time when each deliberately forgotten text was last forgotten, by the hash of the text.
     """
     if not forgotten:
         return None
@@ -237,7 +236,7 @@ def buried_since(text: str, buried: Mapping[str, str]) -> str | None:
 
     Args:
         text: the new text.
-        buried: deliberately forgotten texts that are still stored, each with the time when it was last forgotten.
+        buried: the time when each deliberately forgotten text that is still stored was last forgotten, by the text.
     """
     words = list_stems(text)
     near = (one for one in buried if len(words & list_stems(one)) * 2 >= len(words))

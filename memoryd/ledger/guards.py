@@ -4,8 +4,8 @@ Some guards refuse one operation, and the operations that depend on it: constitu
 checks that a caller adds. Other guards refuse the whole run: retention, erosion, cap, accounting. Their limits:
 
 - retention: refused if tokens left < floor * tokens at the start. Exactly the floor is allowed.
-- erosion: refused if tokens lost > percent of (live tokens + tokens lost before). Exactly the percent is allowed.
-  The module `erosion` defines which losses count.
+- erosion: refused if tokens lost > percent of (live tokens + tokens lost before). Exactly the percent is allowed. The
+  module `erosion` defines which losses count.
 - cap: refused if operations > max. Exactly max is allowed.
 
 Only the constitutional guard refuses an edit by a person (`OWNER`, `FILE`).
@@ -76,7 +76,7 @@ class Guard(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Hold why a guard refuses: the guard, memory ids and numbers, but no text of a memory."""
+    """Hold the reason why a guard refuses: the guard, memory ids and numbers, but no text of a memory."""
 
     guard: Guard
     memory_ids: tuple[str, ...]
@@ -91,7 +91,7 @@ class RefusedOperation(Refusal):
     operation: Operation = field(kw_only=True)
 
 
-OperationCheck = Callable[[Operation], RefusedOperation | None]  # returns None to accept
+OperationCheck = Callable[[Operation], RefusedOperation | None]  # returns None if it accepts the operation
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +111,8 @@ class JudgedOperations:
 class GuardLimits:
     """Hold the configured limits (`guards.*`, `refine.max_mutations`)."""
 
-    retention_floor: float = 0.5  # share of the core's tokens, 0..1
-    erosion_percent: float = 25  # of the core's tokens, 0..100
+    retention_floor: float = 0.5  # the share of the core's tokens that must remain, 0..1
+    erosion_percent: float = 25  # percent of the core's tokens that may be lost within 30 days, 0..100
     max_mutations: int = 25
 
 
@@ -123,9 +123,9 @@ class RefinementStart:
     The retention guard uses it: memories that other sources added later do not count as remaining.
     """
 
-    tokens: int  # of the live core at that time
-    ids: frozenset[str]  # of the core memories that were live at that time
-    mutations: int = 0  # number of operations of this refinement so far
+    tokens: int  # the tokens of the live core at that time
+    ids: frozenset[str]  # the ids of the core memories that were live at that time
+    mutations: int = 0  # the number of operations of this refinement so far
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,21 +135,19 @@ class Context:
     Attributes:
         caller: the source of the operations.
         agent_id: the agent whose memories change.
-        memories: by id, in their present state: all live memories, and the ended ones that operations name. If
-        operations
-            only add memories, the live ones may be left out, because nothing can be lost.
+        memories: the memories in their present state, by id: all live ones, and the ended ones that operations name. If
+            operations only add memories, the live ones may be left out, because nothing can be lost.
         count_tokens: returns the number of tokens of a text.
         limits: the configured limits.
         begun: the start of the refinement; None if losses are measured against the present core.
-        drops: losses of the core in the last 30 days, without these operations, oldest first.
-        tombstones: hash of each deliberately forgotten text, with the time when it was last forgotten.
-        buried: deliberately forgotten texts that are still stored, each with its time. An added memory may not repeat
-        one
-            in other words.
-        said_anew: hashes of texts that a person has repeated since they were forgotten.
-        protected_by_agent: ids of memories that a refinement has protected.
+        drops: the losses of the core in the last 30 days, without these operations, oldest first.
+        tombstones: the time when each deliberately forgotten text was last forgotten, by its hash.
+        buried: the same for forgotten texts that are still stored, by text. An added memory may not repeat one in other
+            words.
+        said_anew: the hashes of texts that a person has repeated since they were forgotten.
+        protected_by_agent: the ids of memories that a refinement has protected.
         rewrite: the memories that a rewrite mentions; None if the caller is no rewrite.
-        seen: text of each memory, by id, at the time of the decision; memories may have changed since.
+        seen: the text of each memory at the time of the decision, by id; memories may have changed since then.
     """
 
     caller: Caller
@@ -189,8 +187,8 @@ def judge(context: Context, operations: Sequence[Operation], checks: Sequence[Op
 
     Args:
         context: the state that the guards check against.
-        operations: in order.
-        checks: further guards of single operations, for example those that read the cited texts.
+        operations: the operations, in order.
+        checks: further guards of single operations, for example guards that read the cited texts.
 
     Raises:
         OperationError: the accepted operations cannot be applied, see `apply`.
@@ -206,7 +204,7 @@ def judge(context: Context, operations: Sequence[Operation], checks: Sequence[Op
         accepted.append(operation)
         if isinstance(operation, Protect):
             barred.add(operation.id)
-    for _ in operations:  # each round may leave other operations without their basis
+    for _ in operations:  # each round may refuse operations on which others depend
         fallen = _drop_dependent(accepted, refusals)
         if not fallen:
             break
@@ -234,7 +232,7 @@ _Why = tuple[Guard, tuple[str, ...], str] | None
 
 
 def _constitutional(context: Context, operation: Operation, barred: Collection[str]) -> _Why:
-    """Refuse a change of a protected memory. Only a person may move it within the file."""
+    """Refuse a change of a protected memory; only a person may move it within the file."""
     if not isinstance(operation, Update | Merge | Delete):
         return None
     if isinstance(operation, Update) and _is_place(operation) and context.caller in _OWN_HAND:
@@ -258,12 +256,12 @@ def _protection(context: Context, operation: Operation, _barred: Collection[str]
         isinstance(operation, Protect) or operation.id in context.protected_by_agent
     ):
         return None
-    return Guard.CONSTITUTIONAL, (operation.id,), "protection is the owner's to change"
+    return Guard.CONSTITUTIONAL, (operation.id,), "only the owner may change the protection"
 
 
 def _erasure(context: Context, operation: Operation, _barred: Collection[str]) -> _Why:
     if isinstance(operation, Delete) and operation.ended_as is Ending.ERASED and context.caller is not Caller.OWNER:
-        return Guard.ERASURE, (operation.id,), "erasing a text is a person's act"
+        return Guard.ERASURE, (operation.id,), "only the owner may erase a text"
     return None
 
 
@@ -328,7 +326,7 @@ def _drop_dependent(accepted: Sequence[Operation], refusals: Sequence[RefusedOpe
         if cause is None and isinstance(operation, Add | Merge) and operation.id not in replacing:
             cause = spared.get(operation.id or "")
         if cause is not None:
-            why = "it stands on an operation that was refused"
+            why = "it depends on an operation that was refused"
             fallen.append(RefusedOperation(cause.guard, ids_of(operation), why, operation=operation))
     return fallen
 
@@ -377,10 +375,10 @@ class Erosion:
     """Hold the effect of operations on the losses within 30 days, in tokens.
 
     Attributes:
-        before: lost without these operations.
-        after: lost with these operations.
-        base: tokens of the live core plus the tokens lost before.
-        budget: how many tokens of `base` may be lost.
+        before: the tokens lost without these operations.
+        after: the tokens lost with these operations.
+        base: the tokens of the live core plus the tokens lost before.
+        budget: the number of tokens of `base` that may be lost.
         drops: the losses by these operations, each with the id of the memory.
     """
 
@@ -396,7 +394,7 @@ def erode(context: Context, changes: Sequence[Change]) -> Erosion:
 
     Args:
         context: the input of the guards, with all of the live core.
-        changes: in order.
+        changes: the changes, in order.
     """
     after = _apply_changes(context, changes)
     live = _core_texts(after.values())
@@ -408,7 +406,7 @@ def erode(context: Context, changes: Sequence[Change]) -> Erosion:
 
 
 def fits_behind(context: Context, refused: Refusal) -> str | None:
-    """Return when enough earlier losses are old enough for changes that the erosion guard refused.
+    """Return when the changes that the erosion guard refused will fit, because enough earlier losses are old enough.
 
     Args:
         context: the input of the guards.
@@ -416,7 +414,7 @@ def fits_behind(context: Context, refused: Refusal) -> str | None:
 
     Returns:
         The time of the loss that must become older than 30 days, UTC, ISO 8601. None if the changes alone exceed the
-        limit.
+            limit.
     """
     live = _core_texts(context.memories.values())
     tokens = core_tokens(context.memories.values(), context.count_tokens)

@@ -43,7 +43,7 @@ _SOURCES |= {"daily": Lane.ASSISTANT}
 # A label may lower the lane of a line, but never raise it.
 _LABELS = {"assistant": Lane.ASSISTANT, "agent": Lane.ASSISTANT}
 _LABELS |= dict.fromkeys(("report", "changed", "failed"), Lane.OUTSIDE)
-FROM_ASSISTANT = "from-assistant"  # tag of a memory whose evidence is the assistant's words
+FROM_ASSISTANT = "from-assistant"  # the tag of a memory whose evidence is the assistant's words
 _OPEN = frozenset({MemoryClass.PROJECT, MemoryClass.LESSON})
 
 
@@ -78,8 +78,7 @@ def lanes_of_text(
     """Return the lane of each sentence of a text from a record of `lane`.
 
     In the user's text, pasted or quoted sentences are `OUTSIDE`, and sentences that may be pasted are `UNKNOWN`. A
-    choice in
-    a dialog is completely the user's.
+    choice in a dialog is completely the user's.
     """
     if lane is not Lane.USER or kind is TurnKind.CHOICE:
         return [lane] * len(sentences)
@@ -104,7 +103,6 @@ def may_change(lane: Lane, kind: MemoryClass) -> bool:
     """Return True if a claim of this lane may create or change a memory of this class.
 
     Only the user's words may change rules and statements about persons. The assistant's words may also change facts
-    about
-    the project, and lessons.
+    about the project, and lessons.
     """
     return lane is Lane.USER or (lane is Lane.ASSISTANT and kind in _OPEN)

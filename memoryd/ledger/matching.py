@@ -28,7 +28,7 @@ SIMILAR = 60.0  # of 100: texts at least this similar are the same memory, rewor
 SIMILAR_IN_PLACE = 40.0  # … or this similar, if the memory and the bullet are each alone between the same neighbours
 _NEIGHBOURS = 10.0
 _HEADING = 5.0
-_TRIED = 16  # number of most similar bullets to compare with each memory
+_TRIED = 16  # this many of the most similar bullets are compared with each memory
 _PART = 0.8  # a part has at least this share of its words in common with the whole
 _PART_WORDS = 2  # with fewer words, the origin of a part is uncertain
 
@@ -62,9 +62,8 @@ def match(old: Sequence[Memory], new: Sequence[Bullet], new_id: Callable[[], str
     """Return the changes that somebody made to the file, as operations.
 
     A moved or reworded memory keeps its id. If a memory was split, the most similar part keeps the id, and the other
-    parts
-    are new memories that derive from it. If memories were joined, the most similar one keeps its id. A protected memory
-    does not change: if the file lacks it or has other words, `put_back` has the edit that restores it.
+    parts are new memories that derive from it. If memories were joined, the most similar one keeps its id. A protected
+    memory does not change: if the file lacks it or has other words, `put_back` has the edit that restores it.
 
     Args:
         old: the live core memories, in file order.
@@ -92,7 +91,7 @@ def map_places(live: Sequence[Standing], bullets: Sequence[Bullet]) -> dict[str,
 
 
 class _Pairing:
-    """Hold which old memories and new bullets belong together, by index."""
+    """Hold the pairs of old memories and new bullets, by index."""
 
     def __init__(self, old: Sequence[Standing], new: Sequence[Bullet]) -> None:
         self.old = old
@@ -101,10 +100,10 @@ class _Pairing:
         self.new_texts = [core.normalize(bullet.text) for bullet in new]
         self.old_headings = [core.normalize(memory.heading or "") for memory in old]
         self.new_headings = [core.normalize(bullet.heading) for bullet in new]
-        self.new_of: dict[int, int] = {}  # old → new, for pairs
-        self.old_of: dict[int, int] = {}  # new → old, for pairs
-        self.split_from: dict[int, int] = {}  # new → the old memory that it is a part of
-        self.joined_to: dict[int, int] = {}  # old → the new bullet that it is a part of
+        self.new_of: dict[int, int] = {}  # by old memory: the bullet with its text
+        self.old_of: dict[int, int] = {}  # by new bullet: the memory with its text
+        self.split_from: dict[int, int] = {}  # by new bullet: the old memory that it is a part of
+        self.joined_to: dict[int, int] = {}  # by old memory: the new bullet that it is a part of
 
     def pair(self, old: int, new: int) -> None:
         """Record that a bullet is the text of this memory."""
@@ -175,7 +174,7 @@ class _Pairing:
         )
 
     def pair_parts(self) -> None:
-        """Pair the remaining texts as parts.
+        """Pair the remaining texts as parts of longer ones.
 
         A new bullet can be a part of an old text that changed. An old text can be a part of a bullet that changed.
         """
@@ -218,7 +217,7 @@ def _words(text: str) -> frozenset[str]:
 def _whole_of(part: frozenset[str], wholes: dict[int, frozenset[str]]) -> int | None:
     """Return the index of the longer text that contains the largest share of a part's words; of equals, the first.
 
-    It is None if no longer text has at least the share `_PART` of the words, or if the part has too few words.
+    Return None if no longer text has at least the share `_PART` of the words, or if the part has too few words.
     """
     if len(part) < _PART_WORDS:
         return None

@@ -32,7 +32,7 @@ ANY_PREFIX = tuple(PREFIXES.values())
 
 
 class Ending(StrEnum):
-    """Name how a memory ended. A job may not add texts again that ended in one of `TOMBSTONES`."""
+    """Name how a memory ended; a job may not add again a text that ended in one of `TOMBSTONES`."""
 
     DELETED = "deleted"  # deliberately, by a person, a tool or a refinement
     ARCHIVED = "archived"
@@ -57,15 +57,15 @@ class Source:
     part: int
     first_byte: int
     last_byte: int
-    sha256: str  # of those bytes, hex
-    origin: str  # author of the record: user, assistant, tool …
+    sha256: str  # the hash of these bytes, in hex
+    origin: str  # the author of the record: user, assistant, tool …
     at: str | None = None  # UTC, ISO 8601
-    seq: int | None = None  # number of the turn in its session
+    seq: int | None = None  # the number of the turn in its session
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Hold one memory. Times are UTC, ISO 8601 with `Z`; confidence and importance are in 0..1."""
+    """Hold one memory; times are UTC, ISO 8601 with `Z`, and confidence and importance are in 0..1."""
 
     id: str
     agent_id: str
@@ -87,9 +87,9 @@ class Memory:
     heading: str | None = None
     position: int | None = None  # a larger number is further down the file; the numbers have gaps
     ended_as: Ending | None = None
-    successors: tuple[str, ...] = ()  # ids of the memories that replace it
+    successors: tuple[str, ...] = ()  # the ids of the memories that replace it
     note: str | None = None  # for a quotation: the question that it answers, and when and where it was said
-    lost: int | None = None  # tokens that its end or last rewording lost, as a second reader counts; None: measure
+    lost: int | None = None  # tokens that its end or last rewording lost, by a second reader's count; None: measure
 
     @property
     def is_live(self) -> bool:
@@ -100,11 +100,11 @@ _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=
 _LISTS = frozenset({"tags", "derived_from", "successors"})
 _FIELDS = frozenset(field.name for field in fields(Memory))
 _OF_SOURCE = tuple(field.name for field in fields(Source))[:-2]  # without `at` and `seq`, which may be missing
-_LATER = ("note", "lost")  # fields that earlier versions do not write: left out if they are None
+_LATER = ("note", "lost")  # fields that earlier versions do not write, so they are left out if they are None
 
 
 def hash_of(content: str) -> str:
-    """Return the hex sha256 of the normalised text. It ignores case, spacing and Unicode form."""
+    """Return the hex sha256 of the normalised text, which ignores case, spacing and Unicode form."""
     return hashlib.sha256(normalize(content).encode()).hexdigest()
 
 

@@ -25,7 +25,7 @@ from memoryd.ledger.memory import (
 
 
 class Disposition(StrEnum):
-    """Name the outcome of an earlier memory in a rewrite. Each earlier memory has exactly one."""
+    """Name the outcomes of an earlier memory in a rewrite; each earlier memory has exactly one."""
 
     KEPT = "kept"
     REWORDED = "reworded"
@@ -49,7 +49,7 @@ class OperationError(MemorydError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Values:
-    """Hold the values, besides the text, that an operation may set. None leaves a value unchanged."""
+    """Hold the values, besides the text, that an operation may set; None leaves a value unchanged."""
 
     cites: tuple[Source, ...] = ()
     category: str | None = None
@@ -72,7 +72,7 @@ _PLAIN = ("category", "confidence", "importance", "heading", "position", "note")
 
 @dataclass(frozen=True, slots=True)
 class Add(_Values):
-    """Add a memory. With `id`, other operations of the list can refer to it."""
+    """Add a memory; with `id`, other operations of the list can refer to it."""
 
     kind: MemoryKind
     content: str
@@ -85,7 +85,7 @@ class Add(_Values):
 
 @dataclass(frozen=True, slots=True)
 class Update(_Values):
-    """Change values of a live memory. None leaves a value unchanged; citations are added to its sources.
+    """Change values of a live memory; None leaves a value unchanged, and citations are added to its sources.
 
     A new text replaces the note as well: the memory gets the given note, or none. `lost` is the number of tokens that a
     second reader counts as lost by the new text; None means that the loss is measured.
@@ -94,7 +94,7 @@ class Update(_Values):
     id: str
     content: str | None = None
     _: KW_ONLY
-    derived_from: tuple[str, ...] = ()  # added to the existing ones
+    derived_from: tuple[str, ...] = ()  # these ids are added to the existing ones
     origin_at: str | None = None  # when the new text was said
     lost: int | None = None
 
@@ -104,8 +104,7 @@ class Merge(_Values):
     """Merge two or more memories of one kind into a new memory; values that are not given come from the merged ones.
 
     `lost` has, by id, the tokens that a second reader counts as lost by the end of a memory. The loss of a memory
-    without
-    an entry is measured.
+    without an entry is measured.
     """
 
     ids: tuple[str, ...]
@@ -117,7 +116,10 @@ class Merge(_Values):
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """End a memory. `SUPERSEDED` and `MERGED` need successors. `ERASED` removes the text, also of an ended memory."""
+    """End a memory.
+
+    `SUPERSEDED` and `MERGED` need successors. `ERASED` removes the text, also of an ended memory.
+    """
 
     id: str
     ended_as: Ending = Ending.DELETED
@@ -154,12 +156,12 @@ class Change:
 
     operation: str  # add | update | merge | delete | protect | unprotect | restore
     memory_id: str
-    before: Memory | None  # None: the memory is new
+    before: Memory | None  # None if the memory is new
     after: Memory
 
 
 def ids_of(operation: Operation) -> tuple[str, ...]:
-    """Return the ids of the memories that an operation changes, including a given id of a new memory."""
+    """Return the ids of the memories that an operation changes, including the id that it gives to a new memory."""
     if isinstance(operation, Merge):
         return unite_groups(operation.ids, (operation.id,) if operation.id else ())
     return (operation.id,) if operation.id is not None else ()
@@ -186,13 +188,13 @@ def apply(
     new_hex: Callable[[], str],
     taken: Container[str] = (),
 ) -> list[Change]:
-    """Return the changes that operations make, in order. If one operation fails, none is applied.
+    """Return the changes that operations make, in order; if one operation fails, none is applied.
 
     Args:
-        memories: by id, live and ended: all memories that the operations name.
-        operations: in order.
+        memories: all memories that the operations name, by id, live and ended.
+        operations: the operations, in order.
         agent_id: the agent whose memories change.
-        now: UTC, ISO 8601 with `Z`.
+        now: the time, UTC, ISO 8601 with `Z`.
         new_hex: returns eight random hex digits.
         taken: further ids that are in use.
 
@@ -304,7 +306,7 @@ class _Ledger:
                 return memory
             return erase(memory, self.now, draw_salt(self.new_hex))
         if delete.ended_as in {Ending.SUPERSEDED, Ending.MERGED} and not delete.successors:
-            raise OperationError(f"what is {delete.ended_as} needs a successor", (delete.id,))
+            raise OperationError(f"a memory that ends as {delete.ended_as} needs a successor", (delete.id,))
         return self._end(self._get_live(delete.id), delete.ended_as, unite_groups(delete.successors))
 
     def _end(self, memory: Memory, ended_as: Ending, successors: tuple[str, ...]) -> Memory:
@@ -323,7 +325,7 @@ class _Ledger:
         if isinstance(operation, Delete) and operation.successors:
             gone = [one for one in operation.successors if not self._lives_on(one, operation.id)]
             if gone:
-                raise OperationError(f"a successor of {operation.id} is not there", gone)
+                raise OperationError(f"a successor of {operation.id} does not exist", gone)
 
     def _lives_on(self, memory_id: str, ended: str) -> bool:
         passed, waiting = {ended}, [memory_id]
@@ -362,7 +364,7 @@ class _Ledger:
 
 @dataclass(frozen=True, slots=True)
 class Either:
-    """Combine two containers: an item is in it if it is in either of them."""
+    """Combine two containers: it contains the items of both."""
 
     one: Container[str]
     other: Container[str]

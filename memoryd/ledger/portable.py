@@ -40,7 +40,7 @@ _DEERFLOW = {
 }
 _FACT_KEYS = {"created_at": "createdAt"}  # fields of a fact that have another name in a file
 _ID = re.compile(r"fact_[0-9a-f]{8}")
-_MOST = 100_000  # facts of one file
+_MOST = 100_000  # the most facts of one file
 
 
 class MalformedError(MemorydError):
@@ -141,7 +141,7 @@ def _parse_fact(value: Any, at: str) -> NewFact:
 
 
 def _time(value: Any, at: str) -> str | None:
-    """Return a time as UTC with Z, or None if there is none. A time without a zone counts as UTC."""
+    """Return a time as UTC with Z, or None if there is none; a time without a zone counts as UTC."""
     if value is None or value == "":
         return None
     try:

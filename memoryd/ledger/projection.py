@@ -29,7 +29,7 @@ def edits_of(order: Sequence[Standing], changes: Iterable[Change]) -> list[core.
 
     Args:
         order: the live core memories before the changes, one for each bullet of the file, in its order.
-        changes: in order, of memories of any kind.
+        changes: the changes, in order, of memories of any kind.
     """
     places = {memory.id: place for place, memory in enumerate(order)}
     last = {change.memory_id: change.after for change in changes if change.after.kind is MemoryKind.CORE}

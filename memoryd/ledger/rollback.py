@@ -15,7 +15,7 @@ from memoryd.errors import NotFoundError, RefusedError
 from memoryd.ledger import audit, forgetting
 from memoryd.ledger.memory import Ending, from_json, to_json
 
-OPERATION = "rollback"  # name of the operation in the audit
+OPERATION = "rollback"  # the name of the operation in the audit
 
 _TELLS_MORE = "run memoryd job show to see it without its text"
 _MOVING = (audit.WATERMARK, audit.FILE)
@@ -27,7 +27,7 @@ StateTexts = Callable[[str], str | None]  # returns the state of a digest; None 
 
 @dataclass(frozen=True, slots=True)
 class RollbackStep:
-    """Move one object from one state to another. States are canonical JSON; None means that there is no object."""
+    """Move one object from one state to another; states are canonical JSON, or None if there is no object."""
 
     memory_id: str
     before: str | None
@@ -39,9 +39,9 @@ class Conflict:
     """Report a memory that cannot return to its old state.
 
     Attributes:
-        memory_id: id of the memory.
+        memory_id: the id of the memory.
         why: `changed` by later runs, `needed` as the successor of a memory that a later run ended, or `erased`.
-        later: (audit id, run id) of the entries that prevent it.
+        later: (audit id, run id) of the entries that prevent the return.
     """
 
     memory_id: str
@@ -54,12 +54,11 @@ class RollbackPlan:
     """Hold the effects of a rollback.
 
     Attributes:
-        steps: in the order in which they are carried out and audited; empty if nothing is left to do.
-        conflicts: if there are any, nothing may be done.
+        steps: the steps in the order in which they are carried out and audited; empty if nothing is left to do.
+        conflicts: the memories that cannot return to their old state; if there are any, nothing may be done.
         stayed: watermarks and files that later runs changed. Such a watermark stays, so that nothing is processed
-        twice.
-            In such a file, only the bullets of the steps are reverted. For a rollback to an audit entry, it also has
-            memories that were forgotten since.
+            twice. In such a file, only the bullets of the steps are reverted. For a rollback to an audit entry, it also
+            has memories that were forgotten since then.
         already: True if the run was rolled back before.
     """
 
@@ -72,11 +71,11 @@ class RollbackPlan:
         """Raise an error if the plan has conflicts.
 
         Raises:
-            RefusedError: it names each memory in conflict and the later runs.
+            RefusedError: there are conflicts; the error names each memory and the later runs.
         """
         if self.conflicts:
             told = "; ".join(f"{one.memory_id} {one.why}{later_ones(one.later)}" for one in self.conflicts)
-            hint = "roll the later ones back first, or take back all since an entry of the audit: rollback --to"
+            hint = "roll back the later runs first, or everything after an entry of the audit: rollback --to"
             if any(one.why == "erased" for one in self.conflicts):
                 hint = "what was forgotten cannot be brought back"
             raise RefusedError(f"cannot be rolled back: {told}", hint=hint)
@@ -84,13 +83,13 @@ class RollbackPlan:
 
 @dataclass(slots=True)
 class _Trace:
-    """Hold what the audit says about one object, as digests of states.
+    """Hold the states of one object in the audit, as digests.
 
     "Own" entries are those to revert; all others are "foreign".
     """
 
-    before: str | None  # state before the first own entry
-    after: str | None  # state after the last own entry
+    before: str | None  # the state before the first own entry
+    after: str | None  # the state after the last own entry
     now: str | None
     between: list[tuple[int, str | None]] = field(default_factory=list)  # foreign entries between own ones
     later: list[tuple[int, str | None]] = field(default_factory=list)  # foreign entries after the last own one
@@ -118,9 +117,9 @@ def plan(
         entries: the whole audit of the run's agent, ordered by id.
         texts: returns the state of a digest; None if it is erased.
         run_id: the run to undo; it may itself be a rollback.
-        now: UTC, ISO 8601 with `Z`.
-        only: audit ids of the entries to revert; None means all entries of the run. With it, the run is not marked as
-            rolled back, and its other entries count as later changes.
+        now: the time, UTC, ISO 8601 with `Z`.
+        only: the audit ids of the entries to revert; None means all entries of the run. With it, the run is not marked
+            as rolled back, and its other entries count as later changes.
 
     Raises:
         NotFoundError: no audited change has this run.
@@ -183,7 +182,7 @@ BACK, OUT, AS_BEFORE, REWORDED = "brought back", "taken out", "as before", "text
 
 
 def describe_outcome(before: str | None, after: str | None) -> str:
-    """Return the effect of a rollback on a memory, as words for people. The states are those of a `RollbackStep`."""
+    """Return the effect of a rollback on a memory, as words for people; the states are those of a `RollbackStep`."""
     was, is_now = (None if one is None else from_json(one) for one in (before, after))
     if is_now is None or not is_now.is_live:
         return OUT if was is not None and was.is_live else AS_BEFORE
@@ -193,7 +192,7 @@ def describe_outcome(before: str | None, after: str | None) -> str:
 
 
 def last_of_change(entries: Iterable[audit.AuditEntry], audit_id: int) -> int:
-    """Return the id of the last entry that was written in the same transaction as this one.
+    """Return the id of the last entry that was written in the same transaction as the entry `audit_id`.
 
     All entries of a run belong together. An edit by hand has no run; its last entry is that of the file.
     """
@@ -221,7 +220,7 @@ def plan_to(entries: Sequence[audit.AuditEntry], texts: StateTexts, *, audit_id:
         entries: the whole audit of one agent, ordered by id.
         texts: returns the state of a digest; None if it is erased.
         audit_id: the last entry that stays.
-        now: UTC, ISO 8601 with `Z`.
+        now: the time, UTC, ISO 8601 with `Z`.
 
     Raises:
         NotFoundError: the agent has no such entry.

@@ -60,8 +60,8 @@ def is_instruction(text: str) -> bool:
 def is_order(text: str) -> bool:
     """Return True if `text` reads as an order, and not only as a statement about things that says "must" or "never".
 
-    "Worklets must be registered first" may be how things are, which a reader decides. "Always deploy at noon" and
-    "The reply must end with a link" are orders, and so is all that other languages mark as one.
+    "Worklets must be registered first" may only say how things are, so a reader decides about it. "Always deploy at
+    noon" and "The reply must end with a link" are orders, and so is everything that other languages mark as one.
     """
     plain = unicodedata.normalize("NFKC", text)
     if not is_instruction(plain):

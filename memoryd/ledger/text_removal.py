@@ -1,9 +1,9 @@
 """Remove forgotten text from other texts, without any other change to them.
 
 The search ignores case, spacing and speaker labels (`User: …`). It finds a forgotten text alone or inside a longer
-text, but not inside a word. It also finds a long text that was shortened. A text that is too short to be unique
-(`uses Vim`) is found only as a whole line, bullet or sentence. A line with nothing left is removed. Within a longer
-line, `[forgotten]` marks the gap.
+text, but not inside a word. It also finds a long text that was shortened. A text that is too short to be unique (`uses
+Vim`) is found only as a whole line, bullet or sentence. A line with nothing left is removed. Within a longer line,
+`[forgotten]` marks the gap.
 """
 
 import re
@@ -30,10 +30,10 @@ _FEWEST_WIDE = 5  # the same limit in characters, for scripts without spaces
 _LABEL = rf"(?:\b(?:{LABELS}):\s+)"
 _LABELLED = re.compile(rf"{_LABEL}(?=\S)", re.IGNORECASE)
 _BEFORE = re.compile(rf"{_LABEL}\Z", re.IGNORECASE)
-_FARTHEST = 80  # characters before the text of a line that may be its bullet and label
-_LEAST_SHORTENED = 80  # characters; only a text at least this long is searched in shortened form
-_START = 40  # characters of its beginning that are searched first
-_MOST_SHORTENED = 400  # characters of a shortened text that are compared at most
+_FARTHEST = 80  # this many characters before the text of a line may be its bullet and label
+_LEAST_SHORTENED = 80  # characters; only a text of at least this length is searched in shortened form
+_START = 40  # the number of characters of its beginning that are searched first
+_MOST_SHORTENED = 400  # the most characters of a shortened text that are compared
 _SHORTENED = re.compile(r"[ \t]*(?:\u2026|\.\.\.)")
 _LEAD = r"^[ \t>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(?:\[[ xX]\][ \t]+)?(?:\*\*[^*\n]{1,30}\*\*:?[ \t]+)?"
 _LINE_BEGINS = re.compile(rf"{_LEAD}{_LABEL}?\Z", re.IGNORECASE | re.MULTILINE)
@@ -58,7 +58,7 @@ class _Where(IntEnum):
     INSIDE = 3  # anywhere, except within a word
 
 
-_Hit = tuple[int, int, _Where]  # start, end, and where the text may be found
+_Hit = tuple[int, int, _Where]  # start, end, and the places where the text may be found
 
 
 class AppendedBlock(NamedTuple):
@@ -108,7 +108,7 @@ class TextRemoval:
     def of_core(self, data: bytes) -> bytes:
         """Return `MEMORY.md` without forgotten text.
 
-        A bullet that has no other text is removed. The lines below the bullet stay.
+        A bullet that has no other text is removed; the lines below it stay.
         """
         file = core.parse(data)
         going = [
@@ -119,7 +119,7 @@ class TextRemoval:
         return self._of_bytes(core.edit(file, going) if going else data)
 
     def of_daily(self, path: str, data: bytes) -> bytes:
-        """Return a daily file without forgotten text. A block without other text is removed with its heading."""
+        """Return a daily file without forgotten text; a block without other text is removed with its heading."""
         new = data
         for block in self.blocks:
             at = daily.find_block(new, block.sha256, block.size) if block.path == path else None
@@ -158,13 +158,13 @@ class TextRemoval:
         return sorted((first, last) for _, first, last in sorted(found)[:missing])
 
     def list_edited_lines(self, path: str, data: bytes) -> list[str]:
-        """Return the lines that are left in a daily file of edited `blocks`."""
+        """Return the lines of edited `blocks` that are left in a daily file."""
         left = b"".join(data[first:last] for first, last in self._find_remains(path, data, data))
         bodies = (block.body for block in daily.parse(left).blocks)
         return [line.removeprefix("- ").strip() for body in bodies for line in body.splitlines() if line.strip()]
 
     def _spans(self, path: str, data: bytes) -> list[tuple[int, int]]:
-        """Return the (start, end) offsets of the blocks in `others`, in order. Blocks never overlap."""
+        """Return the (start, end) offsets of the blocks in `others`, in order; blocks never overlap."""
         found = ((daily.find_block(data, one.sha256, one.size), one) for one in self.others if one.path == path)
         return sorted({(at, at + one.size) for at, one in found if at is not None})
 
@@ -228,9 +228,9 @@ class _TextSearch(NamedTuple):
     """Hold the texts of a removal, prepared for one search for all of them."""
 
     automaton: AhoCorasick | None
-    wheres: Sequence[_Where | None]  # for each pattern; None: the pattern is a text that stays
+    wheres: Sequence[_Where | None]  # by pattern: where it may be found; None for a text that stays
     keys: Mapping[str, _Where | None]  # where each text may be found
-    long: Sequence[str]  # texts that may be shortened, sorted; their beginnings are the last patterns
+    long: Sequence[str]  # texts that may be found shortened, sorted; their beginnings are the last patterns
 
 
 @lru_cache(maxsize=8)
@@ -282,7 +282,7 @@ def _spans(cut: TextRemoval, text: str) -> Iterator[tuple[int, int]]:
 def _find_shortened(searched: _TextSearch, text: str, folded: str, places: Sequence[int], begin: int) -> Iterator[_Hit]:
     """Yield the span of a long text that was shortened.
 
-    It ends before an ellipsis, or at the end of a line if at least half of the text is there.
+    The span ends behind an ellipsis, or at the end of a line if at least half of the text is there.
     """
     told = folded[begin : begin + _MOST_SHORTENED]
     at = bisect_right(searched.long, told)
@@ -311,7 +311,7 @@ def _is_within(folded: str, places: Sequence[int], at: int) -> bool:
 
 
 def _list_outside(hits: Iterable[_Hit], spared: Sequence[tuple[int, int]]) -> list[_Hit]:
-    """Return the hits, in order, that are inside no spared span. `spared` must be sorted."""
+    """Return the hits, in order, that are inside no spared span; `spared` must be sorted."""
     starts = [first for first, _ in spared]
     reach = [0, *accumulate((last for _, last in spared), max)]  # for each number of spans, the largest end among them
     return [hit for hit in sorted(hits) if hit[1] > reach[bisect_right(starts, hit[0])]]
@@ -343,7 +343,7 @@ def _sentences(line: str) -> tuple[frozenset[int], frozenset[int]]:
 
 
 def _is_apart(text: str, first: int, last: int) -> bool:
-    """Return True if a span begins and ends at word boundaries. Scripts without spaces have no word boundaries."""
+    """Return True if a span begins and ends at word boundaries, which scripts without spaces do not have."""
     before, after = text[first - 1 : first], text[last : last + 1]
     begins = not _is_word(before) or not _is_word(text[first]) or prose.is_wide(text[first])
     return begins and (not _is_word(after) or not _is_word(text[last - 1]) or prose.is_wide(text[last - 1]))

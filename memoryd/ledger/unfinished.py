@@ -1,4 +1,4 @@
-"""Recognise wording about unfinished work: what is still to be done, or in what state work was left.
+"""Recognise wording about unfinished work: what is still to be done, or in what state the work was left.
 
 The next session needs such sentences most. The wording is English and German; labels also cover other languages.
 """
@@ -47,7 +47,7 @@ def is_open(text: str) -> bool:
 
 
 def is_left(text: str) -> bool:
-    """Return True if the sentence `text` says what is open, or in what state work was left, such as its branch."""
+    """Return True if the sentence `text` says what is open, or in what state the work was left, such as its branch."""
     return is_open(text) or _STATE.search(text) is not None
 
 
@@ -65,6 +65,6 @@ def is_label(text: str) -> bool:
 def with_labels(text: str) -> str:
     """Return `text` with headings that are such labels rewritten as lines of prose ("Open:").
 
-    Without this, the items after such a heading are not recognised as open.
+    Otherwise the items below such a heading would not be recognised as open.
     """
     return _HEADED.sub(r"\g<label>:", text)

@@ -10,7 +10,7 @@ costs at most one question.
 
 from dataclasses import dataclass, replace
 
-FAILURES = 3  # in a row, until an endpoint counts as down
+FAILURES = 3  # after this many failures in a row, an endpoint counts as down
 FIRST_PAUSE = 60.0
 LONGEST_PAUSE = 3600.0
 
@@ -19,15 +19,15 @@ LONGEST_PAUSE = 3600.0
 class Circuit:
     """Hold the state of the circuit of one endpoint."""
 
-    failures: int = 0  # in a row
-    open_until: float | None = None  # None: closed
-    pause: float = FIRST_PAUSE  # seconds of the next opening after a failure
-    probing: bool = False  # half open, and its one question is running
-    blocked: str = ""  # why a person must act; empty if nobody must
+    failures: int = 0  # the number of failures in a row
+    open_until: float | None = None  # monotonic seconds; None if the circuit is closed
+    pause: float = FIRST_PAUSE  # the seconds for which the next failure opens the circuit
+    probing: bool = False  # the circuit is half open, and its one question is running
+    blocked: str = ""  # the reason why a person must act; empty if nobody must
 
 
 def admit(circuit: Circuit, now: float) -> tuple[Circuit, bool]:
-    """Return the new circuit, and True if a question may be asked now. While half open, only one may."""
+    """Return the new circuit, and True if a question may be asked now; a half-open circuit admits only one."""
     if circuit.open_until is None:
         return circuit, True
     if now < circuit.open_until or circuit.probing:
@@ -41,7 +41,7 @@ def note_answer(_: Circuit) -> Circuit:
 
 
 def note_failure(circuit: Circuit, now: float) -> Circuit:
-    """Return the circuit after a question without an answer. It opens after some in a row, or after a failed probe."""
+    """Return the circuit after a question without an answer; it opens after some in a row, or after a failed probe."""
     failures = circuit.failures + 1
     if failures < FAILURES and not circuit.probing:
         return replace(circuit, failures=failures)
@@ -50,12 +50,12 @@ def note_failure(circuit: Circuit, now: float) -> Circuit:
 
 
 def told_to_wait(circuit: Circuit, now: float, seconds: float) -> Circuit:
-    """Return the circuit after the server named a time to wait, which counts up to an hour."""
+    """Return the circuit after the server asked to wait for some seconds; more than an hour counts as an hour."""
     return replace(circuit, open_until=now + min(seconds, LONGEST_PAUSE), probing=False)
 
 
 def note_refusal(circuit: Circuit, now: float, why: str) -> Circuit:
-    """Return the circuit after a refusal that a retry does not fix. It allows one probe an hour."""
+    """Return the circuit after a refusal that a retry does not fix; it then allows one probe an hour."""
     return replace(circuit, open_until=now + LONGEST_PAUSE, probing=False, blocked=why)
 
 

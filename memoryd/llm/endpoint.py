@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from memoryd.config import Settings
 
 OPENAI_URL = "https://api.openai.com/v1"
-FLEET_URL = "fleet:"  # not an address: only the workers of the fleet know it
+FLEET_URL = "fleet:"  # not an address, because only the workers of the fleet know the server
 _CONNECT_SECONDS = 10.0  # long enough for three attempts of a TCP handshake
 _IDLE_SECONDS = 60.0  # a server that computes without output sends a comment or a space more often
 
@@ -29,26 +29,26 @@ class Deadlines:
 
     connect: float
     first_byte: float
-    idle: float  # between two bytes of an answer
+    idle: float  # the longest time between two bytes of an answer
     whole: float
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Hold one model at one server, and the name of the variable with the key. The key itself is not stored."""
+    """Hold one model at one server, and the name of the environment variable with the key, which is not stored."""
 
     base_url: str
     model: str
     api_key_env: str
     timeout: float  # seconds, for the whole call
-    output: int  # tokens of a reply, at most
+    output: int  # the most tokens of a reply
 
     @property
     def url(self) -> BaseUrl:
         """Return the parts of the base URL.
 
         Raises:
-            AddressError: No model may be asked at this URL.
+            AddressError: no model may be asked at this URL.
         """
         return parse_base_url(self.base_url)
 
@@ -66,7 +66,7 @@ class Endpoint:
     def deadlines(self) -> Deadlines:
         """Return the deadlines within `timeout`.
 
-        A server that needs most of it for the first byte would not finish in time.
+        The first byte must come within three quarters of it, because a later answer would not be complete in time.
         """
         whole = self.timeout
         return Deadlines(min(_CONNECT_SECONDS, whole / 4), whole * 3 / 4, min(_IDLE_SECONDS, whole / 2), whole)
@@ -79,7 +79,7 @@ _NONE = "none"  # the value for a server without keys, because the header must n
 
 
 def key_of(endpoint: Endpoint) -> str | Failure:
-    """Return the key to send, or the failure that prevents the call. A failure never contains a part of a key."""
+    """Return the key to send, or the failure that prevents the call, which never contains a part of a key."""
     try:
         url = endpoint.url
     except AddressError as error:
@@ -88,5 +88,5 @@ def key_of(endpoint: Endpoint) -> str | Failure:
     if not key:
         return Failure(Trouble.BLOCKED, f"the variable {endpoint.api_key_env}, for the key, is not set")
     if not key.isascii() or not key.isprintable():
-        return Failure(Trouble.BLOCKED, f"the variable {endpoint.api_key_env} holds what cannot be a key")
+        return Failure(Trouble.BLOCKED, f"the variable {endpoint.api_key_env} does not hold a valid key")
     return key

@@ -1,6 +1,7 @@
 """Connect to a model: checked addresses, firm deadlines, a limited answer, no proxies and no redirects.
 
-The libraries do not have all of these limits, so they are set at the socket.
+The libraries do not offer all of these limits, so this module sets them at the socket.
+
 - A read timeout limits one read, but not many small ones.
 - A host name is checked when it is resolved, not when it was configured.
 - Proxies of the environment are ignored, also for https. Whoever sets them could see or choose where the key is sent,
@@ -34,11 +35,11 @@ class Watch:
     deadlines: Deadlines
     scheme: str
     began: float = field(default_factory=time.monotonic)
-    sent: bool = False  # whether part of the question was sent
-    answering: bool = False  # whether the answer has begun; set by its reader
+    sent: bool = False  # a part of the question was sent
+    answering: bool = False  # the answer has begun; its reader sets this
     received: int = 0  # bytes
-    ended: str = ""  # why memoryd ended the call; empty if it did not
-    refused: str = ""  # why the address must not be asked; empty if it may be
+    ended: str = ""  # the reason why memoryd ended the call; empty if it did not
+    refused: str = ""  # the reason why the address must not be asked; empty if it may be
 
     def patience(self) -> float:
         """Return the seconds that the next read may take; 0 or less after a deadline."""
@@ -47,7 +48,7 @@ class Watch:
         return min(whole, self.deadlines.idle if self.answering else self.deadlines.first_byte - elapsed)
 
     def note_late(self) -> None:
-        """Record which deadline has passed."""
+        """Record as the reason of the end which deadline has passed."""
         if time.monotonic() - self.began >= self.deadlines.whole:
             self.ended = f"the model had not finished after {self.deadlines.whole:g} s"
         elif self.answering:
@@ -110,7 +111,7 @@ def _is_untrusted(error: BaseException | None) -> bool:
 
 
 class _CheckedBackend(httpcore2.NetworkBackend):
-    """Connect only to addresses that were checked. The name is not resolved again."""
+    """Connect only to addresses that were checked; the name is not resolved again."""
 
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
@@ -154,7 +155,7 @@ class _CheckedBackend(httpcore2.NetworkBackend):
 
 
 class _Transport(httpx2.HTTPTransport):
-    # Does not call the parent's `__init__`, which accepts no network backend.
+    # The parent's `__init__` is not called, because it accepts no network backend.
     def __init__(self, watch: Watch, context: ssl.SSLContext | None) -> None:
         self._watch = watch
         self._pool = httpcore2.ConnectionPool(

@@ -3,9 +3,10 @@
 The request uses only what all such servers share: messages in, a stream of chunks out, one choice. It uses no
 structured output and no state on the server, and tools only if the question has some.
 
-If a server rejects an option, or does not know tools, it is asked again without them. This process remembers that.
+If a server rejects an option or does not know tools, it is asked again without them, and this process remembers that.
 Tools are then described in the instructions and called in text. For any other reason, nothing is retried here. A
-refused length is reported, with the server's own limit if it names one. `running/answering.py` decides what to do.
+refused length is reported, with the server's own limit if the error names it. `running/answering.py` decides what to
+do.
 
 Failures are returned as values, and contain no text of the server.
 """
@@ -32,7 +33,7 @@ from memoryd.text.patterns import read_patterns
 BACKEND = "openai"
 _OPENAI_HOST = "api.openai.com"
 _LONGEST_MODEL_NAME = 100
-_LOOKED_AT = 4000  # characters of an error that are searched for its cause
+_LOOKED_AT = 4000  # the characters of an error that are searched for its cause
 _NO_MONEY = re.compile(r"insufficient_quota|billing|exceeded your current quota|credit balance", re.IGNORECASE)
 _UNKNOWN_OPTION = frozenset({400, 422})
 # Status codes of servers for a request that is too long: llama.cpp 500, Groq 413 (tokens per minute), OpenRouter 402,
@@ -48,8 +49,8 @@ _WITHOUT_TOOLS = frozenset({400, 404, 422, 500, 501})
 class _EndpointDialect:
     """Hold the options that an endpoint accepts."""
 
-    limit: str = "max_tokens"  # or max_completion_tokens, which OpenAI's newer models require
-    reports_usage: bool = True  # whether it accepts stream_options
+    limit: str = "max_tokens"  # its name for the limit; OpenAI's newer models require `max_completion_tokens`
+    reports_usage: bool = True  # the endpoint accepts `stream_options`
     takes_tools: bool = True
 
 
@@ -57,7 +58,7 @@ _dialects: dict[tuple[str, str], _EndpointDialect] = {}
 
 
 def answer(ask: Ask, endpoint: Endpoint) -> Reply | Failure:
-    """Ask `endpoint` once and return its reply, or the failure. Tokens that the server does not report count as 0."""
+    """Ask `endpoint` once and return its reply, or the failure; tokens that the server does not report count as 0."""
     key = key_of(endpoint)
     if isinstance(key, Failure):
         return key
@@ -86,7 +87,7 @@ class _ChatCall:
         self._told = stream.Assembly()
 
     def result(self) -> Reply | Failure | _EndpointDialect:
-        """Return the reply, the failure, or the dialect to ask again with."""
+        """Return the reply, the failure, or the dialect with which to ask again."""
         try:
             with network.make_client(self._watch) as client, _without_settings(), self._response(client) as response:
                 self._read(response)
@@ -137,7 +138,7 @@ class _ChatCall:
         elif kind == "application/json":
             stream.read_object(response.iter_raw(), self._told)
         else:
-            raise stream.BadReplyError("the answer is of a type that no model answers in")
+            raise stream.BadReplyError("the answer has a content type that no model uses")
 
     def _failure(
         self, trouble: Trouble, what: str, *, billed: bool = True, retry_after: float | None = None
@@ -206,14 +207,14 @@ _MEANS = {
     429: "the account has no credit; add some, or choose another llm.model",
 }
 _TOO_LONG = "the question is longer than the model's context"
-_TOO_MUCH = "the reply may not be that long"
+_TOO_MUCH = "the requested reply is too long for the model"
 
 
 @contextlib.contextmanager
 def _without_settings() -> Iterator[None]:
     """Keep the SDK from reading the environment, which may name another provider's address, headers or account.
 
-    A process has only one request at a time, so nothing else needs these variables meanwhile.
+    A process has only one request at a time, so nothing else needs these variables in the meantime.
     """
     taken = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith(("OPENAI_", "AZURE_OPENAI_"))}
     try:
@@ -262,11 +263,11 @@ _END = re.compile(r"<\|(?:end|return|call|start|channel)\|>", re.IGNORECASE)
 
 
 def answer_of(text: str) -> str:
-    """Return the answer in `text`, without reasoning before it and without a fence around it.
+    """Return the answer in `text`, without the reasoning before it and without a fence around it.
 
     If the reasoning never ends, the result is empty, because the start of the answer is unknown. Some models write the
-    closing mark of the reasoning without an opening one. It counts only before any `[` or `{`, so that a quoted mark in
-    an answer ends nothing.
+    closing mark of the reasoning without an opening mark. A closing mark counts only before any `[` or `{`, so that a
+    quoted mark in an answer ends nothing.
     """
     if _CHANNELS.match(text):
         text = _final(text)
@@ -302,9 +303,9 @@ _PATTERNS = {
 
 
 def read_refused_length(text: str) -> tuple[Trouble, int | None] | None:
-    """Return which length an error refuses, and the most tokens if the text names them, or None for other errors.
+    """Return which length an error refuses, and the most tokens if the text names them; None for other errors.
 
-    `LIMIT` means that the reply alone is too long, `OVERFLOW` that question and reply together are.
+    `LIMIT` means that the reply alone is too long, `OVERFLOW` that question and reply together are too long.
     """
     tokens = _find_number("context of ", text)
     if tokens is not None:
@@ -316,7 +317,7 @@ def read_refused_length(text: str) -> tuple[Trouble, int | None] | None:
 
 
 def _find_number(kind: str, text: str) -> int | None:
-    """Return the number that the first matching pattern of a kind finds, if it can be a limit; otherwise None."""
+    """Return the number that the first matching pattern of a kind finds, if it can be a limit; None otherwise."""
     for pattern in (one for name, one in _PATTERNS.items() if name.startswith(kind)):
         found = pattern.search(text)
         number = int(found["n"].replace(",", "")[:12]) if found else 0

@@ -1,7 +1,7 @@
-"""Probe an endpoint: check whether it answers, accepts the key and knows the model. This costs no tokens.
+"""Probe an endpoint: check whether it answers, accepts the key and knows the model, at no cost in tokens.
 
-It sends one `GET /models`, which OpenAI and compatible servers support. The rules of every call apply: checked
-addresses, no redirects, no proxies. Of the server's answer, only whether it lists the model is returned.
+The probe sends one `GET /models`, which OpenAI and compatible servers support. The rules of every call apply: checked
+addresses, no redirects, no proxies. The server's answer is used only to see if it lists the model.
 """
 
 import json
@@ -37,7 +37,7 @@ class ProbeAnswer(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """Hold the result of a probe. `detail` is a status or a reason, never text of the server."""
+    """Hold the result of a probe; `detail` is a status or a reason, never text of the server."""
 
     answer: ProbeAnswer
     detail: str = ""

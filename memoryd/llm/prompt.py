@@ -35,10 +35,11 @@ of its own, {{"tool": "NAME", "arguments": {{…}}}}, and nothing around it. The
 _BAR = re.compile(r"\|(?=\d)|(?<=\d)\|")  # a bar that could be read as part of a mark
 # Line breaks that JSON does not escape.
 _BREAKS = str.maketrans({mark: f"\\u{ord(mark):04x}" for mark in "\x7f\x85\u2028\u2029"})
-_MEMORY = "memory"  # the role of pieces of the core, whose speaker is usually omitted
+_MEMORY = "memory"  # the role of memories of the core, whose speaker is usually omitted
 _OWN = frozenset({_MEMORY, "user"})
 _BY_DAY = frozenset({_MEMORY, "daily"})  # roles whose pieces are in order, so that the day is enough
-_LETTERS = {"user": "u", "assistant": "a", "report": "r", "note": "n", "unknown": "?"}  # for the frequent speakers
+# Short names of the frequent speakers.
+_LETTERS = {"user": "u", "assistant": "a", "report": "r", "note": "n", "unknown": "?"}
 _YEAR, _DAY, _MINUTE = len("2026-"), len("2026-11-20"), len("2026-11-20 09:12")
 _PAUSE = 10  # minutes; a smaller change of time is not shown
 
@@ -47,8 +48,8 @@ def build_messages(ask: Ask, *, native: bool = True) -> list[dict[str, Any]]:
     """Return `ask` as chat messages.
 
     Args:
-        ask: The question.
-        native: Whether tools are called by the server's own API, or otherwise in text.
+        ask: the question.
+        native: True if tools are called by the server's own API; otherwise they are called in text.
     """
     if ask.text:
         return [
@@ -86,7 +87,7 @@ def _pieces(material: tuple[QuotedPiece, ...]) -> Iterator[str]:
 
 
 def _show_change(at: str, shown: str) -> str:
-    """Return the part of a time that changed: from the year, the day or the minute on; empty for a few minutes."""
+    """Return the part of a time that changed: from the year, the day or the minute on; empty after a few minutes."""
     if not at or at[:_DAY] != shown[:_DAY]:
         return at[_YEAR:] if at[:_YEAR] == shown[:_YEAR] else at
     clock, before = at[_DAY:].strip(), shown[_DAY:].strip()
@@ -99,7 +100,7 @@ def _minutes(clock: str) -> int:
 
 
 def _speaker(piece: QuotedPiece) -> str:
-    # The kind of a memory and the label of a text already name the speaker. Otherwise the origin says more than the
+    # The kind of a memory or the label of a text already names the speaker. Otherwise the origin says more than the
     # role.
     if (piece.role == _MEMORY and piece.origin in _OWN) or label_of(piece.text) == piece.origin:
         return ""
@@ -107,7 +108,7 @@ def _speaker(piece: QuotedPiece) -> str:
 
 
 def _render_value(name: str, text: str) -> str:
-    """Return a text as one line. A number or a JSON object, such as a tool's result, is not quoted."""
+    """Return a text as one line; a number or a JSON object, such as a tool's result, is not quoted."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):

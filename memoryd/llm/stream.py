@@ -2,7 +2,7 @@
 
 Events are parsed as in the HTML standard (section 9.2, "Server-sent events"), and chunks as in OpenAI's API reference
 of chat completions. The reader is strict where an error could change the content. It rejects bytes that are not UTF-8,
-repeated keys, NaN and Infinity, which are not JSON, and an answer without an end.
+repeated keys, NaN and Infinity (which are not JSON), and an answer without an end.
 """
 
 import json
@@ -12,7 +12,7 @@ from typing import Any
 
 from memoryd.jobs.job import ToolCall
 
-MOST_CHARACTERS = 400_000  # of an answer; the longest requested answer has a twentieth of that
+MOST_CHARACTERS = 400_000  # the most characters of an answer; the longest requested answer has a twentieth of them
 _DONE = b"[DONE]"
 _ENDS = {
     "stop": "stop", "eos": "stop", "end_turn": "stop", "stop_sequence": "stop",
@@ -25,7 +25,7 @@ MOST_CALLS = 2_000
 
 
 class BadReplyError(Exception):
-    """Report why the bytes are not an answer, without quoting them. `said` is the error text of the server."""
+    """Report why the bytes are not an answer, without quoting them; `said` is the server's own error text."""
 
     def __init__(self, why: str, said: str = "") -> None:
         super().__init__(why)
@@ -49,7 +49,7 @@ class Assembly:
     parts: list[str] = field(default_factory=list)
     called: list[_StreamedCall] = field(default_factory=list)
     characters: int = 0
-    end: str | None = None  # the server's word for the reason of the end
+    end: str | None = None  # the server's name for the reason of the end
     refused: bool = False
     model: str | None = None
     tokens_in: int | None = None
@@ -57,7 +57,7 @@ class Assembly:
 
     @property
     def finish_reason(self) -> str:
-        """Return why the answer ended: stop, length, refusal or error."""
+        """Return the reason why the answer ended: stop, length, refusal or error."""
         if self.refused:
             return "refusal"
         return "stop" if self.called and self.end in _CALLING else _ENDS.get(self.end or "", "error")
@@ -71,10 +71,12 @@ class Assembly:
         )
 
     def add(self, data: bytes, *, said_in: str) -> None:
-        """Add an object of the API. `said_in` is `delta` for a chunk, `message` for a whole answer.
+        """Add an object of the API.
+
+        `said_in` names the key with the message: `delta` in a chunk, `message` in a whole answer.
 
         Raises:
-            BadReplyError: The data is not such an object, or is an error of the server.
+            BadReplyError: the data is not such an object, or is an error of the server.
         """
         given = _object(data)
         if given.get("error"):
@@ -104,7 +106,7 @@ class Assembly:
             raise BadReplyError("the answer is longer than any answer can be")
 
     def _call(self, given: object) -> None:
-        """Add tool calls or pieces of them. A piece without a name continues the call with its number."""
+        """Add tool calls or pieces of them; a piece without a name continues the call with its number."""
         for one in _objects(given, "calls are not a list of objects"):
             function = one.get("function") or {}
             if not isinstance(function, dict):
@@ -139,7 +141,7 @@ def read_events(chunks: Iterable[bytes], into: Assembly) -> Iterator[None]:
     """Read a stream of events into `into`, and yield after each event, so that the caller notices progress.
 
     Raises:
-        BadReplyError: An event is not part of an answer, or the stream ends before the answer is complete.
+        BadReplyError: an event is not part of an answer, or the stream ends before the answer is complete.
     """
     for data in _events(chunks):
         if data.strip() == _DONE:
@@ -154,7 +156,7 @@ def read_object(chunks: Iterable[bytes], into: Assembly) -> None:
     """Read one whole answer into `into`, from a server that does not stream.
 
     Raises:
-        BadReplyError: The bytes are not a complete answer.
+        BadReplyError: the bytes are not a complete answer.
     """
     into.add(b"".join(chunks), said_in="message")
     if into.end is None and not into.refused:
@@ -208,7 +210,7 @@ def _objects(given: object, why: str) -> list[dict[str, Any]]:
 
 
 def _text_of(content: object) -> str:
-    """Return the text of a message: a string, or the text blocks of a list. Blocks of reasoning are left out."""
+    """Return the text of a message: a string, or the text blocks of a list; blocks of reasoning are left out."""
     blocks = [{"type": "text", "text": content or ""}] if content is None or isinstance(content, str) else content
     blocks = _objects(blocks, "content is not text")
     texts = [block.get("text") for block in blocks if block.get("type") in _TEXTS]

@@ -37,7 +37,7 @@ from memoryd.transcripts.turn import Origin
 BACKEND = "offline"
 FACTS, DREAM = "facts", "dream"  # jobs whose questions need their own form of reply
 _CATEGORIES = {MemoryType.PREFERENCE: Category.PREFERENCE, MemoryType.FACT: Category.CONTEXT}
-_POINT = re.compile(r"\[(s\d+)\] (.+)")  # a point of the summary so far, with its id
+_POINT = re.compile(r"\[(s\d+)\] (.+)")  # matches a point of the summary so far, with its id
 _LISTED = re.compile(r"^fact_\w+ \[[^\]]*\] ")
 _USER = "User: "
 _UNNAMED = frozenset({"User", "Assistant", REPORTER})  # people who talk to each other have names instead
@@ -47,7 +47,7 @@ _CHATTING = frozenset({"", "OpenClaw"})
 _DEFAULT_WORDS = 400
 # Limits for one run, except for wishes and decisions of the user. A wrong memory in the core is worse than a late one.
 _MOST_MEMORIES = 6
-_LASTING_SHARE = 0.5  # lasting statements may have this share of the words of the day's text
+_LASTING_SHARE = 0.5  # memories may take this share of the words of the day's text
 _MOST_LASTING = 14  # most memories of one sleep that nobody explicitly asked to keep
 _OF_DECISION, _OF_LESSON = 0.8, 0.75  # importance of decisions and lessons that the user and the assistant state
 _LONGEST_LINE = 700  # characters; a longer message continues on another line
@@ -99,7 +99,7 @@ def _sleep(ask: Ask) -> str:
 def _describe_talk(
     spoken: Sequence[QuotedPiece], said: Sequence[ConversationMessage], limit: int, known: KnownTexts
 ) -> tuple[list[reply.SummaryLine], list[NewMemory]]:
-    """Return the lines about a conversation, without sections, and its lasting memories; `limit` counts words."""
+    """Return the lines about a conversation, without sections, and its lasting memories, within `limit` words."""
     days = {quoted.id: _day(quoted) for quoted in spoken}
     raw = {quoted.id: quoted.text for quoted in spoken}
     deciding = not any(one.speaker not in _UNNAMED for one in said)
@@ -119,7 +119,7 @@ def _describe_work(
     *,
     chatting: bool,
 ) -> tuple[list[reply.SummaryLine], list[NewMemory]]:
-    """Return the lines about a working session, by section, and its lasting memories; `limit` counts words."""
+    """Return the lines about a working session, by section, and its lasting memories, within `limit` words."""
     reports = _reports(facts, limit // 3)
     own = {quoted.id: _own_sentences(quoted) for quoted in spoken if quoted.role == "user"}
     chosen, told = work.choose_lines(said, own, noted, limit - min(_words(reports), limit // 3))
@@ -151,7 +151,7 @@ def _list_superseded(so_far: str, lines: Sequence[reply.SummaryLine]) -> list[re
 
 
 def _says_newer(text: str, point: str) -> bool:
-    """Return True if a line contradicts a point. A question contradicts nothing, not even next to its answer."""
+    """Return True if a line contradicts a point; a question contradicts nothing, not even next to its answer."""
     said, _ = split_question(text)
     return not is_question(said) and replacement.is_outdated_by(said, point)
 
@@ -249,7 +249,7 @@ def _read_messages(spoken: Sequence[QuotedPiece], names: Collection[str] = ()) -
         if speaker != REPORTER and found and found[1] in names:
             speaker, text = found[1], text[found.end() :]
         told = number_sentences(quoted.text)
-        if text != quoted.text and told:  # the first sentence begins with the name
+        if text != quoted.text and told:  # remove the name from the first sentence
             rest = " ".join(split_sentences(told[0].text.removeprefix(f"{speaker}:")))
             told[0] = told[0]._replace(text=rest or told[0].text)
         out.append(ConversationMessage(quoted.id, speaker, quoted.role == "user", text, tuple(told)))
@@ -327,7 +327,7 @@ def _join_statements(chosen: Sequence[Statement]) -> list[reply.SummaryLine]:
 def _memories(
     said: Sequence[ConversationMessage], raw: Mapping[str, str], known: KnownTexts, *, working: bool, chatting: bool
 ) -> list[NewMemory]:
-    """Return the lasting memories: for the user, whole quotations with their context; for the assistant, sentences."""
+    """Return the lasting memories: of the user, whole quotations with their context; of the assistant, sentences."""
     found: dict[str, NewMemory] = {}
     before = ""
     taken_back = _list_taken_back(said)
@@ -347,19 +347,19 @@ def _memories(
 
 
 def _without_jokes(chosen: Iterable[WorkStatement], said: Sequence[ConversationMessage]) -> list[WorkStatement]:
-    """Return the lines without those of messages that the user takes back."""
+    """Return the lines without those of messages that the user retracts."""
     taken_back = _list_taken_back(said)
     return [one for one in chosen if one.id not in taken_back]
 
 
 def _list_taken_back(said: Sequence[ConversationMessage]) -> set[str]:
-    """Return the ids of the user's messages that they take back."""
+    """Return the ids of the messages that the user retracts."""
     own = [one for one in said if one.by_user]
     return {own[at].id for at in lasting_model.find_taken_back([one.text for one in own])}
 
 
 def _select_important(found: list[NewMemory], limit: int) -> list[NewMemory]:
-    """Return the most important memories within `limit` words, in order.
+    """Return the most important memories within `limit` words, in the order of the conversation.
 
     Wishes and decisions of the user are always kept.
     """
@@ -398,7 +398,7 @@ def _list_facts(material: Sequence[QuotedPiece]) -> list[QuotedPiece]:
 def _reports(facts: Sequence[QuotedPiece], limit: int) -> list[reply.SummaryLine]:
     """Return the state of the work, the changed files and the last failures, within `limit` words."""
     files: dict[str, int] = {}
-    states: dict[str, reply.SummaryLine] = {}  # by key; if several facts have the same key, the last one is current
+    states: dict[str, reply.SummaryLine] = {}  # by key: the last fact with this key is the current one
     failures: list[reply.SummaryLine] = []
     for fact in facts:
         seq = int(fact.id[1:])
@@ -425,7 +425,7 @@ def _reports(facts: Sequence[QuotedPiece], limit: int) -> list[reply.SummaryLine
 
 
 def _drop_passed(failures: list[reply.SummaryLine], tested: reply.SummaryLine | None) -> list[reply.SummaryLine]:
-    """Return the failures without tests that failed before a run in which all tests passed."""
+    """Return the failures without test runs that failed before a run in which all tests passed."""
     if tested is None or not _ALL_PASSED.match(tested.text):
         return failures
     return [one for one in failures if one.sources > tested.sources or not _TEST_RUN.match(one.text)]

@@ -1,4 +1,4 @@
-"""Answer the second reader's questions by cues: whether a person's words last, and the kind of a memory.
+"""Answer the second reader's questions by cues: do a person's words last, and which class has a memory?
 
 In doubt, words do not last, and a memory counts as a rule, which only the user's words may change.
 """

@@ -37,12 +37,12 @@ _SAID = _OWN | {promotion.ASSISTANT, promotion.AGENT}
 _DEFAULT_BULLETS = 50
 _BY_HAND = 0.85  # importance of a memory without a record: a person wrote it
 _UNKNOWN = 0.6  # importance of any other memory whose importance is unknown
-_BETTER = 0.1  # a new memory must exceed an earlier one by this importance to replace it
+_BETTER = 0.1  # a new memory replaces an earlier one only if it is more important by this much
 _MOST_LOOKS = 100_000  # pairs of statements that one dream compares for replacement
-_CLOSE = 0.35  # a new memory must share this part of its words with the memories under a heading
-_FEWEST_CLOSE = 2  # a new memory must share at least so many words with the memories under a heading
-_FEWEST_TOLD = 3  # a dream may take at least so many statements of a conversation
-_NIGHTS_TO_FILL = 9  # a dream may take one ninth of the free room if that is more; the rest is for later nights
+_CLOSE = 0.35  # a new memory goes below a heading only if it shares this part of its words with the memories there
+_FEWEST_CLOSE = 2  # and at least this many words
+_FEWEST_TOLD = 3  # a dream may take at least this many statements of a conversation
+_NIGHTS_TO_FILL = 9  # a dream may take one ninth of the free room if that is more, and leaves the rest for later nights
 _LONGEST_SHOWN = 100  # characters of a memory in the diary
 _SILENT, _REPORTED = "say nothing new that lasts", "were only reported"
 _NO_ROOM, _UNFIT = "found no room", "would not pass the guards"
@@ -82,7 +82,7 @@ class _Saying(NamedTuple):
 
     @property
     def is_daily(self) -> bool:
-        """Return True if it is a sentence of a daily entry, not a memory."""
+        """Return True if the statement is a sentence of a daily entry, and not a memory."""
         return self.id.startswith("d")
 
 
@@ -98,18 +98,18 @@ class _Night:
         self._working = "work" in given or promotion.is_working(self._entries, reported=reported)
         self._bullets = int(given.get("bullets") or _DEFAULT_BULLETS)
         self._cues = CueJudge()
-        # For each memory that stays, by its id: the ids of the memories that are merged into it.
+        # By the id of a memory that stays: the ids of the memories that are merged into it.
         self._parts: dict[str, tuple[str, ...]] = {}
         self._by_id = {entry.id: entry for entry in self._entries}
         self._at = {quoted.id: quoted.at or "" for quoted in self._daily}
-        # For each new memory, by its text: its offer, and the reason why it was taken.
+        # By the text of a new memory: its offer, and the reason why it was taken.
         self._new: dict[str, tuple[Offer, str]] = {}
         self._ended: set[str] = set()
         self._stale: set[str] = set()  # statements that are no longer true
         self.gone: list[Declaration] = []
-        self._left: dict[str, str] = {}  # by the id of an entry, why no statement of it was taken
+        self._left: dict[str, str] = {}  # by the id of an entry: the reason why no statement of it was taken
 
-    # ── what the core loses ──────────────────────────────────────────────────────────────────────────────────────
+    # ── memories that leave the core ─────────────────────────────────────────────────────────────────────────────────
 
     def merge(self) -> None:
         """Merge memories with the same words and the same speaker label."""
@@ -141,7 +141,7 @@ class _Night:
         self._looked_enough = older.looks < _MOST_LOOKS
 
     def _say(self, saying: _Saying, found: Sequence[_Saying]) -> bool:
-        """Add to the core a sentence that ends memories; return False if it may not be there."""
+        """Add to the core a sentence that ends memories; return False if the sentence may not be in the core."""
         if all(one.is_daily for one in found):
             return True
         entry = self._by_id[saying.id.partition(".")[0]]
@@ -150,7 +150,7 @@ class _Night:
         offer = Offer(entry.quote_sentence(said), (saying.id,), kind, lasting.ASKED_FOR, entry.day)
         if not self._may_be(offer):
             return False
-        self._new.setdefault(offer.text, (offer, "says what is so now"))
+        self._new.setdefault(offer.text, (offer, "states the present value"))
         return True
 
     def _may_be(self, offer: Offer) -> bool:
@@ -168,14 +168,14 @@ class _Night:
         self.gone += [Declaration(one, LetGo.DATED, (by,), reason) for one in ids if one not in marked]
 
     def _let_go(self, ids: Sequence[str], by: str) -> None:
-        reason = "the user has said since what is so now"
+        reason = "a newer statement of the user replaces it"
         for one in ids:
             for memory_id in (one, *self._parts.pop(one, ())):
                 self.gone = [held for held in self.gone if held.id != memory_id]
                 self.gone.append(Declaration(memory_id, LetGo.SUPERSEDED, (by,), reason))
                 self._ended.add(memory_id)
 
-    # ── what it gains ────────────────────────────────────────────────────────────────────────────────────────────
+    # ── memories that enter the core ─────────────────────────────────────────────────────────────────────────────────
 
     def promote(self) -> None:
         """Add the best lasting statements of the daily entries to the core."""
@@ -237,7 +237,7 @@ class _Night:
         found: dict[str, list[ReplyBullet]] = {"": []}
         for memory in self._stays:
             if _CITING.search(memory.text):
-                continue  # its end looks like a citation: it is not repeated, and the memory stays as it is
+                continue  # its end looks like a citation, so it is not repeated; the memory stays as it is
             cites = (memory.id, *self._parts.get(memory.id, ()))
             found.setdefault(memory.heading, []).append(ReplyBullet(memory.text, cites))
         themes = _Themes(self._stays)
@@ -253,14 +253,14 @@ class _Night:
         lines = [
             f"Read {len(self._daily)} entries beside {len(self._core)} memories, by their wording alone.",
             f"Entries left: {left}.",
-            *([] if self._looked_enough else ["Too many memories claim the same: not all were looked at."]),
+            *([] if self._looked_enough else ["Too many memories are about one subject, so not all were compared."]),
             *added,
         ]
         return "\n".join(lines)
 
 
 class _Older:
-    """Find the earlier statements that a statement may end, by their words."""
+    """Find, by words, the earlier statements that a statement may end."""
 
     def __init__(self, sayings: Sequence[_Saying]) -> None:
         self.over: set[_Saying] = set()  # statements that are no longer true
@@ -277,9 +277,9 @@ class _Older:
                 self._by_word[word].append(one)
 
     def find_older(self, newer: _Saying) -> tuple[list[_Saying], list[_Saying]]:
-        """Return the earlier statements that `newer` ends, and those it competes with.
+        """Return the earlier statements that `newer` ends, and those that it competes with.
 
-        Both are empty if `newer` has ended.
+        Both lists are empty if `newer` itself has ended.
         """
         ended: list[_Saying] = []
         competing: list[_Saying] = []
@@ -312,7 +312,7 @@ class _Themes:
         self._headings = Counter(word for held in self._under.values() for word in held)
 
     def find_heading(self, text: str) -> str:
-        """Return the heading whose memories have the same subject; empty if no heading clearly has it."""
+        """Return the heading whose memories have the subject of `text`; empty if no heading clearly has it."""
         own = [word for word in set(words.list_content_words(text)) if self._headings[word] < max(2, len(self._under))]
         best, heading = max(
             ((len(held.intersection(own)), name) for name, held in self._under.items()), default=(0, "")

@@ -21,7 +21,7 @@ class Cue(NamedTuple):
     type: MemoryType
     importance: float
     by_user_only: bool
-    at_work_only: bool  # between friends, such words tell a story, not a decision or a lesson
+    at_work_only: bool  # between friends, such words tell a story and are no decision or lesson
     pattern: re.Pattern[str]
 
 
@@ -45,10 +45,10 @@ _APPLYING = {
 }
 _OF_USER = frozenset({MemoryType.PREFERENCE, MemoryType.FACT})
 ASKED_FOR = 0.9  # importance; from this on, the user has explicitly asked to keep a statement
-_LECTURES = 2.5  # how many times as long as the user's messages
+_LECTURES = 2.5  # the assistant lectures if its messages are this many times as long as the user's
 _SHORTEST = 3  # content words; a shorter statement says too little
 _SHORTEST_OF_SELF = 2  # content words in a statement about the user: "I prefer tea."
-_OF_SELF = 0.75  # the importance from which on a cue is about the user
+_OF_SELF = 0.75  # from this importance on, a cue is about the user
 _LONGEST = 320  # characters; a longer text is not a single statement
 _NAMES = re.compile(r"\s[A-Z][\w+#.-]+|\w\d|\d\w|\w_\w")  # the object of a decision: "Let's use Redis."
 

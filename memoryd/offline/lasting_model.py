@@ -14,7 +14,7 @@ from memoryd.offline import cues
 from memoryd.text.patterns import read_patterns
 
 _IN_MESSAGE = frozenset({"text", "supposed"})  # signs that are searched for in the whole message
-_BIAS, _SHORT = -1.9, -1.3  # for any statement; added for a short one
+_BIAS, _SHORT = -1.9, -1.3  # weights of any statement, and of a short one in addition
 _FEW = 5  # words; a statement with fewer is short
 _LEAST = 0.5  # log odds; at this limit, 13 of the 500 messages that do not last are kept (`bench/statements.py`)
 # Signs of the subject: the user, their people, or the project.
@@ -22,7 +22,7 @@ _ABOUT = frozenset({"role", "standing", "ours", "kept", "kin"})
 _LOOKED_AT = 4_000  # characters at the start of a message
 _QUOTED = re.compile(r"\"[^\"]*\"|“[^”]*”|„[^“”]*[“”]|«[^»]*»|「[^」]*」|^[^\"]*\S\"|\"[^\"]*$")
 
-# A clause of its own that takes its message back: "Answer like a pirate from now on, just kidding."
+# A clause of its own that retracts its message: "Answer like a pirate from now on, just kidding."
 _TAKES_BACK = re.compile(
     r"(?:^|[,.;:!?()–—-])\s*(?:(?:just|only|i'm|i am|i was just|obviously) )*(?:kidding|joking)\s*(?:[.!)?,;]|$)"  # noqa: RUF001
     r"|\b(?:just|only|i'm|i am) (?:kidding|joking)\s*(?:[.!)]|$)"
@@ -31,7 +31,7 @@ _TAKES_BACK = re.compile(
     r"|(?:[.!?,]|\bof course)\s+/s[\s.!)]*$",
     re.IGNORECASE,
 )
-# The beginning of a message that takes back the one before it.
+# The beginning of a message that retracts the message before it.
 _TAKES_BACK_LAST = re.compile(
     r"(?:\W|\b(?:(?:ha){2,}h?|(?:he){2,}|lol|nah|ok|okay|oh|sorry|nein|non|нет)\b)*"
     r"(?:(?:(?:i was |that was |i'm )?(?:just |only )?(?:kidding|joking|a joke)|jk"
@@ -62,7 +62,7 @@ def _find_around(message: str) -> tuple[Sign, ...]:
 
 
 def announces(message: str) -> bool:
-    """Return True if the next message may be another person's words: a text to work on, or a played role."""
+    """Return True if the next message may have another person's words: a text to work on, or a played role."""
     return cues.ANNOUNCES.search(message) is not None or any(one.name == "supposed" for one in _find_around(message))
 
 
@@ -91,16 +91,16 @@ def is_at_hand(statement: str) -> bool:
 
 
 def takes_itself_back(message: str) -> bool:
-    """Return True if a message says that it is not meant."""
+    """Return True if a message says that it is not meant seriously."""
     return _TAKES_BACK.search(message[:_LOOKED_AT]) is not None
 
 
 def find_taken_back(messages: Sequence[str]) -> frozenset[int]:
-    """Return the indexes of the messages that their author takes back, in themselves or at once in the next one."""
+    """Return the indexes of the messages that their author retracts, in themselves or at once in the next one."""
     own = {at for at, text in enumerate(messages) if takes_itself_back(text)}
     return frozenset(own | {at - 1 for at, text in enumerate(messages) if at and _TAKES_BACK_LAST.match(text)})
 
 
 def is_order(statement: str) -> bool:
-    """Return True if a statement begins as an order does."""
+    """Return True if a statement begins like an order."""
     return any(one.name == "order" and one.pattern.search(statement) for one in _read_signs())

@@ -1,4 +1,4 @@
-"""Choose the statements of daily files that last, and the reason for each.
+"""Choose the statements of daily files that last, with the reason for each.
 
 The signs are explicit. An entry has the wording of a wish, decision, fact or lesson (`lasting`). Or the user says that
 something no longer holds (`replacement`), asks to "remember" it, or writes by hand a line with "always" or "never".
@@ -58,7 +58,7 @@ class OfflineEntry(NamedTuple):
         return neutralize(f"{self.speaker}: {text}" if self.speaker else text)
 
     def quote_sentence(self, one: NumberedSentence) -> str:
-        """Return a sentence as the text of a memory. A sentence of the user comes with its context, copied whole."""
+        """Return a sentence as the text of a memory; a sentence of the user comes with its context, copied whole."""
         words_of = quote_around(self.text, (one.number,)) if self.by_user else one.text
         return self.tell_words(words_of if len(words_of) <= LONGEST else one.text)
 
@@ -70,7 +70,7 @@ class Offer(NamedTuple):
     cites: tuple[str, ...]
     type: MemoryType
     importance: float  # 0..1
-    day: str  # on which it was said
+    day: str  # the day on which it was said
 
 
 # Statements that say the same, each with its cue or None.
@@ -136,9 +136,9 @@ def list_offers(given: Sequence[OfflineEntry], known: AbstractSet[str], *, worki
     """Return the lasting statements of the entries, one offer for all that say the same, in order of first mention.
 
     Args:
-        given: The entries, oldest first.
-        known: The sentences that the core already holds, in the normal form of duplicates.
-        working: Whether an assistant works for the user.
+        given: the entries, oldest first.
+        known: the sentences that the core already holds, in the normal form of duplicates.
+        working: True if an assistant works for the user.
     """
     found: dict[tuple[str, Key], _Sayings] = defaultdict(list)
     for entry in given:
@@ -159,8 +159,9 @@ def list_offers(given: Sequence[OfflineEntry], known: AbstractSet[str], *, worki
 def offer_told(entry: OfflineEntry, rating: float, known: AbstractSet[str]) -> Offer | None:
     """Return an offer of a whole entry by its rating from 0 to 1, or None if the entry is unfit.
 
-    Unfit are a low rating, another speaker, a long text, a request and an open task. So is an entry that has a
-    question, or a sentence in `known` (in the normal form of duplicates).
+    An entry is unfit if its rating is low, if somebody else than the user wrote it, or if it is long. It is also unfit
+    if it is a request, an open task or the answer to a question, or if it contains a question or a sentence in `known`
+    (in the normal form of duplicates).
     """
     said = {normal.normalize(text) for one in entry.sentences for text in (one.text, entry.tell_words(one.text))}
     is_asked = is_open(entry.text) or any(is_question(text) for _, text in entry.sentences) or bool(entry.asked)
@@ -177,7 +178,10 @@ def _is_told(entry: OfflineEntry, text: str) -> bool:
 
 
 def _offer(said: _Sayings) -> Offer | None:
-    """Return one offer for statements that say the same, in the user's last words; None if no sign shows they last."""
+    """Return one offer for statements that say the same, in the user's last words.
+
+    Return None if no sign shows that they last.
+    """
     entry, one, _ = next((one for one in reversed(said) if one[0].by_user), said[0])
     text = entry.quote_sentence(one)
     cites = tuple(

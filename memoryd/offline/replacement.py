@@ -1,9 +1,9 @@
 """Find out whether a person's later statement plainly ends an earlier one, or gives its subject another value.
 
 A later statement ends an earlier one in two cases. First, it says so in plain words ("no longer", "instead of", "from A
-to B", "is now") and contains all words of the older one, except for the kind of a value. Second, it has the same words
-in another order. If two statements give one subject different values without such words, they compete, and both stay. A
-question, plan or supposition ends nothing. `replacement.txt` has the wordings.
+to B", "is now") and contains all words of the earlier one, except for nouns that only name the kind of a value. Second,
+it has the same words in another order. If two statements give one subject different values without such words, they
+compete, and both stay. A question, plan or supposition ends nothing. `replacement.txt` has the wordings.
 """
 
 # ruff: noqa: RUF001 - the cues of other languages
@@ -51,7 +51,7 @@ _LONGEST_VALUE = 5  # words
 _FEWEST_REORDERED = 3
 _SAME_SUBJECT = 0.6  # statements about one thing share at least this part of their content words, without numbers
 _FEWEST_SHARED = 3
-_MOST_BEFORE = 2  # words before "instead of", if the sentence does not say who uses the new thing
+_MOST_BEFORE = 2  # the most words before "instead of" in a sentence that does not say who uses the new thing
 
 
 class ParsedStatement(NamedTuple):
@@ -61,7 +61,7 @@ class ParsedStatement(NamedTuple):
     order: tuple[str, ...]  # all its words, sorted, so that the order does not matter
     subject: str  # the subject that gets a value; empty without one
     value: str
-    shape: tuple[str, ...]  # of the value: its stop words, and whether it has a number or a name
+    shape: tuple[str, ...]  # the form of the value: its stop words, "number" and "name"
 
 
 @lru_cache(maxsize=1 << 15)
@@ -75,7 +75,7 @@ def read(text: str) -> ParsedStatement:
 
 @lru_cache(maxsize=1 << 12)
 def find_ended(text: str) -> tuple[frozenset[str], ...]:
-    """Return the words of each thing that `text` plainly says has ended; empty for a question or a supposition."""
+    """Return, for each thing that `text` plainly says has ended, its words; empty for a question or a supposition."""
     said = fold(_REASON.sub("", _STAMP.sub("", strip_label(text))))
     is_plain = not prose.QUESTION_END.search(said) and not _SUPPOSED.search(said)
     return tuple(one for one in (_find_ended(said) if is_plain else ()) if one)
@@ -93,7 +93,7 @@ def is_ended_by(newer: str, older: str) -> bool:
 
 
 def is_outdated_by(newer: str, older: str) -> bool:
-    """Return True if `newer`, which is later in the same work, denies `older` or repeats it with another number."""
+    """Return True if `newer`, which comes later in the same work, denies `older` or repeats it with another number."""
     held, told = _list_keys(older), _list_keys(newer)
     words = [frozenset(key for key in keys if not key[0].isdigit()) for keys in (held, told)]
     shared, most = len(words[0] & words[1]), max(map(len, words))
@@ -155,7 +155,7 @@ def _words(folded: str) -> frozenset[str]:
 
 
 def _find_ended(said: str) -> list[frozenset[str]]:
-    """Return the words of each thing that a folded text says has ended."""
+    """Return, for each thing that a folded text says has ended, its words."""
     found = []
     for sentence in (one for one in list_texts(said) if len(one) <= _LONGEST):
         for clause in _CLAUSE.split(sentence):

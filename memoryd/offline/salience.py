@@ -38,8 +38,8 @@ def choose(candidates: Sequence[Statement], budget: int) -> list[Statement]:
     """Return the statements with the most worth for their length, within `budget` words, in their original order.
 
     Args:
-        candidates: The statements, in order.
-        budget: The words of all chosen statements, including marks and speakers.
+        candidates: the statements, in order.
+        budget: the number of words that all chosen statements may have, including marks and speakers.
     """
     values = [rate_statement(one) / one.cost**_LENGTH_COST for one in candidates]
     heap = [(-value, i) for i, value in enumerate(values)]

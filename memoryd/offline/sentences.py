@@ -16,7 +16,7 @@ class NumberedSentence(NamedTuple):
 
 
 def number_sentences(text: str) -> list[NumberedSentence]:
-    """Return the sentences of the prose in `text`, in order. Code, headings and pasted machine output are left out."""
+    """Return the sentences of the prose in `text`, in order, without code, headings and pasted machine output."""
     given = text.splitlines()
     logged = {line.strip() for line, is_log in zip(given, prose.mark_log_lines(given), strict=True) if is_log}
     found = []

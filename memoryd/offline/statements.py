@@ -41,17 +41,17 @@ class ConversationMessage(NamedTuple):
 class Statement(NamedTuple):
     """Hold one possible line of memory, with its features."""
 
-    turn: int  # index of its message
+    turn: int  # the index of its message
     id: str
     speaker: str
     by_user: bool
     text: str
-    cost: int  # words
+    cost: int  # length in words, with its mark, its speaker and its question
     told: frozenset[str]  # content words except small talk
     talk: frozenset[str]  # content words that are small talk
     new: int  # the number of words in `told` that no recent message has
-    answers: bool  # whether the preceding message ends with a question
-    final: bool  # whether it is in the assistant's last message before the user speaks again
+    answers: bool  # the preceding message asks a question
+    final: bool  # it is in the assistant's last message before the user speaks again
     asked: str = ""  # the question, if the answer is unclear without it
     asked_id: str = ""
     numbers: tuple[int, ...] = ()  # numbers of its sentences
@@ -61,8 +61,9 @@ def list_statements(said: Sequence[ConversationMessage], *, unit_words: int = UN
     """Return all possible lines, in order.
 
     Args:
-        said: The messages, in order.
-        unit_words: A message longer than one and a half times this is divided into pieces of this size.
+        said: the messages, in order.
+        unit_words: a message that is longer than one and a half times this number is divided into pieces of this
+            length.
     """
     reading = _ConversationReading(said, unit_words=unit_words)
     return [statement for turn in range(len(said)) for statement in reading.read_message(turn)]
@@ -86,10 +87,10 @@ class _ConversationReading:
         self._keys = [[frozenset(words.list_content_words(part.text)) for part in one.sentences] for one in said]
         self._rarity = _rarity(self._keys, self._names)
         self._recent: list[frozenset[str]] = []
-        self._asserted = KnownTexts()  # what the user's last message asserts
+        self._asserted = KnownTexts()  # the statements of the user's last message
 
     def read_message(self, turn: int) -> list[Statement]:
-        """Return the statements of one message. Call it for the messages in order."""
+        """Return the statements of one message; call it once for each message, in order."""
         known = frozenset().union(*self._recent[-_RECENT:])
         self._recent.append(frozenset().union(*self._keys[turn]))
         if self._said[turn].by_user:
@@ -140,9 +141,9 @@ class _ConversationReading:
         )  # fmt: skip
 
     def _question(self, turn: int) -> tuple[str, str]:
-        """Return the id of the preceding message and its last question.
+        """Return the id of the preceding message and its last question; both empty if the same speaker sent it.
 
-        Both are empty unless another speaker asks the question.
+        The question alone is empty if the message asks none.
         """
         before = self._said[turn - 1] if turn else None
         if before is None or before.speaker == self._said[turn].speaker:
@@ -180,7 +181,7 @@ def _units(parts: list[_SentencePart], longest: int) -> list[list[_SentencePart]
 
 
 def _trim(unit: list[_SentencePart]) -> list[_SentencePart]:
-    """Return the sentences that hold most of the unit's mass, in order. The densest sentences are taken first."""
+    """Return the sentences with most of the unit's mass, in order; the densest sentences are chosen first."""
     wanted = sum(part.mass for part in unit) * ENOUGH
     order = sorted(range(len(unit)), key=lambda i: (-unit[i].mass / (unit[i].words + 1) ** 0.7, i))
     chosen: list[int] = []

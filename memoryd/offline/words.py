@@ -10,7 +10,7 @@ _SUFFIX = re.compile(r"(?:'s|’s|s'|ies|ing|ed|es|s)$")  # noqa: RUF001
 
 
 def list_content_words(text: str) -> list[str]:
-    """Return the content words of `text` in order, casefolded and lightly stemmed. Wide scripts become pairs."""
+    """Return the content words of `text` in order, casefolded and lightly stemmed; wide scripts become pairs."""
     return [key for unit in list_units(fold(text)) if (key := key_of(unit))]
 
 

@@ -35,11 +35,11 @@ _NEAR = 8  # messages; a diagnosis farther away is about another fault, unless `
 _SAME_FAULT = 0.3  # two diagnoses of one fault share this part of the first one's words
 _FEWEST_NAMED = 4  # content words; a user's line with fewer rarely names its subject
 _BARE = 5  # words; a shorter answer is unclear without its question
-_MANY = 10  # content words; a line with so many is clear, even if a word refers to something else
+_MANY = 10  # content words; a line with this many is clear, even if a word refers to something else
 _FEWEST_ASKED = 2  # content words; a user's message with fewer is not a request
 _JOINED = 280  # characters up to which sentences of one message are joined into one line
 _LONGEST_ASKED = 200  # characters of a question that is shown beside its answer
-_FEWEST_CLEAR = 5  # content words; a line of an answer with so many usually names its subject
+_FEWEST_CLEAR = 5  # content words; a line of an answer with this many usually names its subject
 _FEWEST = 3  # an assistant's sentence needs this many content words
 _MOST_LOOKS = 300  # lines of a session that are compared with all others, which limits the time
 _MOST_OF_MESSAGE = 5  # most lines of one assistant message
@@ -47,9 +47,9 @@ _USER_SHARE = 0.6  # the share of the budget that the user's statements may take
 _LEAST_OF_USER = -2.0  # the least weight of a user's line; below are jokes and what they only think about
 _OF_REPORT = -0.5  # added to the weight of a subagent's lines, because the assistant usually repeats the important ones
 
-# Weights by feature. They were fitted, see above, except "refers", "jokes" and "corrects", which were set by hand.
-# "messages" is the logarithm of the number of sentences in the message, "parts" counts colons, "behind" is the share of
-# the message before the line, and "code" is the share of code in the line.
+# Weights by feature. They were fitted as described above, except "refers", "jokes" and "corrects", which were set by
+# hand. "messages" is the logarithm of the number of sentences in the message, "parts" counts colons and semicolons,
+# "behind" is the share of the message before the line, and "code" is the share of code in the line.
 _OF_ANSWER = {
     "": -5.0, "late": 1.4, "length": 0.7, "words": 0.05, "messages": -0.8, "topic": 1.2, "names": 0.08,
     "capitals": 0.2, "parts": -0.25, "cause": 0.9, "done": 0.9, "denies": 0.4, "final": 1.0, "hedge": -2.0,
@@ -77,8 +77,8 @@ def list_work(said: Sequence[ConversationMessage], own: Mapping[str, Collection[
     """Return all possible lines, in order.
 
     Args:
-        said: The messages, in order.
-        own: For each message of the user, by its id, the numbers of the sentences that are their own words, not pasted.
+        said: the messages, in order.
+        own: for each message of the user, by its id, the numbers of the sentences that are their own words, not pasted.
     """
     reading = _WorkReading(said, own)
     return [one for turn in range(len(said)) for one in reading.read_message(turn)]
@@ -93,10 +93,10 @@ def choose_lines(
     """Return the best lines within `budget` words, best first: a list from messages, and a list from notes.
 
     Args:
-        said: As for `list_work`.
-        own: As for `list_work`.
-        noted: The assistant's own notes, without sentences that memory already holds.
-        budget: Words for all lines. Notes get a share by their length, and the words that the messages leave.
+        said: as for `list_work`.
+        own: as for `list_work`.
+        noted: the assistant's own notes, without sentences that memory already holds.
+        budget: the words for all lines; notes get a share by their length, and the words that the messages leave.
     """
     found = list_work(said, own)
     if not noted:
@@ -113,7 +113,8 @@ def choose_lines(
 def _choose_said(found: Sequence[WorkStatement], budget: int) -> list[WorkStatement]:
     """Return the lines for messages.
 
-    The good lines come first, then more of the user's lines, of all lines, and of the answers, while there is room.
+    The good lines come first. While there is room, more of the user's lines follow, then more of all lines, then more
+    of the answers.
     """
     found = drop_changed(found)
     worth = [one for one in found if one.weight >= 0]
@@ -182,7 +183,7 @@ class _WorkReading:
     def _read_turns(self) -> dict[str, tuple[bool, frozenset[str]]]:
         """Return, by the id of each user message, what its first two sentences reject.
 
-        That is whether they reject the answer before it, and the words that they deny.
+        The value is True if they reject the answer before it, together with the content words that they deny.
         """
         first = {one.id: [part.text for part in self._own_parts(one)[:2]] for one in self._said if one.by_user}
         return {name: work_texts.read_answer(texts) for name, texts in first.items()}
@@ -325,7 +326,7 @@ class _WorkReading:
         return WorkStatement(turn, one.id, numbers, one.speaker, text, marked or section, _keys_of(text), weight)
 
     def _section(self, turn: int, text: str) -> Section:
-        """Return the section of a line of an answer. A state before the last answer is outdated."""
+        """Return the section of a line of an answer; a state that is older than the last answer is outdated."""
         if work_cues.ABANDONED.search(text):
             return Section.FAILED
         if work_cues.STATE.search(text):
@@ -341,7 +342,10 @@ class _WorkReading:
         return is_hedged or self._is_rejected(turn, keys) or self._is_overtaken(turn, text, keys)
 
     def _is_rejected(self, turn: int, keys: frozenset[str]) -> bool:
-        """Return True if the user rejects an answer, or denies something in it. A no may also answer its question."""
+        """Return True if the user's next message rejects the answer, or denies something that a line of it says.
+
+        A "no" after a question may only answer the question, so it does not reject the answer.
+        """
         after = self._said[turn + 1] if turn + 1 < len(self._said) else None
         if after is None or not after.by_user:
             return False
@@ -394,7 +398,7 @@ class _WorkReading:
 
 
 def _weigh(signs: Mapping[str, float], weights: Mapping[str, float]) -> float:
-    """Return the sum of the weighted features, which is the log-odds that a person wants to know the line."""
+    """Return the sum of the weighted features: the log-odds that a person wants to know the line."""
     return sum(weight * signs[sign] for sign, weight in weights.items())
 
 
@@ -417,12 +421,12 @@ def _says_enough(text: str, fewest: int) -> bool:
 
 
 def _is_answer(one: ConversationMessage) -> bool:
-    """Return True for a message of the assistant, not of a subagent."""
+    """Return True if a message is the assistant's, and not a subagent's."""
     return not one.by_user and one.speaker != REPORTER
 
 
 def _seq_of(one: ConversationMessage) -> int:
-    """Return the place of a message in its session."""
+    """Return the number of a message in its session."""
     return int(one.id[1:])
 
 
@@ -432,7 +436,7 @@ def _keys_of(text: str) -> frozenset[str]:
 
 
 def asks_something(one: WorkStatement) -> bool:
-    """Return True if a user's line is a request: it has enough content words, or answers a question."""
+    """Return True if a user's line can be a request: it has enough content words, or answers a question."""
     return len(one.keys) >= _FEWEST_ASKED or bool(one.asked)
 
 
@@ -463,20 +467,20 @@ def _tells_result(one: WorkStatement) -> bool:
 
 
 def _rules(one: ConversationMessage, unit: Sequence[NumberedSentence]) -> bool:
-    """Return True for a user's choice in a dialog, and for words with a cue that they should last."""
+    """Return True if a user's words are a choice in a dialog, or have a cue that they should last."""
     is_choice = one.text.startswith("User asked ") and ", chose " in one.text
     return is_choice or any(lasting.find_cue(part.text, by_user=True, working=True) for part in unit)
 
 
 def _requests(text: str, keys: frozenset[str]) -> bool:
-    """Return True for a user's text that may be a request: no pasted data, farewell or thanks."""
+    """Return True if a user's text may be a request, and not pasted data, a farewell or thanks."""
     return (
         len(keys) > 0 and len(text) <= 2 * _LONGEST and not cues.HALTS.search(text.lower()) and not _thanks(text, keys)
     )
 
 
 def _thanks(text: str, keys: frozenset[str]) -> bool:
-    """Return True for a user's short thanks or approval."""
+    """Return True if a user's text is a short thank-you or approval."""
     return len(keys) < _FEWEST and not is_question(text) and work_cues.THANKS.search(text) is not None
 
 
@@ -498,18 +502,17 @@ def _weigh_open(text: str, offer: float, *, is_open: bool, is_offered: bool) -> 
 
 
 def _text_of(unit: Sequence[NumberedSentence]) -> str:
-    """Return sentences as one line. A sentence without an end mark gets a full stop."""
+    """Return sentences as one line; a sentence without an end mark gets a full stop."""
     return " ".join(part.text if part.text[-1:] in prose.ENDS else f"{part.text}." for part in unit)
 
 
 def _join(
     parts: Sequence[NumberedSentence], leans: Callable[[int, NumberedSentence], bool]
 ) -> Iterator[list[NumberedSentence]]:
-    """Yield the sentences as lines.
+    """Yield the sentences grouped into lines.
 
-    A sentence that needs the preceding one is joined to it, up to `_JOINED` characters.
-
-    A mark such as `@decision` begins a new line.
+    A sentence that needs the preceding one, as `leans` decides, is joined to it, up to `_JOINED` characters. A mark
+    such as `@decision` begins a new line.
     """
     unit: list[NumberedSentence] = []
     for part in parts:

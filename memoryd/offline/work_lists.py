@@ -38,7 +38,7 @@ def list_offered(one: ConversationMessage) -> set[int]:
 
 
 def is_advice(text: str) -> bool:
-    """Return True for a sentence in which an assistant advises something, which nobody has accepted yet."""
+    """Return True if an assistant's sentence advises something that nobody has accepted yet."""
     plain = text.translate(_APOSTROPHE)
     return work_cues.ADVISES.search(plain) is not None or work_cues.ALTERNATIVE.match(plain) is not None
 

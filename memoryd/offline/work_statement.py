@@ -28,24 +28,24 @@ class WorkStatement(NamedTuple):
     section: Section
     keys: frozenset[str]  # content words
     weight: float
-    is_wish: bool = False  # whether the user says what they want
-    is_guess: bool = False  # whether it is hedged, rejected by the user, or acted upon at once
+    is_wish: bool = False  # the user says what they want
+    is_guess: bool = False  # it is hedged, rejected by the user, or acted upon at once
     asked: str = ""  # the question, if the answer is unclear without it
     asked_id: str = ""
 
     @property
     def by_user(self) -> bool:
-        """Return True if the user said it."""
+        """Return True if the user made the statement."""
         return self.speaker == "User"
 
     @property
     def cost(self) -> int:
-        """Return the number of its words, with the mark before it."""
+        """Return the number of words that the line takes, with its question and the mark before it."""
         return prose.count_words(self.text) + prose.count_words(self.asked) + 1
 
 
 def repeats(one: WorkStatement, other: WorkStatement) -> bool:
-    """Return True if a line adds little to another one. A request and its answer are different."""
+    """Return True if a line adds little to another one; a request and its answer never repeat each other."""
     shared = len(one.keys & other.keys)
     # The same answer to two questions counts as two answers.
     is_same = one.by_user is other.by_user and one.asked == other.asked
@@ -53,7 +53,7 @@ def repeats(one: WorkStatement, other: WorkStatement) -> bool:
 
 
 def drop_changed(found: Sequence[WorkStatement]) -> list[WorkStatement]:
-    """Return the statements without descriptions of things that the assistant later says it changed."""
+    """Return the statements without findings about things that the assistant later says it changed."""
     changes = [one for one in found if not one.by_user and work_cues.CHANGES.search(one.text)]
     by_key: dict[str, list[int]] = defaultdict(list)
     for at, change in enumerate(changes):

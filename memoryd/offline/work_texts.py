@@ -8,22 +8,22 @@ from memoryd.offline.statements import ConversationMessage
 from memoryd.tiers.session_summary import Section
 
 _LONGEST_ANSWER = 600  # characters; a longer sentence is not an answer to the message before
-_FEWEST_TURNED = 3  # content words of a changed wish
-_FEWEST_QUOTED = 4  # content words of a sentence that two people do not write by chance
+_FEWEST_TURNED = 3  # a changed wish has at least this many content words
+_FEWEST_QUOTED = 4  # two people do not write the same sentence by chance if it has this many content words
 
 
 def is_doubtful(text: str) -> bool:
-    """Return True for an assistant's guess, exclamation or announcement."""
+    """Return True if an assistant's text is a guess, an exclamation, or an account of its current step."""
     return any(cue.search(text) for cue in (work_cues.HEDGES, work_cues.EXCLAIMS)) or is_progress(text)
 
 
 def is_progress(text: str) -> bool:
-    """Return True for an assistant's sentence about its current step."""
+    """Return True if an assistant's sentence is about its current step."""
     return work_cues.PROGRESS.match(text.lower().replace("’", "'")) is not None  # noqa: RUF001
 
 
 def is_idle(text: str) -> bool:
-    """Return True for an assistant's sentence about its own activity: narration, offer, question, list heading."""
+    """Return True if an assistant's sentence is about its own activity: narration, offer, question or list heading."""
     return (
         is_offered(text)
         or text.rstrip().endswith((":", "："))  # noqa: RUF001
@@ -33,22 +33,22 @@ def is_idle(text: str) -> bool:
 
 
 def is_offered(text: str) -> bool:
-    """Return True for an assistant's question or offer. At the end of a session, nobody has answered it."""
+    """Return True if an assistant's text asks or offers something; at the end of a session, nobody has answered it."""
     return is_question(text) or work_cues.OFFERS.search(text) is not None
 
 
 def is_pending(text: str) -> bool:
-    """Return True for an assistant's announcement, or for a task that is still to be done."""
+    """Return True if an assistant's text announces something, or says that a task is still to be done."""
     return work_cues.PENDING.search(text.replace("’", "'")) is not None  # noqa: RUF001
 
 
 def is_outdated_test(text: str) -> bool:
-    """Return True for a result of tests, except a cause."""
+    """Return True if a text reports the result of tests without a cause."""
     return work_cues.TESTED.search(text) is not None and work_cues.CAUSE.search(text) is None
 
 
 def steers(text: str) -> bool:
-    """Return True if a user's text says what they want. A mere question does not."""
+    """Return True if a user's text says what they want; a mere question does not."""
     if turns_mind(text):
         return not is_question(text) and len(words.list_content_words(text)) >= _FEWEST_TURNED
     told = (work_cues.INQUIRES.split(one)[0] for one in split_sentences(text))
@@ -61,7 +61,7 @@ def steers(text: str) -> bool:
 
 
 def read_answer(said: Sequence[str]) -> tuple[bool, frozenset[str]]:
-    """Return whether a user's first sentences reject the preceding message, and the content words that they deny."""
+    """Return True if a user's first sentences reject the preceding message, and the content words that they deny."""
     first = [text for text in said if len(text) <= _LONGEST_ANSWER]
     if any(map(work_cues.SETTLES.search, first)):
         return False, frozenset()
@@ -70,7 +70,7 @@ def read_answer(said: Sequence[str]) -> tuple[bool, frozenset[str]]:
 
 
 def is_joke(text: str) -> bool:
-    """Return True for a user's joke. A text that also contains a rule is not a joke."""
+    """Return True if a user's text is a joke; a text that also contains a rule is not a joke."""
     plain = work_cues.JOKES.sub("", text).lstrip(" ,;:.!")
     is_rule = any(lasting.find_cue(one, by_user=True, working=True) for one in split_sentences(plain))
     return lasting_model.takes_itself_back(text) or (plain != text and not is_rule)

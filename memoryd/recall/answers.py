@@ -1,9 +1,8 @@
-"""Rate by its form how well a sentence can answer a question.
+"""Rate, by its form, how well a sentence can answer a question.
 
 A sentence with a decision, a finding or a reason rates higher than one that only asks or announces the next step. These
 signs work in any conversation. A sentence without such a sign keeps its rank. If the question asks for a cause, a
-number
-or a place, a sentence that has one rates higher.
+number or a place, a sentence that has one rates higher.
 """
 
 import re
@@ -19,7 +18,7 @@ GUESSES = 0.85  # … for an uncertain one …
 TELLS = 1.1  # … for one with a decision or a reason …
 FITS = 1.3  # … and for one with the kind of answer that the question asks for
 NARRATES = 0.75  # factor for a message that announces its next step, because the result comes later
-_CALL, _OUTPUT, _SYSTEM = 0.3, 0.6, 0.7  # the call of a tool, its output, messages of the agent's program
+_CALL, _OUTPUT, _SYSTEM = 0.3, 0.6, 0.7  # factors for the call of a tool, its output, and messages of the agent program
 _NOT_ASKED = 0.25  # factor for texts of others, if users ask about themselves …
 _REQUEST_ONLY = 0.5  # … and for the user's words, if the question is about an answer of the agent
 _LONG = 600  # characters; a longer answer has words of almost any question …
@@ -45,7 +44,7 @@ _REQUEST = re.compile(
     r"i(?:'d| would) like you to|bitte|kannst du|könntest du|peux-tu|puedes|por favor|请|帮我|能不能|可以帮)",
     re.IGNORECASE,
 )
-_ORDER = re.compile(  # The user's order; an assistant's advice has the same words, and may be the answer.
+_ORDER = re.compile(  # Only the user's order: an assistant's advice has the same words, and may be the answer.
     _OPENING
     + r"(?:make sure|we (?:need|should)|(?:read|check|create|add|fix|implement|investigate|look|find|show|explain"
     r"|write|run|try|continue|review|update|remove|change|use)\b(?! (?:is|are|was|were)\b))",
@@ -114,8 +113,10 @@ def list_wanted(question: str) -> tuple[re.Pattern[str], ...]:
 def weigh_form(sentence: str, wanted: Sequence[re.Pattern[str]] = (), *, by_user: bool = False) -> float:
     """Return the factor of a sentence as an answer, by its form.
 
-    `wanted` are the patterns of `list_wanted`. A request of the user states what the user wants, so it can be an
-    answer.
+    Args:
+        sentence: the sentence.
+        wanted: the patterns that `list_wanted` returns for the question.
+        by_user: the user wrote the sentence; a request of the user states what the user wants, so it can be an answer.
     """
     bare = sentence.strip().removeprefix("- ").removeprefix(BY_USER)
     if _REQUEST.search(bare) or (by_user and _ORDER.search(bare)):
@@ -129,21 +130,22 @@ def weigh_form(sentence: str, wanted: Sequence[re.Pattern[str]] = (), *, by_user
 
 
 def find_asked(question: str) -> Speaker | None:
-    """Return whose words a question asks for: the agent's, or the person's; None if it asks for neither."""
+    """Return the speaker whose words a question asks for: the agent or the person; None if it asks for neither."""
     if _AGENT.search(question) is not None:
         return Speaker.AGENT
     return Speaker.PERSON if _PERSON.search(question) is not None else None
 
 
 def weigh_end(text: str) -> float:
-    """Return the factor of a whole message. A message that ends in a colon announces its next step."""
+    """Return the factor of a whole message, which is lower if it ends in a colon and so announces its next step."""
     return NARRATES if text.rstrip()[-1:] in {":", "\uff1a"} else 1.0
 
 
 def weigh_voice(voice: Speaker, asked: Speaker | None) -> float:
-    """Return the factor for the author of a text; `asked` is the speaker whose words the question asks for.
+    """Return the factor for the author of a text.
 
-    Texts that were distilled from a conversation (memories, facts, files) always count in full.
+    `asked` is the speaker whose words the question asks for. Texts that were distilled from a conversation (memories,
+    facts, files) always count in full.
     """
     weight = _OF_VOICE.get(voice, 1.0)
     if asked is Speaker.PERSON and voice not in {Speaker.PERSON, Speaker.DISTILLED}:
@@ -152,7 +154,7 @@ def weigh_voice(voice: Speaker, asked: Speaker | None) -> float:
 
 
 def weigh_length(text: str, voice: Speaker, asked: Speaker | None) -> float:
-    """Return the factor for the length of an agent's answer. A long one has words of almost any question."""
+    """Return the factor for the length of an agent's answer, because a long one has words of almost any question."""
     if voice is not Speaker.AGENT or asked is Speaker.AGENT or len(text) <= _LONG:
         return 1.0
     return float((_LONG / len(text)) ** _LENGTHY)

@@ -1,4 +1,4 @@
-"""Split a Markdown file into chunks: parts that a search finds as one, with their lines.
+"""Split a Markdown file into chunks: parts that a search finds as one, each with its line numbers.
 
 A file is split at headings, bullets and paragraphs. A code fence or front matter is split only if it is too long. Each
 line is in exactly one chunk. Headings, fences and bullets are recognised by single lines, as in CommonMark 0.31 (§4.2,
@@ -21,11 +21,11 @@ _BULLET = re.compile(rb" {0,1}(?:[-*+]|\d{1,9}[.)])[ \t]+\S")
 class Chunk:
     """Hold one chunk of a file."""
 
-    first_line: int  # number in the file, from 1
-    last_line: int  # number of its last line in the file
+    first_line: int  # the number of its first line in the file, from 1
+    last_line: int  # the number of its last line in the file
     heading: tuple[str, ...]  # the headings above it, outermost first
     text: str
-    is_bullet: bool = False  # True: it is one bullet with everything below it
+    is_bullet: bool = False  # it is one bullet with everything below it
 
 
 class _MarkdownBlock(NamedTuple):
@@ -60,7 +60,7 @@ def below_headings(text: str) -> str:
 
 
 def _blocks(data: bytes) -> Iterator[_MarkdownBlock]:
-    """Yield headings, bullets with everything below them, and paragraphs. Blank lines belong to the block above."""
+    """Yield headings, bullets with everything below them, and paragraphs; blank lines belong to the block above."""
     path: list[tuple[int, str]] = []
     fence: bytes | None = None
     block = _MarkdownBlock([], (), "text")
@@ -96,7 +96,7 @@ def _kind(raw: bytes, heading: tuple[int, str] | None, *, blank: bool, in_bullet
 
 
 def _group_blocks(blocks: Iterator[_MarkdownBlock], *, apart: bool) -> Iterator[list[_MarkdownBlock]]:
-    """Yield groups of blocks that form a chunk: a heading with its text, and more blocks as long as they fit."""
+    """Yield groups of blocks that form a chunk: a heading with its text, and further blocks as long as they fit."""
     group: list[_MarkdownBlock] = []
     size = 0
     for block in blocks:

@@ -16,8 +16,9 @@ from memoryd.recall.chunks import Chunk
 from memoryd.recall.words import make_indexable, names_in
 from memoryd.transcripts.turn import SPOKEN, Origin, Role, TurnKind
 
-# Weights for BM25, measured on conversations with known evidence; near them, the ranking hardly changes. For each word,
-# FTS5 stores two bytes for the column, except for the first one. So the first column is the one with the most words.
+# Weights for BM25, measured on conversations with known evidence; small changes hardly affect the ranking. For each
+# word, FTS5 stores two bytes for its column, except for the first column, so the first one is the column with the most
+# words.
 WEIGHTS = {"tool": 0.5, "person": 1.0, "text": 1.0, "near": 0.4, "about": 1.0, "names": 0.5}
 COLUMNS = tuple(WEIGHTS)
 _TOOL = COLUMNS.index("tool")
@@ -36,7 +37,7 @@ class Speaker(IntEnum):
     DISTILLED = 0  # memories, facts and files, written from a conversation
     PERSON = 1
     AGENT = 2
-    CALL = 3  # of a tool
+    CALL = 3  # the call of a tool
     OUTPUT = 4
     SYSTEM = 5
 
@@ -47,17 +48,20 @@ _OF_ORIGIN = {_USER: Speaker.PERSON, str(Origin.TOOL): Speaker.OUTPUT, str(Origi
 class IndexDocument(NamedTuple):
     """Hold one document of the index. It is a NamedTuple for speed, because each turn needs one."""
 
-    first_line: int  # number in the file; for a turn, its number in the session
+    first_line: int  # the first line in the file; for a turn, its number in the session
     last_line: int
-    digest: bytes  # of its source text, to notice a change
+    digest: bytes  # the digest of its source text, to notice a change
     columns: tuple[str, ...]  # texts in the order of `COLUMNS`
     day: str | None = None  # YYYY-MM-DD; None if it is unknown
-    piece: int = 0  # number of the part of a long turn, from 0
+    piece: int = 0  # the number of the part of a long turn, from 0
     voice: Speaker = Speaker.DISTILLED
 
     @property
     def is_said(self) -> bool:
-        """Return True if it is speech or writing, so that it needs a vector. Output of tools is found by words only."""
+        """Return True if the document is speech or writing, so that it needs a vector.
+
+        Output of tools is found by words only.
+        """
         return not self.columns[_TOOL]
 
 
@@ -79,7 +83,10 @@ class IndexTurn(NamedTuple):
 
     @property
     def is_evidence(self) -> bool:
-        """Return True if the turn may be found. Text that memoryd injected would be found twice."""
+        """Return True if a search may find the turn.
+
+        Text that memoryd injected is left out, because it would be found twice.
+        """
         return bool(self.text) and self.origin != Origin.INJECTED
 
     @property

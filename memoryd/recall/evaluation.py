@@ -1,9 +1,8 @@
 """Evaluate whether consolidated memory answers the user's questions better than the daily files do, at equal cost.
 
 The questions are the user's own later questions whose answers the user did not correct. The evidence of an answer is
-its
-words, names and numbers that the question lacks and that memory had when the session began. Each has a weight by its
-rarity (inverse document frequency, Spärck Jones 1972). A question whose answer was not in memory does not count. A
+its words, names and numbers that the question lacks and that memory had when the session began. Each has a weight by
+its rarity (inverse document frequency, Spärck Jones 1972). A question whose answer was not in memory does not count. A
 question is a hit if half of the weight of its evidence is retrieved, like recall by nuggets (Voorhees 2003).
 
 Two retrievals have the same budget of tokens: a search in the daily files, and the core with a search in the remaining
@@ -12,13 +11,11 @@ them answers decides which is better (McNemar 1947).
 
 Three more figures do not concern dreams: how many questions an injected line answers, how many one of the first three
 hits in all memory answers, and how many injected lines are noise. The injected text has the last sessions, newest
-first,
-and the core. A line is noise if none of its rarest words occurs in the session or a later one.
+first, and the core. A line is noise if none of its rarest words occurs in the session or a later one.
 
 The evaluation has limits. Words are compared by stems, so an answer in other words is missed. An answer counts as right
 if the user did not object. The search ranks only by the words of the question. The injected text is taken from the
-daily
-files, which have more about a session than `RECENT.md`.
+daily files, which have more about a session than `RECENT.md`.
 """
 
 import math
@@ -35,16 +32,16 @@ from memoryd.text.content import list_content_words
 from memoryd.text.voice import keep_own_words
 from memoryd.text.wording import find_stem
 
-MOST_EVIDENCE = 12  # words of one answer, the rarest ones
-FEWEST_EVIDENCE = 2  # with fewer words, a share of them means nothing
-HIT = 0.5  # share of the weight of the evidence
-FEWEST = 5  # questions for a verdict
+MOST_EVIDENCE = 12  # the most words of one answer that count as evidence, the rarest ones
+FEWEST_EVIDENCE = 2  # an answer with fewer words is not counted, because a share of them means nothing
+HIT = 0.5  # a hit has this share of the weight of the evidence
+FEWEST = 5  # a verdict needs this many questions
 DOUBT = 0.1  # there is no verdict if chance explains the difference with a higher probability
-MOST_TERMS = 8  # words of a question, the rarest ones
-MOST_RARE = 5  # words of an injected line, the rarest ones
-HITS = 3  # first hits of a search in all memory
+MOST_TERMS = 8  # the most words of a question that are searched, the rarest ones
+MOST_RARE = 5  # the most words of an injected line that are looked at, the rarest ones
+HITS = 3  # the number of hits of a search in all memory that count
 LEAST_TEXT = 3  # tokens; with less room left, no text is added
-LEAST_BUDGET = 400  # tokens, so that a very short core does not limit the search
+LEAST_BUDGET = 400  # the least budget in tokens, so that a very short core does not limit the search
 _ASKS = re.compile(
     r"[?\uff1f\u061f]\s*(?:$|\s|[\"')\]])"
     r"|^(?:what|which|who|whose|when|where|why|how|was|wer|wann|wo|wie|warum|welche\w*|que|quel\w*|quand|où|comment|"
@@ -93,10 +90,10 @@ class Evaluation:
     core: RetrievalTally = field(default_factory=RetrievalTally)  # the core alone
     wins: int = 0  # questions that only `consolidated` answers
     losses: int = 0  # questions that only `days` answers
-    injected: RetrievalTally = field(default_factory=RetrievalTally)  # the injected lines
-    found: RetrievalTally = field(default_factory=RetrievalTally)  # the first hits in all memory
+    injected: RetrievalTally = field(default_factory=RetrievalTally)  # answers by the injected lines
+    found: RetrievalTally = field(default_factory=RetrievalTally)  # answers by the first hits in all memory
     lines: int = 0  # lines injected at the starts of the sessions
-    untouched: int = 0  # those of them that are noise
+    untouched: int = 0  # the injected lines that are noise
 
     @property
     def verdict(self) -> str:
@@ -132,11 +129,11 @@ def evaluate(
     """Return the evaluation of memory by questions, each with the memory at the start of its session.
 
     Args:
-        questions: each with the texts of the core at that time.
+        questions: the questions, each with the texts of the core at that time.
         days: the entries of all daily files, in order.
         most_tokens: the largest budget of a retrieval.
-        recent_sessions: sessions that are injected.
-        last_said: for each word, the start of the last session in which it was said.
+        recent_sessions: the number of sessions that are injected.
+        last_said: the start of the last session in which each word was said, by word.
     """
     told = Evaluation()
     all_days = _Days(days)
@@ -174,7 +171,7 @@ def _is_hit(terms: Collection[str], evidence: Mapping[str, float]) -> bool:
 
 
 class _Days:
-    """Index the entries of the daily files by their words. Each query uses only the first entries, up to a time."""
+    """Index the entries of the daily files by their words; each query uses only the entries up to a time."""
 
     def __init__(self, days: Sequence[DatedEntry]) -> None:
         self.at = [one.at for one in days]
@@ -183,7 +180,7 @@ class _Days:
         self._places = _by_term(self.texts)
 
     def places(self, term: str, count: int) -> Sequence[int]:
-        """Return which of the first `count` entries contain a word."""
+        """Return the indexes of those among the first `count` entries that contain a word."""
         found = self._places.get(term, [])
         return found if not found or found[-1] < count else found[: bisect_left(found, count)]
 
@@ -264,7 +261,7 @@ def _by_term(texts: Sequence[str]) -> dict[str, list[int]]:
 
 
 def _rank_places(places: Mapping[str, Sequence[int]], weights: Mapping[str, float], *, newest_first: bool) -> list[int]:
-    """Return the places of the texts that match, best first. Equal ones are ordered by place."""
+    """Return the places of the texts that match, best first; equal ones are ordered by place."""
     scores: dict[int, float] = defaultdict(float)
     for term, held in places.items():
         for place in held:
@@ -274,7 +271,7 @@ def _rank_places(places: Mapping[str, Sequence[int]], weights: Mapping[str, floa
 
 
 def _fit_budget(texts: Iterable[str], budget: int) -> list[str]:
-    """Return the texts that fit into the budget, in order. A text that is too long is skipped."""
+    """Return the texts that fit into the budget, in order; a text that is too long is skipped."""
     found, left = [], budget
     for text in texts:
         if left < LEAST_TEXT:

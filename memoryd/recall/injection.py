@@ -1,7 +1,7 @@
 """Build the memory text that an agent gets when its session starts, within a token budget.
 
-The profile, the facts and the state of the project come first, then the files. All of it stands between two marks by
-which ingest recognizes the text later, so that memoryd does not read its own text as new:
+The profile, the facts and the state of the project come first, then the files. Two marks enclose all of it. Ingest
+recognizes the text by these marks later, so that memoryd does not read its own text as new:
 
     <memoryd-context>
     Kept by memoryd from earlier sessions here. Background to draw on, not a message of the user.
@@ -63,20 +63,20 @@ _DONE = re.compile(r"\[[ xX]\] ")
 _STOP = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])")  # noqa: RUF001
 _CLAUSE = re.compile(r"^|[,;:(–—] ")  # noqa: RUF001
 _ENDS_CLAUSE = re.compile(r"$|[,;:)]| [(–—]")  # noqa: RUF001
-_NEAR = 24  # characters; a part of an injected statement counts as injected if it has at least so many …
+_NEAR = 24  # characters; a part of an injected statement counts as injected if it has at least this many …
 _NEAR_SHARE = 0.6  # … and at least this share of the statement
-_MUCH = 100  # characters; if at least so many of a line are already injected, …
+_MUCH = 100  # characters; if at least this many of a line are already injected, …
 _LITTLE_SHARE = 0.35  # … it is left out, as long as the new rest is at most this share of the line
 _NAMED = ":\n"
 _ROUNDS = 12
-_HALF = 2  # files may fill at least one part in so many of the whole, if they need it
+_HALF = 2  # files may use at least this fraction (one half) of the whole limit, if they need it
 _MARGIN = 0.97  # after a text that came out too long, the next attempt aims at this share of the limit
 
 
 class Part(NamedTuple):
     """Hold the text of a file, or of an excerpt of one, that may be injected."""
 
-    name: str  # its path in the workspace; for an excerpt, with its line numbers
+    name: str  # the path in the workspace; for an excerpt, with its line numbers
     text: str
     newest_last: bool = False  # the newest lines are at the end, so shortening keeps the end
     whole: str = "the file"  # what to call the place that has the full text
@@ -94,7 +94,7 @@ class Budget(NamedTuple):
 
 
 class Injection(NamedTuple):
-    """Hold the injected text and the names of texts that did not fit."""
+    """Hold the injected text, its size in tokens, and the names of texts that did not fit."""
 
     text: str  # empty if nothing is remembered, or nothing fits
     tokens: int
@@ -144,14 +144,23 @@ def render(
     state: Part | None = None,
     notes: Mapping[str, str] = MappingProxyType({}),
 ) -> Injection:
-    """Return the injected text.
+    """Return the injected text, within the budget as measured by `count`, with all lines neutralized.
 
     Facts that do not fit are left out, starting from the end. If that is not enough, the profile is shortened. The
-    state of the project may take half of the room for all of these. Files share their room: short files are injected
-    whole, and long files are shortened to equal lengths. A shortened file keeps its most important lines, or else its
-    beginning or its newest lines. A line in place of each omitted text names it. A last line names texts that have no
-    such line, if it fits. All lines are neutralized. The text stays within the budget, as measured by `count`.
-    `notes` maps a line to a remark that is put after it.
+    state of the project may take half of the room for all of these.
+
+    Files share their room: short files are injected whole, and long files are shortened to equal lengths. A shortened
+    file keeps its most important lines, or else its beginning or its newest lines. A line in place of each omitted text
+    names it. A last line names texts that have no such line, if it fits.
+
+    Args:
+        profile: the lines of the profile.
+        facts: the lines of the facts, the most certain first.
+        parts: the files, in order.
+        budget: the limits.
+        count: returns the tokens of each text.
+        state: the state of the project, if there is one.
+        notes: maps a line to a remark that is put after it.
     """
     sections = _Sections(profile, facts, state, count, notes)
     blocks = _blocks(parts, count, notes)
@@ -167,7 +176,7 @@ def render(
 def _fit_text(
     sections: "_Sections", blocks: Sequence[_PartBlock], budget: Budget, count: Count, *, is_named: bool
 ) -> Injection | None:
-    """Return an injection within the budget, or None if none fits; `is_named` adds a last line of omitted texts."""
+    """Return an injection within the budget, or None if none fits; `is_named` adds a last line with omitted texts."""
     left = _leave(budget.whole, sum(block.need for block in blocks))
     most = budget.sections if left is None else min(budget.sections, left)
     most_units = _leave(budget.units, sum(_count_units(line.text) for block in blocks for line in block.lines))
@@ -216,7 +225,7 @@ def _name_missing(names: Sequence[str]) -> str:
 
 
 def _leave(limit: int | None, need: int) -> int | None:
-    """Return how much of a limit the sections may use, leaving files what they need, up to half of the limit."""
+    """Return the part of a limit that the sections may use: what the files do not need, but at least half of it."""
     return None if limit is None else max(limit // _HALF, limit - need)
 
 
@@ -327,7 +336,7 @@ def _block(part: Part, count: Count, notes: Mapping[str, str]) -> _PartBlock:
 
 
 def _level(line: str, plain: frozenset[str]) -> float:
-    """Return the level of a heading, or of a line by memoryd that serves as one; 0 for any other line."""
+    """Return the level of a heading, or of a line of memoryd that serves as a heading; 0 for any other line."""
     if heading := _HEADING.match(line):
         return len(heading[1])
     label = LABEL.fullmatch(line)
@@ -379,7 +388,7 @@ def _list_standalone(part: Part) -> Iterator[tuple[int, frozenset[str]]]:
 
 
 def split_statements(text: str, kind: str = "") -> frozenset[str]:
-    """Return the sentences of a line without markup and without the name of the speaker, to compare them."""
+    """Return the sentences of a line without markup and the name of the speaker, so that they can be compared."""
     bare = _DONE.sub("", neutralize(text), count=1).translate(_MARKS)
     said = (_FRAMING.sub("", normal.normalize(one)) for one in _STOP.split(bare))
     return frozenset(f"{kind}{one}" for one in said if one)
@@ -395,7 +404,7 @@ def _contain_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def lines_of(first: int, last: int) -> str:
-    """Return a name for a range of lines, such as `lines 3-8`."""
+    """Return a description of a range of lines, such as `lines 3-8`."""
     return f"line {first}" if first == last else f"lines {first}-{last}"
 
 
@@ -445,8 +454,8 @@ def _list_beginnings(one: str) -> tuple[str, ...]:
 def _choose_unsaid(blocks: Sequence[_PartBlock], said: Mapping[str, str], room: int, count: Count) -> _ChosenText:
     """Return the text of the blocks within `room` tokens, without repetitions.
 
-    A line is left out if an earlier line says the same. If that earlier line does not fit in the end, the later one
-    stays. `said` has the statements that are already injected, each with its line.
+    A line is left out if an earlier line says the same. If that earlier line itself does not fit, the later one stays.
+    `said` maps each statement that is already injected to its line.
     """
     untold: set[str] = set()
     for _ in range(_ROUNDS):
@@ -474,7 +483,7 @@ def _remove_empty(block: _PartBlock, lines: Sequence[_PartLine]) -> _PartBlock:
     """Return a block with only these lines, without headings that have no line left below them."""
     left = {line.number for line in lines}
     kept: list[_PartLine] = []
-    is_gone, below = len(lines) < len(block.lines), 1.0  # the end of the file ends a section like a title does
+    is_gone, below = len(lines) < len(block.lines), 1.0  # the end of the file ends a section, as a title does
     for line in reversed(block.lines):
         if line.number in left and not (is_gone and 0 < below <= line.level):
             kept.append(line)
@@ -488,7 +497,7 @@ def _files(blocks: Sequence[_PartBlock], room: int, count: Count) -> _ChosenText
     """Return the text of the blocks within `room` tokens, counted line by line.
 
     Room that short blocks do not need goes to longer ones. Daily files, whose newest lines are last, share their room
-    in another way: the first one is injected whole before the next one gets any room.
+    differently: the first one is injected whole before the next one gets any room.
     """
     shares = [0] * len(blocks)
     waiting = len(blocks)

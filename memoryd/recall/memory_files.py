@@ -1,7 +1,7 @@
 """Prepare memory files for injection, without lines that a session does not need.
 
-These are titles, lists of changed files, links, empty labels, and entries about sessions in other projects. Each is
-replaced by an empty line, so that the other lines keep their numbers.
+The removed lines are titles, lists of changed files, links, empty labels, and entries about sessions in other projects.
+Each is replaced by an empty line, so that the other lines keep their numbers.
 """
 
 import re
@@ -65,9 +65,10 @@ def put_newer_bullets_first(text: str, said_at: Mapping[str, str]) -> str:
 
 
 def make_daily(name: str, text: str, is_told: Callable[[str], bool]) -> Part:
-    """Return a daily file as a part of an injection. A block without a session id always stays.
+    """Return a daily file as a part of an injection.
 
-    `is_told` returns True if the block of the session with this id must be injected.
+    `is_told` returns True if the block of the session with this id must be injected. A block without a session id
+    always stays.
     """
     kept = _shorten(_remove_corrected(text), _SESSION, is_told)
     shown = _SESSION.sub(lambda found: found[0].replace(found[1], found[1][:_SHORT]), kept)
@@ -111,13 +112,13 @@ def _shorten_entry(entry: str) -> str:
 
 
 def _empty_bare(entry: str) -> str:
-    """Return an entry; if it has only headings, return its line breaks."""
+    """Return an entry, or only its line breaks if it has nothing but headings."""
     is_bare = all(_TITLED.match(line) or not line.strip() for line in entry.split("\n"))
     return "\n" * entry.count("\n") if is_bare else entry
 
 
 def _remove_empty(lines: list[str]) -> list[str]:
-    """Return lines with an empty one in place of each heading without text."""
+    """Return lines in which each heading without text below it is replaced by an empty line."""
     is_empty = True
     for place in reversed(range(len(lines))):
         if lines[place].startswith(_SIGNS) and _HEADED.fullmatch(lines[place]):

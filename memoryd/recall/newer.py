@@ -1,6 +1,6 @@
 """Put a person's newer statement before an older one on the same subject.
 
-Whether the newer statement replaces the older one is not decided: both are shown with their days.
+The module does not decide whether the newer statement replaces the older one: both are shown with their days.
 """
 
 from collections.abc import Callable, Iterable
@@ -17,10 +17,12 @@ _Shown = TypeVar("_Shown")
 def put_newer_first(
     ranked: Iterable[_Shown], read: Callable[[_Shown], tuple[str, str]], rate: Callable[[_Shown], float] = lambda _: 0.0
 ) -> list[_Shown]:
-    """Return items in their order, but a newer statement before the first older one on the same subject.
+    """Return items in their order, but with a newer statement before the first older one on the same subject.
 
-    `read` returns the text of a thing and when a person said it, in ISO 8601; empty for what nobody said. `rate`
-    returns its score: a thing passes only those that have nearly the same score.
+    Args:
+        ranked: the items, the best first.
+        read: returns the text of an item, and when a person said it (ISO 8601); an empty time if nobody said it.
+        rate: returns the score of an item; it passes only items with nearly the same score.
     """
     made: list[tuple[_Shown, frozenset[str], str]] = []
     for one in ranked:

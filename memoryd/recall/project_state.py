@@ -1,8 +1,8 @@
 """Render the state of a project in a few lines: the last requests, the state of the work and the open points.
 
-The lines come from the summary of the last session. For the time since its last sleep, they come from the last requests
-and the last answer. These may repeat a page, so foreign tokens are replaced (`ledger/foreign.py`). Open points matter
-most to the next session, so other sentences of the answer are cut first.
+The lines come from the summary of the last session and, for the time since its last sleep, from the last requests and
+the last answer. These may repeat a page, so foreign tokens are replaced (`ledger/foreign.py`). Open points matter most
+to the next session, so other sentences of the answer are cut first.
 """
 
 import re
@@ -16,11 +16,11 @@ from memoryd.text import prose
 from memoryd.text.neutral import neutralize
 from memoryd.tiers.session_summary import Section, SessionSummary
 
-ASKED = 3  # the last requests that are quoted
-CHARACTERS = 700  # of all lines together
-LINE_CHARACTERS = 280  # of a line, except the answer
+ASKED = 3  # the number of last requests that are quoted
+CHARACTERS = 700  # the most characters of all lines together
+LINE_CHARACTERS = 280  # the most characters of a line, except the answer
 ANSWER_CHARACTERS = 360
-OPEN_CHARACTERS = 240  # of the open points, if the answer is too long
+OPEN_CHARACTERS = 240  # the most characters of the open points, if the answer is too long
 UNWRITTEN = "not in a daily file yet"
 _NAMED = re.compile(r"(?:Branch|Last commit|Pull request): `?([^\s`]+)`?")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")  # noqa: RUF001
@@ -36,11 +36,11 @@ class SpokenMessage(NamedTuple):
 
 class _MessageText(NamedTuple):
     text: str  # a sentence of an answer
-    is_left: bool  # True: it is about an open point or the state of the work
+    is_left: bool  # it is about an open point or the state of the work
 
 
 class LastSession(NamedTuple):
-    """Hold what is known of a project's last session."""
+    """Hold what the database has about a project's last session."""
 
     id: str
     program: str | None  # the agent program; None if the transcript does not name it
@@ -51,7 +51,7 @@ class LastSession(NamedTuple):
 
 
 def make_part(session: LastSession, today: date) -> Part | None:
-    """Return the state in which a session left its project, for an injection; None if there is nothing to show."""
+    """Return the state in which a session left its project, as a part of an injection; None if there is none."""
     new, (answer, is_left) = _list_new_requests(session), _read_last_answer(session)
     asked = [_cut(one, LINE_CHARACTERS) for one in (*session.summary.texts(Section.ASKED)[-1:], *new)][-ASKED:]
     earlier, last = [f"Asked: {one}" for one in asked[:-1]], [f"Last request: {one}" for one in asked[-1:]]
@@ -101,7 +101,7 @@ def _label_open(text: str) -> str:
 
 
 def _read(answer: str) -> tuple[str, bool]:
-    """Return the part of an answer to inject, and True if it is about the state of the work."""
+    """Return the part of an answer to inject, and True if the answer says something about the state of the work."""
     told = _split_texts(answer)
     whole, is_left = _join_plain(told), any(one.is_left for one in told)
     if len(whole) <= ANSWER_CHARACTERS:

@@ -1,4 +1,4 @@
-"""Parse a search into terms of an FTS5 expression. Every text is a valid query.
+"""Parse a search into terms of an FTS5 expression; every text is a valid query.
 
 A term is always a quoted string (https://sqlite.org/fts5.html, §3.1), so its characters have no meaning for FTS5. A
 document is found by any of the terms, and ranked by how many it has and how rare they are.
@@ -16,8 +16,8 @@ from memoryd.recall.words import fold, inner_words, is_stop_word, is_unspaced, l
 LONGEST = 20_000  # characters of a query that are used …
 MOST_TERMS = 64  # … and terms; more of them would hardly change the ranking …
 MOST_WORDS = 128  # … with at most this many words, because each common word costs time
-_ROW = 16  # words in one term; a longer quotation becomes several terms
-_PREFIX = 8  # words that a prefix counts as, because it matches many words
+_ROW = 16  # the most words of one term; a longer quotation becomes several terms
+_PREFIX = 8  # a prefix counts as this many words, because it matches many words
 _QUOTES = str.maketrans({"\u201c": '"', "\u201d": '"', "\u201e": '"', "\u00ab": '"', "\u00bb": '"', "\u2019": "'"})
 _PART = re.compile(r'"([^"]*)"|([^\s"]+)')
 _BROKEN_END, _BROKEN_START = re.compile(r"\s\S{1,200}\Z"), re.compile(r"\A\S{1,200}\s")
@@ -41,8 +41,8 @@ class Term:
     """Hold one term of a search."""
 
     kind: TermKind
-    text: str  # for people
-    match: str  # for FTS5
+    text: str  # the text as people see it
+    match: str  # the expression for FTS5
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Query:
 
 
 def parse(text: str) -> Query:
-    """Return the terms in a text: words, `"phrases"`, `prefix*`, and names such as `snake_case` and `a/path.py`."""
+    """Return the terms of a text: words, `"phrases"`, `prefix*`, and names such as `snake_case` and `a/path.py`."""
     found: dict[str, Term] = {}
     for term in _terms(_ends(fold(_ends(text))).translate(_QUOTES)):
         found.setdefault(term.match.casefold(), term)
@@ -73,7 +73,7 @@ def parse(text: str) -> Query:
 
 
 def _ends(text: str) -> str:
-    """Return the text; of a text that is too long, its beginning and end, without broken words if possible."""
+    """Return the text; of a text that is too long, only its beginning and end, without broken words if possible."""
     if len(text) <= LONGEST:
         return text
     half = LONGEST // 2
@@ -131,7 +131,7 @@ def _of_run(run: str) -> Iterator[Term]:
 
 
 def _rows(text: str) -> Iterator[str]:
-    """Yield the text; if it has too many words for one term, yield it in parts."""
+    """Yield the text, divided into parts if it has too many words for one term."""
     words = list_runs(make_indexable(text))
     if len(words) <= _ROW:
         yield text

@@ -14,7 +14,7 @@ from memoryd.recall.documents import Speaker
 HALF_LIFE_DAYS = 30.0  # days after which a dated file has half of its bonus for being recent …
 RECENT = 0.25  # … which is this share of its score
 IMPORTANT = 0.3  # difference of the factors for importance 1 and 0
-VOTE = 1.15  # factor for each good rating more than bad ones; its inverse for each bad one more …
+VOTE = 1.15  # factor for each surplus good rating; its inverse for each surplus bad one …
 MOST_VOTES = 4  # … up to this number
 COPY = 0.7  # a hit is a copy if better hits show this share of its passage …
 _THIRD = 0.35  # … or this share of it, and its best sentence
@@ -30,15 +30,15 @@ class Candidate:
     """Hold a document that matches a search."""
 
     id: int
-    score: float  # of BM25; a higher score is better
+    score: float  # the BM25 score; a higher score is better
     path: str
     tier: str
     first_line: int
     last_line: int
     piece: int
-    digest: bytes  # of its source text
+    digest: bytes  # the digest of its source text
     day: str | None  # YYYY-MM-DD, if it has one
-    shown: str | None  # the text to show, if it differs from the source
+    shown: str | None  # the text to show, if it differs from the source text
     tags: frozenset[str] = frozenset()
     voice: Speaker = Speaker.DISTILLED
 
@@ -74,7 +74,7 @@ def rank(
     quoting: frozenset[int],
     weigh: Callable[[Candidate], float] = lambda _: 1.0,
 ) -> list[RankedCandidate]:
-    """Return the candidates with their final scores, best first. Those with a quoted phrase come before all others.
+    """Return the candidates with their final scores, best first; those with a quoted phrase come before all others.
 
     Args:
         candidates: the documents that match.
@@ -119,7 +119,7 @@ def compute_boost(known: KnownMemory | None) -> float:
 def iterate_copies_last(
     ranked: Iterable[RankedCandidate], read: Callable[[Candidate], Sequence[str]]
 ) -> Iterator[RankedCandidate]:
-    """Yield the hits; copies of better hits come last.
+    """Yield the hits, with copies of better hits last.
 
     A hit is a copy if better hits show most of its passage, or a third of it and its best sentence.
     """
@@ -145,8 +145,8 @@ def _list_rows(text: str) -> set[tuple[str, ...]]:
 # ── one order from the orders by words and by meaning ─────────────────────────────────────────────────────────────────
 
 
-# Measured on conversations with known evidence. For K from 10 to 20 and WORDS from 1.5 to 3, results differ by under 1
-# %.
+# Measured on conversations with known evidence. For K from 10 to 20 and WORDS from 1.5 to 3, results differ by less
+# than one percent.
 K = 15
 WORDS = 2.0
 MEANING = 1.0
@@ -158,8 +158,7 @@ def fuse(
     """Return one order made from the orders by words and by meaning (reciprocal rank fusion), best first.
 
     Each document occurs once. Those with a quoted phrase come before all others. The score is 1 for a document that is
-    first
-    in both orders.
+    first in both orders.
     """
     words = {_get_key(one): place for place, one in enumerate(by_words, 1)}
     meaning = {_get_key(one): place for place, one in enumerate(by_meaning, 1)}
@@ -173,5 +172,5 @@ def fuse(
 
 
 def _get_key(one: RankedCandidate) -> tuple[str, int]:
-    """Return what identifies a document. The pieces of a long turn are one document."""
+    """Return the key of a document; the pieces of a long turn are one document."""
     return one.candidate.path, one.candidate.first_line

@@ -1,9 +1,8 @@
 """Find the passage of a hit to show: the sentences of its text that answer the query best, on one line.
 
-The value of a sentence is the sum of the weights of its searched words. Words in neighbouring sentences count less;
-they
-count, because an answer often does not repeat its question. The form of the sentence is a factor (`answers`). The best
-sentence is shown with as many neighbours as fit.
+The value of a sentence is the sum of the weights of its searched words. Words in neighbouring sentences count less, but
+they count, because an answer often does not repeat its question. The form of the sentence is a factor (`answers`). The
+best sentence is shown with as many neighbours as fit.
 """
 
 import re
@@ -20,8 +19,8 @@ from memoryd.text.wording import find_stem
 LENGTH = 700  # characters
 _UNIT = 200  # characters; a longer sentence is split
 _LEAST = 12  # characters; a shorter sentence is joined to the next one
-_ENDING = 3  # letters at the end of a word in which its forms may differ
-_FORMS = 4  # letters by which a found word may be longer than the searched one
+_ENDING = 3  # the forms of a word may differ in the last three letters
+_FORMS = 4  # a found word may be longer than the searched one by this many letters
 _NEAR = ((-1, 0.3), (0, 1.0), (1, 0.7), (2, 0.5), (3, 0.3))  # (distance in sentences, weight of a word there)
 _END = re.compile(r"[.!?]+[\"')\]*_`]*\s+|[。\uff01\uff1f]+[」』”]?\s*|\n\s*")
 
@@ -31,17 +30,21 @@ class Passage(NamedTuple):
 
     text: str  # one line; an ellipsis marks omitted text
     best: str  # its best sentence
-    worth: float  # weighted share of the searched words in and near its best sentence, times its form
-    form: float  # factor for the form of its best sentence
-    held: frozenset[str]  # searched words that the whole text contains
+    worth: float  # the weighted share of the searched words in and near its best sentence, times `form`
+    form: float  # the factor for the form of its best sentence
+    held: frozenset[str]  # the searched words that the whole text contains
 
 
 def find_passage(
     text: str, weights: Mapping[str, float], rate: Callable[[str], float] = lambda _: 1.0, most: float = 1.0
 ) -> Passage:
-    """Return the best passage of a text for weighted words.
+    """Return the passage of a text that answers a query best.
 
-    `rate` returns the factor for the form of a sentence. `most` is the largest such factor.
+    Args:
+        text: the text.
+        weights: the weight of each searched word.
+        rate: returns the factor for the form of a sentence.
+        most: the largest such factor.
     """
     units = list(_list_units(text))
     if not units:
@@ -71,13 +74,13 @@ def find_passage(
 
 
 def find_held(text: str, words: Iterable[str]) -> list[str]:
-    """Return those of the words that a text contains, in any form."""
+    """Return those of the words that a text contains in any form."""
     flat = _flatten(text)
     return [word for word in words if all(stem in flat for stem in _stems(word))]
 
 
 def _list_units(text: str) -> Iterator[str]:
-    """Yield the sentences of a text, each on one line. Long ones are split, and very short ones joined."""
+    """Yield the sentences of a text, each on one line; long ones are split, and very short ones joined."""
     start, kept = 0, ""
     for end in (*(match.end() for match in _END.finditer(text)), len(text)):
         unit = " ".join(text[start:end].split())
@@ -130,7 +133,7 @@ def _find_word(flat: str, ends: list[int], word: str) -> set[int]:
 
 @lru_cache(maxsize=512)
 def _list_parts(word: str) -> tuple[tuple[str, str], ...]:
-    """Return the runs of a word, each with the beginning that all its forms share."""
+    """Return the runs of letters and digits in a word, each with the beginning that all its forms share."""
     runs = list_runs(simplify(word.rstrip("*")))
     return tuple((run, find_stem(run) if run.isascii() else run) for run in runs)
 
@@ -155,7 +158,7 @@ def _stems(word: str) -> tuple[str, ...]:
 
 
 def _flatten(line: str) -> str:
-    """Return the text in lower case without accents. The length stays the same."""
+    """Return the text in lower case without accents; its length stays the same."""
     return line.lower() if line.isascii() else line.translate(_FLAT)
 
 

@@ -3,8 +3,7 @@
 `unicode61` (https://sqlite.org/fts5.html, §4.3.1) takes letters and digits as words and splits at everything else. A
 Chinese sentence would be one word, and so would `getUserName`. So scripts without spaces are indexed character by
 character, and the parts of such names are indexed too. Its tables are from Unicode 6.1, and it takes newer characters
-as
-letters. So an emoji or a currency sign is replaced by a space here.
+as letters. So an emoji or a currency sign is replaced by a space here.
 """
 
 import re
@@ -40,7 +39,7 @@ STOP_WORDS = frozenset(
     won""".split()  # noqa: SIM905
 )
 
-# The same for Chinese and Japanese: pairs of characters that ask, and characters that are no part of a word.
+# The same for Chinese and Japanese: pairs of characters that only ask, and characters that are no part of a word.
 _ASKING_PAIRS_LIST = (
     "什么 怎么 怎样 怎麼 什麼 为什 為什 哪个 哪些 哪里 应该 應該 是否 可以 需要 是什 なぜ どこ いつ です ます"
 )
@@ -61,12 +60,12 @@ def fold(text: str) -> str:
 
 
 def make_indexable(text: str) -> str:
-    """Return the text for the index. Each character of a script without spaces is a word, and symbols become spaces."""
+    """Return the text for the index: each character of a script without spaces is a word, and symbols become spaces."""
     return text.replace("\0", " ") if text.isascii() else _APART.sub(r" \1 ", fold(text))
 
 
 def list_runs(text: str) -> list[str]:
-    """Return the runs of letters and digits in a folded text. Scripts with and without spaces are separate runs."""
+    """Return the runs of letters and digits in a folded text; scripts with and without spaces are separate runs."""
     return _RUN.findall(text)
 
 
@@ -88,7 +87,7 @@ def signed_names(text: str) -> list[tuple[str, str]]:
 
 
 def names_in(text: str) -> str:
-    """Return the words of all names with inner capitals or symbols at the end, one name a line."""
+    """Return the words of all names with inner capitals or symbols at the end; each name is one line."""
     names = dict.fromkeys(word for _, word in signed_names(text))
     if _HUMP.search(text) is not None:
         names |= dict.fromkeys(" ".join(inner_words(one)) for one in _NAME.findall(text) if _HUMP.search(one))

@@ -14,7 +14,7 @@ _OURS, _BASE, _MIDDLE, _THEIRS = b"<<<<<<< ", b"||||||| ", b"=======", b">>>>>>>
 
 
 class Side(StrEnum):
-    """List the possible results of a resolution: one side, or both."""
+    """Name the possible results of a resolution: one side, or both."""
 
     OURS = "ours"
     THEIRS = "theirs"
@@ -22,7 +22,7 @@ class Side(StrEnum):
 
 
 class MergeConflict(NamedTuple):
-    """Hold one conflict: its bytes with the markers, its first line (from 1), and both sides."""
+    """Hold one conflict: the offsets of its bytes with the markers, its first line (from 1), and both sides."""
 
     first: int
     last: int
@@ -32,7 +32,7 @@ class MergeConflict(NamedTuple):
 
 
 def find_conflicts(data: bytes) -> tuple[MergeConflict, ...]:
-    """Return the conflicts of a file, in order. Incomplete markers do not count."""
+    """Return the conflicts of a file, in order; incomplete markers do not count."""
     found: list[MergeConflict] = []
     fence = ""
     begun: tuple[int, int] | None = None  # the first byte and the line number of the open conflict
@@ -60,12 +60,12 @@ _MOST_SIDES = 3  # including the common ancestor
 
 
 def is_conflicted(data: bytes) -> bool:
-    """Return True if a merge of the file is not finished."""
+    """Return True if the file has a conflict that nobody has resolved."""
     return _OURS in data and bool(find_conflicts(data))
 
 
 def resolve(data: bytes, side: Side) -> bytes:
-    """Return a file with one side of each conflict, or with both. With both, a line of both sides occurs once."""
+    """Return a file with one side of each conflict, or with both; a line of both sides then occurs once."""
     pieces, at = [], 0
     for one in find_conflicts(data):
         pieces += [data[at : one.first], _take(one, side)]

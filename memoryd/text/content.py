@@ -1,4 +1,4 @@
-"""Find content words: the words with the meaning of a text, in a form that can be compared."""
+"""Find content words: the words that carry the meaning of a text, in a form that can be compared."""
 
 import re
 from functools import lru_cache
@@ -8,7 +8,7 @@ from memoryd.text.wording import STOP, find_stem, fold, list_units
 
 # Labels of a speaker or a kind before a line of memory; they do not belong to its text.
 LABELS = "User|Assistant|Agent|Report|Decision|Learned|Changed|Failed|Event|Asked|Done|Open|Corrected"
-# The question of the other speaker, at the end of an answer that is unclear alone.
+# The question of the other speaker in brackets, behind an answer that is unclear alone.
 _QUESTION = re.compile(r" \(asked: .*\)$", re.DOTALL)
 _LABEL = re.compile(rf"^(?:[-*+]\s+)?(?:(?:{LABELS}):\s+)+", re.IGNORECASE)
 # Further words that a memory uses to report about the user: "User asked …", "prefers …".
@@ -27,7 +27,7 @@ def split_question(text: str) -> tuple[str, str]:
 
 
 def label_of(text: str) -> str:
-    """Return the label that begins `text`, in lower case without its colon, or an empty text."""
+    """Return the label that begins `text`, in lower case and without its colon; empty if there is none."""
     found = _LABEL.match(text)
     return found[0].strip(" :-*+").partition(":")[0].casefold() if found else ""
 
@@ -38,7 +38,7 @@ def is_label(word: str) -> bool:
 
 
 def list_content_words(text: str) -> list[str]:
-    """Return the content words of `text` in order, without numbers. Runs of wide characters become pairs."""
+    """Return the content words of `text` in order, without numbers; runs of wide characters become pairs."""
     found = (unit for unit in list_units(fold(text)) if unit not in STOP and unit not in _FRAMING)
     return [unit for unit in found if len(unit) > 1 and not unit.isdigit()]
 

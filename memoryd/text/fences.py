@@ -1,4 +1,4 @@
-"""Find code fences (CommonMark 0.31, section 4.5). Every reader of Markdown or of messages uses this scanner.
+"""Find code fences (CommonMark 0.31, section 4.5); every reader of Markdown or of messages uses this scanner.
 
 A closing fence has the character of its opening, is at least as long, and has no other text. Both are indented by at
 most three spaces, counted from the text of their list item. An unclosed fence runs to the end.
@@ -14,11 +14,11 @@ _DEEPEST = 3  # columns by which a fence may be indented
 
 
 class Fence(NamedTuple):
-    """Hold a fenced block. `text[start:end]` holds its lines with the fences, without the last line feed."""
+    """Hold a fenced block: `text[start:end]` is its lines with the fences, without the last line feed."""
 
     start: int
     end: int
-    info: str  # the text after the opening fence: the language
+    info: str  # the text after the opening fence, such as the language
     closed: bool
 
 
@@ -61,9 +61,12 @@ def strip_fence(text: str) -> str:
 
 
 def open_after(mark: str, line: str, column: int = 0) -> str:
-    """Return the mark of the fence that is open after `line`, given the mark open before it; empty for none.
+    """Return the mark of the fence that is open after `line`; empty if none is open.
 
-    `column` is the column at which the text of the surrounding list item begins.
+    Args:
+        mark: the mark of the fence that is open before the line; empty for none.
+        line: the line, without a line feed or with it.
+        column: the column at which the text of the surrounding list item begins.
     """
     if "```" not in line and "~~~" not in line:
         return mark

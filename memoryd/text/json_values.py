@@ -9,7 +9,7 @@ _MOST_TRIES = 2_000  # the most positions at which a value is tried
 
 
 def find_values(text: str, begins: str = "[{") -> Iterator[tuple[Any, int, int]]:
-    """Yield the JSON values of `text` that begin with one of these characters, with their start and end."""
+    """Yield the JSON values of `text` that begin with a character of `begins`, each with its start and end offset."""
     decoder = json.JSONDecoder(parse_constant=_refuse)
     start = re.compile(f"[{re.escape(begins)}]")
     at = 0

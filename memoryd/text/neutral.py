@@ -13,8 +13,9 @@ from functools import lru_cache
 _JOINERS = "\u200c\u200d"  # zero-width joiners, which Persian, Indic scripts and emoji need between their own letters
 # Letters without a visible form: Hangul fillers, variation selectors except those of emoji, the Braille blank.
 _BLANK = re.compile("[\u034f\u115f\u1160\u2800\u3164\ufe00-\ufe0d\uffa0\U000e0100-\U000e01ef]")
-_OPENS = re.compile(r"<(?=[A-Za-z/!?|\uff5c<\[])")  # the wide bar is in the role tokens of DeepSeek
-_CLOSES_COMMENT = re.compile(r"(?<!-)--+!?>")  # from the first dash only, so that a line of dashes costs no time
+_OPENS = re.compile(r"<(?=[A-Za-z/!?|\uff5c<\[])")  # the wide bar occurs in the role tokens of DeepSeek
+# A match begins only at the first dash, because a long line of dashes would be slow otherwise.
+_CLOSES_COMMENT = re.compile(r"(?<!-)--+!?>")
 _FENCE = re.compile(r"`{3,}|~{3,}")
 _PICTURE = re.compile(r"!\[")
 _TEMPLATE = re.compile(
@@ -48,7 +49,7 @@ def neutralize(text: str) -> str:
 
 
 def neutral_lines(text: str) -> str:
-    """Return `text` with each line made neutral. Bullets stay bullets, and blank lines still separate paragraphs.
+    """Return `text` with each line made neutral; bullets stay bullets, and blank lines still separate paragraphs.
 
     The result may be empty.
     """
@@ -63,7 +64,7 @@ def neutral_lines(text: str) -> str:
 def neutral_markdown(text: str) -> str:
     """Return `text` with each line made neutral after its indentation and its heading, list or quote mark.
 
-    The lines keep their numbers, and code keeps its fences. So the result is for readers of a file, not for a file.
+    The lines keep their numbers, and code keeps its fences. The result is for showing a file, not for writing one.
     `neutral_markdown(neutral_markdown(x)) == neutral_markdown(x)`.
     """
     return "\n".join(map(_shape_line, text.split("\n")))
@@ -83,7 +84,7 @@ def split_shape(line: str) -> tuple[str, str, str]:
 
 
 def make_visible(text: str) -> str:
-    """Return `text` without invisible characters. Those that end a line or control a screen become spaces."""
+    """Return `text` without invisible characters; those that end a line or control a screen become spaces."""
     if text.isprintable() and not _BLANK.search(text):
         return text
     out = []

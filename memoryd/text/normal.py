@@ -1,7 +1,7 @@
-"""Return normal forms of text, one for each purpose: texts that are equal for the purpose have an equal form.
+"""Compute normal forms of text, one for each purpose: texts that are equal for the purpose have an equal form.
 
-Two other forms are elsewhere. `wording.fold` is for matching words. `tiers.core.normal` identifies a bullet of a core,
-and its hashes are stored.
+Two other forms are elsewhere. `wording.fold` is for matching words. `tiers.core.normalize` identifies a bullet of a
+core, and its hashes are stored.
 """
 
 import re
@@ -12,13 +12,13 @@ from functools import lru_cache
 # Oslo".
 _BEFORE = re.compile(r"(?:[-*+•]\s+|(?:user|assistant|agent|report|decision|learned|event):\s+)*")
 _QUOTES = str.maketrans(dict.fromkeys("‘’‚‛′`‹›", "'") | dict.fromkeys("“”„‟″«»「」『』", '"'))  # noqa: RUF001
-_CLOSING = " .!;。！；…"  # noqa: RUF001 - a question mark is none: a question is not the statement
+_CLOSING = " .!;。！；…"  # noqa: RUF001 - without the question mark, because a question is not the statement
 
 
 def normalize(text: str) -> str:
-    """Return the form in which duplicates are equal, letter by letter. The order of words counts.
+    """Return the form in which duplicates are equal, letter by letter; the order of words counts.
 
-    It is NFC and casefolded, with single spaces, without bullet mark, role label and closing punctuation.
+    The form is NFC and casefolded, with single spaces, without bullet mark, role label and closing punctuation.
     """
     folded = _fold(text)
     return folded[_BEFORE.match(folded).end() :].rstrip(_CLOSING)  # type: ignore[union-attr]  # it matches any text

@@ -24,9 +24,9 @@ def read_patterns(module: str, file: str, **lists: str) -> dict[str, str]:
     """Return the patterns of a file by name, in order. Entries called `list` are left out.
 
     Args:
-        module: The name of a module in the folder of the file.
-        file: The name of the file.
-        lists: Further patterns that the file may use, as if they were lists of its own.
+        module: the name of a module in the folder of the file.
+        file: the name of the file.
+        lists: further patterns that the file may use, as if they were lists of its own.
     """
     text = (pkgutil.get_data(module, file) or b"").decode()
     found: dict[str, str] = {}

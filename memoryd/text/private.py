@@ -1,7 +1,7 @@
 """Recognize a file that its owner marked as private, by its name or its front matter.
 
-In doubt, a file counts as private. A withheld file can be opened later, but text that was sent or indexed cannot be
-called back.
+In doubt, a file counts as private. A withheld file can be opened later, but a text that was sent or indexed cannot be
+recalled.
 """
 
 import re
@@ -19,13 +19,12 @@ _NO = frozenset({b"", b"false", b"no", b"n", b"off", b"0", b"null", b"~"})
 def is_private(name: str, head: bytes = b"") -> bool:
     """Return True if a file must not be read, sent or indexed.
 
-    Args:
-        name: The name or the path of the file. A folder `x.private` in the path counts too.
-        head: The bytes of the file, or its beginning with all of its front matter, up to 64 KiB.
+    A file is private if a part of its path ends in `.private`, in any case, or if its front matter says `private:
+    true`. `yes`, `on`, `1` and any other value that does not mean no count as true.
 
-    Returns:
-        True if a name ends in `.private`, in any case, or if the front matter says `private: true`. `yes`, `on`, `1`
-        and any other value that does not mean no count as true.
+    Args:
+        name: the name or the path of the file. A folder `x.private` in the path counts too.
+        head: the bytes of the file, or its beginning with all of its front matter, up to 64 KiB.
     """
     if SUFFIX in name.lower() and any(part.endswith(SUFFIX) for part in re.split(r"[/\\]", name.lower())):
         return True

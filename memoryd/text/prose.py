@@ -28,7 +28,7 @@ _HEADING = re.compile(r"^\s*(?:#{1,6}\s|\*\*[^*]{1,80}\*\*:?\s*$)")
 _ODD_WORD = re.compile(r"(?<!\S)[^\s\d=_<>|{}%@\\/~^$]*+[\d=_<>|{}%@\\/~^$]\S*+")
 _DIGITS = re.compile(r"(?<!\S)[^\s\d]*+\d\S*+")
 _PHONE = re.compile(r"(?<!\S)(?:\+\d{1,3}|\(?0\d+\)?)(?: \d{2,4})+(?!\w)")  # one number, in several groups
-_MOST_ODD = 0.45  # a line is a machine's if this share of its words has digits or signs of code
+_MOST_ODD = 0.45  # a machine wrote a line if this share of its words has digits or signs of code
 _REPEATED = 3  # this many lines of one form in a message are a log
 _RULE = re.compile(r"^\W*$")
 # Thai, Lao, Burmese, Khmer, kana and Han, as the inside of a character class.
@@ -37,7 +37,7 @@ WIDE_RANGES = (
 )
 _WIDE = re.compile(f"[{WIDE_RANGES}]")
 _WIDE_RUNS = re.compile(f"[{WIDE_RANGES}]+|[^{WIDE_RANGES}]+")
-WIDE_WORD = 0.6  # words per character of a script without spaces, compared with English
+WIDE_WORD = 0.6  # how many words a character of a script without spaces counts
 
 
 def list_lines(text: str) -> list[str]:
@@ -59,7 +59,7 @@ def list_lines(text: str) -> list[str]:
 
 
 def mark_log_lines(given: Sequence[str]) -> list[bool]:
-    """Return for each line whether others differ from it only in their numbers, as the lines of a log do."""
+    """Return, for each line, True if other lines differ from it only in their numbers, as the lines of a log do."""
     shapes = _shapes(given)
     return [_is_log(shapes, line) for line in given]
 

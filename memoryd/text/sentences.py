@@ -17,7 +17,7 @@ from memoryd.text.word_lists import list_words
 
 
 class SentenceKind(StrEnum):
-    """Name the kind of block that a sentence is part of."""
+    """Name the kinds of blocks that a sentence can be part of."""
 
     PROSE = "prose"
     ITEM = "item"
@@ -27,7 +27,7 @@ class SentenceKind(StrEnum):
 
 
 class Sentence(NamedTuple):
-    """Hold one part of a text. Its `text` is `text[start:end]` of the whole."""
+    """Hold one part of a text; its `text` is `text[start:end]` of the whole."""
 
     text: str
     start: int
@@ -98,7 +98,7 @@ _SHORT_NEXT = re.compile(r"\d|[^\W\d_]{1,2}\.")
 
 @lru_cache(maxsize=512)  # cached, because a job asks for the same turns at each step
 def split(text: str) -> tuple[Sentence, ...]:
-    """Return the sentences of `text` in order. Every part that is not white space is in exactly one of them."""
+    """Return the sentences of `text` in order; every part that is not white space is in exactly one of them."""
     found: list[Sentence] = []
     lists: list[tuple[int, int | None]] = []  # the open lists: indentation, index of the introducing sentence
     heading: int | None = None
@@ -240,8 +240,8 @@ class _Reader:
         self._text = text
         self._paragraph = -1
         self._is_blank = True  # whether a blank line precedes the next line
-        self._open = ""  # which lines continue the last run: words, indented, table; empty for none
-        self._column = 0  # the column of the open list item's text; 0 outside a list
+        self._open = ""  # the kind of lines that continue the last run: words, indented, table; empty for none
+        self._column = 0  # the column at which the text of the open list item begins; 0 outside a list
         self._number = 0  # the number of the last numbered item
 
     def read(self) -> list[_Run]:
@@ -284,9 +284,9 @@ class _Reader:
             self._extend(last, SentenceKind.PROSE, start, end)
 
     def _begins_item(self, line: str, last: _Run | None) -> bool:
-        """Return True if the line begins a list item, and store its number.
+        """Return True if the line begins a list item, and store the item's number.
 
-        "3. März" inside a paragraph begins none.
+        "3. März" inside a paragraph begins no item.
         """
         item = _ITEM.match(line)
         if item is None:
@@ -326,7 +326,7 @@ def _indent(line: str) -> int:
 
 
 def _are_apart(before: str, line: str) -> bool:
-    """Return True if a line break ends a text without an end mark: after a short line, before a capital letter."""
+    """Return True if a line break ends a sentence without an end mark: after a short line, before a capital letter."""
     first = line[:1]
     if not first.isalpha() or first.islower() or before.endswith(_GOES_ON):
         return False

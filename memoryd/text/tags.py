@@ -17,7 +17,7 @@ def tags_in(text: str) -> frozenset[str]:
 
 
 def find_tags(text: str) -> tuple[str, ...]:
-    """Return the tags and marks in a text, in lower case and in order. Code and headings are skipped."""
+    """Return the tags and marks in a text, in lower case and in order; code and headings are skipped."""
     said = _SAID.finditer(_NOT_SAID.sub(" ", without_fences(text)))
     found = dict.fromkeys((one[1] or one[2]).lower().rstrip("-/") for one in said)
     return tuple(tag for tag in found if len(tag) <= _LONGEST)

@@ -20,7 +20,7 @@ from memoryd.text.word_lists import list_words
 
 
 class Voice(StrEnum):
-    """Name the voice of a part of a message."""
+    """Name the voices that a part of a message can have."""
 
     OWN = "own"
     PASTED = "pasted"
@@ -28,7 +28,7 @@ class Voice(StrEnum):
 
 
 class VoiceSpan(NamedTuple):
-    """Hold a part of a text, `text[start:end]`, in one voice."""
+    """Hold a part of a text, `text[start:end]`, that has one voice."""
 
     start: int
     end: int
@@ -88,7 +88,7 @@ _HEAD_LABEL = re.compile(_PATTERNS["head label"], re.IGNORECASE)
 _SECTION = re.compile(r"[ \t]*\d{1,2}\.\d{1,2}\.?(?:[ \t]+\S+){6}")  # a paragraph of a contract or a policy
 _FEWEST_SECTIONS = 2
 _CLOCK = re.compile(r"\(\d\d?:\d\d")
-_FEWEST_STAMPS = 2  # times at lines with a speaker that make a chat
+_FEWEST_STAMPS = 2  # this many lines with a speaker and a time are a chat
 _FEWEST_FIELDS = 3  # this many different labels are a form, because people in a conversation speak more than once
 _HEADER = re.compile(_PATTERNS["header"])
 _BYLINE = re.compile(_PATTERNS["byline"])
@@ -108,13 +108,13 @@ _FEWEST_WRAPPED = 3
 
 
 def find_spans(text: str) -> tuple[VoiceSpan, ...]:
-    """Return the voice of each part of a message. The parts cover the whole text, in order."""
+    """Return the parts of a message with their voices; the parts cover the whole text, in order."""
     marks = _marks(text.translate(_PLAIN))
     return tuple(VoiceSpan(found.start(), found.end(), _VOICES[found[0][0]]) for found in _RUN.finditer(marks))
 
 
 def keep_own_words(text: str) -> str:
-    """Return `text` without the parts that are not surely the author's own. Line breaks stay."""
+    """Return `text` without the parts that are not surely the author's own; line breaks stay."""
     parts = ((text[start:end], voice) for start, end, voice in find_spans(text))
     return "".join(part if voice is Voice.OWN else "\n" if "\n" in part else " " for part, voice in parts)
 
@@ -182,7 +182,7 @@ def _find_objects(text: str) -> Iterator[_Mark]:
 
 
 def _find_tagged(text: str) -> Iterator[_Mark]:
-    """Yield the text between tags. Of an unclosed tag after a word, yield only the tag.
+    """Yield the text between tags; of an unclosed tag after a word, only the tag.
 
     An unclosed tag at the beginning of a line opens a block: everything after it may be inside.
     """
@@ -249,7 +249,7 @@ def _is_statement(quoted: str) -> bool:
 
 
 def _by_line(text: str) -> Iterator[_Mark]:
-    """Yield the lines that are not surely the person's, each with its line feed."""
+    """Yield the lines that are not surely the person's, each with its line feed and its mark."""
     places = list(_lines(text))
     marks = _MessageLines([text[start:end] for start, end in places]).read()
     for (start, _), (stop, _), mark in zip(places, [*places[1:], (len(text), 0)], marks, strict=False):
@@ -269,7 +269,7 @@ class _MessageLines:
         self._marks = [_OWN] * len(lines)
 
     def read(self) -> list[int]:
-        """Return the mark of each line."""
+        """Return the mark of each line, as an index of `_VOICES`."""
         for at, line in enumerate(self._lines):
             if self._machine[at] or _CITED.match(line):
                 self._marks[at] = _PASTED
@@ -293,15 +293,12 @@ class _MessageLines:
         return self._marks
 
     def _find_wrapped(self) -> int:
-        """Return the index of the first line that a terminal wrapped and indented.
-
-        Without such lines, it is the number of lines.
-        """
+        """Return the index of the first line that a terminal wrapped and indented; without one, the number of lines."""
         wrapped = [at for at, line in enumerate(self._lines) if _WRAPPED.match(line)]
         return wrapped[0] if len(wrapped) >= _FEWEST_WRAPPED else len(self._lines)
 
     def _by_machine(self) -> list[bool]:
-        """Return for each line whether it is output of a program, or code."""
+        """Return, for each line, True if it is output of a program, or code."""
         found = [
             logged or _MACHINE.match(line) is not None
             for line, logged in zip(self._lines, prose.mark_log_lines(self._lines), strict=True)
@@ -333,7 +330,10 @@ class _MessageLines:
                 self._names[at] = self._names[at - 1]  # a message may continue on further lines
 
     def _is_chat(self) -> bool | None:
-        """Return whether the lines with names are a chat, or None if the names are clearly not those of speakers."""
+        """Return True if the lines with names are a chat, and False if this is unclear.
+
+        Return None if the names are clearly not those of speakers.
+        """
         times = Counter(filter(None, self._names))
         named = (line for name, line in zip(self._names, self._lines, strict=True) if name)
         stamps = sum(_STAMP.match(line) is not None for line in named)
@@ -353,7 +353,10 @@ class _MessageLines:
                 begin = at
 
     def _mark_around(self) -> None:
-        """Mark words between pasted parts as unclear. The person's own words are only on one side of pasted text."""
+        """Mark words between pasted parts as unclear.
+
+        The person's own words are only on one side of pasted text.
+        """
         odd = self._odd if len(self._odd) > 1 else ()
         pasted = [
             at
@@ -402,7 +405,7 @@ class _MessageLines:
         return is_split or _BYLINE.match(self._lines[at]) is not None
 
     def _find_handed(self, at: int) -> int | None:
-        """Return the index of the line where a text begins that line `at` asks to work on, or None."""
+        """Return the index of the line where the text begins that line `at` asks to work on; None without one."""
         line, below = self._lines[at], self._lines[at + 1 : at + 2]
         is_colon = line.rstrip().endswith((":", "\uff1a"))
         is_apart = bool(below) and not below[0].strip()
@@ -414,7 +417,7 @@ class _MessageLines:
         return begin if begin is not None and self._is_bare(begin) else None
 
     def _find_led_in(self, at: int) -> int | None:
-        """Return the index of the line where another person's text begins, if line `at` announces one; else None."""
+        """Return the index of the line where another person's text begins; None if line `at` announces none."""
         line, around = self._lines[at], (*self._lines[max(0, at - 1) : at], *self._lines[at + 1 : at + 2])
         is_alone = at + 2 < len(self._lines) and not any(map(str.strip, around))
         if not is_alone or len(line) > _LONGEST_LEAD or _MINE.search(line) or not _LEADS_IN.search(line):
@@ -455,7 +458,7 @@ class _MessageLines:
 
 
 def _speaker(line: str) -> str | None:
-    """Return the speaker of a chat line: up to three capitalized words before a colon, or None if it has none."""
+    """Return the speaker of a chat line: up to three capitalized words before a colon; None if there is none."""
     found = _SPEAKER.match(line)
     if found is None:
         return None

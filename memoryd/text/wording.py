@@ -16,7 +16,7 @@ _STEM = 4  # the least letters of a stem
 # Endings of inflected words in the most common languages with spaces, the longest first.
 _ENDINGS = tuple(sorted(set(list_words("endings")), key=lambda ending: (-len(ending), ending)))
 _SHORT = dict(pair.split(":") for pair in list_words("short forms"))
-_LAST = re.compile(r"(?:[yi]|(?<![aeiou]n)t)$")  # not the t of "plant", which is not a form of "plan"
+_LAST = re.compile(r"(?:[yi]|(?<![aeiou]n)t)$")  # not the t of "plant", because it is no form of "plan"
 
 
 def normalize(text: str) -> str:
@@ -30,7 +30,7 @@ def fold(text: str) -> str:
 
 
 def list_units(folded: str) -> list[str]:
-    """Return the words of a folded text in order. Runs of wide characters become overlapping pairs."""
+    """Return the words of a folded text in order; runs of wide characters become overlapping pairs."""
     found: list[str] = []
     for word in WORD.findall(folded):
         if prose.is_wide(word):

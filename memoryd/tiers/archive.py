@@ -1,8 +1,8 @@
 """Parse and render the archive, `.continuum/memory/MEMORY-YYYY-MM-DD.md`: a day's sessions in full, by theme.
 
-The format is memoryd's own. After front matter and the title `# Month YYYY Consolidated Memory` comes a section `##
-Theme` for each theme, whose first lines count what is below them. Below is a part `### Session ID` for each session,
-which `RECENT.md` links to. A part is rewritten when the summary of its session changes. Text of others around it stays.
+The format is memoryd's own. Front matter and the title `# Month YYYY Consolidated Memory` come first. Each theme is a
+section `## Theme`, whose first lines count its content. Below them, each session has a part `### Session ID`, to which
+`RECENT.md` links. A part is rewritten when the summary of its session changes. Text that others wrote around it stays.
 """
 
 import calendar
@@ -66,7 +66,7 @@ class PastSession:
     tags: tuple[str, ...] = ()
     tasks: tuple[str, ...] = ()  # "#42"
     said: tuple[SaidEntry, ...] = ()
-    is_moved: bool = False  # whether its file was moved by `memoryd archive`
+    is_moved: bool = False  # its file was moved by `memoryd archive`
 
     @property
     def name(self) -> str:
@@ -80,7 +80,7 @@ class PastSession:
 
 
 class ArchiveTheme(NamedTuple):
-    """Hold a theme as its file shows it."""
+    """Hold a theme as it is in its file."""
 
     title: str
     anchor: str
@@ -91,8 +91,8 @@ class ArchiveTheme(NamedTuple):
 def name_of(session_id: str) -> str:
     """Return the name of a session in the archive.
 
-    It is the first eight digits of a random id, a plain id itself, or a hash of any other id. The beginning of such an
-    id is often a time, which several sessions may share.
+    The name is the first eight digits of a random id, a plain id itself, or a hash of any other id. The beginning of
+    other ids is often a time, which several sessions may share.
     """
     if _RANDOM_ID.fullmatch(session_id):
         return session_id[:8]
@@ -106,7 +106,7 @@ def split_parts(data: bytes) -> list[bytes]:
 
 
 def split_sections(data: bytes) -> list[bytes]:
-    """Return the text before the first `## ` line, then each section with its heading. Joined, they are `data`."""
+    """Return the text before the first `## ` line, then each section with its heading; joined, they are `data`."""
     return _SECTIONS.split(data)
 
 
@@ -148,7 +148,7 @@ def _quote(said: SaidEntry) -> str:
 
 
 def put_parts(data: bytes | None, day: date, sessions: Iterable[PastSession], today: date) -> bytes:
-    """Return a file with the parts of these sessions, each in its theme. Without a change, the bytes stay the same.
+    """Return a file with the parts of these sessions, each in its theme; without a change, the bytes stay the same.
 
     A part stays in its present theme. A session without points and entries loses its part. `data` is None for a new
     file.
@@ -176,7 +176,7 @@ def _without_dates(data: bytes) -> bytes:
 
 
 def _put_part(pieces: list[bytes], session: PastSession, part: bytes | None) -> None:
-    """Put a part in its place, or remove it if it is None. Equal copies of it are dropped."""
+    """Put a part in its place, or remove it if it is None; drop further equal copies of it."""
     places = [at for at, piece in enumerate(pieces) if _name(piece) == session.name]
     for at in reversed(places):
         if part is None or (at != places[0] and pieces[at].strip() == pieces[places[0]].strip()):
@@ -191,7 +191,7 @@ def _add_part(pieces: list[bytes], theme: str, part: bytes) -> None:
     """Insert a part as the last one of its theme."""
     title = neutralize(one_line(theme)) or GENERAL
     heading = f"## {title}".encode(errors="replace")
-    if _PART.fullmatch(b"#" + heading):  # it would have the anchor of a part
+    if _PART.fullmatch(b"#" + heading):  # this heading would have the anchor of a part
         heading = f"## About {title}".encode()
     places = [at for at, piece in enumerate(pieces) if piece.splitlines()[0].rstrip() == heading]
     if not places:
@@ -202,7 +202,7 @@ def _add_part(pieces: list[bytes], theme: str, part: bytes) -> None:
 
 
 def drop_parts(data: bytes, names: Collection[str]) -> bytes:
-    """Return the file without the parts and names of these sessions. If no session remains, its tags are emptied."""
+    """Return the file without the parts and names of these sessions; if no session remains, its tags are emptied."""
     head, *pieces = _PIECES.split(data)
     kept = [piece for piece in pieces if _name(piece) not in names]
     if kept == pieces:
@@ -216,7 +216,7 @@ def drop_parts(data: bytes, names: Collection[str]) -> bytes:
 def mask_frame(data: bytes) -> bytes:
     """Return an archive file, or the index, with spaces for lines that hold only times, counts and links.
 
-    Otherwise, a search for the words of a session would find these lines first.
+    Otherwise a search for the words of a session would find these lines first.
     """
     return _FRAME.sub(lambda found: b" " * len(found[0]), data)
 
@@ -276,7 +276,7 @@ def _is_empty_theme(piece: bytes, following: Sequence[bytes]) -> bool:
 
 
 def _fields_of(parts: Sequence[bytes]) -> str:
-    """Return the fields of a theme about its parts. They count the parts and repeat none of their sentences."""
+    """Return the fields of a theme about its parts; they count the parts and repeat none of their sentences."""
     points = [point for part in parts for point in _points_of(part).points]
     texts = {section: [point.text for point in points if point.section is section] for section in Section}
     files = dict.fromkeys(name for text in texts[Section.FILES] for name in text.split(", "))
@@ -331,10 +331,10 @@ def _name(piece: bytes) -> str:
 
 
 def _write_head(head: bytes, names: Sequence[str], tags: Sequence[str], today: date | None) -> bytes:
-    """Return the head with front matter that counts these sessions. Lines of other keys stay."""
+    """Return the head with front matter that counts these sessions; lines with other keys stay."""
     found = FRONT_MATTER.match(head)
     lines = found[0].splitlines()[1:-1] if found else []
-    # Other tools use the second key for the number.
+    # Other tools use the second key for the number, so a file that has it keeps it.
     total = _TOTALS[1] if any(line.startswith(_TOTALS[1]) for line in lines) else _TOTALS[0]
     dated = [line for line in lines if line.startswith(_DATED)] if today is None else []
     counted = [] if today is None else [_DATED + f" {today.isoformat()}".encode()]

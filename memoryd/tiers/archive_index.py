@@ -26,7 +26,7 @@ _UNLINKED = str.maketrans({"[": "(", "]": ")", "\\": "/"})
 
 
 class IndexHeading(StrEnum):
-    """List the headings of the index, in order."""
+    """Name the headings of the index, in order."""
 
     DECISIONS = "Architecture Decisions"
     DISCOVERIES = "Technical Discoveries"
@@ -75,8 +75,8 @@ def target_of(line: bytes) -> str:
 def put_lines(data: bytes | None, files: Mapping[str, bytes]) -> bytes:
     """Return an index of these archive files, by name: a line for each theme under each heading that fits.
 
-    A line replaces the one with the same target, or becomes the last under its heading. Lines with a broken target are
-    dropped.
+    A new line replaces the line with the same target, or becomes the last one under its heading. Lines with a broken
+    target are dropped.
     """
     there = {f"{name}#{anchor}" for name, text in files.items() for anchor in anchors_of(text)}
     made = f"{TITLE}\n" + "".join(f"\n## {heading}\n" for heading in IndexHeading)
@@ -116,7 +116,7 @@ def _put_under(sections: list[IndexSection], heading: IndexHeading, given: Seque
 
 
 def drop_lines(data: bytes) -> bytes:
-    """Return an index without the lines to archive files, which quote sessions."""
+    """Return an index without the lines that link to archive files, because these quote sessions."""
     kept = [(one, tuple(line for line in one.lines if not archive.LINK.match(target_of(line)))) for one in parse(data)]
     return render([one._replace(lines=lines) for one, lines in kept])
 

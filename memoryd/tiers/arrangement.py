@@ -1,9 +1,9 @@
 """Arrange the core file: its bullets in another order, in other words and under other headings.
 
-Text that is not a bullet keeps its place. Text below a heading moves with the heading, and text below a bullet with the
-bullet. If that bullet is removed, the text moves to the line above. Headings of the file keep their order. A new
-heading follows the one before it in the sections. A heading that loses all its bullets and has no other text is
-removed, but a title stays.
+Text that is not a bullet keeps its place. Text below a heading moves with the heading, and text below a bullet moves
+with the bullet. If that bullet is removed, the text moves below the line above it. Headings of the file keep their
+order. A new heading follows the one before it in the sections. A heading that loses all its bullets and has no other
+text is removed, but a title stays.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ class _LaidPiece:
 
     raw: bytes
     kind: PieceKind
-    place: int | None = None  # index of the piece in the old file
+    place: int | None = None  # the index of the piece in the old file
     is_touched: bool = False
 
 
@@ -38,9 +38,9 @@ class _FilePart:
     """Hold a part of the new file: a heading with its bullets."""
 
     key: str
-    heading: int | None  # index of its piece in the old file
+    heading: int | None  # the index of its piece in the old file
     text: str = ""
-    held: list[int] = field(default_factory=list)  # positions of the bullets that the old file has here
+    held: list[int] = field(default_factory=list)  # the positions of the bullets that the old file has here
     slots: list[Slot] = field(default_factory=list)
 
 
@@ -50,7 +50,7 @@ def arrange(file: CoreFile, sections: Sequence[tuple[str, Sequence[Slot]]]) -> b
     An empty heading stands for the part above the first `## `.
 
     Raises:
-        ValueError: A text is blank.
+        ValueError: a text is blank.
     """
     parts = _fill_parts(_parts(file), sections)
     if all(one.text is None and not one.takes for part in parts for one in part.slots) and all(
@@ -193,7 +193,7 @@ class _Layout:
 
 
 def _join_lines(file: CoreFile, laid: Sequence[_LaidPiece]) -> bytes:
-    """Return the lines with their old blank lines between them. Lines that were not neighbours get the usual ones."""
+    """Return the lines with their old blank lines between them; lines that were not neighbours get the usual ones."""
     newline = core.newline_of(core.render(file))
     laid = [one for one in laid if one.raw]
     out = []

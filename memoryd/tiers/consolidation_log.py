@@ -1,7 +1,7 @@
 """Parse and render `.continuum/memory/consolidation.log`: what each run changed in the memory files, for people.
 
 The format is memoryd's own: `[YYYY-MM-DD HH:MM:SS UTC] ACTION: …`, then the indented lists `Files:`, `Changes:` and
-`By:`. It names files and counts, and quotes nothing of a memory.
+`By:`. The log names files and counts, and quotes nothing of a memory.
 """
 
 import re
@@ -55,7 +55,7 @@ def _describe(file: LoggedFile) -> str:
 
 
 def parse(data: bytes) -> tuple[LogEntry, ...]:
-    """Return the entries of a log. Lines of another form are skipped."""
+    """Return the entries of a log; lines of another form are skipped."""
     return tuple(_parse_entry(lines) for lines in _split(data.decode(errors="replace")))
 
 

@@ -33,7 +33,7 @@ _RULE = re.compile(rb" {0,3}(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,}|
 _DEEPER = re.compile(rb"[ \t]*(?:[-*+]|\d{1,9}[.)])(?:[ \t\r\n]|$)|[ \t]*(?:`{3}|~{3}|>|\||<!--)")
 _INDENTED = re.compile(rb"(?: {2}|\t)")
 _HANGING = re.compile(rb"(?:[ \t]*\r?\n)*+(?: {2}|\t)[ \t]*\S")
-_BEHIND = b"\n\n."  # text after the file, which only an unclosed private part includes
+_BEHIND = b"\n\n."  # text put after the file: if it is hidden, a private part is never closed
 _COMMENT = re.compile(rb" {0,3}<!--")
 # The form of most lines: a plain bullet, if no fence and no comment is open.
 _PLAIN = re.compile(rb"- [0-9A-Za-z]")
@@ -57,17 +57,17 @@ class CorePiece:
 
     kind: PieceKind
     raw: bytes
-    text: str  # of the bullet or heading, on one line; empty for TEXT
-    level: int  # of a heading, 1 to 6; otherwise 0
-    own: int  # bytes of `raw` that are a bullet's own text; the rest is below it
-    room: int  # bytes of `raw` before the place where a following piece can be inserted
+    text: str  # the text of the bullet or heading, on one line; empty for TEXT
+    level: int  # the level of a heading, 1 to 6; otherwise 0
+    own: int  # the number of bytes of `raw` that are a bullet's own text; the rest is below it
+    room: int  # the number of bytes of `raw` before the place where a following piece can be inserted
 
 
 class Bullet(NamedTuple):
     """Hold one memory of the file."""
 
     text: str  # on one line, with single spaces
-    heading: str  # text of the nearest heading above, from `## ` on; empty without one
+    heading: str  # the text of the nearest heading above, from `## ` on; empty without one
     position: int  # 0, 1, … among the bullets of the file
 
 
@@ -132,10 +132,10 @@ def is_open(data: bytes) -> bool:
 
 class _CoreLine(NamedTuple):
     raw: bytes
-    kind: PieceKind  # of the piece that it begins; TEXT if it continues the piece
-    open: bool  # whether text after it would be in a fence, comment or private part
+    kind: PieceKind  # the kind of the piece that it begins; TEXT if it continues a piece
+    open: bool  # text after it would be in a fence, comment or private part
     fence: bytes | None  # the fence that is open after it
-    hidden: bool = False  # whether it has part of a private part or private key
+    hidden: bool = False  # the line belongs to a private part or to a private key
 
 
 def _group_lines(data: bytes, start: int) -> list[list[_CoreLine]]:
@@ -182,9 +182,9 @@ def _classify_lines(data: bytes, at: int = 0) -> Iterator[_CoreLine]:
 
 
 def _find_covering(spans: list[SecretSpan], first: int, last: int) -> SecretSpan | None:
-    """Return the last span with bytes of a line.
+    """Return the last span with bytes of a line, and remove spans before the line from `spans`.
 
-    `spans` is sorted in reverse, and spans before the line are removed.
+    `spans` is sorted in reverse.
     """
     found = None
     while spans and spans[-1].first < last:
@@ -233,7 +233,7 @@ def _bullet_text(lines: list[_CoreLine]) -> tuple[str, int]:
 
 
 def _room(lines: list[_CoreLine]) -> int:
-    # After the last line with content, but never inside an unclosed fence or comment.
+    # The place is after the last line with content, but never inside an unclosed fence or comment.
     kept = list(lines)
     while kept and (kept[-1].open or not kept[-1].raw.strip()):
         kept.pop()
@@ -251,7 +251,7 @@ def add(file: CoreFile, additions: Sequence[tuple[str, str]]) -> bytes:
     the file's line ends. A text that would be a heading, list or fence gets a backslash (`- \# …`).
 
     Raises:
-        ValueError: A text is blank.
+        ValueError: a text is blank.
     """
     known = {normalize(bullet.text) for bullet in file.bullets}
     new: dict[str, Insert] = {}
@@ -261,7 +261,7 @@ def add(file: CoreFile, additions: Sequence[tuple[str, str]]) -> bytes:
 
 
 def _append_blocks(file: CoreFile, blocks: Sequence[tuple[str, bytes]]) -> CoreFile:
-    """Return the file with blocks at the ends of the sections of their headings. It is parsed once per section."""
+    """Return the file with blocks at the ends of the sections of their headings, parsed again after each section."""
     sections: dict[str, tuple[str, list[bytes]]] = {}  # by the normal form of the heading
     last: list[tuple[str, list[bytes]]] = []  # texts that hide everything after them, so they come last
     for heading, block in blocks:
@@ -278,7 +278,7 @@ def escape(text: str) -> str:
     """Return the text of a bullet on one line, with a backslash if it would be a heading, list or fence.
 
     Raises:
-        ValueError: The text is blank.
+        ValueError: the text is blank.
     """
     line = one_line(text)
     if not line:
@@ -311,7 +311,7 @@ def newline_of(data: bytes) -> bytes:
 
 
 def end_block(block: bytes, newline: bytes) -> bytes:
-    """Return the block with the file's line ends. A block that has carriage returns stays unchanged."""
+    """Return the block with the file's line ends; a block that has carriage returns stays unchanged."""
     return block if b"\r\n" in block else block.replace(b"\n", newline)
 
 
@@ -342,9 +342,9 @@ def _lead(before: bytes, *, apart: bool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """Give a bullet another text. Its mark and the blocks below it stay.
+    """Give a bullet another text; its mark and the blocks below it stay.
 
-    With `keeps`, further lines that the new text does not contain stay too, as a paragraph below the bullet.
+    With `keeps`, further lines of the bullet that the new text does not contain stay too, as a paragraph below it.
     """
 
     position: int
@@ -354,7 +354,7 @@ class Replace:
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """Remove a bullet. The blocks below it stay."""
+    """Remove a bullet; the blocks below it stay."""
 
     position: int
 
@@ -381,14 +381,14 @@ Edit = Replace | Remove | Insert | Move
 
 
 def edit(file: CoreFile, edits: Sequence[Edit]) -> bytes:
-    """Return the file's bytes after edits. A position is always that of a bullet in `file`, whatever other edits do.
+    """Return the file's bytes after edits; each position is that of a bullet in `file`, whatever other edits do.
 
     Only the text lines of the changed bullets change. The removal of a bullet may turn the text below it into something
     else. For example, its end closed a fence, or a rule becomes the first line and would open front matter. Then a line
     is added that keeps the meaning.
 
     Raises:
-        ValueError: A text is blank, there is no bullet at a position, or two edits change the same bullet.
+        ValueError: a text is blank, there is no bullet at a position, or two edits change the same bullet.
     """
     _check(edits, len(file.bullets))
     draft = _Draft(file)
@@ -411,7 +411,7 @@ def own_text(piece: CorePiece, text: str) -> bytes:
     """Return the lines of a bullet's own text with a new text after the old mark.
 
     Raises:
-        ValueError: The text is blank.
+        ValueError: the text is blank.
     """
     own = piece.raw[: piece.own]
     match = _BULLET.match(own)
@@ -431,11 +431,11 @@ class _Draft:
         self._lead_texts: list[list[str]] = [[] for _ in file.pieces]
         self._places = [index for index, piece in enumerate(file.pieces) if piece.kind is PieceKind.BULLET]
         self._newline = newline_of(render(file))
-        self._cut: set[int] = set()  # pieces whose bullet was removed
+        self._cut: set[int] = set()  # the pieces whose bullet was removed
         self.ends: list[tuple[str, bytes]] = []  # headings, each with a block for the end of its section
 
     def note(self, edit: Edit) -> None:
-        """Apply an edit. A block for the end of a section is added to `ends`."""
+        """Apply an edit; a block for the end of a section is added to `ends`."""
         if isinstance(edit, Insert):
             line = escape(edit.text)
             self._put(f"- {line}\n".encode(), line, edit)
@@ -473,7 +473,7 @@ class _Draft:
         return own + piece.raw[piece.own :]
 
     def file(self) -> CoreFile:
-        """Return the edited file. Text below a removed bullet keeps its meaning."""
+        """Return the edited file; text below a removed bullet keeps its meaning."""
         if not any(self._leads) and all(raw is piece.raw for raw, piece in zip(self._raws, self._pieces, strict=True)):
             return self._given
         file = parse(self._join())

@@ -42,7 +42,7 @@ class DailyBlock:
 
 @dataclass(frozen=True, slots=True)
 class DailyFile:
-    """Hold a daily file. The head is everything before its first block."""
+    """Hold a daily file; the head is everything before its first block."""
 
     title: str | None  # YYYY-MM-DD of the title line; None for another first line
     head: bytes
@@ -55,9 +55,10 @@ def new_file(day: date) -> bytes:
 
 
 def block(reason: str, clock: str, body: str) -> bytes:
-    r"""Return the bytes to append for one block. The body cannot end its block or begin another one.
+    r"""Return the bytes to append for one block; the body cannot end its block or begin another one.
 
     The body is changed for this:
+
     - Line ends of any kind become `\n`, and lone surrogates become `?`.
     - A line that would be a heading or a rule gets a backslash (`\## …`, `\---`), also in code, because some readers
       look only at lines. Headings of a session's sections stay.
@@ -67,7 +68,7 @@ def block(reason: str, clock: str, body: str) -> bytes:
     The clock is the time of the last turn that the block covers, in the configured timezone.
 
     Raises:
-        ValueError: The reason or the body is blank, the reason has several lines, or the clock is not HH:MM.
+        ValueError: the reason or the body is blank, the reason has several lines, or the clock is not HH:MM.
     """
     if not body.strip():
         raise ValueError("a block needs a body")
@@ -92,7 +93,7 @@ def _contain(body: str) -> str:
 def attribute_block(program: str, first: str, last: str, session: str) -> str:
     """Return the first line of the body of a block about a session: `From Codex, 09:12-09:40, session:ID`.
 
-    The times are those of the first and the last turn that it covers. An id with spaces is left out.
+    The times are those of the first and the last turn that the block covers. An id with spaces is left out.
     """
     clock = first if first == last else f"{first}-{last}"
     named = f", session:{session}" if session and len(session.split()) == 1 else ""
@@ -111,7 +112,7 @@ def says_nothing(body: str) -> bool:
 
 
 def split_pieces(raw: bytes) -> Iterator[tuple[int, str]]:
-    """Yield the bullets and paragraphs of a section, each with its first byte.
+    """Yield the bullets and paragraphs of a section, each with the offset of its first byte.
 
     Headings, rules, comments and lines that only name a session are left out.
     """

@@ -1,6 +1,6 @@
 """Read and write the dream diary, `memory/dreams/YYYY-MM-DD.md`: a title, then a block for each dream of the day.
 
-It reports to people what a dream did. It is not memory, so it is never searched, used by a dream, or injected.
+The diary reports to people what a dream did. It is not memory, so it is never searched, used by a dream, or injected.
 """
 
 import re
@@ -9,7 +9,7 @@ from datetime import date
 from memoryd.tiers import daily
 
 FOLDER = "memory/dreams"
-IMPRESSION = "An impression, see the sources:"  # before words of the model or the offline backend
+IMPRESSION = "An impression, see the sources:"  # the line before words of the model or of the offline backend
 _WORDS = re.compile(rb"^((?:An|The model's) impression, see the sources:\r?\n).*", re.MULTILINE | re.DOTALL)
 _REASON = re.compile(
     rb"^(- [A-Z][a-z]+: core_[0-9a-f]{8}(?: by core_[0-9a-f]{8}(?:, core_[0-9a-f]{8})*)?): .*$", re.MULTILINE
@@ -34,7 +34,7 @@ def has_content(data: bytes) -> bool:
 
 
 def without_impressions(data: bytes) -> bytes:
-    """Return a diary without the models' own words, also in reasons. memoryd's counts stay."""
+    """Return a diary without the models' own words, also in reasons; memoryd's counts stay."""
     file = daily.parse(data)
     raws = (_WORDS.sub(_FORGOTTEN, _REASON.sub(rb"\1", block.raw)) for block in file.blocks)
     return file.head + b"".join(raws)

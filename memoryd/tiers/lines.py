@@ -14,14 +14,14 @@ _HEADING = re.compile(rb" {0,3}(#{1,6})(?:[ \t]+(.*)|\r?\n?)", re.DOTALL)
 
 
 def lines_of(data: bytes) -> list[bytes]:
-    """Return the lines of `data`, divided after each line feed. Only the last line may have no line feed."""
+    """Return the lines of `data`, divided after each line feed; only the last line may have no line feed."""
     # Not splitlines, which also divides at a lone carriage return.
     lines = data.split(b"\n")
     return [line + b"\n" for line in lines[:-1]] + [line for line in lines[-1:] if line]
 
 
 def open_fence(fence: bytes | None, line: bytes) -> bytes | None:
-    """Return the code fence that is open after `line`, or None. `fence` is the one that is open before it."""
+    """Return the code fence that is open after `line`, or None; `fence` is the fence that is open before the line."""
     # Fences are ASCII, which Latin-1 keeps for any other encoding.
     return fences.open_after((fence or b"").decode(), line.decode("latin-1")).encode() or None
 
@@ -43,12 +43,12 @@ def title(heading: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return `text` with single spaces, with replacements for characters that UTF-8 or SQLite cannot store."""
+    """Return `text` with single spaces, and with replacements for characters that UTF-8 or SQLite cannot store."""
     return " ".join(text.encode(errors="replace").decode().replace("\0", "\ufffd").split())
 
 
 def anchors_of(data: bytes) -> list[str]:
-    """Return the anchor of each heading, in order, as GitHub makes it: the second of equal ones ends in `-1`."""
+    """Return the anchor of each heading, in order, as GitHub makes it: the second of two equal ones ends in `-1`."""
     seen: Counter[str] = Counter()
     anchors = []
     fence: bytes | None = None

@@ -36,7 +36,7 @@ _Value = str | int | Sequence[str] | None
 
 @dataclass(frozen=True, slots=True)
 class NowHeader:
-    """Hold the front matter of a NOW file. Times are UTC in ISO 8601 with Z; None for a time that cannot be read."""
+    """Hold the front matter of a NOW file; times are UTC in ISO 8601 with Z, or None if they cannot be read."""
 
     session_id: str
     timestamp_start: str | None
@@ -47,11 +47,11 @@ class NowHeader:
     parent_session: str | None = None
     related_tasks: tuple[str, ...] = ()
     memory_type: str = SESSION
-    extra: tuple[str, ...] = ()  # lines of other keys, as written
+    extra: tuple[str, ...] = ()  # the lines of other keys, as written
 
 
 class NowDocument(NamedTuple):
-    """Hold a NOW file as its header and its bytes. Joined, `head` and `body` are the file."""
+    """Hold a NOW file as its header and its bytes; joined, `head` and `body` are the file."""
 
     header: NowHeader | None  # None without front matter
     head: bytes
@@ -59,7 +59,7 @@ class NowDocument(NamedTuple):
 
 
 def parse(data: bytes) -> NowDocument:
-    """Parse a NOW file. Never raises."""
+    """Parse a NOW file; never raises."""
     lines, fields = _read_head(data)
     head = b"".join(lines)
     return NowDocument(_header(lines, fields) if lines else None, head, data[len(head) :])
@@ -77,13 +77,13 @@ def render_header(header: NowHeader) -> bytes:
 
 
 def render_entry(role: str, text: str, tool: str | None = None, summary: str | None = None) -> bytes:
-    """Return an entry to append after `seam`. Any text is read back as exactly this entry.
+    """Return an entry to append after `seam`; any text is read back as exactly this entry.
 
     Args:
-        role: user, agent or tool.
-        text: The message; for a tool, its call and its result.
-        tool: The tool's name.
-        summary: For a tool, what it did, on one line.
+        role: `user`, `agent` or `tool`.
+        text: the message; for a tool, its call and its result.
+        tool: the tool's name.
+        summary: for a tool, what it did, on one line.
     """
     text = _LINE_END.sub("\n", clean(text)).strip("\n")
     if role == "tool":
@@ -106,7 +106,7 @@ def seam(data: bytes) -> bytes:
 
 
 def close(data: bytes, ended_at: str, session_id: str) -> bytes:
-    """Return the file with its session ended. If it has ended, the bytes stay the same.
+    """Return the file with its session ended; if the session has ended already, the bytes stay the same.
 
     A file without a header gets one, so that its session keeps its id.
     """
@@ -143,7 +143,7 @@ def read_name(stem: str) -> tuple[str | None, int]:
 
 
 def set_fields(data: bytes, values: Mapping[str, _Value]) -> bytes:
-    """Return a file with these values in its header. Every other line stays."""
+    """Return a file with these values in its header; every other line stays."""
     lines, fields = _read_head(data)
     end = b"\r\n" if lines[0].endswith(b"\r\n") else b"\n"
     body = data[sum(map(len, lines)) :]

@@ -1,9 +1,9 @@
-"""Render a proposal, `memory/proposals/RUN.md`: the changes of a run, for a person to read and answer. It is no memory.
+"""Render a proposal, `memory/proposals/RUN.md`: the changes of a run, for a person to read and answer.
 
-The format is memoryd's own: a title, how to answer, a unified diff for each file ("Detailed Description of Unified
-Format" in the manual of GNU diffutils), then the operations on the memory store. Quoted text is in fences (CommonMark
-0.31, section 4.5) that are longer than any run of tildes in it. So no text of a memory can end its fence or forge a
-heading.
+A proposal is not memory. The format is memoryd's own: a title, how to answer, a unified diff for each file ("Detailed
+Description of Unified Format" in the manual of GNU diffutils), then the operations on the memory store. Quoted text is
+in fences (CommonMark 0.31, section 4.5) that are longer than any run of tildes in it, so no text of a memory can end
+its fence or forge a heading.
 """
 
 import difflib
@@ -34,8 +34,8 @@ class Proposal:
     kind: str
     made_at: str
     files: Sequence[FileDiff]
-    operations: Sequence[tuple[str, str, str]]  # operation, place and text of each
-    refused: Sequence[tuple[str, str]] = ()  # guard and reason of each, never a text
+    operations: Sequence[tuple[str, str, str]]  # (operation, place, text) of each change
+    refused: Sequence[tuple[str, str]] = ()  # (guard, reason) of each refusal, never a text of a memory
     told: str = ""  # a report with counts and words of the model; may be empty
 
 
@@ -48,11 +48,11 @@ def render(proposal: Proposal) -> bytes:
     """Return the bytes of the proposal's file."""
     parts = [
         f"# Proposal: {proposal.kind} {proposal.run_id} ({proposal.made_at})",
-        "Nothing of this is written yet. To have it written, or dropped:",
+        "These changes are not written yet. To write or discard them:",
         _fence("sh", f"memoryd job accept {proposal.run_id}\nmemoryd job reject {proposal.run_id}"),
     ]
     if proposal.told:
-        parts.append(f"## What it comes to\n\n{_fence('', _make_visible(proposal.told))}")
+        parts.append(f"## Summary\n\n{_fence('', _make_visible(proposal.told))}")
     parts += [f"## {one.path}\n\n{_fence('diff', render_diff(one))}" for one in proposal.files]
     if proposal.operations:
         lines = "\n".join(_item(*one) for one in proposal.operations)

@@ -20,7 +20,7 @@ NAME = "RECENT.md"
 NEWEST_CHARACTERS, OLDER_CHARACTERS = 3500, 1100  # the most characters of an entry
 _FRAME = 250  # characters for an entry's heading, labels and link
 LONGEST = 240  # characters of a point
-_LISTED = 7  # characters for the mark and line end of a point
+_LISTED = 7  # the number of characters for the mark and line end of a point
 MOST = {
     Section.ASKED: 3,
     Section.DECIDED: 9,
@@ -39,11 +39,12 @@ _LABELS = {
     Section.FAILED: "Failed",
     Section.FILES: "Files",
 }
-_MARKS = {Section.DECIDED: "- [x] ", Section.FOUND: "- "}  # of sections that are lists even with one point
+_MARKS = {Section.DECIDED: "- [x] ", Section.FOUND: "- "}  # marks of sections that are lists even with one point
 _DAY = re.compile(rb"## Session (\d{4}-\d\d-\d\d)")
 _LABEL = re.compile(rb"^\*\*([A-Z][a-z ]+)\*\*:", re.MULTILINE)
 _LITTLE = {b"Focus", b"Files", b"Link"}
-_TIMES = ((5, "night"), (12, "morning"), (18, "afternoon"), (23, "evening"), (24, "night"))  # each until this hour
+# The names of the times of a day, each with the hour at which it ends.
+_TIMES = ((5, "night"), (12, "morning"), (18, "afternoon"), (23, "evening"), (24, "night"))
 _LINK = re.compile(
     rb"^\*\*Link\*\*: \[Full details\]\((?:archive/)?MEMORY-\d{4}-\d\d-\d\d\.md#session-([a-z0-9_-]+)\)", re.MULTILINE
 )
@@ -59,7 +60,7 @@ class RecentEntry:
 
 @dataclass(frozen=True, slots=True)
 class RecentFile:
-    """Hold the file. The head is everything before its first entry."""
+    """Hold the file; the head is everything before its first entry."""
 
     head: bytes
     entries: tuple[RecentEntry, ...]
@@ -93,17 +94,15 @@ def write_file(
     known: Collection[str] = (),
     unchanged: Collection[str] = (),
 ) -> bytes:
-    """Return the file for these sessions, newest first, with at most `most_lines` lines.
-
-    The oldest entries are dropped.
+    """Return the file for these sessions, newest first; the oldest entries are dropped to fit `most_lines`.
 
     Args:
-        sessions: The last sessions, newest first.
-        count: The number of entries.
-        most_lines: The most lines of the file.
-        old: The present bytes of the file.
-        known: The names of all sessions of the agent. An entry of any other session stays, in its place by date.
-        unchanged: The names of sessions without news, whose entries keep the changes of people.
+        sessions: the last sessions, newest first.
+        count: the largest number of entries.
+        most_lines: the largest number of lines of the file.
+        old: the present bytes of the file.
+        known: the names of all sessions of the agent. An entry of any other session stays, in its place by date.
+        unchanged: the names of sessions without news, whose entries keep the changes of people.
     """
     there = parse(old).entries
     held = {entry.name: entry for entry in there if entry.name is not None}
@@ -130,9 +129,9 @@ def repair(data: bytes, count: int, places: Mapping[str, str]) -> bytes:
     """Return a repaired file: title, newest entry first, one entry per session, at most `count`, correct links.
 
     Args:
-        data: The bytes of the file.
-        count: The most entries.
-        places: The archive file of each session that has a part, by the session's name.
+        data: the bytes of the file.
+        count: the largest number of entries.
+        places: the archive file of each session that has a part, by the session's name.
     """
     file = parse(data)
     entries: list[RecentEntry] = []
@@ -152,7 +151,7 @@ def _relink(entry: RecentEntry, places: Mapping[str, str]) -> RecentEntry:
 
 
 def _make_entry(session: PastSession, old: RecentEntry | None, is_unchanged: bool, *, is_newest: bool) -> RecentEntry:  # noqa: FBT001
-    """Return the entry of a session. The old entry stays if a person has edited it, or if it says more."""
+    """Return the entry of a session; the old entry stays if a person has edited it, or if it says more."""
     rooms = (NEWEST_CHARACTERS, OLDER_CHARACTERS)
     newest, older = (
         _write_entry(session, choose_points(session.summary.points, room - _FRAME)).encode(errors="replace")
@@ -190,7 +189,7 @@ def choose_points(points: Sequence[SummaryPoint], room: int) -> tuple[SummaryPoi
     ]
     sizes = {section: sum(len(point.text) + _LISTED for point in _of(section, kept)) for section in Section}
     while sum(sizes.values()) > room and len(kept) > 1:
-        # From the section that takes most room, so that every section keeps something.
+        # A point is dropped from the section that takes most room, so that every section keeps something.
         gone = max(kept, key=lambda point: (ranks[point][0], sizes[point.section], ranks[point]))
         kept.remove(gone)
         sizes[gone.section] -= len(gone.text) + _LISTED
@@ -198,14 +197,14 @@ def choose_points(points: Sequence[SummaryPoint], room: int) -> tuple[SummaryPoi
 
 
 def _drop_answered(points: Iterable[SummaryPoint]) -> list[SummaryPoint]:
-    """Return the points with text, without questions before the last request, which have been answered."""
+    """Return the points with text, without questions before the last request, because these have been answered."""
     told = [point for point in points if point.text]
     last = _of(Section.ASKED, told)[-1:]
     return [one for one in told if one in last or one.section is not Section.ASKED or one.text[-1] not in "?\uff1f"]
 
 
 def _rank(points: Sequence[SummaryPoint]) -> dict[SummaryPoint, tuple[bool, int]]:
-    """Return the sort key of each point. The point to keep longest has the smallest key."""
+    """Return the sort key of each point; the point to keep longest has the smallest key."""
     last = _of(Section.ASKED, points)[-1:]
     return {point: (point not in last, at) for at, point in enumerate(points)}
 
@@ -215,7 +214,7 @@ def _of(section: Section, points: Sequence[SummaryPoint]) -> list[SummaryPoint]:
 
 
 def _shorten(point: SummaryPoint) -> str:
-    """Return a point's text without a label that its section implies. A long text ends after a sentence."""
+    """Return a point's text without a label that its section implies; a long text is cut after a sentence."""
     is_told = point.section is Section.ASKED and label_of(point.text) == "user"  # another speaker's label must stay
     text = neutralize(strip_label(point.text)) if is_told else point.text
     if len(text) <= LONGEST:

@@ -1,7 +1,7 @@
 """Hold the summary of a session: the points that a colleague would note, in sections, and their form as text.
 
 One summary is stored for each session. A sleep creates it, and the session's next sleep updates it. The daily block and
-the entry in `RECENT.md` are written from it. As text, it is a list below each heading:
+the entry in `RECENT.md` are written from it. As text, the summary is a list below each heading:
 
     ### Asked
     - Keep the old URL working.
@@ -18,7 +18,7 @@ from memoryd.text.neutral import neutralize
 
 
 class Section(StrEnum):
-    """List the sections of the summary in the order of the text; the value is the heading."""
+    """Name the sections of the summary in the order of the text; each value is the heading."""
 
     ASKED = "Asked"
     DECIDED = "Decided"
@@ -31,8 +31,8 @@ class Section(StrEnum):
 
 HEADINGS = {f"### {section.value}": section for section in Section}
 BY_USER = "User: "
-CORRECTED = "Corrected: "  # in a daily file, before a point that corrects an earlier block
-_NOTHING = ": nothing"  # ends the text of a key that has no state any more
+CORRECTED = "Corrected: "  # in a daily file, before an earlier point that no longer holds
+_NOTHING = ": nothing"  # ends a point of the state whose key has no value any more
 # The keys of the state that memoryd itself reads.
 STATE_KEYS = (
     "Branch", "Last commit", "Pull request", "Not committed", "Not pushed", "Tests", "Pushed", "Lint", "Tasks",
@@ -65,7 +65,7 @@ class SessionSummary:
 
 
 def render_points(points: Iterable[SummaryPoint], *, numbered: bool = False) -> str:
-    """Return points as text, by section, or an empty text. `numbered` puts their number before them: `[s3] …`."""
+    """Return points as text, by section; empty without points. `numbered` puts their number before them: `[s3] …`."""
     held = [(f"[s{number}] " if numbered else "", point) for number, point in enumerate(points, 1)]
     lines = []
     for heading, section in HEADINGS.items():
@@ -75,9 +75,10 @@ def render_points(points: Iterable[SummaryPoint], *, numbered: bool = False) -> 
 
 
 def parse_points(text: str) -> SessionSummary:
-    """Parse a summary from text. For text of `render_points`, `render_points(parse_points(x).points) == x`.
+    """Parse a summary from text; for text of `render_points`, `render_points(parse_points(x).points) == x`.
 
-    Text of earlier versions has no headings. There, a line of the user was asked, and any other line was found out.
+    Text of earlier versions has no headings. There, a line of the user counts as asked, and any other line as found
+    out.
     """
     section: Section | None = None
     points = []
@@ -117,7 +118,7 @@ def _state_key(point: SummaryPoint) -> str:
 
 
 def shorten_points(points: Iterable[SummaryPoint], most: Mapping[Section, int]) -> tuple[SummaryPoint, ...]:
-    """Return the first points of each section, up to its limit. For requests, the last one is always included."""
+    """Return the first points of each section, up to its limit; of requests, the last one is always included."""
     held = list(points)
     kept: list[SummaryPoint] = []
     for section in Section:

@@ -18,11 +18,11 @@ _KEY = re.compile(r"([A-Za-z_]\w*):[ \t]*(.*?)[ \t]*\r?")
 _LINK = re.compile(rf"\]\(((?:archive/|\.\./)?{archive.NAME.pattern})#([^)\s]*)\)")
 _TITLE = re.compile(r"# RECENT - Last (\d+) Sessions\s*")
 _ENTRY = re.compile(r"## Session (\d{4}-\d\d-\d\d)\b")
-_REPAIR = "memoryd repair recent puts it right"
+_REPAIR = "memoryd repair recent fixes it"
 
 
 class FileProblem(NamedTuple):
-    """Hold a fault in a file and its place."""
+    """Hold a fault in a file, with its place and a hint for people."""
 
     path: str
     line: int  # from 1
@@ -31,14 +31,14 @@ class FileProblem(NamedTuple):
 
 
 def find_problems(files: Mapping[str, bytes]) -> list[FileProblem]:
-    """Return the faults in files of `.continuum/memory/`, sorted. `files` holds their bytes by path in that folder."""
+    """Return the faults in files of `.continuum/memory/`, sorted; `files` holds their bytes by path in that folder."""
     anchors = {path: set(anchors_of(data)) for path, data in files.items() if _CONTENT.fullmatch(path)}
     found: list[FileProblem] = []
     for path, data in files.items():
         lines = data.decode("utf-8", "replace").split("\n")
         for one in find_conflicts(data):
             hint = f"memoryd resolve {path} shows both sides"
-            found.append(FileProblem(path, one.line, "a merge that is not finished", hint))
+            found.append(FileProblem(path, one.line, "a merge conflict that is not resolved", hint))
         found += [FileProblem(path, *one) for one in _check_form(path, data, lines)]
         found += [FileProblem(path, *one) for one in _check_links(path, lines, anchors)]
     return sorted(found)
@@ -178,11 +178,11 @@ def _check_log(lines: Sequence[str]) -> _Found:
 
 def _check_links(path: str, lines: Sequence[str], anchors: Mapping[str, set[str]]) -> _Found:
     folder = "archive/" if path.startswith("archive/") else ""
-    hint = _REPAIR if path == recent.NAME else "point it to a heading that is there"
+    hint = _REPAIR if path == recent.NAME else "point it to a heading that exists"
     for number, line in enumerate(lines, 1):
         for found in _LINK.finditer("" if line.startswith("> ") else line):
             target = f"{folder}{found[1]}".replace("archive/../", "")
             if target not in anchors:
-                yield number, f"a link to {found[1]}, which is not there", hint
+                yield number, f"a link to {found[1]}, which does not exist", hint
             elif found[2] not in anchors[target]:
                 yield number, f"a link to #{found[2]}, which {found[1]} does not have", hint

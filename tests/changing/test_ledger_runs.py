@@ -612,7 +612,7 @@ def test_a_rollback_does_not_go_by_rows_that_somebody_changed_by_hand(world):
     before = world.text()
     row = world.do(ledger_runs.ROLLBACK, run=run_id)
     assert row["state"] == "queued"
-    assert "not what the audit says" in row["error"]
+    assert "does not match the audit" in row["error"]
     assert world.text() == before
 
 

@@ -228,7 +228,7 @@ def test_a_new_text_neither_hides_memories_nor_takes_a_private_part_away(scratch
     with pytest.raises(RefusedError, match="nothing closes"):
         memory.update(replace=before + "<private>\n- mine\n")
     path.write_text(before + "<private>\n- mine\n</private>\n")
-    with pytest.raises(RefusedError, match="holds a private part"):
+    with pytest.raises(RefusedError, match="has a private part"):
         memory.update(replace=before + "- One more\n")
     assert path.read_text() == before + "<private>\n- mine\n</private>\n"
     assert agrees(scratch)
@@ -247,8 +247,8 @@ def test_one_replacement_after_another_meets_the_erosion_guard(scratch):
             memory.update(replace="".join(lines[:-1]))
         except RefusedError as error:
             told = re.search(
-                r"erosion: .* takes about ([\d,]+) tokens, ([\d,]+) of the ([\d,]+) that may go in 30 days are used"
-                r" \(30 %\); with no other loss it fits from (\d{4}-\d\d-\d\d \d\d:\d\d) UTC on",
+                r"erosion: .* loses about ([\d,]+) tokens; ([\d,]+) of the ([\d,]+) for 30 days"
+                r" \(30 %\) are used; without other losses it fits from (\d{4}-\d\d-\d\d \d\d:\d\d) UTC on",
                 str(error),
             )
             assert told, error  # noqa: PT017
@@ -258,7 +258,7 @@ def test_one_replacement_after_another_meets_the_erosion_guard(scratch):
             assert timedelta(days=29, hours=23) < ahead <= timedelta(days=30, minutes=1)
             refused += 1
     assert refused
-    with pytest.raises(RefusedError, match="too much at any time"):
+    with pytest.raises(RefusedError, match="it never fits"):
         memory.update(replace=lines[-1])
 
 
@@ -410,7 +410,7 @@ def test_an_agent_rewords_no_rule_and_what_it_rewords_is_its_own_word():
         Update(rule.id, "CI runs on `bilby-2`.", position=3),
         Add(MemoryKind.CORE, "CI runs on `bilby-2`.", heading="Preferences", position=3),
     ):
-        with pytest.raises(RefusedError, match=r"bullet 4: .*only the user can say that"):
+        with pytest.raises(RefusedError, match=r"bullet 4: .*only the user may state a rule"):
             list(saving._weigh_operations(witness, [operation], live))
 
 

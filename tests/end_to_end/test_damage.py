@@ -144,7 +144,7 @@ def test_a_flipped_bit_in_a_text_costs_one_row_until_a_copy_or_the_transcript_gi
     assert len(damaged) == 1
     assert held(scratch)["turns"][damaged[0]][-1] == ""
     told = json.loads(scratch.run("--json", "verify").stdout)["data"]["problems"]
-    assert [one["what"] for one in told] == ["the text is not what its checksum says"]
+    assert [one["what"] for one in told] == ["the text does not match its checksum"]
     assert told[0]["where"].startswith("turn ")
     assert scratch.json("search", "Bestellungen")
     assert "Bestellungen" not in scratch.log().__repr__()

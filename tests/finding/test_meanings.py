@@ -63,7 +63,7 @@ def test_without_a_daemon_there_is_a_model_of_ones_own_for_a_while(settings, mon
     monkeypatch.setattr(meanings, "OWN_IDLE", timedelta(milliseconds=10))
     with meanings.open_meanings(settings) as ask:
         assert ask("four")().vector == b"\x04\xff"
-        assert ask("")().why == "nothing in it the model knows"
+        assert ask("")().why == "the model knows no word of it"
         worker = ask.__closure__[0].cell_contents._embedder.questions
         until(lambda: worker.pid is None)
         assert ask("once more")().vector == b"\x09\xff"

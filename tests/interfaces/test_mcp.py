@@ -528,7 +528,7 @@ def test_a_siloed_agent_reads_its_own_and_consents_by_its_tool(tmp_path):
     assert made.json("search", "Makefiles", code=4)["code"] == "refused"
     _, done = anyio.run(answer, "yes")
     assert done.is_error
-    assert "nothing is asked for" in done.content[0].text
+    assert "there is no open request" in done.content[0].text
     audited = made.query("SELECT operation, actor FROM audit WHERE memory_id LIKE 'grant:%' ORDER BY id")
     assert [one for one in audited if one[0] != "read"] == [
         ("grant request", "human"), ("grant given", "agent"), ("grant revoked", "agent"),

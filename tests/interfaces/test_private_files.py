@@ -107,7 +107,7 @@ def test_what_is_private_reaches_nothing(scratch):
     assert scratch.json("search", "staging host")
     memory = memoryd.Memory(scratch.workspace, scratch.config)
     for name in MARKED:
-        with pytest.raises(RefusedError, match="what is private is not read"):
+        with pytest.raises(RefusedError, match="the file is marked private, so it is not read"):
             memory.get(name)
         assert scratch.json("blame", f"{name}:1", code=4)["code"] == "refused"
     for name in NAMED:

@@ -45,7 +45,7 @@ FAULTS = {
             "---\nconsolidation_date: 2026-01-02\nsource_sessions: []\ntotal_sessions_consolidated: 0\ntags: []\n---\n"
             "<<<<<<< HEAD\na\n=======\nb\n>>>>>>> other\n"
         ),
-        {7: "a merge that is not finished"},
+        {7: "a merge conflict that is not resolved"},
     ),
 }
 

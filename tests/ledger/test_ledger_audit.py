@@ -79,7 +79,7 @@ def test_a_state_that_is_not_the_one_it_was_left_in_is_named():
     other = EVENT._replace(memory_id="core_00000002")
     entries = list(audit.link_events([EVENT, other, EVENT._replace(before="xx")], last_hash=None, first_id=1))
     (problem,) = audit.check(entries)
-    assert (problem.entry_id, problem.what) == (3, "its state before is not the one it was left in")
+    assert (problem.entry_id, problem.what) == (3, "its state before is not the last recorded state")
 
 
 def test_chains_of_several_agents_do_not_mix():

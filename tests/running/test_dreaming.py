@@ -603,7 +603,7 @@ def test_grounding_refuse_declines_the_dream_with_a_diary_and_nothing_else(tmp_p
         before = world.text()
         row = world.dream()
         assert (row["state"], world.text()) == ("declined", before)
-        assert row["why"] == "refused: grounding: the reply says what its sources do not"
+        assert row["why"] == "refused: grounding: the reply says more than its sources"
         assert "Refused by grounding" in world.diary()
         assert world.dream()["state"] == "declined"  # it is no success: the days are not done with
 

@@ -510,7 +510,7 @@ def test_one_change_of_a_refinement_is_rolled_back(fresh):
             assert world.problems() == []
             assert any("one change of the refinement" in memory.content for memory in world.live(MemoryKind.JOURNAL))
             again = world.run(ledger_runs.ROLLBACK, run=row["id"], memory=world.id_of(TEXTS[2]))
-            assert again["why"] == "all is as it was already"
+            assert again["why"] == "everything is already in that state"
             assert world.run(ledger_runs.ROLLBACK, run=row["id"])["state"] == "succeeded"
             assert (world.text(), world.problems()) == (text, [])
 

@@ -344,7 +344,7 @@ def test_a_guard_that_breaks_it_leaves_nothing_to_propose(fresh):
     assert [one["verdict"] for one in row["receipt"]["refine"]["timeline"]][-1] == "late"
     assert world.text() == text
     assert {one: memory for one, memory in world.all().items() if one in before} == before
-    assert any("all of it was taken back" in one for one in journal(world))
+    assert any("all of its changes were reversed" in one for one in journal(world))
     assert not (world.scratch.workspace / "memory" / "proposals" / f"{row['id']}.md").exists()
 
 

@@ -202,9 +202,9 @@ CASES = {
     "says nothing clear": turns(consent="Hm.", state="declined", ended=None, journal=None, why="unclear"),
     "says yes with reasons": turns(lambda r: [merge(r, 0, 1), done()], consent="**Yes!** It is time.", **MERGED),
     # greedy
-    "deletes all": turns(greedy, state="failed", ended="breaker", why="erosion", journal="all of it was taken back"),
+    "deletes all": turns(greedy, state="failed", ended="breaker", why="erosion", journal="its changes were reversed"),
     "deletes one by one": turns(
-        *one_by_one((0, 1, 2, 3, 5, 6)), state="failed", ended="breaker", why="taken back", journal="erosion"
+        *one_by_one((0, 1, 2, 3, 5, 6)), state="failed", ended="breaker", why="reversed", journal="erosion"
     ),
     "deletes within the limits": turns(
         lambda r: [*delete(r, 10, 11), done("I deleted two.")], live=len(TEXTS) - 2, journal="deleted 2"
@@ -300,7 +300,7 @@ CASES = {
     "only talks": turns(**failed("the model calls no tool")),
     "never completes, and is taken back": turns(
         lambda r: [merge(r, 0, 1)],
-        **cut("the model calls no tool", state="failed", journal="taken back", settings={"unfinished": "rollback"}),
+        **cut("the model calls no tool", state="failed", journal="reversed", settings={"unfinished": "rollback"}),
     ),
     "cut in the middle of a call": turns(
         lambda r: [merge(r, 0, 1)], cut_stream, **cut("the model failed", ended=None, **MERGED)
