@@ -2,9 +2,8 @@
 
 After each write transaction, its rows go into `journal.jsonl` before the caller continues: `{"of": DATABASE, "seq": N,
 "rows": [[TABLE, KEY, ROW or null], …], "from": N}`. `seq` is the number of its last change. Changes up to `from` are
-not
-in the journal, because every copy has them. A database can be behind its journal because it was restored or lost its
-write-ahead log. Then it gets the rows of all later lines.
+not in the journal, because every copy has them. A database can be behind its journal because it was restored or lost
+its write-ahead log. Then it gets the rows of the newest copy, if that is newer, and of all later lines.
 """
 
 import json
@@ -44,7 +43,7 @@ class Keeper:
     journal: Journal = field(init=False)
     found: list[str] = field(default_factory=list)  # damage that was found at the start; the next check reports it
     _seq: int = 0  # number of the last change that the journal has
-    _is_restored: bool = False  # True: the database was lost and restored at this start
+    _is_behind: bool = False  # True: the database was lost or older than its journal at this start
 
     def __post_init__(self) -> None:
         self.journal = Journal(self.state_dir / restore.ACTS, sealed=True, is_entry=changes.is_change)
@@ -78,12 +77,31 @@ class Keeper:
             of, last = query.fetch_number(connection, _IDENTITY), changes.last_seq(connection)
         seq = 0 if opened.is_new else last
         lines = [one for one in entries if one["of"] == of]
-        later = [one for one in lines if one["seq"] > seq]
+        known, later = self._read_newer_copy(engine, of, seq)
         if seq and not lines and not damaged and backups.list_copies(self.state_dir):  # not a new journal
-            self.found.append("the journal was gone; the database has what it held")
+            lost = "what changed after the newest copy is lost" if later else "the database has what it held"
+            self.found.append(f"the journal was gone; {lost}")
+        later += [one for one in lines if one["seq"] > known]
         left_out = _apply_later(engine, later) if later else ""
-        self._is_restored = _was_lost(opened, has_journal=bool(entries or damaged))
-        return CaughtUp(later, seq, damaged, left_out, self._is_restored, opened.restored)
+        is_lost = _was_lost(opened, has_journal=any((entries, damaged)))
+        self._is_behind = is_lost or bool(later)
+        return CaughtUp(later, known, damaged, left_out, is_lost, opened.restored)
+
+    def _read_newer_copy(self, engine: Engine, of: int, seq: int) -> tuple[int, list[Entry]]:
+        """Return the rows that differ in the newest good copy as a line of the journal, and the copy's last change.
+
+        If no copy has changes after `seq`, return `seq` and no line.
+        """
+        newest = next(iter(backups.list_copies(self.state_dir)), None)
+        good = backups.find_good(self.state_dir) if newest and backups.read_seq(newest) > seq else None
+        if good is None or (last := backups.read_seq(good)) <= seq:
+            return seq, []
+        with sqlite.begin_read(engine, good) as connection:
+            if not _is_alike(connection):
+                return seq, []
+            keys = changes.find_differing(connection, "good")
+            rows = [[table, key, changes.read_row(connection, table, key, "good.")] for table, key in keys]
+        return last, [{"of": of, "seq": last, "rows": rows}]
 
     # --- in the background ----------------------------------------------------------------------------------------
 
@@ -132,7 +150,7 @@ class Keeper:
         backups.remove(list(bad))
         good = next(iter(backups.list_copies(self.state_dir)), None)
         damaged = self.journal.count_damaged()
-        if damaged and not self._is_restored:
+        if damaged and not self._is_behind:
             found.append(f"damaged in the journal: {count_noun(damaged, 'line')}; the database has what was there")
         last: int | None = 0
         while last is not None:
@@ -142,7 +160,7 @@ class Keeper:
         # is repaired.
         with sqlite.begin_read(engine, good) as connection:
             damaged_texts = vault.find_damaged(connection)
-            is_same = good is not None and _has_same_schema(connection)
+            is_same = good is not None and _is_alike(connection)
             keys = list(changes.find_differing(connection, "good")) if is_same and not damaged else []
         with sqlite.begin_write(engine, good) as connection:
             vault.mark_damaged(connection, damaged_texts)
@@ -150,8 +168,7 @@ class Keeper:
             found += self._mend_rows(connection, keys) if keys else []
         if damaged_texts:
             count = count_noun(len(damaged_texts), "turn")
-            what = f"the text of {count} was damaged: {_list(damaged_texts)}; a copy had {mended}"
-            found.append(what)
+            found.append(f"the text of {count} was damaged: {_list(damaged_texts)}; a copy had {mended}")
         return found
 
     def _mend_rows(self, connection: Connection, keys: Iterable[tuple[str, list[Any]]]) -> list[str]:
@@ -187,8 +204,8 @@ class Keeper:
 
         def shorten(entries: list[Entry]) -> list[Entry]:
             old = changes.list_images(one for one in entries if one["seq"] <= base and one["of"] == of)
-            gone = {(row[0], json.dumps(row[1])): row for row in old if _is_erased(*row)}
-            first = {"of": of, "seq": base, "from": base, "rows": list(gone.values())}
+            last = {(row[0], json.dumps(row[1])): row for row in old}
+            first = {"of": of, "seq": base, "from": base, "rows": [row for row in last.values() if _is_erased(*row)]}
             return [first, *(one for one in entries if one["seq"] > base and one["of"] == of)]
 
         self.journal.rewrite(shorten)
@@ -200,7 +217,7 @@ class CaughtUp:
     """Hold what was restored from the journal, and what may be missing."""
 
     lines: list[Entry]
-    seq: int  # number of the last change in the database before
+    seq: int  # number of the last change in the database before, or in the newer copy
     damaged: int  # number of damaged lines in the journal
     left_out: str  # for people: how many rows only a newer version can hold; empty if none
     is_lost: bool  # True: the database was damaged or missing
@@ -209,14 +226,19 @@ class CaughtUp:
     def __str__(self) -> str:
         """Return text for people: from what the state was restored, and what is missing."""
         whence = "the transcripts" if self.copy is None else f"the copy {self.copy.name}"
-        lacks = ["later running summaries, and waiting runs"]
+        told = f"memoryd restored it from the journal and {whence}" if self.is_lost else ""
+        lacks = ["later running summaries, and waiting runs"] if self.is_lost else []
+        ids = {key[0] for table, key, _ in changes.list_images(self.lines) if table == "memory"}
+        if ids and not self.is_lost:
+            count = count_noun(len(ids), "memory", "memories")
+            told = f"the database was older than its journal, as after a restore; later changes of {count} came back"
         if self.damaged:
             lacks.append(f"the content of {count_noun(self.damaged, 'damaged line')} of the journal")
         if self.left_out:
             lacks.append(self.left_out)
         if any(one.get("from", 0) > self.seq for one in self.lines) or not (self.copy or self.lines):
-            lacks.append("facts, flags, access and audit from before the journal begins")
-        return f"memoryd restored it from the journal and {whence}; not restored: {', '.join(lacks)}"
+            lacks.append("memories, facts, flags, access and audit from before the journal begins")
+        return f"{told}; not restored: {', '.join(lacks)}" if lacks else told
 
 
 def list_erasing(lines: Iterable[Entry]) -> set[str]:
@@ -269,8 +291,12 @@ def _is_erased(table: str, _key: list[Any], row: dict[str, Any] | None) -> bool:
     )
 
 
-def _has_same_schema(connection: Connection) -> bool:
-    here, there = (query.fetch_number(connection, f"PRAGMA {side}.user_version") for side in ("main", "good"))
+def _is_alike(connection: Connection) -> bool:
+    """Return True if the attached copy is of this database, with the same schema."""
+    asked = ("application_id", "user_version")
+    here, there = (
+        [query.fetch_number(connection, f"PRAGMA {side}.{one}") for one in asked] for side in ("main", "good")
+    )
     return here == there
 
 
