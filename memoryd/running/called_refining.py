@@ -96,8 +96,7 @@ def found_in(connection: Connection, agent_id: str, arguments: str) -> dict[str,
     asked = refinement_tools.read(ToolCall("", refinement_tools.SEARCH, arguments), core, refinement_tools.NORMAL)
     if not isinstance(asked, SearchCall):
         return {"error": asked.why, "allowed": asked.allowed} if isinstance(asked, Misuse) else {}
-    hits = refining.search(list(core.values()), asked.query, asked.after, asked.before)
-    return show_found(core, hits)
+    return show_found(core, refining.search(list(core.values()), asked.query, asked.after, asked.before))
 
 
 def goes_on(connection: Connection, agent_id: str) -> bool:
