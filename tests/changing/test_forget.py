@@ -220,7 +220,7 @@ def test_no_way_leads_back(world):
     entry = world.scratch.query("SELECT max(id) FROM audit")[0][0]
     forget(world, memory=tabs)
     mine = world.scratch.query("SELECT id FROM job_run WHERE kind = 'forget'")[0][0]
-    for options, why in (({"run": sleep}, f"{tabs} erased"), ({"run": mine}, mine)):
+    for options, why in (({"run": sleep, "memory": tabs}, f"{tabs} erased"), ({"run": mine}, mine)):
         row = world.do(ledger_runs.ROLLBACK, **options)
         assert row["state"] == "declined"
         assert why in row["why"]
@@ -236,6 +236,17 @@ def test_no_way_leads_back(world):
         ("add", None, None),
         ("forget", "", "erased"),
     ]
+    assert holders(world, TABS) == []
+
+
+def test_a_rollback_takes_back_the_rest_of_a_run_whose_line_was_forgotten(world):
+    tabs, sleep = saying(world, "tabs").id, world.scratch.query("SELECT id FROM job_run WHERE kind = 'sleep'")[0][0]
+    forget(world, memory=tabs)
+    row = world.do(ledger_runs.ROLLBACK, run=sleep)
+    assert row["state"] == "succeeded", row["why"]
+    assert tabs in row["receipt"]["rollback"]["stayed"]
+    assert "PostgreSQL" not in world.text()
+    assert "PostgreSQL" not in "".join(world.scratch.dailies().values())
     assert holders(world, TABS) == []
 
 
@@ -379,7 +390,7 @@ def test_a_session_is_in_no_byte_any_more_and_its_rows_stay(world):
     ]
     assert world.scratch.query("PRAGMA freelist_count") == [(0,)]
     row = world.do(ledger_runs.ROLLBACK, run=world.scratch.query("SELECT id FROM job_run WHERE kind = 'sleep'")[0][0])
-    assert row["state"] == "declined"
+    assert (row["state"], row["receipt"]["rollback"]["memories"]) == ("succeeded", [])
     assert holders(world, "postgresql") == []
 
 
