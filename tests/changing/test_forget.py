@@ -795,6 +795,30 @@ def test_what_says_something_similar_in_other_words_is_listed_and_stays(world):
     assert "similar" not in scratch.run("forget", saying(world, "PostgreSQL 16").id, "--yes").stdout
 
 
+def test_a_deleted_fact_names_the_lines_that_say_it_too_and_how_they_go(world):
+    world.app.close()
+    scratch, tabs = world.scratch, saying(world, "I prefer tabs")
+    fact = scratch.json("facts", "add", "I prefer tabs over spaces in all Makefiles.")["fact"]["id"]
+    told = scratch.run("facts", "delete", fact[:-1]).stdout
+    assert f"    {tabs.id} " in told
+    assert "    memory/" in told
+    assert f"memoryd forget {fact} erases the same statement" in told
+    assert fact not in told.split("stay:")[1].split("memoryd forget")[0]
+    fact = scratch.json("facts", "add", "Plays the viola.")["fact"]["id"]
+    assert scratch.run("facts", "delete", fact).stdout == f"{fact} is deleted\n"
+
+
+def test_that_similar_lines_could_not_be_looked_for_is_said(world):
+    world.app.close()
+    scratch, tabs = world.scratch, saying(world, "I prefer tabs")
+    fact = scratch.json("facts", "add", "I prefer tabs over spaces in all Makefiles.")["fact"]["id"]
+    for path in scratch.state.glob("index.db*"):
+        path.unlink()
+    (scratch.state / "index.db").mkdir()
+    for arguments in (("forget", tabs.id, "--dry-run"), ("facts", "delete", fact)):
+        assert "similar lines were not looked for: " in scratch.run(*arguments).stdout
+
+
 def test_on_a_terminal_it_asks(world, monkeypatch):
     world.app.close()
     monkeypatch.setattr("sys.stdin", Terminal("n\n"))
