@@ -6,7 +6,8 @@ import io
 import json
 import os
 import shutil
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
 from edited_world import World
@@ -775,6 +776,20 @@ def test_the_commands_tell_no_content_and_what_stays(world):
         assert scratch.json("session", "messages", session) == []
         assert scratch.json("verify")["ok"] is True
     assert holders(world, "ottilie", "albatros") == []
+
+
+def test_a_dated_copy_has_the_local_day_of_the_forgotten_statement(world):
+    zone = "Pacific/Kiritimati" if datetime.now(UTC).hour >= 11 else "Etc/GMT+12"  # there it is another day now
+    world.app.close()
+    config, scratch = world.scratch.config, world.scratch
+    config.write_text(config.read_text().replace('"timezone": "UTC"', f'"timezone": "{zone}"'))
+    fact = scratch.json("facts", "add", "The kiln was moved yesterday.")["fact"]["id"]
+    yesterday = datetime.now(ZoneInfo(zone)).date() - timedelta(days=1)
+    line = f"- The kiln was moved yesterday ({yesterday}).\n"
+    path = scratch.workspace / "memory" / "2026-03-02.md"
+    path.write_text(f"# Daily Memory: 2026-03-02\n\n{line}- The kiln is hot.\n")
+    scratch.json("forget", fact, "--yes")
+    assert path.read_text().endswith("\n\n- The kiln is hot.\n")
 
 
 def test_what_says_something_similar_in_other_words_is_listed_and_stays(world):
