@@ -32,6 +32,14 @@ ALARM = "damage"
 UNKNOWN = "memoryd wrote here before, but its facts and history are gone: put the old state folder back if you have it"
 ERASING = (forgetting.OPERATION, "scrub")  # kinds of runs that erase text
 _IDENTITY = "PRAGMA application_id"
+# Returns the watermarks whose last change is a rollback, as (session, consumer, seq).
+_TAKEN_BACK = (
+    "SELECT w.session_id, w.consumer, coalesce(json_extract(c.text, '$.seq'), 0) FROM watermark w JOIN audit a"
+    " ON a.id = (SELECT max(id) FROM audit WHERE memory_id = 'watermark:' || w.session_id || ':' || w.consumer)"
+    " LEFT JOIN content c ON c.sha256 = a.\"after\" WHERE a.operation = 'rollback'"
+    ' AND (a."after" IS NULL OR c.text IS NOT NULL)'
+)
+_LOWER = "UPDATE watermark SET seq = min(seq, ?) WHERE session_id = ? AND consumer = ?"
 
 
 @dataclass(slots=True)
@@ -90,18 +98,18 @@ class Keeper:
     def _read_newer_copy(self, engine: Engine, of: int, seq: int) -> tuple[int, list[Entry]]:
         """Return the rows that differ in the newest good copy as a line of the journal, and the copy's last change.
 
-        If no copy has changes after `seq`, return `seq` and no line.
+        If no copy continues the history of the database after the change `seq`, return `seq` and no line.
         """
-        newest = next(iter(backups.list_copies(self.state_dir)), None)
-        good = backups.find_good(self.state_dir) if newest and backups.read_seq(newest) > seq else None
-        if good is None or (last := backups.read_seq(good)) <= seq:
-            return seq, []
-        with sqlite.begin_read(engine, good) as connection:
-            if not _is_alike(connection):
-                return seq, []
-            keys = changes.find_differing(connection, "good")
-            rows = [[table, key, changes.read_row(connection, table, key, "good.")] for table, key in keys]
-        return last, [{"of": of, "seq": last, "rows": rows}]
+        for copy in backups.list_copies(self.state_dir):
+            last = backups.read_seq(copy)
+            if last <= seq or backups.why_bad(copy) is not None:
+                continue
+            with sqlite.begin_read(engine, copy) as connection:
+                keys = changes.find_differing(connection, "good") if _is_alike(connection) else ()
+                rows = [(table, key, changes.read_row(connection, table, key, "good.")) for table, key in keys]
+            if rows and not _lacks_history(rows):
+                return last, [{"of": of, "seq": last, "rows": rows}]
+        return seq, []
 
     # --- in the background ----------------------------------------------------------------------------------------
 
@@ -186,6 +194,8 @@ class Keeper:
             here = changes.read_row(connection, table, key)
             if here != row and not changes.is_waiting(table, here):
                 wrong.setdefault(table, []).append((table, key, row))
+        if _lacks_history(wrong.get("audit", ())):
+            return []
         for rows in wrong.values():
             changes.apply(connection, rows)
         return [
@@ -273,6 +283,8 @@ def _apply_later(engine: Engine, lines: Sequence[Entry]) -> str:
         left_out = changes.apply(connection, images)
         changes.add_missing_agents(connection)
         changes.set_last(connection, lines[-1]["seq"])
+        for session_id, consumer, seq in query.fetch_rows(connection, _TAKEN_BACK):  # the session sleeps again
+            query.run(connection, _LOWER, seq, session_id, consumer)
         # An intent in the copy can belong to a run that has ended since.
         ended = "SELECT id FROM job_run WHERE finished_at IS NOT NULL"
         query.run(connection, f"DELETE FROM intent WHERE run_id IN ({ended})")  # noqa: S608
@@ -298,6 +310,11 @@ def _is_alike(connection: Connection) -> bool:
         [query.fetch_number(connection, f"PRAGMA {side}.{one}") for one in asked] for side in ("main", "good")
     )
     return here == there
+
+
+def _lacks_history(rows: Iterable[Image]) -> bool:
+    """Return True if rows of a copy leave out entries of the audit. Then the copy was made after a loss of history."""
+    return any(table == "audit" and row is None for table, _, row in rows)
 
 
 def _mend_indexes(engine: Engine) -> list[str]:

@@ -251,6 +251,34 @@ def test_what_no_copy_has_is_said_where_the_replaced_database_is_damaged(scratch
     assert (rows(scratch)["memory"] == before["memory"]) == copies
 
 
+def test_a_backup_brings_back_what_a_loss_has_taken_and_no_poorer_copy_takes_it_again(scratch, tmp_path):
+    before = rows(scratch)
+    scratch.json("backup", str(tmp_path / "b"))
+    shutil.rmtree(scratch.state / "backups")
+    lose(scratch)
+    Journal(scratch.state / "journal.jsonl", sealed=True).rewrite(lambda lines: lines[:1])
+    scratch.json("facts", "add", "Lives in Tampere.")
+    assert facts(scratch) == ["Lives in Tampere."]
+    with in_process(scratch) as app:
+        app.keeper.keep(app.engine, app.settings, app.clock)
+    scratch.json("restore", str(tmp_path / "b"))
+    assert "Wears size 43 shoes." in facts(scratch)
+    with in_process(scratch, lambda: datetime.now(UTC) + timedelta(days=2)) as app:
+        app.keeper.keep(app.engine, app.settings, app.clock)
+    assert [row for row in before["memory"] if row not in rows(scratch)["memory"]] == []
+
+
+def test_a_rollback_before_a_restore_stays_carried_out_and_the_session_sleeps_again(scratch, tmp_path):
+    scratch.json("backup", str(tmp_path / "b"))
+    scratch.json("rollback", last_sleep(scratch))
+    scratch.json("restore", str(tmp_path / "b"))
+    assert scratch.json("verify") == {"ok": True, "problems": []}
+    assert "PostgreSQL" not in scratch.core
+    scratch.json("session", "end", "one")
+    assert "PostgreSQL" in scratch.core
+    assert scratch.json("verify") == {"ok": True, "problems": []}
+
+
 def test_a_copy_of_another_database_mends_nothing(scratch, tmp_path):
     scratch.json("backup", str(tmp_path / "b"))
     shutil.rmtree(scratch.state)

@@ -69,6 +69,23 @@ def test_a_restored_state_goes_on_and_writes_nothing_twice(scratch, tmp_path):
     assert (scratch.core, scratch.dailies()) == before
 
 
+def test_a_session_that_slept_again_after_a_rollback_does_not_sleep_a_third_time(scratch, tmp_path):
+    scratch.json("backup", str(tmp_path / "old"))
+    scratch.json("rollback", scratch.query("SELECT id FROM job_run WHERE kind = 'sleep'")[0][0])
+    scratch.json("session", "end", "one")
+    before = (scratch.core, scratch.dailies())
+    assert "PostgreSQL" in scratch.core
+    scratch.json("backup", str(tmp_path / "new"))
+    for name in ("old", "new"):
+        scratch.json("restore", str(tmp_path / name))
+        for path in scratch.state.glob("memoryd.db*"):
+            path.unlink()
+        shutil.rmtree(scratch.state / "backups")
+        scratch.json("run", "--once")
+        scratch.json("session", "end", "one")
+        assert (scratch.core, scratch.dailies()) == before
+
+
 def test_a_secret_that_was_taken_out_since_the_backup_is_gone_when_the_restore_ends(scratch, tmp_path):
     secret = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vX7zA9cD1fG3hJ5"  # a token of GitHub by its form
     scratch.append([message("user", f"The key is {secret}.", at=recent(1))])
