@@ -70,8 +70,7 @@ def size_if_due(connection: Connection, settings: Settings, agent_id: str, since
     ):
         return None
     left = _left_by_last(connection, agent_id, since)
-    trigger = settings.refine.trigger_tokens
-    return tokens if left is None or left <= trigger < tokens else None
+    return tokens if left is None or left <= settings.refine.trigger_tokens < tokens else None
 
 
 def _left_by_last(connection: Connection, agent_id: str, since: str) -> int | None:
