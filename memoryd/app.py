@@ -11,7 +11,6 @@ from memoryd.changing import recovery, rescrub
 from memoryd.changing.recovery import CaughtUp, Keeper
 from memoryd.changing.restore import WATERMARKS, Restorer
 from memoryd.clock import Clock
-from memoryd.counted import count_noun
 from memoryd.database import alarms, reads, schema, sqlite
 from memoryd.database.reads import KeptReader
 from memoryd.database.schema import OpenedDatabase
@@ -226,10 +225,8 @@ def _tell_loss(settings: Settings, opened: OpenedDatabase, caught_up: CaughtUp, 
         keeper.log.error("damage", what=what)
     elif caught_up.is_lost:
         keeper.found.append(f"the database was gone; {caught_up}")
-    elif caught_up.lines:
-        count = count_noun(len(caught_up.lines), "change")
-        told = f"the database was older than its journal, as after a restore; memoryd restored {count} from it"
-        keeper.found.append(f"{told}, without {caught_up.left_out}" if caught_up.left_out else told)
+    elif caught_up.lines and (told := str(caught_up)):
+        keeper.found.append(told)
     elif opened.is_new:
         marks = {one.id: one.workspace / archive.FOLDER / consolidation_log.NAME for one in settings.agents}
         keeper.found += [f"{name}: {recovery.UNKNOWN}" for name, mark in marks.items() if mark.exists()]

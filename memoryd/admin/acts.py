@@ -157,8 +157,7 @@ def _change_fact(order: Order) -> str:
         elif verb == "edit":
             store.update(order.text("id"), order.text("content"), order.text("category"), _confidence(order))
         elif verb == "import":
-            found = store.bring(order.text("text"))
-            return f"{sum(one.created for one in found.outcomes)} facts came in"
+            return f"{sum(one.created for one in store.bring(order.text('text')).outcomes)} facts came in"
         else:
             batch = [NewFact(order.text("content"), order.text("category"), _confidence(order))]
             made = store.create(batch).outcomes[0]

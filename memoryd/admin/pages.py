@@ -171,8 +171,7 @@ def show_run(look: Look) -> dict[str, Any]:
     agent = view.settings.find_agent(row["agent_id"])
     changes, claims = row.pop("changes"), row.pop("claims")
     blind = view.is_blind(agent, "runs", row["id"])
-    keeps = ("id", "operation", "memory_id")
-    shown = view.show(agent, f"run {row['id']}", changes, keeps, "runs", row["id"])
+    shown = view.show(agent, f"run {row['id']}", changes, ("id", "operation", "memory_id"), "runs", row["id"])
     return {"row": _show_run(view, row), "changes": shown, "claims": [] if blind else claims, "blind": blind}
 
 

@@ -214,8 +214,7 @@ class Server:
 
     async def enter(self, request: Request) -> Response:
         """Open a session by a one-time link, or explain why the link is not valid."""
-        settings = self._load()
-        name = self.sessions.enter(settings, request.path_params["link"])
+        name = self.sessions.enter(self._load(), request.path_params["link"])
         if name is None:
             allowed = self.sessions.may_try()
             why = "This link was used, is too old, or was never made. memoryd admin makes a new one."

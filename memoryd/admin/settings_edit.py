@@ -154,8 +154,7 @@ def _set(document: Any, path: str, value: Any) -> None:
 def _keep_lines(old: str, new: str) -> str:
     """Return the new text with the old line wherever only spaces differ, because people align their comments."""
     known = {re.sub(r"\s+", " ", line).strip(): line for line in old.splitlines()}
-    lines = [known.get(re.sub(r"\s+", " ", line).strip(), line) for line in new.splitlines()]
-    return "\n".join(lines) + "\n"
+    return "\n".join([known.get(re.sub(r"\s+", " ", line).strip(), line) for line in new.splitlines()]) + "\n"
 
 
 def apply(settings: Settings, old: str, new: str) -> None:

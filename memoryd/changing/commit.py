@@ -238,8 +238,7 @@ def _make_intent(
     bullets = bullets_of(file, writer.redact) if names_some else []
     appends = plan_appends(place.workspace, edits)
     with sqlite.begin_write(writer.engine) as connection:
-        folders_of = (place.workspace, place.continuum)
-        revision = None if revise is None else revise(connection, folders_of, brought)
+        revision = None if revise is None else revise(connection, (place.workspace, place.continuum), brought)
         planned = plan_core(connection, writer, run, edits, brought, PlanBase(file, bullets, revision))
         planned = replace(planned, rewrites=(*planned.rewrites, *plan_writes(place.workspace, run, edits)))
         if foreseen is not None and not planned.is_as(foreseen):

@@ -180,8 +180,7 @@ class FactStore:
             yield connection
 
     def _clean(self, batch: Sequence[NewFact]) -> list[NewFact]:
-        texts = [one.content for one in batch if isinstance(one.content, str)]
-        clean = iter(self.writer.redact(texts))
+        clean = iter(self.writer.redact([one.content for one in batch if isinstance(one.content, str)]))
         return [replace(one, content=next(clean)) if isinstance(one.content, str) else one for one in batch]
 
 

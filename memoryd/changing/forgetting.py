@@ -286,8 +286,7 @@ def _cut_lines(workspace: OpenFolder, cut: TextRemoval) -> dict[str, str]:
     for path, data in _read_dailies(workspace):
         if cut.says(data.decode(errors="replace")) or any(block.path == path for block in cut.blocks):
             left = Counter(cut.of_daily(path, data).splitlines())
-            lost = Counter(data.splitlines()) - left
-            found[path] = b"\n".join(lost).decode(errors="replace")
+            found[path] = b"\n".join(Counter(data.splitlines()) - left).decode(errors="replace")
     return {path: text for path, text in found.items() if text.strip()}
 
 

@@ -39,8 +39,7 @@ def carry_out(connection: Connection, writer: Writer, run: Run, edit: EditFacts)
     agent_id, now = run.agent_id, writer.now()
     cited = partial(turns.build_sources, connection, edit.session_id)
     live = {memory.id: memory for memory in memories.read_live(connection, agent_id, MemoryKind.FACT)}
-    graves = memories.read_tombstones(connection, agent_id)
-    wanted, refusals = _drop_refused(edit.learned, live, graves)
+    wanted, refusals = _drop_refused(edit.learned, live, memories.read_tombstones(connection, agent_id))
     going = {one for learned in wanted for one in learned.replaces} | set(edit.forgotten)
     store = Store(fact_of(memory) for memory in live.values() if memory.id not in going or memory.constitutional)
     news = [NewFact(one.content, one.category, one.confidence, cited(one.sources), note=one.note) for one in wanted]

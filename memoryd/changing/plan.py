@@ -130,8 +130,7 @@ def _check_edits(
             )
             passed.append(one)
             if several:
-                now = writer.now()
-                audit.record(connection, one.changes, AuditStamp(now, run.agent_id, ACTOR, run.id))
+                audit.record(connection, one.changes, AuditStamp(writer.now(), run.agent_id, ACTOR, run.id))
     return tuple(passed)
 
 

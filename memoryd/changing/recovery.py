@@ -1,9 +1,9 @@
 """Restore people's and jobs' data after damage, from the newest good copy of the database and the journal.
 
 After each write transaction, its rows go into `journal.jsonl` before the caller continues: `{"of": DATABASE, "seq": N,
-"rows": [[TABLE, KEY, ROW or null], …], "from": N}`. `seq` is the number of the transaction's last change. Changes up to
-`from` are not in the journal, because every copy has them. A database can be behind its journal because it was restored
-or lost its write-ahead log. Then it gets the rows of all later lines.
+"rows": [[TABLE, KEY, ROW or null], …], "from": N}`. `seq` is the number of its last change. Changes up to `from` are
+not in the journal, because every copy has them. A database can be behind its journal because it was restored or lost
+its write-ahead log. Then it gets the rows of the newest copy, if that is newer, and of all later lines.
 """
 
 import json
@@ -32,6 +32,14 @@ ALARM = "damage"
 UNKNOWN = "memoryd wrote here before, but its facts and history are gone: put the old state folder back if you have it"
 ERASING = (forgetting.OPERATION, "scrub")  # the kinds of runs that erase text
 _IDENTITY = "PRAGMA application_id"
+# Returns the watermarks whose last change is a rollback, as (session, consumer, seq).
+_TAKEN_BACK = (
+    "SELECT w.session_id, w.consumer, coalesce(json_extract(c.text, '$.seq'), 0) FROM watermark w JOIN audit a"
+    " ON a.id = (SELECT max(id) FROM audit WHERE memory_id = 'watermark:' || w.session_id || ':' || w.consumer)"
+    " LEFT JOIN content c ON c.sha256 = a.\"after\" WHERE a.operation = 'rollback'"
+    ' AND (a."after" IS NULL OR c.text IS NOT NULL)'
+)
+_LOWER = "UPDATE watermark SET seq = min(seq, ?) WHERE session_id = ? AND consumer = ?"
 
 
 @dataclass(slots=True)
@@ -41,9 +49,9 @@ class Keeper:
     state_dir: Path
     log: Log
     journal: Journal = field(init=False)
-    found: list[str] = field(default_factory=list)  # damage that was found at the start, for the next check to report
-    _seq: int = 0  # the number of the last change that the journal has
-    _is_restored: bool = False  # the database was lost and was restored at this start
+    found: list[str] = field(default_factory=list)  # damage that was found at the start; the next check reports it
+    _seq: int = 0  # number of the last change that the journal has
+    _is_behind: bool = False  # True: the database was lost or older than its journal at this start
 
     def __post_init__(self) -> None:
         self.journal = Journal(self.state_dir / restore.ACTS, sealed=True, is_entry=changes.is_change)
@@ -77,12 +85,31 @@ class Keeper:
             of, last = query.fetch_number(connection, _IDENTITY), changes.last_seq(connection)
         seq = 0 if opened.is_new else last
         lines = [one for one in entries if one["of"] == of]
-        later = [one for one in lines if one["seq"] > seq]
-        if seq and not lines and not damaged and backups.list_copies(self.state_dir):  # the journal was lost
-            self.found.append("the journal was missing; the database has its content")
+        known, later = self._read_newer_copy(engine, of, seq)
+        if seq and not lines and not damaged and backups.list_copies(self.state_dir):  # not a new journal
+            lost = "what changed after the newest copy is lost" if later else "the database has its content"
+            self.found.append(f"the journal was missing; {lost}")
+        later += [one for one in lines if one["seq"] > known]
         left_out = _apply_later(engine, later) if later else ""
-        self._is_restored = _was_lost(opened, has_journal=bool(entries or damaged))
-        return CaughtUp(later, seq, damaged, left_out, self._is_restored, opened.restored)
+        is_lost = _was_lost(opened, has_journal=any((entries, damaged)))
+        self._is_behind = is_lost or bool(later)
+        return CaughtUp(later, known, damaged, left_out, is_lost, opened.restored)
+
+    def _read_newer_copy(self, engine: Engine, of: int, seq: int) -> tuple[int, list[Entry]]:
+        """Return the rows that differ in the newest good copy as a line of the journal, and the copy's last change.
+
+        If no copy continues the history of the database after the change `seq`, return `seq` and no line.
+        """
+        for copy in backups.list_copies(self.state_dir):
+            last = backups.read_seq(copy)
+            if last <= seq or backups.why_bad(copy) is not None:
+                continue
+            with sqlite.begin_read(engine, copy) as connection:
+                keys = changes.find_differing(connection, "good") if _is_alike(connection) else ()
+                rows = [(table, key, changes.read_row(connection, table, key, "good.")) for table, key in keys]
+            if rows and not _lacks_history(rows):
+                return last, [{"of": of, "seq": last, "rows": rows}]
+        return seq, []
 
     # --- in the background ----------------------------------------------------------------------------------------
 
@@ -131,7 +158,7 @@ class Keeper:
         backups.remove(list(bad))
         good = next(iter(backups.list_copies(self.state_dir)), None)
         damaged = self.journal.count_damaged()
-        if damaged and not self._is_restored:
+        if damaged and not self._is_behind:
             found.append(f"damaged in the journal: {count_noun(damaged, 'line')}; the database has their content")
         last: int | None = 0
         while last is not None:
@@ -140,7 +167,7 @@ class Keeper:
         # before it is repaired.
         with sqlite.begin_read(engine, good) as connection:
             damaged_texts = vault.find_damaged(connection)
-            is_same = good is not None and _has_same_schema(connection)
+            is_same = good is not None and _is_alike(connection)
             keys = list(changes.find_differing(connection, "good")) if is_same and not damaged else []
         with sqlite.begin_write(engine, good) as connection:
             vault.mark_damaged(connection, damaged_texts)
@@ -148,8 +175,7 @@ class Keeper:
             found += self._mend_rows(connection, keys) if keys else []
         if damaged_texts:
             count = count_noun(len(damaged_texts), "turn")
-            what = f"the text of {count} was damaged: {_list(damaged_texts)}; a copy had {mended}"
-            found.append(what)
+            found.append(f"the text of {count} was damaged: {_list(damaged_texts)}; a copy had {mended}")
         return found
 
     def _mend_rows(self, connection: Connection, keys: Iterable[tuple[str, list[Any]]]) -> list[str]:
@@ -167,6 +193,8 @@ class Keeper:
             here = changes.read_row(connection, table, key)
             if here != row and not changes.is_waiting(table, here):
                 wrong.setdefault(table, []).append((table, key, row))
+        if _lacks_history(wrong.get("audit", ())):
+            return []
         for rows in wrong.values():
             changes.apply(connection, rows)
         return [
@@ -185,8 +213,8 @@ class Keeper:
 
         def shorten(entries: list[Entry]) -> list[Entry]:
             old = changes.list_images(one for one in entries if one["seq"] <= base and one["of"] == of)
-            gone = {(row[0], json.dumps(row[1])): row for row in old if _is_erased(*row)}
-            first = {"of": of, "seq": base, "from": base, "rows": list(gone.values())}
+            last = {(row[0], json.dumps(row[1])): row for row in old}
+            first = {"of": of, "seq": base, "from": base, "rows": [row for row in last.values() if _is_erased(*row)]}
             return [first, *(one for one in entries if one["seq"] > base and one["of"] == of)]
 
         self.journal.rewrite(shorten)
@@ -198,23 +226,28 @@ class CaughtUp:
     """Hold what was restored from the journal, and what may be missing."""
 
     lines: list[Entry]
-    seq: int  # the number of the last change that the database had before
-    damaged: int  # the number of damaged lines in the journal
-    left_out: str  # for people: how many rows only a newer version can store; empty if none
-    is_lost: bool  # the database was damaged or missing
-    copy: Path | None  # the copy that replaced the database, if one did
+    seq: int  # number of the last change in the database before, or in the newer copy
+    damaged: int  # number of damaged lines in the journal
+    left_out: str  # for people: how many rows only a newer version can hold; empty if none
+    is_lost: bool  # True: the database was damaged or missing
+    copy: Path | None  # the copy that replaced it
 
     def __str__(self) -> str:
         """Return text for people about the sources from which the state was restored, and what is missing."""
         whence = "the transcripts" if self.copy is None else f"the copy {self.copy.name}"
-        lacks = ["later running summaries, and waiting runs"]
+        told = f"memoryd restored it from the journal and {whence}" if self.is_lost else ""
+        lacks = ["later running summaries, and waiting runs"] if self.is_lost else []
+        ids = {key[0] for table, key, _ in changes.list_images(self.lines) if table == "memory"}
+        if ids and not self.is_lost:
+            count = count_noun(len(ids), "memory", "memories")
+            told = f"the database was older than its journal, as after a restore; later changes of {count} came back"
         if self.damaged:
             lacks.append(f"the content of {count_noun(self.damaged, 'damaged line')} of the journal")
         if self.left_out:
             lacks.append(self.left_out)
         if any(one.get("from", 0) > self.seq for one in self.lines) or not (self.copy or self.lines):
-            lacks.append("facts, flags, access and audit from before the journal begins")
-        return f"memoryd restored it from the journal and {whence}; not restored: {', '.join(lacks)}"
+            lacks.append("memories, facts, flags, access and audit from before the journal begins")
+        return f"{told}; not restored: {', '.join(lacks)}" if lacks else told
 
 
 def list_erasing(lines: Iterable[Entry]) -> set[str]:
@@ -250,7 +283,9 @@ def _apply_later(engine: Engine, lines: Sequence[Entry]) -> str:
         left_out = changes.apply(connection, images)
         changes.add_missing_agents(connection)
         changes.set_last(connection, lines[-1]["seq"])
-        # An intent in the copy can belong to a run that has ended since then.
+        for session_id, consumer, seq in query.fetch_rows(connection, _TAKEN_BACK):  # the session sleeps again
+            query.run(connection, _LOWER, seq, session_id, consumer)
+        # An intent in the copy can belong to a run that has ended since.
         ended = "SELECT id FROM job_run WHERE finished_at IS NOT NULL"
         query.run(connection, f"DELETE FROM intent WHERE run_id IN ({ended})")  # noqa: S608
     left_out += sum(len(one["rows"]) for one in lines) - len(images)
@@ -268,9 +303,18 @@ def _is_erased(table: str, _key: list[Any], row: dict[str, Any] | None) -> bool:
     )
 
 
-def _has_same_schema(connection: Connection) -> bool:
-    here, there = (query.fetch_number(connection, f"PRAGMA {side}.user_version") for side in ("main", "good"))
+def _is_alike(connection: Connection) -> bool:
+    """Return True if the attached copy is of this database, with the same schema."""
+    asked = ("application_id", "user_version")
+    here, there = (
+        [query.fetch_number(connection, f"PRAGMA {side}.{one}") for one in asked] for side in ("main", "good")
+    )
     return here == there
+
+
+def _lacks_history(rows: Iterable[Image]) -> bool:
+    """Return True if rows of a copy leave out entries of the audit. Then the copy was made after a loss of history."""
+    return any(table == "audit" and row is None for table, _, row in rows)
 
 
 def _mend_indexes(engine: Engine) -> list[str]:

@@ -240,8 +240,10 @@ def _has_content(path: str, data: bytes) -> bool:
 
 
 def _without_block(data: bytes, item: Mapping[str, Any]) -> bytes:
-    at = daily.find_block(data, item["appended"], item["bytes"])
-    return data if at is None else data[:at] + data[at + item["bytes"] :]
+    for sha256, size in ((item["appended"], item["bytes"]), *item.get("left", ())):  # `left` of a forgotten line
+        if (at := daily.find_block(data, sha256, size)) is not None:
+            return data[:at] + data[at + size :]
+    return data
 
 
 def _read_original(continuum: OpenFolder, item: Mapping[str, Any], forgotten: TextRemoval) -> bytes | None:

@@ -435,8 +435,7 @@ class Loop:
         again = [path for path, at in ingest.again.items() if at <= now]
         for path in again:
             del ingest.again[path]
-        settle = self.app.settings.ingest.settle.total_seconds()
-        hinted = {*self.hints.take(now - settle), *again}
+        hinted = {*self.hints.take(now - self.app.settings.ingest.settle.total_seconds()), *again}
         for path in hinted:
             ingest.hint(path)
         if hinted or not ingest.backlog:

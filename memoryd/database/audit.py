@@ -34,8 +34,7 @@ def append(connection: Connection, events: Sequence[AuditEvent], texts: Mapping[
     agent_id = events[0].agent_id
     last = query.fetch_text(connection, "SELECT hash FROM audit WHERE agent_id = ? ORDER BY id DESC LIMIT 1", agent_id)
     last_id = query.fetch_number(connection, "SELECT max(id) FROM audit")
-    linked = audit.link_events(events, last_hash=last, first_id=last_id + 1)
-    query.change_each(connection, _INSERT, linked)
+    query.change_each(connection, _INSERT, audit.link_events(events, last_hash=last, first_id=last_id + 1))
     query.change_each(connection, "INSERT OR IGNORE INTO content (sha256, text) VALUES (?, ?)", texts.items())
 
 
@@ -75,8 +74,7 @@ def record_redaction(connection: Connection, rowid: int, *, at: str, actor: str)
     memory = replace(memories.of_row(row), salt=secrets.token_hex(16))
     state = to_json(memory)
     memories.write(connection, [memory])
-    change = [("redact", memory.id, state)]
-    note(connection, change, AuditStamp(at, memory.agent_id, actor))
+    note(connection, [("redact", memory.id, state)], AuditStamp(at, memory.agent_id, actor))
     erase_states(connection, memory.agent_id, memory.id)
 
 

@@ -147,8 +147,7 @@ def erase(connection: Connection, agent_id: str, what: Mapping[str, Any], now: s
 
 def erase_replies(connection: Connection, sessions: Sequence[str]) -> None:
     """Erase the model replies of runs over these sessions, and the outcomes of their claims."""
-    replied = dict.fromkeys(("reply", "refused", "claims"))
-    _set(connection, "job_run", replied, _OF_SESSIONS, tuple(sessions))
+    _set(connection, "job_run", dict.fromkeys(("reply", "refused", "claims")), _OF_SESSIONS, tuple(sessions))
 
 
 def erase_judgements(connection: Connection, agent_id: str) -> None:

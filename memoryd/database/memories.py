@@ -114,8 +114,7 @@ def read_forgotten(connection: Connection, agent_id: str) -> dict[str, str]:
 
 def write(connection: Connection, states: Iterable[Memory]) -> None:
     """Write memories to their rows. If a memory occurs several times, its last state is written."""
-    last = {memory.id: memory for memory in states}.values()
-    query.change_each(connection, _WRITE, map(_values, last))
+    query.change_each(connection, _WRITE, map(_values, {memory.id: memory for memory in states}.values()))
 
 
 class TakenIds:

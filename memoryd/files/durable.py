@@ -86,8 +86,7 @@ def replace(
             The old content stays; but if the fsync of the folder failed, a power failure may leave either content.
     """
     with as_state_error("cannot be written", entry):
-        old = _expected_file(entry, expected)
-        temp = _write_temp(entry, new, old, mode, step)
+        temp = _write_temp(entry, new, _expected_file(entry, expected), mode, step)
         if expected is None:
             _place(temp, entry, step)
         else:

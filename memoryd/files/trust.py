@@ -43,8 +43,7 @@ def list_violations(settings: Settings) -> list[ConfigError]:
     """Return the faults of the configuration file, its folder, and the memory folders of all enabled agents."""
     source = settings.source.resolve()
     # root works in workspaces of any owner, but runs only commands from its own configuration
-    commands = settings.hooks.on_summary or settings.hooks.on_alarm
-    strangers = os.geteuid() == 0 and commands is None
+    strangers = os.geteuid() == 0 and (settings.hooks.on_summary or settings.hooks.on_alarm) is None
     found = [_violation(source, stranger=strangers), _violation(source.parent, stranger=strangers, shared=True)]
     memory = [agent.workspace / name for agent in settings.agents if agent.enabled for name in _MEMORY]
     found += [_violation(path, stranger=os.geteuid() == 0) for path in memory]

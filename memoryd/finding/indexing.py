@@ -431,8 +431,7 @@ def _front_tags(data: bytes) -> frozenset[str]:
     """Return the tags in the front matter of a file."""
     if not data.startswith(b"---"):
         return frozenset()
-    head = data[3:].partition(b"\n---")[0].decode(errors="replace") + "\n"
-    match = _FRONT_TAGS.search(head)
+    match = _FRONT_TAGS.search(data[3:].partition(b"\n---")[0].decode(errors="replace") + "\n")
     if match is None:
         return frozenset()
     words = match[1].split(",") if match[1] is not None else re.findall(r"-[ \t]+(.*)", match[2])

@@ -50,8 +50,7 @@ def take(database: Database, workspaces: Mapping[str, str]) -> dict[str, str]:
     Return the ids of the agents whose workspace another host holds, with the name of that host.
     """
     with database.begin() as connection:
-        values = [database.host, HELD_SECONDS, [*workspaces], [*workspaces.values()]]
-        connection.execute(_TAKE, values)
+        connection.execute(_TAKE, [database.host, HELD_SECONDS, [*workspaces], [*workspaces.values()]])
         sql = "SELECT workspace, host FROM fleet_lease WHERE workspace = ANY(%s) AND host <> %s"
         rows = connection.execute(sql, [[*workspaces], database.host]).fetchall()
     return {workspaces[workspace]: _NO_NAME.sub("?", host)[:64] for workspace, host in rows}

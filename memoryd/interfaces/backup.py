@@ -1,19 +1,19 @@
 """Back up the state folder into one file, and restore it. Workspaces are not part of it."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from memoryd.app import LOCK, open_app
 from memoryd.changing import rescrub
-from memoryd.changing.recovery import list_erasing
-from memoryd.changing.restore import ACTS, WATERMARKS
+from memoryd.changing.restore import WATERMARKS
 from memoryd.clock import Clock
 from memoryd.config import Settings
-from memoryd.database import backups, changes, query, schema, snapshot, sqlite
+from memoryd.database import backups, query, schema, snapshot, sqlite
 from memoryd.database.reads import DATABASE
+from memoryd.errors import StateError
 from memoryd.files import archive, journal
 from memoryd.files.folders import make_private_dir
-from memoryd.files.journal import Journal
 from memoryd.files.locked_folder import hold_folder
 from memoryd.files.locks import Lock
 from memoryd.files.staging import PREFIX, exchange_files
@@ -37,8 +37,7 @@ def backup(settings: Settings, path: Path) -> dict[str, Any]:
         if (state / WATERMARKS).exists():
             journal.unite(folder / WATERMARKS, [state / WATERMARKS])
             files[WATERMARKS] = folder / WATERMARKS
-        about = {"version": __version__, "made_at": Clock().text()}
-        manifest = archive.write(path, files, about)
+        manifest = archive.write(path, files, {"version": __version__, "made_at": Clock().text()})
     return {"path": str(path), "bytes": path.stat().st_size, **manifest}
 
 
@@ -46,10 +45,11 @@ def restore(settings: Settings, path: Path) -> dict[str, Any]:
     """Replace the database and the journal of the state folder by those of an archive. Keep a copy of the old ones.
 
     Checks everything before it changes anything. The result also includes this machine's own journal, which lists the
-    memory written into workspaces after the backup. So no job writes that memory twice. The next start also reads from
-    it what people and jobs changed or removed since then.
+    memory written into workspaces after the backup. So no job writes that memory twice. What people and jobs changed or
+    removed since then comes back from it before the function returns.
 
-    Returns `path`, `kept` (the copy of the old files, or None), and the fields of the archive's manifest.
+    Returns `path`, `kept` (the copy of the old files, or None), `told` (lines for people about later changes that came
+    back), and the fields of the archive's manifest.
     """
     state = make_private_dir(settings.state_dir)
     with Lock(state / LOCK), hold_folder(state, PREFIX) as folder:
@@ -57,14 +57,13 @@ def restore(settings: Settings, path: Path) -> dict[str, Any]:
         snapshot.check(folder / DATABASE)
         schema.require_ours(folder / DATABASE)
         journal.unite(folder / WATERMARKS, [folder / WATERMARKS, state / WATERMARKS])
+        with suppress(StateError, OSError):  # of a damaged or missing database; then an older copy has to do
+            backups.make(state / DATABASE, Clock().now())
         snapshot.settle(state / DATABASE)
         stamp = Clock().text().replace(":", "").replace("-", "")
-        seq = backups.read_seq(folder / DATABASE)
-        lines = Journal(state / ACTS, sealed=True, is_entry=changes.is_change).entries()
-        erased = list_erasing(one for one in lines if one["seq"] > seq)
         kept = exchange_files(folder, state, NAMES, SIDES, f"memoryd.replaced-{stamp}")
-    if erased:  # remove text that was erased after the backup, before anybody can read it
-        with open_app(settings) as app:
-            for run_id in sqlite.read(app.engine, query.fetch_column, _SCRUBS, rescrub.KIND):
-                app.runner.run_next(only=run_id)
-    return {"path": str(path), "kept": None if kept is None else str(kept), **manifest}
+    with open_app(settings) as app:  # bring back later changes and remove forgotten text, before anybody can read it
+        told = list(app.keeper.found)
+        for run_id in sqlite.read(app.engine, query.fetch_column, _SCRUBS, rescrub.KIND):
+            app.runner.run_next(only=run_id)
+    return {"path": str(path), "kept": None if kept is None else str(kept), "told": told, **manifest}

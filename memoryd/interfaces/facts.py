@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from memoryd.config import Agent, Settings
     from memoryd.ledger.facts import Fact
 
+_ERASES = "memoryd forget {} erases the same statement from all of them"
 _category = click.Choice([str(one) for one in Category])
 
 
@@ -100,7 +101,7 @@ def facts_edit(call: Call, settings: Settings, agent: Agent, fact_id: str, **cha
     """Change only the given fields of a fact."""
     if all(one is None for one in change.values()):
         raise click.UsageError("say what to change: --content, --category or --confidence")
-    full = _full_id(call, settings, agent, fact_id)
+    full = str(_find_fact(call, settings, agent, fact_id)["id"])
     with _store(settings, agent, "facts edit") as store:
         fact = store.update(full, **change)
     (row,) = access.show_rows(settings, agent, "facts edit", [as_row(fact)], "content")
@@ -111,11 +112,17 @@ def facts_edit(call: Call, settings: Settings, agent: Agent, fact_id: str, **cha
 @click.argument("fact_id", metavar="ID")
 @of_agent
 def facts_delete(call: Call, settings: Settings, agent: Agent, fact_id: str) -> None:
-    """Delete a fact. A job stores it again only if the user repeats it."""
-    full = _full_id(call, settings, agent, fact_id)
+    """Delete a fact, and list the lines that say it too. A job stores it again only if the user repeats it."""
+    from memoryd.interfaces.ledger import list_similar
+    from memoryd.requests.forgetting import find_similar
+
+    row = _find_fact(call, settings, agent, fact_id)
+    full = str(row["id"])
     with _store(settings, agent, "facts delete") as store:
         store.delete(full)
-    call.output.result({"id": full}, f"{full} is deleted")
+    found = find_similar(settings, agent, row["content"], also_same=True)
+    lines = [f"{full} is deleted", *list_similar(found), *[_ERASES.format(full)] * bool(found["similar"])]
+    call.output.result({"id": full, **found}, "\n".join(lines))
 
 
 @facts.command("export")
@@ -189,16 +196,16 @@ def _store(settings: Settings, agent: Agent, asked: str | None) -> Iterator[Fact
         raise NotFoundError(f"there is no fact {error.args[0]!r}", hint="memoryd facts list") from None
 
 
-def _full_id(call: Call, settings: Settings, agent: Agent, fact_id: str) -> str:
-    """Return the full id of the live fact whose id begins with `fact_id`.
+def _find_fact(call: Call, settings: Settings, agent: Agent, fact_id: str) -> dict[str, Any]:
+    """Return the row of the live fact whose id begins with `fact_id`.
 
     Raises:
         NotFoundError: No fact or more than one matches.
     """
     with call.reader(settings) as reader:
-        ids = [str(row["id"]) for row in reads.fact_rows(reader, agent.id)]
-    found = [one for one in ids if one == fact_id] or [one for one in ids if fact_id and one.startswith(fact_id)]
+        rows = {str(row["id"]): dict(row) for row in reads.fact_rows(reader, agent.id)}
+    found = [one for one in rows if one == fact_id] or [one for one in rows if fact_id and one.startswith(fact_id)]
     if len(found) != 1:
         what = f"{fact_id!r} begins several facts' ids" if found else f"there is no fact {fact_id!r}"
         raise NotFoundError(what, hint="memoryd facts list")
-    return found[0]
+    return rows[found[0]]

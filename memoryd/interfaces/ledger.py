@@ -243,18 +243,18 @@ def forget(call: Call, target: str, dry_run: bool, yes: bool, agent_id: str | No
         planned = forgetting.planned_forgetting(settings, agent, options)
         shown = _read_texts(call, settings, agent, planned["memories"])
         named = next((row["content"] for row in shown if row["id"] == options.get("memory")), None)
-        similar = forgetting.find_similar(settings, agent, named) if named else {}
+        similar = forgetting.find_similar(settings, agent, named) if named else {"similar": {}}
     texts = {row["id"]: f"\n    {one_line(access.text_of(row['content'], row))}" for row in shown}
     if dry_run:
         planned["texts"] = {row["id"]: row["content"] for row in shown}
-        call.output.result(planned | {"similar": similar}, _forgotten_text(planned, texts, similar, is_tried=True))
+        call.output.result(planned | similar, _forgotten_text(planned, texts, similar, is_tried=True))
         return
     if not yes:
         click.echo(make_visible(_forgotten_text(planned, texts, similar, is_tried=True)), err=True)
         click.confirm("This cannot be undone. Forget it?", abort=True, err=True)
     with call.output.busy("erasing"):
         told = forgetting.forget(settings, agent, options)
-    call.output.result(told | {"similar": similar}, _forgotten_text(told, {}, similar))
+    call.output.result(told | similar, _forgotten_text(told, {}, similar))
 
 
 def _read_texts(call: Call, settings: Settings, agent: Agent, ids: Collection[str]) -> list[dict[str, Any]]:
@@ -265,7 +265,7 @@ def _read_texts(call: Call, settings: Settings, agent: Agent, ids: Collection[st
 
 
 def _forgotten_text(
-    told: dict[str, Any], texts: Mapping[str, str], similar: Mapping[str, str], *, is_tried: bool = False
+    told: dict[str, Any], texts: Mapping[str, str], similar: Mapping[str, Any], *, is_tried: bool = False
 ) -> str:
     counted = {"turns": "turns", "summaries": "summaries", "replies": "kept replies", "blocks": "daily blocks"}
     counts = told["counts"]
@@ -277,8 +277,7 @@ def _forgotten_text(
     lines += [f"{erased} {be}erased" if erased else ""]
     lines += [f"protected, so nothing is forgotten: {one}" for one in told["protected"]]
     lines += [f"says it too, or is from the same records, and stays: {one}" for one in told["beside"]["memories"]]
-    alike = (f"\n    {place} {shorten(one_line(text), _LONGEST_SIMILAR)}" for place, text in similar.items())
-    lines += [f"These lines say something similar and stay:{''.join(alike)}"] * bool(similar)
+    lines += list_similar(similar)
     lines += [
         f"may be of it or of another session, and stays: the note of {one}" for one in told["beside"].get("notes", ())
     ]
@@ -288,6 +287,13 @@ def _forgotten_text(
     lines += [f"look at it yourself, or delete it: {path}" for path in told.get("left", ())]
     lines.append("archives that `memoryd backup` made are where you put them, and stay")
     return "\n".join(line for line in lines if line)
+
+
+def list_similar(found: Mapping[str, Any]) -> list[str]:
+    """Return what `find_similar` has found as lines for people."""
+    alike = (f"\n    {place} {shorten(one_line(text), _LONGEST_SIMILAR)}" for place, text in found["similar"].items())
+    lines = [f"These lines say something similar and stay:{''.join(alike)}"] * bool(found["similar"])
+    return lines + [f"similar lines were not looked for: {found.get('unsearched')}"] * ("unsearched" in found)
 
 
 def _files(receipt: dict[str, Any]) -> list[str]:

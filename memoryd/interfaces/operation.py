@@ -158,4 +158,5 @@ def restore(call: Call, path: Path) -> None:
     with call.output.busy("restoring"):
         data = backups.restore(call.settings(), path.absolute())
     kept = f"; what was there is in {data['kept']}" if data["kept"] else ""
-    call.output.result(data, f"restored the state of {data.get('made_at', 'an unknown time')}{kept}")
+    told = [f"restored the state of {data.get('made_at', 'an unknown time')}{kept}", *data["told"]]
+    call.output.result(data, "\n".join(told))

@@ -52,8 +52,7 @@ class AiderConf(Edit):
         value = found[0][1].partition("#")[0].strip()
         if len(found) > 1 or value or item is None:
             raise RefusedError('holds a "read" that is not a list of lines', str(self.path), self.by_hand())
-        place = len(text) - len(below)
-        return f"{text[:place]}{self._entry(item[1])}{end}{below}".encode()
+        return f"{text[: len(text) - len(below)]}{self._entry(item[1])}{end}{below}".encode()
 
     def take(self, old: bytes) -> bytes | None:
         lines = self.text(old).splitlines(keepends=True)

@@ -74,8 +74,7 @@ def is_empty(output: str) -> bool:
 def show_command(step: Step) -> str:
     """Return a command as a fact shows it: on one line, without redirections, shortened if it is long."""
     text = re.sub(r"[ \t]*(?:\d*|&)>{1,2}&?[ \t]*\S*", "", step.text).replace("`", "'")
-    line = " ".join(text.split())
-    return shorten(line, _LONGEST_SHOWN)
+    return shorten(" ".join(text.split()), _LONGEST_SHOWN)
 
 
 def shorten(text: str, most: int) -> str:

@@ -176,8 +176,7 @@ def _fault(draft: Draft) -> CondensationResult | None:
         return None
     if not any(map(str.isalnum, text)) or len(text) > LONGEST_CLAIM or MARK in text:
         return CondensationResult(draft, reasons.EMPTY, ClaimStep.FLOOR)
-    materials = [Material(part.content, _day(part)) for part in draft.parts]
-    added = list_missing(text, materials)
+    added = list_missing(text, [Material(part.content, _day(part)) for part in draft.parts])
     if added:
         return CondensationResult(draft, reasons.MISSING, ClaimStep.FLOOR, added[0].text)
     if len(draft.parts) < 2:

@@ -89,8 +89,7 @@ def split_reply(answer: job.Reply) -> tuple[job.Reply, job.Reply | None]:
     text = "\n".join(of_facts).strip()
     if not text:
         return answer, None
-    said = replace(answer, text=text, tokens_in=0, tokens_out=0)
-    return replace(answer, text="\n".join(of_sleep)), said
+    return replace(answer, text="\n".join(of_sleep)), replace(answer, text=text, tokens_in=0, tokens_out=0)
 
 
 def _ask_both(ask: job.Ask, inputs: JointInputs) -> job.Ask:

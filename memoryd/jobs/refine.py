@@ -221,7 +221,6 @@ def read_consent(text: str) -> bool | None:
 
     Marks of Markdown and JSON, and a label such as "Answer:", may be before that word.
     """
-    said = unicodedata.normalize("NFKC", text).casefold()
-    found = _WORD.match(_LABEL.sub("", said, count=1))
+    found = _WORD.match(_LABEL.sub("", unicodedata.normalize("NFKC", text).casefold(), count=1))
     word = found[1] if found and not found[2] else ""
     return True if word in _YES else False if word in _NO else None

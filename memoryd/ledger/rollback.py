@@ -54,11 +54,10 @@ class RollbackPlan:
     """Hold the effects of a rollback.
 
     Attributes:
-        steps: the steps in the order in which they are carried out and audited; empty if nothing is left to do.
-        conflicts: the memories that cannot return to their old state; if there are any, nothing may be done.
-        stayed: watermarks and files that later runs changed. Such a watermark stays, so that nothing is processed
-            twice. In such a file, only the bullets of the steps are reverted. For a rollback to an audit entry, it also
-            has memories that were forgotten since then.
+        steps: in the order in which they are carried out and audited; empty if nothing is left to do.
+        conflicts: if there are any, nothing may be done.
+        stayed: what later runs changed and does not go back: watermarks, so that nothing is processed twice; files, of
+            which only the bullets of the steps are reverted; and memories that were forgotten since.
         already: True if the run was rolled back before.
     """
 
@@ -285,7 +284,8 @@ def _plan(
         stands = any(_is_alike(memory_id, trace.now, one, texts) for one in (trace.after, trace.before))
         if trace.between or not stands:
             is_erased = _ended_as(memory_id, trace.now, texts) is Ending.ERASED
-            if memory_id.startswith(_MOVING) or (not is_run and (is_erased or trace.before is not None)):
+            is_left = is_erased and flag is not None  # of a whole run, the rest goes back
+            if memory_id.startswith(_MOVING) or is_left or (not is_run and (is_erased or trace.before is not None)):
                 stayed.append(memory_id)
                 continue
             if is_run:

@@ -45,8 +45,7 @@ def note_failure(circuit: Circuit, now: float) -> Circuit:
     failures = circuit.failures + 1
     if failures < FAILURES and not circuit.probing:
         return replace(circuit, failures=failures)
-    longer = min(circuit.pause * 2, LONGEST_PAUSE)
-    return Circuit(failures, now + circuit.pause, longer)
+    return Circuit(failures, now + circuit.pause, min(circuit.pause * 2, LONGEST_PAUSE))
 
 
 def told_to_wait(circuit: Circuit, now: float, seconds: float) -> Circuit:

@@ -272,8 +272,7 @@ def answer_of(text: str) -> str:
     if _CHANNELS.match(text):
         text = _final(text)
     while opening := _OPENING.match(text):
-        kind = opening.lastgroup or "tag"
-        closing = _CLOSINGS.get(kind) or rf"</{re.escape(opening['tag'])}\s*>"
+        closing = _CLOSINGS.get(opening.lastgroup or "tag") or rf"</{re.escape(opening['tag'])}\s*>"
         end = re.compile(closing, re.IGNORECASE).search(text, opening.end())
         if end is None:
             return ""

@@ -710,7 +710,7 @@ class Ingest:
         self._tell_unheard(batch)
 
     def _tell_unheard(self, batch: IngestBatch) -> None:
-        """Log once for each transcript that messages with unknown roles are skipped."""
+        """Log once for each transcript that messages of unknown roles, or parts of unknown types, are skipped."""
         for key, cursor in batch.cursors.items():
             skipped = json.loads(batch.rows[key]["skipped"])
             roles = {name: count for name, count in skipped.items() if name.startswith(UNHEARD)}

@@ -269,8 +269,7 @@ class _Sections:
         """Return the sections shortened to at most `room` tokens, counted line by line."""
         room -= self._frame
         known = self._profile_size + self._title + sum(self._fact_sizes)
-        need = sum(block.need for block in self.state)
-        share = min(need, max(room // _HALF, room - known))
+        share = min(sum(block.need for block in self.state), max(room // _HALF, room - known))
         told = self._choose_known(room - share)
         state = _choose_unsaid(self.state, self.find_said(told.text), share, self._count)
         return _ChosenText(told.text + state.text, told.left_out + state.left_out, told.untold + state.untold)

@@ -83,8 +83,7 @@ def rank(
         quoting: ids of the documents with a quoted phrase.
         weigh: returns the factor of a candidate's score that depends on its text.
     """
-    scored = [_score(one, known(one), today, weigh(one)) for one in candidates]
-    return _sort(scored, quoting)
+    return _sort([_score(one, known(one), today, weigh(one)) for one in candidates], quoting)
 
 
 def _sort(found: Iterable[RankedCandidate], quoting: frozenset[int]) -> list[RankedCandidate]:

@@ -105,8 +105,7 @@ def _read(agent: Agent, given: str) -> tuple[str, bytes]:
     Raises:
         NotFoundError: There is no such memory file.
     """
-    top = f"{agent.workspace}/"
-    names = [given.removeprefix(top)]
+    names = [given.removeprefix(f"{agent.workspace}/")]
     if "/" not in given and given != CORE_FILE:
         names = [f"{archive.FOLDER}/{given}", f"memory/{given}"]
     for name in names:

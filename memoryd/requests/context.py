@@ -240,8 +240,7 @@ def fit_material(remembered: InjectionMaterial, budget: injection.Budget, count:
     notes = {line: neutralize(note) for line, note in remembered.notes}
     made = injection.render(*sections, remembered.parts, budget, count, state, notes)
     if more := list_new_parts(remembered.found, made.text):
-        parts = [*remembered.parts, *more]
-        made = injection.render(*sections, parts, budget, count, state, notes)
+        made = injection.render(*sections, [*remembered.parts, *more], budget, count, state, notes)
     return made._replace(left_out=made.left_out + remembered.unreadable)
 
 

@@ -3,7 +3,6 @@
 import os
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from memoryd.changing import forgetting
 from memoryd.clock import Clock
 from memoryd.config import Agent, Settings
 from memoryd.database import erasure, reads, sqlite, turns
-from memoryd.errors import MemorydError, NotFoundError
+from memoryd.errors import MemorydError, NotFoundError, describe
 from memoryd.files.open_folder import open_folder
 from memoryd.finding.recall import Narrowing
 from memoryd.ledger import dates
@@ -73,18 +72,21 @@ def forget(settings: Settings, agent: Agent, options: dict[str, Any]) -> dict[st
     return {"run": row["id"], **receipt[forgetting.KIND], "files": receipt["files"]}
 
 
-def find_similar(settings: Settings, agent: Agent, forgotten: str) -> dict[str, str]:
-    """Return search hits, by id or place, that share most content words with a forgotten text without repeating it.
+def find_similar(settings: Settings, agent: Agent, text: str, *, also_same: bool = False) -> dict[str, Any]:
+    """Search for lines that share most content words with a text. Forgetting a statement leaves its other wordings.
 
-    Forgetting a statement does not forget its other wordings. The result is empty if the index cannot be used.
+    Returns the hits as `similar`, by id or place, and why the search failed as `unsearched`, if it did. A hit that
+    repeats the text is left out unless `also_same`.
     """
-    form, found = normal.normalize(dates.remove_days(forgotten)), dict[str, str]()
-    with suppress(MemorydError):
-        for hit in searching.search(settings, agent, forgotten, Narrowing(limit=_MOST_LOOKS), "forget"):
+    form, found = normal.normalize(dates.remove_days(text)), dict[str, str]()
+    try:
+        for hit in searching.search(settings, agent, text, Narrowing(limit=_MOST_LOOKS), "forget"):
             is_same = form in normal.normalize(dates.remove_days(hit.snippet))
-            if not is_same and measure_overlap(forgotten, hit.snippet) > _HALF:
+            if (also_same or not is_same) and measure_overlap(text, hit.snippet) > _HALF:
                 found[hit.id or f"{hit.path}:{hit.first_line}"] = hit.snippet
-    return dict(list(found.items())[:_MOST_SIMILAR])
+    except MemorydError as error:
+        return {"similar": {}, "unsearched": describe(error)}
+    return {"similar": dict(list(found.items())[:_MOST_SIMILAR])}
 
 
 def _whole_lines(path: Path) -> int:

@@ -51,8 +51,7 @@ def untrack(settings: Settings, agent: Agent) -> dict[str, Any]:
     with lock_workspace(agent.workspace):
         _put(agent.workspace, _IGNORE, _ALL)
         git_exclude.add(agent.workspace, even_tracked=True)
-    told = describe(settings, agent)
-    return told | {"next": f"git rm -r --cached {' '.join(held)}" if held else ""}
+    return describe(settings, agent) | {"next": f"git rm -r --cached {' '.join(held)}" if held else ""}
 
 
 def describe(settings: Settings, agent: Agent) -> dict[str, Any]:

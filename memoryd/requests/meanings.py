@@ -45,8 +45,7 @@ class _OwnModel:
 
     def __init__(self, state_dir: Path) -> None:
         worker = Worker(state_dir, idle=OWN_IDLE, name="embedder of questions")
-        log = get_logger(part="embedding")
-        self._embedder = Embedder(MODEL, worker, worker, time.monotonic, log)
+        self._embedder = Embedder(MODEL, worker, worker, time.monotonic, get_logger(part="embedding"))
         self._rest = threading.Timer(0, self._tick)
 
     def ask(self, text: str) -> Meaning:

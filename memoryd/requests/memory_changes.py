@@ -178,8 +178,7 @@ def change_core(
         raise RefusedError(f"the memory {what}", where=memory["id"], hint="run memoryd core history for details")
     options = {"operations": [[verb, memory["id"]]]}
     done = waiting.carried_out(settings, agent.id, ledger_runs.EDIT, options, text=text)
-    row = waiting.require_accepted(done)
-    return memory["id"], row["id"]
+    return memory["id"], waiting.require_accepted(done)["id"]
 
 
 def find_rollback(

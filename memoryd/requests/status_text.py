@@ -54,13 +54,12 @@ def unread_reasons(reasons: Mapping[str, int]) -> str:
 
 
 def passed_over_line(roles: Mapping[str, int]) -> list[str]:
-    """Return a list of one line about messages that memoryd skips because of their role; empty if there are none."""
+    """Return a line about messages and parts that memoryd skips because of their role or type; or no line."""
     if not roles:
         return []
     named = ", ".join(f"{role} {count}" for role, count in roles.items())
-    return [
-        f"messages in {count_noun(sum(roles.values()), 'record')} are skipped: their role is unknown or empty: {named}"
-    ]
+    records = count_noun(sum(roles.values()), "record")
+    return [f"messages or parts in {records} are skipped: their role or type is unknown or empty: {named}"]
 
 
 def describe_vault(sizes: Mapping[str, int] | None) -> list[str]:

@@ -68,8 +68,7 @@ def size_if_due(connection: Connection, settings: Settings, agent_id: str, since
     ):
         return None
     left = _left_by_last(connection, agent_id, since)
-    trigger = settings.refine.trigger_tokens
-    return tokens if left is None or left <= trigger < tokens else None
+    return tokens if left is None or left <= settings.refine.trigger_tokens < tokens else None
 
 
 def _left_by_last(connection: Connection, agent_id: str, since: str) -> int | None:
@@ -94,8 +93,7 @@ def found_in(connection: Connection, agent_id: str, arguments: str) -> dict[str,
     asked = refinement_tools.read(ToolCall("", refinement_tools.SEARCH, arguments), core, refinement_tools.NORMAL)
     if not isinstance(asked, SearchCall):
         return {"error": asked.why, "allowed": asked.allowed} if isinstance(asked, Misuse) else {}
-    hits = refining.search(list(core.values()), asked.query, asked.after, asked.before)
-    return show_found(core, hits)
+    return show_found(core, refining.search(list(core.values()), asked.query, asked.after, asked.before))
 
 
 def goes_on(connection: Connection, agent_id: str) -> bool:

@@ -145,8 +145,7 @@ def _days(connection: Connection, source: Gathered, run: Run, before: Sequence[P
     options = run.options
     if options.get("from"):  # an earlier attempt has stored them
         return date.fromisoformat(options["from"]), date.fromisoformat(options["to"])
-    zone = source.settings.zone
-    today = source.clock.now().astimezone(zone).date()
+    today = source.clock.now().astimezone(source.settings.zone).date()
     if not options.get("scheduled"):
         days = int(options.get("lookback_days") or source.settings.dream.lookback_days)
         return today - timedelta(days=min(days, today.toordinal()) - 1), today

@@ -224,8 +224,7 @@ def queue(engine: Engine, settings: Settings, clock: Clock, slot: str) -> int:
         if not agent.enabled or last > since or not has_dreamt:
             continue
         due = clock.text(ahead=timedelta(seconds=2))
-        name = f"{KIND}:{agent.id}:{slot}"
-        more = {"slot": name, "scheduled_for": due}
+        more = {"slot": f"{KIND}:{agent.id}:{slot}", "scheduled_for": due}
         queued += sqlite.write(engine, queueing.queue, clock, KIND, agent.id, trigger="schedule", **more) is not None
     return queued
 

@@ -259,8 +259,7 @@ class _OpenImport:
             "SELECT coalesce(sum(coalesce(p.tokens_in + p.tokens_out, p.reserved)), 0) FROM spend p"  # noqa: S608
             f" WHERE p.run_id IN (SELECT r.id FROM job_run r WHERE {_OF_IMPORT})"
         )
-        spent = int(self._rows(sql, self.run.id)[0][0])
-        return {"tokens": max(0, budget * (100 - reserved) // 100 - spent)}
+        return {"tokens": max(0, budget * (100 - reserved) // 100 - int(self._rows(sql, self.run.id)[0][0]))}
 
     def find_spent(self) -> str | None:
         """Return why no more tokens may be spent, as text for people; None if they may."""

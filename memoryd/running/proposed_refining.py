@@ -133,8 +133,7 @@ def as_passed(done: Done, planned: Preview, day: str, now: str, how: str) -> Don
         told["unfounded"] = ["numbers"] if tally.is_miscounted(done.summary, counts, sizes) else []
     if left_out := sum(map(bool, refused)):
         how = f"{how}; the guards refused {left_out} of its changes"
-    text = tally.write_entry(day, counts, sizes, how, done.summary)
-    edits = (*done.edits, make_entry(text, now))
+    edits = (*done.edits, make_entry(tally.write_entry(day, counts, sizes, how, done.summary), now))
     return replace(done, edits=edits, receipt=done.receipt | {KIND: told})
 
 

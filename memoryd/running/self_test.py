@@ -199,8 +199,7 @@ def _settings(settings: Settings, agent: Agent, place: trial.TrialFolders) -> Se
 
 def _write(app: Sandbox, fact: SelfTestFact) -> None:
     agent = app.settings.agents[0]
-    scrubber = app.runner.scrubber
-    done = recording.record(app.settings.state_dir, agent.id, fact.messages, scrubber, app.clock)
+    done = recording.record(app.settings.state_dir, agent.id, fact.messages, app.runner.scrubber, app.clock)
     if done.added != len(fact.messages):
         raise SelfTestFailedError("transcript", "not all of the session was written")
 

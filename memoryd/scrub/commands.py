@@ -177,8 +177,7 @@ def _judge_match(found: re.Match[bytes], judge: Callable[[bytes], bool]) -> Iter
 
 
 def _find_piped(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
-    begin = max(place.begin, place.first - _REACH)
-    before = place.buffer[begin : place.first]
+    before = place.buffer[max(place.begin, place.first - _REACH) : place.first]
     before = before[max(before.rfind(b"\n") + 1, before.rfind(b"echo"), before.rfind(b"printf"), 0) :]
     found = (_USERS_FROM_ECHO if keyword == b"chpasswd" else _FROM_ECHO).match(before)
     if found is None:

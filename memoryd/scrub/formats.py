@@ -342,8 +342,7 @@ def _find_wrapped(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
         return
     limit = min(place.end, place.first + _PEM_MAX)
     line = place.buffer.find(b"\n", place.first, limit) + 1
-    before = _before_on_line(place, place.first)
-    last = _lines_end(place, line, limit, before) if line else 0
+    last = _lines_end(place, line, limit, _before_on_line(place, place.first)) if line else 0
     yield SecretSpan(place.first, max(found.end(), last), "private-key")
 
 

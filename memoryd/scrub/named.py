@@ -327,8 +327,7 @@ def _is_empty_string(place: KeywordPlace, found: re.Match[bytes]) -> bool:
 def _is_variable(place: KeywordPlace, value: Value) -> bool:
     """Return True if a value is a variable such as `password2` in an expression that continues."""
     stem = value.text.rstrip(b"0123456789_").lower()
-    behind = value.at + len(value.text)
-    return stem in _LONG_WORDS and bool(_GOES_ON.match(place.buffer, behind, place.end))
+    return stem in _LONG_WORDS and bool(_GOES_ON.match(place.buffer, value.at + len(value.text), place.end))
 
 
 def _is_harmless(kind: str, name: bytes, value: bytes) -> bool:

@@ -36,8 +36,7 @@ def find(buffer: bytes) -> Iterator[SecretSpan]:
     """
     behind = 0
     for at in _AT.finditer(buffer):
-        begin = max(behind, at.start() - 64)
-        found = _EMAIL.search(buffer, begin, at.start() + 260)
+        found = _EMAIL.search(buffer, max(behind, at.start() - 64), at.start() + 260)
         if found and found.start() < at.start() < found.end():
             behind = found.end()
             yield SecretSpan(found.start(), found.end(), "email")

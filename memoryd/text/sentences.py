@@ -199,8 +199,7 @@ def _list_around(text: str, sentences: tuple[Sentence, ...], place: int) -> Iter
 def _begins_item(text: str, one: Sentence) -> bool:
     if one.kind is not SentenceKind.ITEM:
         return False
-    line = text.rfind("\n", 0, one.start) + 1
-    return not text[line : one.start].strip() and bool(_mark(one.text))
+    return not text[(text.rfind("\n", 0, one.start) + 1) : one.start].strip() and bool(_mark(one.text))
 
 
 def _mark(item: str) -> int:

@@ -63,8 +63,7 @@ def find_stem(word: str) -> str:
 
 
 def _strip_ending(word: str) -> str:
-    found = (one for one in _ENDINGS if word.endswith(one) and len(word) - len(one) >= _STEM - 1)
-    ending = next(found, "")
+    ending = next((one for one in _ENDINGS if word.endswith(one) and len(word) - len(one) >= _STEM - 1), "")
     if ending == "ons" and word.endswith("ions"):  # "sessions" loses only its s
         return "s"
     return "" if ending == "s" and word.endswith("ss") else ending

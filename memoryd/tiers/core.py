@@ -451,8 +451,7 @@ class _Draft:
         if isinstance(edit, Remove):
             self._raws[place] = piece.raw[piece.own :]
         else:
-            is_open = bool(piece.raw[piece.room :].strip())
-            end = len(piece.raw) if is_open else piece.room
+            end = len(piece.raw) if piece.raw[piece.room :].strip() else piece.room
             block = piece.raw[:end]
             self._raws[place] = piece.raw[end:]
             self._put(end_last_line(block if end == piece.room else self._close_open(block)), piece.text, edit)

@@ -234,8 +234,7 @@ def _write_entry(session: PastSession, points: Sequence[SummaryPoint]) -> str:
             names = dict.fromkeys(name for text in texts for name in text.split(", "))
             texts = [", ".join(names)] if names else []
         if texts and (len(texts) > 1 or section in _MARKS):
-            mark = _MARKS.get(section, "- ")
-            parts.append("\n".join([f"**{label}**:", *(mark + text for text in texts)]))
+            parts.append("\n".join([f"**{label}**:", *(_MARKS.get(section, "- ") + text for text in texts)]))
         elif texts:
             parts.append(f"**{label}**: {texts[0]}")
     parts.append(f"**Link**: [Full details]({session.file}#session-{session.name})")

@@ -10,7 +10,7 @@ from memoryd.transcripts.lines import FileCut, Pass, Record
 from memoryd.transcripts.turn import Turn
 
 DRIFTED = "its schema is not known"  # part of the reason why a file of a configured format is not read
-UNHEARD = "role/"  # begins the name of a skipped record that looks like a message, but has an unknown role
+UNHEARD = "role/"  # begins the name of a skipped message of an unknown role, or of one with a part of an unknown type
 UNKNOWN_PARENT = "unknown"  # the parent of a subagent whose file does not name one
 
 Values = Sequence[dict[str, Any]]

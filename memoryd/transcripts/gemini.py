@@ -213,8 +213,7 @@ def _part(part: dict[str, Any]) -> str:
         return clean(part["text"])
     if "functionCall" in part or "functionResponse" in part:
         return ""
-    kind = next((key for key in ("inlineData", "fileData") if key in part), None)
-    return "" if kind is None else "[file]"
+    return "[file]" if "inlineData" in part or "fileData" in part else ""
 
 
 def _calls(message: dict[str, Any]) -> Iterator[list[RecordText]]:

@@ -176,8 +176,7 @@ def derived_id(record: Record, meetings: Pass, *, stamped: bool) -> str:
     digest = record.sha256()
     if stamped:
         return f"sha256:{digest}"
-    count = meetings.count_next(digest)
-    seed = f"{meetings.session}\n{digest}\n{count}".encode("utf-8", "replace")
+    seed = f"{meetings.session}\n{digest}\n{meetings.count_next(digest)}".encode("utf-8", "replace")
     return f"sha256:{sha256(seed).hexdigest()}"
 
 

@@ -7,6 +7,8 @@ the message carries it.
 """
 
 import json
+import re
+from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import PurePosixPath
 from typing import Any
@@ -16,6 +18,7 @@ from memoryd.transcripts.fields import (
     first_word,
     has_words,
     is_output,
+    mappings,
     output_text,
     read_time,
     read_tokens,
@@ -40,6 +43,8 @@ SPEAKERS = {
 _TIMES = ("timestamp", "ts", "created_at", "time")
 _IDS = ("tool_call_id", "tool_use_id", "call_id")
 _UNSPOKEN = frozenset({"thinking", "redacted_thinking", "reasoning"})
+_CALLS = frozenset({"tool_use", "function_call"})
+_WORDLESS = re.compile("image|audio|video|file|document")
 _SPEECH = frozenset({"text", "input_text", "output_text", "refusal"})
 _ID_CHARS_MIN = 16  # a shorter id may be a counter that restarts in every session
 _INPUTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
@@ -70,21 +75,22 @@ class Messages(LineFormat):
         value = record.value
         messages = _list_messages(value) or ([value] if _speaks(value) else [])
         if not messages:
-            return RecordTurns((), _find_unknown(value) or type_name(value.get("type")))
+            return RecordTurns((), _find_unknown(value, ()) or type_name(value.get("type")))
         if messages[0] is value:
-            return RecordTurns(_number_turns(_message_turns(value, value, _record_id(record, meetings))))
+            turns = _message_turns(value, value, _record_id(record, meetings))
+            return RecordTurns(_number_turns(turns), _find_unknown(value, messages))
         # Such a line is rewritten with each message. So each message has its own id, and equal ones are counted in the
         # line.
         within = Pass(meetings.session)
         known: dict[str, bytes] = {}
-        turns: list[Turn] = []
+        turns = []
         for message in messages:
             inner = record._replace(value=message, data=_canonical(message, record.data))
             record_id = _record_id(inner, within)
             if known.setdefault(record_id, inner.data) != inner.data:
                 record_id = derived_id(inner, within, stamped=False)  # two messages have this id
             turns += _number_turns(_message_turns(message, value, record_id))
-        return RecordTurns(turns, _find_unknown(value))
+        return RecordTurns(turns, _find_unknown(value, messages))
 
 
 def is_document(head: bytes) -> bool:
@@ -130,10 +136,19 @@ def _speaks(value: dict[str, Any]) -> bool:
     return type(role) is str and role.lower() in SPEAKERS and ("content" in value or "tool_calls" in value)
 
 
-def _find_unknown(value: dict[str, Any]) -> str | None:
-    """Return the name under which a message with an unknown role is skipped, or None if all roles are known."""
-    roles = (one["role"] for one in (value, *_objects(value)) if "role" in one and not _speaks(one))
-    return next((f"{UNHEARD}{type_name(role)}" for role in roles), None)
+def _find_unknown(value: dict[str, Any], messages: Sequence[dict[str, Any]]) -> str | None:
+    """Return the name under which a message of an unknown role, or a part of an unknown type, is skipped, or None."""
+    names = [type_name(one["role"]) for one in (value, *_objects(value)) if "role" in one and not _speaks(one)]
+    for one in messages:
+        parts = filter(_is_unknown, mappings(one.get("content")))
+        names += [f"{type_name(one['role'])}/{type_name(part.get('type'))}" for part in parts]
+    return f"{UNHEARD}{names[0]}" if names else None
+
+
+def _is_unknown(part: dict[str, Any]) -> bool:
+    """Return True if a part of a message shows as a marker at most, and is of no type that holds no words."""
+    kind = type_name(part.get("type"))
+    return not (has_words(part) or kind in _UNSPOKEN | _CALLS or is_output(kind) or _WORDLESS.search(kind))
 
 
 def _list_messages(value: dict[str, Any]) -> list[dict[str, Any]]:
@@ -177,7 +192,7 @@ def _block(block: object, speaker: Role, origin: Origin) -> RecordText | None:
     if isinstance(block, dict) and type(kind) is str:
         if kind in _UNSPOKEN:
             return None
-        if kind in {"tool_use", "function_call"}:
+        if kind in _CALLS:
             return _call(block)
         if is_output(kind):
             return tool_result(output_text(block), first_word(block, *_IDS))

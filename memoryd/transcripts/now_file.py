@@ -95,8 +95,7 @@ def parse(data: bytes, *, closed: bool = False) -> NowFile:
         lines.append(last)
     lines = [line.removesuffix("\r") for line in lines]
     fields, begin = front_matter(lines)
-    front = {field[0]: unquote(field[1]) for field in fields}
-    return NowFile(front, _entries(lines[begin:]))
+    return NowFile({field[0]: unquote(field[1]) for field in fields}, _entries(lines[begin:]))
 
 
 def find_open_fence(data: bytes) -> str:

@@ -6,7 +6,8 @@ import io
 import json
 import os
 import shutil
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
 from edited_world import World
@@ -220,7 +221,7 @@ def test_no_way_leads_back(world):
     entry = world.scratch.query("SELECT max(id) FROM audit")[0][0]
     forget(world, memory=tabs)
     mine = world.scratch.query("SELECT id FROM job_run WHERE kind = 'forget'")[0][0]
-    for options, why in (({"run": sleep}, f"{tabs} erased"), ({"run": mine}, mine)):
+    for options, why in (({"run": sleep, "memory": tabs}, f"{tabs} erased"), ({"run": mine}, mine)):
         row = world.do(ledger_runs.ROLLBACK, **options)
         assert row["state"] == "declined"
         assert why in row["why"]
@@ -236,6 +237,17 @@ def test_no_way_leads_back(world):
         ("add", None, None),
         ("forget", "", "erased"),
     ]
+    assert holders(world, TABS) == []
+
+
+def test_a_rollback_takes_back_the_rest_of_a_run_whose_line_was_forgotten(world):
+    tabs, sleep = saying(world, "tabs").id, world.scratch.query("SELECT id FROM job_run WHERE kind = 'sleep'")[0][0]
+    forget(world, memory=tabs)
+    row = world.do(ledger_runs.ROLLBACK, run=sleep)
+    assert row["state"] == "succeeded", row["why"]
+    assert tabs in row["receipt"]["rollback"]["stayed"]
+    assert "PostgreSQL" not in world.text()
+    assert "PostgreSQL" not in "".join(world.scratch.dailies().values())
     assert holders(world, TABS) == []
 
 
@@ -379,7 +391,7 @@ def test_a_session_is_in_no_byte_any_more_and_its_rows_stay(world):
     ]
     assert world.scratch.query("PRAGMA freelist_count") == [(0,)]
     row = world.do(ledger_runs.ROLLBACK, run=world.scratch.query("SELECT id FROM job_run WHERE kind = 'sleep'")[0][0])
-    assert row["state"] == "declined"
+    assert (row["state"], row["receipt"]["rollback"]["memories"]) == ("succeeded", [])
     assert holders(world, "postgresql") == []
 
 
@@ -766,6 +778,20 @@ def test_the_commands_tell_no_content_and_what_stays(world):
     assert holders(world, "ottilie", "albatros") == []
 
 
+def test_a_dated_copy_has_the_local_day_of_the_forgotten_statement(world):
+    zone = "Pacific/Kiritimati" if datetime.now(UTC).hour >= 11 else "Etc/GMT+12"  # there it is another day now
+    world.app.close()
+    config, scratch = world.scratch.config, world.scratch
+    config.write_text(config.read_text().replace('"timezone": "UTC"', f'"timezone": "{zone}"'))
+    fact = scratch.json("facts", "add", "The kiln was moved yesterday.")["fact"]["id"]
+    yesterday = datetime.now(ZoneInfo(zone)).date() - timedelta(days=1)
+    line = f"- The kiln was moved yesterday ({yesterday}).\n"
+    path = scratch.workspace / "memory" / "2026-03-02.md"
+    path.write_text(f"# Daily Memory: 2026-03-02\n\n{line}- The kiln is hot.\n")
+    scratch.json("forget", fact, "--yes")
+    assert path.read_text().endswith("\n\n- The kiln is hot.\n")
+
+
 def test_what_says_something_similar_in_other_words_is_listed_and_stays(world):
     other = "- In Makefiles tabs are better than spaces, Ottilie says.\n"
     world.write(world.text() + other)
@@ -782,6 +808,30 @@ def test_what_says_something_similar_in_other_words_is_listed_and_stays(world):
     assert near.id in scratch.json("forget", tabs.id, "--yes")["similar"]
     assert other in world.text()
     assert "similar" not in scratch.run("forget", saying(world, "PostgreSQL 16").id, "--yes").stdout
+
+
+def test_a_deleted_fact_names_the_lines_that_say_it_too_and_how_they_go(world):
+    world.app.close()
+    scratch, tabs = world.scratch, saying(world, "I prefer tabs")
+    fact = scratch.json("facts", "add", "I prefer tabs over spaces in all Makefiles.")["fact"]["id"]
+    told = scratch.run("facts", "delete", fact[:-1]).stdout
+    assert f"    {tabs.id} " in told
+    assert "    memory/" in told
+    assert f"memoryd forget {fact} erases the same statement" in told
+    assert fact not in told.split("stay:")[1].split("memoryd forget")[0]
+    fact = scratch.json("facts", "add", "Plays the viola.")["fact"]["id"]
+    assert scratch.run("facts", "delete", fact).stdout == f"{fact} is deleted\n"
+
+
+def test_that_similar_lines_could_not_be_looked_for_is_said(world):
+    world.app.close()
+    scratch, tabs = world.scratch, saying(world, "I prefer tabs")
+    fact = scratch.json("facts", "add", "I prefer tabs over spaces in all Makefiles.")["fact"]["id"]
+    for path in scratch.state.glob("index.db*"):
+        path.unlink()
+    (scratch.state / "index.db").mkdir()
+    for arguments in (("forget", tabs.id, "--dry-run"), ("facts", "delete", fact)):
+        assert "similar lines were not looked for: " in scratch.run(*arguments).stdout
 
 
 def test_on_a_terminal_it_asks(world, monkeypatch):

@@ -14,6 +14,7 @@ from memoryd.database import backups, query, sqlite
 from memoryd.errors import describe
 from memoryd.files.journal import Journal
 from memoryd.files.log import get_logger
+from memoryd.running.core_watch import CoreWatch
 
 NOW = STARTED + timedelta(minutes=40)
 PLACE = "The spare key lies under the blue flowerpot in Uppsala."
@@ -130,6 +131,162 @@ def test_a_backup_of_before_brings_nothing_back_that_was_forgotten(scratch, tmp_
     assert facts(scratch) == []
     scratch.json("run", "--once")
     assert [one for one in words if any(one.encode() in path.read_bytes() for path in files_of(scratch))] == []
+
+
+def edit(scratch, text):
+    path = scratch.workspace / "MEMORY.md"
+    path.write_text(f"{scratch.core}- {text}\n", encoding="utf-8")
+    with in_process(scratch) as app:
+        assert CoreWatch(app.runner).take(app.settings.agents[0])
+
+
+def session(scratch, name):
+    scratch.append([*said(at=recent()), message("user", PLACES[name], at=recent()), filler(at=recent())], name)
+    scratch.json("run", "--once")
+
+
+PLACES = {"two": "Never deploy service Kestrel on Fridays.", "three": "Always call the service Merlin before noon."}
+
+
+def last_sleep(scratch):
+    return scratch.query("SELECT id FROM job_run WHERE kind = 'sleep' ORDER BY finished_at DESC LIMIT 1")[0][0]
+
+
+def renew_copies(scratch):
+    with in_process(scratch) as app:
+        app.keeper.renew(app.engine, app.clock.now())
+
+
+STEPS = {
+    "edit": lambda scratch: edit(scratch, "Never touch the Otterfile."),
+    "edit again": lambda scratch: edit(scratch, "Use tabs in the Lynxfile."),
+    "run": lambda scratch: scratch.json("run", "--once"),
+    "two": lambda scratch: session(scratch, "two"),
+    "three": lambda scratch: session(scratch, "three"),
+    "forget one": lambda scratch: scratch.json("forget", "--yes", "session:one"),
+    "forget two": lambda scratch: scratch.json("forget", "--yes", "session:two"),
+    "forget fact": lambda scratch: scratch.json("forget", "--yes", scratch.json("facts", "list")[0]["id"]),
+    "roll back": lambda scratch: scratch.json("rollback", last_sleep(scratch)),
+    "day": renew_copies,
+}
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later"),
+    [
+        ("", "edit, forget one"),
+        ("", "edit, forget fact, edit again"),
+        ("", "edit, day"),
+        ("", "edit, day, two, roll back, forget one, run"),
+        ("two", "edit, forget one, edit again, forget two, three"),
+        ("forget one, two", "edit, day, three, forget two"),
+        ("edit", "roll back, forget one, run, edit again"),
+        ("two, edit", "forget one, roll back, edit again"),
+    ],
+)
+def test_a_backup_older_than_the_journal_gives_the_state_before_the_restore(scratch, tmp_path, earlier, later):
+    for step in filter(None, earlier.split(", ")):
+        STEPS[step](scratch)
+    scratch.json("backup", str(tmp_path / "b"))
+    for step in later.split(", "):
+        STEPS[step](scratch)
+    before, core, told = rows(scratch), scratch.core, scratch.dailies()
+    for _ in range(2):
+        scratch.json("restore", str(tmp_path / "b"))
+        scratch.json("run", "--once")
+        after = rows(scratch)
+        assert [row for name in before for row in before[name] if row not in after[name]] == []
+        assert after["memory"] == before["memory"]
+        assert (scratch.core, scratch.dailies()) == (core, told)
+        assert scratch.json("verify") == {"ok": True, "problems": []}
+
+
+@pytest.mark.parametrize("journal", ["gone", "torn", "whole"])
+@pytest.mark.parametrize("copies", [True, False])
+def test_a_restore_needs_neither_journal_nor_copies_where_the_database_is_sound(scratch, tmp_path, journal, copies):
+    scratch.json("backup", str(tmp_path / "b"))
+    edit(scratch, "Never touch the Otterfile.")
+    scratch.json("forget", "--yes", "session:one")
+    damage(scratch, journal, copies=copies)
+    before = rows(scratch)
+    told = " ".join(scratch.json("restore", str(tmp_path / "b"))["told"])
+    assert "later changes of 4 memories came back" in told
+    assert [path for path in files_of(scratch) if PLACE.encode() in path.read_bytes()] == []
+    assert rows(scratch) == before
+    assert scratch.json("run", "--once")
+    assert scratch.json("verify") == {"ok": True, "problems": []}
+
+
+def damage(scratch, journal, *, copies):
+    path = scratch.state / "journal.jsonl"
+    if journal == "torn":
+        path.write_bytes(path.read_bytes()[:300])
+    if journal == "gone":
+        path.unlink()
+    if not copies:
+        shutil.rmtree(scratch.state / "backups")
+
+
+GAP = "memories, facts, flags, access and audit from before the journal begins"
+
+
+@pytest.mark.parametrize(
+    ("journal", "copies", "expected"),
+    [
+        ("whole", True, "later changes of 4 memories came back"),
+        ("whole", False, f"later changes of 3 memories came back; not restored: {GAP}"),
+        ("torn", True, "not restored: the content of 1 damaged line of the journal"),
+        ("gone", True, "the journal was missing; what changed after the newest copy is lost"),
+    ],
+)
+def test_what_no_copy_has_is_said_where_the_replaced_database_is_damaged(scratch, tmp_path, journal, copies, expected):
+    scratch.json("backup", str(tmp_path / "b"))
+    edit(scratch, "Never touch the Otterfile.")
+    scratch.json("forget", "--yes", "session:one")
+    damage(scratch, journal, copies=copies)
+    before = rows(scratch)
+    lose(scratch)
+    told = " ".join(scratch.json("restore", str(tmp_path / "b"))["told"])
+    assert expected in told, told
+    assert (rows(scratch)["memory"] == before["memory"]) == copies
+
+
+def test_a_backup_brings_back_what_a_loss_has_taken_and_no_poorer_copy_takes_it_again(scratch, tmp_path):
+    before = rows(scratch)
+    scratch.json("backup", str(tmp_path / "b"))
+    shutil.rmtree(scratch.state / "backups")
+    lose(scratch)
+    Journal(scratch.state / "journal.jsonl", sealed=True).rewrite(lambda lines: lines[:1])
+    scratch.json("facts", "add", "Lives in Tampere.")
+    assert facts(scratch) == ["Lives in Tampere."]
+    with in_process(scratch) as app:
+        app.keeper.keep(app.engine, app.settings, app.clock)
+    scratch.json("restore", str(tmp_path / "b"))
+    assert "Wears size 43 shoes." in facts(scratch)
+    with in_process(scratch, lambda: datetime.now(UTC) + timedelta(days=2)) as app:
+        app.keeper.keep(app.engine, app.settings, app.clock)
+    assert [row for row in before["memory"] if row not in rows(scratch)["memory"]] == []
+
+
+def test_a_rollback_before_a_restore_stays_carried_out_and_the_session_sleeps_again(scratch, tmp_path):
+    scratch.json("backup", str(tmp_path / "b"))
+    scratch.json("rollback", last_sleep(scratch))
+    scratch.json("restore", str(tmp_path / "b"))
+    assert scratch.json("verify") == {"ok": True, "problems": []}
+    assert "PostgreSQL" not in scratch.core
+    scratch.json("session", "end", "one")
+    assert "PostgreSQL" in scratch.core
+    assert scratch.json("verify") == {"ok": True, "problems": []}
+
+
+def test_a_copy_of_another_database_mends_nothing(scratch, tmp_path):
+    scratch.json("backup", str(tmp_path / "b"))
+    shutil.rmtree(scratch.state)
+    scratch.json("run", "--once")
+    scratch.json("facts", "add", "Lives in Tampere.")
+    scratch.json("restore", str(tmp_path / "b"))
+    scratch.json("run", "--once")
+    assert facts(scratch) == ["Wears size 43 shoes."]
 
 
 def files_of(scratch):

@@ -309,6 +309,19 @@ def test_what_is_quoted_comes_first(world):
     assert world.places('"early bird"')[0] == ("session:s13", 1)
 
 
+def test_a_newer_statement_passes_an_older_one_but_not_what_is_quoted(world):
+    told = [
+        NewFact("My morning tea in the kitchen is green tea."),
+        NewFact("My morning tea is warm from the kettle."),
+    ]
+    old, new = (one.fact for one in world.facts().create(told).outcomes)
+    world.sql("UPDATE memory SET created_at = '2026-04-01T09:00:00.000Z' WHERE id = ?", old.id)
+    assert [hit.id for hit in world.search("my morning tea")] == [new.id, old.id]
+    hits = world.search('morning tea kettle "green tea"')
+    assert [hit.id for hit in hits] == [old.id, new.id]
+    assert 0.8 * hits[0].score <= hits[1].score <= hits[0].score, "without the phrase it would pass"
+
+
 def test_secrets_of_a_persons_file_are_neither_indexed_nor_shown(tmp_path):
     world = World(tmp_path, redact=lambda texts: [text.replace("hunter2", "[REDACTED:x]") for text in texts])
     private = "<private>\n\n- Zelda lives in room 441\n\n</private>\n"

@@ -486,7 +486,9 @@ def test_messages_of_unknown_roles_are_told_of_the_agent_they_are_of_and_logged_
     for _ in range(2):  # the second one goes on behind what was stored
         assert answer(scratch, capsys, "run", "--once")[0] == 0
         scratch.append(critics)
-    told = "WARNING  messages in 5 records are skipped: their role is unknown or empty: critic 4, judge 1"
+    told = (
+        "WARNING  messages or parts in 5 records are skipped: their role or type is unknown or empty: critic 4, judge 1"
+    )
     assert data(scratch, capsys, "status", "--agent", "demo")["agents"][0]["passed_over"] == {"critic": 4, "judge": 1}
     assert told in answer(scratch, capsys, "status", "--agent", "demo")[1].splitlines()
     assert "WARNING" not in answer(scratch, capsys, "status", "--agent", "other")[1]

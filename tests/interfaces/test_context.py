@@ -3,7 +3,9 @@
 import json
 import os
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
 from facts_world import store_on
@@ -394,6 +396,34 @@ def test_of_two_statements_on_a_subject_the_newer_comes_first_with_its_day(scrat
     assert [(new in one["snippet"], one["day"]) for one in hits[:2]] == [(True, "2026-03-06"), (False, "2026-03-04")]
     text = scratch.json("context")["text"]
     assert f"- [preference | 0.75] {new} (2026-03-06)\n- [preference | 0.75] {old} (2026-03-04)\n" in text
+
+
+def test_the_daily_files_of_the_last_two_local_days_are_told(scratch):
+    settings = config.load(scratch.config)
+    kept = {f"2026-03-{day:02}": f"- on day {day} the orders went out\n" for day in range(2, 7)}
+    for day, text in kept.items():
+        (scratch.workspace / "memory" / f"{day}.md").write_text(text, encoding="utf-8")
+    for zone, hour, shown in (("UTC", 23, [4, 3]), ("Pacific/Auckland", 23, [5, 4]), ("America/Lima", 1, [3, 2])):
+        there, now = replace(settings, zone=ZoneInfo(zone)), datetime(2026, 3, 4, hour, tzinfo=UTC)
+        parts = context.gather(there, there.agents[0], now).parts
+        assert [part.name for part in parts] == [f"memory/2026-03-0{day}.md" for day in shown]
+
+
+def test_a_bullet_that_nobody_said_has_no_day(scratch):
+    scratch.append([*said(), filler()])
+    (scratch.workspace / "MEMORY.md").write_text("# Memory\n\n- written by hand\n", encoding="utf-8")
+    now = datetime(2026, 3, 4, 9, 45, tzinfo=UTC)
+    with in_process(scratch, lambda: now) as app:
+        run_once(app)
+        run_once(app)
+        remembered = context.gather(app.settings, app.settings.agents[0], now)
+        store_on(app.engine, scratch.workspace, app.clock).create([NewFact("Lives in Bruges.")])
+        told = dict(context.gather(app.settings, app.settings.agents[0], now).notes)
+    assert told["- [context | 1.00] Lives in Bruges."] == "2026-03-04"
+    days = dict(remembered.notes)
+    assert "- written by hand" not in days
+    said_ = "- User: My name is Ottilie Brandt and I prefer tabs over spaces in all Makefiles."
+    assert days[said_] == "2026-03-04"
 
 
 def test_where_only_older_days_are_remembered_their_number_is_told(scratch):

@@ -308,6 +308,25 @@ def test_a_piece_that_alone_has_a_missing_token_completes_the_citation_and_may_l
     assert (found.outcome, found.why) == (ClaimOutcome.REFUSED, reasons.OUTSIDE_WORD)
 
 
+@pytest.mark.parametrize(("length", "is_core"), [(4_000, True), (4_001, False)])
+def test_a_long_quotation_stays_in_the_daily_file(length, is_core):
+    rule = "I never push to main on Fridays, except when Ottilie asks for it" + ", nor on Mondays" * 400
+    words = f"{rule[: length - 1]}."
+    paraphrase = claim("User: never pushes to main on Fridays.", "t1")
+    found = context((said(1, words),)).weigh(paraphrase).judged
+    assert (len(found.text), found.core, found.lane) == (length, is_core, Lane.USER)
+
+
+def test_of_several_pieces_with_a_missing_token_that_of_the_highest_lane_completes_a_daily_line():
+    log = said(9, "The host Marvin is up.", "assistant")
+    pieces = (said(2, DONE, "assistant"), log, said(3, FACT))
+    text = "The tests moved to CircleCI on the host Marvin."
+    found = one(claim(text, "t2", core=False), pieces=pieces)
+    assert {cited.piece.id for cited in found.cited} == {"t2", "t3"}
+    found = one(claim(text, "t2"), pieces=pieces)
+    assert {cited.piece.id for cited in found.cited} == {"t2"}, "a reader decides about a claim for the core"
+
+
 WORDED = "The 42 tests run on CircleCI now."
 
 

@@ -213,7 +213,7 @@ def test_an_erased_state_does_not_come_back():
     del world.texts[world.entries[0].after]
     assert [(one.memory_id, one.why) for one in world.plan("two").conflicts] == [(a, "erased")]
     world.do("forget", Delete(a, Ending.ERASED))
-    assert [one.why for one in world.plan("two").conflicts] == ["erased"]
+    assert (world.plan("two").stayed, world.plan("two").conflicts) == ((a,), ())
 
 
 def test_a_run_rolled_back_is_rolled_back_even_when_others_went_on():

@@ -154,6 +154,28 @@ def test_what_is_no_message_is_passed_over() -> None:
     assert read({"type": "message", "role": "critic", "content": "x"}) == RecordTurns((), "role/critic")
 
 
+@pytest.mark.parametrize(
+    ("part", "expected"),
+    [
+        ({"type": "hologram", "data": "abc"}, "role/user/hologram"),
+        ({"type": "text", "text": {"value": "hi"}}, "role/user/text"),
+        ({"type": ["odd"], "words": "hi"}, "role/user/other"),
+        ({"speech": "hi"}, "role/user/other"),
+        ({"type": "text", "text": ""}, None),
+        ({"type": "page", "text": "hi"}, None),
+        ({"type": "input_image", "image_url": "data:"}, None),
+        ({"type": "document", "source": {"data": "abc"}}, None),
+        ({"type": "thinking", "thinking": "hm"}, None),
+        ({"type": "tool_use", "name": "ls", "input": {}}, None),
+        ({"type": "tool_result", "content": []}, None),
+    ],
+)
+def test_a_part_of_an_unknown_type_is_named(part: object, expected: str | None) -> None:
+    message = {"role": "user", "content": [{"type": "text", "text": "a"}, part, 5]}
+    assert read(message).turns[0].text == "a"
+    assert read(message).skipped == read({"messages": [message]}).skipped == expected
+
+
 def test_of_a_line_of_many_messages_those_of_unknown_roles_are_named() -> None:
     heard, unheard = {"role": "user", "content": "a"}, {"role": "critic", "content": "b"}
     read_both = read({"messages": [heard, unheard]})
