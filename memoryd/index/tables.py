@@ -275,16 +275,14 @@ class Tables:
     def put(self, number: int, source_id: int, documents: Sequence[tuple[IndexDocument, bytes, str | None]]) -> None:
         """Add documents, each with its key and, if it differs from the source, the text to show."""
         first = self._number("SELECT coalesce(max(id), 0) + 1 FROM document")
-        # The values are bytearrays and never None, because the database library first tries to adapt a value of another
-        # type.
         rows = [
-            (first + at, source_id, one.first_line, one.last_line, one.piece, bytearray(one.digest), bytearray(key),
-             one.day or "", int(one.is_said), int(one.voice))
+            (first + at, source_id, one.first_line, one.last_line, one.piece, one.digest,
+             None if key == one.digest else key, one.day, 1 if one.is_said else None, int(one.voice))
             for at, (one, key, _) in enumerate(documents)
         ]  # fmt: skip
         self._change_many(
             "INSERT INTO document (id, source, first_line, last_line, piece, digest, key, day, lacks, voice)"
-            " VALUES (?, ?, ?, ?, ?, ?6, nullif(?7, ?6), nullif(?8, ''), iif(?9, 1, NULL), ?10)",
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             rows,
         )
         hidden = [(shown, first + at) for at, (_, _, shown) in enumerate(documents) if shown is not None]

@@ -12,7 +12,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 from sqlalchemy import RowMapping
 
@@ -71,6 +71,11 @@ class Cursor:
     doubtful: bool = False  # changed within a clock tick of the last check: another change could be invisible
     rested: bool = False  # it was checked after a quiet time
     unheard: bool = False  # it was already reported that messages with unknown roles are skipped
+
+    @property
+    def context(self) -> tuple[LineFormat, Identity, Meetings]:
+        """Return how to read the transcript. A cursor is read only once its format and session are known."""
+        return cast("tuple[LineFormat, Identity, Meetings]", (self.reader, self.identity, self.meetings))
 
     @property
     def is_gone(self) -> bool:
@@ -215,7 +220,7 @@ def head_records(handle: Handle, size: int, limit: int) -> Head:
         else:
             data, at = stretch.data, stretch.end
         cost += len(stretch.data) if stretch is not None and stretch.data else CHUNK
-        for line in splitting.list_lines(data)[:most]:
+        for line in [*filter(bytes.strip, data.split(b"\n"))][:most]:
             records, bad = splitting.decode(line, 0)
             (head.salvaged if bad else head.whole).extend(record.value for record in records)
     return head
@@ -304,17 +309,16 @@ class Meetings(splitting.Pass):
 
 
 def _read_again(cursor: Cursor, handle: Handle, session: str, upto: int) -> splitting.Pass:
-    assert cursor.reader is not None  # noqa: S101 - only a reader calls this
-    assert cursor.identity is not None  # noqa: S101
+    reader, identity, _ = cursor.context
     meetings = splitting.Pass(session)
     at = 0
     while at < upto:
         stretch = next_stretch(handle, at, upto)
         data = handle.read(at, upto - at) if stretch is None else stretch.data
         end = upto if stretch is None else stretch.end
-        cut = cursor.reader.cut(data, at, last=end == upto)
+        cut = reader.cut(data, at, last=end == upto)
         for record in cut.records:
-            cursor.reader.turns(record, cursor.identity, meetings)
+            reader.turns(record, identity, meetings)
         at = at + cut.consumed if data and cut.consumed else end
     return meetings
 
@@ -333,8 +337,8 @@ def read_on(cursor: Cursor, handle: Handle, size: int, limit: int, result: Curso
 
     If the disk fails in between, `result` holds exactly the records up to the cursor's offset.
     """
-    assert cursor.meetings is not None  # noqa: S101 - a cursor is read only once its session is known
-    cursor.meetings.handle = cursor, handle
+    meetings = cursor.context[2]
+    meetings.handle = cursor, handle
     stop = min(size, cursor.offset + limit)
     cursor.unfinished = True
     while (
@@ -350,17 +354,17 @@ def read_on(cursor: Cursor, handle: Handle, size: int, limit: int, result: Curso
                 break
             _consume(cursor, handle, stretch.data, result, last=True)
     cursor.unfinished = cursor.offset < size and (stop <= cursor.offset or len(result.found) >= MOST_TURNS)
-    cursor.meetings.handle = None
+    meetings.handle = None
 
 
 def take_unended(cursor: Cursor, handle: Handle, size: int, result: CursorReading) -> None:
     """Read the last line if it is a whole record without a line end. The caller knows that the file is at rest."""
-    assert cursor.meetings is not None  # noqa: S101 - as above
+    meetings = cursor.context[2]
     if not 0 < size - cursor.offset <= LONGEST_LINE:
         return
-    cursor.meetings.handle = cursor, handle
+    meetings.handle = cursor, handle
     _consume(cursor, handle, handle.read(cursor.offset, size - cursor.offset), result, last=True)
-    cursor.meetings.handle = None
+    meetings.handle = None
 
 
 def _consume(cursor: Cursor, handle: Handle, data: bytes, result: CursorReading, *, last: bool = False) -> int:
@@ -368,8 +372,7 @@ def _consume(cursor: Cursor, handle: Handle, data: bytes, result: CursorReading,
 
     Everything that can fail comes before the first change of the cursor.
     """
-    assert cursor.reader is not None  # noqa: S101 - a cursor is read only once its format is known
-    cut = cursor.reader.cut(data, cursor.offset, last=last)
+    cut = cursor.context[0].cut(data, cursor.offset, last=last)
     if not cut.consumed:
         return 0
     data = data[: cut.consumed]
@@ -385,15 +388,12 @@ def _consume(cursor: Cursor, handle: Handle, data: bytes, result: CursorReading,
 
 def _take(cursor: Cursor, records: Sequence[Record]) -> CursorReading:
     """Convert records to turns. An import of history spends most of its time here."""
-    assert cursor.reader is not None  # noqa: S101 - a cursor is read only once its format is known
-    assert cursor.identity is not None  # noqa: S101
-    assert cursor.meetings is not None  # noqa: S101
-    turns_of, identity, meetings = cursor.reader.turns, cursor.identity, cursor.meetings
+    reader, identity, meetings = cursor.context
     sha256, result = hashlib.sha256, CursorReading()
-    found, version_of = result.found, cursor.reader.version_of
+    found, turns_of, version_of = result.found, reader.turns, reader.version_of
     cursor.records += len(records)
+    cursor.version = next(filter(None, (version_of(one.value) for one in reversed(records))), cursor.version)
     for record in records:
-        cursor.version = version_of(record.value) or cursor.version
         turns, skipped, retracted, resumed, owner = turns_of(record, identity, meetings)
         if turns:
             _, first, last, data = record

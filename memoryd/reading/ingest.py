@@ -35,9 +35,9 @@ from memoryd.reading.cursors import Cursors
 from memoryd.reading.databases import Databases
 from memoryd.reading.documents import PRIVATE, Documents
 from memoryd.reading.foreign_database import observe_with_log
-from memoryd.reading.scrubbing import Scan, Scrubber, UnscannedError
+from memoryd.reading.scrubbing import Scrubber, UnscannedError
 from memoryd.reading.sources import SourcePattern, sources_of
-from memoryd.reading.store import IngestBatch
+from memoryd.reading.store import FLUSH_BYTES, IngestBatch
 from memoryd.reading.unreadable_paths import UnreadablePaths
 from memoryd.reading.unscanned_turns import UnscannedTurns
 from memoryd.text.private import is_private
@@ -87,7 +87,7 @@ class Ingest:
         self.unreadable = UnreadablePaths(engine, clock, log, scrubber)
         self.unscanned = UnscannedTurns(self)
         self.batch = IngestBatch()
-        self._frozen: tuple[IngestBatch, Scan] | None = None  # the batch that is being scanned
+        self._frozen: IngestBatch | None = None  # the batch that is complete, but not scanned yet
         self.changed: set[str] = set()  # sessions with new turns; the caller takes them from here
         self.unread: set[str] = set()  # sessions with a transcript that is not read to its end
         self.backlog = Backlog()
@@ -561,6 +561,8 @@ class Ingest:
         self.batch.bad.extend((cursor, span) for span in result.bad)
         self.batch.size += sum(len(one.turn.text) for one in result.found)
         self.batch.cursors[id(cursor)] = cursor
+        if self.batch.size > FLUSH_BYTES // 2 * (1 + len(self.batch.scans)):
+            self.batch.scan(self.scrubber)  # before the batch is complete
 
     def _with_sessions(self, cursor: Cursor, found: list[FoundTurn]) -> list[FoundTurn]:
         """Return the turns with their sessions, for a file that holds many sessions. The cursor gets the last one.
@@ -590,8 +592,8 @@ class Ingest:
 
         A copied or moved file joins its original.
         """
-        waiting = [] if self._frozen is None else [self._frozen[0]]
-        return store.session_for(self.engine, [*waiting, self.batch], cursor, identity, self.clock.text())
+        waiting = [batch for batch in (self._frozen, self.batch) if batch is not None]
+        return store.session_for(self.engine, waiting, cursor, identity, self.clock.text())
 
     def flush(self) -> None:
         """Scan and store everything that was read so far."""
@@ -610,28 +612,28 @@ class Ingest:
         """
         frozen, self._frozen = self._frozen, None
         try:
-            unscanned = set() if frozen is None else self._await_scan(*frozen)
             if following is not None and not following.is_empty():
                 following.freeze()
-                self._frozen = following, self.scrubber.begin(following.texts())
+                following.scan(self.scrubber)
+                self._frozen = following
             if frozen is not None:
-                self._store_scanned(frozen[0], unscanned)
+                self._store_scanned(frozen, self._await_scan(frozen))
         except BaseException:  # reset the cursors of both batches, and those that have advanced since
-            for batch in filter(None, (frozen and frozen[0], following)):
+            for batch in filter(None, (frozen, following)):
                 self._lose_place(batch)
             self._lose_rest()
             raise
 
     def _lose_rest(self) -> None:
         """Drop the turns of batches that are not being stored, and reset their cursors."""
-        lost = [self.batch, *([] if self._frozen is None else [self._frozen[0]])]
+        lost = self._frozen, self.batch
         self.batch, self._frozen = IngestBatch(), None
-        for batch in lost:
+        for batch in filter(None, lost):
             self._lose_place(batch)
 
-    def _await_scan(self, batch: IngestBatch, scan: Scan) -> set[str]:
-        """Wait for the scan of a batch and put its results into the batch; return the ids that could not be scanned."""
-        scanned, ids = scan.result(self.progress), batch.names()
+    def _await_scan(self, batch: IngestBatch) -> set[str]:
+        """Wait for the scans of a batch and put the results into it; return the ids that could not be scanned."""
+        scanned, ids = [one for scan in batch.scans for one in scan.result(self.progress)], batch.names()
         kept = self.scrubber.names(ids | batch.collect_skipped(), self.progress)
         batch.take_scanned(scanned, kept)
         return {name for name in ids if kept[name] is None}

@@ -4,7 +4,6 @@ The scanner runs in a child process (`worker`), because its rules take much time
 scanned, the result is None. The caller must not store the text, and must try again later.
 """
 
-import hashlib
 import json
 import re
 import threading
@@ -19,7 +18,7 @@ from memoryd.errors import MemorydError, StateError
 from memoryd.files.log import Log
 from memoryd.scrub.finding import ScrubbedText
 from memoryd.scrub.policy import Policy
-from memoryd.worker.client import ClosedError, Worker, WorkerError
+from memoryd.worker.client import ClosedError, Worker, WorkerError, hash_text
 
 Progress = Callable[[], None]
 
@@ -52,15 +51,16 @@ class UnscannedError(StateError):
 class Scan:
     """Run a scan on a thread of its own."""
 
-    def __init__(self, work: Callable[[Progress], list[ScrubbedText | None]]) -> None:
-        """Start the scan. `work` does it, and calls its argument after each part."""
+    def __init__(self, work: Callable[[Progress], list[ScrubbedText | None]], turn: threading.Lock) -> None:
+        """Start the scan, which waits for its `turn`. `work` does it, and calls its argument after each part."""
         self._more: SimpleQueue[bool] = SimpleQueue()
         self._outcome: Future[list[ScrubbedText | None]] = Future()
-        threading.Thread(target=self._run, args=(work,), name="scan", daemon=True).start()
+        threading.Thread(target=self._run, args=(work, turn), name="scan", daemon=True).start()
 
-    def _run(self, work: Callable[[Progress], list[ScrubbedText | None]]) -> None:
+    def _run(self, work: Callable[[Progress], list[ScrubbedText | None]], turn: threading.Lock) -> None:
         try:
-            self._outcome.set_result(work(lambda: self._more.put(item=True)))
+            with turn:
+                self._outcome.set_result(work(lambda: self._more.put(item=True)))
         except BaseException as error:  # noqa: BLE001 - `result` raises it
             self._outcome.set_exception(error)
         finally:
@@ -93,6 +93,7 @@ class Scrubber:
     def __init__(self, scanner: Worker, log: Log) -> None:
         self._scanner = scanner
         self._log = log
+        self._scanning = threading.Lock()
         # One object holds policy and results, so that a result that arrives after a change stays with the old policy.
         self._known = _CleanTexts(Policy(), {}, set())
 
@@ -136,14 +137,14 @@ class Scrubber:
         return self._scan(texts, _make_redacting(self.policy, private=private))
 
     def begin(self, texts: Sequence[str]) -> Scan:
-        """Start a scan on another thread and return it at once."""
-        return Scan(lambda progress: self.scan(texts, progress))
+        """Start a scan on another thread and return it at once. It waits for earlier scans to end."""
+        return Scan(lambda progress: self.scan(texts, progress), self._scanning)
 
     def _scan_new(
         self, texts: Sequence[str], known: _CleanTexts, progress: Progress = lambda: None, least: int = 0
     ) -> list[ScrubbedText | None]:
         clean = known.clean
-        hashes = {text: _hash_of(text) for text in texts if len(text) >= least}
+        hashes = {text: hash_text(text) for text in texts if len(text) >= least}
         asked = [text for text in dict.fromkeys(texts) if hashes.get(text) not in clean]
         found = dict(zip(asked, self._scan(asked, known.policy, progress), strict=True))
         if len(clean) > KEPT_CLEAN:
@@ -250,7 +251,7 @@ class Scrubber:
 
 def hash_name(name: str) -> str:
     """Return the hash that replaces an id with a secret."""
-    return f"sha256:{_hash_of(name).hex()}"
+    return f"sha256:{hash_text(name).hex()}"
 
 
 def strings_of(value: Any) -> list[str]:
@@ -298,10 +299,6 @@ def _texts_of(found: Sequence[ScrubbedText | None]) -> list[str]:
     if len(texts) < len(found):
         raise _make_unscanned_error("a text")
     return texts
-
-
-def _hash_of(text: str) -> bytes:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
 def _make_unscanned_error(where: str) -> UnscannedError:

@@ -17,6 +17,7 @@ from memoryd.database.vault import DAMAGED, EXPIRED
 from memoryd.gauge import live
 from memoryd.reading import cursor as reading
 from memoryd.reading.cursor import Cursor, FoundTurn
+from memoryd.reading.scrubbing import Scan, Scrubber
 from memoryd.scrub.finding import ScrubbedText
 from memoryd.transcripts import cline, dialogs, now_file, opencode
 from memoryd.transcripts.aider import Aider
@@ -57,6 +58,8 @@ class IngestBatch:
     ended: dict[str, str] = field(default_factory=dict)  # session id → its end, according to its file
     live: dict[tuple[str, str, str], bool] = field(default_factory=dict)  # (agent, session, record) → is not retracted
     size: int = 0
+    scans: list[Scan] = field(default_factory=list)
+    begun: int = 0  # the number of turns in the scans
     rows: dict[int, dict[str, Any]] = field(default_factory=dict)  # copies of the cursors' rows, from `freeze`
 
     def is_full(self) -> bool:
@@ -76,6 +79,11 @@ class IngestBatch:
     def texts(self) -> list[str]:
         """Return the texts of the turns, in order, for the scan."""
         return [found.turn.text for found in self.found]
+
+    def scan(self, scrubber: Scrubber) -> None:
+        """Begin to scan the turns that were added since the last call."""
+        self.scans.append(scrubber.begin(self.texts()[self.begun :]))
+        self.begun = len(self.found)
 
     def names(self) -> set[str]:
         """Return the ids and names in the turns that come from transcripts."""
@@ -234,14 +242,9 @@ def _is_free(connection: Connection, batches: Sequence[IngestBatch], session_id:
 
 def _store_cursors(connection: Connection, batch: IngestBatch) -> None:
     for key, cursor in batch.cursors.items():
-        row = {name: value for name, value in batch.rows[key].items() if name != "id"}
-        if cursor.id is None:
-            names = ", ".join(f'"{name}"' for name in row)
-            sql = f"INSERT INTO transcript ({names}) VALUES ({', '.join('?' * len(row))})"  # noqa: S608
-            cursor.id = query.run(connection, sql, *row.values()).lastrowid
-        else:
-            names = ", ".join(f'"{name}" = ?' for name in row)
-            query.run(connection, f"UPDATE transcript SET {names} WHERE id = ?", *row.values(), cursor.id)  # noqa: S608
+        row = batch.rows[key] | {"id": cursor.id}
+        stored = query.run(connection, query.make_upsert("transcript", list(row), "id"), *row.values())
+        cursor.id = cursor.id or stored.lastrowid
 
 
 def _store_bad(connection: Connection, batch: IngestBatch, now: str, result: StoreResult) -> None:
@@ -456,15 +459,11 @@ class _SessionState:
 
     def __init__(self, row: Mapping[str, Any] | RowMapping | None) -> None:
         assert row is not None  # noqa: S101 - the session is created before its first turn
-        self.id = row["id"]
-        self.seq = row["last_seq"]
-        self.turns = row["turns"]
+        self.id, self.seq, self.turns = row["id"], row["last_seq"], row["turns"]
         self.gauge = live.Gauge(**json.loads(row["gauge"]))
         self.model, self.branch = row["model"], row["branch"]
-        self.started_at = row["started_at"]
-        self.latest = ""
         self.file_time: int | None = None  # file time of the last added turn
-        self.moment = row["last_turn_at"] if row["turns"] else ""
+        self.latest, self.moment = "", row["last_turn_at"] if row["turns"] else ""
 
     def take(self, turn: Turn, mtime_ns: int) -> int:
         """Add one turn; return its number in the session."""

@@ -62,6 +62,12 @@ _NAME_REST = rb"[\w\-\x80-\xff]{0,40}+"
 # that a text of nothing but names costs little. The same is true of the check for a name that is too long.
 _MAY_BE_GIVEN = re.compile(rb"[\w\-\x80-\xff]{0,40}+(?:\s{0,40}+[^\w\s\x80-\xff-]|\s{0,40}+->|\s{1,40}+[ovV])")
 _TOO_LONG = re.compile(rb"[\w\-]{41}")
+# The rest of a name that does not end with a link such as `is`. If the whole name is no secret's, such as
+# `keyword_null`, nothing behind it is the keyword's value.
+_WHOLE_REST = re.compile(
+    rb"(?:_?[A-Za-z0-9]){2,40}+(?![\w\-'\x80-\xff])"
+    rb"(?<!is|be|to|es|on)(?<!was|are|ist|war|era|est)(?<!reads)(?<!equals)(?<!lautet)"
+)
 _QUOTE = rb"\\{0,3}[\"'`]"
 _VALUE_KEY = _QUOTE + rb"value" + _QUOTE + rb"[ \t]{0,4}:[ \t]{0,4}"
 _AFTER = re.compile(
@@ -217,6 +223,14 @@ def find(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
     if keyword in _SHORT_WORDS:
         place = place._replace(last=place.first + len(_SHORT_WORDS[keyword]))
     before = _find_before(place, keyword)
+    rest = _WHOLE_REST.match(place.buffer, place.last, place.end)
+    if rest is None or kind_of(before + place.buffer[place.first : rest.end()]) is not None:
+        yield from _find_behind(place, keyword, before)
+    if keyword not in _SHORT_WORDS and place.buffer[place.first - 1 : place.first] == b" ":
+        yield from _said_before(place, keyword)
+
+
+def _find_behind(place: KeywordPlace, keyword: bytes, before: bytes) -> Iterator[SecretSpan]:
     buffer, last, end = place.buffer, place.last, place.end
     found = _AFTER.match(buffer, last, end) if _MAY_BE_GIVEN.match(buffer, last, end) else None
     if found is None and before.startswith(b"-"):
@@ -231,8 +245,6 @@ def find(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
             yield from _set_apart(place, before)
         if keyword not in _NEVER_SAID and (found is None or (not before and operator == b":")):
             yield from _find_told(place, keyword, before)
-    if place.buffer[place.first - 1 : place.first] == b" ":
-        yield from _said_before(place, keyword)
 
 
 def _is_no_value(kind: str, name: bytes, operator: bytes) -> bool:

@@ -10,7 +10,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from ahocorasick_rs import BytesAhoCorasick, Implementation, MatchKind
 
@@ -30,6 +30,8 @@ from memoryd.scrub.policy import Policy
 
 # Finds the known formats in a buffer, as (rule, first byte, last byte). The last byte is exclusive.
 FindKnown = Callable[[bytes], Iterable[tuple[str, int, int]]]
+
+_T = TypeVar("_T", SecretSpan, View)
 
 ROUNDS_MAX = 8
 # Names may be inside each other's values this often. A longer chain costs too much and is redacted as a whole.
@@ -82,11 +84,14 @@ def _search(parts: Sequence[bytes], policy: Policy, find_known: FindKnown) -> di
     whole = [*view_stripped(joined)]
     spans: list[SecretSpan] = []
     if policy.private:
-        spans += [*_private_parts(joined, low), *_inner(whole, _private_parts)]
+        spans += _private_parts(joined, low)
+        spans += [place._replace(rule=one.rule) for one, place in _inner(whole, _private_parts)]
     if policy.secrets != "off":
         spans += _secrets(joined, low, find_known)
         outer = [*list_views(joined)]
-        spans += _inner([*outer, *_views_in(outer), *whole], lambda inner, low: _secrets(inner, low, find_known))
+        outer += [View(one.data, *place[:2]) for one, place in _inner(outer, lambda inner, _: list_views(inner))]
+        found = _inner(outer + whole, lambda inner, low: _secrets(inner, low, find_known))
+        spans += [place._replace(rule=one.rule) for one, place in found]
     if policy.pii == "mask":
         spans += personal.find(joined.buffer)
     by_text: dict[int, list[SecretSpan]] = {}
@@ -100,27 +105,15 @@ def _search(parts: Sequence[bytes], policy: Policy, find_known: FindKnown) -> di
     return {text: found for text, found in kept.items() if found}
 
 
-def _inner(views: list[View], find: Callable[[JoinedTexts, bytes], Iterator[SecretSpan]]) -> Iterator[SecretSpan]:
-    """Yield the findings in views, as parts of the original texts."""
+def _inner(views: list[View], find: Callable[[JoinedTexts, bytes], Iterable[_T]]) -> Iterator[tuple[_T, SecretSpan]]:
+    """Yield what is found in views, each with its place in the original texts."""
     if not views:
         return
     inner = JoinedTexts([view.data for view in views])
-    for span in find(inner, inner.buffer.lower()):
-        text = inner.find_text(span.first)
+    for one in find(inner, inner.buffer.lower()):
+        text = inner.find_text(one.first)
         begin = inner.begins[text]
-        yield views[text].span(span.first - begin, span.last - begin, span.rule)
-
-
-def _views_in(outer: list[View]) -> Iterator[View]:
-    """Yield the encoded parts of views, as views of the original texts."""
-    if not outer:
-        return
-    inner = JoinedTexts([view.data for view in outer])
-    for view in list_views(inner):
-        text = inner.find_text(view.first)
-        begin = inner.begins[text]
-        whole = outer[text].span(view.first - begin, view.last - begin, "")
-        yield View(view.data, whole.first, whole.last)
+        yield one, views[text].span(one.first - begin, one.last - begin, "")
 
 
 def _private_parts(joined: JoinedTexts, low: bytes) -> Iterator[SecretSpan]:

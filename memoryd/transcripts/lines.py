@@ -119,17 +119,12 @@ def cut(data: bytes, base: int, *, last: bool) -> FileCut:
     bad: list[BadSpan] = []
     first = base
     for line in data[:consumed].split(b"\n"):
-        if line and not line.isspace():
+        if line:
             found, broken = decode(line, first)
             records += found
             bad += broken
         first += len(line) + 1
     return FileCut(records, bad, consumed)
-
-
-def list_lines(data: bytes) -> list[bytes]:
-    """Return the lines that are not blank, without their line ends."""
-    return [line for line in data.split(b"\n") if line and not line.isspace()]
 
 
 def is_record(line: bytes) -> bool:

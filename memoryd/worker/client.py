@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from memoryd import errors
 from memoryd.errors import MemorydError, StateError
 from memoryd.llm.failure import Failure
+from memoryd.scrub.finding import ScrubbedText
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
     from memoryd.jobs.job import Ask, Reply
     from memoryd.llm.endpoint import Endpoint
-    from memoryd.scrub.finding import ScrubbedText
     from memoryd.scrub.policy import Policy
 
 COUNT_DEADLINE = timedelta(seconds=60)
@@ -183,7 +183,7 @@ class Worker:
                 for place, result in zip(part.places, scanned, strict=True):
                     results[place] = result
                     if self._sizes:
-                        self._sizes.pop(_digest(texts[place]), None)
+                        self._sizes.pop(hash_text(texts[place]), None)
             progress()
         if waiting:
             _log.warning("%d texts are left unscanned for now", sum(len(part.places) for part in waiting))
@@ -197,7 +197,7 @@ class Worker:
         known = {
             place: size
             for place, text in enumerate(texts if self._sizes else ())
-            if (size := self._sizes.get(_digest(text))) is not None
+            if (size := self._sizes.get(hash_text(text))) is not None
         }
         new = iter([place for place in range(len(texts)) if place not in known])
         for batch in _batches([text for place, text in enumerate(texts) if place not in known], SCAN_CHARACTERS):
@@ -210,7 +210,7 @@ class Worker:
         size = ALONE if len(places) == 1 else -(-len(places) // SCAN_PARTS)
         if len(self._sizes) > MOST_REMEMBERED:
             self._sizes.clear()
-        self._sizes |= {_digest(texts[place]): size for place in places}
+        self._sizes |= {hash_text(texts[place]): size for place in places}
         if size == ALONE:
             _log.warning("a text of %d characters could not be scanned", len(texts[places[0]]))
             return iter(())
@@ -221,10 +221,10 @@ class Worker:
         self._load(policy)
         deadline += SCAN_DEADLINE_PER_MB * (sum(map(len, texts)) / 1e6)
         try:
-            scanned: list[ScrubbedText | None] = self._ask(("scan", texts, policy), deadline, again=len(texts) == 1)
+            found: dict[int, ScrubbedText | None] = self._ask(("scan", texts, policy), deadline, again=len(texts) == 1)
         except LostError:
             return None
-        return scanned
+        return [found.get(at, ScrubbedText(text, ())) for at, text in enumerate(texts)]
 
     def _load(self, policy: Policy) -> None:
         """Load the rules in a request of its own, so that a failure is not blamed on a text.
@@ -409,7 +409,8 @@ def _parts(places: Sequence[int], size: int) -> Iterator[_ScanPart]:
     return (_ScanPart(places[at : at + size], SCAN_AGAIN_DEADLINE) for at in range(0, len(places), size))
 
 
-def _digest(text: str) -> bytes:
+def hash_text(text: str) -> bytes:
+    """Return the SHA-256 of a text."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 

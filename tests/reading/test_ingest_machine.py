@@ -33,6 +33,7 @@ STEPS = settings(stateful_step_count=25, derandomize=os.environ.get("HYPOTHESIS_
 # So small that a few records are read in several goes, and that a batch is handed to the scanner while others are read.
 SMALL = {
     (ingesting, "READ_LIMIT"): 700,
+    (ingesting, "FLUSH_BYTES"): 40,
     (reading, "CHUNK"): 256,
     (reading, "LONGEST_LINE"): 1 << 16,
     (store, "FLUSH_TURNS"): 4,

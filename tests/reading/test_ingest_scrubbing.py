@@ -19,7 +19,7 @@ from memoryd.files.journal import Journal
 from memoryd.files.log import get_logger
 from memoryd.jobs.sleep import CONSUMER
 from memoryd.reading import cursor as reading
-from memoryd.reading import store
+from memoryd.reading import ingest, store
 from memoryd.reading.scrubbing import hash_name
 from memoryd.transcripts.turn import Origin, Role, Turn, TurnKind
 
@@ -588,6 +588,18 @@ def test_reading_goes_on_while_a_batch_is_scanned(world, scanner, small):
     assert [row["offset"] for row in world.query("SELECT offset FROM transcript")] == [offset]
     world.poll()
     assert len(world.rows()) == 6
+
+
+def test_the_scan_of_a_batch_begins_while_it_is_read(world, scanner, monkeypatch):
+    monkeypatch.setattr(ingest, "FLUSH_BYTES", 20)
+    said = [["one", f"key {SECRET}"], ["three"], ["unscannable", "five and more"]]
+    for name, texts in zip("abc", said, strict=True):
+        path = world.write(f"{name}.jsonl", lines([claude(ord(name) + len(one), one) for one in texts]))
+        world.ingest.look(world.ingest.sources[-1], str(path))
+    assert (len(world.ingest.batch.scans), world.ingest.batch.begun) == (3, 5)
+    world.ingest.flush()
+    assert [redacted(text) for text in world.texts()] == ["one", "key […]", "three", "five and more"]
+    assert withheld(world).count("unscanned") == 1
 
 
 def test_the_row_of_a_cursor_is_as_it_was_when_its_batch_was_frozen(world, scanner, small):

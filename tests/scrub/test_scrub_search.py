@@ -97,3 +97,30 @@ def test_no_trigger_and_no_pair_of_triggers_is_too_dear() -> None:
     pairs = ("".join((*random.sample(words, 2), random.choice(BEHIND))) for _ in range(PAIRS))
     shapes = chain((word + behind for word in words for behind in BEHIND), pairs)
     assert [found for shape in shapes if (found := too_dear(shape))] == []
+
+
+NAMES_GO_ON = st.lists(
+    st.sampled_from(
+        ["word", "_is", "null", "on", "s", "_on", "is", "-", "->", "2", "___", "é", "reads", "to", "_value"]
+    ),
+    max_size=3,
+).map("".join)
+GAPS = st.sampled_from([" ", "=", ": ", " = ", "\n", "\t", "  ", '"', '": "', "'s ", " is ", ") ", " ab is ", " .... "])
+VALUES = st.sampled_from(["hunter2!Xq9", "sk9f8A7b6C5d4E3f2G1h0", '"Xk9#mQ2v-Tr0ub4dor"', "plain", "(or 'x')"])
+
+
+@given(
+    st.sampled_from(["", "api_", "x is my ", "a1B2c3D4e5 is my "]),
+    st.sampled_from(sorted(named.KEYWORDS)),
+    NAMES_GO_ON,
+    GAPS,
+    VALUES,
+)
+def test_what_is_left_out_behind_a_name_that_is_no_secrets_holds_nothing(before, keyword, more, gap, value):
+    text = f"\n{before}".encode() + keyword + f"{more}{gap}{value}\n".encode()
+    first = len(before) + 1
+    place = KeywordPlace(text, first, first + len(keyword), 1, len(text))
+    spans = list(named.find(place, keyword))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(named, "_WHOLE_REST", re.compile(rb"(?!)"))
+        assert spans == list(named.find(place, keyword))
