@@ -7,9 +7,11 @@ from memoryd.database import reads
 from memoryd.database.reads import DatabaseReader
 from memoryd.errors import MemorydError
 from memoryd.files import regular
+from memoryd.finding.indexing import ARCHIVE, RECENT
 from memoryd.recall import documents
 from memoryd.recall.ranking import FACT, SESSION, Candidate
 from memoryd.scrub.hidden import mask_hidden
+from memoryd.tiers.archive import mask_frame
 from memoryd.tiers.lines import lines_of
 
 
@@ -44,7 +46,7 @@ class SourceTexts:
 
     def heading(self, candidate: Candidate) -> str:
         """Return the heading line above a part of a file or at its beginning; empty if there is none."""
-        lines = self._lines(candidate.path)
+        lines = self._lines(candidate.path, candidate.tier)
         at = min(candidate.first_line - 1, len(lines))
         while at < min(candidate.last_line, len(lines)) and (not lines[at].strip() or lines[at].startswith(b"#")):
             at += 1
@@ -75,13 +77,15 @@ class SourceTexts:
                 self._agent.id, name,
             )  # fmt: skip
             return None if row is None else str(row["content"])
-        lines = self._lines(candidate.path)[candidate.first_line - 1 : candidate.last_line]
+        lines = self._lines(candidate.path, candidate.tier)[candidate.first_line - 1 : candidate.last_line]
         return b"".join(lines).decode(errors="replace")
 
-    def _lines(self, path: str) -> list[bytes]:
+    def _lines(self, path: str, tier: str) -> list[bytes]:
         if path not in self._files:
+            # As the index has it; otherwise a part with a masked line would always count as changed.
+            mask = mask_frame if tier in {RECENT, ARCHIVE} else bytes
             try:
-                self._files[path] = lines_of(mask_hidden(regular.read_in(self._agent.workspace, path) or b""))
+                self._files[path] = lines_of(mask(mask_hidden(regular.read_in(self._agent.workspace, path) or b"")))
             except MemorydError:
                 self._files[path] = []  # an unreadable file counts as empty
         return self._files[path]

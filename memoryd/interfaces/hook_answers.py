@@ -143,8 +143,7 @@ class HookAnswerer:
 
         If the daemon has restarted since, return the text that a session gets at its start.
         """
-        session = _session(request)[1]
-        known = None if session is None else self._sessions.get(session)
+        known = self._sessions.get(_session(request)[1] or "")
         return known.text if known else self._inject(agent, request).text
 
     def _own(self, agent: Agent, request: Mapping[str, Any]) -> str | None:
@@ -162,12 +161,10 @@ class HookAnswerer:
     def _find_about(self, agent: Agent, request: Mapping[str, Any], text: str) -> list[Part]:
         app = self._app
         until = app.clock.monotonic() + _INDEX_SECONDS
-        narrowing = Narrowing(limit=_LOOKED_AT)
-        hits = app.recall.search(agent, text, narrowing, lambda: app.clock.monotonic() < until)
-        query = parse(text)
-        own = f"{SESSION}:{self._own(agent, request)}"
+        hits = app.recall.search(agent, text, Narrowing(limit=_LOOKED_AT), lambda: app.clock.monotonic() < until)
+        query, own = parse(text), f"{SESSION}:{self._own(agent, request)}"
         said = [hit for hit in hits if hit.path != own and hit.said_by in _UNASKED]
-        about = [hit for hit in said if is_about(hit.snippet, query)]
+        about = [hit for hit in said if is_about(hit.snippet, query, text)]
         return contexts.list_new_parts(contexts.parts_of(about), self._known_to(agent, request))[:PROMPT_HITS]
 
     def _suggest(self, agent: Agent, request: Mapping[str, Any]) -> list[Part]:
@@ -336,9 +333,8 @@ class HookAnswerer:
         policy: Policy,
         clean: contexts.InjectionMaterial,
     ) -> Injection:
-        app = self._app
-        budget = contexts.budget_of(app.settings, units=asked.units)
-        made = contexts.fit_material(clean, budget, app.worker.count)
+        budget = contexts.budget_of(self._app.settings, units=asked.units)
+        made = contexts.fit_material(clean, budget, self._app.worker.count)
         self._last[asked] = remembered, policy, budget, made
         return made
 

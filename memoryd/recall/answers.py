@@ -36,7 +36,7 @@ _OPENING = (
     r"^\W*(?:(?:ok(?:ay)?|hey|hi|so|and|now|next|first|also|then|alright|great|good|perfect|yes|right)[,.!]?\s+)*"
 )
 _END_OF_QUESTION = r"[?\uff1f]\W*$|吗[。.]?$"
-_QUESTION = re.compile(_END_OF_QUESTION)
+QUESTION = re.compile(_END_OF_QUESTION)
 _REQUEST = re.compile(
     f"{_END_OF_QUESTION}|"
     + _OPENING
@@ -120,7 +120,7 @@ def weigh_form(sentence: str, wanted: Sequence[re.Pattern[str]] = (), *, by_user
     """
     bare = sentence.strip().removeprefix("- ").removeprefix(BY_USER)
     if _REQUEST.search(bare) or (by_user and _ORDER.search(bare)):
-        return (WONDERS if _QUESTION.search(bare) else 1.0) if by_user else ASKS
+        return (WONDERS if QUESTION.search(bare) else 1.0) if by_user else ASKS
     if _ANNOUNCEMENT.search(bare):
         return ANNOUNCES
     sure = GUESSES if _GUESS.search(bare) else 1.0
@@ -131,9 +131,7 @@ def weigh_form(sentence: str, wanted: Sequence[re.Pattern[str]] = (), *, by_user
 
 def find_asked(question: str) -> Speaker | None:
     """Return the speaker whose words a question asks for: the agent or the person; None if it asks for neither."""
-    if _AGENT.search(question) is not None:
-        return Speaker.AGENT
-    return Speaker.PERSON if _PERSON.search(question) is not None else None
+    return Speaker.AGENT if _AGENT.search(question) else Speaker.PERSON if _PERSON.search(question) else None
 
 
 def weigh_end(text: str) -> float:

@@ -19,7 +19,6 @@ from memoryd.text.wording import find_stem
 LENGTH = 700  # characters
 _UNIT = 200  # characters; a longer sentence is split
 _LEAST = 12  # characters; a shorter sentence is joined to the next one
-_ENDING = 3  # the forms of a word may differ in the last three letters
 _FORMS = 4  # a found word may be longer than the searched one by this many letters
 _NEAR = ((-1, 0.3), (0, 1.0), (1, 0.7), (2, 0.5), (3, 0.3))  # (distance in sentences, weight of a word there)
 _END = re.compile(r"[.!?]+[\"')\]*_`]*\s+|[。\uff01\uff1f]+[」』”]?\s*|\n\s*")
@@ -76,7 +75,7 @@ def find_passage(
 def find_held(text: str, words: Iterable[str]) -> list[str]:
     """Return those of the words that a text contains in any form."""
     flat = _flatten(text)
-    return [word for word in words if all(stem in flat for stem in _stems(word))]
+    return [word for word in words if _find_word(flat, [], word)]
 
 
 def _list_units(text: str) -> Iterator[str]:
@@ -149,12 +148,6 @@ def _find_run(flat: str, run: str, stem: str, *, is_prefix: bool) -> Iterator[in
             if not run.isascii() or is_prefix or end - at <= most:
                 yield at
         at = flat.find(stem, at + 1)
-
-
-@lru_cache(maxsize=512)
-def _stems(word: str) -> tuple[str, ...]:
-    """Return the beginning that all forms share, for each run of a word."""
-    return tuple(run[: max(3, len(run) - _ENDING)] if run.isascii() else run for run in list_runs(simplify(word)))
 
 
 def _flatten(line: str) -> str:

@@ -39,6 +39,15 @@ def world(tmp_path):
 DAY = "# Daily Memory: 2026-05-03\n\n## Note (10:00)\n\nThe kumquat harvest was poor.\n\n## Note (11:00)\n\nTea.\n"
 
 
+def test_a_part_of_an_archive_with_times_is_found_and_not_indexed_again(world):
+    part = "### Session f2d1f8f117a5\n\n**Date Range**: 2026-04-01 09:00 - 10:00\n\nThe kumquat froze.\n"
+    world.write(".continuum/memory/MEMORY-2026-04-01.md", f"# April\n\n{part}")
+    for _ in range(2):
+        assert [hit.snippet for hit in world.search("kumquat")] == ["The kumquat froze."]
+        with world.index.begin_read() as tables:
+            assert tables.matches(tables.find_number("demo"))._all().last <= 3
+
+
 def test_every_source_is_found_with_its_tier_and_its_lines(world):
     world.write("MEMORY.md", "# Memory\n\n## Garden\n\n- Ottilie grows kumquat trees\n- another\n")
     world.write("memory/2026-05-03.md", DAY)
