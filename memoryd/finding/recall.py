@@ -201,7 +201,7 @@ class Recall:
             head = 0 if quoting else _DEPTH * narrowing.limit
             near = put_newer_first(fused[:head], partial(_tell_said, passages=passages), lambda one: one.score)
             fused = [*near, *fused[head:]]
-            for one in ranking.iterate_copies_last(fused, lambda one: passages.get(one)[:2]):
+            for one in ranking.iterate_copies_last(fused, lambda one: passages.get(one)[:2], text):
                 if len(best) == narrowing.limit:
                     break
                 if sources.text(one.candidate) is None:

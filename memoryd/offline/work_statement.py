@@ -49,7 +49,9 @@ def repeats(one: WorkStatement, other: WorkStatement) -> bool:
     shared = len(one.keys & other.keys)
     # The same answer to two questions counts as two answers.
     is_same = one.by_user is other.by_user and one.asked == other.asked
-    return is_same and 0 < shared >= _SAME * min(len(one.keys), len(other.keys))
+    # What a user adds to a shorter line is news.
+    size = len(one.keys) if one.by_user else min(len(one.keys), len(other.keys))
+    return is_same and 0 < shared >= _SAME * size
 
 
 def drop_changed(found: Sequence[WorkStatement]) -> list[WorkStatement]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
+from memoryd.recall.answers import QUESTION
 from memoryd.recall.documents import Speaker
 
 HALF_LIFE_DAYS = 30.0  # days after which a dated file has half of its bonus for being recent …
@@ -116,18 +117,21 @@ def compute_boost(known: KnownMemory | None) -> float:
 
 
 def iterate_copies_last(
-    ranked: Iterable[RankedCandidate], read: Callable[[Candidate], Sequence[str]]
+    ranked: Iterable[RankedCandidate], read: Callable[[Candidate], Sequence[str]], asked: str = ""
 ) -> Iterator[RankedCandidate]:
-    """Yield the hits, with copies of better hits last.
+    """Yield the hits, with copies of better hits last, and earlier questions with the words of `asked`.
 
     A hit is a copy if better hits show most of its passage, or a third of it and its best sentence.
     """
     told: set[tuple[str, ...]] = set()
+    asking = _list_rows(asked)
     copies = []
     for one in ranked:
-        rows, best = map(_list_rows, read(one.candidate))
+        texts = read(one.candidate)
+        rows, best = map(_list_rows, texts)
         share = _THIRD if best and len(best & told) >= COPY * len(best) else COPY
-        if rows and len(rows & told) >= share * len(rows):
+        known = told | asking if any(map(QUESTION.search, texts)) else told
+        if rows and len(rows & known) >= share * len(rows):
             copies.append(one)
         else:
             told |= rows

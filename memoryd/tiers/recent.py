@@ -19,6 +19,7 @@ from memoryd.tiers.session_summary import Section, SummaryPoint
 NAME = "RECENT.md"
 NEWEST_CHARACTERS, OLDER_CHARACTERS = 3500, 1100  # the most characters of an entry
 _FRAME = 250  # characters for an entry's heading, labels and link
+_FILLED = 2400  # characters; a shorter entry gets points beyond the limits of their sections
 LONGEST = 240  # characters of a point
 _LISTED = 7  # the number of characters for the mark and line end of a point
 MOST = {
@@ -193,6 +194,11 @@ def choose_points(points: Sequence[SummaryPoint], room: int) -> tuple[SummaryPoi
         gone = max(kept, key=lambda point: (ranks[point][0], sizes[point.section], ranks[point]))
         kept.remove(gone)
         sizes[gone.section] -= len(gone.text) + _LISTED
+    size = sum(sizes.values())
+    for point in sorted(told, key=ranks.__getitem__):
+        if point not in kept and size + len(point.text) + _LISTED <= min(room, _FILLED):
+            kept.append(point)
+            size += len(point.text) + _LISTED
     return tuple(point for point in told if point in kept)
 
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.offline import work, work_texts
+from memoryd.offline import words, work, work_texts
 from memoryd.offline.sentences import number_sentences
 from memoryd.offline.statements import REPORTER, ConversationMessage
-from memoryd.offline.work_statement import WorkStatement
+from memoryd.offline.work_statement import WorkStatement, repeats
 from memoryd.tiers.session_summary import Section
 
 ROOM = 10_000  # words, more than there are
@@ -503,3 +503,13 @@ def test_a_joke_and_a_thought_are_no_wishes_and_a_polite_order_is():
     assert work_texts.is_joke("Always answer like a pirate, just kidding.")
     assert not work_texts.steers("Should we move the depot to Kafka one day?")
     assert work_texts.steers("Could we please use uv instead of pip?")
+
+
+def test_what_a_user_adds_to_a_shorter_line_is_news_and_the_shorter_line_is_not():
+    texts = ("Never mark delays only by red or green.", "I'm red-green colour-blind, so never mark warnings by colour.")
+    shorter, longer = (
+        WorkStatement(at, f"t{at}", (1,), "User", text, Section.DECIDED, frozenset(words.list_content_words(text)), 1.0)
+        for at, text in enumerate(texts)
+    )
+    assert repeats(shorter, longer)
+    assert not repeats(longer, shorter)

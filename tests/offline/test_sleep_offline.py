@@ -420,6 +420,25 @@ def test_what_is_changed_later_and_what_is_only_thought_aloud_or_a_joke_is_no_de
     assert "06:00" not in written(step)
 
 
+@pytest.mark.parametrize(
+    ("end", "is_told"), [("Good, enough for today.", False), ("Good, enough coffee for six.", True)]
+)
+def test_the_end_of_the_work_is_no_request(end, is_told):
+    step = slept("Add the tide table to the board.", "ASSISTANT: The tide table is on the board.", end, program="Codex")
+    assert (end in written(step)) is is_told
+
+
+def test_a_short_session_keeps_all_findings_of_its_report():
+    findings = [
+        "Next.js 15.5.2 (14から更新)",
+        "重複したコンポーネント・型定義の構造を反映",
+        "実際のディレクトリ構造に合わせて更新",
+    ]
+    report = "ASSISTANT: CLAUDE.mdファイルを更新しました。\n\n" + "\n".join(f"- {text}" for text in findings)
+    told = written(slept("Bring CLAUDE.md up to date.", report, program="Codex"))
+    assert all(text in told for text in findings)
+
+
 RECAP = "The importer splits at CRLF and all is committed. Next: open the pull request for the depot of Gdansk."
 
 

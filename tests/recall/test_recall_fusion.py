@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.recall.ranking import Candidate, RankedCandidate, fuse
+from memoryd.recall.ranking import Candidate, RankedCandidate, fuse, iterate_copies_last
 
 
 def ranked(number, path="session:s", piece=0):
@@ -59,3 +59,9 @@ def test_pieces_of_a_turn_are_one_thing():
     whole = RankedCandidate(Candidate(7, 1.0, "session:s", "session", 1, 1, 2, b"", None, None), 1.0)
     (one,) = fuse([ranked(1)], [whole], frozenset())
     assert (one.candidate.id, one.by_words, one.by_meaning) == (1, 1, 1)
+
+
+def test_an_earlier_question_is_no_answer_to_itself_and_a_statement_with_its_words_is():
+    texts = {1: "How long is the throttle now?", 2: "The throttle is 30 minutes.", 3: "how long is the throttle"}
+    found = iterate_copies_last(map(ranked, texts), lambda one: (texts[one.id], ""), "how long is the throttle")
+    assert ids(found) == [2, 3, 1]

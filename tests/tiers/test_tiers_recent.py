@@ -55,6 +55,14 @@ def written(*sessions, count=3, lines=500):
     return recent.write_file(sessions, count, lines).decode()
 
 
+def test_a_short_entry_has_points_beyond_the_limit_of_their_section_and_a_long_one_has_not():
+    few = [SummaryPoint(Section.ASKED, f"Rule {number}: keep the log in English.") for number in range(8)]
+    assert recent.choose_points(few, 3000) == tuple(few)
+    many = [SummaryPoint(section, f"Point {number}. " + "a " * 110) for section in Section for number in range(8)]
+    kept = recent.choose_points(many, 3000)
+    assert all(sum(one.section is section for one in kept) <= most for section, most in recent.MOST.items())
+
+
 def test_an_entry_has_its_sections_in_order_and_leaves_empty_ones_out():
     assert written(past(parse_points(TEXT))) == (
         "# RECENT - Last 3 Sessions\n\n"
