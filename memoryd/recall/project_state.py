@@ -1,12 +1,12 @@
 """Render the state of a project in a few lines: the last requests, the state of the work and the open points.
 
 The lines come from the summary of the last session. For the time since its last sleep, they come from the last requests
-and the last answer. These may repeat a page, so foreign tokens are replaced (`ledger/foreign.py`). Open points matter
+and the last answer. What the last session does not tell comes from earlier ones, with their date. The requests may repeat a page, so foreign tokens are replaced (`ledger/foreign.py`). Open points matter
 most to the next session, so other sentences of the answer are cut first.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date, datetime
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ from memoryd.ledger import unfinished
 from memoryd.recall.injection import TOP, Part
 from memoryd.text import prose
 from memoryd.text.neutral import neutralize
-from memoryd.tiers.session_summary import Section, SessionSummary
+from memoryd.tiers.session_summary import Section, SessionSummary, SummaryPoint, state_key
 
 ASKED = 3  # the last requests that are quoted
 CHARACTERS = 700  # of all lines together
@@ -22,6 +22,10 @@ LINE_CHARACTERS = 280  # of a line, except the answer
 ANSWER_CHARACTERS = 360
 OPEN_CHARACTERS = 240  # of the open points, if the answer is too long
 UNWRITTEN = "not in a daily file yet"
+# What stays true if a later session edits files, and what shows that a session has changed the work.
+_READ = (Section.STATE, Section.OPEN, Section.FILES)
+_LASTING = frozenset({"Branch", "Last commit", "Pull request", "Pushed"})
+_MOVING = frozenset({"Last commit", "Pull request", Section.FILES})
 _NAMED = re.compile(r"(?:Branch|Last commit|Pull request): `?([^\s`]+)`?")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")  # noqa: RUF001
 _ENDS = ".!?:;。！？"  # noqa: RUF001
@@ -50,28 +54,57 @@ class LastSession(NamedTuple):
     remove_foreign: Callable[[str], str]  # replaces tokens that only outside text has
 
 
-def make_part(session: LastSession, today: date) -> Part | None:
-    """Return the state in which a session left its project, for an injection; None if there is nothing to show."""
+def make_part(session: LastSession, today: date, before: Sequence[tuple[date, SessionSummary]] = ()) -> Part | None:
+    """Return the state in which a session left its project, for an injection; None if it has nothing to show.
+
+    `before` are the sessions before it, newest first, each with the day of its end.
+    """
     new, (answer, is_left) = _list_new_requests(session), _read_last_answer(session)
     asked = [_cut(one, LINE_CHARACTERS) for one in (*session.summary.texts(Section.ASKED)[-1:], *new)][-ASKED:]
     earlier, last = [f"Asked: {one}" for one in asked[:-1]], [f"Last request: {one}" for one in asked[-1:]]
     left = [f"Last answer: {answer}"] if answer else []
-    if not is_left:
-        points = (*session.summary.texts(Section.STATE), *map(_label_open, session.summary.texts(Section.OPEN)))
-        for one in points:
-            left += [] if _is_named(one, left) else [_cut(one, LINE_CHARACTERS)]
+    for one in _list_points(((session.last.date(), session.summary), *before), is_left=is_left):
+        left += [] if _is_named(one, left) else [_cut(one, LINE_CHARACTERS)]
     room, kept = CHARACTERS, set[str]()
     for line in (*last, *left, *reversed(earlier)):
         if len(line) <= room:
             room -= len(line)
             kept.add(line)
-    if not kept:
+    if not (asked or answer or session.summary.texts(Section.STATE) or session.summary.texts(Section.OPEN)):
         return None
     when = (session.last.strftime("%Y-%m-%d"), _count_days(session.last, today))
     told = filter(None, (*when, session.program, UNWRITTEN if new or answer else None))
     lines = "\n".join(f"- {line}" for line in (*earlier, *last, *left) if line in kept)
     name = f"State of this project ({', '.join(told)})"
     return Part(name, lines, whole=f"session:{session.id}", plain=frozenset({TOP}))
+
+
+def _list_points(ended: Sequence[tuple[date, SessionSummary]], *, is_left: bool) -> Iterator[str]:
+    """Yield the state of the work and the open points, as far as no later session contradicts them.
+
+    Args:
+        ended: the sessions, newest first.
+        is_left: whether the last answer tells what is left.
+    """
+    keys: set[str] = {Section.FILES, Section.OPEN} if is_left else set()
+    branch = None  # of the last session that worked; the usual branch is not in a summary
+    for at, (day, summary) in enumerate(ended):
+        points = {section: [one for one in summary.points if one.section is section] for section in _READ}
+        here = next((one.text for one in points[Section.STATE] if state_key(one) == "Branch"), "")
+        if branch is None and (points[Section.STATE] or points[Section.FILES]):
+            branch = here
+        found = [(_key_of(one), one) for section in _READ for one in points[section]]
+        for key, one in found:
+            is_stale = key in keys or (keys & _MOVING and key not in _LASTING)
+            is_other = one.section is Section.STATE and here != branch
+            if one.section is not Section.FILES and not (is_stale or is_other or (is_left and not at)):
+                text = _label_open(one.text) if one.section is Section.OPEN else one.text
+                yield text if day == ended[0][0] else f"{text} ({day})"
+        keys.update(key for key, _ in found)
+
+
+def _key_of(point: SummaryPoint) -> str:
+    return state_key(point) or point.section
 
 
 def _is_named(point: str, before: Sequence[str]) -> bool:
