@@ -79,8 +79,7 @@ class GitCall(NamedTuple):
     @property
     def is_quiet(self) -> bool:
         """Return True if the command was told to print nothing, and nothing says that it failed."""
-        is_told = any(map(_QUIET.match, self.arguments))
-        return is_told and not (self.failed or _UNCHANGED.search(self.text))
+        return any(map(_QUIET.match, self.arguments)) and not (self.failed or _UNCHANGED.search(self.text))
 
 
 class GitState:

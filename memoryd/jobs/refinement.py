@@ -292,9 +292,8 @@ def describe_end(
     became = "all of it was taken back" if undo else "what was done is kept"
     if conflict:
         became = "it could not be taken back, since a memory has changed since"
-    state = "failed" if undo or conflict or broke else "succeeded"
-    if session.ended == CANCELLED:
-        state = "cancelled"
+    ended = "failed" if undo or conflict or broke else "succeeded"
+    state = "cancelled" if session.ended == CANCELLED else ended
     return state, f"{what}; {became}", f"{what}; {became}"
 
 

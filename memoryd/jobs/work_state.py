@@ -93,9 +93,8 @@ class WorkState:
         for step in home:
             if step.name in {"gh", "glab"} and step is telling[-1]:
                 # After other output, only the last line is surely of this command.
-                is_made = step.words[2:3] == ("create",)
-                told = text if telling == [step] else "".join(text.splitlines()[-1:]) if is_made else ""
-                self._git.read_pull_request(seq, step, told)
+                last = "".join(text.splitlines()[-1:]) if "create" in step.words[2:3] else ""
+                self._git.read_pull_request(seq, step, text if telling == [step] else last)
             elif step.name == "rm":
                 self._files.drop(step.folder, [word for word in step.words[1:] if not word.startswith("-")])
 

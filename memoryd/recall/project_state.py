@@ -1,12 +1,13 @@
 """Render the state of a project in a few lines: the last requests, the state of the work and the open points.
 
 The lines come from the summary of the last session. For the time since its last sleep, they come from the last requests
-and the last answer. What the last session does not tell comes from earlier ones, with their date. The requests may repeat a page, so foreign tokens are replaced (`ledger/foreign.py`). Open points matter
-most to the next session, so other sentences of the answer are cut first.
+and the last answer. These may repeat a page, so foreign tokens are replaced (`ledger/foreign.py`). Open points matter
+most to the next session, so other sentences of the answer are cut first. What the last session does not tell comes from
+earlier sessions, with its date.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import date, datetime
 from typing import NamedTuple
 
@@ -22,8 +23,8 @@ LINE_CHARACTERS = 280  # of a line, except the answer
 ANSWER_CHARACTERS = 360
 OPEN_CHARACTERS = 240  # of the open points, if the answer is too long
 UNWRITTEN = "not in a daily file yet"
-# What stays true if a later session edits files, and what shows that a session has changed the work.
 _READ = (Section.STATE, Section.OPEN, Section.FILES)
+# What stays true if a later session edits files, and what shows that a session has changed the work.
 _LASTING = frozenset({"Branch", "Last commit", "Pull request", "Pushed"})
 _MOVING = frozenset({"Last commit", "Pull request", Section.FILES})
 _NAMED = re.compile(r"(?:Branch|Last commit|Pull request): `?([^\s`]+)`?")
@@ -70,7 +71,7 @@ def make_part(session: LastSession, today: date, before: Sequence[tuple[date, Se
         if len(line) <= room:
             room -= len(line)
             kept.add(line)
-    if not (asked or answer or session.summary.texts(Section.STATE) or session.summary.texts(Section.OPEN)):
+    if not any((*asked, answer, *session.summary.texts(Section.STATE), *session.summary.texts(Section.OPEN))):
         return None
     when = (session.last.strftime("%Y-%m-%d"), _count_days(session.last, today))
     told = filter(None, (*when, session.program, UNWRITTEN if new or answer else None))
@@ -84,27 +85,31 @@ def _list_points(ended: Sequence[tuple[date, SessionSummary]], *, is_left: bool)
 
     Args:
         ended: the sessions, newest first.
-        is_left: whether the last answer tells what is left.
+        is_left: whether the last answer tells what is left; then it stands for the state of the last session.
     """
-    keys: set[str] = {Section.FILES, Section.OPEN} if is_left else set()
+    keys = {Section.FILES, Section.OPEN, *dict(_read_points(ended[0][1]))} if is_left else set[str]()
     branch = None  # of the last session that worked; the usual branch is not in a summary
-    for at, (day, summary) in enumerate(ended):
-        points = {section: [one for one in summary.points if one.section is section] for section in _READ}
-        here = next((one.text for one in points[Section.STATE] if state_key(one) == "Branch"), "")
-        if branch is None and (points[Section.STATE] or points[Section.FILES]):
+    for day, summary in ended:
+        points = _read_points(summary)
+        texts = {key: one.text for key, one in points}
+        here = texts.get("Branch", "")
+        if branch is None and texts.keys() - {Section.OPEN}:
             branch = here
-        found = [(_key_of(one), one) for section in _READ for one in points[section]]
-        for key, one in found:
-            is_stale = key in keys or (keys & _MOVING and key not in _LASTING)
+        for key, one in points:
             is_other = one.section is Section.STATE and here != branch
-            if one.section is not Section.FILES and not (is_stale or is_other or (is_left and not at)):
-                text = _label_open(one.text) if one.section is Section.OPEN else one.text
-                yield text if day == ended[0][0] else f"{text} ({day})"
-        keys.update(key for key, _ in found)
+            if not (is_other or _is_over(key, keys)):
+                yield _label_open(one) if day == ended[0][0] else f"{_label_open(one)} ({day})"
+        keys |= texts.keys()
 
 
-def _key_of(point: SummaryPoint) -> str:
-    return state_key(point) or point.section
+def _read_points(summary: SessionSummary) -> list[tuple[str, SummaryPoint]]:
+    """Return the points about state, open points and files, each with its key or its section."""
+    points = (one for section in _READ for one in summary.points if one.section is section)
+    return [(state_key(one) or one.section, one) for one in points]
+
+
+def _is_over(key: str, later: Collection[str]) -> bool:
+    return key in {Section.FILES, *later} or (key not in _LASTING and not _MOVING.isdisjoint(later))
 
 
 def _is_named(point: str, before: Sequence[str]) -> bool:
@@ -129,8 +134,9 @@ def _count_days(last: datetime, today: date) -> str:
     return f"{days} days ago" if days > 1 else "yesterday" if days == 1 else f"today {last:%H:%M}"
 
 
-def _label_open(text: str) -> str:
-    return text if unfinished.find_label(text) else f"Open: {text}"
+def _label_open(point: SummaryPoint) -> str:
+    is_plain = point.section is Section.OPEN and not unfinished.find_label(point.text)
+    return f"Open: {point.text}" if is_plain else point.text
 
 
 def _read(answer: str) -> tuple[str, bool]:

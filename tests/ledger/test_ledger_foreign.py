@@ -98,7 +98,7 @@ OWN = "PR https://github.com/ann/tool-kit/pull/7 by @ann fixes github.com/ann/to
         ),
         ('shell {"command":["bash","-lc","git push -q && gh pr create --fill"]}', "https://github.com/ann/tool-kit/pull/7"),
         (
-            'exec_command {"cmd":"sed -i \'s/1/2/\' a.toml && cat b.md && gh pr create --title \'A > b\' 2>&1 | tail -2"}',
+            'exec_command {"cmd":"sed -i \'s/1/2/\' a.toml && cat b.md && gh pr create -t \'A > b\' 2>&1 | tail -2"}',
             "Output:\nhttps://github.com/eve/tool-kit/pull/1\nhttps://github.com/ann/tool-kit/pull/7\n",
         ),
         ('Bash {"command":"gh pr create --body \\"a … [83 characters left out]', "https://github.com/ann/tool-kit/pull/7"),

@@ -246,7 +246,14 @@ def test_agents_of_a_fleet_share_one_for_their_model_though_each_dreams_at_its_o
 # --- nights ---
 
 
-INPUT = {"dream": {"dailies": {"memory/2026-03-04.md": "x"}, "dispositions": {"kept": 3}, "added": 0, "refusals": {"grounding": 1}}}
+INPUT = {
+    "dream": {
+        "dailies": {"memory/2026-03-04.md": "x"},
+        "dispositions": {"kept": 3},
+        "added": 0,
+        "refusals": {"grounding": 1},
+    }
+}
 NOTHING = {"dream": {"dailies": {}}}
 
 
