@@ -103,6 +103,7 @@ def test_any_text_is_judged(text):
         ("今天就到这里\uff0c谢谢", True),
         ("Good, enough for today.", True),
         ("OK, let's stop for today.", True),
+        ("Thanks, see you on Monday!", True),
         ("Gut, das reicht für heute. Tschüss!", True),
         ("Good. Then go live tomorrow.", False),
         ("That's enough retries, use three.", False),
