@@ -119,9 +119,7 @@ class Door:
             length = headers.get("content-length", "")
             if not length.isdecimal() or int(length) > LARGEST_BODY:
                 return 413, "the form is too long, or of unknown length"
-        if not self._all.take():
-            return 429, "too many requests: wait a second"
-        return 0, ""
+        return (0, "") if self._all.take() else (429, "too many requests: wait a second")
 
 
 class Server:

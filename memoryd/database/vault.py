@@ -165,8 +165,7 @@ def read_evidence(reader: DatabaseReader, session_id: str) -> dict[str, Any]:
     without one by reason.
     """
     transcripts = reader.rows(
-        "SELECT path, fate = 'deleted' AS deleted FROM transcript WHERE session_id = ? ORDER BY id",
-        session_id,
+        "SELECT path, fate = 'deleted' AS deleted FROM transcript WHERE session_id = ? ORDER BY id", session_id
     )
     counts = reader.rows(
         "SELECT coalesce(withheld, 'kept') AS why, count(*) AS n FROM turn WHERE session_id = ?"

@@ -67,6 +67,8 @@ def write(path: Path, new: bytes | None, old: bytes | None, keep: Path, stamp: s
     if new is None and path.parent.name == "memoryd":  # memoryd created this folder
         with contextlib.suppress(OSError):  # the folder has other files
             path.parent.rmdir()
+            if path.parents[1].name in {"skills", "extensions"}:  # it may have created this folder too
+                path.parents[1].rmdir()
     return kept
 
 

@@ -233,8 +233,7 @@ class Indexer:
             for session_id, (low, high) in _ranges(rows).items():
                 self._session(tables, number, reader, session_id, (low, high))
             last = max((row[0] for row in rows if row[0] > progress.turn_id), default=None)
-            if last is None:
-                last = reader.number("SELECT max(id) FROM turn")
+            last = reader.number("SELECT max(id) FROM turn") if last is None else last
             waiting = [row[0] for row in rows if row[3] in ("unscanned", "retracted")]
             waiting += [one for one in progress.waiting if one not in {row[0] for row in rows}]
             mark = _mark(reader, last)

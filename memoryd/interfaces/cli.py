@@ -371,6 +371,7 @@ def config() -> None:
 def config_check(call: Call) -> None:
     """Check the configuration file and report every mistake."""
     from memoryd.files import trust
+    from memoryd.requests import daemon_client
 
     settings = call.settings()
     trust.require(settings)
@@ -378,6 +379,9 @@ def config_check(call: Call) -> None:
     where = {"source": str(settings.source), "state_dir": str(settings.state_dir), "warnings": settings.warnings}
     for warning in settings.warnings:
         call.output.print_note(warning)
+    pid = daemon_client.ask_data(settings.state_dir, "ping").get("pid")
+    if pid and not daemon_client.ask_same(settings, "status"):
+        call.output.print_note(f"the daemon has not read it yet: systemctl --user reload memoryd, or kill -HUP {pid}")
     told = f"agents: {', '.join(agents) or 'none'}; state in {settings.state_dir}; times in {settings.zone.key}"
     call.output.result({**where, "agents": agents, "timezone": settings.zone.key}, f"{settings.source}: ok; {told}")
 
@@ -472,10 +476,8 @@ def _explain_usage(error: click.UsageError, name: str) -> ConfigError:
 
 def _main(given: list[str], group: click.Group, name: str) -> int:
     output = Output(json="--json" in given)
-    if not given:
-        given = ["--help"]
     try:
-        code = group.main(given, prog_name=name, standalone_mode=False)
+        code = group.main(given or ["--help"], prog_name=name, standalone_mode=False)
         sys.stdout.flush()
     except SystemExit:
         # Click exits this way after a broken pipe. The reader of the pipe stopped early, which is no failure.

@@ -28,8 +28,8 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from memoryd.errors import ConfigError, StateError
-from memoryd.files import log_line
-from memoryd.requests.daemon_client import ask
+from memoryd.files import log_line, socket_file
+from memoryd.requests.daemon_client import SOCKET, ask
 
 if TYPE_CHECKING:
     from memoryd.config import Settings
@@ -205,6 +205,9 @@ def _answer(hook: Hook, payload: dict[str, Any]) -> str:
     if hook.event != START:
         raise HookError("no daemon answers")
     text = _from_files(hook, about["cwd"])
+    if busy := socket_file.connect(os.path.join(hook.state_dir, SOCKET), 0.1):  # noqa: PTH118
+        busy.close()
+        text = text.replace("no daemon is there", "the daemon is too busy")
     log_line.append(hook.state_dir, "warning", "memoryd.hook", "no daemon answers: injected from files", tool=hook.tool)
     return text
 

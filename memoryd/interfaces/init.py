@@ -292,11 +292,12 @@ def _start_service(call: Call, settings: Settings) -> str:
         how = "process"
         services.start_process(settings)
     until = time.monotonic() + _UP_SECONDS
-    while not (pid := daemon_client.ask_data(settings.state_dir, "ping").get("pid")):
+    # It answers a ping before it has noted its start, and until then no status shows that it runs.
+    while not (daemon := daemon_client.ask_data(settings.state_dir, "status").get("daemon")):
         if time.monotonic() > until:
             raise StateError("the daemon does not answer", str(settings.state_dir), "memoryd run shows why")
         time.sleep(_POLL_SECONDS)
-    call.output.say(f"started   the daemon (pid {pid})")
+    call.output.say(f"started   the daemon (pid {daemon['pid']})")
     if how == "process":
         call.output.say("          there is no service manager here: start it after each boot with memoryd run")
     return how

@@ -14,7 +14,7 @@ from memoryd.interfaces.output import one_line
 from memoryd.requests import daemon_client
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from memoryd.config import Agent, Settings
@@ -108,8 +108,7 @@ def save_command(call: Call, settings: Settings, agent: Agent, text: str) -> Non
     from memoryd.requests import memory_changes
 
     data = memory_changes.save(settings, agent, text)
-    places = ", ".join(str(agent.workspace / one) for one in data["files"])
-    call.output.result(data, f"{data['run']} {data['why'] or places}")
+    _print_written(call, data, [str(agent.workspace / one) for one in data["files"]])
 
 
 @click.command("update")
@@ -128,7 +127,12 @@ def update_command(call: Call, settings: Settings, agent: Agent, append: str | N
     if (append is None) == (replace is None):
         raise click.UsageError("give --append TEXT or --replace FILE")
     data = memory_changes.update(settings, agent, append=append, replace=None if replace is None else text_of(replace))
-    call.output.result(data, f"{data['run']} {data['why'] or ', '.join(data['files'])}")
+    _print_written(call, data, data["files"])
+
+
+def _print_written(call: Call, data: Mapping[str, Any], files: Sequence[str]) -> None:
+    redacted = "; written without what looks like a secret" if data.get("redacted") else ""
+    call.output.result(data, f"{data['run']} {data['why'] or ', '.join(files)}{redacted}")
 
 
 @click.command("feedback")

@@ -47,6 +47,8 @@ def list_parts(data: Mapping[str, Any], *, at_length: bool = False, now: datetim
         whose = f" {alarm['agent']}" if alarm["agent"] else ""
         parts.append(style(f"ALARM{whose}: {alarm['kind']} since {when(alarm['since'])}: {alarm['text']}", _ALARM))
         parts.append(style(f"  → {alarm['fix']}"))
+    if len(agents) > 1 and not at_length:
+        parts += [style(f"WARNING {one['id']}: {line}", _WAITS) for one in agents for line in _warnings(one)]
     if not at_length:
         parts += [style(_overview(data)), *([_table(data, when)] if agents else [])]
     if at_length or len(agents) == 1:  # one agent has room for all its details
@@ -94,10 +96,11 @@ def _need(agent: Mapping[str, Any], alarms: Sequence[str]) -> tuple[str, str]:
         count_noun(len(agent.get("proposals", ())), "proposal"): agent.get("proposals"),
         "warning": any(True for _ in _warnings(agent)),
     }
+    off = (["paused"] if agent["paused"] else []) if agent["enabled"] else ["disabled"]
     if alarms:
-        return f"ALARM {alarms[0]}" + (f" +{len(alarms) - 1}" if alarms[1:] else ""), _ALARM
-    if agent["paused"] or not agent["enabled"]:
-        return "paused" if agent["enabled"] else "disabled", _OFF
+        return ", ".join([f"ALARM {alarms[0]}" + (f" +{len(alarms) - 1}" if alarms[1:] else ""), *off]), _ALARM
+    if off:
+        return off[0], _OFF
     return next(((word, _WAITS) for word, is_so in waits.items() if is_so), ("well", _WELL))
 
 

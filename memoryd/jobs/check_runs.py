@@ -84,9 +84,8 @@ def shorten(text: str, most: int) -> str:
 
 def is_test_run(step: Step) -> bool:
     """Return True if a command runs tests."""
-    if any(map(_NO_RUN.match, step.words)):
-        return False
-    return step.name in _TESTERS or _has_script(step, _TEST_SCRIPT)
+    is_tester = step.name in _TESTERS or _has_script(step, _TEST_SCRIPT)
+    return is_tester and not any(map(_NO_RUN.match, step.words))
 
 
 def is_lint_run(step: Step) -> bool:
@@ -194,8 +193,7 @@ def read_lint(step: Step, output: str, *, is_alone: bool) -> str | None:
 def _count_findings(found: re.Match[str]) -> str:
     counts = {name: int(value) for name, value in found.groupdict().items() if value is not None}
     left = counts.pop("left", None)
-    if left is not None:
-        counts = {"errors": left}
+    counts = counts if left is None else {"errors": left}
     told = [_plural(n, name.removesuffix("s")) for name, n in counts.items() if n]
     return ", ".join(told) or "clean"
 

@@ -159,8 +159,7 @@ def _parse_fact(value: Any) -> OfferedFact | None:
 
 def _text(value: Any) -> str:
     """Return a text, or the joined texts of a list of blocks; empty for any other value."""
-    if isinstance(value, dict):
-        value = value.get("text")
+    value = value.get("text") if isinstance(value, dict) else value
     if isinstance(value, list):
         return " ".join(text for one in value if not isinstance(one, list) and (text := _text(one)))
     return value.strip() if isinstance(value, str) else ""

@@ -56,6 +56,7 @@ _UNCHANGED = re.compile(
 )
 _COMMIT_VALUES = re.compile(r"-[a-z]*[mFCct]|--(?:message|file|author|date|fixup|trailer)")
 _MESSAGE = re.compile(r"-[a-z]*m|--message")
+_QUIET = re.compile(r"--quiet$|-[^\WmFCct]*q")
 _ALL = re.compile(r"-[a-ln-z]*[aA][a-z]*|--all|-u|--update")
 _BACK = re.compile(r"--(?!quiet)|HEAD[~^@]")
 
@@ -74,6 +75,11 @@ class GitCall(NamedTuple):
     def arguments(self) -> tuple[str, ...]:
         """Return the words after the subcommand, such as those after `git commit`."""
         return self.step.words[2:]
+
+    @property
+    def is_quiet(self) -> bool:
+        """Return True if the command was told to print nothing, and nothing says that it failed."""
+        return any(map(_QUIET.match, self.arguments)) and not (self.failed or _UNCHANGED.search(self.text))
 
 
 class GitState:
@@ -131,10 +137,9 @@ class GitState:
 
     def _commit(self, call: GitCall) -> None:
         found = list(_COMMITTED.finditer(call.text))
-        is_quiet = not (call.failed or _UNCHANGED.search(call.text)) and {"-q", "--quiet"} & {*call.arguments}
-        if is_quiet and call.shown:
-            found = list(_LOG_LINE.finditer(call.text))
-        if not (found or is_quiet or _FILES_COMMITTED.search(call.text)) or "--dry-run" in call.arguments:
+        if call.is_quiet and call.shown:
+            found = list(_LOG_LINE.finditer(call.text))[:1]
+        if not (found or call.is_quiet or _FILES_COMMITTED.search(call.text)) or "--dry-run" in call.arguments:
             return
         behind = zip(("", *call.arguments), call.arguments, strict=False)
         paths = [word for before, word in behind if not (word.startswith("-") or _COMMIT_VALUES.fullmatch(before))]
@@ -153,7 +158,7 @@ class GitState:
         if found:
             at = f" at `{found[-1]['hash']}`" if found[-1]["hash"] else " as a new branch"
             self._say(call.seq, PUSHED, f"`{found[-1]['own']}`{at}")
-        if found or _UP_TO_DATE.search(call.text):
+        if found or call.is_quiet or _UP_TO_DATE.search(call.text):
             self.has_pushed = True
             self.unpushed.clear()
 

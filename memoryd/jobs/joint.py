@@ -157,9 +157,8 @@ def _join_edits(slept: Sequence[job.Edit], learned: Sequence[job.Edit]) -> Itera
     """Yield the edits of both jobs; the two blocks of one day become one, with the facts' lines above its sections."""
     notes = {edit.day: edit for edit in learned if isinstance(edit, job.AppendDaily)}
     for edit in slept:
-        note = notes.pop(edit.day, None) if isinstance(edit, job.AppendDaily) else None
-        if isinstance(edit, job.AppendDaily) and note is not None:
-            yield replace(edit, body=_put_first(edit.body, note.body))
+        if isinstance(edit, job.AppendDaily) and edit.day in notes:
+            yield replace(edit, body=_put_first(edit.body, notes.pop(edit.day).body))
         else:
             yield edit
     yield from (edit for edit in learned if not isinstance(edit, job.AppendDaily) or edit.day in notes)

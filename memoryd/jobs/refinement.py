@@ -308,9 +308,8 @@ def describe_end(
     became = "all of its changes were reversed" if undo else "its changes were kept"
     if conflict:
         became = "its changes could not be reversed, because a memory has changed since then"
-    state = "failed" if undo or conflict or broke else "succeeded"
-    if session.ended == CANCELLED:
-        state = "cancelled"
+    ended = "failed" if undo or conflict or broke else "succeeded"
+    state = "cancelled" if session.ended == CANCELLED else ended
     return state, f"{what}; {became}", f"{what}; {became}"
 
 

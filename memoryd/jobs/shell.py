@@ -21,6 +21,8 @@ _CUT_FOLDER = re.compile(rf'[{{,]\s*"?(?:{"|".join(_FOLDER_KEYS)})"?\s*:\s*"([^"
 _HEREDOC = re.compile(
     r"(?<!<)<<(?!<)-?[ \t]*(['\"]?)(\w+)\1(?![^\n(]*\)\))([^\n]*)\n.*?(?:^[ \t]*\2\b|\Z)", re.DOTALL | re.MULTILINE
 )
+# The form in which agents write a long message; of its text, the first line is read.
+_DOCUMENT = re.compile(r"\"\$\(cat <<-?[ \t]*(['\"]?)(\w+)\1\s*\n([^\n]*).*?^[ \t]*\2\s*\)\"", re.DOTALL | re.MULTILINE)
 _TOKEN = re.compile(
     r"(?P<space>(?:[ \t\r]|\\\n)+)|(?P<redirect>(?:\d*|&)>{1,2}&?[ \t]*|\d*<{1,3}&?[ \t]*)"
     r"|(?P<between>&&|\|\||\|&|;;|[;|&\n()])|(?P<word>(?:\\.|'[^']*'|\"(?:\\.|[^\"\\])*\"|[^\s'\"\\;|&()<>])+)"
@@ -98,6 +100,7 @@ def read_input(call: str) -> dict[str, object]:
 def list_steps(script: str, folder: str = "") -> list[Step]:
     """Return the simple commands of a script that starts in `folder`, in order."""
     steps: list[Step] = []
+    script = _DOCUMENT.sub(lambda found: _quote(found[3]), script)
     for tokens, text, joined, is_written in _split(_HEREDOC.sub(r" \3\n", script)):
         words = _unwrap(tokens)
         if not words:

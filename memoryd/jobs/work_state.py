@@ -89,10 +89,12 @@ class WorkState:
             self._git.run([GitCall(seq, step, text, failed, alone, shown) for step in git])
 
     def _run_others(self, seq: int, home: Sequence[Step], text: str, steps: Sequence[Step]) -> None:
+        telling = [one for one in steps if one.name not in _SILENT | _FILTERS | {"git"}]
         for step in home:
-            alone = all(one is step or one.name in _SILENT | _FILTERS | {"git"} for one in steps)
-            if step.name in {"gh", "glab"} and alone:
-                self._git.read_pull_request(seq, step, text)
+            if step.name in {"gh", "glab"} and step is telling[-1]:
+                # After other output, only the last line is surely of this command.
+                last = "".join(text.splitlines()[-1:]) if "create" in step.words[2:3] else ""
+                self._git.read_pull_request(seq, step, text if telling == [step] else last)
             elif step.name == "rm":
                 self._files.drop(step.folder, [word for word in step.words[1:] if not word.startswith("-")])
 

@@ -278,9 +278,8 @@ class Material:
             or find_stem(word) in self._stems
         ):
             return True
-        if "-" in word and all(self._has_name(part) for part in word.split("-") if part):
-            return True
-        return self._occurs(word)
+        parts = word.split("-")
+        return (len(parts) > 1 and all(self._has_name(part) for part in parts if part)) or self._occurs(word)
 
 
 def _strip_token(text: str) -> str:

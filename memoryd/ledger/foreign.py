@@ -33,13 +33,16 @@ _PLAIN = re.compile(
     r"|fetch|pull|clone|add|commit|status|branch|checkout|switch|rev-parse|submodule|log\s+--oneline)\b"
     r"|gh\s+pr\s+create\b|\d?>|$)"
 )
+_LAST = re.compile(r"(?:\A|&&|[;\n])\s*gh\s+pr\s+create\b(?:[^&|;\n>]|>&)*(?:\|\s*tail[-\s\w]*)?\Z")
 _TASK = re.compile(r"\b(?:remote|push|fetch|pull|create)\b")
 _SHOWN = re.compile(
     r"^(?:(?![0-9a-f]{7,})[\w./-]+\s+(\S+)\s+\((?:fetch|push)\)|(?:To|From)\s+(\S+[:/]\S+/\S+)"
     r"|(?:remote:\s+)?(https://[\w.-]+(?:/[\w.-]+){2})/pull/(?:\d+|new/\S+)/?|(?:remote:\s+)?((?:https?://|git@|ssh://)\S+))\s*$",
     re.MULTILINE,
 )
-_REMOTES_COMMAND = re.compile(r"\"(?:command|cmd|script)\"\s*:\s*(?:\[.*?)?\"((?:[^\"\\]|\\.)*)\"", re.DOTALL)
+_REMOTES_COMMAND = re.compile(
+    r"\"(?:command|cmd|script)\"\s*:\s*(?:\[(?:\s*\"[^\"]*\",)*\s*)?\"((?:[^\"\\]|\\.)*)\"", re.DOTALL
+)
 _CREATES = re.compile(r"\"(?:command|cmd)\"\s*:\s*\"(?:cd [\w./~-]+ && )?gh pr create\b")
 
 
@@ -52,7 +55,9 @@ def find_remotes(call: str, output: str) -> set[str]:
     if given is not None:
         bare = _TEXTS.sub(" ", given[1].replace("\\n", "\n").replace('\\"', '"'))
         is_plain = _TASK.search(bare) is not None and all(_PLAIN.match(part.strip()) for part in _PARTS.split(bare))
-    else:  # The call may be shortened, so only an output of one line is trusted.
+        if not is_plain and _LAST.search(bare.rstrip()):  # of its output, the last line is surely its own
+            output, is_plain = output.strip().rpartition("\n")[2], True
+    else:  # The call may have been shortened, so only an output of one line is trusted.
         is_plain = "\n" not in output.strip() and _CREATES.search(call) is not None
     found = _SHOWN.findall(output.strip()) if is_plain else []
     return {_place(next(filter(None, one))) for one in found}

@@ -54,9 +54,8 @@ class Documents:
 
     def wants(self, source: SourcePattern, cursor: Cursor, path: str, handle: Handle) -> bool:
         """Return True if this transcript must be read as a document."""
-        if now_file.NAME in {cursor.format, source.format}:
-            return True
-        if source.format == "auto" and now_file.is_now_path(PurePosixPath(path)):
+        is_now = source.format == "auto" and now_file.is_now_path(PurePosixPath(path))
+        if is_now or now_file.NAME in {cursor.format, source.format}:
             return True
         head = handle.read(0, HEAD)
         if path.endswith(PACKED) or _find_reader(source, path, head) is not None:

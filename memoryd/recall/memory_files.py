@@ -107,8 +107,7 @@ def _shorten_entry(entry: str) -> str:
             name = label[1] if label else line.lstrip("#").strip()
         is_nothing = label is not None and label[2].strip(" .").casefold() in _NOTHING
         kept.append("" if name in _UNTOLD or is_nothing or _TITLE.match(line) else line)
-    kept = _remove_empty(kept)
-    return _empty_bare("\n".join(kept))
+    return _empty_bare("\n".join(_remove_empty(kept)))
 
 
 def _empty_bare(entry: str) -> str:

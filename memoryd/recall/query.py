@@ -133,10 +133,8 @@ def _of_run(run: str) -> Iterator[Term]:
 def _rows(text: str) -> Iterator[str]:
     """Yield the text, divided into parts if it has too many words for one term."""
     words = list_runs(make_indexable(text))
-    if len(words) <= _ROW:
-        yield text
-    else:
-        yield from (" ".join(words[at : at + _ROW]) for at in range(0, len(words), _ROW))
+    parts = (" ".join(words[at : at + _ROW]) for at in range(0, len(words), _ROW))
+    yield from [text] if len(words) <= _ROW else parts
 
 
 def _quote_term(text: str) -> str:

@@ -15,12 +15,7 @@ from memoryd.running import now_files, rollover
 
 
 def consolidate(
-    settings: Settings,
-    agent: Agent,
-    *,
-    scheduled: bool = False,
-    dry_run: bool = False,
-    by: permission.Caller = "owner",
+    settings: Settings, agent: Agent, *, scheduled: bool = False, dry_run: bool = False, by: permission.Caller = "owner"
 ) -> dict[str, Any]:
     """Roll over an agent's sessions so far, and wait. Return the run and its files, or the diffs of a dry run.
 

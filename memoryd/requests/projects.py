@@ -77,17 +77,21 @@ def find_project(reader: DatabaseReader, agent: Agent, root: str | None, *, is_k
 def read_state(
     reader: DatabaseReader, agent: Agent, project: Project, asking: str | None, now: datetime
 ) -> tuple[Part | None, bool]:
-    """Return the state that the last session left in a project, and whether the asking session came after it.
+    """Return the state that the last sessions left in a project, and whether the asking session came after them.
 
     The state is None if no recent session has a request.
     """
-    is_later = False
-    for row in reads.last_sessions(reader, agent.id, project.folders, _LOOKED_AT):
-        if row["id"] == asking:
-            is_later = True
-        elif part := project_state.make_part(_read_session(reader, row, now), now.date()):
-            return part, is_later
-    return None, is_later
+    rows = reads.last_sessions(reader, agent.id, project.folders, _LOOKED_AT)
+    for at, row in enumerate(rows):
+        before = [(_end_of(one, now).date(), parse_points(one["summary"] or "")) for one in rows[at + 1 :]]
+        last = None if row["id"] == asking else _read_session(reader, row, now)
+        if last and (part := project_state.make_part(last, now.date(), before)):
+            return part, asking in {one["id"] for one in rows[:at]}
+    return None, asking in {row["id"] for row in rows}
+
+
+def _end_of(row: Row, now: datetime) -> datetime:
+    return moment_of(row["last_turn_at"]).astimezone(now.tzinfo)
 
 
 def _read_session(reader: DatabaseReader, row: Row, now: datetime) -> project_state.LastSession:
@@ -96,14 +100,13 @@ def _read_session(reader: DatabaseReader, row: Row, now: datetime) -> project_st
         for origin, after in (("user", 0), ("assistant", row["mark"]))  # the request may be before the mark
         for one in reads.read_messages(reader, row["id"], origin, after, _MESSAGES)
     ]
-    last = moment_of(row["last_turn_at"]).astimezone(now.tzinfo)
     spoken, scheduled = [], False
     for seq, one in sorted(said):
         scheduled = is_scheduled(one.text) if one.by_user else scheduled
         spoken += [] if scheduled or seq <= row["mark"] or says_nothing(one.text) else [one]
     remove = _foreign(reader, row["id"], row["folder"]).remove_tokens if spoken else str
     summary = parse_points(row["summary"] or "")
-    return project_state.LastSession(row["id"], program_of(row["format"]), last, summary, spoken, remove)
+    return project_state.LastSession(row["id"], program_of(row["format"]), _end_of(row, now), summary, spoken, remove)
 
 
 # A cache: for a long session, this takes as long as an agent may wait. The key changes with the session.

@@ -118,13 +118,13 @@ def count_embedded(settings: Settings) -> dict[str, dict[str, int]]:
 
 def list_alarms(settings: Settings, reader: DatabaseReader, *, waits: bool = False) -> list[Row]:
     """Return the open alarms with their remedy. A full disk cannot store its own alarm, so the disk is checked here."""
-    found = reads.list_alarms(reader)
+    workspaces = {agent.id: agent.workspace for agent in settings.agents}
+    found = [one for one in reads.list_alarms(reader) if one["agent"] in {None, *workspaces}]
     why = why_not_writable(settings.state_dir) or ("cannot be written" if waits else None)
     if why is not None and all(alarm["kind"] != "disk" for alarm in found):
         text = f"the disk of the state folder {why}; ingest waits"
         since = text_of(datetime.now(UTC))
         found.append({"kind": "disk", "agent": None, "subject": "", "since": since, "text": text})
-    workspaces = {agent.id: agent.workspace for agent in settings.agents}
     return [one | {"fix": _find_fix(one, settings.state_dir, workspaces.get(one["agent"]))} for one in found]
 
 

@@ -183,9 +183,8 @@ class Answerer:
         if asked.stand_in is not None and trouble is Trouble.BAD_REPLY:
             return asked.run.attempt >= asked.settings.jobs.attempts
         is_unknown = bool(asked.ask.text) and asked.stand_in is None  # the offline backend can read only material
-        if is_unknown or asked.own_model_only or asked.settings.llm.fallback != OFFLINE:
-            return False
-        if trouble is Trouble.BLOCKED:
+        is_barred = asked.own_model_only or asked.settings.llm.fallback != OFFLINE
+        if is_unknown or is_barred or trouble is Trouble.BLOCKED:
             return False
         if trouble is Trouble.EXHAUSTED or asked.run.attempt >= asked.settings.jobs.attempts:
             return True

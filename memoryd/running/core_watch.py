@@ -108,9 +108,7 @@ class CoreWatch:
     def take(self, agent: Agent, *, settled: bool = True) -> bool:
         """Import an agent's file; return False if the import must wait."""
         runner = self.runner
-        if not agent.workspace.is_dir():
-            return False
-        if not sqlite.read(runner.engine, runs.knows_agent, agent.id):
+        if not (agent.workspace.is_dir() and sqlite.read(runner.engine, runs.knows_agent, agent.id)):
             return False
         try:
             with lock_workspace(agent.workspace) as place:

@@ -223,9 +223,7 @@ def _may_run(settings: Settings, row: RowMapping) -> bool:
 def _plan(
     connection: Connection, settings: Settings, clock: Clock, row: RowMapping, mark: int
 ) -> tuple[str, str, int | None] | SleepDecision:
-    if row["last_seq"] <= mark:
-        return SleepDecision()
-    if is_left_alone(connection, settings, clock, row):
+    if row["last_seq"] <= mark or is_left_alone(connection, settings, clock, row):
         return SleepDecision()
     if row["state"] == "ended":
         return (NOTES, "session-end", None)

@@ -90,9 +90,8 @@ def _header(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
 
 
 def _is_carried(text: bytes) -> bool:
-    if len(text) < 8 or is_stand_in(text):
-        return False
-    return (is_mixed(text) and b"(" not in text) or looks_random(text)
+    is_secret = (is_mixed(text) and b"(" not in text) or looks_random(text)
+    return is_secret and len(text) >= 8 and not is_stand_in(text)
 
 
 def _bearer(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:

@@ -11,15 +11,7 @@ from typing import NamedTuple
 
 from memoryd.scrub.finding import Find, KeywordPlace, SecretSpan
 from memoryd.scrub.named import PLAUSIBLE, kind_of, trim
-from memoryd.scrub.plausible import (
-    is_coined,
-    is_given,
-    is_made_up,
-    is_mixed,
-    is_password,
-    is_token,
-    looks_random,
-)
+from memoryd.scrub.plausible import is_coined, is_given, is_made_up, is_mixed, is_password, is_token, looks_random
 from memoryd.text.word_lists import list_bytes, list_words
 
 # A rule reads this many bytes of a command, or this many before a program that reads a pipe.

@@ -14,12 +14,17 @@ _NAMES = (
     "парол", "密码", "密碼", "パスワード", "비밀번호", "wachtwoord", "secret", "token", "credential", "auth", "bearer",
     "cookie", "key", "login", "curl", "private", "pin ", "pin:", "-----",
 )  # fmt: skip
+# What memoryd writes in place of a secret or beside a commit, and words that only contain one of the names.
+_OURS = re.compile(
+    r"\[REDACTED:[\w-]+\]|Last commit: `[0-9a-f]{7,10}`"
+    r"|(?i:tokeni[sz]\w*|key(?:words?|boards?|ed)\b|\bauthor(?:s|ed)?\b)"
+)
 _GIVEN = re.compile(
     r"(?:pass(?:w|phrase|code|ws)\w*|pwd|kennwort|secret|token|key|pin)\W{0,3}"
     r"(?:[:=]|->|\b(?:is|are|was|ist|lautet|est|es|è|é|jest|är)\b)\W{0,4}[^\s\"'`]{4}"
 )
 _WORDS = re.compile(r"[^\s\"'`=:,;&<>()\[\]{}|\\/]{6,}")
-_PLAIN = re.compile(r"(?:[A-Z]?[^\W\d_]*(?:['.-][^\W\d_]+)*|[A-Z]+(?:_[A-Z]+)*|[a-z]+(?:_[a-z]+)*|[\d.%-]+)[.!?]*")
+_PLAIN = re.compile(r"(?:[A-Z]?[^\W\d_]*(?:['.-][^\W\d_]+)*|[A-Z]+(?:_[A-Z]+)*|[a-z]+(?:[_.][a-z]+)*|[\d.%-]+)[.!?]*")
 _RUNS = re.compile(r"[A-Za-z0-9_+=-]{18,}")
 _LOGIN = re.compile(r":[^\s/@]{3,}@|-u\s*\S+:\S{4}")
 # These prefixes belong to short keys, and to keys that often have no digits or only pieces as long as words.
@@ -57,6 +62,7 @@ def withhold_lines(text: str) -> tuple[str, int]:
 
 def is_likely(line: str) -> bool:
     """Return True if a line may hold a secret."""
+    line = _OURS.sub(" x ", line.replace("**", ""))
     low = line.lower()
     if any(name in low for name in _NAMES) and (_GIVEN.search(low) or any(map(_is_odd, _WORDS.findall(line)))):
         return True

@@ -181,9 +181,7 @@ def kind_of(name: bytes) -> str | None:
 def _short_kind(last: bytes, owners: list[bytes], *, shouted: bool) -> str | None:
     if last == b"pin":
         return PIN
-    if last in {b"psk", b"mdp"}:
-        return PASSWORD
-    if last.endswith(b"pass") and last[:-4] in _PASS_OWNERS:
+    if last in {b"psk", b"mdp"} or (last.endswith(b"pass") and last[:-4] in _PASS_OWNERS):
         return PASSWORD
     if last not in {b"pass", b"pw"}:
         return None
@@ -202,9 +200,7 @@ def owner_before(place: KeywordPlace) -> bytes:
     It is empty if the word does not own a key.
     """
     owner = place.buffer[max(place.begin, place.first - 24) : place.first - 1].rsplit(None, 1)[-1:]
-    if not owner or owner[0].lower() not in _SURE_OWNERS:
-        return b""
-    return owner[0] + b"_"
+    return owner[0] + b"_" if owner and owner[0].lower() in _SURE_OWNERS else b""
 
 
 def _find_before(place: KeywordPlace, keyword: bytes) -> bytes:

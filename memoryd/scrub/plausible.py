@@ -119,8 +119,7 @@ def _is_meant(value: bytes, stand_in: bytes) -> bool:
     rest = _STAND_IN_WORDS.sub(b"", value)
     if looks_random(rest) and is_mixed(rest):
         return True
-    if not stand_in[:1].isalpha():
-        stand_in = stand_in[1:]
+    stand_in = stand_in[1:] if not stand_in[:1].isalpha() else stand_in
     return stand_in[:2].lower() == b"my" and (len(re.findall(rb"[a-zA-Z]", rest)) > 2 or bool(_SIGN.search(rest)))
 
 

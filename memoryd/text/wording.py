@@ -55,10 +55,8 @@ def find_stem(word: str) -> str:
     """
     ending = _strip_ending(word)
     word = word.removesuffix(ending)
-    if ending == "s":
-        word = word.removesuffix(_strip_ending(word))
-    if len(word) >= _STEM and word[-1:] == word[-2:-1]:
-        word = word[:-1]
+    word = word.removesuffix(_strip_ending(word)) if ending == "s" else word
+    word = word[:-1] if len(word) >= _STEM and word[-1:] == word[-2:-1] else word
     return _LAST.sub("", word) if len(word) >= _STEM else word
 
 

@@ -100,18 +100,18 @@ def merge_points(earlier: Iterable[SummaryPoint], later: Iterable[SummaryPoint])
     """
     new = list(later)
     # A later text about the state without a key replaces all earlier texts without a key.
-    stated = {_state_key(point) for point in new if point.section is Section.STATE}
+    stated = {state_key(point) for point in new if point.section is Section.STATE}
     old = [
         point
         for point in earlier
-        if point not in new and not (point.section is Section.STATE and _state_key(point) in stated)
+        if point not in new and not (point.section is Section.STATE and state_key(point) in stated)
     ]
     last = [point for point in new if point.section is Section.ASKED][-1:]
-    gone = [point for point in new if _state_key(point) and point.text.endswith(_NOTHING)]
+    gone = [point for point in new if state_key(point) and point.text.endswith(_NOTHING)]
     return (*(point for point in (*new, *old) if point not in last and point not in gone), *last)
 
 
-def _state_key(point: SummaryPoint) -> str:
+def state_key(point: SummaryPoint) -> str:
     """Return the key of a point about the state: "Branch" of "Branch: `main`"; empty if it has none."""
     key = point.text.partition(": ")[0]
     return key if point.section is Section.STATE and key in STATE_KEYS else ""

@@ -150,9 +150,7 @@ def is_legacy_head(value: dict[str, Any]) -> bool:
 def _payload(value: dict[str, Any]) -> tuple[dict[str, Any], bool]:
     """Return the item of a line, and whether it is a bare item of an old version."""
     payload = value.get("payload")
-    if type(payload) is dict:
-        return payload, False
-    return value, "payload" not in value
+    return (payload, False) if type(payload) is dict else (value, "payload" not in value)
 
 
 def _meta(value: dict[str, Any]) -> dict[str, Any] | None:
@@ -258,8 +256,7 @@ def _call(item: dict[str, Any]) -> list[RecordText]:
 
 def _result(item: dict[str, Any]) -> list[RecordText]:
     output = item.get("output")
-    if type(output) is dict:
-        output = output.get("content")
+    output = output.get("content") if type(output) is dict else output
     text = _unwrap_output(output) if type(output) is str else block_text(output)
     return [tool_result(text, read_word(item.get("call_id")))]
 

@@ -64,9 +64,8 @@ def is_confirmed(call: str | None, answered: str | None) -> bool:
         call: The name of the called tool; None if no such call is known.
         answered: The tool that the answer must belong to: a name, `ANY_TOOL` or `BUILT_IN`.
     """
-    if call is None:
-        return False
-    return answered in (ANY_TOOL, call) or (answered == BUILT_IN and not call.startswith(_SERVERS_TOOL))
+    is_built_in = call is not None and not call.startswith(_SERVERS_TOOL)
+    return call is not None and (answered in (ANY_TOOL, call) or (answered == BUILT_IN and is_built_in))
 
 
 def _find_rejected(value: dict[str, Any], text: str, given: object) -> str | None:

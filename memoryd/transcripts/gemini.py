@@ -87,8 +87,7 @@ class Gemini(LineFormat):
             return RecordTurns((), None if taken_back else "rewind", taken_back)
         patch = value.get("$set")
         listed = [] if type(patch) is dict else mappings(value.get("messages"))
-        if "id" in value and not listed:
-            listed = [value]
+        listed = [value] if "id" in value and not listed else listed
         if type(patch) is dict and type(patch.get("messages")) is list:
             marker = derived_id(record, meetings, stamped=True)
             return RecordTurns(log.take_context(mappings(patch["messages"]), identity, marker))
@@ -246,8 +245,7 @@ def _result_text(result: object) -> str:
     for part in mappings(result):
         response = read_mapping(read_mapping(part.get("functionResponse")).get("response"))
         own = next((response[key] for key in ("output", "error") if type(response.get(key)) is str), None)
-        if own is None and response:
-            own = compact_json(response)
+        own = compact_json(response) if own is None and response else own
         texts.append(clean(own) if own is not None else _part(part))
     return "\n".join(text for text in texts if text)
 

@@ -148,8 +148,7 @@ def decode(line: bytes, first: int) -> tuple[Sequence[Record], Sequence[BadSpan]
 
 def clean(text: str) -> str:
     """Return the text with U+FFFD for NUL and lone surrogates, which SQLite does not return unchanged."""
-    if "\0" in text:
-        text = text.replace("\0", "\ufffd")
+    text = text.replace("\0", "\ufffd") if "\0" in text else text
     if text.isascii():
         return text
     try:

@@ -463,6 +463,28 @@ def test_for_people_it_is_text(slept, capsys):
         assert "\x1b" not in out
 
 
+def test_a_redacted_text_is_told_as_such(tmp_path):
+    scratch = Scratch(tmp_path / "scratch", scrub={"secrets": "redact"})
+    secret = "ghp_" + "aB3xK9mQ7rT2vW5yZ8cD1fG4hJ6kL0nP3sU9"
+    for command in (("save",), ("update", "--append")):
+        assert "looks like a secret" not in scratch.run(*command, "The build runs at night.").stdout
+        told = scratch.run(*command, f"The key is {secret}").stdout
+        assert told.endswith(".md; written without what looks like a secret\n")
+        assert secret not in told
+    assert secret not in (scratch.workspace / "MEMORY.md").read_text()
+
+
+def test_a_check_names_a_daemon_that_has_not_read_the_file_yet(slept, capsys, monkeypatch):
+    known = {}
+    monkeypatch.setattr("memoryd.requests.daemon_client.ask_data", lambda *_, **__: {"pid": 4711})
+    monkeypatch.setattr("memoryd.requests.daemon_client.ask_same", lambda *_, **__: known)
+    _, out, error = answer(slept, capsys, "config", "check")
+    assert "ok; agents: demo" in out
+    assert "the daemon has not read it yet: systemctl --user reload memoryd, or kill -HUP 4711" in error
+    known["agents"] = []
+    assert "not read it yet" not in answer(slept, capsys, "config", "check")[2]
+
+
 def test_the_agent_is_known_by_the_folder(tmp_path, monkeypatch, capsys):
     scratch, other = Scratch(tmp_path / "scratch"), Scratch(tmp_path / "other")
     scratch.agents.append(Scratch.agent("other", other.workspace))

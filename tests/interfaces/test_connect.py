@@ -224,6 +224,17 @@ def test_a_plugin_of_somebody_elses_is_left_alone(place, text):
         assert path.read_text() == text
 
 
+@pytest.mark.parametrize("other", [None, ".claude/skills/mine/SKILL.md"])
+def test_a_removal_leaves_no_empty_folder_but_every_file_of_a_person(place, other):
+    kept = put(place, other, "mine") if other else None
+    written("claude-code", place)
+    assert (place.home / ".claude/skills/memoryd/SKILL.md").is_file()
+    written("claude-code", place, remove=True)
+    assert (place.home / ".claude/skills").is_dir() is bool(other)
+    assert not (place.home / ".claude/skills/memoryd").exists()
+    assert kept is None or kept.read_text() == "mine"
+
+
 def test_half_a_character_in_settings_stays(place):
     text = '{"x": "\\ud800 \\u00e9", "y": 1}'
     path = put(place, CLAUDE, text)

@@ -283,6 +283,32 @@ def test_of_a_project_of_last_month_the_rules_and_the_state_are_told_within_1500
     assert " **Open**: The old URL.\n" in made.text
 
 
+def test_a_session_of_questions_keeps_the_state_that_the_session_before_left(scratch):
+    now = datetime(2026, 5, 4, 9, 0, tzinfo=UTC)
+    left = "### Asked\n- Move the page.\n### State at the end\n- Pull request: https://h.io/o/r/pull/49\n"
+    summaries = {"page": left, "questions": "### Asked\n- Which database?\n"}
+    for days, name in ((2, "page"), (1, "questions")):
+        scratch.append([message("user", f"About the {name}.", at=now - timedelta(days=days))], name=name)
+    with in_process(scratch, lambda: now) as app:
+        app.ingest.scan()
+        app.ingest.flush()
+        with sqlite.begin_write(app.engine) as connection:
+            for session_id, last in query.fetch_rows(connection, "SELECT id, last_seq FROM session"):
+                insert = (
+                    "INSERT INTO session_summary (session_id, summary, messages, updated_at) VALUES (?, ?, '[]', '')"
+                )
+                name = next(name for name in summaries if name in session_id)
+                query.run(connection, insert, session_id, summaries[name])
+                insert = "INSERT INTO watermark (session_id, consumer, seq, moved_at) VALUES (?, 'sleep', ?, '')"
+                query.run(connection, insert, session_id, last)
+        remembered = context.gather(app.settings, app.settings.agents[0], now)
+        made = context.fit_material(remembered, context.budget_of(app.settings, 1500), app.worker.count)
+    assert (
+        "State of this project (2026-05-03, yesterday):\n - Last request: Which database?\n"
+        " - Pull request: https://h.io/o/r/pull/49 (2026-05-02)\n"
+    ) in made.text
+
+
 def test_reports_of_the_session_that_recent_begins_with_are_not_injected_from_the_core_too(scratch):
     rule, found = "User: Nobody writes into the spool folder.", "Assistant: The lock of the spool folder stayed."
     core = f"# Memory\n\n## Preferences\n\n- {rule}\n\n## Learnings\n\n- {found}\n"

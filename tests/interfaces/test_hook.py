@@ -213,6 +213,23 @@ def test_without_a_daemon_the_files_are_told_and_the_log_tells_it(world):
         (world.workspace / TODAY).unlink()
 
 
+def test_a_withheld_line_tells_whether_the_daemon_is_away_or_only_busy(world, monkeypatch):
+    core = world.workspace / "MEMORY.md"
+    before = core.read_bytes()
+    call = hook.Hook("opencode", "session-start", str(world.scratch.state / "memoryd.sock"), str(world.scratch.config))
+    try:
+        core.write_text("**Key decisions**:\n- The password is hunter2xyz.\n", encoding="utf-8")
+        away = hook._answer(call, {})
+        assert "**Key decisions**:" in away
+        assert "[withheld: looks like a secret, and no daemon is there to look closer]" in away
+        monkeypatch.setattr(hook, "ask", lambda *_, **__: None)  # no answer in time
+        with world.served():
+            told = hook._answer(call, {})
+        assert "[withheld: looks like a secret, and the daemon is too busy to look closer]" in told
+    finally:
+        core.write_bytes(before)
+
+
 def test_a_secret_that_somebody_wrote_into_a_file_is_not_told_without_a_daemon(world):
     """At whichever end of a long file it stands that is told."""
     core = world.workspace / "MEMORY.md"

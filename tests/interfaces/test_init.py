@@ -3,6 +3,7 @@
 import json
 import shlex
 import subprocess
+from types import SimpleNamespace
 
 import pytest
 from fake_home import FakeHome
@@ -176,6 +177,21 @@ def test_from_sessions_to_memory_in_the_next_one_by_the_command_that_was_written
     finally:
         assert called(["init", "--remove"]).returncode == 0
     until(lambda: not daemon_client.ask_data(state, "ping"), why="the daemon ends")
+
+
+def test_it_waits_until_a_status_shows_the_daemon(world, monkeypatch):
+    run("--yes", "--no-service")
+    said, asked = [], iter([{}, {"daemon": None}, {"daemon": {"pid": 7}}])
+    monkeypatch.setattr(
+        daemon_client, "ask_data", lambda _, verb: next(asked) if verb == "status" else {"pid": 7} if said else {}
+    )
+    monkeypatch.setattr(init, "_POLL_SECONDS", 0)
+    monkeypatch.setattr(init.services, "has_manager", lambda: False)
+    monkeypatch.setattr(init.services, "start_process", lambda _: None)
+    call = SimpleNamespace(output=SimpleNamespace(say=said.append))
+    assert init._start_service(call, settings_of(world)) == "process"
+    assert said[0] == "started   the daemon (pid 7)"
+    assert next(asked, None) is None
 
 
 def test_without_a_terminal_it_says_what_to_pass_and_writes_nothing(world):

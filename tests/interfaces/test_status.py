@@ -22,6 +22,7 @@ from memoryd import config
 from memoryd.clock import text_of
 from memoryd.database import reads
 from memoryd.database.history import ImportProgress
+from memoryd.interfaces import status_view
 from memoryd.interfaces.output import render, tell_time
 from memoryd.interfaces.timeline import describe_run
 from memoryd.requests import status
@@ -102,6 +103,32 @@ def test_programs_get_the_way_out_of_an_alarm_and_the_same_exit_code(many):
     )  # fmt: skip
     assert many.run("--json", "status", "--check").returncode == 1
     assert many.run("status", "--check", "--agent", "demo").returncode == 0, "the alarm is another agent's"
+
+
+def test_a_paused_agent_with_an_alarm_is_shown_as_both(many):
+    many.change("UPDATE agent SET paused = 1 WHERE id = 'coder-with-a-name-7'")
+    try:
+        (row,) = (line for line in many.run("status").stdout.splitlines() if line.startswith("coder-with-a-name-7 "))
+    finally:
+        many.change("UPDATE agent SET paused = 0 WHERE id = 'coder-with-a-name-7'")
+    assert "ALARM drift, paused" in row
+
+
+def test_each_warning_has_its_reason_in_the_overview(many):
+    data = many.json("status")
+    next(agent for agent in data["agents"] if agent["id"] == "demo")["is_unknown"] = True
+    shown = render(status_view.list_parts(data))
+    assert "WARNING demo: the running daemon does not know it yet: systemctl --user reload memoryd" in shown
+    data["agents"] = [agent for agent in data["agents"] if agent["id"] == "demo"]
+    assert render(status_view.list_parts(data)).count("does not know it yet") == 1
+
+
+def test_an_alarm_of_an_agent_that_is_not_configured_any_more_is_not_shown(many):
+    many.change("INSERT INTO alarm (kind, agent_id, subject, since, text) VALUES ('dead', 'gone', '', '2026', 'x')")
+    try:
+        assert [one["agent"] for one in many.json("status")["alarms"]] == ["coder-with-a-name-7"]
+    finally:
+        many.change("DELETE FROM alarm WHERE agent_id = 'gone'")
 
 
 @pytest.mark.long

@@ -344,6 +344,56 @@ def test_only_the_own_request_is_merged() -> None:
     assert state(made, ("gh pr merge 52", merged)) == ["Pull request: https://github.com/o/r/pull/52 (merged)"]
 
 
+_LONG = """git commit -{}m "$(cat <<'EOF'\nSay \"it\" (now)\n\nIt's done; rm x && y\nEOF\n)\""""
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "told"),
+    [
+        ("git commit -qam 'Add it' && git log --oneline -1", "1a2b3c4 Add it", "`1a2b3c4` Add it"),
+        ("git commit -aqm 'Add it' && git log --oneline -2", "1a2b3c4 Add it\n5d6e7f8 Old", "`1a2b3c4` Add it"),
+        ("pytest -q && git commit -qam 'Add it' && git log --oneline -1", "1a2b3c4 Add it", "`1a2b3c4` Add it"),
+        ("git commit -qm 'Add it'; git push -q", "", "Add it"),
+        ("git add -A && git commit -qm 'Add it' -m 'And more'", "", "Add it"),
+        ("git -C sub commit -qam 'Add it'", "", "Add it"),
+        (_LONG.format("q"), "", 'Say "it" (now)'),
+        (_LONG.format("a"), '[detached HEAD 1a2b3c4] Say "it" (now)', '`1a2b3c4` Say "it" (now)'),
+    ],
+)
+def test_a_commit_is_seen_however_its_options_are_written(command: str, output: str, told: str) -> None:
+    assert state((command, output)) == [f"Last commit: {told}"]
+
+
+@pytest.mark.parametrize(
+    ("command", "output"),
+    [("git commit -amq", ""), ("git -C /other commit -qam x", ""), ("git commit -qam x", "fatal: no changes")],
+)
+def test_what_is_no_quiet_commit_of_the_repository_is_none(command: str, output: str) -> None:
+    assert state((command, output)) == []
+
+
+def test_a_quiet_push_leaves_nothing_to_push() -> None:
+    pushed, made = ("git push", "To x\n   ef8b447..030d80d  main -> main"), ("git commit -qam x", "")
+    assert "Not pushed: x" in state(pushed, made)
+    assert "Not pushed: x" not in state(pushed, made, ("git push -qu origin main", ""))
+    assert "Not pushed: x" in state(pushed, made, ("git push -q", "error: failed to push some refs"))
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "is_told"),
+    [
+        ("sed -i 's/a/b/' p && git push -q && gh pr create --fill", "{}", True),
+        ("cat page && gh pr create --fill 2>&1 | tail -1", "https://h.io/o/r/pull/1\n{}", True),
+        ("cat page && gh pr view --json url", "{}", False),
+        ("gh pr create --fill && cat page", "{}", False),
+        ("cat page && gh pr create", "{}\nfailed", False),
+    ],
+)
+def test_the_request_that_the_session_made_is_told_beside_other_commands(command, output, is_told) -> None:
+    address = "https://h.io/o/r/pull/52"
+    assert state((command, output.format(address))) == [f"Pull request: {address}"] * is_told
+
+
 def test_a_trial_push_and_a_failed_commit_tell_nothing() -> None:
     assert not state(("git commit -q -m x || echo failed", "failed"))
     done = ("git commit -q -m x", "")

@@ -96,6 +96,11 @@ OWN = "PR https://github.com/ann/tool-kit/pull/7 by @ann fixes github.com/ann/to
             'Bash {"command":"git add -A && git commit -m \\"$(cat <<\'EOF\'\\nFix; cat it\\nEOF\\n)\\" && git push"}',
             "[main 1] Fix\nTo github.com:ann/tool-kit.git\n   a..b  main -> main",
         ),
+        ('shell {"command":["bash","-lc","git push -q && gh pr create --fill"]}', "https://github.com/ann/tool-kit/pull/7"),
+        (
+            'exec_command {"cmd":"sed -i \'s/1/2/\' a.toml && cat b.md && gh pr create -t \'A > b\' 2>&1 | tail -2"}',
+            "Output:\nhttps://github.com/eve/tool-kit/pull/1\nhttps://github.com/ann/tool-kit/pull/7\n",
+        ),
         ('Bash {"command":"gh pr create --body \\"a … [83 characters left out]', "https://github.com/ann/tool-kit/pull/7"),
     ],
 )  # fmt: skip
@@ -110,6 +115,9 @@ def test_the_repository_that_the_agents_own_calls_show_is_inside(call: str, outp
     ("call", "output"),
     [
         ('Bash {"command":"cat README.md; git remote -v"}', REMOTE),
+        ('Bash {"command":"cat page; gh pr create --fill 2>/dev/null"}', "https://github.com/ann/tool-kit/pull/7"),
+        ('Bash {"command":"gh pr create --fill; cat page"}', "https://github.com/ann/tool-kit/pull/7"),
+        ('Bash {"command":"cat page; echo gh pr create"}', "https://github.com/ann/tool-kit/pull/7"),
         ('Bash {"command":"git log -3 && git push"}', "To github.com:ann/tool-kit.git"),
         ('Bash {"command":"gh pr view 3"}', "https://github.com/ann/tool-kit/pull/7"),
         ('Bash {"command":"git log --oneline; git remote -v"}', "abcdef0 https://github.com/ann/tool-kit.git (push)"),

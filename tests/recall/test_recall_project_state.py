@@ -86,6 +86,50 @@ def test_the_points_of_the_summary_with_their_date() -> None:
     assert nameless.name == "State of this project (2026-03-04, today 09:40)"
 
 
+SHORT = "### Asked\n- Which database?\n"
+YESTERDAY = (TODAY - timedelta(days=1), parse_points("""### State at the end
+- Branch: `feat/x`
+- Tests: 9 passed
+- Pull request: https://h.io/o/r/pull/49
+### Open and next step
+- Next: the load test.
+### Files changed
+- `a.py`
+"""))  # fmt: skip
+LEFT = ["Branch: `feat/x`", "Tests: 9 passed", "Pull request: https://h.io/o/r/pull/49", "Next: the load test."]
+
+
+@pytest.mark.parametrize(
+    ("later", "kept"),
+    [
+        ("", [0, 1, 2, 3]),
+        ("### State at the end\n- Branch: `feat/x`\n- Tests: 8 passed", [2, 3]),
+        ("### State at the end\n- Branch: `feat/x`\n### Files changed\n- `b.py`", [2]),
+        ("### State at the end\n- Branch: `feat/x`\n- Last commit: `1a2b3c4` Add it", [2]),
+        ("### State at the end\n- Branch: `feat/y`", [3]),
+        ("### State at the end\n- Tests: 8 passed", [3]),
+        ("### Open and next step\n- The docs.", [0, 1, 2]),
+    ],
+)
+def test_what_a_short_session_does_not_contradict_is_told_with_its_day(later: str, kept: list[int]) -> None:
+    told = make_part(session(summary=f"{SHORT}{later}"), TODAY, [YESTERDAY])
+    assert told is not None
+    assert [line for line in told.text.splitlines() if "(2026-03-03)" in line] == [
+        f"- {LEFT[one]} (2026-03-03)" for one in kept
+    ]
+
+
+def test_what_is_left_of_the_same_day_has_no_date_and_an_answer_about_it_counts() -> None:
+    same = [(TODAY, YESTERDAY[1])]
+    told = make_part(session(summary=SHORT), TODAY, same)
+    assert told is not None
+    assert told.text.splitlines() == ["- Last request: Which database?", *(f"- {one}" for one in LEFT)]
+    answered = make_part(session((False, "Done. Nothing is committed."), summary=SHORT), TODAY, same)
+    assert answered is not None
+    assert answered.text.splitlines()[2:] == [f"- {LEFT[0]}", f"- {LEFT[2]}"]
+    assert make_part(session(), TODAY, same) is None, "a session without a request has no state"
+
+
 def test_what_no_sleep_has_written_yet_comes_behind_the_points() -> None:
     spoken = [
         (True, "Too early to matter."), (False, "Reading it."), (True, "Three attempts\nwill do."),

@@ -246,7 +246,14 @@ def test_agents_of_a_fleet_share_one_for_their_model_though_each_dreams_at_its_o
 # --- nights ---
 
 
-INPUT = {"dream": {"dailies": {"memory/2026-03-04.md": "x"}, "dispositions": {"kept": 3}, "added": 0}}
+INPUT = {
+    "dream": {
+        "dailies": {"memory/2026-03-04.md": "x"},
+        "dispositions": {"kept": 3},
+        "added": 0,
+        "refusals": {"grounding": 1},
+    }
+}
 NOTHING = {"dream": {"dailies": {}}}
 
 
@@ -272,6 +279,8 @@ def changed(**more):
     [
         ("succeeded", changed(added=1)),
         ("succeeded", changed(dispositions={"kept": 2, "merged": 1})),
+        ("succeeded", changed(refusals={})),  # all was in memory already
+        ("succeeded", changed(refusals={}, claims={"kept": 2})),
         ("proposed", changed()),
         ("skipped", NOTHING),
         ("skipped", {"waits_for": "run-x"}),
@@ -289,6 +298,20 @@ def test_three_nights_that_came_to_nothing_are_told_until_one_did(world, state, 
     world.scratch.change("DELETE FROM job_run WHERE id = 'run-5'")
     assert night(world, 6, state, receipt) == []
     assert night(world, 7, "succeeded", INPUT) == []
+
+
+def test_a_dream_by_hand_that_succeeds_ends_the_alarm(world):
+    refused = {"dream": INPUT["dream"] | {"refusals": {}, "claims": {"refused by cites": 2}}}
+    for number in (1, 2, 3):
+        found = night(world, number, "succeeded", refused)
+    assert found == ["nights"]
+    assert night(world, 4, "succeeded", changed(refusals={})) == []
+    world.scratch.change("UPDATE job_run SET slot = NULL, state = 'dead' WHERE id = 'run-4'")
+    review(world.app.runner)
+    assert [kind for kind, _ in world.alarms()] == ["nights"]
+    world.scratch.change("UPDATE job_run SET state = 'succeeded' WHERE id = 'run-4'")
+    review(world.app.runner)
+    assert world.alarms() == []
 
 
 def test_nights_on_which_the_agent_is_paused_are_no_barren_ones(world):

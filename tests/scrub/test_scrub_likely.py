@@ -43,6 +43,13 @@ def test_no_secret_is_told_whatever_stands_around_it(name: str, context: str, se
         "- Commit 9dc71f13b1d915dcd394f9eaaa03e12f148a73d4 fixed it; see https://github.com/a/b/pull/12#issuecomment-449",
         "- getUserNameFromRequestHeader moved to src/app/user_name_resolver.py",
         "- We keep the token budget at 2,000; authors sign in by e-mail.",
+        "**Key decisions**:",
+        "- **Key findings**: Figs are sweet.",
+        "- The gateway key is in .env, it's SMS_KEY=[REDACTED:stripe-key], just so you know.",
+        "- The password is [REDACTED:private]",
+        "- Last commit: `f26cf33` Clarify OAuth error fallback handling",
+        "- Not committed: `internal/oauth/origin.go`, `internal/oauth/origin_test.go`",
+        '- The keyword form "quorum replication" gives the same top-2; @public/tokenizer.css has the rest.',
         "- The key decision: one table per agent.",
         "- The build of 2026-03-04T09:00:00.000Z took 12m30s on aarch64-unknown-linux-gnu.",
         "東京に住んでいる",
@@ -52,6 +59,20 @@ def test_no_secret_is_told_whatever_stands_around_it(name: str, context: str, se
 def test_what_people_keep_in_mind_is_told(line: str) -> None:
     assert not is_likely(line)
     assert withhold_lines(f"{line}\n{line}") == (f"{line}\n{line}", 0)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "**Password**: hunter2xyz",
+        "**Key decisions**: the password is hunter2xyz",
+        "SMS_KEY=[REDACTED:stripe-key] DB_PASSWORD=hunter2xyz",
+        "- Last commit: `f26cf33` Set the token to x9f26cf33q",
+        "tokenizer token=x9f26cf33q",
+    ],
+)
+def test_a_secret_beside_an_own_mark_or_a_harmless_word_is_not_told(line: str) -> None:
+    assert withhold_lines(line)[0] == INSTEAD
 
 
 @given(st.text())

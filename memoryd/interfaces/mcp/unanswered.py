@@ -74,8 +74,7 @@ class InputStream(_Stream["ReadStream[Received]"]):
         except anyio.EndOfStream:
             await self._unanswered.wait()
             raise
-        if isinstance(found, ValidationError):
-            found = _fix_line(found)
+        found = _fix_line(found) if isinstance(found, ValidationError) else found
         if isinstance(found, SessionMessage) and isinstance(found.message, JSONRPCRequest):
             found.metadata = self._unanswered.take(found.message)
         return found
