@@ -225,7 +225,8 @@ class _Night:
             elif not self._may_be(offer):
                 self._left |= dict.fromkeys(_entries_of(offer), _UNFIT)
             else:
-                self._new[offer.text] = offer, _explain_offer(offer)
+                asked = "asked for, " if offer.importance >= lasting.ASKED_FOR else ""
+                self._new[offer.text] = offer, f"{offer.type}, {asked}said on {offer.day}"
                 room -= 1
                 if goes:
                     self._may_go.pop()
@@ -337,7 +338,3 @@ def _memories(material: Iterable[QuotedPiece], given: Mapping[str, str]) -> list
 
 def _entries_of(offer: Offer) -> tuple[str, ...]:
     return tuple(dict.fromkeys(cite.partition(".")[0] for cite in offer.cites))
-
-
-def _explain_offer(offer: Offer) -> str:
-    return f"{offer.type}, {'asked for, ' if offer.importance >= lasting.ASKED_FOR else ''}said on {offer.day}"

@@ -119,10 +119,9 @@ def _choose_said(found: Sequence[WorkStatement], budget: int) -> list[WorkStatem
     found = drop_changed(found)
     worth = [one for one in found if one.weight >= 0]
     chosen = choose_work(worth, budget)
-    by_user = list(filter(lambda one: one.by_user, worth))
     found = [one for one in found if not one.is_guess and (one.weight >= _LEAST_OF_USER or not one.by_user)]
     answers = [one for one in found if not one.by_user]
-    for rest, share, most in ((by_user, 1.0, 0), (found, _USER_SHARE, _MOST_OF_MESSAGE), (answers, 0.0, len(answers))):
+    for rest, share, most in ((worth, 1.0, 0), (found, _USER_SHARE, _MOST_OF_MESSAGE), (answers, 0.0, len(answers))):
         left = [one for one in rest if one not in chosen]
         chosen += choose_work(left, budget - sum(one.cost for one in chosen), chosen, most, share)
     return chosen

@@ -157,13 +157,10 @@ def _split_texts(text: str) -> list[_MessageText]:
         is_open = is_list
         for sentence in _SENTENCE.split(line):
             is_open = is_open or unfinished.find_label(sentence) is not None
-            told.append(_MessageText(_item(sentence) if is_list else sentence, is_open or unfinished.is_left(sentence)))
+            item = f"{sentence};" if is_list and sentence[-1:] not in _ENDS else sentence
+            told.append(_MessageText(item, is_open or unfinished.is_left(sentence)))
             is_list = is_list or unfinished.is_label(sentence)
     return told
-
-
-def _item(text: str) -> str:
-    return text if text[-1:] in _ENDS else f"{text};"
 
 
 def _join_plain(told: Sequence[_MessageText]) -> str:

@@ -124,13 +124,12 @@ def iterate_copies_last(
     A hit is a copy if better hits show most of its passage, or a third of it and its best sentence.
     """
     told: set[tuple[str, ...]] = set()
-    asking = _list_rows(asked)
     copies = []
     for one in ranked:
         texts = read(one.candidate)
         rows, best = map(_list_rows, texts)
         share = _THIRD if best and len(best & told) >= COPY * len(best) else COPY
-        known = told | asking if any(map(QUESTION.search, texts)) else told
+        known = told | _list_rows(asked) if any(map(QUESTION.search, texts)) else told
         if rows and len(rows & known) >= share * len(rows):
             copies.append(one)
         else:

@@ -8,7 +8,6 @@ whole summary.
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 
 from memoryd.text.content import label_of, strip_label
 from memoryd.text.neutral import neutralize
@@ -194,11 +193,10 @@ def choose_points(points: Sequence[SummaryPoint], room: int) -> tuple[SummaryPoi
         gone = max(kept, key=lambda point: (ranks[point][0], sizes[point.section], ranks[point]))
         kept.remove(gone)
         sizes[gone.section] -= len(gone.text) + _LISTED
-    size = sum(sizes.values())
     for point in sorted(told, key=ranks.__getitem__):
-        if point not in kept and size + len(point.text) + _LISTED <= min(room, _FILLED):
+        if point not in kept and sum(sizes.values()) + len(point.text) + _LISTED <= min(room, _FILLED):
             kept.append(point)
-            size += len(point.text) + _LISTED
+            sizes[point.section] += len(point.text) + _LISTED
     return tuple(point for point in told if point in kept)
 
 
@@ -233,7 +231,8 @@ def _shorten(point: SummaryPoint) -> str:
 
 def _write_entry(session: PastSession, points: Sequence[SummaryPoint]) -> str:
     hours = max(0.1, (session.ended - session.started).total_seconds() / 3600)
-    parts = [f"## Session {session.started:%Y-%m-%d} {_time_of_day(session.started)} ({hours:.1f}h)"]
+    time_of_day = next(name for until, name in _TIMES if session.started.hour < until)
+    parts = [f"## Session {session.started:%Y-%m-%d} {time_of_day} ({hours:.1f}h)"]
     for section, label in _LABELS.items():
         texts = [point.text for point in _of(section, points)]
         if section is Section.FILES:
@@ -245,7 +244,3 @@ def _write_entry(session: PastSession, points: Sequence[SummaryPoint]) -> str:
             parts.append(f"**{label}**: {texts[0]}")
     parts.append(f"**Link**: [Full details]({session.file}#session-{session.name})")
     return "\n\n".join(parts) + "\n"
-
-
-def _time_of_day(moment: datetime) -> str:
-    return next(name for until, name in _TIMES if moment.hour < until)
