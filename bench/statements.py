@@ -5,8 +5,11 @@ usage: bench/statements.py
 `bench/statements/` has messages as people send them to an assistant. In each, its writer marked what a careful
 assistant would note for weeks (`lasts`), or the words that tempt most and are not worth it. No writer had seen the
 signs in `memoryd/offline/lasting_signs.txt`. `persons`, `chats` and `daily_life` were used to choose these signs,
-their weights and the limit. `aside` and `aside_mixed` (half of it to a coding agent) were used for nothing. `coding`
-shows why the signs are not used with coding agents.
+their weights and the limit. `aside`, `aside_mixed` (half of it to a coding agent) and `momentary` (most hold only for
+the moment) were used for nothing. `coding` shows why the signs are not used with coding agents.
+
+`changes` has pairs of an earlier and a later message. In half of them the later one replaces the earlier one. They were
+used for nothing.
 """
 
 from __future__ import annotations
@@ -18,11 +21,13 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from memoryd.offline import lasting
-from memoryd.offline.sentences import split_sentences
+from memoryd.offline import lasting, replacement, work
+from memoryd.offline.sentences import number_sentences, split_sentences
+from memoryd.offline.statements import ConversationMessage
+from memoryd.tiers.session_summary import Section
 
 FOLDER = Path(__file__).parent / "statements"
-SETS = ("persons", "chats", "daily_life", "aside", "aside_mixed", "coding")
+SETS = ("persons", "chats", "daily_life", "aside", "aside_mixed", "momentary", "coding")
 
 
 class Message(NamedTuple):
@@ -64,12 +69,61 @@ def count(messages: list[Message], *, by_signs: bool) -> str:
     return "  ".join(told)
 
 
+# A session of work around the third message.
+AROUND = (
+    "Please look at the parser in src/parse.py, it drops the last line of a file.",
+    "I found the cause: the loop in `parse.py` stops one line early.",
+    "",
+    "Done: I changed the loop in `parse.py` and the tests pass.",
+    "Now commit the change to the branch fix-parser.",
+    "Committed as 3f2a1bc on fix-parser.",
+)
+
+
+def is_decided(text: str) -> bool:
+    """Return True if a message in the midst of work becomes a lasting decision."""
+    said = [
+        ConversationMessage(
+            f"t{n}", "Assistant" if n % 2 else "User", n % 2 == 0, one or text, tuple(number_sentences(one or text))
+        )
+        for n, one in enumerate(AROUND)
+    ]
+    own = {one.id: {part.number for part in one.sentences} for one in said if one.by_user}
+    lines = [one for one in work.list_work(said, own) if one.id == "t2"]
+    return any((one.is_wish or one.section is Section.DECIDED) and work.may_last(one) for one in lines)
+
+
+def count_changes() -> str:
+    """Return in how many pairs the later message is recognised as ending the earlier one."""
+    rows = [json.loads(line) for line in (FOLDER / "changes.jsonl").open(encoding="utf-8")]
+    told = []
+    for replaces in (True, False):
+        pairs = [
+            (split_sentences(one["later"]), split_sentences(one["earlier"]))
+            for one in rows
+            if one["replaces"] is replaces
+        ]
+        ended = sum(
+            any(replacement.is_ended_by(new, old) for new in later for old in earlier) for later, earlier in pairs
+        )
+        told.append(f"{ended:4} of {len(pairs):3}")
+    return "  ".join(told)
+
+
 def main() -> int:
     """Print the counts."""
     print(f"{'':12} {'with signs, as in a chat':28} by cues alone, as with a coding agent")
     for name in SETS:
         messages = read_messages(name)
         print(f"{name:12} {count(messages, by_signs=True):28} {count(messages, by_signs=False)}")
+    for name in ("momentary", "coding"):
+        decided = [(one.lasts, is_decided(one.text)) for one in read_messages(name)]
+        told = (
+            f"{decided.count((lasts, True)):4} of {sum(one is lasts for one, _ in decided):3}"
+            for lasts in (True, False)
+        )
+        print(f"{name:12} {'  '.join(told):28} as a decision, in the midst of work")
+    print(f"{'changes':12} {count_changes():28} recognised")
     return 0
 
 
