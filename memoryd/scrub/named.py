@@ -220,7 +220,9 @@ def find(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
         place = place._replace(last=place.first + len(_SHORT_WORDS[keyword]))
     before = _find_before(place, keyword)
     rest = _WHOLE_REST.match(place.buffer, place.last, place.end)
-    if rest is None or kind_of(before + place.buffer[place.first : rest.end()]) is not None:
+    # Some patterns see the name as it is written, and others its keyword in lower case.
+    written = {place.buffer[place.first : place.last], keyword}
+    if rest is None or any(kind_of(before + one + rest[0]) is not None for one in written):
         yield from _find_behind(place, keyword, before)
     if keyword not in _SHORT_WORDS and place.buffer[place.first - 1 : place.first] == b" ":
         yield from _said_before(place, keyword)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import re
 import sys
-from itertools import chain
+from itertools import chain, product
 from random import Random
 
 import pytest
@@ -99,28 +99,19 @@ def test_no_trigger_and_no_pair_of_triggers_is_too_dear() -> None:
     assert [found for shape in shapes if (found := too_dear(shape))] == []
 
 
-NAMES_GO_ON = st.lists(
-    st.sampled_from(
-        ["word", "_is", "null", "on", "s", "_on", "is", "-", "->", "2", "___", "é", "reads", "to", "_value"]
-    ),
-    max_size=3,
-).map("".join)
-GAPS = st.sampled_from([" ", "=", ": ", " = ", "\n", "\t", "  ", '"', '": "', "'s ", " is ", ") ", " ab is ", " .... "])
-VALUES = st.sampled_from(["hunter2!Xq9", "sk9f8A7b6C5d4E3f2G1h0", '"Xk9#mQ2v-Tr0ub4dor"', "plain", "(or 'x')"])
+GO_ON = ["", "word", "_is", "null", "s", "_on", "12", "_value", "-", "2", "é", "reads", "to", "Id"]
+GAPS = [" ", "=", ": ", '": "', " is ", " 是 ", " .... "]
+CASES = [bytes.lower, bytes.capitalize, bytes.upper, lambda name: name[:1].upper() + name[1:2] + name[2:].capitalize()]
 
 
-@given(
-    st.sampled_from(["", "api_", "x is my ", "a1B2c3D4e5 is my "]),
-    st.sampled_from(sorted(named.KEYWORDS)),
-    NAMES_GO_ON,
-    GAPS,
-    VALUES,
-)
-def test_what_is_left_out_behind_a_name_that_is_no_secrets_holds_nothing(before, keyword, more, gap, value):
-    text = f"\n{before}".encode() + keyword + f"{more}{gap}{value}\n".encode()
+@pytest.mark.parametrize("before", ["", "api_", "x is my ", "a1B2c3D4e5 is my "])
+def test_what_is_left_out_behind_a_name_that_is_no_secrets_holds_nothing(before, monkeypatch):
+    names = sorted({(keyword, case(keyword)) for keyword in named.KEYWORDS for case in CASES})
     first = len(before) + 1
-    place = KeywordPlace(text, first, first + len(keyword), 1, len(text))
-    spans = list(named.find(place, keyword))
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(named, "_WHOLE_REST", re.compile(rb"(?!)"))
-        assert spans == list(named.find(place, keyword))
+    found = {}
+    for _ in range(2):
+        for (keyword, name), more, gap in product(names, GO_ON, GAPS):
+            text = f"\n{before}".encode() + name + f"{more}{gap}Kx9mQ2vL7pRt4Zw8\n".encode()
+            spans = list(named.find(KeywordPlace(text, first, first + len(name), 1, len(text)), keyword))
+            assert found.setdefault(text, spans) == spans
+        monkeypatch.setattr(named, "_WHOLE_REST", re.compile(rb"(?!)"))
