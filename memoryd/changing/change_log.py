@@ -13,17 +13,10 @@ from memoryd.tiers.archive import FOLDER
 from memoryd.tiers.consolidation_log import NAME, LogEntry, LoggedFile, render_entry
 
 _ACTIONS = {
-    "sleep": "Sleep",
-    "dream": "Deep dream",
-    "refine": "Refinement session",
-    "dedup": "Duplicate clean-up",
-    "rollover": "Rollover NOW → RECENT",
-    "save": "Note saved",
-    "update": "Memory updated",
-    "import": "Edit of MEMORY.md taken over",
-    "rollback": "Rollback",
-    "forget": "Forgetting",
-}
+    "sleep": "Sleep", "dream": "Deep dream", "refine": "Refinement session", "dedup": "Duplicate clean-up",
+    "rollover": "Rollover NOW → RECENT", "save": "Note saved", "update": "Memory updated",
+    "import": "Edit of MEMORY.md taken over", "rollback": "Rollback", "forget": "Forgetting",
+}  # fmt: skip
 _SCHEDULED = "Scheduled consolidation"
 _ROLLOVER = "rollover"
 

@@ -91,8 +91,7 @@ class Keeper:
             self.found.append(f"the journal was missing; {lost}")
         later += [one for one in lines if one["seq"] > known]
         left_out = _apply_later(engine, later) if later else ""
-        # A new database beside an old journal shows that the old one is missing.
-        is_lost = bool(opened.moved_aside or opened.restored or (opened.is_new and (entries or damaged)))
+        is_lost = _was_lost(opened, has_journal=any((entries, damaged)))
         self._is_behind = is_lost or bool(later)
         return CaughtUp(later, known, damaged, left_out, is_lost, opened.restored)
 
@@ -270,6 +269,11 @@ def erase_again(engine: Engine, erasing: Collection[str]) -> None:
             for table in ("session_summary", "verdict"):
                 query.run(connection, f"DELETE FROM {table}")  # noqa: S608
     texts.rewrite_file(engine)
+
+
+def _was_lost(opened: OpenedDatabase, *, has_journal: bool) -> bool:
+    """Return True if the database was damaged or missing, which a new database beside an old journal shows."""
+    return bool(opened.moved_aside or opened.restored or (opened.is_new and has_journal))
 
 
 def _apply_later(engine: Engine, lines: Sequence[Entry]) -> str:

@@ -17,16 +17,10 @@ from memoryd.database import query
 
 # Each table with its primary key. The order matters for writing: an agent comes before its rows.
 JOURNALED: Mapping[str, tuple[str, ...]] = {
-    "agent": ("id",),
-    "memory": ("id",),
-    "audit": ("id",),
-    "content": ("sha256",),
-    "profile_section": ("agent_id", "section"),
-    "grant": ("id",),
-    "core_file": ("agent_id",),
-    "job_mode": ("agent_id", "kind"),
-    "job_run": ("id",),
-}
+    "agent": ("id",), "memory": ("id",), "audit": ("id",), "content": ("sha256",),
+    "profile_section": ("agent_id", "section"), "grant": ("id",), "core_file": ("agent_id",),
+    "job_mode": ("agent_id", "kind"), "job_run": ("id",),
+}  # fmt: skip
 # Waiting and running runs are left out: their cause queues them again, and heartbeats are not worth storing.
 _ONLY = {"job_run": "(NEW.finished_at IS NOT NULL OR NEW.state = 'proposed')"}
 _SURROGATE = re.compile(r"[\ud800-\udfff]")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from memoryd.config import Agent, Settings
     from memoryd.ledger.facts import Fact
 
-_ERASES = "memoryd forget {} erases the same statement from all of them"
+_ERASES = "memoryd forget {} erases the statement wherever it stands word for word"
 _category = click.Choice([str(one) for one in Category])
 
 

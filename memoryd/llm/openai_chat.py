@@ -101,7 +101,6 @@ class _ChatCall:
         except (openai.OpenAIError, httpx2.HTTPError, httpx2.StreamError, OSError) as error:
             return self._of_connection(error)
         told = self._told
-        model = (told.model or self._endpoint.model)[:_LONGEST_MODEL_NAME]
         text = answer_of("".join(told.parts))
         if not text and not told.calls and told.finish_reason == "stop":
             return self._failure(Trouble.BAD_REPLY, "the reply is empty, or holds nothing but reasoning")
@@ -109,7 +108,7 @@ class _ChatCall:
             text=text,
             finish_reason=told.finish_reason,
             backend=BACKEND,
-            model="".join(mark if mark.isprintable() else "?" for mark in model),
+            model=_printable(told.model or self._endpoint.model),
             tokens_in=told.tokens_in or 0,
             tokens_out=told.tokens_out or 0,
             calls=told.calls,
@@ -236,6 +235,10 @@ def _retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
         return max(0.0, ((at if at.tzinfo else at.replace(tzinfo=UTC)) - now).total_seconds())
     except (ValueError, TypeError, OverflowError):
         return None
+
+
+def _printable(name: str) -> str:
+    return "".join(mark if mark.isprintable() else "?" for mark in name[:_LONGEST_MODEL_NAME])
 
 
 # ── text of a model around its answer ─────────────────────────────────────────────────────────────────────────────────

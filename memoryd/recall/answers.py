@@ -24,14 +24,9 @@ _REQUEST_ONLY = 0.5  # … and for the user's words, if the question is about an
 _LONG = 600  # characters; a longer answer has words of almost any question …
 _LENGTHY = 0.2  # … so its score is reduced by this power of its relative length
 _OF_SECTION = {
-    Section.ASKED: ASKS,
-    Section.DECIDED: 1.2,
-    Section.FOUND: 1.1,
-    Section.STATE: 1.1,
-    Section.FAILED: 1.0,
-    Section.OPEN: 0.9,
-    Section.FILES: 0.8,
-}
+    Section.ASKED: ASKS, Section.DECIDED: 1.2, Section.FOUND: 1.1, Section.STATE: 1.1, Section.FAILED: 1.0,
+    Section.OPEN: 0.9, Section.FILES: 0.8,
+}  # fmt: skip
 _OPENING = (
     r"^\W*(?:(?:ok(?:ay)?|hey|hi|so|and|now|next|first|also|then|alright|great|good|perfect|yes|right)[,.!]?\s+)*"
 )

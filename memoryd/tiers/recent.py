@@ -22,23 +22,13 @@ _FILLED = 2400  # characters; a shorter entry gets points beyond the limits of t
 LONGEST = 240  # characters of a point
 _LISTED = 7  # the number of characters for the mark and line end of a point
 MOST = {
-    Section.ASKED: 3,
-    Section.DECIDED: 9,
-    Section.FOUND: 8,
-    Section.STATE: 5,
-    Section.OPEN: 4,
-    Section.FAILED: 3,
+    Section.ASKED: 3, Section.DECIDED: 9, Section.FOUND: 8, Section.STATE: 5, Section.OPEN: 4, Section.FAILED: 3,
     Section.FILES: 2,
-}
+}  # fmt: skip
 _LABELS = {
-    Section.ASKED: "Focus",
-    Section.DECIDED: "Key decisions",
-    Section.FOUND: "Discoveries",
-    Section.STATE: "State",
-    Section.OPEN: "Open",
-    Section.FAILED: "Failed",
-    Section.FILES: "Files",
-}
+    Section.ASKED: "Focus", Section.DECIDED: "Key decisions", Section.FOUND: "Discoveries", Section.STATE: "State",
+    Section.OPEN: "Open", Section.FAILED: "Failed", Section.FILES: "Files",
+}  # fmt: skip
 _MARKS = {Section.DECIDED: "- [x] ", Section.FOUND: "- "}  # marks of sections that are lists even with one point
 _DAY = re.compile(rb"## Session (\d{4}-\d\d-\d\d)")
 _LABEL = re.compile(rb"^\*\*([A-Z][a-z ]+)\*\*:", re.MULTILINE)

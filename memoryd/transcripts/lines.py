@@ -119,7 +119,7 @@ def cut(data: bytes, base: int, *, last: bool) -> FileCut:
     bad: list[BadSpan] = []
     first = base
     for line in data[:consumed].split(b"\n"):
-        if line:
+        if line.strip():
             found, broken = decode(line, first)
             records += found
             bad += broken

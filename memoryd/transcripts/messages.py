@@ -44,7 +44,9 @@ _TIMES = ("timestamp", "ts", "created_at", "time")
 _IDS = ("tool_call_id", "tool_use_id", "call_id")
 _UNSPOKEN = frozenset({"thinking", "redacted_thinking", "reasoning"})
 _CALLS = frozenset({"tool_use", "function_call"})
-_WORDLESS = re.compile("image|audio|video|file|document")
+_WORDLESS = re.compile(
+    r"image|audio|video|(?<![a-z])file(?![a-z])|document|tool.(?:use|call|result)$|^step.(?:start|finish)$"
+)
 _SPEECH = frozenset({"text", "input_text", "output_text", "refusal"})
 _ID_CHARS_MIN = 16  # a shorter id may be a counter that restarts in every session
 _INPUTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")

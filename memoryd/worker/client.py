@@ -221,9 +221,11 @@ class Worker:
         self._load(policy)
         deadline += SCAN_DEADLINE_PER_MB * (sum(map(len, texts)) / 1e6)
         try:
-            found: dict[int, ScrubbedText | None] = self._ask(("scan", texts, policy), deadline, again=len(texts) == 1)
+            count, found = self._ask(("scan", texts, policy), deadline, again=len(texts) == 1)
         except LostError:
             return None
+        if count != len(texts):
+            raise WorkerError("the scanner has not looked at every text")
         return [found.get(at, ScrubbedText(text, ())) for at, text in enumerate(texts)]
 
     def _load(self, policy: Policy) -> None:

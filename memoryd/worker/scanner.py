@@ -49,10 +49,10 @@ class SecretScanner:
     def _formats(self) -> KnownFormats:
         return KnownFormats(cache_folder(self._state_dir))
 
-    def scan(self, texts: Sequence[str], policy: Policy) -> dict[int, ScrubbedText | None]:
-        """Return by its index each text that has findings, redacted, or None for a text whose scan failed."""
-        found = enumerate(self._scan_parts(texts, policy, SECONDS_LEAST))
-        return {at: one for at, one in found if one != (texts[at], (), False)}
+    def scan(self, texts: Sequence[str], policy: Policy) -> tuple[int, dict[int, ScrubbedText | None]]:
+        """Return the number of texts, and by its index each with findings, redacted, or None if its scan failed."""
+        found = self._scan_parts(texts, policy, SECONDS_LEAST)
+        return len(found), {at: one for at, one in enumerate(found) if one != (texts[at], (), False)}
 
     def _scan_parts(self, texts: Sequence[str], policy: Policy, least: float) -> list[ScrubbedText | None]:
         from memoryd.scrub import scan as rules

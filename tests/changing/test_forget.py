@@ -817,7 +817,7 @@ def test_a_deleted_fact_names_the_lines_that_say_it_too_and_how_they_go(world):
     told = scratch.run("facts", "delete", fact[:-1]).stdout
     assert f"    {tabs.id} " in told
     assert "    memory/" in told
-    assert f"memoryd forget {fact} erases the same statement" in told
+    assert f"memoryd forget {fact} erases the statement wherever" in told
     assert fact not in told.split("stay:")[1].split("memoryd forget")[0]
     fact = scratch.json("facts", "add", "Plays the viola.")["fact"]["id"]
     assert scratch.run("facts", "delete", fact).stdout == f"{fact} is deleted\n"

@@ -27,6 +27,12 @@ from memoryd.recall.relevance import is_about
         ("thanks, go on please", "Thanks, go on, please.", False),
         ("fix read-only", "The disk is read-only.", False),
         ("server server server", "The server.", False),
+        ("rename create_list", "create_list returns a tuple.", True),
+        ('what was "grün" for', "Die grüne Variante.", True),
+        ("Wie war die Strategie für das Backup?", "Backupstrategie: jede Nacht.", True),
+        ("why does the retry policy fail?", "RetryPolicyFactory gives up.", True),
+        ("where did we write the report", "We write reports in LaTeX.", True),
+        ("write the report", "We write reports in LaTeX.", False),
         ("", "anything", False),
     ],
 )

@@ -153,7 +153,7 @@ def test_a_refinement_is_proposed_whole_and_done_when_it_is_accepted(fresh):
     again = world.refine()  # while it waits nobody is asked
     assert (again["state"], again["receipt"]["waits_for"], len(world.server.requests)) == ("skipped", row["id"], asked)
     early = world.run(ledger_runs.ROLLBACK, run=row["id"])
-    assert (early["state"], "is done yet" in early["why"]) == ("declined", True)
+    assert (early["state"], "is not carried out yet" in early["why"]) == ("declined", True)
     accepted = answer(world, "accept", row["id"])
     assert accepted["state"] == "succeeded", accepted
     world.check(before, accepted)
@@ -167,7 +167,7 @@ def test_a_refinement_is_proposed_whole_and_done_when_it_is_accepted(fresh):
     assert SUMMARY in told_of
     mistaken = world.run(ledger_runs.ROLLBACK, run=row["id"])  # it has written no more than that it waits
     assert (mistaken["state"], accepted["id"] in mistaken["why"], LAW in world.text()) == ("declined", True, True)
-    with pytest.raises(RefusedError, match="only proposed"):
+    with pytest.raises(RefusedError, match="only made a proposal"):
         memory_changes.planned_rollback(world.app.settings, "demo", {"run": row["id"]})
     undone = world.run(ledger_runs.ROLLBACK, run=accepted["id"])
     assert undone["state"] == "succeeded", undone

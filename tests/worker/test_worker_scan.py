@@ -165,7 +165,7 @@ class Slow:
         if any("hang" in text for text in texts):
             self.now += deadline.total_seconds()
             raise client.LostError("late")
-        return {}
+        return len(texts), {}
 
     def scan(self, texts: list[str]) -> list[bool]:
         return [one is None for one in self.worker.scan(texts, REDACT, lambda: self.told.append(self.now))]
@@ -202,7 +202,7 @@ def test_texts_that_hang_hold_their_caller_for_a_bounded_time_and_the_others_get
     found = dict(zip(["new", *waiting, "newer"], slow.scan(["new", *waiting, "newer"]), strict=True))
     assert (found["new"], found["newer"]) == (False, False)
     assert ["new", "newer"] in slow.asked
-    monkeypatch.setattr(worker, "_ask", lambda *_, **__: {})
+    monkeypatch.setattr(worker, "_ask", lambda request, *_, **__: (len(request[1]), {}))
     worker.scan(waiting, REDACT)
     assert worker._sizes == {}
 
@@ -233,7 +233,7 @@ def test_rules_that_fail_are_caught_in_the_process_itself(tmp_path: Path, monkey
 
     monkeypatch.setattr(rules, "scan", failing)
     found = SecretScanner(tmp_path).scan(["a", "crash", "b"], Policy("off", pii="mask"))
-    assert found == {1: None}
+    assert found == (3, {1: None})
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ class SearchArguments(Arguments):
 class GetArguments(Arguments):
     """Read lines of a memory file, turns of session:ID, or fact:ID, as memory_search names them.
 
-    The text is as remembered, except that anything a reader could take for markup or a role is changed.
+    The text is as remembered, except for what looks like markup or a role.
     """
 
     path: str = _text(
@@ -80,7 +80,7 @@ class SaveArguments(Arguments):
 class UpdateArguments(Arguments):
     """Add one memory to MEMORY.md (append), or replace its whole text (replace).
 
-    Instead, mode (append or replace) and content can be given.
+    Or give mode (append or replace) and content.
 
     A rule, or a statement about the user, must be a sentence that the user typed, letter by letter; otherwise it
     becomes a note. `memoryd rollback` restores the old text.
