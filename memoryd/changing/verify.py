@@ -216,7 +216,7 @@ def _read_appended(reader: DatabaseReader, agent_id: str) -> dict[str, list[tupl
         "SELECT r.id, r.kind, r.session_id, json_extract(r.receipt, '$.files'),"
         " json_extract(r.receipt, '$.forget.sessions') FROM job_run r JOIN audit a ON a.run_id = r.id"
         " WHERE r.agent_id = ? AND r.state IN ('succeeded', 'declined')"
-        " AND (r.kind = ? OR json_extract(r.receipt, '$.files') <> '[]')"
+        " AND (r.kind = ? OR json_array_length(r.receipt, '$.files') > 0)"
         " GROUP BY r.id ORDER BY max(a.id)",
         agent_id, forgetting.OPERATION,
     )  # fmt: skip

@@ -95,7 +95,7 @@ def _find_appending_runs(
         connection,
         "SELECT r.id, r.session_id, json_extract(r.receipt, '$.witnesses'), json_extract(r.receipt, '$.files'),"
         " (SELECT max(a.id) FROM audit a WHERE a.run_id = r.id) FROM job_run r"
-        " WHERE r.agent_id = ? AND json_extract(r.receipt, '$.files') IS NOT NULL",
+        " WHERE r.agent_id = ? AND json_type(r.receipt, '$.files') = 'array'",
         agent_id,
     )
     for run_id, session_id, witnesses, files, last in runs:

@@ -856,3 +856,15 @@ def test_a_note_that_says_what_is_forgotten_goes_with_it(world):
     assert holders(world, "my name is Ottilie", TABS) == []
     assert told["memories"][other.id] == {"became": "kept", "why": forgetting.forgetting.NOTED}
     assert [one.note for one in world.live() if one.id == other.id] == [None]
+
+
+def test_forgetting_and_rollback_work_after_the_text_was_scrubbed_again(world):
+    world.app.close()
+    scratch, tabs = world.scratch, saying(world, "I prefer tabs")
+    scratch.run("scrub", "--again")
+    scratch.run("forget", tabs.id, "--dry-run")
+    scratch.run("forget", tabs.id, "--yes")
+    assert TABS not in world.text()
+    added = scratch.json("update", "--append", "The wind arrow turns.")["run"]
+    scratch.run("rollback", added)
+    assert "wind arrow" not in "".join(path.read_text() for path in scratch.workspace.glob("memory/*.md"))
