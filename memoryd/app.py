@@ -11,7 +11,7 @@ from memoryd.changing import recovery, rescrub
 from memoryd.changing.recovery import CaughtUp, Keeper
 from memoryd.changing.restore import WATERMARKS, Restorer
 from memoryd.clock import Clock
-from memoryd.database import alarms, reads, schema, sqlite
+from memoryd.database import alarms, reads, schema
 from memoryd.database.reads import KeptReader
 from memoryd.database.schema import OpenedDatabase
 from memoryd.errors import LockedError, StateError, StillLockedError
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Self
 
-    from sqlalchemy import Engine
+    from sqlalchemy import Connection, Engine
 
     from memoryd.config import Settings
     from memoryd.files.log import Log
@@ -152,7 +152,14 @@ def _build(settings: Settings, clock: Clock, log: Log, lock: Lock, lender: App |
     keeper = Keeper(settings.state_dir, log.bind(part="recovery"))
     opened = schema.open_database(path, now=clock.text(), told=keeper.tell)
     engine = opened.engine
-    caught_up = keeper.catch_up(engine, opened)
+    index = Index(settings.state_dir, log.bind(part="index"))
+
+    def prepare(connection: Connection, erasing: set[str]) -> None:
+        index.erase(None)
+        if rescrub.KIND in erasing and settings.agents:
+            queueing.queue(connection, clock, rescrub.KIND, settings.agents[0].id, rescrub.KIND, trigger="restore")
+
+    caught_up = keeper.catch_up(engine, opened, prepare)
     _tell_loss(settings, opened, caught_up, keeper, clock)
     journal = Journal(settings.state_dir / WATERMARKS, sealed=True)
     worker, scrubber, models = (
@@ -164,7 +171,6 @@ def _build(settings: Settings, clock: Clock, log: Log, lock: Lock, lender: App |
     ingest = Ingest(engine, settings, clock, log.bind(part="ingest"), OpenFiles(), scrubber)
     if entries := journal.entries():
         ingest.restored = Restorer(entries, clock.text())
-    index = Index(settings.state_dir, log.bind(part="index"))
     indexer = Indexer(index, KeptReader(path, stays=True), settings.zone, scrubber.redact_own, log.bind(part="index"))
     runner = Runner(
         engine=engine,
@@ -179,16 +185,10 @@ def _build(settings: Settings, clock: Clock, log: Log, lock: Lock, lender: App |
         kinds=KINDS,
         renamed=ingest.forget,
         erase_index=index.erase,
-        renew_copies=lambda: keeper.renew(engine, clock.now()),
+        renew_copies=lambda: keeper.copy(engine, clock.now()),
         new_id=lambda: secrets.token_hex(4),
     )
     runner.recover()
-    if caught_up.lines:
-        recovery.erase_again(engine, erasing := recovery.list_erasing(caught_up.lines))
-        index.erase(None)
-        if rescrub.KIND in erasing and settings.agents:
-            agent_id = settings.agents[0].id
-            sqlite.write(engine, queueing.queue, clock, rescrub.KIND, agent_id, rescrub.KIND, trigger="restore")
     alarming.clear_at_start(runner)
     alarming.review(runner)
     embedder = Embedder(

@@ -289,8 +289,7 @@ def show_records(view: PersonView, records: list[dict[str, Any]]) -> list[dict[s
     is_blind = any(blind.values())
     told = []
     for one in records:
-        hidden = blind.get(str(one.get("agent")), is_blind)
-        shown = view.hide([one], lists.LOG_KEEPS)[0] if hidden else one
+        shown = view.hide([one], lists.LOG_KEEPS)[0] if blind.get(str(one.get("agent")), is_blind) else one
         more = {name: value for name, value in shown.items() if name not in {"at", "level", "event", "agent", "run"}}
         told.append({name: shown.get(name) for name in ("at", "level", "event", "agent", "run")} | {"more": more})
     return told

@@ -87,8 +87,7 @@ class Door:
         if scope["type"] == "lifespan":
             await self._inner(scope, receive, send)
             return
-        headers = Headers(raw=scope.get("headers", []))
-        status, why = self._refuse(scope, headers)
+        status, why = self._refuse(scope, Headers(raw=scope.get("headers", [])))
 
         async def send_sealed(message: Message) -> None:
             if message["type"] == "http.response.start":

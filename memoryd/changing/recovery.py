@@ -4,10 +4,14 @@ After each write transaction, its rows go into `journal.jsonl` before the caller
 "rows": [[TABLE, KEY, ROW or null], …], "from": N}`. `seq` is the number of its last change. Changes up to `from` are
 not in the journal, because every copy has them. A database can be behind its journal because it was restored or lost
 its write-ahead log. Then it gets the rows of the newest copy, if that is newer, and of all later lines.
+
+Copies and lines can have another history than the database: it was restored from a backup after a loss or from another
+machine. Then nothing of them is applied, and the database gets a new identity, so that none of them is used later.
 """
 
 import json
-from collections.abc import Collection, Iterable, Sequence
+import secrets
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -20,7 +24,7 @@ from memoryd.clock import Clock
 from memoryd.config import Settings
 from memoryd.counted import count_noun
 from memoryd.database import alarms, backups, changes, erasure, query, schema, sqlite, texts, vault
-from memoryd.database.changes import Image
+from memoryd.database.changes import Image, Row
 from memoryd.database.schema import OpenedDatabase
 from memoryd.errors import StateError, describe
 from memoryd.files.journal import Entry, Journal
@@ -31,11 +35,25 @@ from memoryd.ledger.memory import Ending
 ALARM = "damage"
 UNKNOWN = "memoryd wrote here before, but its facts and history are gone: put the old state folder back if you have it"
 ERASING = (forgetting.OPERATION, "scrub")  # the kinds of runs that erase text
+PARTED = "the state here had other changes than the backup: nothing of it came back; forget again what you forgot in it"
+_Prepare = Callable[[Connection, set[str]], None]
 _IDENTITY = "PRAGMA application_id"
+# An entry of the audit with the same number but another hash and another time belongs to another history. Damage
+# changes only one of them.
+_CONFLICTING = (
+    "SELECT a.id FROM json_each(?) j JOIN audit a ON a.id = json_extract(j.value, '$.id')"
+    " WHERE a.hash <> json_extract(j.value, '$.hash') AND a.at <> json_extract(j.value, '$.at')"
+)
+# Returns the last entries of each agent in the older database that the newer one does not have.
+_MISSING = (
+    "SELECT a.id FROM {0}.audit a WHERE a.id IN (SELECT max(id) FROM {0}.audit GROUP BY agent_id) AND NOT EXISTS"
+    " (SELECT 1 FROM {1}.audit b WHERE b.id = a.id AND (b.hash = a.hash OR b.at = a.at))"
+)
 # Returns the watermarks whose last change is a rollback, as (session, consumer, seq).
 _TAKEN_BACK = (
-    "SELECT w.session_id, w.consumer, coalesce(json_extract(c.text, '$.seq'), 0) FROM watermark w JOIN audit a"
-    " ON a.id = (SELECT max(id) FROM audit WHERE memory_id = 'watermark:' || w.session_id || ':' || w.consumer)"
+    "SELECT w.session_id, w.consumer, coalesce(json_extract(c.text, '$.seq'), 0) FROM watermark w"
+    " JOIN session s ON s.id = w.session_id JOIN audit a ON a.id = (SELECT max(id) FROM audit"
+    " WHERE agent_id = s.agent_id AND memory_id = 'watermark:' || w.session_id || ':' || w.consumer)"
     " LEFT JOIN content c ON c.sha256 = a.\"after\" WHERE a.operation = 'rollback'"
     ' AND (a."after" IS NULL OR c.text IS NOT NULL)'
 )
@@ -76,40 +94,90 @@ class Keeper:
 
     # --- after a loss ---------------------------------------------------------------------------------------------
 
-    def catch_up(self, engine: Engine, opened: OpenedDatabase) -> "CaughtUp":
-        """Apply to a newly opened database the changes that only the journal has; return what was restored."""
+    def catch_up(self, engine: Engine, opened: OpenedDatabase, prepare: _Prepare) -> "CaughtUp":
+        """Apply to a newly opened database the changes that only the journal has; return what was restored.
+
+        Then erase again what was erased in the meantime. `prepare` is called in the same transaction, with the kinds of
+        runs that erased text.
+        """
         entries, damaged = self.journal.entries(), self.journal.count_damaged()
         if opened.is_new and entries:
-            schema.set_identity(engine, entries[-1]["of"])
+            sqlite.write(engine, schema.set_identity, entries[-1]["of"])
+        lines, known, later = self._find_later(engine, opened, entries, damaged)
+        self.found += [PARTED] if later is None else []
+        left_out = "" if later == [] else self._store(engine, later or [], lines, prepare)
+        # The file is rewritten after texts were erased. If that fails or is stopped, the next start does it.
+        if sqlite.read(engine, query.fetch_column, "SELECT seq FROM changed_row WHERE name = '' AND pk <> '[]'"):
+            texts.rewrite_file(engine)
+            sqlite.write(engine, query.run, "UPDATE changed_row SET pk = '[]' WHERE name = ''")
+        # A new database beside an old journal shows that the old one is missing.
+        is_lost = bool(opened.moved_aside or opened.restored or (opened.is_new and (entries or damaged)))
+        self._is_behind = is_lost or bool(later)
+        return CaughtUp(later or [], known, damaged, left_out, is_lost, opened.restored)
+
+    def _find_later(
+        self, engine: Engine, opened: OpenedDatabase, entries: list[Entry], damaged: int
+    ) -> tuple[list[Entry], int, list[Entry] | None]:
+        """Return the lines of this database, the number of its last change or of a newer copy's, and the later lines.
+
+        The later lines are None if the database has another history than the copies or the journal.
+        """
         with sqlite.begin_read(engine) as connection:
             of, last = query.fetch_number(connection, _IDENTITY), changes.last_seq(connection)
-        seq = 0 if opened.is_new else last
-        lines = [one for one in entries if one["of"] == of]
-        known, later = self._read_newer_copy(engine, of, seq)
-        if seq and not lines and not damaged and backups.list_copies(self.state_dir):  # not a new journal
+            lines, seq = [one for one in entries if one["of"] == of], 0 if opened.is_new else last
+            is_parted = query.fetch_column(connection, _CONFLICTING, json.dumps(_list_rows(lines, "audit")))
+        is_sure = not damaged and [(one["seq"], one.get("from", 0)) for one in lines[-1:]] == [(seq, 0)]
+        copied = None if is_parted else self._read_newer_copy(engine, of, seq, is_sure=is_sure)
+        if copied is None:
+            return lines, seq, None
+        known, later = copied
+        if seq and not entries and not damaged and backups.list_copies(self.state_dir):  # not a new journal
             lost = "what changed after the newest copy is lost" if later else "the database has its content"
             self.found.append(f"the journal was missing; {lost}")
-        later += [one for one in lines if one["seq"] > known]
-        left_out = _apply_later(engine, later) if later else ""
-        is_lost = _was_lost(opened, has_journal=any((entries, damaged)))
-        self._is_behind = is_lost or bool(later)
-        return CaughtUp(later, known, damaged, left_out, is_lost, opened.restored)
+        return lines, known, later + [one for one in lines if one["seq"] > known]
 
-    def _read_newer_copy(self, engine: Engine, of: int, seq: int) -> tuple[int, list[Entry]]:
-        """Return the rows that differ in the newest good copy as a line of the journal, and the copy's last change.
+    def _read_newer_copy(self, engine: Engine, of: int, seq: int, *, is_sure: bool) -> tuple[int, list[Entry]] | None:
+        """Return the last change of the newest good copy, and the rows that differ in it as a line of the journal.
 
-        If no copy continues the history of the database after the change `seq`, return `seq` and no line.
+        If no copy is newer than the change `seq` of the database, return `seq` and no line. If the copy has another
+        history than the database, return None. With `is_sure`, only newer copies are read.
         """
         for copy in backups.list_copies(self.state_dir):
             last = backups.read_seq(copy)
-            if last <= seq or backups.why_bad(copy) is not None:
+            if (is_sure and last <= seq) or backups.why_bad(copy) is not None:
                 continue
             with sqlite.begin_read(engine, copy) as connection:
-                keys = changes.find_differing(connection, "good") if _is_alike(connection) else ()
+                if not _is_alike(connection):
+                    continue
+                if query.fetch_column(connection, _MISSING.format(*sorted(("main", "good"), reverse=last > seq))):
+                    return None
+                keys = list(changes.find_differing(connection, "good")) if last > seq else []
                 rows = [(table, key, changes.read_row(connection, table, key, "good.")) for table, key in keys]
-            if rows and not _lacks_history(rows):
-                return last, [{"of": of, "seq": last, "rows": rows}]
+            if last <= seq or (rows and not _lacks_history(rows)):
+                return max(last, seq), [{"of": of, "seq": last, "rows": rows}] if rows else []
         return seq, []
+
+    def _store(self, engine: Engine, later: list[Entry], lines: list[Entry], prepare: _Prepare) -> str:
+        """Apply later lines, and erase texts again that were removed after the database was copied.
+
+        If runs erased text since then, everything derived from texts is erased too. Without a later line, the database
+        has another history than `lines`. Return text for people about what was left out.
+        """
+        marks = Journal(self.state_dir / restore.WATERMARKS, sealed=True)
+        erasing = {one["kind"] for one in _list_rows(later or lines, "job_run") if one.get("kind") in ERASING}
+        with sqlite.begin_write(engine) as connection:
+            left_out = _apply_later(connection, later) if later else ""
+            if not later:
+                schema.set_identity(connection, secrets.randbits(30) + 1)
+            erasure.copy_forgotten(connection, restore.forgotten_in(marks.entries()))
+            erasure.erase_known(connection)
+            if erasing:
+                query.run(connection, "UPDATE job_run SET reply = NULL, refused = NULL, claims = NULL")
+                for table in ("session_summary", "verdict"):
+                    query.run(connection, f"DELETE FROM {table}")  # noqa: S608
+            prepare(connection, erasing)
+            query.run(connection, "INSERT INTO changed_row (name, pk) VALUES ('', '[\"rewrite\"]')")
+        return left_out
 
     # --- in the background ----------------------------------------------------------------------------------------
 
@@ -140,11 +208,7 @@ class Keeper:
         alarms.set_alarm(engine, ALARM, fresh, clock.text())  # end an old alarm, so that a new finding opens a new one
         told = filter(None, [fresh, *filter(lambda one: one not in str(fresh), found)])
         alarms.set_alarm(engine, ALARM, "; ".join(told) or None, clock.text())
-        self._copy(engine, clock.now(), settings.retention.backups)
-
-    def renew(self, engine: Engine, now: datetime) -> None:
-        """Replace all copies by a new one, and shorten the journal, so that removed text is in neither of them."""
-        self._copy(engine, now, 1)
+        self.copy(engine, clock.now(), settings.retention.backups)
 
     def _inspect(self, engine: Engine) -> list[str]:
         """Compare the database with its checksums, its newest good copy and the journal, and repair differences.
@@ -203,9 +267,13 @@ class Keeper:
             for table, rows in wrong.items()
         ]
 
-    def _copy(self, engine: Engine, now: datetime, most: int) -> None:
-        self.tell(engine)
+    def copy(self, engine: Engine, now: datetime, most: int = 1) -> None:
+        """Copy a sound database, keep the newest `most` copies, and shorten the journal to what is newer than them.
+
+        With one copy, removed text is in neither of them.
+        """
         backups.make(Path(str(engine.url.database)), now)
+        self.tell(engine)
         copies = backups.list_copies(self.state_dir)
         backups.remove(copies[most:])
         base = min(map(backups.read_seq, copies[:most]))
@@ -247,47 +315,25 @@ class CaughtUp:
             lacks.append(self.left_out)
         if any(one.get("from", 0) > self.seq for one in self.lines) or not (self.copy or self.lines):
             lacks.append("memories, facts, flags, access and audit from before the journal begins")
-        return f"{told}; not restored: {', '.join(lacks)}" if lacks else told
+        missing = f"not restored: {', '.join(lacks)}" if lacks else ""
+        return "; ".join(filter(None, (told, missing)))
 
 
-def list_erasing(lines: Iterable[Entry]) -> set[str]:
-    """Return the kinds of text-erasing runs that these lines of the journal have."""
-    rows = [row for table, _, row in changes.list_images(lines) if table == "job_run" and row is not None]
-    return {row["kind"] for row in rows if row.get("kind") in ERASING}
+def _list_rows(lines: Iterable[Entry], table: str) -> list[Row]:
+    return [row for name, _, row in changes.list_images(lines) if name == table and row is not None]
 
 
-def erase_again(engine: Engine, erasing: Collection[str]) -> None:
-    """Erase texts again in a database that was restored from a copy older than their removal.
-
-    If `erasing`, the kinds of runs that erased text since then, is not empty, everything derived from texts is erased
-    too.
-    """
-    with sqlite.begin_write(engine) as connection:
-        erasure.erase_known(connection)
-        if erasing:
-            query.run(connection, "UPDATE job_run SET reply = NULL, refused = NULL, claims = NULL")
-            for table in ("session_summary", "verdict"):
-                query.run(connection, f"DELETE FROM {table}")  # noqa: S608
-    texts.rewrite_file(engine)
-
-
-def _was_lost(opened: OpenedDatabase, *, has_journal: bool) -> bool:
-    """Return True if the database was damaged or missing, which a new database beside an old journal shows."""
-    return bool(opened.moved_aside or opened.restored or (opened.is_new and has_journal))
-
-
-def _apply_later(engine: Engine, lines: Sequence[Entry]) -> str:
+def _apply_later(connection: Connection, lines: Sequence[Entry]) -> str:
     """Apply lines of the journal; return text for people about rows that this version cannot store; empty if none."""
-    with sqlite.begin_write(engine) as connection:
-        images = changes.list_images(lines)
-        left_out = changes.apply(connection, images)
-        changes.add_missing_agents(connection)
-        changes.set_last(connection, lines[-1]["seq"])
-        for session_id, consumer, seq in query.fetch_rows(connection, _TAKEN_BACK):  # the session sleeps again
-            query.run(connection, _LOWER, seq, session_id, consumer)
-        # An intent in the copy can belong to a run that has ended since.
-        ended = "SELECT id FROM job_run WHERE finished_at IS NOT NULL"
-        query.run(connection, f"DELETE FROM intent WHERE run_id IN ({ended})")  # noqa: S608
+    images = changes.list_images(lines)
+    left_out = changes.apply(connection, images)
+    changes.add_missing_agents(connection)
+    changes.set_last(connection, lines[-1]["seq"])
+    for session_id, consumer, seq in query.fetch_rows(connection, _TAKEN_BACK):  # the session sleeps again
+        query.run(connection, _LOWER, seq, session_id, consumer)
+    # An intent in the copy can belong to a run that has ended since.
+    ended = "SELECT id FROM job_run WHERE finished_at IS NOT NULL"
+    query.run(connection, f"DELETE FROM intent WHERE run_id IN ({ended})")  # noqa: S608
     left_out += sum(len(one["rows"]) for one in lines) - len(images)
     return f"{count_noun(left_out, 'row')} that a newer version of memoryd wrote" if left_out else ""
 

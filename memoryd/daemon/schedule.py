@@ -132,8 +132,7 @@ def own_times(settings: Settings, now: datetime) -> Callable[[str], dict[str, da
     def of_agent(agent_id: str) -> dict[str, datetime]:
         found = {}
         for kind, at in coming.items():
-            gap = last[kind].gap if kind in last else timedelta()
-            delay = delay_of(settings, gap, agent_id)
+            delay = delay_of(settings, last[kind].gap if kind in last else timedelta(), agent_id)
             waits = kind in last and last[kind].at + delay > now
             found[kind] = (last[kind].at if waits else at) + delay
         return found

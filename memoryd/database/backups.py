@@ -48,13 +48,14 @@ def why_bad(copy: Path) -> str | None:
 
 
 def read_seq(copy: Path) -> int:
-    """Return the number of the last change in a copy; 0 if the copy has an older schema without such numbers."""
+    """Return the number of the last change in a copy; 0 if it cannot be read, or its older schema has no numbers."""
     module = load_library()
-    with closing(module.connect(f"{own_uri(copy)}?mode=ro&immutable=1", uri=True)) as connection:
-        try:
-            return int(connection.execute("SELECT max(seq) FROM changed_row").fetchone()[0] or 0)
-        except module.DatabaseError:
-            return 0
+    with (
+        suppress(module.Error, UnicodeDecodeError, StateError),
+        closing(module.connect(f"{own_uri(copy)}?mode=ro&immutable=1", uri=True)) as connection,
+    ):
+        return int(connection.execute("SELECT max(seq) FROM changed_row").fetchone()[0] or 0)
+    return 0
 
 
 def find_good(state_dir: Path) -> Path | None:

@@ -98,13 +98,13 @@ def migrate(engine: Engine) -> int:
                 _FILLS[step.number](connection)
             connection.exec_driver_sql(f"PRAGMA user_version = {step.number}")
     if not sqlite.read(engine, query.fetch_number, "PRAGMA application_id"):
-        set_identity(engine, secrets.randbits(30) + 1)
+        sqlite.write(engine, set_identity, secrets.randbits(30) + 1)
     return goal
 
 
-def set_identity(engine: Engine, number: int) -> None:
+def set_identity(connection: Connection, number: int) -> None:
     """Set the number by which the journal recognises this database. Copies of the database have the same number."""
-    sqlite.write(engine, query.run, f"PRAGMA application_id = {number}")
+    query.run(connection, f"PRAGMA application_id = {number}")
 
 
 def require_ours(path: Path) -> None:

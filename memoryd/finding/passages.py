@@ -88,5 +88,4 @@ class Passages:
             for word, weight in weights.items()
             if word in own or word in matched
         )
-        share = held / sum(weights.values()) if weights else 0.0
-        return max(share, self.near.get(candidate.id, 0.0))
+        return max(held / sum(weights.values()) if weights else 0.0, self.near.get(candidate.id, 0.0))

@@ -37,8 +37,7 @@ def name_workspaces(agents: Sequence[Agent]) -> dict[str, str]:
         if not agent.is_wanted or agent.memory == "state" or not agent.workspace.is_dir():
             continue
         try:
-            path = agent.workspace / ".continuum" / "memory" / FILE
-            found[read_or_make(path, is_secret=False)] = agent.id
+            found[read_or_make(agent.workspace / ".continuum" / "memory" / FILE, is_secret=False)] = agent.id
         except (StateError, OSError):
             continue  # the runs that need the workspace report the error
     return found

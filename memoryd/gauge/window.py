@@ -52,8 +52,7 @@ def choose_window(configured: int | None, model: str | None, peak: int, said: in
         return Window(configured, "config")
     if said >= peak and said:
         return Window(said, "agent")
-    name = (model or "").lower()
-    known = next((tokens for pattern, tokens in _MODELS if pattern.search(name)), None)
+    known = next((tokens for pattern, tokens in _MODELS if pattern.search((model or "").lower())), None)
     assumed = known or DEFAULT
     if peak > assumed:
         return Window(next((size for size in _LADDER if size >= peak), peak), "learned")

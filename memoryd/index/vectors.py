@@ -70,8 +70,7 @@ class _AgentVectors:
             if len(rows[0].vector) == self.size:
                 self._add(rows)
         fresh = slice(before, self._count)
-        changed = np.unique(self._sources[fresh])
-        self._ids[:before][np.isin(self._sources[:before], changed)] = 0
+        self._ids[:before][np.isin(self._sources[:before], np.unique(self._sources[fresh]))] = 0
         in_talk = self._tier[fresh] == self._tiers.get(SESSION, -1)
         alone = -1 - np.arange(self._count - before)
         _lean(self._vectors[fresh], np.where(in_talk, self._sources[fresh], alone))
@@ -118,8 +117,7 @@ class _AgentVectors:
             for row, bits in zip(self._signs, _signs(asked[None]), strict=True):
                 distance += np.bitwise_count(row[: self._count] ^ bits)
             distance[~allowed] = self.size + 1
-            farthest = np.searchsorted(np.cumsum(np.bincount(distance)), closer)
-            places = np.flatnonzero(distance <= farthest)
+            places = np.flatnonzero(distance <= np.searchsorted(np.cumsum(np.bincount(distance)), closer))
         else:
             places = np.flatnonzero(allowed)
         chosen = self._vectors[places].astype(np.float32)

@@ -4,18 +4,22 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from sqlalchemy.exc import DatabaseError
+
 from memoryd.app import LOCK, open_app
 from memoryd.changing import rescrub
+from memoryd.changing.recovery import Keeper
 from memoryd.changing.restore import WATERMARKS
 from memoryd.clock import Clock
 from memoryd.config import Settings
-from memoryd.database import backups, query, schema, snapshot, sqlite
+from memoryd.database import query, schema, snapshot, sqlite
 from memoryd.database.reads import DATABASE
-from memoryd.errors import StateError
+from memoryd.errors import MemorydError, StateError, describe
 from memoryd.files import archive, journal
 from memoryd.files.folders import make_private_dir
 from memoryd.files.locked_folder import hold_folder
 from memoryd.files.locks import Lock
+from memoryd.files.log import get_logger
 from memoryd.files.staging import PREFIX, exchange_files
 from memoryd.version import __version__
 
@@ -57,13 +61,21 @@ def restore(settings: Settings, path: Path) -> dict[str, Any]:
         snapshot.check(folder / DATABASE)
         schema.require_ours(folder / DATABASE)
         journal.unite(folder / WATERMARKS, [folder / WATERMARKS, state / WATERMARKS])
-        with suppress(StateError, OSError):  # of a damaged or missing database; then an older copy has to do
-            backups.make(state / DATABASE, Clock().now())
+        engine = sqlite.connect(state / DATABASE)
+        # A damaged or missing database cannot be copied; then an older copy and the journal have to do.
+        with suppress(StateError, OSError, DatabaseError):
+            Keeper(state, get_logger(part="recovery")).copy(engine, Clock().now(), settings.retention.backups)
+        engine.dispose()
         snapshot.settle(state / DATABASE)
         stamp = Clock().text().replace(":", "").replace("-", "")
         kept = exchange_files(folder, state, NAMES, SIDES, f"memoryd.replaced-{stamp}")
-    with open_app(settings) as app:  # bring back later changes and remove forgotten text, before anybody can read it
-        told = list(app.keeper.found)
-        for run_id in sqlite.read(app.engine, query.fetch_column, _SCRUBS, rescrub.KIND):
-            app.runner.run_next(only=run_id)
+    try:  # bring back later changes and remove forgotten text, before anybody can read it
+        with open_app(settings) as app:
+            told = list(app.keeper.found)
+            for run_id in sqlite.read(app.engine, query.fetch_column, _SCRUBS, rescrub.KIND):
+                app.runner.run_next(only=run_id)
+            app.keeper.copy(app.engine, Clock().now(), settings.retention.backups)
+    except (MemorydError, OSError, DatabaseError) as error:
+        what = f"the old files are here, and the backup is in place, but its restore did not end: {describe(error)}"
+        raise StateError(what, str(kept or state), "repair the cause, then: memoryd run --once") from error
     return {"path": str(path), "kept": None if kept is None else str(kept), "told": told, **manifest}

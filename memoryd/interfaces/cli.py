@@ -426,8 +426,7 @@ for _command in (
 
 def main(arguments: Sequence[str] | None = None, group: click.Group = cli, name: str = "memoryd") -> None:
     """Run a command line and end the process with an exit code that `docs/commands.md` lists."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    code = _main(_globals_first(given), group, name)
+    code = _main(_globals_first(list(sys.argv[1:] if arguments is None else arguments)), group, name)
     try:
         sys.stdout.flush()
     except OSError:  # the error is already reported; Python would report the unwritten rest again at exit

@@ -194,8 +194,7 @@ def _count_findings(found: re.Match[str]) -> str:
     counts = {name: int(value) for name, value in found.groupdict().items() if value is not None}
     left = counts.pop("left", None)
     counts = counts if left is None else {"errors": left}
-    told = [_plural(n, name.removesuffix("s")) for name, n in counts.items() if n]
-    return ", ".join(told) or "clean"
+    return ", ".join(_plural(n, name.removesuffix("s")) for name, n in counts.items() if n) or "clean"
 
 
 def _plural(n: int, name: str) -> str:

@@ -92,8 +92,7 @@ def squeeze(lines: Sequence[str], limit: int, measure: CountTokens) -> list[str]
     if sum(sizes) <= limit:
         return list(lines)
     head = bisect_right([*accumulate(sizes)], limit / 3)
-    left = limit - sum(sizes[:head])
-    tail = bisect_right([*accumulate(reversed(sizes[head:]))], left)
+    tail = bisect_right([*accumulate(reversed(sizes[head:]))], limit - sum(sizes[:head]))
     return [*lines[:head], *lines[len(lines) - tail :]]
 
 

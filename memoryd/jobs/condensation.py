@@ -224,8 +224,7 @@ def _list_named(draft: Draft, answers: Mapping[str, ReaderAnswer | None]) -> dic
 
     def add(details: Iterable[str], parts: Sequence[Memory]) -> None:
         for detail in details:
-            part = max(parts, key=lambda one: measure_overlap(detail, one.content))
-            held = found.setdefault(part.id, [])
+            held = found.setdefault(max(parts, key=lambda one: measure_overlap(detail, one.content)).id, [])
             said = list_stems(detail)
             if not any(
                 said <= list_stems(one) if said else normal.normalize(detail) == normal.normalize(one) for one in held

@@ -140,8 +140,7 @@ def _join_replies(parts: Sequence[ParsedDreamReply]) -> str:
     bullets: dict[str, list[ReplyBullet]] = {}
     for section in (section for part in parts for section in part.sections):
         bullets.setdefault(section.heading, []).extend(section.bullets)
-    headings = sorted(bullets, key=bool)  # bullets without a heading come first, the others in their order
-    sections = [ReplySection(heading, tuple(bullets[heading])) for heading in headings]
+    sections = [ReplySection(heading, tuple(bullets[heading])) for heading in sorted(bullets, key=bool)]
     diary = "\n\n".join(part.diary for part in parts if part.diary)
     declared = [one for part in parts for one in part.declared]
     return render(sections, diary, declared, keeps_rest=any(part.keeps_rest for part in parts))

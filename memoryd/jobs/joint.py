@@ -98,8 +98,7 @@ def _ask_both(ask: job.Ask, inputs: JointInputs) -> job.Ask:
     if not isinstance(other, job.Ask) or not _is_shared(ask.material, other.material):
         return ask
     shown = {one.id for one in ask.material}
-    before = tuple(one for one in other.material if one.id not in shown)
-    material = (*before, *ask.material)
+    material = (*(one for one in other.material if one.id not in shown), *ask.material)
     own = (one for one in other.context if one not in ask.context)
     context = (("summary from", ask.material[0].id), ("facts from", other.material[0].id))
     told = (ask.instructions, inputs.instructions, other.instructions)

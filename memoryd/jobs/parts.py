@@ -45,8 +45,7 @@ def divide(ask: Ask, room: int, count_tokens: CountTokens) -> tuple[Ask, ...]:
     context that all questions share is larger, or if a piece cannot be cut any further. The limit of words for the
     reply is divided among the questions by the size of their material.
     """
-    shared = measure(replace(ask, material=()), count_tokens)
-    left = max(1, room - shared)
+    left = max(1, room - measure(replace(ask, material=()), count_tokens))
     pieces = [cut for piece in ask.material for cut in _cut(piece, left, count_tokens)]
     sizes = [size + PIECE_OVERHEAD for size in (count_tokens([piece.text for piece in pieces]) if pieces else [])]
     groups = group_items(range(len(sizes)), sizes, left)

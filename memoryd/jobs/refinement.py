@@ -301,8 +301,7 @@ def describe_end(
         conflict: the changes could not be reversed.
     """
     if session.ended == COMPLETED:
-        why = None if changed else "nothing was changed, even if the summary says so"
-        return "succeeded", why, None
+        return "succeeded", (None if changed else "nothing was changed, even if the summary says so"), None
     broke = session.ended == BREAKER
     what = f"the guard stopped it ({session.why})" if broke else f"it was cut short ({session.ended})"
     became = "all of its changes were reversed" if undo else "its changes were kept"

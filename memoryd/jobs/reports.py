@@ -75,7 +75,8 @@ class Reports:
         self._told: set[str] = set()
         self._errors: Counter[str] = Counter()
         self._scripts = {call: command for call, turn in calls.items() if (command := extract_command(turn.text))}
-        self._ran = {call: _show_script(script) for call, script in self._scripts.items()}
+        scripts = self._scripts.items()
+        self._ran = {call: "apply_patch" if _is_patch(one) else " ".join(one.split()) for call, one in scripts}
         self._commands = {call: self._ran.get(call) or " ".join(turn.text.split()) for call, turn in calls.items()}
         self._passed: dict[tuple[str, str], int] = {}  # by command, test or file: the last turn in which it passed
         self._runners: set[str] = set()  # test runners with a run in which all tests passed
@@ -166,8 +167,7 @@ class Reports:
         self._told.add(shape)
         self._errors[mend] += 1
         ran = _as_written(self._ran.get(turn.tool_call_id or "", "").replace("`", "'"))
-        told = f"`{shorten(ran, _LONGEST_COMMAND)}`: {error}" if ran else error
-        return FAILED + told + mend
+        return FAILED + (f"`{shorten(ran, _LONGEST_COMMAND)}`: {error}" if ran else error) + mend
 
     def _find_error(self, turn: StoredTurn) -> str | None:
         """Return the error of a run; None if there is none.
@@ -238,10 +238,6 @@ def _is_edit(call: StoredTurn) -> bool:
     is_applied = any(one in call.text for one in ("apply_patch", "applypatch", CUT_MARK))
     patches = is_applied and _SHELL.search(tool) and _PATCHES.search(call.text)
     return not keeps_tasks(tool) and bool(_EDITS.search(tool) or patches)
-
-
-def _show_script(script: str) -> str:
-    return "apply_patch" if _is_patch(script) else " ".join(script.split())
 
 
 def _is_patch(script: str) -> bool:

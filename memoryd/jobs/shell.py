@@ -144,16 +144,14 @@ def _split(script: str) -> Iterator[tuple[list[str], str, str, bool]]:
                 is_written |= into in {">", ">>", "1>", "&>"}
             else:
                 start = start if words else found.start()
-                words.append(_QUOTED.sub(_unquote, found["word"]))
+                words.append(
+                    _QUOTED.sub(lambda one: next(text for text in one.groups() if text is not None), found["word"])
+                )
             into, end = "", found.end()
         elif found["open"]:
             break  # an unclosed quotation, as in a shortened call: the rest is unknown
     if words:
         yield words, script[start:end], joined, is_written
-
-
-def _unquote(found: re.Match[str]) -> str:
-    return next(group for group in found.groups() if group is not None)
 
 
 def _unwrap(tokens: list[str]) -> list[str]:

@@ -174,8 +174,7 @@ def word_limit(said_words: int, share: float, days: int = 1, *, is_work: bool = 
     """
     dense = min(DENSE_WORDS, int(2 * share * said_words)) if is_work else 0
     floor = FLOOR_OF_WORK if is_work else FLOOR_WORDS
-    wanted = max(floor, max(dense, int(share * said_words)) - HEADING_WORDS * days)
-    return min(CEILING_WORDS * days, wanted)
+    return min(CEILING_WORDS * days, max(floor, max(dense, int(share * said_words)) - HEADING_WORDS * days))
 
 
 def _limit(inputs: SleepInputs, gathered: SleepEvidence) -> int:

@@ -82,8 +82,7 @@ class WorkState:
         text = check_runs.strip_head(output)
         git = [step for step in home if step.name == "git" and len(step.words) > 1]
         others = [step for step in steps if step not in git and step.name not in _SILENT]
-        telling = [step for step in git if step.words[1] not in {"add", "rm", "fetch"}]
-        alone = not others and len(telling) == 1
+        alone = not others and len([step for step in git if step.words[1] not in {"add", "rm", "fetch"}]) == 1
         if git:
             shown, failed = git[-1].words[1] in {"log", "show"}, check_runs.has_failed(output)
             self._git.run([GitCall(seq, step, text, failed, alone, shown) for step in git])

@@ -79,8 +79,7 @@ def find_days(text: str, said_on: date) -> set[Day]:
     """
     days = {Day(said_on.year, said_on.month, said_on.day)}
     for written in find(text):
-        near = text[max(0, written.start - _NEAR) : written.end + _NEAR]
-        years = {int(year) for year in _YEAR.findall(near)}
+        years = {int(year) for year in _YEAR.findall(text[max(0, written.start - _NEAR) : written.end + _NEAR])}
         for reading in written.readings:
             days |= {reading, *_with_year(reading, said_on)}
             days |= {reading._replace(year=year) for year in years if reading.year is None}

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 from functools import cached_property
-from itertools import zip_longest
+from itertools import pairwise
 
 from memoryd.ledger import calendar
 from memoryd.text.content import measure_overlap, strip_label
@@ -115,12 +115,8 @@ def find_tokens(text: str, *, loosely: bool = False) -> list[Token]:
     take(TokenKind.NUMBER, _NUMBER)
     names = list(_names(rest))
     if loosely:
-        names = [one for one, other in zip_longest(names, names[1:]) if _is_beside(rest, one, other)]
+        names = [one for one, other in pairwise(names) if rest[one.end() : other.start()] == " "]
     return [*found, *(Token(TokenKind.NAME, match[0]) for match in names)]
-
-
-def _is_beside(text: str, one: re.Match[str], other: re.Match[str] | None) -> bool:
-    return other is not None and text[one.end() : other.start()] == " "
 
 
 def _names(text: str) -> Iterator[re.Match[str]]:

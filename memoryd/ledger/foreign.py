@@ -59,8 +59,7 @@ def find_remotes(call: str, output: str) -> set[str]:
             output, is_plain = output.strip().rpartition("\n")[2], True
     else:  # The call may have been shortened, so only an output of one line is trusted.
         is_plain = "\n" not in output.strip() and _CREATES.search(call) is not None
-    found = _SHOWN.findall(output.strip()) if is_plain else []
-    return {_place(next(filter(None, one))) for one in found}
+    return {_place(next(filter(None, one))) for one in (_SHOWN.findall(output.strip()) if is_plain else [])}
 
 
 def _place(remote: str) -> str:
@@ -415,8 +414,7 @@ def _places(address: str) -> Iterator[str]:
     labels = host.split(".")
     if (len(labels) > 1 or "-" in host) and not labels[-1].isdigit():
         yield host
-        least = 3 if _SECOND.fullmatch(".".join(labels[-2:])) else 2
-        yield ".".join(labels[-least:])
+        yield ".".join(labels[-(3 if _SECOND.fullmatch(".".join(labels[-2:])) else 2) :])
 
 
 def _is_within(name: str, remote: str) -> bool:

@@ -88,8 +88,7 @@ def assign_places(numbers: Sequence[int | None]) -> list[int]:
     ends = [-1, *kept, len(numbers)]
     for start, end in pairwise(ends):
         low = None if start < 0 else found[start]
-        high = None if end == len(numbers) else found[end]
-        new = _number_between(low, high, end - start - 1)
+        new = _number_between(low, None if end == len(numbers) else found[end], end - start - 1)
         if new is None:
             return [STEP * (index + 1) for index in range(len(numbers))]
         found[start + 1 : end] = new

@@ -176,6 +176,5 @@ def make_client(watch: Watch) -> httpx2.Client:
     """Return the HTTP client for one call."""
     wait = httpx2.Timeout(watch.deadlines.whole, connect=watch.deadlines.connect)
     # Loading the system's certificates takes longer than everything else, and plain http needs none.
-    context = httpx2.create_ssl_context() if watch.scheme == "https" else None
-    transport = _Transport(watch, context)
+    transport = _Transport(watch, httpx2.create_ssl_context() if watch.scheme == "https" else None)
     return httpx2.Client(transport=transport, trust_env=False, follow_redirects=False, timeout=wait)

@@ -125,8 +125,7 @@ def _describe_work(
     chosen, told = work.choose_lines(said, own, noted, limit - min(_words(reports), limit // 3))
     asked = [one for one in chosen if one.section is Section.ASKED]
     last = max(asked, key=lambda one: (work.asks_something(one), one.turn), default=None)
-    ordered = [*(one for one in chosen if one is not last), *told, *filter(None, [last])]
-    lines = list(map(_work_line, ordered))
+    lines = list(map(_work_line, [*(one for one in chosen if one is not last), *told, *filter(None, [last])]))
     # A statement that only notes hold reaches the core later, when a dream reads the daily file.
     limit -= sum(one.cost for one in told)
     # The user's wishes are chosen first, then the best of the other lines.

@@ -158,8 +158,7 @@ class _Night:
 
         An agent's words may be there only as a lesson or about the project.
         """
-        is_own = all(self._by_id[one].by_user for one in _entries_of(offer))
-        lane = Lane.USER if is_own else Lane.ASSISTANT
+        lane = Lane.USER if all(self._by_id[one].by_user for one in _entries_of(offer)) else Lane.ASSISTANT
         return bool(list_content_words(offer.text)) and may_change(lane, self._cues.kind(strip_label(offer.text)))
 
     def _mark(self, ids: Sequence[str], by: str) -> None:

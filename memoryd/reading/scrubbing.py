@@ -208,14 +208,12 @@ class Scrubber:
             UnscannedError: a text could not be scanned.
         """
         known = self._known
-        redacting = known._replace(policy=_make_redacting(known.policy))
-        return _texts_of(self._scan_new(texts, redacting))
+        return _texts_of(self._scan_new(texts, known._replace(policy=_make_redacting(known.policy))))
 
     def redact_value(self, value: Any) -> Any:
         """Return a plain value or a dataclass with the secrets in its strings redacted."""
         found = list(dict.fromkeys(strings_of(value)))
-        clean = dict(zip(found, self.redact(found), strict=True))
-        return with_strings(value, clean.__getitem__)
+        return with_strings(value, dict(zip(found, self.redact(found), strict=True)).__getitem__)
 
     def redact_own(self, texts: Sequence[str]) -> list[str]:
         """Return the texts of a person's own files with secrets redacted. `<private>` tags are ordinary text there."""

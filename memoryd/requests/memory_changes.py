@@ -199,8 +199,7 @@ def find_rollback(
         if row["agent_id"] != agent.id:
             raise NotFoundError(f"this is not the agent {agent.id!r}'s", where=run_id)
         # The run that answered a proposal made its changes.
-        answer = row["receipt"].get("accepted_by") or row["receipt"].get("rejected_by")
-        options = {"run": answer or row["id"]}
+        options = {"run": row["receipt"].get("accepted_by") or row["receipt"].get("rejected_by") or row["id"]}
         if memory_id is not None:
             options["memory"] = reads.find_memory(reader, agent.id, memory_id)["id"]
         return options

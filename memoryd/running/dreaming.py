@@ -433,8 +433,7 @@ def _of_file(
                 continue
             label = next((origin for label, origin in _LABELS.items() if text.startswith(label)), None)
             if by is None or by.session_id is None:
-                writer = _HAND if by is None else _AGENT
-                origin = writer if label in {None, "user"} else label
+                origin = (_HAND if by is None else _AGENT) if label in {None, "user"} else label
             else:
                 origin = f"{_SLEEP}{label or ''}"
             session_id = None if by is None else by.session_id

@@ -223,8 +223,7 @@ def queue(engine: Engine, settings: Settings, clock: Clock, slot: str) -> int:
             has_dreamt = query.has_row(connection, sql, agent.id, dreaming.KIND, last)
         if not agent.enabled or last > since or not has_dreamt:
             continue
-        due = clock.text(ahead=timedelta(seconds=2))
-        more = {"slot": f"{KIND}:{agent.id}:{slot}", "scheduled_for": due}
+        more = {"slot": f"{KIND}:{agent.id}:{slot}", "scheduled_for": clock.text(ahead=timedelta(seconds=2))}
         queued += sqlite.write(engine, queueing.queue, clock, KIND, agent.id, trigger="schedule", **more) is not None
     return queued
 

@@ -114,12 +114,11 @@ def _view_unescaped(joined: JoinedTexts) -> Iterator[View]:
                 yield View(decode(buffer[first:behind]), first, behind)
 
 
-def _character(found: re.Match[bytes]) -> bytes:
-    return bytes([int(found["hex"], 16) if found["hex"] else int(found["octal"], 8)])
-
-
 _DECODERS: tuple[tuple[re.Pattern[bytes], Callable[[bytes], bytes]], ...] = (
-    (_ESCAPED, partial(_ESCAPE.sub, _character)),
+    (
+        _ESCAPED,
+        partial(_ESCAPE.sub, lambda found: bytes([int(found["hex"] or found["octal"], 16 if found["hex"] else 8)])),
+    ),
     (_PERCENT, unquote_to_bytes),
     (_ENTITY, partial(_ENTITY.sub, lambda found: html.unescape(found[0].decode()).encode())),
 )
@@ -204,5 +203,4 @@ def _nuls(part: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _widthless(part: bytes) -> Iterator[tuple[int, int]]:
-    pattern = _WIDTHLESS_OR_ERASED if b"\x08" in part else _WIDTHLESS
-    return (found.span() for found in pattern.finditer(part))
+    return (found.span() for found in (_WIDTHLESS_OR_ERASED if b"\x08" in part else _WIDTHLESS).finditer(part))

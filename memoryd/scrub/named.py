@@ -290,8 +290,8 @@ def _is_secret(place: KeywordPlace, kind: str, given: _GivenValue) -> bool:
     if (not value.quoted and not _is_literal(place, value)) or _is_harmless(kind, name.lower(), value.text):
         return False
     if kind == PASSWORD:
-        judge = is_made_up if value.quoted else is_written
-        return judge(value.text) and kind_of(value.text) is None  # otherwise it is a variable's name
+        # A text that has a kind is a variable's name.
+        return (is_made_up if value.quoted else is_written)(value.text) and kind_of(value.text) is None
     return kind == TOKEN and _is_shared(name, operator, value)
 
 
@@ -312,8 +312,7 @@ def _find_assigned(place: KeywordPlace, name: bytes, found: re.Match[bytes]) -> 
 
 def _is_field(place: KeywordPlace, value: Value) -> bool:
     """Return True if a value is a field of a connection string, which holds no variables."""
-    behind = value.at + len(value.text)
-    return not value.quoted and bool(_FIELD.match(place.buffer, behind, place.end))
+    return not value.quoted and bool(_FIELD.match(place.buffer, value.at + len(value.text), place.end))
 
 
 def _is_literal(place: KeywordPlace, value: Value) -> bool:

@@ -51,8 +51,7 @@ def is_iban(text: bytes) -> bool:
     bare = re.sub(rb"[ -]", b"", text)
     if not 15 <= len(bare) <= 34:
         return False
-    moved = bare[4:] + bare[:4]
-    return int("".join(str(int(chr(char), 36)) for char in moved)) % 97 == 1
+    return int("".join(str(int(chr(char), 36)) for char in bare[4:] + bare[:4])) % 97 == 1
 
 
 def is_card(text: bytes) -> bool:
@@ -60,8 +59,7 @@ def is_card(text: bytes) -> bool:
     digits = [char - 48 for char in text if 48 <= char <= 57]
     if not 13 <= len(digits) <= 19 or len(set(digits)) < 2:
         return False
-    doubled = [sum(divmod(2 * digit, 10)) for digit in digits[-2::-2]]
-    return (sum(digits[-1::-2]) + sum(doubled)) % 10 == 0
+    return (sum(digits[-1::-2]) + sum(sum(divmod(2 * digit, 10)) for digit in digits[-2::-2])) % 10 == 0
 
 
 def _is_phone(text: bytes) -> bool:

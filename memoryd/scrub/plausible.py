@@ -135,8 +135,7 @@ def _is_odd(value: bytes) -> bool:
         return cased and is_mixed(name[:-2]) and looks_random(name)
     if _FILLED_IN.match(value) or value.count(b"\\x") > 1:
         return False
-    closed = value.rstrip(b",;.").endswith((b")", b"]", b"}"))
-    return not closed and looks_random(value)
+    return not value.rstrip(b",;.").endswith((b")", b"]", b"}")) and looks_random(value)
 
 
 def is_code(value: bytes) -> bool:

@@ -34,5 +34,4 @@ def normalize_quotation(text: str) -> str:
 
 
 def _fold(text: str) -> str:
-    folded = unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
-    return " ".join(folded.split())
+    return " ".join(unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold()).split())

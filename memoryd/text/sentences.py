@@ -330,8 +330,7 @@ def _are_apart(before: str, line: str) -> bool:
     if not first.isalpha() or first.islower() or before.endswith(_GOES_ON):
         return False
     word = _NEXT.match(line)
-    width = len(before) + 1 + len(word[0] if word else "")
-    return not _WRAPS_FROM <= width <= _WRAPS_UNTIL + 1
+    return not _WRAPS_FROM <= len(before) + 1 + len(word[0] if word else "") <= _WRAPS_UNTIL + 1
 
 
 # --- ends of sentences ---

@@ -467,7 +467,8 @@ class _Draft:
     def _replace(self, piece: CorePiece, edit: Replace) -> bytes:
         own = own_text(piece, edit.text)
         lines = lines_of(piece.raw[: piece.own])[1:] if edit.keeps else []
-        if further := [raw for raw in lines if not _holds(escape(edit.text), raw)]:
+        said = f" {normalize(escape(edit.text))} "
+        if further := [raw for raw in lines if f" {normalize(raw.decode(errors='replace'))} " not in said]:
             own = own.rstrip(b"\r\n") + self._newline * 2 + b"".join(further)
         return own + piece.raw[piece.own :]
 
@@ -504,10 +505,6 @@ class _Draft:
         if last is None or not (last.fence or last.open):
             return raw
         return end_last_line(raw) + (b"  " + last.fence if last.fence else b"-->") + self._newline
-
-
-def _holds(text: str, line: bytes) -> bool:
-    return f" {normalize(line.decode(errors='replace'))} " in f" {normalize(text)} "
 
 
 def end_last_line(block: bytes) -> bytes:

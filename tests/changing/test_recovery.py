@@ -1,19 +1,24 @@
 """What people made comes back after a loss, and what they took out does not."""
 
+import hashlib
 import json
 import shutil
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from scratch import STARTED, Scratch, filler, in_process, message, recent, said
 
+from memoryd import config
 from memoryd.changing import recovery
 from memoryd.changing.recovery import ALARM, Keeper
 from memoryd.daemon.once import run_once
-from memoryd.database import backups, query, sqlite
-from memoryd.errors import describe
+from memoryd.database import backups, changes, query, sqlite
+from memoryd.database.library import load_library
+from memoryd.errors import StateError, describe
 from memoryd.files.journal import Journal
 from memoryd.files.log import get_logger
+from memoryd.interfaces import backup
 from memoryd.running.core_watch import CoreWatch
 
 NOW = STARTED + timedelta(minutes=40)
@@ -154,7 +159,7 @@ def last_sleep(scratch):
 
 def renew_copies(scratch):
     with in_process(scratch) as app:
-        app.keeper.renew(app.engine, app.clock.now())
+        app.keeper.copy(app.engine, app.clock.now())
 
 
 STEPS = {
@@ -209,8 +214,10 @@ def test_a_restore_needs_neither_journal_nor_copies_where_the_database_is_sound(
     scratch.json("forget", "--yes", "session:one")
     damage(scratch, journal, copies=copies)
     before = rows(scratch)
-    told = " ".join(scratch.json("restore", str(tmp_path / "b"))["told"])
-    assert "later changes of 4 memories came back" in told
+    told = scratch.json("restore", str(tmp_path / "b"))["told"]
+    assert told == [
+        "the database was older than its journal, as after a restore; later changes of 4 memories came back"
+    ]
     assert [path for path in files_of(scratch) if PLACE.encode() in path.read_bytes()] == []
     assert rows(scratch) == before
     assert scratch.json("run", "--once")
@@ -279,14 +286,129 @@ def test_a_rollback_before_a_restore_stays_carried_out_and_the_session_sleeps_ag
     assert scratch.json("verify") == {"ok": True, "problems": []}
 
 
-def test_a_copy_of_another_database_mends_nothing(scratch, tmp_path):
+def test_a_copy_of_another_database_mends_nothing(scratch):
+    """Only its number tells this copy from one of this database."""
+    (copy,) = backups.list_copies(scratch.state)
+    with closing(load_library().connect(str(copy))) as other:
+        other.execute("PRAGMA application_id = 7")
+        other.execute("UPDATE memory SET importance = 0.125")
+        other.commit()
+    digest = hashlib.sha256(copy.read_bytes()).hexdigest()[:32]
+    copy.rename(copy.with_name(f"{copy.stem.rpartition('-')[0]}-{digest}.db"))
+    assert backups.find_good(scratch.state) is not None
+    before = scratch.query("SELECT * FROM memory")
+    with in_process(scratch, lambda: datetime.now(UTC) + timedelta(days=2)) as app:
+        app.keeper.keep(app.engine, app.settings, app.clock)
+    assert scratch.query("SELECT * FROM memory") == before
+    assert scratch.query("SELECT text FROM alarm WHERE kind = ?", ALARM) == []
+
+
+@pytest.mark.parametrize("many", [1, 12, 25])
+def test_a_backup_after_a_loss_loses_no_memory_however_much_came_later(scratch, tmp_path, many):
+    before = rows(scratch)
     scratch.json("backup", str(tmp_path / "b"))
+    shutil.rmtree(scratch.state / "backups")
+    lose(scratch)
+    Journal(scratch.state / "journal.jsonl", sealed=True).rewrite(lambda lines: lines[:1])
+    for number in range(many):
+        scratch.json("facts", "add", f"Lives in town number {number * 37} near lake {number}.")
+    assert scratch.json("restore", str(tmp_path / "b"))["told"] == [recovery.PARTED]
+    assert rows(scratch) == before
+    with in_process(scratch, lambda: datetime.now(UTC) + timedelta(days=2)) as app:
+        app.keeper.keep(app.engine, app.settings, app.clock)
+    scratch.json("facts", "add", "Drinks oolong tea.")
+    lose(scratch)
+    scratch.json("run", "--once")
+    assert facts(scratch) == ["Drinks oolong tea.", "Wears size 43 shoes."]
+    assert scratch.json("verify") == {"ok": True, "problems": []}
+
+
+@pytest.mark.parametrize("many", [1, 4])
+@pytest.mark.parametrize("lost", ["nothing", "journal", "copies", "database"])
+def test_a_backup_of_another_machine_that_went_on_by_itself_stays_whole(scratch, tmp_path, many, lost):
+    saved = tmp_path / "saved"
+    shutil.copytree(scratch.state, saved)
+    scratch.json("facts", "add", "The cat is called Minka.")
+    scratch.json("backup", str(tmp_path / "b"))
+    before = rows(scratch)
     shutil.rmtree(scratch.state)
+    shutil.copytree(saved, scratch.state)
+    for number in range(many):
+        scratch.json("facts", "add", f"Lives in town number {number * 37} near lake {number}.")
+    damage(scratch, "gone" if lost == "journal" else "whole", copies=lost != "copies")
+    if lost == "database":
+        lose(scratch)
+    assert scratch.json("restore", str(tmp_path / "b"))["told"] == [recovery.PARTED]
+    assert rows(scratch) == before
+    scratch.json("facts", "add", "Drinks oolong tea.")
+    with in_process(scratch, lambda: datetime.now(UTC) + timedelta(days=2)) as app:
+        app.keeper.keep(app.engine, app.settings, app.clock)
+    assert facts(scratch) == ["Drinks oolong tea.", "The cat is called Minka.", "Wears size 43 shoes."]
+    assert scratch.json("verify") == {"ok": True, "problems": []}
+
+
+@pytest.mark.parametrize("at", ["memoryd.running.runner.Runner.recover", "memoryd.database.texts.rewrite_file"])
+def test_a_restore_that_is_stopped_halfway_brings_no_forgotten_text_back(scratch, tmp_path, monkeypatch, at):
+    scratch.json("backup", str(tmp_path / "b"))
+    scratch.json("forget", "--yes", "session:one")
+
+    def stop(*_):
+        raise StateError("the power is gone")
+
+    with monkeypatch.context() as stopped:
+        stopped.setattr(at, stop)
+        with pytest.raises(StateError, match=r"the backup is in place.*the power is gone") as told:
+            backup.restore(config.load(scratch.config), tmp_path / "b")
+    assert told.value.where.startswith(f"{scratch.state}/memoryd.replaced-")
     scratch.json("run", "--once")
-    scratch.json("facts", "add", "Lives in Tampere.")
-    scratch.json("restore", str(tmp_path / "b"))
+    assert [path for path in files_of(scratch) if PLACE.encode() in path.read_bytes()] == []
+    assert scratch.query("SELECT count(*) FROM session_summary") == [(0,)]
+
+
+def test_a_restore_that_is_stopped_halfway_still_redacts_what_was_redacted(scratch, tmp_path, monkeypatch):
+    secret = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vX7zA9cD1fG3hJ5"  # a token of GitHub by its form
+    scratch.append([message("user", f"The key is {secret}.", at=recent(1))])
     scratch.json("run", "--once")
-    assert facts(scratch) == ["Wears size 43 shoes."]
+    scratch.json("backup", str(tmp_path / "b"))
+    scratch.write_config(scrub={"secrets": "redact"})
+    scratch.json("scrub", "--again")
+
+    def stop(*_):
+        raise StateError("the power is gone")
+
+    with monkeypatch.context() as stopped:
+        stopped.setattr("memoryd.running.runner.Runner.recover", stop)
+        with pytest.raises(StateError):
+            backup.restore(config.load(scratch.config), tmp_path / "b")
+    assert scratch.query("SELECT count(*) FROM job_run WHERE kind = 'scrub' AND state = 'queued'") == [(1,)]
+    scratch.json("run", "--once")
+    assert scratch.query("SELECT count(*) FROM turn WHERE instr(text, '[REDACTED:')") == [(1,)]
+
+
+def test_many_restores_keep_as_many_copies_as_are_wanted_and_the_newest_is_of_the_restored_state(tmp_path):
+    scratch = Scratch(tmp_path / "scratch", retention={"backups": 2})
+    scratch.json("run", "--once")
+    scratch.json("backup", str(tmp_path / "b"))
+    for _ in range(3):
+        scratch.json("restore", str(tmp_path / "b"))
+    newest, _ = backups.list_copies(scratch.state)
+    engine = sqlite.connect(scratch.state / "memoryd.db")
+    with sqlite.begin_read(engine, newest) as connection:
+        assert list(changes.find_differing(connection, "good")) == []
+    engine.dispose()
+
+
+def test_a_copy_that_nobody_can_read_stops_no_start(scratch):
+    (copy,) = backups.list_copies(scratch.state)
+    copy.write_bytes(b"no database" * 1000)
+    assert backups.read_seq(copy) == 0
+    copy.unlink()
+    assert backups.read_seq(copy) == 0
+
+
+def test_the_search_for_watermarks_of_rollbacks_uses_the_index_of_the_audit(scratch):
+    plan = " ".join(map(str, scratch.query(f"EXPLAIN QUERY PLAN {recovery._TAKEN_BACK}")))
+    assert "audit_by_memory (agent_id=? AND memory_id=?)" in plan
 
 
 def files_of(scratch):
