@@ -44,7 +44,8 @@ _FEWEST = 3  # an assistant's sentence needs this many content words
 _MOST_LOOKS = 300  # lines of a session that are compared with all others, which limits the time
 _MOST_OF_MESSAGE = 5  # most lines of one assistant message
 _USER_SHARE = 0.6  # the share of the budget that the user's statements may take
-_LEAST_OF_USER = -2.0  # the least weight of a user's line; below are jokes and what they only think about
+_SHORT = 260  # words of a summary; a shorter one has no guesses, and no user's line below `_LEAST_OF_USER`
+_LEAST_OF_USER = -2.0  # below are jokes and what a user only thinks about
 _OF_REPORT = -0.5  # added to the weight of a subagent's lines, because the assistant usually repeats the important ones
 
 # Weights by feature. They were fitted as described above, except "refers", "jokes" and "corrects", which were set by
@@ -119,7 +120,8 @@ def _choose_said(found: Sequence[WorkStatement], budget: int) -> list[WorkStatem
     found = drop_changed(found)
     worth = [one for one in found if one.weight >= 0]
     chosen = choose_work(worth, budget)
-    found = [one for one in found if not one.is_guess and (one.weight >= _LEAST_OF_USER or not one.by_user)]
+    if budget <= _SHORT:
+        found = [one for one in found if not one.is_guess and (one.weight >= _LEAST_OF_USER or not one.by_user)]
     answers = [one for one in found if not one.by_user]
     for rest, share, most in ((worth, 1.0, 0), (found, _USER_SHARE, _MOST_OF_MESSAGE), (answers, 0.0, len(answers))):
         left = [one for one in rest if one not in chosen]
