@@ -35,7 +35,7 @@ from memoryd.ledger.memory import Ending
 ALARM = "damage"
 UNKNOWN = "memoryd wrote here before, but its facts and history are gone: put the old state folder back if you have it"
 ERASING = (forgetting.OPERATION, "scrub")  # the kinds of runs that erase text
-PARTED = "the state here had other changes than the backup: nothing of it came back; forget again what you forgot in it"
+PARTED = "the old state has another history than the backup, so it is not merged; forget again what you forgot there"
 _Prepare = Callable[[Connection, set[str]], None]
 _IDENTITY = "PRAGMA application_id"
 # An entry of the audit with the same number but another hash and another time belongs to another history. Damage

@@ -206,8 +206,10 @@ def _answer(hook: Hook, payload: dict[str, Any]) -> str:
         raise HookError("no daemon answers")
     text = _from_files(hook, about["cwd"])
     if busy := socket_file.connect(os.path.join(hook.state_dir, SOCKET), 0.1):  # noqa: PTH118
+        from memoryd.scrub.likely import INSTEAD
+
         busy.close()
-        text = text.replace("no daemon is there", "the daemon is too busy")
+        text = text.replace(INSTEAD, INSTEAD.replace("no daemon is there", "the daemon is too busy"))
     log_line.append(hook.state_dir, "warning", "memoryd.hook", "no daemon answers: injected from files", tool=hook.tool)
     return text
 

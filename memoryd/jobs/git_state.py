@@ -78,7 +78,7 @@ class GitCall(NamedTuple):
 
     @property
     def is_quiet(self) -> bool:
-        """Return True if the command was told to print nothing, and nothing says that it failed."""
+        """Return True if the command has a quiet option and shows no failure."""
         return any(map(_QUIET.match, self.arguments)) and not (self.failed or _UNCHANGED.search(self.text))
 
 

@@ -305,7 +305,7 @@ class Done:
     declined: bool = False  # the guards refused all of it
     summary: str | None = None  # the model's own account, only for the agent's journal
     claims: tuple[Mapping[str, Any], ...] = ()  # the outcome of each claim of the reply, with its text
-    made_from: str | None = None  # a digest of the inputs, if the job asks no question by which runs are told apart
+    made_from: str | None = None  # a digest of the inputs that tells runs apart if the job asks no question
     anew: Callable[[Any], Done | RejectedReply] | None = field(
         default=None, compare=False, repr=False
     )  # decides again on other inputs with the same replies

@@ -23,7 +23,8 @@ def is_about(text: str, prompt: Query, asked: str) -> bool:
     """Return True if a text has two words of a prompt, or one name or quoted phrase of it.
 
     Stop words and small talk do not count, and in an order neither do words such as "write" and "add". In a script
-    without spaces, every two characters count as a word, but not as a name. `asked` is the prompt as typed.
+    without spaces, every two characters count as a word, but not as a name. `asked` is the prompt as typed. A long
+    prompt may be cut.
     """
     empty = _SMALL_TALK if _asks(asked) else _ORDERS
     units = {term.text: [one for one in list_units(fold(term.text)) if one not in empty] for term in prompt.terms}
@@ -38,5 +39,4 @@ def _count_words(own: Collection[str], units: Mapping[str, Collection[str]]) -> 
 
 
 def _asks(prompt: str) -> bool:
-    is_marked = QUESTION.search(prompt[-_EDGE:]) is not None
-    return is_marked or not _ASKING.isdisjoint(list_units(fold(prompt[:_EDGE]))[:1])
+    return bool(QUESTION.search(prompt[-_EDGE:])) or not _ASKING.isdisjoint(list_units(fold(prompt[:_EDGE]))[:1])

@@ -364,7 +364,7 @@ def test_a_connection_that_cannot_be_made_hinders_no_other(world):
     assert (done.returncode, data["connected"]) == (1, ["codex"])
     assert len(settings_of(world).agents) == 3
     assert "not plain JSON" in data["failed"]["claude-code"]
-    (world.home / ".claude" / "settings.json").write_text('{"a": ' * 5000 + "1" + "}" * 5000)
+    (world.home / ".claude" / "settings.json").write_text('{"a": ' * 100_000 + "1" + "}" * 100_000)
     assert "nests too deeply to be read" in called(["init", "--yes", "--no-service"]).stderr
 
 
