@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--max-tokens", type=click.IntRange(0, 10_000_000), metavar="N", help="The most tokens of the text.")
+@click.option("--max-tokens", type=click.IntRange(0, 10_000_000), metavar="N", help="Limit the text to N tokens.")
 @click.option("--query", metavar="TEXT", help="Add the best search results for this query.")
 @of_agent
 def context(call: Call, settings: Settings, agent: Agent, max_tokens: int | None, query: str | None) -> None:

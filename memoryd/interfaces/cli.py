@@ -67,7 +67,7 @@ _MEANT = {kind: f"job run {kind}" for kind in ("sleep", "rollover", "dedup", "dr
 def cli(context: click.Context, config_path: Path | None, as_json: bool, quiet: bool) -> None:  # noqa: FBT001
     """Give file-based AI agents a long-term memory they can trust.
 
-    `memoryd run` watches the agents' transcripts. `memoryd status` shows what the daemon sees.
+    Begin with `memoryd init`. `memoryd status` shows whether all is well.
     """
     context.obj = Call(Output(as_json, quiet), config_path)
 
@@ -130,7 +130,7 @@ def _add_pause_command(verb: str, does: str) -> None:
 
 
 _add_pause_command("pause", "Stop the automatic jobs of an agent; memoryd still reads transcripts.")
-_add_pause_command("resume", "Start jobs again for a paused agent.")
+_add_pause_command("resume", "Resume the automatic jobs of a paused agent.")
 
 
 # --- jobs -------------------------------------------------------------------------------------------------------------
@@ -220,7 +220,7 @@ def _run_dry(call: Call, settings: Settings, kind: str, agent_id: str | None, as
 @job.command("list")
 @agent_option
 @click.option("--kind", metavar="KIND", help="List one job only.")
-@click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 10_000), help="The most runs to list.")
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 10_000), help="Maximum number of runs.")
 @passed
 def job_list(call: Call, agent_id: str | None, kind: str | None, limit: int) -> None:
     """List runs, the newest first."""
@@ -303,7 +303,7 @@ def job_trust(call: Call, settings: Settings, agent: Agent, kind: str) -> None:
 
 @cli.command("eval")
 @of_agent
-@click.option("--days", default=7, show_default=True, type=click.IntRange(1, 3650), help="The days of the questions.")
+@click.option("--days", default=7, show_default=True, type=click.IntRange(1, 3650), help="Look back this many days.")
 def evaluate(call: Call, settings: Settings, agent: Agent, days: int) -> None:
     """Measure how well memory answers your own later questions, how much of it is noise, and whether dreams help."""
     from memoryd.requests import jobs_by_hand
@@ -321,7 +321,7 @@ def evaluate(call: Call, settings: Settings, agent: Agent, days: int) -> None:
 @click.option("--follow", "-f", is_flag=True, help="Continue while the log grows.")
 @click.option("--lines", "-n", "last", type=click.IntRange(0), metavar="N", help="Show only the last N records.")
 @click.option(
-    "--level", default="debug", type=click.Choice(["debug", "info", "warning", "error"]), help="The lowest level."
+    "--level", default="debug", type=click.Choice(["debug", "info", "warning", "error"]), help="The minimum level."
 )
 @agent_option
 @click.option("--run", "run_id", metavar="RUN", help="Show one run only.")

@@ -34,7 +34,7 @@ def consolidate(call: Call, settings: Settings, agent: Agent, *, scheduled: bool
 @click.command("recover")
 @of_agent
 @click.option(
-    "--hours", default=24.0, show_default=True, type=click.FloatRange(0, 87_600), help="The least age of a file."
+    "--hours", default=24.0, show_default=True, type=click.FloatRange(0, 87_600), help="The minimum age of a file."
 )
 @click.option("--consolidate", is_flag=True, help="Roll them over.")
 def recover(call: Call, settings: Settings, agent: Agent, *, hours: float, consolidate: bool) -> None:

@@ -66,7 +66,7 @@ def status(call: Call, everything: bool, agent_id: str | None, check: bool) -> i
 
 @click.group()
 def service() -> None:
-    """Write or remove the service file of memoryd. Starts nothing by itself."""
+    """Write or remove the service file of memoryd. Does not start the service."""
 
 
 def _of_service(command: Callable[[Call, Settings, Service], None]) -> Callable[..., None]:

@@ -45,7 +45,7 @@ def _day(_context: click.Context, option: click.Parameter, text: str | None) -> 
 )
 @click.option("--after", callback=_day, metavar="DAY", help="Find this day and later, such as 2026-03-04.")
 @click.option("--before", callback=_day, metavar="DAY", help="Find this day and earlier.")
-@click.option("--limit", default=10, show_default=True, type=click.IntRange(1, 200), help="The most hits to show.")
+@click.option("--limit", default=10, show_default=True, type=click.IntRange(1, 200), help="Maximum number of hits.")
 def search_command(
     call: Call, settings: Settings, agent: Agent, query: tuple[str, ...], tags: str, **narrowed: Any
 ) -> None:

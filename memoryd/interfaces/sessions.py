@@ -131,7 +131,7 @@ def session_append(call: Call, settings: Settings, agent: Agent, role: str, text
 @session.command("list")
 @agent_option
 @click.option(
-    "--limit", default=50, show_default=True, type=click.IntRange(1, 1_000_000), help="The most sessions to list."
+    "--limit", default=50, show_default=True, type=click.IntRange(1, 1_000_000), help="Maximum number of sessions."
 )
 @passed
 def session_list(call: Call, agent_id: str | None, limit: int) -> None:
