@@ -43,8 +43,8 @@ def _day(_context: click.Context, option: click.Parameter, text: str | None) -> 
     default="",
     help="Find texts with all of these tags: of a memory, of a file's front matter (tags: [a]), or #a in the text.",
 )
-@click.option("--after", callback=_day, metavar="DAY", help="Find this day and later, such as 2026-03-04.")
-@click.option("--before", callback=_day, metavar="DAY", help="Find this day and earlier.")
+@click.option("--after", callback=_day, metavar="DAY", help="Find texts of this day and later, such as 2026-03-04.")
+@click.option("--before", callback=_day, metavar="DAY", help="Find texts of this day and earlier.")
 @click.option("--limit", default=10, show_default=True, type=click.IntRange(1, 200), help="Maximum number of hits.")
 def search_command(
     call: Call, settings: Settings, agent: Agent, query: tuple[str, ...], tags: str, **narrowed: Any
