@@ -165,7 +165,7 @@ def facts_import(call: Call, settings: Settings, agent: Agent, file: Path) -> No
 @click.argument("text", required=False)
 @of_agent
 def facts_profile(call: Call, settings: Settings, agent: Agent, section: str | None, text: str | None) -> None:
-    """Show the sections of the user's profile, or write one; an empty TEXT removes it."""
+    """Show the user's profile, or write one of its sections. An empty TEXT removes the section."""
     from memoryd.ledger.profile import ProfileSection
     from memoryd.requests import lists
 

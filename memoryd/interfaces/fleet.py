@@ -11,7 +11,7 @@ _RUN_COLUMNS = ("host", "id", "kind", "agent", "trigger", "state", "attempt", "f
 
 @click.group()
 def fleet() -> None:
-    """Join many hosts through one PostgreSQL: questions, budgets and one job table.
+    """Join many hosts through one PostgreSQL.
 
     Needs fleet.database and fleet.host in the configuration, and the extra `fleet`: in the clone of memoryd,
     pip install '.[fleet]'.
@@ -21,7 +21,7 @@ def fleet() -> None:
 @fleet.command()
 @passed
 def migrate(call: Call) -> None:
-    """Create or update the tables of the fleet; run it once per fleet before you start a new version."""
+    """Create or update the tables of the fleet. Run it once per fleet before you start a new version."""
     from memoryd.fleet.connection import Database
     from memoryd.fleet.migrate import migrate as apply
 
@@ -37,7 +37,7 @@ def migrate(call: Call) -> None:
 )
 @passed
 def worker(call: Call, concurrency: int) -> None:
-    """Answer the questions of all hosts until interrupted: run it near the model, with the model's key.
+    """Answer the questions of all hosts until interrupted. Run it near the model, with the model's key.
 
     The worker asks the server of llm.base_url for llm.model, llm.verifier and fleet.models. It keeps the limits of the
     fleet.
@@ -55,7 +55,7 @@ def worker(call: Call, concurrency: int) -> None:
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 10_000), help="Maximum number of runs.")
 @passed
 def status(call: Call, host: str | None, limit: int) -> None:
-    """Show all hosts with their alarms and context usage, and the newest runs of the fleet's job table."""
+    """Show all hosts and the newest runs. Shows alarms and context usage of each host."""
     from memoryd.requests import fleet as requests
 
     told = requests.read_status(call.settings(), host, limit)
