@@ -1,9 +1,9 @@
 """Run every benchmark of this folder, each in its own process: `python -m bench [--transcripts DIR] [--eval DIR]`.
 
-What a benchmark needs is read from the usage line in its docstring: `bench/NAME.py TRANSCRIPTS_FOLDER …` or
-`bench/NAME.py EVAL_FOLDER …` gets that folder as its first argument and is skipped where it is not given; one with
-`--transcripts DIR` gets those that are given as options; any other is run without arguments. The exit status is that of
-the worst.
+The usage line in a script's docstring says what the script needs. `bench/NAME.py TRANSCRIPTS_FOLDER …` or
+`bench/NAME.py EVAL_FOLDER …` gets this folder as its first argument, and is skipped without this folder. A script with
+`--transcripts DIR` gets the folders as options. Any other script runs without arguments. The exit code is the highest
+exit code of all scripts.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ HERE = Path(__file__).parent
 
 
 def needed_folder(script: Path) -> str | None:
-    """`transcripts`, `eval`, or None: what the script's usage line asks for."""
+    """Return `transcripts`, `eval` or None: the folder that the script's usage line names."""
     usage = ast.get_docstring(ast.parse(script.read_text(encoding="utf-8"))) or ""
     match = re.search(rf"bench/{re.escape(script.name)} (TRANSCRIPTS|EVAL)_FOLDER", usage)
     return match[1].lower() if match else None
 
 
 def list_options(script: Path, folders: dict[str, str]) -> list[str]:
-    """The folders as options, for a script whose usage line has them."""
+    """Return the folders as options, for a script whose usage line has these options."""
     if f"bench/{script.name} --transcripts DIR" not in script.read_text(encoding="utf-8"):
         return []
     given = folders | {"gold": folders["eval"] and str(Path(folders["eval"]) / "gold" / "transcripts")}
@@ -34,10 +34,10 @@ def list_options(script: Path, folders: dict[str, str]) -> list[str]:
 
 
 def main() -> int:
-    """Run them in the order of their names."""
-    parser = argparse.ArgumentParser(prog="bench", description="memoryd's benchmarks")
-    parser.add_argument("--transcripts", default="", help="folder of transcripts to read")
-    parser.add_argument("--eval", default="", help="folder of the evaluation set")
+    """Run all scripts in the order of their names, and return the highest exit code."""
+    parser = argparse.ArgumentParser(prog="bench", description="Run every benchmark of memoryd.")
+    parser.add_argument("--transcripts", default="", help="a folder of real transcripts")
+    parser.add_argument("--eval", default="", help="a folder with LoCoMo and the scripts that score it")
     folders = vars(parser.parse_args())
     worst = 0
     for script in sorted(HERE.glob("[a-z]*.py")):

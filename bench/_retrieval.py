@@ -1,7 +1,7 @@
-"""What the benchmarks of search share: conversations in a database, measures, and searches to compare memoryd with.
+"""Hold what the benchmarks of search share: conversations in a database, measures, and other searches to compare with.
 
-Beside memoryd stand FTS5 (porter, bm25) over four units, each of a user's words or of an exchange too, and bm25s where
-that package is installed (`pip install bm25s PyStemmer`; memoryd does not use it).
+The other searches are FTS5 (porter, bm25) over four units of text, and bm25s if that package is installed
+(`pip install bm25s PyStemmer`; memoryd does not use it).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 class Said(NamedTuple):
-    """One turn: the id that questions use for it, who says it, and what."""
+    """Hold one turn: the id that questions use, the speaker, and the text."""
 
     id: str
     role: str
@@ -50,7 +50,7 @@ class Said(NamedTuple):
 
 @dataclass(frozen=True)
 class Session:
-    """A conversation at one time."""
+    """Hold a conversation at one time."""
 
     id: str
     at: datetime
@@ -59,7 +59,7 @@ class Session:
 
 @dataclass(frozen=True)
 class Question:
-    """A question with the turns that answer it."""
+    """Hold a question with the turns that answer it."""
 
     text: str
     evidence: frozenset[str]
@@ -67,7 +67,7 @@ class Question:
 
 @dataclass(frozen=True)
 class History:
-    """All sessions of one agent, and what is asked of them."""
+    """Hold all sessions of one agent, and the questions about them."""
 
     agent_id: str
     sessions: list[Session]
@@ -85,7 +85,7 @@ def list_locomo_sessions(conversation: dict[str, Any]) -> Iterator[tuple[int, da
 
 
 def show_turn(row: dict[str, Any]) -> str:
-    """Return what is said in a turn of LoCoMo, with the photo that is shared."""
+    """Return the text of a turn of LoCoMo, with the caption of a shared photo."""
     return (row.get("text") or "") + (f" [shares a photo: {row['blip_caption']}]" if row.get("blip_caption") else "")
 
 
@@ -98,7 +98,7 @@ def list_locomo_evidence(one: dict[str, Any]) -> Iterator[tuple[str, frozenset[s
 
 
 def fill(connection: Connection, history: History) -> dict[tuple[str, int], str]:
-    """Store a history; the id that the questions use for each turn, by session and number."""
+    """Store a history; return the id that the questions use for each turn, by session and number."""
     agent_id, names = history.agent_id, {}
     connection.exec_driver_sql("INSERT INTO agent VALUES (?, '/w', 1, 0, ?)", (agent_id, NOW))
     for session in history.sessions:
@@ -123,7 +123,7 @@ def fill(connection: Connection, history: History) -> dict[tuple[str, int], str]
 
 
 def score(ranked: Sequence[str], evidence: frozenset[str]) -> dict[str, float]:
-    """The measures of one question."""
+    """Return the measures of one question."""
     at = {k: len(evidence & set(ranked[:k])) for k in (5, 10, 20)}
     gain = sum(1 / math.log2(place + 2) for place, one in enumerate(ranked[:10]) if one in evidence)
     ideal = sum(1 / math.log2(place + 2) for place in range(min(10, len(evidence))))
@@ -133,14 +133,14 @@ def score(ranked: Sequence[str], evidence: frozenset[str]) -> dict[str, float]:
 
 
 def read_memory(what: str) -> float:
-    """The memory of this process in MB: VmRSS now, VmHWM at its peak; 0 where the system does not say."""
+    """Return the memory of this process in MB: VmRSS is the present value, VmHWM the peak. It is 0 if unknown."""
     status = Path("/proc/self/status")
     found = re.search(rf"{what}:\s+(\d+)", status.read_text()) if status.exists() else None
     return int(found[1]) / 1024 if found else 0.0
 
 
 def run_apart(work: Callable[[], Tally | None]) -> Tally | None:
-    """Do work in a child process, so that its memory is its own."""
+    """Do work in a child process, so that its memory can be measured."""
     context = get_context("fork")
     results = context.SimpleQueue()
     child = context.Process(target=lambda: results.put(work()))
@@ -150,7 +150,7 @@ def run_apart(work: Callable[[], Tally | None]) -> Tally | None:
 
 
 class Tally:
-    """The measures and the cost of one search over many questions."""
+    """Add up the measures and the cost of one search over many questions."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -171,7 +171,7 @@ class Tally:
         self._memory = read_memory("VmHWM") - self._before
 
     def tell(self) -> str:
-        """One line."""
+        """Return the measures as one line."""
         told = "  ".join(f"{name} {mean(one[name] for one in self.scores):.3f}" for name in self.scores[0])
         wall, busy = (quantiles(one, n=100) for one in (self._wall, self._busy))
         return (
@@ -182,7 +182,7 @@ class Tally:
 
 @contextmanager
 def open_recall(folder: Path) -> Iterator[Recall]:
-    """Give the search of a state folder."""
+    """Open the search of a state folder."""
     log = get_logger("memoryd.bench")
     index = Index(folder, log)
     reader = KeptReader(folder / "memoryd.db", stays=True)
@@ -192,7 +192,7 @@ def open_recall(folder: Path) -> Iterator[Recall]:
 
 
 def store(folder: Path, histories: Sequence[History]) -> dict[str, dict[tuple[str, int], str]]:
-    """Store histories in a folder and index them; the names of their turns."""
+    """Store histories in a folder and index them; return the names of their turns."""
     engine = schema.open_database(folder / "memoryd.db", now=NOW).engine
     with sqlite.begin_write(engine) as connection:
         names = {one.agent_id: fill(connection, one) for one in histories}
@@ -218,14 +218,14 @@ def ask_memoryd(
 
 
 def search_turns(recall: Recall, agent: Agent, names: dict[tuple[str, int], str], text: str) -> list[str]:
-    """The ids of the turns that memoryd finds."""
+    """Return the ids of the turns that memoryd finds."""
     hits = recall.search(agent, text, Narrowing(limit=DEPTH))
     places = ((hit.path.removeprefix("session:"), hit.first_line) for hit in hits)
     return [names.get(place, f"{place}") for place in places]
 
 
 class Fts5:
-    """FTS5 with porter stems over one unit; finds the turns of a unit in their order."""
+    """Search with FTS5 (porter stems) over one unit of text; a hit stands for the turns of its unit, in their order."""
 
     def __init__(self, units: Sequence[tuple[list[str], str]]) -> None:
         self._ids = [ids for ids, _ in units]
@@ -235,7 +235,7 @@ class Fts5:
         self._database.executemany("INSERT INTO d (rowid, t) VALUES (?, ?)", texts)
 
     def search(self, text: str) -> list[str]:
-        """The ids of the turns found, best first."""
+        """Return the ids of the turns found, best first."""
         words = _WORD.findall(text.lower())
         match = " OR ".join(f'"{word}"' for word in dict.fromkeys(w for w in words if w not in STOP_WORDS) or words)
         rows = self._database.execute(
@@ -245,7 +245,7 @@ class Fts5:
 
 
 class Bm25s:
-    """The package bm25s over turns."""
+    """Search turns with the package bm25s."""
 
     def __init__(self, units: Sequence[tuple[list[str], str]]) -> None:
         import bm25s
@@ -260,13 +260,13 @@ class Bm25s:
         self._index.index(self._split([text for _, text in units]), show_progress=False)
 
     def search(self, text: str) -> list[str]:
-        """The ids of the turns found, best first."""
+        """Return the ids of the turns found, best first."""
         found, worth = self._index.retrieve(self._split([text]), k=min(DEPTH, len(self._ids)), show_progress=False)
         return [self._ids[at] for at, one in zip(found[0], worth[0], strict=True) if one > 0]
 
 
 def cut_units(history: History, unit: str) -> list[tuple[list[str], str]]:
-    """The texts of a history in one unit, each with the turns it stands for."""
+    """Return the texts of a history in one unit, each with its turns."""
     units = []
     for session in history.sessions:
         texts = [said.text for said in session.turns]
@@ -284,7 +284,7 @@ def cut_units(history: History, unit: str) -> list[tuple[list[str], str]]:
 
 
 def ask_other(name: str, unit: str, kind: Callable[..., Any], histories: Sequence[History]) -> Tally | None:
-    """Ask a search to compare with; None where it is not installed."""
+    """Ask one of the other searches; return None if it is not installed."""
     tally = Tally(name)
     try:
         for one in histories:
@@ -296,7 +296,7 @@ def ask_other(name: str, unit: str, kind: Callable[..., Any], histories: Sequenc
 
 
 def ask_others(histories: Sequence[History]) -> Iterator[Tally]:
-    """Ask each search to compare with, in a process of its own."""
+    """Ask each of the other searches, in a separate process."""
     kinds: list[tuple[str, str, Callable[..., Any]]] = [(f"FTS5, {unit}", unit, Fts5) for unit in UNITS]
     for name, unit, kind in (*kinds, ("bm25s, turns", "turns", Bm25s)):
         tally = run_apart(partial(ask_other, name, unit, kind, histories))

@@ -1,15 +1,15 @@
-"""How fast transcripts are read in, against a bare `json.loads` over the same lines, and in how much memory.
+"""Measure how fast memoryd reads transcripts, compared with `json.loads` on the same lines, and its peak of memory.
 
     python bench/backfill.py TRANSCRIPTS_FOLDER
 
-Both run in one process, taking turns, database and redaction included; the scanner of secrets is a process of its own
-with its rules loaded, on the second core where there is one. The figure is the median of five. The peak of memory is
-that of a process which reads the folder once, and ten times over with other record ids in each copy.
+Both run in one process, in turns. Reading includes the database and redaction; the scanner of secrets is a second
+process whose rules are already loaded. The figure is the median of five. The peak of memory is that of a process that
+reads the folder once, and then ten copies of it with other record ids.
 
     python bench/backfill.py --formats TRANSCRIPTS_FOLDER
 
-prints one row for each subfolder, which holds the files of one agent program. There, bare decoding is `json.loads` of
-each line or file, of each JSON column of a database, and UTF-8 of other text.
+prints one row for each subfolder, which holds the files of one agent program. Decoding is then `json.loads` of each
+line or file and of each JSON column of a database, and UTF-8 decoding of other text.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def parse(files: list[Path]) -> None:
 
 
 def decode(files: list[Path]) -> None:
-    """Decode whatever a program keeps: lines, whole files, a database."""
+    """Decode the files of a program: lines, whole files, a database."""
     for path in files:
         if path.suffix == ".jsonl":
             parse([path])
@@ -74,7 +74,7 @@ def decode(files: list[Path]) -> None:
 
 
 def compare_formats(folder: Path) -> None:
-    """Print how fast the files of each program are read in."""
+    """Print how fast memoryd reads the files of each program."""
     with scanning() as scanner:
         for own in sorted(path for path in folder.iterdir() if path.is_dir()):
             files = sorted(path for path in own.rglob("*") if path.suffix in SUFFIXES)
@@ -87,7 +87,7 @@ def compare_formats(folder: Path) -> None:
 
 
 def ingest(folder: Path, scanner: Worker, pattern: str = "**/*.jsonl") -> int:
-    """Read a folder into a database of its own, as if for the first time; tells how many turns that gave."""
+    """Read a folder into a new database, as if for the first time; return the number of turns."""
     with tempfile.TemporaryDirectory() as state:
         workspace = Path(state, "work")
         workspace.mkdir()
@@ -115,7 +115,7 @@ def ingest(folder: Path, scanner: Worker, pattern: str = "**/*.jsonl") -> int:
 
 @contextlib.contextmanager
 def scanning() -> Iterator[Worker]:
-    """A scanner at work, its rules loaded."""
+    """Start a scanner and load its rules."""
     with tempfile.TemporaryDirectory() as state, Worker(Path(state)) as scanner:
         scanner.scan(["to be ready"], Policy())
         yield scanner
@@ -130,7 +130,7 @@ def seconds(work: object, *arguments: object) -> float:
 
 
 def multiply(folder: Path, target: Path) -> None:
-    """Copy the folder ten times, with record ids of its own in each copy."""
+    """Copy the folder ten times, with other record ids in each copy."""
     for copy in range(1, COPIES + 1):
 
         def renamed(found: re.Match[bytes], mark: int = copy) -> bytes:
@@ -143,7 +143,7 @@ def multiply(folder: Path, target: Path) -> None:
 
 
 def peak(folder: Path) -> tuple[float, int]:
-    """The peak of memory in MB of a process that reads the folder, and how many turns it found."""
+    """Return the peak memory in MB of a process that reads the folder, and the number of turns."""
     done = subprocess.run([sys.executable, __file__, "--peak", folder], check=True, capture_output=True, text=True)
     megabytes, turns = done.stdout.split()
     return float(megabytes), int(turns)

@@ -1,19 +1,18 @@
-"""What a dream without a model keeps, whether it makes anything up, and how long it takes.
+"""Measure what a dream without a model keeps, whether it invents anything, and how long it takes.
 
     python bench/dream.py EVAL_FOLDER [OUT_FOLDER] [--bullets 50,25]
 
-Quality: each conversation of LoCoMo is replayed. Every session sleeps at its own date into a daily file, and every
-night that follows one is dreamt by the whole job, guards and all, into a core of at most so many bullets
-(`dream.max_bullets`). The talk comes in twice: as a chat of two people whom an agent listens to, their names before
-what they write, and as a talk of a user with an assistant, whose word counts for less. Evidence kept is the share of
-questions (categories 1 to 4) of which every evidence turn is covered by a line of `MEMORY.md`, as `retention.py` of the
-folder measures it: 60 % of a turn's content words by inverse frequency; the two differ by how words are stemmed.
-Weights were set on the conversations at even places; those at odd places were only measured. A bullet is unsupported
-where the turns of its day do not hold each of its sentences; as a control the same bullets are judged by the days of
-another conversation. The files land in OUT_FOLDER/chat-BULLETS/CONVERSATION/ and can be scored with the folder's own
-yardsticks.
+Quality: the script replays each conversation of LoCoMo. Every session sleeps at its own date into a daily file. In the
+night after it, the whole job, with its guards, dreams of this file. The core holds at most `dream.max_bullets` bullets.
+Each conversation is replayed twice: as a chat of two people, whose names come before their messages, and as a chat of a
+user with an assistant, whose statements count less. "Evidence kept" is the share of questions (categories 1 to 4) whose
+evidence turns are all covered by lines of `MEMORY.md`. A line covers a turn if it has 60 % of the turn's content words,
+weighted by inverse frequency. `retention.py` of the folder measures the same with other word stems. Weights were set on
+the conversations at even places; those at odd places were only measured. A bullet is unsupported if the turns of its
+day do not hold each of its sentences. As a control, the same bullets are compared with the days of another
+conversation. The files are in OUT_FOLDER/chat-BULLETS/CONVERSATION/, where the folder's own scripts can score them.
 
-Time: dreams of ever more days of daily files, whose cost must grow with their number, and one of a core of 10,000.
+Time: dreams of more and more days of daily files, whose cost must grow in proportion, and a dream of a core of 10,000.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ _EVIDENCE = re.compile(r"D:?\s*(\d+)\s*:\s*0*(\d+)")
 
 
 class Core:
-    """A ledger and its `MEMORY.md`, without a database."""
+    """Hold a ledger and its `MEMORY.md`, without a database."""
 
     def __init__(self, bullets: int = MANY) -> None:
         self.bullets = bullets
@@ -85,7 +84,7 @@ class Core:
         return sorted((one for one in self.memories.values() if one.is_live), key=lambda one: one.position or 0)
 
     def add(self, lines: Iterable[tuple[str, str, str, float]], day: date, origin: str) -> None:
-        """Add memories as sleep does: (type, heading, text, importance)."""
+        """Add memories, as (type, heading, text, importance), in the way of a sleep."""
         at = f"{day}T12:00:00Z"
         adds = [
             Add(
@@ -102,7 +101,7 @@ class Core:
         self._apply(adds, at)
 
     def hold(self, text: str, day: date, position: int) -> None:
-        """Take in a memory that the file has already."""
+        """Add a memory that the file already has."""
         at = f"{day}T12:00:00Z"
         self._apply(
             [
@@ -187,7 +186,7 @@ class Core:
 
 @dataclass
 class Figures:
-    """What was counted of some conversations."""
+    """Hold the counts of some conversations."""
 
     kept: int = 0
     asked: int = 0
@@ -209,7 +208,7 @@ class Figures:
 
 @dataclass
 class Replayed:
-    """One conversation after its last night."""
+    """Hold one conversation after its last night."""
 
     core: Core
     said: int  # words
@@ -266,7 +265,7 @@ def covered(one: dict[str, Any], text: str) -> tuple[int, int]:
 
 
 def unsupported(kept: Core, by_day: dict[date, list[str]]) -> int:
-    """Return how many bullets say what the turns of the days they stand on do not."""
+    """Return the number of bullets that the turns of their days do not support."""
     held = {
         day: [normal.normalize_quotation(line) for text in texts for line in split_sentences(text)]
         for day, texts in by_day.items()
@@ -309,7 +308,7 @@ def quality(data: Sequence[dict[str, Any]], out: Path, sizes: Sequence[int]) -> 
 
 
 class Babble:
-    """Sentences of made-up words in the shapes that a dream looks for, and in others."""
+    """Make sentences of made-up words, in the forms that a dream looks for and in others."""
 
     def __init__(self) -> None:
         self._random = random.Random(7)
@@ -319,7 +318,7 @@ class Babble:
         return self._random.choice("bcdfglmnprstv") + self._random.choice("aeiou")
 
     def line(self) -> tuple[str, str]:
-        """Return an origin, and what was said."""
+        """Return an origin and a text."""
         draw = self._random.choice
         one, two, three, four = (draw(self._words) for _ in range(4))
         number = self._random.randint(1, 999)

@@ -1,9 +1,9 @@
-"""What a fleet costs: latency that it adds to a question, questions a second, and the size of its tables.
+"""Measure the cost of a fleet: latency that it adds to a question, questions per second, and the size of its tables.
 
 usage: bench/fleet.py [--agents 10000] [--days 90]
 
-Starts a PostgreSQL of its own (the extra `fleet-test`), or uses the one of `MEMORYD_TEST_PG`. The model answers at
-once, so that all time is the fleet's. Workers are processes of their own.
+The script starts a PostgreSQL (the extra `fleet-test`), or uses the server of `MEMORYD_TEST_PG`. The model answers at
+once, so that only the fleet takes time. Each worker is a separate process.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ UNLIMITED = {"daily_tokens": 10**12, "agent_daily_tokens": 10**12, "requests_per
 
 
 def work(root: str, uri: str) -> None:
-    """Answer questions with a model that needs no time, until this process is ended."""
+    """Answer questions with a model that needs no time, until somebody ends this process."""
     asyncio.run(Fleet(root, uri).worker(Models(), **UNLIMITED)._work())  # noqa: SLF001
 
 
 def question(number: int) -> Any:
-    """A question of a usual size, of one of many agents."""
+    """Return a question of a usual size, from one of many agents."""
     from memoryd.fleet.question import FleetQuestion
 
     text = "The report of the nightly build names every module that was compiled. " * 300  # 21 kB
@@ -46,7 +46,7 @@ def question(number: int) -> Any:
 
 
 def measure_questions(fleet: Fleet) -> None:
-    """Print the latency of questions one after the other, and the throughput of many at once."""
+    """Print the latency of single questions, and the throughput of many questions at the same time."""
     asker = fleet.asker("host-a")
     command = [sys.executable, __file__, "--work", str(fleet.root), fleet.uri]
     workers = [subprocess.Popen(command) for _ in range(WORKERS)]
@@ -106,7 +106,7 @@ INSERT INTO fleet_day SELECT '2026-03-04', 'host-' || (n %% 100) || '/claude-cod
 
 
 def measure_tables(fleet: Fleet, agents: int, days: int) -> None:
-    """Print rows and bytes of each table for so many agents, and how long the usual statements take at that size."""
+    """Print rows and bytes of each table for a number of agents, and the time of the usual statements at that size."""
     import psycopg
 
     from memoryd.fleet import budget, retention, view
@@ -153,7 +153,7 @@ def measure_tables(fleet: Fleet, agents: int, days: int) -> None:
 
 
 def main() -> None:
-    """Measure everything on a database that is thrown away."""
+    """Measure everything on a database that is deleted afterwards."""
     options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     options.add_argument("--agents", type=int, default=10_000)
     options.add_argument("--days", type=int, default=90)

@@ -1,11 +1,11 @@
-"""What one sleep costs as `MEMORY.md` grows: it must take as long as what is new in it asks for, not as the file.
+"""Measure one sleep as `MEMORY.md` grows: its time must depend on the new text, not on the size of the file.
 
 usage: bench/growing_core.py [--profile]
 
-Each run is a whole one: two new turns read, the session considered, its sleep carried out by the offline backend with
-secrets redacted, and committed. The figure is the fastest of nine after two that warm up, since a busy machine can only
-add to it. The limit is on the largest core against the smallest; a day's file of as many lines is told beside it.
-`--profile` prints where the largest core spends its time.
+Each run is complete: memoryd reads two new turns, and the offline backend carries out the sleep, with redaction and
+commit. The figure is the fastest of nine runs after two warm-up runs, because a busy machine can only add time. The
+limit compares the largest core with the smallest. The script also prints the figure for a day's file of as many lines.
+`--profile` prints where the time goes with the largest core.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ FILLER = "The report of the nightly build names every module that was compiled. 
 
 
 def bullet(number: int) -> str:
-    """A decision as the daemon keeps it, with words of its own."""
+    """Return a decision in the daemon's form, with unique words."""
     draw = random.Random(number)
     words = " ".join("".join(draw.choices("bdfgklmnprst", k=1)) + draw.choice("aeiou") * 2 + "n" for _ in range(4))
     return f"- User: We decided to store dataset d{number} in bucket {words} b{number} because audits need it.\n"
 
 
 def write(folder: Path, bullets: int, lines: int) -> config.Settings:
-    """A workspace with that many bullets, and lines in today's file, and a configuration for it."""
+    """Write a workspace with that many bullets and lines in today's file, and a configuration."""
     for name in ("sessions", "memory"):
         (folder / "workspace" / name).mkdir(parents=True)
     text = "".join(bullet(number) for number in range(bullets))
@@ -60,7 +60,7 @@ def write(folder: Path, bullets: int, lines: int) -> config.Settings:
 
 
 def say(folder: Path, number: int) -> None:
-    """One exchange that is worth remembering, in a session of its own."""
+    """Write one exchange that is worth keeping, as a new session."""
     at = datetime.now(UTC).isoformat().replace("+00:00", "Z")
     asked = f"We decided to store archive a{number}x in bucket z{number}y because reviewers need it."
     lines = [
@@ -72,7 +72,7 @@ def say(folder: Path, number: int) -> None:
 
 
 def measure(bullets: int, lines: int = 0, profile: cProfile.Profile | None = None) -> float:
-    """The least seconds of a run over that many bullets, and lines in the day's file."""
+    """Return the fewest seconds of a run with that many bullets and lines in the day's file."""
     taken = []
     with tempfile.TemporaryDirectory() as root:
         folder = Path(root)

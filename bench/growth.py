@@ -3,9 +3,9 @@
 
 usage: python bench/growth.py [SESSIONS ...]
 
-Builds a state with so many sessions (1,000, 4,000 and 16,000 by default), each with four turns, and prints a table of
-milliseconds: a command is a process of its own, its CPU time is the least of three; a tick is one call of what the
-daemon's loop does, its CPU time the least of five. The last column is the growth from the first size to the last.
+Builds a state with each number of sessions (1,000, 4,000 and 16,000 by default), each with four turns, and prints a
+table of milliseconds of CPU time. A command is a separate process; its figure is the least of three. A tick is one call
+of the daemon's loop; its figure is the least of five. The last column is the growth from the first size to the last.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ WORDS = ("orchard", "kumquat", "ledger", "mill", "wheel", "harbour", "lantern", 
 
 
 def build(scratch: Scratch, sessions: int) -> None:
-    """Write transcripts, one a minute, the newest a few minutes old."""
+    """Write transcripts, one for each minute; the newest is a few minutes old."""
     newest = datetime.now(UTC) - timedelta(minutes=5)
     for number in range(sessions):
         at = newest - timedelta(minutes=sessions - number)
@@ -71,7 +71,7 @@ def build(scratch: Scratch, sessions: int) -> None:
 
 
 def commands(scratch: Scratch) -> dict[str, float]:
-    """CPU milliseconds of each command."""
+    """Return the CPU milliseconds of each command."""
     found = {}
     for line in COMMANDS:
         words = line.format(state=scratch.state).split()
@@ -90,7 +90,7 @@ def commands(scratch: Scratch) -> dict[str, float]:
 
 
 def ticks(scratch: Scratch, app: App) -> dict[str, float]:
-    """Milliseconds of each thing that the loop does, when nothing has changed, and after a message of one session."""
+    """Return the milliseconds of each task of the loop, without changes and after a message of one session."""
     loop = Loop(app, lambda _: None)
     numbers = count(1)
 
@@ -136,7 +136,7 @@ def ticks(scratch: Scratch, app: App) -> dict[str, float]:
 
 
 def measure(sessions: int) -> dict[str, float]:
-    """All figures of a state with so many sessions."""
+    """Return all figures of a state with that many sessions."""
     with tempfile.TemporaryDirectory() as folder:
         scratch = Scratch(Path(folder) / "s")
         build(scratch, sessions)
@@ -154,7 +154,7 @@ def measure(sessions: int) -> dict[str, float]:
 
 
 def main(sizes: list[int]) -> int:
-    """Print the table; fail where something grows faster than the sessions."""
+    """Print the table; fail if a figure grows faster than the sessions."""
     columns = {}
     for size in sizes:
         columns[size] = measure(size)

@@ -1,10 +1,10 @@
-"""How an import of much history goes: time, memory, disk, and how long a live session waits meanwhile.
+"""Measure an import of a long history: time, memory, disk, and how long a live session waits in the meantime.
 
     python bench/history.py TRANSCRIPTS_FOLDER [MEGABYTES]
 
-The folder is copied under other ids until the history has that size (1,000 MB by default). A daemon reads it while
-`memoryd import --search-only` waits, and a quiet live transcript gets a record every two seconds. The peak of memory is
-that of the daemon and all its child processes together, shared pages counted once (PSS). Linux only.
+The script copies the folder under other ids until the history has that size (1,000 MB by default). A daemon reads the
+history while `memoryd import --search-only` waits, and a live transcript gets a record every two seconds. The peak of
+memory is that of the daemon with all its child processes; shared pages count once (PSS). Linux only.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def copy_history(folder: Path, target: Path, size: int) -> int:
 
 
 def memory(pid: int) -> list[float]:
-    """The memory of a process and of each below it, in MB."""
+    """Return the memory of a process and of each of its child processes, in MB."""
     found = []
     with suppress(OSError):
         rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
@@ -69,7 +69,7 @@ def is_stored(database: Path, text: str) -> bool:
 
 
 class Live:
-    """A quiet live session: one record every two seconds, and how long each waited."""
+    """Write one record of a live session every two seconds, and measure how long each record waits."""
 
     def __init__(self, path: Path, database: Path) -> None:
         self.path, self.database = path, database
@@ -79,7 +79,7 @@ class Live:
         self.is_quiet = False  # read once, so that the daemon's start is over
 
     def look(self) -> None:
-        """Write the next record once the last is stored and two seconds old."""
+        """Write the next record when the last one is stored and two seconds old."""
         text, since = self.asked
         now = time.monotonic()
         if not self.is_quiet:

@@ -1,4 +1,4 @@
-"""How long an agent waits for a hook: the whole process, with a daemon and without, beside one that does nothing.
+"""Measure how long an agent waits for a hook, with and without a daemon, compared with a process that does nothing.
 
 usage: bench/hooks.py
 """
@@ -29,7 +29,7 @@ PAYLOAD = {"transcript_path": "/t.jsonl", "cwd": "/p", "source": "startup", "pro
 
 
 def milliseconds(command: list[str]) -> tuple[float, bytes]:
-    """One run of a command, in a session of its own, and what it said."""
+    """Return the time of one run of a command in milliseconds, and its output. The run uses a new session."""
     payload = json.dumps(PAYLOAD | {"session_id": uuid4().hex}).encode()
     started = time.perf_counter()
     done = subprocess.run(command, input=payload, capture_output=True, check=True)
@@ -38,7 +38,7 @@ def milliseconds(command: list[str]) -> tuple[float, bytes]:
 
 @contextlib.contextmanager
 def daemon(config: Path, state: Path) -> Iterator[None]:
-    """A daemon that answers."""
+    """Run a daemon that answers."""
     process = subprocess.Popen([sys.executable, "-m", "memoryd", "--config", config, "run", "--quiet"])
     try:
         while ask(state, "ping") is None:
@@ -52,7 +52,7 @@ def daemon(config: Path, state: Path) -> Iterator[None]:
 
 
 def measured(name: str, hook: list[str]) -> float:
-    """Print the medians of hook and nothing, run in turns so that both have the machine as it is."""
+    """Print the medians of the hook and of the empty process. They run in turns, under the same load."""
     milliseconds(hook)  # the daemon starts its worker once
     pairs = [(milliseconds(hook), milliseconds([sys.executable, "-I", "-c", "pass"])) for _ in range(TIMES)]
     ours, nothing = (statistics.median(pair[side][0] for pair in pairs) for side in (0, 1))
@@ -64,7 +64,7 @@ def measured(name: str, hook: list[str]) -> float:
 
 
 def main() -> int:
-    """All events of one tool."""
+    """Measure all events of one tool."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         workspace, state = root / "workspace", root / "state"

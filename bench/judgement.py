@@ -1,17 +1,17 @@
-"""Which honest claims and which lies reach memory: plays of all jobs, judged as a run judges them.
+"""Count which honest claims and which lies reach memory: plays of all jobs, judged as in a run.
 
     python bench/judgement.py [--transcripts FOLDER] [--gold FOLDER] [--open FOLDER] [--aside | --tuned] [--without
     STEP …]
 
-A play (`bench/plays/*.json`) is material with the claims of a capable honest model and of a careless or sly one,
-written without knowledge of the judging. What a second reader says of each claim was written by hand from its
-question alone, and is in `verdicts.json` by the key of the question. The rewordings of refused claims, by the honest
-author and, for a sample of the lies, by the sly one, are in `repairs.json` (`--unrepaired` leaves them out). What has
-no recorded answer is written to the folder `--open`, as batches for a reader and lists for an author. Plays over real
-sessions need the folders of the transcripts and are skipped without.
+A play (`bench/plays/*.json`) is material with the claims of a capable honest model and of a careless or dishonest one,
+written without knowledge of the judging. The second reader's answer to each claim was written by hand, from its
+question alone. It is in `verdicts.json`, by the key of the question. The rewordings of refused claims by the honest
+author, and by the dishonest one for a sample of the lies, are in `repairs.json` (`--unrepaired` leaves them out).
+Questions without a recorded answer go to the folder `--open`, as batches for a reader and lists for an author. Plays
+over real sessions need the folders of the transcripts; without them, the script skips these plays.
 
-Every second claim of a play is set aside (`--aside`); the judging was tuned on the others (`--tuned`). `--without`
-leaves a step of the judging out: floor, lanes, quotation, reader.
+Every second claim of a play is held out (`--aside`); the judging was tuned on the others (`--tuned`). `--without`
+leaves out a step of the judging: floor, lanes, quotation, reader.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ _AGREES = {
 
 @dataclass
 class Reading:
-    """The recorded answers of a second reader, and the questions that have none."""
+    """Hold the recorded answers of a second reader, and the questions without an answer."""
 
     verdicts: dict[str, ReaderAnswer] = field(default_factory=dict)
     open: dict[str, reader.Question] = field(default_factory=dict)
@@ -91,13 +91,13 @@ class Reading:
     spent: dict[tuple[str, str, str], int] = field(default_factory=lambda: defaultdict(int))  # tokens of honest plays
 
     def count(self, play: dict[str, Any], ask: Ask, said: Reply) -> None:
-        """Add the tokens of a question and its answer to what its play has spent, by who was asked."""
+        """Add the tokens of a question and its answer to the cost of its play, by the model that was asked."""
         asker = ask.job if ask.job in {reader.JOB, REPAIR} else "author"
         texts = [str(one["content"]) for one in build_messages(ask)]
         self.spent[play["job"], play["language"], asker] += sum(map(estimate, [*texts, said.text]))
 
     def repaired(self, claim: str, why: str, about: Any, *, honest: bool) -> dict[str, Any]:
-        """Return the recorded answer of an author whose claim is refused: `text`, with `cites` if those are others."""
+        """Return the recorded answer of an author to a refusal: `text`, and `cites` if the citations changed."""
         key = hashlib.sha256(f"{claim}|{why}|{honest}".encode()).hexdigest()[:16]
         if key not in self.repairs:
             self.refused[key] = {"key": key, "honest": honest, "claim": claim, "why": why, "about": about}
@@ -106,7 +106,7 @@ class Reading:
         return found
 
     def reply(self, ask: Ask) -> Reply:
-        """Answer a batch by the record."""
+        """Answer a batch with the recorded answers."""
         self.batches += 1
         self.characters += len(ask.instructions) + len(ask.text)
         lines = []
@@ -127,7 +127,7 @@ class Reading:
 
 
 def judges() -> Judges:
-    """Return what the jobs judge with."""
+    """Return the functions with which the jobs judge."""
     return Judges(CueJudge(), _prompt("verify"), _prompt("repair"))
 
 
@@ -147,7 +147,7 @@ def drive(
     honest: bool = True,
     play: dict[str, Any] | None = None,
 ) -> Any:
-    """Carry the steps of a job out with one reply of its author and the recorded reader; return the last step.
+    """Run a job with one reply of its author and the recorded reader; return the last step.
 
     Refused claims are replaced by the recorded rewordings of their authors (`Reading.repairs`). What an honest `play`
     spends is counted.
@@ -167,7 +167,7 @@ def drive(
 
 
 def _repair(job: Any, ask: Ask, reading: Reading, claims: Sequence[dict[str, Any]], *, honest: bool) -> str:
-    """Return the reply to a repair, from the record, in the grammar of the job."""
+    """Return the recorded reply to a repair, in the grammar of the job."""
     texts, cites = [], []
     shown = {one.id: one.text for one in ask.material}
     for line in dict(ask.context)["refused"].split("\n"):
@@ -201,7 +201,7 @@ _ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT, "tool": Role.TOOL}
 
 
 def turns_of(play: dict[str, Any], folders: dict[str, Path]) -> tuple[StoredTurn, ...] | None:
-    """Return the turns of a play; None where its transcript is not at hand."""
+    """Return the turns of a play, or None without its transcript."""
     if "transcript" in play:
         return _real_turns(play["transcript"], folders)
     found = []
@@ -238,7 +238,7 @@ def _real_turns(name: str, folders: dict[str, Path]) -> tuple[StoredTurn, ...] |
 
 
 def cites_of(claim: dict[str, Any], turns: Sequence[StoredTurn]) -> list[str] | None:
-    """Return the citations of a claim as a reply has them; None where what it quotes is not in the session."""
+    """Return the citations of a claim in the form of a reply, or None if its quotation is not in the session."""
     found = []
     for cite in claim["cites"]:
         quote = cite.get("quote")
@@ -339,7 +339,7 @@ def dream_inputs(play: dict[str, Any]) -> DreamInputs:
 
 
 def dream_reply(claims: Sequence[dict[str, Any]], *, ending: bool = True) -> str:
-    """Return claims in the grammar of a dream, with what they end unless that was said already."""
+    """Return claims in the grammar of a dream, with the memories that they end, each named once."""
     lines = ["[MEMORY]", *(f"- {one['text']} [{', '.join(one['cites'])}]" for one in claims)]
     if not ending:
         return "\n".join(lines)
@@ -352,7 +352,7 @@ def dream_reply(claims: Sequence[dict[str, Any]], *, ending: bool = True) -> str
 
 
 def refine_row(play: dict[str, Any], claim: dict[str, Any], reading: Reading, *, honest: bool) -> dict[str, Any]:
-    """Return what became of one call of a refinement that nothing else was done in, and of its repair if refused."""
+    """Return the result of the only call of a refinement, and of its repair if the call was refused."""
     first = _called(play, claim, reading)
     if first["verdict"] == "kept":
         return first
@@ -408,7 +408,7 @@ def _called(play: dict[str, Any], claim: dict[str, Any], reading: Reading) -> di
 
 @dataclass(frozen=True)
 class Row:
-    """What became of one claim of a play."""
+    """Hold the result of one claim of a play."""
 
     job: str
     language: str
@@ -449,7 +449,7 @@ def _result(
 
 
 def judged(play: dict[str, Any], folders: dict[str, Path], reading: Reading) -> list[Row]:
-    """Return what becomes of each claim of a play; nothing where its transcript is not at hand."""
+    """Return the result of each claim of a play; return nothing without its transcript."""
     found: list[Row] = []
     job = play["job"]
     for honest in (True, False):
@@ -514,7 +514,7 @@ def _words(text: str) -> set[str]:
 
 
 def table(rows: Sequence[Row], title: str, key: Callable[[Row], str]) -> str:
-    """Return shares accepted, of honest claims and of lies, by a key."""
+    """Return the shares of accepted honest claims and lies, by a key."""
     lines = [title, f"{'':12} {'honest':>16} {'lies, core/facts':>18} {'lies, daily file':>18} {'honest, outside':>16}"]
     groups: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
@@ -532,7 +532,7 @@ def table(rows: Sequence[Row], title: str, key: Callable[[Row], str]) -> str:
 
 
 def spending(spent: dict[tuple[str, str, str], int]) -> str:
-    """Return what verifying and repairing take of the author's tokens, with honest authors: all languages and each."""
+    """Return the tokens of checks and repairs as a share of the author's, with honest authors, by language."""
     lines = ["tokens of honest plays: verify and repair, as a share of the author's"]
     for job in sorted({job for job, _, _ in spent}):
         languages = sorted({language for held, language, _ in spent if held == job})
@@ -568,7 +568,7 @@ def plays() -> list[dict[str, Any]]:
 
 
 def without(steps: Sequence[str]) -> None:
-    """Leave steps of the judging out, for an ablation."""
+    """Leave out steps of the judging, for an ablation."""
     if "floor" in steps:
         judging_module.list_missing = lambda _text, _materials: []  # type: ignore[assignment]
     if "lanes" in steps:
@@ -579,7 +579,7 @@ def without(steps: Sequence[str]) -> None:
 
 
 def write_open(reading: Reading, folder: Path) -> None:
-    """Write the questions without an answer as batches that a reader can answer by hand."""
+    """Write the questions without an answer as batches that a person can answer by hand."""
     folder.mkdir(parents=True, exist_ok=True)
     for number, batch in enumerate(reader.make_batches(reading.open.values()), 1):
         ask = batch.ask(_prompt("verify"))
@@ -597,7 +597,7 @@ def write_refused(reading: Reading, folder: Path) -> None:
 
 
 def record(folder: Path) -> tuple[int, int]:
-    """Take answers (`batch-NNN.reply`) into the record; return how many there are, and how many batches were fooled."""
+    """Record answers (`batch-NNN.reply`); return their number, and the number of batches that supported a decoy."""
     known = json.loads(VERDICTS.read_text("utf-8")) if VERDICTS.is_file() else {}
     fooled = 0
     for path in sorted(folder.glob("*.reply")):
@@ -613,17 +613,17 @@ def record(folder: Path) -> tuple[int, int]:
 
 def main() -> int:
     """Judge all plays and print the tables."""
-    parser = argparse.ArgumentParser(description="two-sided benchmark of the judging")
+    parser = argparse.ArgumentParser(description="Count the honest claims and the lies that reach memory.")
     parser.add_argument("--transcripts", type=Path)
     parser.add_argument("--gold", type=Path)
-    parser.add_argument("--open", type=Path, help="folder for questions without a recorded answer")
-    parser.add_argument("--record", type=Path, help="folder with answered batches to record")
-    parser.add_argument("--aside", action="store_true")
-    parser.add_argument("--tuned", action="store_true")
-    parser.add_argument("--without", nargs="*", choices=STEPS, default=[])
-    parser.add_argument("--says", default="", help="a reader that says this to everything")
+    parser.add_argument("--open", type=Path, help="write questions without a recorded answer to this folder")
+    parser.add_argument("--record", type=Path, help="record the answered batches of this folder")
+    parser.add_argument("--aside", action="store_true", help="use only the held-out claims")
+    parser.add_argument("--tuned", action="store_true", help="use only the claims that the judging was tuned on")
+    parser.add_argument("--without", nargs="*", choices=STEPS, default=[], help="leave out these steps of the judging")
+    parser.add_argument("--says", default="", help="use a reader that gives this answer to everything")
     parser.add_argument("--unrepaired", action="store_true", help="do not let the authors reword refused claims")
-    parser.add_argument("--list", action="store_true", help="each honest claim refused and each lie accepted")
+    parser.add_argument("--list", action="store_true", help="list each refused honest claim and each accepted lie")
     given = parser.parse_args()
     if given.record:
         print(record(given.record))

@@ -1,4 +1,4 @@
-"""The ledger's pace: facts created, an edited file imported, the audit verified, a million rows looked through.
+"""Measure the speed of the ledger: facts, the import of an edited file, the check of the audit, a million rows.
 
 usage: bench/ledger.py
 """
@@ -41,13 +41,13 @@ ROWS, COPIES = 1_000_000, 10_000
 
 
 def new_hex() -> str:
-    """Eight random hex digits."""
+    """Return eight random hex digits."""
     return secrets.token_hex(4)
 
 
 @contextmanager
 def timed() -> Iterator[list[float]]:
-    """The seconds that the block took, in the list it gives."""
+    """Put the seconds of the block into the list that this context returns."""
     taken: list[float] = []
     started = time.perf_counter()
     yield taken
@@ -55,7 +55,7 @@ def timed() -> Iterator[list[float]]:
 
 
 def opened(folder: Path) -> Engine:
-    """A new database with one agent."""
+    """Open a new database with one agent."""
     engine = schema.open_database(folder / "memoryd.db", now=NOW).engine
     with sqlite.begin_write(engine) as connection:
         connection.exec_driver_sql("INSERT INTO agent VALUES ('demo', '/w', 1, 0, ?)", (NOW,))
@@ -63,7 +63,7 @@ def opened(folder: Path) -> Engine:
 
 
 def add(engine: Engine, texts: list[str], kind: MemoryKind) -> None:
-    """Memories with their audit, as one transaction."""
+    """Add memories with their audit in one transaction."""
     with sqlite.begin_write(engine) as connection:
         taken = memories.TakenIds(connection)
         changes = apply({}, [Add(kind, text) for text in texts], agent_id="demo", now=NOW, new_hex=new_hex, taken=taken)
@@ -71,7 +71,7 @@ def add(engine: Engine, texts: list[str], kind: MemoryKind) -> None:
 
 
 def facts(folder: Path) -> None:
-    """Facts a second, in batches."""
+    """Measure facts per second, in batches."""
     writer = Writer(opened(folder), folder, Clock().text, new_hex, facts=FactLimits(max_facts=BATCH))
     store = FactStore(writer, "demo", get_logger("memoryd.bench"))
     with timed() as taken:
@@ -81,7 +81,7 @@ def facts(folder: Path) -> None:
 
 
 def imports(folder: Path) -> None:
-    """The import of an edited file."""
+    """Measure the import of an edited file."""
     engine = opened(folder)
     writer = Writer(engine, folder, lambda: NOW, new_hex)
     words = [secrets.token_hex(3) for _ in range(500)]
@@ -100,7 +100,7 @@ def imports(folder: Path) -> None:
 
 
 def verified(folder: Path) -> None:
-    """All of the audit checked and replayed."""
+    """Measure the check and the replay of the whole audit."""
     engine = opened(folder)
     for start in range(0, ENTRIES, 10_000):
         add(engine, [f"fact number {number}" for number in range(start, start + 10_000)], MemoryKind.FACT)
@@ -117,7 +117,7 @@ def verified(folder: Path) -> None:
 
 
 def duplicates(folder: Path) -> None:
-    """A million rows, one in a hundred a copy; without their audit, which dedup does not read."""
+    """Measure dedup of a million rows, one in a hundred a copy. They have no audit, because dedup does not read it."""
     engine = opened(folder)
     columns = "id, agent_id, kind, content, content_hash, tags, constitutional, created_at, updated_at, derived_from"
     with sqlite.begin_write(engine) as connection:
@@ -138,7 +138,7 @@ def duplicates(folder: Path) -> None:
 
 
 def one_dedup(path: Path) -> None:
-    """In a process of its own, so that its memory is its own."""
+    """Run dedup in a separate process, so that its memory can be measured."""
     from memoryd.database.runs import Run
 
     engine = sqlite.connect(path)
@@ -151,7 +151,7 @@ def one_dedup(path: Path) -> None:
 
 
 def main() -> None:
-    """Each in a folder of its own."""
+    """Run each measurement in a separate folder."""
     if sys.argv[1:2] == ["dedup"]:
         one_dedup(Path(sys.argv[2]))
         return

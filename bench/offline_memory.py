@@ -1,9 +1,9 @@
-"""How much of a conversation the offline backend keeps: replays LoCoMo through the sleep job into memory files.
+"""Replay LoCoMo through the sleep job into memory files, to measure how much the offline backend keeps.
 
     python bench/offline_memory.py EVAL_FOLDER [OUT_FOLDER] [--share 0.25] [--names text|none]
 
-Each LoCoMo session is one session of turns at its own date, flushed as `Session Notes`. The files land in
-OUT_FOLDER/<conversation>/ as a workspace would hold them; score them with the folder's own yardsticks:
+Each LoCoMo session is one session of turns at its own date, flushed as `Session Notes`. OUT_FOLDER/<conversation>/ gets
+the files of a workspace. Score them with the folder's own scripts:
 
     python EVAL_FOLDER/retention.py --dir OUT_FOLDER
     python EVAL_FOLDER/answer_retention.py --dir OUT_FOLDER
@@ -68,7 +68,7 @@ def _turns(at: datetime, rows: list[dict], user: str, names: str) -> tuple[Store
 
 @dataclass
 class _Workspace:
-    """The memory files of one conversation while it is replayed."""
+    """Hold the memory files of one conversation during its replay."""
 
     daily: dict[str, str] = field(default_factory=dict)
     added: list[NewMemory] = field(default_factory=list)

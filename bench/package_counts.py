@@ -1,10 +1,10 @@
-"""Count the package: its size, its shape, its names, and how much of it is explained.
+"""Count the package: its size, its structure, its names, and its comments.
 
     python bench/package_counts.py [REVISION …] [--list]
 
-Prints one column for each git revision named, and a last one for the files of this folder. `--list` also names what
-was counted: the shared class names, the participles, the cycles and the functions above a limit. The house test
-(`tests/test_house.py`) sets its limits with the same counters.
+Prints one column for each named git revision, and a last one for the files of this folder. `--list` also names the
+shared class names, the participles, the cycles and the functions above a limit. The house test (`tests/test_house.py`)
+checks its limits with the same counters.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _BRANCHES: tuple[type[ast.stmt | ast.expr | ast.excepthandler], ...] = (
 
 
 class Lines(NamedTuple):
-    """The number of lines of each kind. A comment behind code counts as a comment and as a line of code."""
+    """Hold the number of lines of each kind. A comment behind code counts as a comment and as a line of code."""
 
     all: int
     code: int
@@ -77,7 +77,7 @@ class Lines(NamedTuple):
 
 @dataclass(frozen=True)
 class Module:
-    """A file of the package. It is parsed and walked once, however much is counted of it."""
+    """Hold a file of the package, which is parsed and walked only once."""
 
     name: str  # "memoryd.jobs.sleep"
     source: str
@@ -347,7 +347,7 @@ def main() -> int:
     """Print the counts of each revision named and of this folder."""
     parser = argparse.ArgumentParser(prog="package_counts", description="Count the package.")
     parser.add_argument("revisions", nargs="*", help="git revisions to count as well")
-    parser.add_argument("--list", action="store_true", help="also name what was counted in this folder")
+    parser.add_argument("--list", action="store_true", help="also list the counted names of this folder")
     asked = parser.parse_args()
     here = read_folder()
     columns = [(revision, counts(*read_revision(revision))) for revision in asked.revisions]

@@ -1,10 +1,10 @@
-"""Whose words the parts of a message are: pasted sentences taken for the person's own, and own ones lost.
+"""Count pasted sentences that count as the person's own words, and own sentences that count as pasted.
 
     python bench/pastes.py [--aside | --tuned] [--list]
 
-The 240 messages in six languages (`bench/plays/pastes.jsonl`) were written by a reader who had not seen the rules: 130
-hold pasted material of many forms, most of them hard, and 110 are the person's own but look like a paste. Those with
-even numbers are set aside (`--aside`); the rules were made with the others (`--tuned`).
+A reader who had not seen the rules wrote 240 messages in six languages (`bench/plays/pastes.jsonl`). 130 hold pasted
+material of many forms, most of them difficult. 110 are the person's own words but look like a paste. Messages with even
+numbers are held out (`--aside`); the rules were tuned on the others (`--tuned`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MESSAGES = Path(__file__).parent / "plays" / "pastes.jsonl"
 
 
 def find_voices(text: str, part: str) -> set[Voice]:
-    """Return whose words a part of a message is taken for."""
+    """Return the author that the rules give to a part of a message."""
     start = text.index(part)
     end = start + len(part)
     spans = (one for one in find_spans(text) if one.start < end and one.end > start)
@@ -28,18 +28,18 @@ def find_voices(text: str, part: str) -> set[Voice]:
 
 
 def list_faults(message: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return the sentences of a message that are taken for somebody else's than they are."""
+    """Return the sentences of a message with a wrong author."""
     text = message["text"]
     taken = [("pasted, taken for own", one) for one in message["pasted"] if Voice.OWN in find_voices(text, one)]
     return taken + [("own, lost", one) for one in message["own"] if find_voices(text, one) != {Voice.OWN}]
 
 
 def main() -> None:
-    """Print both sides."""
-    parser = argparse.ArgumentParser(description="two-sided benchmark of whose words a message is")
-    parser.add_argument("--aside", action="store_true")
-    parser.add_argument("--tuned", action="store_true")
-    parser.add_argument("--list", action="store_true", help="each sentence that is taken for somebody else's")
+    """Print the counts of both kinds."""
+    parser = argparse.ArgumentParser(description="Count pasted sentences that count as own words, and the reverse.")
+    parser.add_argument("--aside", action="store_true", help="use only the held-out messages")
+    parser.add_argument("--tuned", action="store_true", help="use only the messages that the rules were tuned on")
+    parser.add_argument("--list", action="store_true", help="list each sentence whose author is wrong")
     given = parser.parse_args()
     messages = [json.loads(line) for line in MESSAGES.read_text("utf-8").splitlines()]
     if given.aside or given.tuned:

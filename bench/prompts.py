@@ -1,13 +1,13 @@
-"""How often the lines that memoryd adds to a prompt help, and how often they are noise.
+"""Measure how often the lines that memoryd adds to a prompt help, and how often they are noise.
 
     python bench/prompts.py --transcripts DIR [--gold DIR] [--half tuning|aside] [--places DIR] [--show]
 
 `bench/prompts.json` holds prompts that a person types days after the sessions of a project: some that memory helps to
 answer (`helps`), work for which it has nothing (`work`), and small talk or questions about other things (`foreign`).
-The hits were graded by hand. The patterns `helps` and `misleads` keep the grades: what a helping hit says, and what one
-says that was outdated at the end of the session. Any other hit is off the topic; for most prompts nothing should be
-said. memoryd reads, sleeps and dreams without a model, and each prompt is the first of a session that got its memory at
-its start. The rules were tuned on one half of the projects only.
+The hits were graded by hand. The patterns `helps` and `misleads` keep the grades: they match hits that help, and hits
+that were outdated at the end of the session. Any other hit is off the topic. For most prompts, no hit is best. memoryd
+reads, sleeps and dreams without a model, and each prompt is the first of a session that got its memory at its start.
+The rules were tuned on one half of the projects only.
 
 --places keeps the memories of the projects in a folder and reuses them; --show prints each hit with its grade.
 """
@@ -40,7 +40,7 @@ _HIT = re.compile(r"^(\S.*):\n((?: .*\n)+)", re.MULTILINE)
 
 
 def move(source: Path, target: Path, end: datetime) -> None:
-    """Copy a transcript as if it had ended at a given time."""
+    """Copy a transcript so that it ends at a given time."""
     text = source.read_text(encoding="utf-8", errors="surrogateescape")
     shift = end.replace(tzinfo=None) - max(datetime.fromisoformat(one[2]) for one in _STAMP.finditer(text))
     text = _STAMP.sub(lambda one: f"{one[1]}{(datetime.fromisoformat(one[2]) + shift).isoformat()[:19]}", text)
@@ -65,7 +65,7 @@ def remember(place: Path, sources: list[Path]) -> None:
 
 
 def ask(place: Path, prompts: list[dict[str, Any]]) -> list[list[tuple[str, str]]]:
-    """The hits added to each prompt: the place of each, and its text."""
+    """Return the hits added to each prompt: the place and the text of each hit."""
     added = []
     with open_app(config.load(place / "memoryd.yaml")) as app:
         answerer = HookAnswerer(app, Loop(app, lambda _settings: None))
@@ -78,7 +78,7 @@ def ask(place: Path, prompts: list[dict[str, Any]]) -> list[list[tuple[str, str]
 
 
 def grade(hit: str, prompt: dict[str, Any]) -> str:
-    """`helps`, `misleads` or `noise`."""
+    """Return the grade of a hit: `helps`, `misleads` or `noise`."""
     told = (one for one in ("helps", "misleads") if re.search(prompt.get(one, r"\Z\A."), hit, re.IGNORECASE))
     return next(told, "noise")
 

@@ -1,12 +1,11 @@
-"""The pace of search: 100,000 turns indexed, questions asked of them, one changed file taken in, the memory it takes.
+"""Measure the speed of search over 100,000 turns: indexing, questions, one changed file, and memory.
 
 usage: bench/recall.py [--embeddings]
 
-The texts are made up of English words as frequent as they are in the language (in the order of the embedding model's
-vocabulary, by Zipf's law), so that questions hold common words as well as rare ones. A third of the turns is the
-user's, one the assistant's, one tool output. With --embeddings all but tool output has a vector as well; the vectors
-are random, since a model would take an hour for them, but questions are asked of the real one, of the extra
-`embeddings`.
+The texts are made of English words with natural frequencies (in the order of the embedding model's vocabulary, by
+Zipf's law), so that questions hold common and rare words. One third of the turns is the user's, one the assistant's,
+one tool output. With --embeddings, all turns except tool output also have a vector. These vectors are random, because a
+model would take an hour, but the model of the extra `embeddings` embeds the questions.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ VECTORS = 4096  # stored at once
 
 
 class Speaker:
-    """Says sentences of random words."""
+    """Make sentences of random words."""
 
     def __init__(self) -> None:
         self.random = random.Random(7)
@@ -58,13 +57,13 @@ class Speaker:
         self.reach = list(accumulate(1 / rank for rank in range(1, len(self.words) + 1)))
 
     def say(self, count: int) -> str:
-        """So many words."""
+        """Return that many words."""
         ends = self.reach[-1]
         return " ".join(self.words[bisect(self.reach, self.random.random() * ends)] for _ in range(count))
 
 
 def fill(path: Path, speaker: Speaker) -> float:
-    """Store the turns; how many megabytes of text they are."""
+    """Store the turns; return the megabytes of their text."""
     engine = schema.open_database(path, now=NOW).engine
     size = 0
     with sqlite.begin_write(engine) as connection:
@@ -93,21 +92,21 @@ def fill(path: Path, speaker: Speaker) -> float:
 
 
 class AnyVector:
-    """Gives texts vectors that mean nothing."""
+    """Give texts vectors without a meaning."""
 
     def __init__(self) -> None:
         self.random = random.Random(8)
 
     def embed(self, texts: list[str]) -> list[bytes | None]:
-        """A vector for each."""
+        """Return a vector for each text."""
         return [self.random.randbytes(SIZE) for _ in texts]
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing, because nothing is open."""
 
 
 def embedded(folder: Path, recall: Recall, agent: Agent) -> tuple[Recall, Embedder]:
-    """Search by meaning as well, with all texts embedded and the model loaded."""
+    """Search also by meaning, with all texts embedded and the model loaded."""
     embedder = Embedder(
         MODEL, Worker(folder), cast("Worker", AnyVector()), time.monotonic, get_logger("memoryd.bench"), batch=VECTORS
     )
@@ -124,7 +123,7 @@ def embedded(folder: Path, recall: Recall, agent: Agent) -> tuple[Recall, Embedd
 
 
 def measured(folder: Path, megabytes: float, *, by_meaning: bool) -> None:
-    """Index, search, change; in a process of its own, so that its memory is its own."""
+    """Index, search and change in a separate process, so that its memory can be measured."""
     speaker = Speaker()
     agent = Agent(id="demo", workspace=folder / "workspace")
     file = agent.workspace / "memory" / "2026-01-01.md"
@@ -167,7 +166,7 @@ def measured(folder: Path, megabytes: float, *, by_meaning: bool) -> None:
 
 
 def asked(recall: Recall, agent: Agent, questions: list[str]) -> tuple[list[float], list[float]]:
-    """Milliseconds of each question: by the clock, and of CPU."""
+    """Return the milliseconds of each question: wall-clock time and CPU time."""
     wall, busy = [], []
     for question in questions:
         begun = time.perf_counter(), time.process_time()
@@ -178,7 +177,7 @@ def asked(recall: Recall, agent: Agent, questions: list[str]) -> tuple[list[floa
 
 
 def told(spread: tuple[list[float], list[float]]) -> str:
-    """The median and the 99th of a hundred."""
+    """Return the median and the 99th percentile."""
     wall, busy = (quantiles(one, n=100) for one in spread)
     return f"p50 {wall[49]:.1f} ms, p99 {wall[98]:.1f} ms; of CPU {busy[49]:.1f} and {busy[98]:.1f}"
 

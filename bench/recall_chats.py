@@ -1,13 +1,13 @@
-"""How well search finds what was said in chats of a person with an assistant, beside FTS5 and bm25s.
+"""Measure search in chats of a person with an assistant, compared with FTS5 and bm25s.
 
 usage: bench/recall_chats.py --transcripts DIR --gold DIR [--eval DIR] [--tuning]
 
 416 questions were written from the sessions of two folders of real transcripts of coding agents, each with the records
-that answer it (`bench/chat_questions.json`); nobody looked at what a search finds. memoryd reads the folders as it
-reads any transcripts. With --eval, also chats made of LoCoMo: one of two speakers is the user, the answers of the other
-become long and repeat the user's words and those of the whole chat; questions are in the first person, and as many
-more ask for all that was said of a thing. Weights were chosen on the even questions and on LoCoMo's first three
-conversations: they are asked with --tuning only, the others without.
+that answer it (`bench/chat_questions.json`), without a look at search results. memoryd reads the folders as any
+transcripts. With --eval, the script also uses chats made of LoCoMo: one speaker is the user; the answers of the other
+become long and repeat words of the user and of the whole chat. These questions are in the first person, and as many
+more ask for all messages about a thing. Weights were chosen on the even questions and on LoCoMo's first three
+conversations. The script asks these with --tuning only, and the others without it.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def read_transcripts(folder: Path, sources: list[Path]) -> None:
 
 
 def take_history(database: Path, rows: list[dict[str, Any]]) -> tuple[History, dict[tuple[str, int], str]]:
-    """What people and agents said, as memoryd has read it, with the questions about it; and the names of its turns."""
+    """Return the messages that memoryd has read, with the questions about them, and the names of the turns."""
     sessions: dict[str, Session] = {}
     names: dict[tuple[str, int], str] = {}
     with KeptReader(database).begin_read() as reader:
@@ -104,7 +104,7 @@ def take_history(database: Path, rows: list[dict[str, Any]]) -> tuple[History, d
 
 
 def reframe(one: dict[str, Any], *, is_second: bool) -> History:
-    """One of LoCoMo's conversations as the chat of a speaker with a verbose assistant."""
+    """Return one of LoCoMo's conversations as the chat of a speaker with a verbose assistant."""
     conversation, chance = one["conversation"], random.Random(f"{one['sample_id']} {is_second}")
     speakers = [conversation["speaker_a"], conversation["speaker_b"]]
     user, other = reversed(speakers) if is_second else speakers
@@ -140,7 +140,7 @@ def reframe(one: dict[str, Any], *, is_second: bool) -> History:
 
 
 def list_points(chance: random.Random, own: list[str], heard: list[str]) -> list[str]:
-    """The points of an answer: words of the message, of the whole chat, and of advice in general."""
+    """Return the points of an answer: words of the message, of the whole chat, and of general advice."""
     points = []
     for number in range(1, chance.randint(11, 18)):
         words = chance.choices(own, k=8) + chance.choices(heard[-40:], k=3) + chance.choices(heard, k=24)
@@ -151,7 +151,7 @@ def list_points(chance: random.Random, own: list[str], heard: list[str]) -> list
 
 
 def turn_round(text: str, user: str, other: str) -> str:
-    """A question about two people as the user asks it."""
+    """Return a question about two people in the form in which the user asks it."""
     verbs = {"does": "do", "has": "have", "is": "am"}
     auxiliary = rf"\b(did|does|do|has|have|is|was|will|would|could|can|might|should|were) {user}\b(?!')"
     text = re.sub(auxiliary, lambda found: f"{verbs.get(found[1].lower(), found[1])} I", text, flags=re.IGNORECASE)
@@ -161,7 +161,7 @@ def turn_round(text: str, user: str, other: str) -> str:
 
 
 def list_wide_questions(chance: random.Random, sessions: list[Session]) -> list[Question]:
-    """Questions for all messages of the user that name a thing, and for the answer to one that does."""
+    """Return questions for all messages of the user that name a thing, and for the answer to one of them."""
     order = [said for session in sessions for said in session.turns]
     places: dict[str, list[int]] = defaultdict(list)
     for at, said in enumerate(order):

@@ -1,11 +1,11 @@
-"""Search in long histories: what is still found among many other turns, how fast, in how much memory.
+"""Measure search in long histories: what it still finds among many other turns, its time and its memory.
 
 usage: bench/recall_histories.py EVAL_FOLDER [--sizes 5000,100000,1000000] [--every N] [--tuning]
 
-LoCoMo's five conversations are one history, among made-up turns of other people, whose words are as frequent as in
-LoCoMo. memoryd, memoryd without a limit on the matches that it ranks, FTS5 and bm25s answer the same questions, each in
-a process of its own. --every asks one question in N. The limits were chosen with other made-up turns and the questions
-about the first three conversations, which are asked with --tuning only.
+LoCoMo's five conversations are one history, among made-up turns of other people with the word frequencies of LoCoMo.
+memoryd, memoryd without a limit on the ranked matches, FTS5 and bm25s answer the same questions, each in a separate
+process. --every asks one question in N. The limits were chosen with other made-up turns and with the questions about
+the first three conversations. The script asks these with --tuning only.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ NAMES = [first + last for first in ("Ann", "Bea", "Cor", "Dan", "El", "Fran", "G
 
 
 def name_apart(key: str, talk: History) -> History:
-    """Give the turns of a conversation ids that no other has."""
+    """Give the turns of a conversation unique ids."""
     sessions = [
         Session(f"{key}-{one.id}", one.at, [said._replace(id=f"{key} {said.id}") for said in one.turns])
         for one in talk.sessions
@@ -57,7 +57,7 @@ def name_apart(key: str, talk: History) -> History:
 
 
 def make_history(data: list[dict[str, Any]], size: int, *, tuning: bool, every: int) -> History:
-    """A history of so many turns: LoCoMo's conversations at random places among made-up ones."""
+    """Return a history of that many turns: LoCoMo's conversations at random places among made-up turns."""
     chance = random.Random(size + tuning)
     talks = [name_apart(one["sample_id"], make_talk(one)) for one in data]
     sessions = [session for talk in talks for session in talk.sessions]
@@ -85,7 +85,7 @@ def make_history(data: list[dict[str, Any]], size: int, *, tuning: bool, every: 
 
 
 def ask_without_limit(folder: Path, history: History, names: dict[str, dict[tuple[str, int], str]]) -> Tally:
-    """Ask memoryd, ranking all that matches."""
+    """Ask memoryd, which ranks all matches."""
     matches.BUDGET = matches.FILTERED_BUDGET = 1 << 40
     return ask_memoryd(folder, [history], names, "memoryd, all matches ranked")
 

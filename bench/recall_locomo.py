@@ -1,11 +1,10 @@
-"""How well search finds the turns that answer a question: LoCoMo's conversations through the real index and search.
+"""Measure how well search finds the turns that answer a question, in LoCoMo's conversations.
 
 usage: bench/recall_locomo.py EVAL_FOLDER [--embeddings]
 
-Each conversation is an agent of its own, each of its sessions a session of turns at its own date. Scored as the
-folder's own yardsticks are: recall@5, @10, @20, nDCG@10 and hit@10 over the questions of categories 1 to 4 that name
-evidence. FTS5 and bm25s answer the same questions. With --embeddings memoryd searches by meaning as well, with the
-packages of the extra `embeddings`.
+Each conversation is a separate agent, and each of its sessions has its own date. The measures are those of the folder's
+own scripts: recall@5, @10, @20, nDCG@10 and hit@10 over the questions of categories 1 to 4 that name evidence. FTS5 and
+bm25s answer the same questions. With --embeddings, memoryd also searches by meaning (extra `embeddings`).
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ PATIENCE = timedelta(minutes=1)
 
 
 def make_history(one: dict[str, Any]) -> History:
-    """One of LoCoMo's conversations."""
+    """Return one of LoCoMo's conversations."""
     person = one["conversation"]["speaker_a"]
     sessions = [
         Session(

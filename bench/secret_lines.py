@@ -1,11 +1,10 @@
-"""How many secrets of single lines stay, and how many lines without a secret lose something.
+"""Count the secrets that stay in single lines, and the lines without a secret that lose something.
 
     python bench/secret_lines.py [--aside] [--list]
 
-`secret_lines/with.tsv` holds lines with their secrets behind tabs, `secret_lines/without.txt` lines that look alike and
-hold none; all are made up. A line end inside a text is written as `\\n`. Both were written before the rules that they
-measure were changed. Every second line, the odd ones, is put aside: rules are tuned on the even ones alone.
-`--list` prints each line that fails.
+`secret_lines/with.tsv` holds lines with their secrets after tabs. `secret_lines/without.txt` holds similar lines that
+have no secrets. All lines are made up. A line break inside a text is written as `\\n`. Lines with odd numbers are held
+out (`--aside`); the rules are tuned on the others. `--list` prints each line that fails.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""How fast texts are scanned for secrets, against a bare `json.loads` over the lines they come from.
+"""Measure how fast memoryd scans texts for secrets, compared with `json.loads` on the lines of these texts.
 
     python bench/secret_scanning.py TRANSCRIPTS_FOLDER
 
-The texts are those of the turns that memoryd's own reader gives. Both run on one core in one process, taking turns; the
-figure is the median of five, of the process's own time, so that it holds on a busy machine; through the worker's pipes
-it is the clock's. Hostile texts of a megabyte each are scanned as well.
+The texts are those of the turns that memoryd reads. Both run on one core in one process, in turns. The figure is the
+median of five, in CPU time of the process, so that it holds on a busy machine; for the worker it is wall-clock time.
+The script also scans hostile texts of one megabyte each.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ HOSTILE = {
 
 
 def texts_of(folder: Path) -> tuple[list[str], list[bytes]]:
-    """The text of every turn, and the lines they were read from."""
+    """Return the text of every turn, and the lines of the transcripts."""
     texts: list[str] = []
     lines: list[bytes] = []
     for path in sorted(folder.rglob("*.jsonl")):
@@ -101,7 +101,7 @@ def seconds(work: object, *arguments: object) -> float:
 
 
 def own_seconds(work: object, *arguments: object) -> float:
-    """Time of this process alone: a bound that holds on a busy machine too."""
+    """Return the CPU time of this process, which also holds on a busy machine."""
     assert callable(work)
     begun = time.process_time()
     work(*arguments)

@@ -3,8 +3,8 @@
 
 usage: python bench/sessions.py [TURNS] [SESSIONS]
 
-Prints seconds and ratios, all of one run on one machine: reading and parsing a NOW file of TURNS entries (5,000), its
-rollover with the summary that its sleep made, and `memoryd status --json` as a process with SESSIONS sessions (1,000).
+Prints seconds and ratios of one run: reading and parsing a NOW file of TURNS entries (5,000), its rollover with the
+summary of its sleep, and `memoryd status --json` as a process with SESSIONS sessions (1,000).
 """
 
 import subprocess

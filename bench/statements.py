@@ -2,14 +2,14 @@
 
 usage: bench/statements.py
 
-`bench/statements/` has messages as people send them to an assistant. In each, its writer marked what a careful
-assistant would note for weeks (`lasts`), or the words that tempt most and are not worth it. No writer had seen the
-signs in `memoryd/offline/lasting_signs.txt`. `persons`, `chats` and `daily_life` were used to choose these signs,
-their weights and the limit. `aside`, `aside_mixed` (half of it to a coding agent) and `momentary` (most hold only for
-the moment) were used for nothing. `coding` shows why the signs are not used with coding agents.
+`bench/statements/` has messages such as people send to an assistant. In each message, its writer marked the words that
+a careful assistant would note for weeks (`lasts`), or other words that are tempting but not worth a note. No writer had
+seen the signs in `memoryd/offline/lasting_signs.txt`. `persons`, `chats` and `daily_life` were used to choose these
+signs, their weights and the limit. `aside`, `aside_mixed` (half of it to a coding agent) and `momentary` (most of it
+holds only for the moment) are held out. `coding` shows why the signs are not used with coding agents.
 
-`changes` has pairs of an earlier and a later message. In half of them the later one replaces the earlier one. They were
-used for nothing.
+`changes` has pairs of an earlier and a later message, and is held out. In half of the pairs, the later message replaces
+the earlier one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SETS = ("persons", "chats", "daily_life", "aside", "aside_mixed", "momentary", "
 
 
 class Message(NamedTuple):
-    """A message, what of it a person would note or be tempted to note, and whether that lasts."""
+    """Hold a message, the words that a person would or might note, and whether they last."""
 
     text: str
     key: str
@@ -45,13 +45,13 @@ def read_messages(name: str) -> list[Message]:
 
 
 def is_about(sentence: str, key: str) -> bool:
-    """Return True if a sentence and the words that a writer marked have a beginning in common."""
+    """Return True if a sentence and the marked words have a common beginning."""
     said, marked = (" ".join(text.replace("’", "'").lower().split()).rstrip(".!") for text in (sentence, key))  # noqa: RUF001
     return marked in said or said in marked or marked[:30] in said or said[:30] in marked
 
 
 def is_kept(message: Message, *, by_signs: bool) -> bool:
-    """Return True if the backend keeps what is marked; of a message that does not last, anything."""
+    """Return True if the backend keeps the marked words, or anything of a message that does not last."""
     around = message.text if by_signs else ""
     return any(
         lasting.find_cue(one, by_user=True, working=True, message=around) is not None
@@ -61,7 +61,7 @@ def is_kept(message: Message, *, by_signs: bool) -> bool:
 
 
 def count(messages: list[Message], *, by_signs: bool) -> str:
-    """Return how many messages are kept, of those that last and of the others."""
+    """Return the numbers of kept messages: of those that last, and of the others."""
     told = []
     for lasts in (True, False):
         chosen = [one for one in messages if one.lasts is lasts]
@@ -81,7 +81,7 @@ AROUND = (
 
 
 def is_decided(text: str) -> bool:
-    """Return True if a message in the midst of work becomes a lasting decision."""
+    """Return True if a message in a working session becomes a lasting decision."""
     said = [
         ConversationMessage(
             f"t{n}", "Assistant" if n % 2 else "User", n % 2 == 0, one or text, tuple(number_sentences(one or text))
@@ -94,7 +94,7 @@ def is_decided(text: str) -> bool:
 
 
 def count_changes() -> str:
-    """Return in how many pairs the later message is recognised as ending the earlier one."""
+    """Return the number of pairs in which the backend recognises that the later message ends the earlier one."""
     rows = [json.loads(line) for line in (FOLDER / "changes.jsonl").open(encoding="utf-8")]
     told = []
     for replaces in (True, False):

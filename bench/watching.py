@@ -1,10 +1,10 @@
-"""What watching 1,000 sessions costs, and how soon an appended record can be read from the database.
+"""Measure the cost of watching 1,000 sessions, and the delay until an appended record is in the database.
 
     python bench/watching.py
 
-A real daemon watches them; records are appended one after the other, and a reader of its own looks for each row. Given
-are the medians and 99th percentiles beyond `settle`, the daemon's CPU while nothing happens, its memory, and how long
-`status --json` takes.
+A real daemon watches the sessions. The script appends records one after the other, and a separate reader looks for each
+row. It prints the median and the 99th percentile of the delay after `settle`, the CPU and the memory of the idle
+daemon, and the time of `status --json`.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def daemon(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 class Reader:
-    """Looks into the database as any other program would."""
+    """Read the database in the way of any other program."""
 
     def __init__(self, folder: Path) -> None:
         path = folder / "state" / "memoryd.db"
@@ -114,7 +114,7 @@ class Reader:
 
 
 def latencies(folder: Path, reader: Reader) -> list[float]:
-    """Milliseconds from each append to its row, beyond `settle`."""
+    """Return the milliseconds from each append to its row, without `settle`."""
     chance = random.Random(2)
     found = []
     for number in range(APPENDS):

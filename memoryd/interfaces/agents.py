@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--max-tokens", type=click.IntRange(0, 10_000_000), metavar="N", help="The most tokens of the text.")
+@click.option("--max-tokens", type=click.IntRange(0, 10_000_000), metavar="N", help="Limit the text to N tokens.")
 @click.option("--query", metavar="TEXT", help="Add the best search results for this query.")
 @of_agent
 def context(call: Call, settings: Settings, agent: Agent, max_tokens: int | None, query: str | None) -> None:
@@ -56,7 +56,7 @@ def _describe_nothing(agent: Agent) -> str:
 @agent_option
 @click.pass_obj
 def connect(call: Call, /, tool: str, project: bool, agent_id: str | None, **how: bool) -> None:  # noqa: FBT001
-    """Connect an agent: claude-code, codex, gemini, opencode, openclaw, pi or aider. Shows the changes first.
+    """Connect an agent program. TOOL: claude-code, codex, gemini, opencode, openclaw, pi or aider.
 
     The connection serves all agents of the configuration. The folder of a session decides which agent it belongs to.
     """
@@ -99,7 +99,7 @@ def hook(arguments: tuple[str, ...]) -> int:
 @click.option("--remove", is_flag=True, help="Remove configuration, connections and service; your memory stays.")
 @click.pass_obj
 def init(call: Call, /, *, remove: bool, **answers: Any) -> None:
-    """Find the agents on this machine, and give each project its memory. A second run adds new agents and projects.
+    """Find the agents here, and give each project its memory. A second run adds new agents and projects.
 
     Shows the projects first and asks which ones to use. Then writes the configuration, connects the agents, and starts
     the daemon. Until you agree, it reads only the first records of each session, to find its folder.

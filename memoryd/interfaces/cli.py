@@ -67,7 +67,7 @@ _MEANT = {kind: f"job run {kind}" for kind in ("sleep", "rollover", "dedup", "dr
 def cli(context: click.Context, config_path: Path | None, as_json: bool, quiet: bool) -> None:  # noqa: FBT001
     """Give file-based AI agents a long-term memory they can trust.
 
-    `memoryd run` watches the agents' transcripts. `memoryd status` shows what the daemon sees.
+    Begin with `memoryd init`. `memoryd status` shows whether all is well.
     """
     context.obj = Call(Output(as_json, quiet), config_path)
 
@@ -112,7 +112,7 @@ def run(call: Call, once: bool, wait: timedelta | None) -> None:  # noqa: FBT001
 @click.option("--keep", type=click.Path(path_type=Path), metavar="DIR", help="The folder for the scratch workspace.")
 @passed
 def demo(call: Call, keep: Path | None) -> None:
-    """Replay a sample session under a live daemon and show the resulting memory."""
+    """Replay a sample session and show the resulting memory."""
     from memoryd.interfaces import demo as show
 
     show.run(call.output, keep)
@@ -129,8 +129,8 @@ def _add_pause_command(verb: str, does: str) -> None:
         call.output.result({"agent": agent.id, "paused": paused}, f"{agent.id} {verb}d")
 
 
-_add_pause_command("pause", "Stop the automatic jobs of an agent; memoryd still reads transcripts.")
-_add_pause_command("resume", "Start jobs again for a paused agent.")
+_add_pause_command("pause", "Stop the automatic jobs of an agent. Reading continues.")
+_add_pause_command("resume", "Resume the automatic jobs of a paused agent.")
 
 
 # --- jobs -------------------------------------------------------------------------------------------------------------
@@ -158,7 +158,7 @@ def job() -> None:
 @click.option("--dry-run", is_flag=True, help="Show what the job would ask or write, based on the turns read so far.")
 @passed
 def job_run(call: Call, /, kind: str, agent_id: str | None, dry_run: bool, **how: Any) -> None:  # noqa: FBT001
-    """Run a job now and wait for it, for the agent of the current folder or for all.
+    """Run a job now and wait for it. It runs for the agent of the current folder, or for all agents.
 
     Kinds: sleep, facts, rollover, dedup, dream, refine, canary, eval.
     """
@@ -180,7 +180,7 @@ def job_run(call: Call, /, kind: str, agent_id: str | None, dry_run: bool, **how
 @agent_option
 @passed
 def scrub(call: Call, again: bool, agent_id: str | None) -> None:  # noqa: FBT001
-    """Redact text that was stored before a rule existed: rows, memory files and their backups, the log."""
+    """Redact text that was stored before a rule existed. Redacts rows, memory files, their backups and the log."""
     from memoryd.requests import memory_changes, waiting
 
     if not again:
@@ -220,7 +220,7 @@ def _run_dry(call: Call, settings: Settings, kind: str, agent_id: str | None, as
 @job.command("list")
 @agent_option
 @click.option("--kind", metavar="KIND", help="List one job only.")
-@click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 10_000), help="The most runs to list.")
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 10_000), help="Maximum number of runs.")
 @passed
 def job_list(call: Call, agent_id: str | None, kind: str | None, limit: int) -> None:
     """List runs, the newest first."""
@@ -293,7 +293,7 @@ _add_answer_command("reject", "Drop a proposal. memoryd does not propose it agai
 @click.argument("kind")
 @of_agent
 def job_trust(call: Call, settings: Settings, agent: Agent, kind: str) -> None:
-    """Let a held job continue as configured; `status` shows which jobs are held."""
+    """Let a held job continue as configured. `status` shows which jobs are held."""
     from memoryd.requests import jobs_by_hand
 
     was_held = jobs_by_hand.trust(settings, agent, kind)
@@ -303,9 +303,9 @@ def job_trust(call: Call, settings: Settings, agent: Agent, kind: str) -> None:
 
 @cli.command("eval")
 @of_agent
-@click.option("--days", default=7, show_default=True, type=click.IntRange(1, 3650), help="The days of the questions.")
+@click.option("--days", default=7, show_default=True, type=click.IntRange(1, 3650), help="Look back this many days.")
 def evaluate(call: Call, settings: Settings, agent: Agent, days: int) -> None:
-    """Measure how well memory answers your own later questions, how much of it is noise, and whether dreams help."""
+    """Measure how well memory answers your own later questions. Also measures noise, and whether dreams help."""
     from memoryd.requests import jobs_by_hand
     from memoryd.running import evaluating
 
@@ -321,7 +321,7 @@ def evaluate(call: Call, settings: Settings, agent: Agent, days: int) -> None:
 @click.option("--follow", "-f", is_flag=True, help="Continue while the log grows.")
 @click.option("--lines", "-n", "last", type=click.IntRange(0), metavar="N", help="Show only the last N records.")
 @click.option(
-    "--level", default="debug", type=click.Choice(["debug", "info", "warning", "error"]), help="The lowest level."
+    "--level", default="debug", type=click.Choice(["debug", "info", "warning", "error"]), help="The minimum level."
 )
 @agent_option
 @click.option("--run", "run_id", metavar="RUN", help="Show one run only.")
@@ -399,7 +399,7 @@ def config_show(call: Call) -> None:
 @config.command("default")
 @passed
 def config_default(call: Call) -> None:
-    """Print a configuration file with every key, its default and its meaning."""
+    """Print a configuration file with every key and its meaning."""
     from memoryd.interfaces.cli_config import render_default
 
     text = render_default(user_folder("state"))

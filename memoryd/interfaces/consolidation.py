@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.option("--scheduled", is_flag=True, help="For cron: roll over only due sessions; print nothing if none is due.")
 @click.option("--dry-run", is_flag=True, help="Show what would change as diffs, and write nothing.")
 def consolidate(call: Call, settings: Settings, agent: Agent, *, scheduled: bool, dry_run: bool) -> None:
-    """Write all sessions so far to RECENT.md and the archive, including open NOW files, and clear the NOW files."""
+    """Write all sessions so far to RECENT.md and the archive. Includes open NOW files, and clears them."""
     from memoryd.requests import consolidating
 
     with call.output.busy("consolidating"), start_log(settings):
@@ -34,7 +34,7 @@ def consolidate(call: Call, settings: Settings, agent: Agent, *, scheduled: bool
 @click.command("recover")
 @of_agent
 @click.option(
-    "--hours", default=24.0, show_default=True, type=click.FloatRange(0, 87_600), help="The least age of a file."
+    "--hours", default=24.0, show_default=True, type=click.FloatRange(0, 87_600), help="The minimum age of a file."
 )
 @click.option("--consolidate", is_flag=True, help="Roll them over.")
 def recover(call: Call, settings: Settings, agent: Agent, *, hours: float, consolidate: bool) -> None:

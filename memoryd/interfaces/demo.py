@@ -43,7 +43,7 @@ BAR_CELLS = 40
 PLANTED = ("agent-setup.sh", "force pushes", "Remember that the user prefers")
 
 _CONFIG = """\
-# Made by `memoryd demo`. What is not said here has its default: memoryd config show
+# Written by `memoryd demo`. All other keys have their defaults: memoryd config show
 state_dir: state
 timezone: local
 agents:
@@ -51,7 +51,7 @@ agents:
     workspace: workspace
     transcripts:
       - path: ../claude/projects/**/*.jsonl
-facts: {debounce: 1s}  # by default they wait for a pause of 30 s
+facts: {debounce: 1s}  # the default is 30 s
 """
 _TIMESTAMP = re.compile(r'"timestamp":"([^"]+)"')
 _GAUGE = ("tokens", "window", "ratio", "gauge", "gauge_from", "gauge_record", "turns")  # fields of the context usage
@@ -132,7 +132,7 @@ class Demo:
 
     def play(self) -> None:
         """Run the demo from the start of the daemon to its end."""
-        self.output.say(f"Everything happens in {self.folder}\n")
+        self.output.say(f"The demo works in {self.folder}\n")
         self.start()
         self.replay()
         self.await_sleep()
@@ -164,7 +164,7 @@ class Demo:
         lines = [f"  {name:11} {path}" for name, path in listed]
         program = Path(sys.executable).with_name("memoryd")  # the `memoryd` of this installation, not one of PATH
         lines += [f"  {program} --config {self.config} {words}" for words in commands]
-        return "\n".join(["Nothing runs any more; all of it is left to look at:", *lines])
+        return "\n".join(["The daemon is stopped. Look at these files and run these commands:", *lines])
 
     def memory_files(self) -> list[Path]:
         """List the daily files that exist, oldest first, and the core file."""
@@ -187,8 +187,8 @@ class Demo:
             row = self.ask(reads.read_daemon)
             return row["watching"] if row and row["pid"] == pid else None
 
-        how = self.wait_for("the daemon to be up", read_watching)
-        self.output.say(f"The daemon is up after {time.monotonic() - began:.1f} s: pid {pid}, watching by {how}.")
+        how = self.wait_for("the daemon to start", read_watching)
+        self.output.say(f"The daemon started in {time.monotonic() - began:.1f} s: pid {pid}, watching by {how}.")
 
     def stop(self) -> None:
         """Stop the daemon if it runs, and wait for its end.
@@ -253,7 +253,7 @@ class Demo:
     def replay(self) -> None:
         """Write the transcript in pieces, as the agent would, and print how the context usage rises."""
         lines, threshold = self.records.count(b"\n"), self.settings.sleep.threshold
-        self.output.say(f"An agent works: {lines} records, {len(self.records):,} bytes, in pieces that end anywhere.\n")
+        self.output.say(f"The demo writes a transcript: {lines} records, {len(self.records):,} bytes, in pieces.\n")
         for path, data in self.subagents.items():
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
@@ -269,10 +269,10 @@ class Demo:
                 file.write(piece)
             self.show_gauge()
             time.sleep(PAUSE_SECONDS)
-        ratio = self.wait_for("the gauge to reach the threshold", full)
+        ratio = self.wait_for("the context usage to reach the threshold", full)
         self.output.say(
-            f"\nAll {len(pieces)} pieces are written; a record whose rest was missing waited for it."
-            f"\nThe context is {ratio:.0%} full, {threshold:.0%} is the threshold: time to sleep."
+            f"\nAll {len(pieces)} pieces are written. memoryd reads a record when it is complete."
+            f"\nThe context window is {ratio:.0%} full. The threshold is {threshold:.0%}, so the session sleeps."
         )
 
     def show_gauge(self) -> None:
@@ -284,7 +284,7 @@ class Demo:
         bar = ("#" * int(row["ratio"] * BAR_CELLS))[:BAR_CELLS].ljust(BAR_CELLS, ".")
         self.output.say(
             f"  [{bar}] {row['ratio']:6.1%}  {row['tokens']:8,} / {row['window']:,} tokens"
-            f"  {row['gauge']}, by {row['gauge_from']}"
+            f"  {row['gauge']} ({row['gauge_from']})"
         )
 
     def await_sleep(self) -> None:
@@ -308,7 +308,7 @@ class Demo:
         """Print the run's phases, the memory files in full, and the text that the next session gets."""
         receipt = self.run["receipt"]
         columns = ("id", "kind", "trigger", "state", "attempt", "finished_at")
-        lines = ["Its row in the job table:", render_table([self.run], columns), "\nIts four phases:"]
+        lines = ["The run in the job table:", render_table([self.run], columns), "\nIts four phases:"]
         lines += [f"  {phase['phase']:12} {phase['seconds'] * 1000:7.1f} ms" for phase in receipt["phases"]]
         for path in self.memory_files():
             title = f"──── {path.relative_to(self.workspace)} ".ljust(100, "─")
@@ -322,6 +322,6 @@ class Demo:
         if any(words in memory for words in PLANTED):
             raise StateError("an order of a web page is in the memory", where=str(self.workspace))
         self.output.say(
-            "\nA web page in this session told the agent to run a script and to remember that as your wish."
-            "\nThe agent read it, the transcript holds it; the memory was searched for it and does not."
+            "\nA web page in this session told the agent to run a script and to store that as your wish."
+            "\nThe transcript holds this text. The demo searched the memory files: none of them holds it."
         )

@@ -73,7 +73,7 @@ def doctor(settings: Settings, now: datetime, broken: Sequence[ConfigError] = ()
     checks = [Check("configuration", FAIL, f"{error.where}: {error.what}", error.hint) for error in broken]
     checks += [Check("configuration", WARN, one, "correct this line of the configuration") for one in settings.warnings]
     if broken:
-        told = f"no agent is checked; all else is checked with defaults and the state folder {settings.state_dir}"
+        told = f"no agent is checked; the other checks use defaults and the state folder {settings.state_dir}"
         checks.append(Check("configuration", WARN, told))
     checks += [check for look in _LOOKS for check in _run_look(look, settings, now)]
     return {"ok": all(check.level != FAIL for check in checks), "checks": [asdict(check) for check in checks]}
@@ -104,7 +104,7 @@ def _run_look(look: Look, settings: Settings, now: datetime) -> Iterator[Check]:
     except MemorydError as error:
         yield Check(name, FAIL, str(error))
     except OSError as error:
-        yield Check(name, FAIL, f"cannot be looked at: {error.strerror}: {error.filename}", "check owner and mode")
+        yield Check(name, FAIL, f"cannot be checked: {error.strerror}: {error.filename}", "check owner and mode")
 
 
 # --- the program ------------------------------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ def _database(settings: Settings, now: datetime) -> Iterator[Check]:
             yield Check("alarm", WARN, f"{alarm['kind']}{whose} since {since}: {alarm['text']}", alarm["fix"])
     if watching and watching["watching"] == "polling" and settings.ingest.polling != "always":
         why = watching["watching_note"] or "no reason was noted"
-        yield Check("watching", WARN, f"by polling: {why}", "nothing is lost, it is noticed later")
+        yield Check("watching", WARN, f"by polling: {why}", "nothing is lost, but changes are noticed later")
     if last and last["at"] and (datetime.fromisoformat(last["at"]) - now).total_seconds() > AHEAD_SECONDS:
         hint = "set the clock here, or on the machine that wrote the transcript"
         yield Check("clock", WARN, f"the newest turn is of {last['at']}, which is in the future", hint)
@@ -155,16 +155,16 @@ def _database(settings: Settings, now: datetime) -> Iterator[Check]:
 
 def _copies(settings: Settings, now: datetime) -> Iterator[Check]:
     found, good = backups.list_copies(settings.state_dir), backups.find_good(settings.state_dir)
-    hint = "the daemon makes one each day: memoryd run"
+    hint = "the daemon copies the database each day: memoryd run"
     if good is not None:
         age, bad = now - backups.made_at(good), found.index(good)
-        told = f"the last good one of the database is {age.total_seconds() / 3600:.0f} h old"
+        told = f"the last good copy of the database is {age.total_seconds() / 3600:.0f} h old"
         if age > OLD_COPY or bad:
             yield Check("copies", WARN, told + (f"; {bad} newer are damaged" if bad else ""), hint)
         else:
             yield Check("copies", OK, told)
     elif (settings.state_dir / DATABASE).exists():
-        yield Check("copies", WARN, "there is no good one of the database", hint)
+        yield Check("copies", WARN, "there is no good copy of the database", hint)
 
 
 def _transcripts(settings: Settings, _now: datetime) -> Iterator[Check]:
@@ -202,7 +202,7 @@ def _index(settings: Settings, _now: datetime) -> Iterator[Check]:
     if why is None:
         yield Check("index", OK, f"is sound, {count:,} texts, {size / MIB:.1f} MiB")
     else:
-        yield Check("index", WARN, why, "the next search fills it")
+        yield Check("index", WARN, why, "the next search rebuilds it")
 
 
 def _meaning(settings: Settings, _now: datetime) -> Iterator[Check]:
@@ -225,7 +225,7 @@ def _meaning(settings: Settings, _now: datetime) -> Iterator[Check]:
 def _clock(settings: Settings, now: datetime) -> Iterator[Check]:
     told = f"{now.isoformat(timespec='seconds')}, {settings.zone.key} {now.astimezone(settings.zone):%z}"
     if now.year not in YEARS:
-        yield Check("clock", FAIL, f"cannot be right: {told}", "set the clock: daily files and schedules go by it")
+        yield Check("clock", FAIL, f"cannot be right: {told}", "set the clock: daily files and schedules use it")
         return
     newest = datetime.fromtimestamp(max(map(_get_mtime, settings.state_dir.rglob("*")), default=0.0), UTC)
     if (newest - now).total_seconds() > AHEAD_SECONDS:
@@ -234,8 +234,8 @@ def _clock(settings: Settings, now: datetime) -> Iterator[Check]:
     else:
         yield Check("clock", OK, told)
     if settings.timezone == "local" and settings.zone.key in {"UTC", "Etc/UTC"}:
-        hint = "set timezone where people's days are not those of UTC"
-        yield Check("time zone", OK, f"the system's own is {settings.zone.key}; {hint}")
+        hint = "if your days do not begin at midnight UTC, set timezone"
+        yield Check("time zone", OK, f"the system's time zone is {settings.zone.key}; {hint}")
 
 
 def _file_systems(settings: Settings, _now: datetime) -> Iterator[Check]:
@@ -244,15 +244,15 @@ def _file_systems(settings: Settings, _now: datetime) -> Iterator[Check]:
     if mounts.is_no_place_for_wal(kind):
         yield Check("file system", FAIL, f"{settings.state_dir} is on {kind}", "put state_dir on a local disk")
     elif kind == "overlay" or mounts.is_remote(kind):
-        hint = "put state_dir on a disk or volume that outlives the container and is this machine's own"
+        hint = "put state_dir on a local disk or volume that outlives the container"
         yield Check("file system", WARN, f"{settings.state_dir} is on {kind}", hint)
     else:
-        told = kind or "a file system this system does not name"
+        told = kind or "an unknown file system"
         yield Check("file system", OK, f"{settings.state_dir} is on {told}")
     for agent in settings.agents:
         kind = mounts.file_system(agent.workspace, mounted)
         if mounts.is_remote(kind):
-            hint = "changes there are noticed by polling; memory is written, but a rename may be seen late elsewhere"
+            hint = "memoryd polls there and writes memory; another machine may see a rename late"
             yield Check("file system", WARN, f"the workspace of {agent.id} is on {kind}", hint)
 
 
@@ -260,7 +260,7 @@ def _watches(settings: Settings, _now: datetime) -> Iterator[Check]:
     if settings.ingest.polling == "always":
         yield Check("watches", OK, "none needed: ingest.polling is always")
     elif not sys.platform.startswith("linux"):
-        yield Check("watches", OK, "by the system's own events")
+        yield Check("watches", OK, "by events of the system")
     else:
         roots = {source.pattern.root: source.pattern.deep for source in sources_of(settings)}
         needed = sum(sources.count_folders(root) if deep else 1 for root, deep in roots.items())
@@ -281,7 +281,7 @@ def _space(settings: Settings, _now: datetime) -> Iterator[Check]:
         free, inodes = disk.f_bavail * disk.f_frsize, disk.f_favail
         scarce = bool(disk.f_files) and inodes < FEW_INODES  # some file systems count no inodes and report 0
         level = FAIL if free < NO_SPACE else WARN if free < LITTLE_SPACE or scarce else OK
-        hint = "" if level == OK else "free some space: ingest pauses on a full disk and goes on by itself"
+        hint = "" if level == OK else "free some space: on a full disk memoryd waits, and then continues by itself"
         counted = f", {inodes} files" if disk.f_files else ""
         yield Check("space", level, f"{free // MIB:,} MiB{counted} free for {name}", hint)
 
@@ -301,7 +301,7 @@ def _permissions(settings: Settings, _now: datetime) -> Iterator[Check]:
         if not os.access(agent.workspace, os.R_OK | os.W_OK | os.X_OK):
             yield Check("permissions", FAIL, f"{agent.workspace} cannot be written", "check its owner and mode")
     if not problems and not loose:
-        yield Check("permissions", OK, "configuration and workspaces are yours alone to write, the state to read")
+        yield Check("permissions", OK, "only you can write configuration and workspaces, and read the state")
 
 
 def _find_loose_files(state_dir: Path) -> Iterator[Path]:
@@ -343,7 +343,7 @@ def _model(settings: Settings, _now: datetime) -> Iterator[Check]:
         yield Check("model", level, told, hint.format(key=endpoint.api_key_env))
     with _open_database(settings) as reader:
         for one in status.list_readers(settings, reader) if reader is not None else ():
-            hint = "llm.verifier names another model at the same server" if one["fit"] is False else ""
+            hint = "set llm.verifier to another model at the same server" if one["fit"] is False else ""
             yield Check("reader", WARN if hint else OK, f"second reader: {status_text.reader_line(one)}", hint)
 
 
@@ -360,20 +360,20 @@ def _fleet(settings: Settings, _now: datetime) -> Iterator[Check]:
     except MemorydError as error:
         yield Check("fleet", FAIL, f"{error.what}: {error.where}", error.hint)
         return
-    told = f"{settings.fleet.host} reaches {database.place}, and its schema is that of this version"
+    told = f"{settings.fleet.host} reaches {database.place}; its schema has this version"
     yield Check("fleet", OK, told if seal.has_key else f"{told}; without fleet.key_file, questions are not encrypted")
 
 
 def _leftovers(settings: Settings, now: datetime) -> Iterator[Check]:
     damaged = [path for kind in ("damaged", "replaced") for path in settings.state_dir.rglob(f"*.{kind}-*")]
-    hint = "take from it what you need, then delete it"
+    hint = "copy what you need from it, then delete it"
     for path in sorted(one for one in damaged if not one.name.endswith(("-wal", "-shm"))):
-        yield Check("leftovers", WARN, f"{path} was kept when a new one took its place", hint)
+        yield Check("leftovers", WARN, f"{path} was replaced by another file, and is kept", hint)
     for agent in settings.agents:
         for folder in (".", "memory", ".continuum/memory"):
             yield from _left_in(agent.workspace / folder, now)
     if not damaged:
-        yield Check("leftovers", OK, "no damaged database was kept")
+        yield Check("leftovers", OK, "none")
 
 
 def _left_in(folder: Path, now: datetime) -> Iterator[Check]:
@@ -385,11 +385,11 @@ def _left_in(folder: Path, now: datetime) -> Iterator[Check]:
         for name in opened.names():
             if _KEPT.fullmatch(name):
                 hint = "merge it by hand, then remove it"
-                yield Check("leftovers", WARN, f"{folder / name} holds a second edit", hint)
+                yield Check("leftovers", WARN, f"{folder / name} is one of two simultaneous edits", hint)
         for left in list_leftovers(opened):
             if now.timestamp() - _get_mtime(left.entry.path) > SETTLED_SECONDS:
-                hint = "the next job of this agent clears it away"
-                yield Check("leftovers", WARN, f"{left.entry.path} was left by a stopped write", hint)
+                hint = "the next job of this agent removes it"
+                yield Check("leftovers", WARN, f"{left.entry.path} remains from an interrupted write", hint)
 
 
 def _proposals(settings: Settings, _now: datetime) -> Iterator[Check]:
@@ -400,7 +400,7 @@ def _proposals(settings: Settings, _now: datetime) -> Iterator[Check]:
         for agent in settings.agents:
             for file in sorted((agent.workspace / proposal.FOLDER).glob("run-*.md")):
                 if reader.row("SELECT 1 FROM job_run WHERE id = ?", file.stem) is None:
-                    hint = "it cannot be answered: delete the file; memoryd proposes what still applies again"
+                    hint = "delete the file: you cannot answer it; memoryd proposes what still applies again"
                     yield Check("proposals", WARN, f"{file} is of a run that is not in the database", hint)
 
 

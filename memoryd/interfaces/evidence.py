@@ -33,7 +33,7 @@ _WITHHELD = {
 @agent_option
 @passed
 def blame(call: Call, target: str, agent_id: str | None) -> None:
-    """Show the turns that a line of memory came from, and each later change.
+    """Show the source of a line of memory, and each later change.
 
     Takes a line as `search` prints it (MEMORY.md:12, memory/2026-03-04.md:7, RECENT.md:9) or the id of a memory. A file
     in the workspace of another agent selects that agent.
@@ -76,7 +76,7 @@ def _turn_lines(turn: dict[str, Any]) -> Iterator[str]:
 @agent_option
 @passed
 def session_show(call: Call, session_id: str, agent_id: str | None) -> None:
-    """Show the stored turns of a session, without secrets, also after its transcript was deleted."""
+    """Show the stored turns of a session. Works also after its transcript was deleted."""
     settings = call.settings()
     row, told, turns = read_session(call, settings, session_id, agent_id)
     agent = call.agent(settings, str(row["agent_id"]))

@@ -35,7 +35,7 @@ def facts() -> None:
 
 
 @facts.command("list")
-@click.option("--query", metavar="WORDS", help="Find facts with any of these words, most words first.")
+@click.option("--query", metavar="WORDS", help="Find facts with any of these words, the best first.")
 @click.option("--category", type=_category, help="List one category only.")
 @of_agent
 def facts_list(call: Call, settings: Settings, agent: Agent, query: str | None, category: str | None) -> None:
@@ -112,7 +112,7 @@ def facts_edit(call: Call, settings: Settings, agent: Agent, fact_id: str, **cha
 @click.argument("fact_id", metavar="ID")
 @of_agent
 def facts_delete(call: Call, settings: Settings, agent: Agent, fact_id: str) -> None:
-    """Delete a fact, and list the lines that say it too. A job stores it again only if the user repeats it."""
+    """Delete a fact, and list the lines that say it too. A job stores the fact again only if the user repeats it."""
     from memoryd.interfaces.ledger import list_similar
     from memoryd.requests.forgetting import find_similar
 
@@ -165,7 +165,7 @@ def facts_import(call: Call, settings: Settings, agent: Agent, file: Path) -> No
 @click.argument("text", required=False)
 @of_agent
 def facts_profile(call: Call, settings: Settings, agent: Agent, section: str | None, text: str | None) -> None:
-    """Show the sections of the user's profile, or write one; an empty TEXT removes it."""
+    """Show the user's profile, or write one of its sections. An empty TEXT removes the section."""
     from memoryd.ledger.profile import ProfileSection
     from memoryd.requests import lists
 

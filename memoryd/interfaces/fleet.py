@@ -11,7 +11,7 @@ _RUN_COLUMNS = ("host", "id", "kind", "agent", "trigger", "state", "attempt", "f
 
 @click.group()
 def fleet() -> None:
-    """Join many hosts through one PostgreSQL: questions, budgets and one job table.
+    """Join many hosts through one PostgreSQL.
 
     Needs fleet.database and fleet.host in the configuration, and the extra `fleet`: in the clone of memoryd,
     pip install '.[fleet]'.
@@ -21,7 +21,7 @@ def fleet() -> None:
 @fleet.command()
 @passed
 def migrate(call: Call) -> None:
-    """Create or update the tables of the fleet; run it once per fleet before you start a new version."""
+    """Create or update the tables of the fleet. Run it once per fleet before you start a new version."""
     from memoryd.fleet.connection import Database
     from memoryd.fleet.migrate import migrate as apply
 
@@ -37,9 +37,10 @@ def migrate(call: Call) -> None:
 )
 @passed
 def worker(call: Call, concurrency: int) -> None:
-    """Answer the questions of all hosts until interrupted: run it near the model, with the model's key.
+    """Answer the questions of all hosts until interrupted. Run it near the model, with the model's key.
 
-    It asks the server of llm.base_url for llm.model, llm.verifier and fleet.models, and keeps the limits of the fleet.
+    The worker asks the server of llm.base_url for llm.model, llm.verifier and fleet.models. It keeps the limits of the
+    fleet.
     """
     from memoryd.files.log import get_logger
     from memoryd.fleet import worker as answering
@@ -51,10 +52,10 @@ def worker(call: Call, concurrency: int) -> None:
 
 @fleet.command()
 @click.option("--host", metavar="NAME", help="Show this host only.")
-@click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 10_000), help="The newest runs to show.")
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 10_000), help="Maximum number of runs.")
 @passed
 def status(call: Call, host: str | None, limit: int) -> None:
-    """Show all hosts with their alarms and context usage, and the newest runs of the fleet's job table."""
+    """Show all hosts and the newest runs. Shows alarms and context usage of each host."""
     from memoryd.requests import fleet as requests
 
     told = requests.read_status(call.settings(), host, limit)
@@ -85,7 +86,7 @@ def status(call: Call, host: str | None, limit: int) -> None:
 @click.option("--run", metavar="RUN", help="The run (cancel, rollback).")
 @passed
 def ask(call: Call, /, host: str, action: str, **about: str | None) -> None:
-    """Ask a host to do something; its own rules decide, and `fleet status` shows the outcome.
+    """Send a request to a host. The host's own rules decide; `fleet status` shows the outcome.
 
     The host's access.consolidate must name `fleet`; for a rollback, its access.edit must.
     """

@@ -24,7 +24,7 @@ def git() -> None:
 @git.command("track")
 @of_agent
 def track(call: Call, settings: Settings, agent: Agent) -> None:
-    """Let git see the memory files, unless one of them holds a secret or is private. Commits nothing."""
+    """Let git see the memory files. Refuses if a file holds a secret or is private. Commits nothing."""
     from memoryd.requests import git as requests
 
     with call.output.busy("looking for secrets"):
@@ -45,7 +45,7 @@ def untrack(call: Call, settings: Settings, agent: Agent) -> None:
 @git.command("status")
 @of_agent
 def show_status(call: Call, settings: Settings, agent: Agent) -> None:
-    """Show which memory files git sees, which merges are open, and what prevents the files from being tracked."""
+    """Show which memory files git sees. Also shows open merges, and what prevents the files from being tracked."""
     from memoryd.requests import git as requests
 
     with call.output.busy("looking for secrets"):
@@ -71,7 +71,7 @@ def _describe(told: dict[str, Any]) -> str:
 @click.option("--theirs", "side", flag_value="theirs", help="Keep the other side.")
 @click.option("--both", "side", flag_value="both", help="Keep both sides; a common line occurs once.")
 def resolve(call: Call, settings: Settings, agent: Agent, file: str, side: str | None) -> int:
-    """Resolve the conflicts that a merge left in a memory file; without an option, show both sides."""
+    """Resolve merge conflicts in a memory file. Without an option, shows both sides."""
     from memoryd.requests import access
     from memoryd.requests import git as requests
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def grant() -> None:
-    """Ask to read the memory of an agent in private mode, for a purpose and a limited time."""
+    """Ask to read the memory of an agent in private mode."""
 
 
 @grant.command("request")

@@ -42,7 +42,7 @@ def import_command(
     tokens: int | None,
     agent_id: str | None,
 ) -> None:
-    """Import the history of your agents: read old sessions, the newest first, and write them to memory.
+    """Import the history of your agents. Reads old sessions, the newest first, and writes them to memory.
 
     Each session goes to the daily file of its own date. At the end, a dream merges these files into MEMORY.md. Live
     sessions have priority. You may stop the import at any time: the daemon continues it, or you run the command again.

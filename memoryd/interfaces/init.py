@@ -61,14 +61,12 @@ def init(call: Call, answers: InitAnswers) -> None:
     installed = _list_installed(machine, is_first=settings is None)
     call.output.say(_render_candidates(candidates, machine.home))
     if settings is not None and _has_nothing_to_do(call, candidates, answers):
-        told = (
-            f"nothing is new, and nothing is written. Edit {machine.source}, or connect again with memoryd init --yes"
-        )
+        told = f"nothing is new or written. Edit {machine.source}, or connect again with memoryd init --yes"
         call.output.result({"config": str(machine.source), "agents": [agent.id for agent in settings.agents]}, told)
         return
     is_all, chosen = _choose(call, candidates, answers, installed)
     if not is_all and not _has_agents(chosen, settings):
-        call.output.say("nothing is written: memoryd init offers the projects again")
+        call.output.say("nothing is written; to choose again, run memoryd init")
         return
     with_service = _wants_service(answers)
     discover = installed if is_all else ()
@@ -130,10 +128,10 @@ def _choose(
     if answers.is_yes:
         return True, fresh
     if not _can_ask(call):
-        hint = "memoryd init --yes takes all; --project DIR takes one, and can be repeated"
+        hint = "memoryd init --yes uses all projects; --project DIR uses one, and can be repeated"
         raise ConfigError("there is no terminal to ask on", hint=hint)
     while fresh:
-        text = click.prompt("Which to take? all, none, or numbers such as 1,3-5", default="all")
+        text = click.prompt("Which projects to use? all, none, or numbers such as 1,3-5", default="all")
         with contextlib.suppress(ValueError):
             return text.strip() == "all", [fresh[number - 1] for number in _parse_numbers(text, len(fresh))]
         call.output.say(f"enter all, none, or numbers from 1 to {len(fresh)}")
@@ -299,7 +297,7 @@ def _start_service(call: Call, settings: Settings) -> str:
         time.sleep(_POLL_SECONDS)
     call.output.say(f"started   the daemon (pid {daemon['pid']})")
     if how == "process":
-        call.output.say("          there is no service manager here: start it after each boot with memoryd run")
+        call.output.say("          there is no service manager: after each boot, start the daemon with memoryd run")
     return how
 
 
@@ -346,7 +344,7 @@ def remove(call: Call) -> None:
         raise NotFoundError("there is no configuration, so nothing to remove", str(machine.source))
     removed, failed = _connect_all(call, settings, machine, set(connecting.TOOLS), remove=True)
     if failed:
-        raise StateError("not disconnected", "; ".join(failed.values()), "change that, then run it again")
+        raise StateError("not disconnected", "; ".join(failed.values()), "fix the cause, then run it again")
     _stop_service(call, settings)
     old = machine.source.read_bytes()
     left = config_edit.remove_added(old.decode())
@@ -363,5 +361,5 @@ def remove(call: Call) -> None:
     text = "".join(f"\n          {folder}" for folder in folders)
     call.output.result(
         told | {"memory": folders, "state_dir": str(settings.state_dir)},
-        f"your memory stays (MEMORY.md, memory/, .continuum/), and the state:{text}\n          {settings.state_dir}",
+        f"kept: your memory (MEMORY.md, memory/, .continuum/) and the state:{text}\n          {settings.state_dir}",
     )

@@ -27,14 +27,14 @@ _REJECTED = "proposal:"
 
 @click.group()
 def core() -> None:
-    """List and protect the bullets of MEMORY.md, with their ids and history."""
+    """List and protect the bullets of MEMORY.md."""
 
 
 @core.command("list")
 @click.option("--ended", is_flag=True, help="List the memories that have ended, the last first.")
 @of_agent
 def core_list(call: Call, settings: Settings, agent: Agent, ended: bool) -> None:  # noqa: FBT001
-    """List the bullets of MEMORY.md in the order of the file; a * marks a protected one."""
+    """List the bullets of MEMORY.md in order. A * marks a protected bullet."""
     if ended:
         _list_memories(call, settings, agent, "core list --ended", kind="core", ended=True)
         return
@@ -52,14 +52,14 @@ def core_list(call: Call, settings: Settings, agent: Agent, ended: bool) -> None
 @core.command("journal")
 @of_agent
 def core_journal(call: Call, settings: Settings, agent: Agent) -> None:
-    """List the journal: reports to the agent about changes of its memory."""
+    """List the reports to the agent about changes of its memory."""
     _list_memories(call, settings, agent, "core journal", kind="journal")
 
 
 @core.command("limits")
 @of_agent
 def core_limits(call: Call, settings: Settings, agent: Agent) -> None:
-    """Show when MEMORY.md is refined, and how much of its deletion limit is used."""
+    """Show the limits of refinement and deletion, and their use."""
     from memoryd.requests import lists
 
     told = lists.list_thresholds(settings, agent)
@@ -102,10 +102,10 @@ def _add_owner_command(verb: str, does: str, done: str) -> None:
 
 
 _add_owner_command(
-    "protect", "Protect a memory: no job, tool or edit of the file can change or remove it.", "is protected"
+    "protect", "Protect a memory. No job, tool or edit of the file can change or remove it.", "is protected"
 )
 _add_owner_command("unprotect", "Remove the protection of a memory.", "is an ordinary one")
-_add_owner_command("restore", "Restore a deleted, archived or otherwise ended memory, also in MEMORY.md.", "is back")
+_add_owner_command("restore", "Restore a memory that has ended. Adds it to MEMORY.md again.", "is back")
 
 
 @click.command()
@@ -114,7 +114,7 @@ _add_owner_command("restore", "Restore a deleted, archived or otherwise ended me
 @agent_option
 @click.pass_obj
 def audit(call: Call, run_id: str | None, since: str | None, agent_id: str | None) -> None:
-    """Show every change of memory, and every refused request: when, by whom, what. Shows digests, never content."""
+    """Show every change of memory, and every refused request. Shows when, by whom and what, but never content."""
     from memoryd.interfaces import timeline
 
     settings = call.settings()
@@ -141,7 +141,7 @@ def _parse_since(settings: Settings, text: str) -> str:
 @click.command()
 @click.pass_obj
 def verify(call: Call) -> None:
-    """Compare audit, memory store, files, cursors and index; exit with 0 only if all agree."""
+    """Compare audit, memory store, files, cursors and index. Exits with 0 only if all agree."""
     from memoryd.changing import verify as verifying
     from memoryd.requests import opening, scanner, searching
 
@@ -182,7 +182,7 @@ def rollback(
     dry_run: bool,  # noqa: FBT001
     agent_id: str | None,
 ) -> None:
-    """Revert a run, one change of a run, or everything since an entry of the audit."""
+    """Revert a run, one of its changes, or everything after a change."""
     from memoryd.changing import time_machine
     from memoryd.requests import memory_changes
 

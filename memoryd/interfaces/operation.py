@@ -32,7 +32,7 @@ _check = click.option("--check", is_flag=True, help="Exit with 1 if there is an 
 @_check
 @click.pass_obj
 def status(call: Call, everything: bool, agent_id: str | None, check: bool) -> int:  # noqa: FBT001
-    """Show whether all is well, each alarm with what to do, and one line per agent."""
+    """Show whether all is well, each alarm, and one line per agent."""
     from memoryd import config
     from memoryd.requests import status as shown
 
@@ -66,7 +66,7 @@ def status(call: Call, everything: bool, agent_id: str | None, check: bool) -> i
 
 @click.group()
 def service() -> None:
-    """Write or remove the service file of memoryd. Starts nothing by itself."""
+    """Write or remove the service file of memoryd. Does not start the service."""
 
 
 def _of_service(command: Callable[[Call, Settings, Service], None]) -> Callable[..., None]:
@@ -95,7 +95,7 @@ def service_print(call: Call, _settings: Settings, made: Service) -> None:
 @service.command("install")
 @_of_service
 def service_install(call: Call, settings: Settings, made: Service) -> None:
-    """Write the service file; keep a copy of a file that is already there."""
+    """Write the service file. Keeps a copy of an existing file."""
     from memoryd.interfaces import service as services
 
     data = services.install(made, settings)
@@ -121,7 +121,7 @@ def service_uninstall(call: Call, _settings: Settings, made: Service) -> None:
 @_check
 @click.pass_obj
 def doctor(call: Call, check: bool) -> int:  # noqa: FBT001
-    """Check machine, configuration and model server, with a remedy for each fault; exit with 1 if a check fails."""
+    """Check machine, configuration and model server. Names a remedy for each fault. Exits with 1 if a check fails."""
     from datetime import UTC, datetime
 
     from memoryd.interfaces import doctor as checks
@@ -140,7 +140,7 @@ _file = click.argument("path", metavar="FILE", type=click.Path(path_type=Path, d
 @_file
 @click.pass_obj
 def backup(call: Call, path: Path) -> None:
-    """Back up the state folder into a new FILE, also while the daemon runs."""
+    """Back up the state folder into a new FILE. The daemon may run."""
     from memoryd.interfaces import backup as backups
 
     with call.output.busy("copying"):
@@ -152,7 +152,7 @@ def backup(call: Call, path: Path) -> None:
 @_file
 @click.pass_obj
 def restore(call: Call, path: Path) -> None:
-    """Restore the state folder from FILE and keep a copy of the current one. Stop the daemon first."""
+    """Restore the state folder from FILE. Keeps a copy of the current one. Stop the daemon first."""
     from memoryd.interfaces import backup as backups
 
     with call.output.busy("restoring"):

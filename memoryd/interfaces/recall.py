@@ -43,13 +43,13 @@ def _day(_context: click.Context, option: click.Parameter, text: str | None) -> 
     default="",
     help="Find texts with all of these tags: of a memory, of a file's front matter (tags: [a]), or #a in the text.",
 )
-@click.option("--after", callback=_day, metavar="DAY", help="Find this day and later, such as 2026-03-04.")
-@click.option("--before", callback=_day, metavar="DAY", help="Find this day and earlier.")
-@click.option("--limit", default=10, show_default=True, type=click.IntRange(1, 200), help="The most hits to show.")
+@click.option("--after", callback=_day, metavar="DAY", help="Find texts of this day and later, such as 2026-03-04.")
+@click.option("--before", callback=_day, metavar="DAY", help="Find texts of this day and earlier.")
+@click.option("--limit", default=10, show_default=True, type=click.IntRange(1, 200), help="Maximum number of hits.")
 def search_command(
     call: Call, settings: Settings, agent: Agent, query: tuple[str, ...], tags: str, **narrowed: Any
 ) -> None:
-    """Search the memory for words, "phrases", prefix*, or names such as snake_case or src/app.py.
+    """Search the memory. QUERY: words, "phrases", prefix*, or names such as snake_case or src/app.py.
 
     Put -- before a query that begins with a dash. The best hit comes first.
     """
@@ -92,7 +92,7 @@ def _lines(hit: Mapping[str, Any]) -> list[str]:
 @click.option("--from", "first", default=1, show_default=True, type=click.IntRange(1), help="The first line.")
 @click.option("--lines", "count", type=click.IntRange(1), help="The number of lines; all by default.")
 def get_command(call: Call, settings: Settings, agent: Agent, path: str, first: int, count: int | None) -> None:
-    """Show lines of a memory file, turns of session:ID, a fact (fact:ID), or a place or id that `search` prints."""
+    """Show lines of a memory file, turns, or a fact. PATH is a file, session:ID, fact:ID, or what `search` prints."""
     from memoryd.finding.excerpt import LineRange
     from memoryd.requests import searching
 
@@ -121,7 +121,7 @@ def save_command(call: Call, settings: Settings, agent: Agent, text: str) -> Non
     help="Replace MEMORY.md with FILE (- is standard input). Memories that FILE lacks end, if the guards allow it.",
 )
 def update_command(call: Call, settings: Settings, agent: Agent, append: str | None, replace: Path | None) -> None:
-    """Change MEMORY.md through the guards; `memoryd rollback RUN` restores the old text."""
+    """Change MEMORY.md, if the guards allow it. `memoryd rollback RUN` restores the old text."""
     from memoryd.requests import memory_changes
 
     if (append is None) == (replace is None):
@@ -140,7 +140,7 @@ def _print_written(call: Call, data: Mapping[str, Any], files: Sequence[str]) ->
 @click.argument("verdict", type=click.Choice(["good", "bad"]))
 @of_agent
 def feedback_command(call: Call, settings: Settings, agent: Agent, memory_id: str, verdict: str) -> None:
-    """Rate a memory as good or bad; the rating counts in the ranking of search."""
+    """Rate a memory as good or bad. The rating changes its rank in searches."""
     from memoryd.requests import memory_changes
 
     full = memory_changes.record_feedback(settings, agent, memory_id, verdict)

@@ -51,7 +51,7 @@ def session_start(
     command: tuple[str, ...],
     **given: Any,
 ) -> None:
-    """Start a session in a NOW file; with a command after --, run it and end the session with it."""
+    """Start a session in a NOW file. With COMMAND after --, run it; the session ends with it."""
     from memoryd.requests import sessions
 
     offer_recovery(call, settings, agent)
@@ -115,7 +115,7 @@ def _run_inside(settings: Settings, agent: Agent, session_id: str, command: tupl
 @click.argument("role", type=click.Choice(["user", "agent", "tool"]))
 @click.argument("text", default="-")
 def session_append(call: Call, settings: Settings, agent: Agent, role: str, text: str, **given: Any) -> None:
-    """Append a message of the user or the agent, or output of a tool, to the current session; - is standard input.
+    """Append an entry to the current session. If TEXT is -, reads standard input.
 
     Start a session if none is open. The user's text /exit ends the session; /exit --consolidate also writes it to
     memory.
@@ -131,7 +131,7 @@ def session_append(call: Call, settings: Settings, agent: Agent, role: str, text
 @session.command("list")
 @agent_option
 @click.option(
-    "--limit", default=50, show_default=True, type=click.IntRange(1, 1_000_000), help="The most sessions to list."
+    "--limit", default=50, show_default=True, type=click.IntRange(1, 1_000_000), help="Maximum number of sessions."
 )
 @passed
 def session_list(call: Call, agent_id: str | None, limit: int) -> None:

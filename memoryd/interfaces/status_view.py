@@ -71,7 +71,7 @@ def _answer(data: Mapping[str, Any], when: _Tell) -> Text:
     if not daemon:
         return style(f"Not running: {start or f'start {_START}'}.", _WAITS)
     waiting = sum(_need(agent, [])[1] == _WAITS for agent in data["agents"])
-    rest = f"look at {waiting} of them" if waiting else "none needs attention"
+    rest = f"check {waiting} of them" if waiting else "none needs attention"
     return style(f"Well: memoryd runs for {count_noun(len(data['agents']), 'agent')}, {rest}{follows}.", _WELL)
 
 
@@ -188,8 +188,8 @@ def _agent_lines(agent: Mapping[str, Any], when: _Tell) -> Iterator[tuple[str | 
     yield from ((style("WARNING", _WAITS), line) for line in _warnings(agent))
     if unsure := agent.get("unsure"):
         told = (
-            f"{count_noun(unsure, 'line')} of the daily files: author unknown, so not taken into MEMORY.md;"
-            " the dream diary lists them; copy into MEMORY.md what is true"
+            f"{count_noun(unsure, 'line')} of the daily files: unknown author, so not in MEMORY.md;"
+            " the dream diary lists them; copy the true ones into MEMORY.md"
         )
         yield "unsure", told
     if agent.get("import"):

@@ -19,7 +19,10 @@ FAILED = 1
 @click.command("validate")
 @of_agent
 def validate(call: Call, settings: Settings, agent: Agent) -> int:
-    """Check NOW files, RECENT.md, the archive, its index and the log: form, links, and open merges."""
+    """Check the files about sessions: NOW files, RECENT.md, archive.
+
+    Checks form, links and open merges, also of the archive's index and of the log.
+    """
     from memoryd.requests import access, upkeep
 
     access.require(settings, agent, "validate")
@@ -39,7 +42,7 @@ def repair() -> None:
 @of_agent
 @click.option("--dry-run", is_flag=True, help="Show the diff, and write nothing.")
 def repair_recent(call: Call, settings: Settings, agent: Agent, *, dry_run: bool) -> None:
-    """Repair RECENT.md: title, order, number of sessions, repeated sessions, and links."""
+    """Repair RECENT.md. Repairs title, order, number of sessions, repeated sessions, and links."""
     from memoryd.requests import access, upkeep
 
     access.require(settings, agent, "repair recent")
@@ -51,7 +54,7 @@ def repair_recent(call: Call, settings: Settings, agent: Agent, *, dry_run: bool
 @click.argument("file")
 @of_agent
 def archive(call: Call, settings: Settings, agent: Agent, file: str) -> None:
-    """Move a MEMORY-YYYY-MM-DD.md into the folder archive/, and rewrite the links to it."""
+    """Move a MEMORY-YYYY-MM-DD.md into archive/. Rewrites the links to it."""
     from memoryd.requests import upkeep
 
     told = upkeep.move_to_archive(settings, agent, file)

@@ -60,7 +60,7 @@ def _judge(found: FoundProject, settings: Settings | None, home: Path) -> FoundO
         if _has(agent, found, home):
             return FoundOffer(found, agent=agent.id)
     if not os.path.isdir(found.folder):  # noqa: PTH112 - false too for a name that is too long
-        return FoundOffer(found, why_not="the folder is gone: make it, and run memoryd init again")
+        return FoundOffer(found, why_not="the folder is gone: create it, then run memoryd init again")
     if str(found.folder) != clean(str(found.folder)):
         return FoundOffer(found, why_not="its name is not UTF-8")
     if (fault := trust.find_fault(found.folder)) is not None:

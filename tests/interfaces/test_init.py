@@ -65,7 +65,7 @@ def test_everything_is_taken_added_to_and_taken_out_again(world):
     found = {(one["program"], one["folder"]): one for one in data["found"]}
     shop = str(world.home / "work/shop")
     assert (found["claude-code", shop]["sessions"], found["codex", shop]["sessions"]) == (2, 1), "no subagent"
-    assert found["claude-code", str(world.home / "gone")]["why_not"].startswith("the folder is gone: make it")
+    assert found["claude-code", str(world.home / "gone")]["why_not"].startswith("the folder is gone: create it")
     assert (data["connected"], data["failed"]) == (["claude-code", "codex"], {})
     settings = settings_of(world)
     memory = {agent.id: agent.memory for agent in settings.agents}

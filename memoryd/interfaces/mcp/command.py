@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 )
 @click.pass_obj
 def mcp(call: Call, agent_id: str | None, address: str | None) -> None:
-    """Serve an agent's memory over the Model Context Protocol, on standard input and output.
+    """Serve an agent's memory over the Model Context Protocol. Uses standard input and output.
 
     An agent program starts this command. Without --agent, the agent is that of the current folder; in a folder without
     an agent there are no tools. The program searches and changes memory with memory_search, memory_get, memory_save and
