@@ -5,13 +5,15 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from memoryd.jobs.check_runs import show_command
+from memoryd.jobs.check_runs import shorten, show_command
 from memoryd.jobs.shell import Step, join_folder
 from memoryd.jobs.uncommitted import UncommittedFiles
 from memoryd.text.neutral import neutralize
 
 BRANCH, COMMIT, PUSHED, PULL_REQUEST = "Branch", "Last commit", "Pushed", "Pull request"
+EARLIER = "Earlier commits"
 _LONGEST = 160
+_LONGEST_LIST = 400  # characters of a list of commits
 _SWITCHED = r"(?:Switched to (?:a new branch|branch|and reset branch)|Already on) '([^'\n]+)'"
 _SHOWN = r"On branch (\S+)|## (?!HEAD )(?:No commits yet on )?(\S+?)(?:\.\.\.\S+)?(?: \[[^\]\n]*\])?"
 _STASHED = r"(?:Saved working directory and index state )?(?:WIP on|On) ([^\s:]+): .*"
@@ -89,6 +91,7 @@ class GitState:
         """Begin with an empty state; `files` gets the files that git commits or restores."""
         self.told: dict[str, tuple[int, str]] = {}  # by key: the number of the turn that shows it, and the text
         self.unpushed: list[str] = []
+        self.subjects: list[str] = []  # the first lines of the messages of the commits
         self.has_committed = self.has_pushed = False
         self._files = files
         self._read: dict[str, Callable[[GitCall], None]] = {
@@ -147,8 +150,12 @@ class GitState:
         self.has_committed = True
         commit = _show_commit(found[-1]) if found else _first_message(call.arguments) or "its name was not shown"
         if "--amend" in call.arguments:
-            del self.unpushed[-1:]
+            del self.unpushed[-1:], self.subjects[-1:]
         self.unpushed.append(commit)
+        self.subjects.append((found[-1]["subject"] if found else _first_message(call.arguments)) or "")
+        earlier = [one for one in dict.fromkeys(self.subjects) if one not in {"", self.subjects[-1]}]
+        if earlier:
+            self._say(call.seq, EARLIER, "; ".join(reversed(earlier)), _LONGEST_LIST)
         self._say(call.seq, COMMIT, commit)
 
     def _push(self, call: GitCall) -> None:
@@ -196,8 +203,8 @@ class GitState:
             before = self.told[COMMIT][1].partition(", then `")[0]
             self._say(call.seq, COMMIT, f"{before}, then `{show_command(call.step)}`")
 
-    def _say(self, seq: int, key: str, text: str) -> None:
-        self.told[key] = (seq, neutralize(f"{key}: {text}").removeprefix(f"{key}:").strip()[:_LONGEST])
+    def _say(self, seq: int, key: str, text: str, most: int = _LONGEST) -> None:
+        self.told[key] = (seq, shorten(neutralize(f"{key}: {text}").removeprefix(f"{key}:").strip(), most))
 
 
 def _list_branches(call: GitCall) -> list[re.Match[str]]:

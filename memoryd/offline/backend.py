@@ -57,7 +57,7 @@ _MOST_FAILURES = 4
 _NAMED = re.compile(r"^\s{0,3}([^\W\d_][^\W\d_'’.-]*(?: [^\W\d_][\w'’.-]*){0,2}):\s+")  # noqa: RUF001
 _NO_NAMES = frozenset(list_words("no names"))
 # The parts of the project's state, the most important first.
-_STATES = "Branch Last commit Pull request Not committed Not pushed Tests Pushed Lint Tasks"
+_STATES = "Branch Last commit Pull request Not committed Not pushed Tests Pushed Lint Tasks Earlier commits"
 # States that are not reported: the usual branch, and a task list without an open task.
 _USUAL = re.compile(r"Branch: `(?:main|master)`|Tasks: (\d+) of \1 done")
 _CHARS_PER_TOKEN = 4

@@ -36,6 +36,7 @@ _NOTHING = ": nothing"  # ends a point of the state whose key has no value any m
 # The keys of the state that memoryd itself reads.
 STATE_KEYS = (
     "Branch", "Last commit", "Pull request", "Not committed", "Not pushed", "Tests", "Pushed", "Lint", "Tasks",
+    "Earlier commits",
 )  # fmt: skip
 
 

@@ -148,6 +148,24 @@ def test_a_commit_after_the_push_is_not_pushed() -> None:
     assert not any(fact.startswith("Not pushed") for fact in state(("git commit -m x", COMMITTED), pushed))
 
 
+def test_the_state_lists_the_commits_before_the_last_one_newest_first() -> None:
+    """A colleague wants to know what was done, not only what was done last."""
+    made = [("git commit -m x", f"[main 70f278{n}] {subject}") for n, subject in enumerate(("Read tar", "Read zip"), 1)]
+    assert not any(fact.startswith("Earlier commits") for fact in state(made[0]))
+    last = ("git commit -m x", "[main 70f2783] Read 7z")
+    assert "Earlier commits: Read zip; Read tar" in state(*made, last)
+    assert "Earlier commits: Read tar" in state(*made, ("git commit --amend -m x", last[1]))
+    assert "Earlier commits: Read tar" in state(made[0], made[0], made[0], made[1])
+
+
+def test_a_long_list_of_commits_is_shortened_at_its_old_end() -> None:
+    made = [("git commit -m x", f"[main 70f27{n}] Read the archives of kind {n}") for n in range(10, 40)]
+    listed = next(fact for fact in state(*made) if fact.startswith("Earlier commits"))
+    assert listed.startswith("Earlier commits: Read the archives of kind 38; ")
+    assert listed.endswith("…")
+    assert len(listed) < 450
+
+
 def test_what_moves_the_branch_stands_beside_the_last_commit() -> None:
     found = state(("git commit -m x", COMMITTED), ("git rebase main 2>&1 | tail -3", "Rebasing (1/1)"))
     assert "Last commit: `70f2781` Read tar archives, then `git rebase main`" in found
