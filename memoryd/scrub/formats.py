@@ -6,6 +6,7 @@ library has it. The entries follow the keys that issuers document or show.
 """
 
 import binascii
+import pkgutil
 import re
 from collections.abc import Iterator
 from functools import cache, lru_cache
@@ -13,133 +14,14 @@ from functools import cache, lru_cache
 from memoryd.scrub.finding import Find, KeywordPlace, SecretSpan
 from memoryd.scrub.plausible import is_hash, is_mixed, is_wordy
 
-_WORD = rb"[A-Za-z0-9]"
-_SAFE = rb"[A-Za-z0-9_-]"
-_HEX = rb"[0-9a-fA-F]"
-
 # Each prefix has a rule and the pattern of the rest. A keyword is found in any case, but its prefix must match exactly.
-_ROWS: dict[str, tuple[str, bytes]] = {
-    # clouds and hosting
-    "AKIA ASIA": ("aws-access-key", rb"[A-Z0-9]{16}"),
-    "ABSK": ("aws-bedrock-key", rb"[A-Za-z0-9+/]{60,}={0,2}"),
-    "AIza": ("google-key", _SAFE + rb"{30,40}"),
-    "ya29.": ("google-oauth", rb"[A-Za-z0-9_.-]{20,}"),
-    "GOCSPX-": ("google-oauth", _SAFE + rb"{20,}"),
-    "1//0": ("google-oauth", _SAFE + rb"{30,}"),
-    "LTAI": ("alibaba-key", _WORD + rb"{12,24}"),
-    "AKID": ("tencent-key", _WORD + rb"{28,36}"),
-    "dop_v1_ doo_v1_ dor_v1_": ("digitalocean", _HEX + rb"{40,}"),
-    "HRKU-": ("heroku-key", _SAFE + rb"{30,}"),
-    "fo1_": ("flyio-token", _SAFE + rb"{30,}"),
-    "fm1": ("flyio-token", rb"[ar]?_[A-Za-z0-9+/=_-]{40,}"),
-    "vercel_": ("vercel-token", _WORD + rb"{20,}"),
-    "nfp_": ("netlify-token", _WORD + rb"{30,}"),
-    "rnd_": ("render-key", _WORD + rb"{28,}"),
-    "sbp_": ("supabase-token", _HEX + rb"{32,}"),
-    "sb_secret_": ("supabase-token", _SAFE + rb"{16,}"),
-    "pscale_": ("planetscale", rb"(?:tkn|pw|oauth)_[A-Za-z0-9_.=-]{16,}"),
-    "dapi": ("databricks-token", rb"[0-9a-f]{32}(?:-[0-9])?"),
-    "hvs. hvb.": ("vault-token", _SAFE + rb"{24,}"),
-    "pul-": ("pulumi-token", _HEX + rb"{36,}"),
-    "dp.pt. dp.st.": ("doppler-token", rb"(?:[a-z0-9_-]{2,35}\.)?[A-Za-z0-9]{36,}"),
-    "ops_": ("onepassword", rb"eyJ[A-Za-z0-9+/=_-]{60,}"),
-    "A3-": ("onepassword", rb"[A-Z0-9]{6}-[A-Z0-9]{5,11}(?:-[A-Z0-9]{5,6}){2,4}"),
-    "tskey-": ("tailscale-key", rb"[a-z]+-[A-Za-z0-9]{8,}-[A-Za-z0-9]{16,}"),
-    # hosts of code and of packages
-    "ghp_ gho_ ghu_ ghr_": ("github-token", _WORD + rb"{30,}"),
-    "ghs_": ("github-token", rb"[A-Za-z0-9_.-]{30,}"),
-    "github_pat_": ("github-token", rb"[A-Za-z0-9_]{36,}"),
-    "glpat- glrt-": ("gitlab-token", rb"[A-Za-z0-9_.-]{18,}"),
-    "gldt- glcbt- glsoat- glft- glimt- GR1348941 glptt- gloas- glagent-": ("gitlab-token", _SAFE + rb"{18,}"),
-    "ATBB": ("bitbucket-token", _WORD + rb"{28,}"),
-    "ATATT3": ("atlassian-token", rb"[A-Za-z0-9_=-]{100,}"),
-    "npm_": ("npm-token", _WORD + rb"{34,}"),
-    "pypi-": ("pypi-token", rb"Ag[A-Za-z0-9_-]{40,}"),
-    "rubygems_": ("rubygems-key", _HEX + rb"{40,}"),
-    "cio": ("crates-token", _WORD + rb"{32}"),
-    "dckr_pat_ dckr_oat_": ("docker-token", _SAFE + rb"{20,}"),
-    "CLOJARS_": ("clojars-token", rb"[A-Za-z0-9]{40,}"),
-    "oy2": ("nuget-key", rb"[a-z0-9]{43}"),
-    "AKCp": ("artifactory-key", _WORD + rb"{60,}"),
-    "lin_api_": ("linear-key", _WORD + rb"{32,}"),
-    "sgp_": ("sourcegraph", rb"(?:(?:local|[0-9a-fA-F]{16})_)?[0-9a-fA-F]{40}"),
-    "snyk_": ("snyk-token", rb"(?:uat|sat)\.[A-Za-z0-9]{8}\.[A-Za-z0-9_.-]{40,}"),
-    "sqp_ squ_": ("sonar-token", _HEX + rb"{40}"),
-    # model providers
-    "sk-ant-": ("anthropic-key", _SAFE + rb"{24,}"),
-    "sk-proj- sk-svcacct- sk-admin-": ("openai-key", _SAFE + rb"{20,}"),
-    "sk-or-": ("openrouter-key", rb"v1-[0-9a-f]{40,}"),
-    "sk-lf-": ("langfuse-key", rb"[0-9a-f-]{36}"),
-    "sk-": ("openai-key", rb"[A-Za-z0-9]{32,}"),
-    "hf_ api_org_": ("huggingface", _WORD + rb"{30,}"),
-    "gsk_": ("groq-key", _WORD + rb"{40,}"),
-    "xai-": ("xai-key", _WORD + rb"{60,}"),
-    "r8_": ("replicate-token", _WORD + rb"{32,}"),
-    "pplx-": ("perplexity-key", _WORD + rb"{40,}"),
-    "tgp_v1_": ("together-key", _SAFE + rb"{32,}"),
-    "fw_": ("fireworks-key", _WORD + rb"{20,}"),
-    "nvapi-": ("nvidia-key", _SAFE + rb"{50,}"),
-    "lsv2_": ("langsmith-key", rb"(?:pt|sk)_[0-9a-f]{32}_[0-9a-f]{8,}"),
-    "pcsk_": ("pinecone-key", rb"[A-Za-z0-9_]{40,}"),
-    "tvly-": ("tavily-key", _SAFE + rb"{24,}"),
-    "fc-": ("firecrawl-key", rb"[0-9a-f]{32}"),
-    "csk-": ("cerebras-key", rb"[a-z0-9]{40,}"),
-    "sk_": ("elevenlabs-key", rb"[0-9a-f]{48}(?![0-9A-Za-z])"),
-    "jina_": ("jina-key", _WORD + rb"{40,}"),
-    "e2b_": ("e2b-key", _HEX + rb"{40}"),
-    # payment
-    "sk_live_ sk_test_ sk_prod_ rk_live_ rk_test_ rk_prod_": ("stripe-key", _WORD + rb"{10,}"),
-    "whsec_": ("stripe-key", rb"[A-Za-z0-9+/=]{24,}"),
-    "sq0atp- sq0csp-": ("square-token", _SAFE + rb"{20,}"),
-    "EAAA": ("square-token", rb"[A-Za-z0-9_+=-]{60,}"),
-    "rzp_": ("razorpay-key", rb"(?:live|test)_[A-Za-z0-9]{14,}"),
-    "access_token$production$": ("paypal-token", rb"[a-z0-9]{16}\$[0-9a-f]{32}"),
-    "FLWSECK": ("flutterwave-key", rb"(?:_TEST)?-[0-9a-zA-Z]{12,}(?:-X)?"),
-    "live_": ("payment-key", rb"(?:pub_[0-9a-f]{28,}|[0-9a-f]{32,}|[A-Za-z0-9_=-]{36,})"),
-    # password hashes of crypt(3), and a key that Django makes
-    "$2a$ $2b$ $2y$": ("password-hash", rb"[0-9]{2}\$[A-Za-z0-9./]{53}"),
-    "$5$ $6$": ("password-hash", rb"(?:rounds=[0-9]{1,9}\$)?[A-Za-z0-9./]{1,16}\$[A-Za-z0-9./]{43,86}"),
-    "$apr1$ $1$": ("password-hash", rb"[A-Za-z0-9./]{1,8}\$[A-Za-z0-9./]{22}"),
-    "$argon2": ("password-hash", rb"[id]{1,2}\$[a-z0-9=,$]{3,40}\$[A-Za-z0-9+/]{11,64}\$[A-Za-z0-9+/]{22,128}"),
-    "$y$": ("password-hash", rb"[A-Za-z0-9./]{1,9}\$[A-Za-z0-9./]{1,64}\$[A-Za-z0-9./]{43}"),
-    "django-insecure-": ("django-key", rb"[^\s\"'`]{30,}"),
-    # chat and mail
-    "xoxb- xoxp- xoxa- xoxs- xoxr- xoxo-": ("slack-token", rb"[0-9A-Za-z-]{20,}"),
-    "xoxe": ("slack-token", rb"(?:\.xox[bp])?-[0-9]-?[0-9A-Za-z-]{20,}"),
-    "xapp-": ("slack-token", rb"[0-9]-[A-Z0-9]+-[0-9]+-[0-9a-zA-Z]+"),
-    "hooks.slack.com/": ("slack-webhook", rb"(?:services|workflows|triggers)/[A-Za-z0-9+/]{20,}"),
-    "discord.com/api/webhooks/ discordapp.com/api/webhooks/": ("discord-webhook", rb"[0-9]{16,}/[A-Za-z0-9_-]{40,}"),
-    "webhook.office.com/": ("teams-webhook", rb"webhookb2/[A-Za-z0-9@/-]{60,}"),
-    "api.telegram.org/bot": ("telegram-token", rb"[0-9]{5,16}:[A-Za-z0-9_-]{30,}"),
-    "SG.": ("sendgrid-key", rb"[A-Za-z0-9_.-]{40,}"),
-    "xkeysib-": ("brevo-key", rb"[0-9a-f]{40,}-[A-Za-z0-9]{10,}"),
-    "pubkey- key-": ("mailgun-key", _HEX + rb"{32}"),
-    "re_": ("resend-key", rb"[A-Za-z0-9]{6,12}_[A-Za-z0-9]{16,}"),
-    # other services
-    "shpat_ shpss_ shpca_ shppa_": ("shopify-token", _HEX + rb"{32}"),
-    "ntn_": ("notion-token", _WORD + rb"{40,}"),
-    "secret_": ("notion-token", _WORD + rb"{43}"),
-    "figd_": ("figma-token", _SAFE + rb"{36,}"),
-    "PMAK-": ("postman-key", rb"[0-9a-f]{24}-[0-9a-f]{34}"),
-    "glsa_": ("grafana-token", rb"[A-Za-z0-9]{32}_[0-9a-fA-F]{8}"),
-    "glc_": ("grafana-token", rb"[A-Za-z0-9+/=]{32,}"),
-    "NRAK- NRII-": ("newrelic-key", rb"[A-Za-z0-9-]{24,}"),
-    "phc_ phx_": ("posthog-key", _WORD + rb"{40,}"),
-    "sntrys_ sntryu_": ("sentry-token", rb"[A-Za-z0-9+/=_-]{40,}"),
-    "dnkey-": ("defined-key", rb"[A-Za-z0-9=_-]{20,}-[A-Za-z0-9=_-]{40,}"),
-    "tfp_": ("typeform-token", rb"[A-Za-z0-9_.=-]{40,}"),
-    "AQVN": ("yandex-key", _SAFE + rb"{35,}"),
-    "t1.": ("yandex-key", rb"[A-Z0-9a-z_-]{60,}={0,2}\.[A-Z0-9a-z_-]{80,}={0,2}"),
-    "pnu_": ("prefect-key", _WORD + rb"{36}"),
-    "rdme_": ("readme-key", rb"[a-z0-9]{60,}"),
-    "API-": ("octopus-key", rb"[A-Z0-9]{26}"),
-    "EZAK EZTK": ("easypost-key", rb"[A-Za-z0-9]{54}"),
-    "s-s4t2": ("intra42-secret", rb"(?:ud|af)-[0-9a-f]{60,}"),
-    "dt0c01.": ("dynatrace-token", rb"[A-Z0-9]{24}\.[A-Z0-9]{64}"),
-    "AGE-SECRET-KEY-1": ("age-key", rb"[0-9A-Z]{50,}"),
-    "eyJ": ("jwt", rb"[A-Za-z0-9_-]{8,1000}+\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*){0,3}"),
-}  # fmt: skip
-_TABLE = {prefix: row for prefixes, row in _ROWS.items() for prefix in prefixes.split()}
+_TABLE = {
+    prefix: (rule.decode(), rest)
+    for line in (pkgutil.get_data(__name__, "formats.txt") or b"").splitlines()
+    if line and not line.startswith(b"#")
+    for rule, *prefixes, rest in [line.split()]
+    for prefix in prefixes
+}
 _BEFORE = rb"(?<![A-Za-z0-9+])|(?<=\\[nrtfb])|(?<=%[0-9A-F][0-9A-F])|(?<=\\u00[0-9a-f][0-9a-f])|(?<=\x1b\[[0-9]m)"
 # The pattern reads this many bytes first. It reads more only if they look random, so repeated prefixes cost little.
 _WINDOW = 512
@@ -205,9 +87,9 @@ _NUMERIC = re.compile(
 def _patterns(keyword: bytes) -> list[tuple[str, re.Pattern[bytes]]]:
     # Each pattern is compiled at the first use of its prefix. Few are ever used, and compiling all is slow.
     return [
-        (rule, re.compile(rb"(?:" + _BEFORE + rb")" + re.escape(own.encode()) + rb"(?:" + body + rb")"))
+        (rule, re.compile(rb"(?:" + _BEFORE + rb")" + re.escape(own) + rb"(?:" + body + rb")"))
         for own, (rule, body) in _TABLE.items()
-        if own.lower().encode() == keyword
+        if own.lower() == keyword
     ]
 
 
@@ -381,7 +263,7 @@ def _lines_end(place: KeywordPlace, at: int, limit: int, first: bytes) -> int:
 
 
 FINDS: dict[bytes, Find] = {
-    **{prefix.lower().encode(): _find_prefixed for prefix in _TABLE},
+    **{prefix.lower(): _find_prefixed for prefix in _TABLE},
     b"-----begin ": find_pem,
     b"-----end ": find_pem_end,
     b"ls0tls1crudjti": _find_wrapped,

@@ -32,7 +32,7 @@ PIECES = ("password", "pwd", "token", "senha", "key", " is ", ": ", "=", " ", "\
 
 def triggers() -> list[str]:
     words = {max((keyword.text for keyword in inner), key=len) for inner in scanning._rules()[1]}
-    return sorted({word.decode() for word in words} | set(formats._TABLE))
+    return sorted({word.decode() for word in words} | {prefix.decode() for prefix in formats._TABLE})
 
 
 def calls(text: str) -> int:
