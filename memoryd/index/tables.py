@@ -1,6 +1,7 @@
 """Read and write the tables of the index in one transaction: agents, their sources, documents and words."""
 
 import json
+import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,23 +16,7 @@ from memoryd.recall.documents import COLUMNS, IndexDocument, Speaker
 from memoryd.recall.query import Query, Term
 from memoryd.recall.ranking import Candidate
 
-SCHEMA = """
-CREATE TABLE agent (
-    number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, turn_id INTEGER NOT NULL,
-    turn_mark TEXT NOT NULL, audit_mark TEXT NOT NULL, waiting TEXT NOT NULL, live INTEGER NOT NULL,
-    removed INTEGER NOT NULL, model TEXT NOT NULL DEFAULT ''
-);
-CREATE TABLE source (
-    id INTEGER PRIMARY KEY, agent INTEGER NOT NULL, path TEXT NOT NULL, tier TEXT NOT NULL, stamp TEXT NOT NULL,
-    tags TEXT NOT NULL, UNIQUE (agent, path)
-);
-CREATE TABLE document (
-    id INTEGER PRIMARY KEY, source INTEGER NOT NULL, first_line INTEGER NOT NULL, last_line INTEGER NOT NULL,
-    piece INTEGER NOT NULL, digest BLOB NOT NULL, key BLOB, day TEXT, shown TEXT, lacks INTEGER,
-    voice INTEGER NOT NULL
-);
-CREATE INDEX document_place ON document (source, first_line);
-"""  # key: null if equal to the digest; lacks: 1 if a vector is missing, 0 if there is one, null if none is wanted
+SCHEMA = (pkgutil.get_data(__name__, "schema.sql") or b"").decode()
 # Created with the first embedding model.
 _LACKS = "CREATE INDEX IF NOT EXISTS document_lacks ON document (id) WHERE lacks"
 _WORDS = (
