@@ -392,10 +392,6 @@ CREATE TABLE watermark (
 
 CREATE INDEX watermark_by_run ON watermark (run_id) WHERE run_id IS NOT NULL;
 
-CREATE TRIGGER audit_stays BEFORE UPDATE ON audit BEGIN SELECT RAISE(ABORT, 'the audit is append-only'); END;
-
-CREATE TRIGGER audit_is_kept BEFORE DELETE ON audit BEGIN SELECT RAISE(ABORT, 'the audit is append-only'); END;
-
 CREATE TRIGGER agent_inserted AFTER INSERT ON "agent" BEGIN INSERT INTO changed_row (name, pk) VALUES ('agent', json_array(NEW."id")); END;
 
 CREATE TRIGGER agent_updated AFTER UPDATE ON "agent" BEGIN INSERT INTO changed_row (name, pk) VALUES ('agent', json_array(NEW."id")); END;
@@ -449,6 +445,10 @@ CREATE TRIGGER job_run_inserted AFTER INSERT ON "job_run" WHEN (NEW.finished_at 
 CREATE TRIGGER job_run_updated AFTER UPDATE ON "job_run" WHEN (NEW.finished_at IS NOT NULL OR NEW.state = 'proposed') BEGIN INSERT INTO changed_row (name, pk) VALUES ('job_run', json_array(NEW."id")); END;
 
 CREATE TRIGGER job_run_deleted AFTER DELETE ON "job_run" BEGIN INSERT INTO changed_row (name, pk) VALUES ('job_run', json_array(OLD."id")); END;
+
+CREATE TRIGGER audit_stays BEFORE UPDATE ON audit BEGIN SELECT RAISE(ABORT, 'the audit is append-only'); END;
+
+CREATE TRIGGER audit_is_kept BEFORE DELETE ON audit BEGIN SELECT RAISE(ABORT, 'the audit is append-only'); END;
 
 INSERT INTO vault_size SELECT 1, count(*), coalesce(sum(octet_length(text)), 0), coalesce(sum(typeof(text) = 'blob'), 0) FROM turn WHERE octet_length(text) > 0;
 

@@ -6,6 +6,7 @@ Rows are written through SQLAlchemy Core. `memoryd.Memory`, `verify` and the tes
 (`reads.DatabaseReader.session`).
 """
 
+import pkgutil
 import re
 import sys
 from enum import StrEnum
@@ -19,15 +20,9 @@ from sqlalchemy.orm import declared_attr
 from sqlalchemy.schema import CreateIndex, CreateTable
 from sqlmodel import Field, SQLModel
 
-from memoryd.database import changes, grants, vault
+from memoryd.database import changes, grants
 from memoryd.ledger import memory as ledger
 from memoryd.ledger.audit import AuditEntry
-
-# An audit that can be changed proves nothing. SQLAlchemy cannot declare triggers, so they are written in SQL.
-TRIGGERS = tuple(
-    f"CREATE TRIGGER {name} BEFORE {act} ON audit BEGIN SELECT RAISE(ABORT, 'the audit is append-only'); END"
-    for name, act in (("audit_stays", "UPDATE"), ("audit_is_kept", "DELETE"))
-)
 
 
 class _Table(SQLModel):
@@ -453,7 +448,10 @@ def schema_sql() -> str:
         parts.append(CreateTable(table))
         parts += (CreateIndex(one) for one in sorted(table.indexes, key=lambda one: str(one.name)))
     texts = (str(part.compile(dialect=dialect)).strip().replace("\t", "  ").replace(" \n", "\n") for part in parts)
-    return "\n".join(f"{statement};\n" for statement in (*texts, *TRIGGERS, *changes.TRIGGERS, *vault.SIZES))
+    # SQLAlchemy cannot declare triggers. Two of them keep the audit as it is, because one that can be changed proves
+    # nothing; the others maintain the one row of `vault_size`.
+    own = (pkgutil.get_data(__name__, "triggers.sql") or b"").decode()
+    return "\n".join([*(f"{statement};\n" for statement in (*texts, *changes.TRIGGERS)), own])
 
 
 if __name__ == "__main__":

@@ -44,24 +44,6 @@ _WITHOUT_TRANSCRIPT = (
     " AND p.fate <> 'deleted')"
     " AND EXISTS (SELECT 1 FROM turn t WHERE t.session_id = s.id AND t.text <> '')"
 )
-# Triggers that maintain the one row of `vault_size`.
-SIZES = (
-    (
-        "INSERT INTO vault_size SELECT 1, count(*), coalesce(sum(octet_length(text)), 0),"
-        " coalesce(sum(typeof(text) = 'blob'), 0) FROM turn WHERE octet_length(text) > 0"
-    ),
-    (
-        "CREATE TRIGGER turn_text_added AFTER INSERT ON turn WHEN octet_length(NEW.text) > 0 BEGIN"
-        " UPDATE vault_size SET turns = turns + 1, bytes = bytes + octet_length(NEW.text),"
-        " compressed = compressed + (typeof(NEW.text) = 'blob'); END"
-    ),
-    (
-        "CREATE TRIGGER turn_text_changed AFTER UPDATE OF text ON turn BEGIN"
-        " UPDATE vault_size SET turns = turns + (octet_length(NEW.text) > 0) - (octet_length(OLD.text) > 0),"
-        " bytes = bytes + octet_length(NEW.text) - octet_length(OLD.text),"
-        " compressed = compressed + (typeof(NEW.text) = 'blob') - (typeof(OLD.text) = 'blob'); END"
-    ),
-)
 
 
 def pack_portion(connection: Connection, before: str, after: int) -> int | None:
