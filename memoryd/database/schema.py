@@ -4,7 +4,7 @@ import os
 import secrets
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -12,39 +12,15 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Engine
 
-from memoryd.database import audit, backups, memories, query, reads, sqlite
+from memoryd.database import backups, query, reads, sqlite
 from memoryd.database.library import as_trouble, load_library, own_uri, require_file
 from memoryd.errors import StateError
-from memoryd.ledger.audit import AuditStamp, events_of
-from memoryd.ledger.memory import draw_salt
-from memoryd.ledger.operation import Change
 
 _SIDE_FILES = ("", "-wal", "-shm")
 # Primary result codes (https://sqlite.org/rescode.html) that do not mean a damaged file: PERM BUSY LOCKED NOMEM
 # READONLY IOERR FULL CANTOPEN PROTOCOL AUTH. After such an error, the file must stay in place.
 _NOT_DAMAGE = frozenset({3, 5, 6, 7, 8, 10, 13, 14, 15, 23})
 _READONLY = 8
-_LATER = {"note": None, "lost": None}  # columns of the table of memories that later migrations add
-
-
-def _write_first_entries(connection: Connection) -> None:
-    """Give each memory its salt and its first audit entry, in the transaction of the migration.
-
-    The entry gets the creation time of the memory, so that the audit of a day shows the memories of that day.
-    """
-    for row in query.fetch_mappings(connection, "SELECT * FROM memory ORDER BY agent_id, created_at, id"):
-        try:
-            memory = replace(memories.of_row({**_LATER, **row}), salt=draw_salt(lambda: secrets.token_hex(4)))
-        except (ValueError, StateError):
-            continue  # no version of memoryd wrote such a row: it stays unchanged, and `verify` reports it
-        change, at = Change("add", memory.id, None, memory), memory.created_at
-        # The table lacks the later columns at this step, so `memories.write` cannot be used.
-        query.run(connection, "UPDATE memory SET salt = ? WHERE id = ?", memory.salt, memory.id)
-        audit.append(connection, *events_of([change], AuditStamp(at, memory.agent_id, "memoryd")))
-
-
-# Steps of migrations that SQL cannot do, such as hashes, in the same transaction as the SQL.
-_FILLS = {5: _write_first_entries}
 
 
 class Migration(NamedTuple):
@@ -94,8 +70,6 @@ def migrate(engine: Engine) -> int:
                 continue
             for statement in step.statements:
                 connection.exec_driver_sql(statement)
-            if number and step.number in _FILLS:
-                _FILLS[step.number](connection)
             connection.exec_driver_sql(f"PRAGMA user_version = {step.number}")
     if not sqlite.read(engine, query.fetch_number, "PRAGMA application_id"):
         sqlite.write(engine, set_identity, secrets.randbits(30) + 1)

@@ -1,4 +1,4 @@
-"""The ledger as rows: read back as written, audited in the same transaction, append-only, first entries of old rows."""
+"""The ledger as rows: read back as written, audited in the same transaction, append-only."""
 
 import contextlib
 import json
@@ -157,32 +157,6 @@ def test_what_stands_in_the_file_is_what_lives_in_its_order(engine):
         standing = memories.read_places(connection, "a")
     assert [one.position for one in standing] == [1, 3, None]
     assert standing == [(one.id, one.content, one.heading, one.position) for one in live]
-
-
-def test_rows_of_an_earlier_version_get_salts_and_first_entries_once(tmp_path):
-    path = tmp_path / "old.db"
-    engine = sqlite.connect(path)
-    steps = schema.read_migrations()
-    with sqlite.begin_write(engine) as connection:
-        for step in steps[:4]:
-            for statement in step.statements:
-                connection.exec_driver_sql(statement)
-        connection.exec_driver_sql("PRAGMA user_version = 4")
-        connection.exec_driver_sql("INSERT INTO agent VALUES ('a', '/w', 1, 0, 'now')")
-        for number in range(2):
-            connection.exec_driver_sql(
-                "INSERT INTO memory (id, agent_id, kind, content, content_hash, tags, constitutional, created_at,"
-                " updated_at, derived_from, sources) VALUES (?, 'a', 'core', ?, 'h', '[]', 0, ?, ?, '[]', '[]')",
-                (f"core_0000000{number}", f"text {number}", NOW, NOW),
-            )
-    schema.migrate(engine)
-    schema.migrate(engine)
-    assert problems(engine) == []
-    with sqlite.begin_read(engine) as connection:
-        live = memories.read_live(connection, "a", MemoryKind.CORE)
-        states = chain.replay(audit.read_entries(connection, "a"), audit.make_text_reader(connection))
-    assert states == {memory.id: to_json(memory) for memory in live}
-    assert len({memory.salt for memory in live}) == 2
 
 
 def test_an_intent_of_version_0_1_0_is_carried_through(tmp_path):
