@@ -251,14 +251,12 @@ def read_until(reader: DatabaseReader, agent_id: str, path: str) -> tuple[str, i
     return None if row is None else (str(row["session_id"]), int(row["offset"]))
 
 
-def job_runs(
-    reader: DatabaseReader, *, agent_id: str | None = None, kind: str | None = None, limit: int = 20
-) -> list[Row]:
-    """Return the newest runs, newest first, of one agent or kind if these are given."""
+def job_runs(reader: DatabaseReader, /, *, limit: int = 20, start: int = 0, **wanted: str | None) -> list[Row]:
+    """Return the newest runs, newest first. `wanted` may have `agent_id`, `kind` and `state`."""
     rows = reader.rows(
-        "SELECT * FROM job_run WHERE (? IS NULL OR agent_id = ?) AND (? IS NULL OR kind = ?)"
-        " ORDER BY created_at DESC, id DESC LIMIT ?",
-        agent_id, agent_id, kind, kind, limit,
+        "SELECT * FROM job_run WHERE (?1 IS NULL OR agent_id = ?1) AND (?2 IS NULL OR kind = ?2)"
+        " AND (?3 IS NULL OR state = ?3) ORDER BY created_at DESC, id DESC LIMIT ?4 OFFSET ?5",
+        wanted.get("agent_id"), wanted.get("kind"), wanted.get("state"), limit, start,
     )  # fmt: skip
     return [_shown_run(row) for row in rows]
 

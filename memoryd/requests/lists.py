@@ -108,15 +108,8 @@ def get_memory(settings: Settings, agent: Agent, memory_id: str) -> dict[str, An
 
 def list_runs(settings: Settings, *, limit: int = PAGE, start: int = 0, wanted: Wanted = ALL) -> list[dict[str, Any]]:
     """Return runs, newest first. `wanted` may have `agent_id`, `kind` and `state`."""
-    filters = {name: wanted.get(name) for name in ("agent_id", "kind", "state")}
-    clauses = " AND ".join(f"(? IS NULL OR {name} = ?)" for name in filters)
-    rows = _ask(
-        settings,
-        f"SELECT id FROM job_run WHERE {clauses} ORDER BY created_at DESC, id DESC LIMIT ? OFFSET ?",  # noqa: S608
-        *(value for one in filters.values() for value in (one, one)), limit, start,
-    )  # fmt: skip
-    with reads.open_reader(reads.database_path(settings)) as reader:
-        return [_run(reads.job_run(reader, row["id"])) for row in rows]
+    rows = reads.ask(reads.database_path(settings), reads.job_runs, limit=limit, start=start, **wanted)
+    return [_run(row) for row in rows]
 
 
 def get_run(settings: Settings, run_id: str) -> dict[str, Any]:
