@@ -489,6 +489,12 @@ def find_memory(reader: DatabaseReader, agent_id: str, memory_id: str) -> Row:
     return _get_beginning(reader, "memory", memory_id, "memory", "memories", hint, agent_id)
 
 
+def find_fact(reader: DatabaseReader, agent_id: str, fact_id: str) -> Row:
+    """Return one live fact of an agent; ids and errors as in `find_memory`."""
+    live = "(SELECT * FROM memory WHERE kind = 'fact' AND deleted_at IS NULL)"
+    return _get_beginning(reader, live, fact_id, "fact", "facts", "memoryd facts list", agent_id)
+
+
 def read_history(reader: DatabaseReader, agent_id: str, memory_id: str) -> list[Row]:
     """Return the audited changes of a memory, in order, each with the resulting state; ids as in `find_memory`."""
     rows = reader.rows(

@@ -203,9 +203,4 @@ def _find_fact(call: Call, settings: Settings, agent: Agent, fact_id: str) -> di
         NotFoundError: No fact or more than one matches.
     """
     with call.reader(settings) as reader:
-        rows = {str(row["id"]): dict(row) for row in reads.fact_rows(reader, agent.id)}
-    found = [one for one in rows if one == fact_id] or [one for one in rows if fact_id and one.startswith(fact_id)]
-    if len(found) != 1:
-        what = f"{fact_id!r} begins several facts' ids" if found else f"there is no fact {fact_id!r}"
-        raise NotFoundError(what, hint="memoryd facts list")
-    return rows[found[0]]
+        return reads.find_fact(reader, agent.id, fact_id)
