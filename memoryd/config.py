@@ -24,7 +24,7 @@ from memoryd.config_admin import AdminSettings, is_open_to_all
 from memoryd.config_fleet import FleetSettings
 from memoryd.config_keys import keys_of, make_key, make_list, make_required_key, make_section
 from memoryd.config_llm import LlmSettings
-from memoryd.errors import ConfigError
+from memoryd.errors import ConfigError, NotFoundError
 from memoryd.yaml_reader import MarkedValue, YamlError
 from memoryd.yaml_reader import read as read_yaml
 
@@ -310,8 +310,10 @@ class Settings:
         return next((agent for agent in self.agents if agent.id == agent_id), None)
 
     def get_agent(self, agent_id: str) -> Agent:
-        """Return the configured agent with this id."""
-        return next(agent for agent in self.agents if agent.id == agent_id)
+        """Return an agent by its id; raise a NotFoundError if it is not configured."""
+        if (found := self.find_agent(agent_id)) is None:
+            raise NotFoundError(f"no agent {agent_id!r} is configured", str(self.source), "memoryd status lists them")
+        return found
 
 
 # --- from a file to settings -----------------------------------------------------------------------------------------

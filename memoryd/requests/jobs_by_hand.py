@@ -65,7 +65,7 @@ def run_job(settings: Settings, kind: str, agent: str, asked: JobRequest) -> lis
     check_kind(kind)
     require_mode(kind, asked.mode)
     if kind == rollover.KIND:
-        permission.require(settings, _find_agent(settings, agent), "consolidate", "owner", f"job run {kind}")
+        permission.require(settings, settings.get_agent(agent), "consolidate", "owner", f"job run {kind}")
     rows = waiting.run_now(
         settings,
         agent,
@@ -151,13 +151,6 @@ def _queue_runs(
     return [waiting.request(engine, clock, agent_id, kind, forced, key=f"{kind}:{agent_id}")]
 
 
-def _find_agent(settings: Settings, agent_id: str) -> Agent:
-    found = settings.find_agent(agent_id)
-    if found is None:
-        raise NotFoundError(f"no agent {agent_id!r} is configured", str(settings.source), "memoryd status lists them")
-    return found
-
-
 def answer(settings: Settings, run_id: str, verb: str) -> dict[str, Any]:
     """Accept or reject a proposal, and wait; return the row of the run.
 
@@ -168,7 +161,7 @@ def answer(settings: Settings, run_id: str, verb: str) -> dict[str, Any]:
     if row["state"] != runs.PROPOSED:
         what = f"the run is {row['state']}, not a proposal that waits"
         raise RefusedError(what, row["id"], "memoryd status lists them")
-    permission.require(settings, _find_agent(settings, row["agent_id"]), "edit", "owner", f"job {verb}")
+    permission.require(settings, settings.get_agent(row["agent_id"]), "edit", "owner", f"job {verb}")
     options = {**row["options"], "run": row["id"], "of": row["kind"]}
     key = f"answer:{row['id']}"
     return waiting.carried_out(settings, row["agent_id"], verb, options, key, session_id=row["session_id"])
