@@ -18,6 +18,11 @@ class WaitingTranscript(NamedTuple):
     size: int  # bytes
 
     @property
+    def key(self) -> tuple[str, str]:
+        """Return the agent and the path, which identify the transcript."""
+        return self.agent_id, self.path
+
+    @property
     def changed_at(self) -> float:
         """Return the time of its last change, in seconds since the epoch."""
         return -self.order / 1e9
@@ -28,8 +33,7 @@ class Backlog:
     """Hold the waiting transcripts of all agents, each transcript of an agent once."""
 
     _heap: list[WaitingTranscript] = field(default_factory=list)
-    _sources: dict[WaitingTranscript, SourcePattern] = field(default_factory=dict)
-    _known: dict[tuple[str, str], WaitingTranscript] = field(default_factory=dict)  # by agent and path
+    _known: dict[tuple[str, str], tuple[WaitingTranscript, SourcePattern]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         """Count the waiting transcripts."""
@@ -37,34 +41,31 @@ class Backlog:
 
     def __iter__(self) -> Iterator[WaitingTranscript]:
         """Yield the waiting transcripts in no order, from a copy, because another thread may call this."""
-        return iter(tuple(self._known.values()))
+        return (waiting for waiting, _ in tuple(self._known.values()))
 
     def add(self, source: SourcePattern, path: str, changed_ns: int, size: int) -> None:
         """Add a transcript, or replace its earlier entry."""
         waiting = WaitingTranscript(-changed_ns, path, source.agent.id, size)
-        before = self._known.get((waiting.agent_id, path))
-        if before is not None and before != waiting:
-            del self._sources[before]
-        if before != waiting:
+        if not self._is_current(waiting):
             heapq.heappush(self._heap, waiting)
-        self._known[waiting.agent_id, path] = waiting
-        self._sources[waiting] = source
+        self._known[waiting.key] = waiting, source
 
     def pop(self, since: float = -math.inf) -> tuple[SourcePattern, str] | None:
         """Remove and return the transcript that was written last.
 
         It is None if there is none, or if none has changed since `since` (seconds since 1970).
         """
-        while self._heap and self._heap[0] not in self._sources:
+        while self._heap and not self._is_current(self._heap[0]):
             heapq.heappop(self._heap)  # a later call of `add` replaced this entry
         if not self._heap or self._heap[0].changed_at < since:
             return None
-        waiting = heapq.heappop(self._heap)
-        del self._known[waiting.agent_id, waiting.path]
-        return self._sources.pop(waiting), waiting.path
+        waiting, source = self._known.pop(heapq.heappop(self._heap).key)
+        return source, waiting.path
 
     def clear(self) -> None:
         """Remove all transcripts; the next scan finds them again."""
         self._heap.clear()
-        self._sources.clear()
         self._known.clear()
+
+    def _is_current(self, waiting: WaitingTranscript) -> bool:
+        return waiting.key in self._known and self._known[waiting.key][0] == waiting
