@@ -91,10 +91,8 @@ class Index:
                     tables.drop(one)
             with self._damage():
                 self._connection.execute("VACUUM")
-                self._connection.execute(f"PRAGMA busy_timeout={_LOG_PATIENCE_MS}")
-                busy, *_ = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-                self._connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
-            if busy:  # another process reads it, so the file is removed with its log
+                is_empty = self.empty_log()
+            if not is_empty:  # another process reads it, so the file is removed with its log
                 self._wipe("other processes were reading the rows to erase")
 
     def close(self) -> None:
