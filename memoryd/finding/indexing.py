@@ -90,9 +90,10 @@ class Indexer:
                 if not self._is_up_to_date(agent.id):
                     self._check_database(agent.id)
                     self._files(agent, go_on)
-                    while go_on() and self._turns(agent.id):
-                        pass
-                    self._facts(agent.id)
+                    if self.database.path.exists():
+                        while go_on() and self._turns(agent.id):
+                            pass
+                        self._facts(agent.id)
             except RebuiltError:
                 if attempt == AGAIN - 1:
                     raise
@@ -220,8 +221,6 @@ class Indexer:
 
     def _turns(self, agent_id: str) -> bool:
         """Index one portion of new turns; return True if there may be more."""
-        if not self.database.path.exists():
-            return False
         with self.index.begin_read() as tables, self.database.begin_read() as reader:
             if not _turn_work(reader, agent_id, tables.progress(agent_id)):
                 return False
@@ -289,8 +288,6 @@ class Indexer:
     # --- facts ----------------------------------------------------------------------------------------------------
 
     def _facts(self, agent_id: str) -> None:
-        if not self.database.path.exists():
-            return
         with self.index.begin_read() as tables, self.database.begin_read() as reader:
             if tables.progress(agent_id).audit_mark == _audit_mark(reader, agent_id):
                 return
