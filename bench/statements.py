@@ -27,7 +27,7 @@ from memoryd.offline.statements import ConversationMessage
 from memoryd.tiers.session_summary import Section
 
 FOLDER = Path(__file__).parent / "statements"
-SETS = ("persons", "chats", "daily_life", "aside", "aside_mixed", "momentary", "coding")
+SETS = ("persons", "chats", "daily_life", "aside", "aside_mixed", "momentary", "coding", "languages", "languages_aside")
 
 
 class Message(NamedTuple):
@@ -116,7 +116,7 @@ def main() -> int:
     for name in SETS:
         messages = read_messages(name)
         print(f"{name:12} {count(messages, by_signs=True):28} {count(messages, by_signs=False)}")
-    for name in ("momentary", "coding"):
+    for name in ("momentary", "coding", "languages", "languages_aside"):
         decided = [(one.lasts, is_decided(one.text)) for one in read_messages(name)]
         told = (
             f"{decided.count((lasts, True)):4} of {sum(one is lasts for one, _ in decided):3}"

@@ -420,6 +420,34 @@ def test_the_habits_of_those_who_work_are_rules_and_those_of_friends_are_stories
     assert lasting.find_cue(sentence, by_user=False, working=True) is None
 
 
+@pytest.mark.parametrize(
+    ("sentence", "lasts"),
+    [
+        ("Bitte nie direkt auf main pushen.", True),
+        ("Verwende immer int64 in Cent für Geldbeträge.", True),
+        ("Wir haben beschlossen, die Logs nur 30 Tage aufzuheben.", True),
+        ("Frag mich immer, bevor du eine Dependency installierst.", True),
+        ("Les messages de commit doivent toujours être en anglais.", True),
+        ("Queda prohibido meter credenciales en el repo.", True),
+        ("La causa era un timeout del proxy di staging.", True),
+        ("Por favor, sempre rode os testes antes do commit.", True),
+        ("Afgesproken: de oude API blijft tot 1 januari.", True),
+        ("Никогда не коммить секреты в репозиторий.", True),
+        ("Proszę, zawsze pisz testy do nowych funkcji.", True),
+        ("Die Tests schlagen immer noch fehl.", False),
+        ("Bitte diesmal nie auf main pushen.", False),
+        ("Der Chef sagt, wir müssen immer schneller werden.", False),
+        ("Nie działa na produkcji.", False),
+        ("Wir haben noch nicht entschieden, welche Datenbank wir nehmen.", False),
+        ("El test falla siempre en CI.", False),
+    ],
+)
+def test_openly_stated_rules_of_other_languages_last_and_stories_with_the_same_words_do_not(
+    sentence: str, lasts: bool
+) -> None:
+    assert (lasting.find_cue(sentence, by_user=True, working=True) is not None) is lasts
+
+
 @pytest.mark.parametrize("sentence", DECIDED)
 def test_what_the_user_decides_with_an_assistant_lasts_and_what_friends_tell_each_other_does_not(sentence):
     (kept,) = ask(said(sentence, "Good.")).memories
