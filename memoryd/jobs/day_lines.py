@@ -3,7 +3,7 @@
 Each line names its speaker, unless its section already shows who spoke.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from memoryd.jobs import claims as reasons
@@ -109,7 +109,8 @@ def _by_speaker(text: str, judged: JudgedClaim) -> str:
     """
     label, said = label_of(text), strip_label(text)
     answer, question = split_question(said)
-    shares = {line: _share_words(answer, line.text) for line in judged.lines}
+    words = set(normal.normalize_quotation(answer).split())
+    shares = {line: _share_words(answer, words, line.text) for line in judged.lines}
     nearest = max(judged.lines, key=lambda line: (shares[line], -line.lane))
     theirs = max((share for line, share in shares.items() if line.lane is Lane.USER), default=0.0)
     if question and label_of(judged.claim.text) == "user" and theirs > 0 and theirs >= shares[nearest]:
@@ -130,14 +131,15 @@ def _find_fewest(share: float, lane: Lane) -> float:
     return share if lane < Lane.ASSISTANT or share == 1.0 else share / 2
 
 
-def _share_words(text: str, line: str) -> float:
+def _share_words(text: str, words: Collection[str], line: str) -> float:
     """Return the share, 0..1, of the words of `text` that `line` contains; 1 only for equal texts, even without words.
 
     Words without content ("not", "before") also count a little, so that they decide between lines with the same
-    content.
+    content. `words` holds all words of `text`, which may be much longer than a line.
     """
     one, other = normal.normalize_quotation(text), normal.normalize_quotation(line)
     if one == other:
         return 1.0
-    words, others = set(one.split()), set(other.split())
-    return 0.9 * measure_overlap(text, line) + 0.09 * len(words & others) / max(1, len(words | others))
+    others = set(other.split())
+    shared = sum(word in words for word in others)
+    return 0.9 * measure_overlap(text, line) + 0.09 * shared / max(1, len(words) + len(others) - shared)

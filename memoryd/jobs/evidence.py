@@ -32,7 +32,6 @@ _EARLIEST, _LATEST = 1970, 9000
 _FORGED = re.compile(rf"^({CHANGED}|{FAILED}|{STATE})", re.MULTILINE | re.IGNORECASE)
 LONGEST_TEXT = 12_000  # characters of one message shown to the model; the middle of a longer one is left out
 _LONGEST_OWN = 60_000  # the same limit for the typed words of a longer message, without its pasted parts
-_LONGEST_READ = 400_000  # characters of a message that are searched for typed words; the rest is left out
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,9 +152,8 @@ def _shorten_said(turn: StoredTurn) -> str:
     From a long text of the user, pasted parts are removed whole. A cut through the middle could remove only the mark
     that shows a part as pasted.
     """
-    if len(turn.text) <= LONGEST_TEXT or turn.origin is not Origin.USER:
-        return _shorten(turn.text)
-    return _shorten(keep_own_words(turn.text[:_LONGEST_READ]).strip(), _LONGEST_OWN)
+    is_long = len(turn.text) > LONGEST_TEXT and turn.origin is Origin.USER
+    return _shorten(keep_own_words(turn.text).strip(), _LONGEST_OWN) if is_long else _shorten(turn.text)
 
 
 def _last_words(turns: Sequence[StoredTurn]) -> set[int]:

@@ -149,6 +149,7 @@ def _gather_material(inputs: FactsInputs, ready: Sequence[Exchange], last: int) 
             text = signals.without_uploads(turn.text) if by_user else turn.text
             if not by_user or not signals.says_nothing(turn.text):
                 pieces.append(_show_turn(inputs, turn._replace(text=text), before))
+                text = pieces[-1][0].text  # the user's own words of a long message
             if by_user and (found := signals.find_signals(text)):
                 hints[turn.seq] = found
             before = None if by_user else turn

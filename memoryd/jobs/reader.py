@@ -108,8 +108,11 @@ class Question:
 
     def _show_time(self, line: CitableSentence) -> dict[str, str]:
         """Return the day of a sentence if it may decide which sentence is newer, or which day "Monday" is."""
-        is_dated = self.replaces or any(map(str.isdigit, self.claim))
-        return {"at": line.at[:10]} if line.at and is_dated else {}
+        return {"at": line.at[:10]} if line.at and self._is_dated else {}
+
+    @cached_property
+    def _is_dated(self) -> bool:
+        return bool(self.replaces) or any(map(str.isdigit, self.claim))
 
 
 def _join_sentences(lines: Sequence[CitableSentence], claim: str) -> list[CitableSentence]:

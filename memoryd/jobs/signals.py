@@ -50,8 +50,7 @@ def says_nothing(text: str) -> bool:
     bare = without_uploads(text)
     if not bare or _HANDED.match(bare):
         return True
-    parts = [_SIGNS.sub(" ", part).strip() for part in _PARTS.split(fold(bare))]
-    return len(bare) <= _LONGEST_ACK and all(part in _ACKS for part in parts if part)
+    return len(bare) <= _LONGEST_ACK and all(_SIGNS.sub(" ", one).strip() in _ACKS for one in _PARTS.split(fold(bare)))
 
 
 def after_assent(text: str) -> str | None:
@@ -63,11 +62,9 @@ def after_assent(text: str) -> str | None:
 def find_signals(text: str) -> tuple[Signal, ...]:
     """Return the hints in `text`, a message of the user."""
     bare = without_uploads(text)
-    found = (
-        Signal.CORRECTION if _CORRECTS.search(bare) or is_retraction(bare) else None,
-        Signal.REINFORCEMENT if _REINFORCES.search(bare) else None,
-    )
-    return tuple(one for one in found if one)
+    corrects, reinforces = _CORRECTS.search(bare) or is_retraction(bare), _REINFORCES.search(bare)
+    found = ((Signal.CORRECTION, corrects), (Signal.REINFORCEMENT, reinforces))
+    return tuple(signal for signal, is_given in found if is_given)
 
 
 def is_retraction(text: str) -> bool:
@@ -101,6 +98,6 @@ def _tells_an_end(line: str) -> bool:
 
 def _is_supposed(text: str, start: int, end: int) -> bool:
     """Return True if the sentence around a passage is a question, or has "if" or a similar word before it."""
-    head = _END.split(text[:start])[-1]
+    head = text[max(text.rfind(mark, 0, start) for mark in ".!?;。\n") + 1 : start]
     mark = _END.search(text, end)
     return bool(_SUPPOSED.search(head)) or (mark is not None and mark[0] == "?")

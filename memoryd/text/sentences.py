@@ -6,9 +6,11 @@ linear.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 from functools import lru_cache
+from operator import attrgetter
 from typing import NamedTuple
 
 from memoryd.text import prose
@@ -35,6 +37,7 @@ class Sentence(NamedTuple):
     paragraph: int  # from 0; blank lines separate paragraphs
     kind: SentenceKind
     lead: int | None  # for an item: the index of the sentence that introduces its list
+    item: int  # the number of its list item; the parts between items have numbers of their own
 
 
 class _Run(NamedTuple):
@@ -102,14 +105,16 @@ def split(text: str) -> tuple[Sentence, ...]:
     found: list[Sentence] = []
     lists: list[tuple[int, int | None]] = []  # the open lists: indentation, index of the introducing sentence
     heading: int | None = None
+    item = 0
     for run in _Reader(text).read():
+        item += run.indent >= 0 or not found or run.kind is not found[-1].kind
         if run.indent >= 0:
             _enter(lists, run.indent, found, heading)
         elif run.kind in (SentenceKind.PROSE, SentenceKind.HEADING):
             lists.clear()
         lead = lists[-1][1] if lists and run.kind is SentenceKind.ITEM else None
         for start, end in _parts(text, run):
-            found.append(Sentence(text[start:end], start, end, run.paragraph, run.kind, lead))
+            found.append(Sentence(text[start:end], start, end, run.paragraph, run.kind, lead, item))
         heading = len(found) - 1 if run.kind is SentenceKind.HEADING else heading
     return tuple(found)
 
@@ -141,10 +146,10 @@ def quote_around(
     if len(" ".join(text.split(maxsplit=longest))) <= longest:  # `maxsplit` avoids splitting a long text to its end
         wanted = set(range(len(sentences)))
     else:
-        wanted = {place for one in cited for place in _list_around(text, sentences, one)}
+        wanted = set(_list_around(sentences, cited))
     left_out = set() if is_own is None else {place for place in wanted if not is_own(place + 1)}
     wanted -= left_out
-    items = {place for place in wanted if _begins_item(text, sentences[place])}
+    items = {place for place in wanted if _begins_item(sentences, place)}
     leads = {sentences[place].lead for place in wanted}
     is_bare = len(items - leads) == 1
     parts: list[str] = []
@@ -167,39 +172,31 @@ def quote_around(
     return " ".join("".join(parts).split())
 
 
-def _goes_on(text: str, sentences: tuple[Sentence, ...], place: int, at: int) -> bool:
-    """Return True if sentence `at` continues the item or paragraph of sentence `place` within the longest length."""
-    one, pair = sentences[place], sentences[at - 1 : at + 1]
-    if max(one.end, pair[0].end) - min(one.start, pair[1].start) > _LONGEST_PARAGRAPH:
-        return False
-    if one.kind is SentenceKind.ITEM:
-        is_same = all(other.kind is SentenceKind.ITEM and other.lead == one.lead for other in pair)
-        return is_same and not _begins_item(text, pair[-1])
-    return all(other.paragraph == one.paragraph for other in pair)
+def _list_around(sentences: Sequence[Sentence], cited: Iterable[int]) -> Iterator[int]:
+    """Yield the indexes of the sentences that are copied with the cited ones."""
+    done: set[range] = set()
+    for place in cited:
+        one = sentences[place]
+        number = attrgetter("item" if one.kind is SentenceKind.ITEM else "paragraph")
+        first, end = (search(sentences, number(one), key=number) for search in (bisect_left, bisect_right))
+        if sentences[end - 1].end - sentences[first].start > _LONGEST_PARAGRAPH:
+            near = one.end - one.start <= _LONGEST_PARAGRAPH  # beside a longer sentence, its neighbours are not copied
+            first, end = max(first, place - near), min(end, place + 1 + near)
+        if (block := range(first, end)) in done:
+            continue
+        done.add(block)
+        if one.kind is not SentenceKind.ITEM and first and _COLON.search(sentences[first - 1].text):
+            yield first - 1
+        yield from block
+        lead = sentences[first].lead
+        while lead is not None:
+            yield lead
+            lead = sentences[lead].lead
 
 
-def _list_around(text: str, sentences: tuple[Sentence, ...], place: int) -> Iterator[int]:
-    """Yield the indexes of the sentences that are copied with the one at `place`."""
-    first = last = place
-    while first and _goes_on(text, sentences, place, first):
-        first -= 1
-    while last + 1 < len(sentences) and _goes_on(text, sentences, place, last + 1):
-        last += 1
-    if sentences[last].end - sentences[first].start > _LONGEST_PARAGRAPH:
-        first, last = max(first, place - 1), min(last, place + 1)
-    if sentences[place].kind is not SentenceKind.ITEM and first and _COLON.search(sentences[first - 1].text):
-        yield first - 1
-    yield from range(first, last + 1)
-    lead = sentences[first].lead
-    while lead is not None:
-        yield lead
-        lead = sentences[lead].lead
-
-
-def _begins_item(text: str, one: Sentence) -> bool:
-    if one.kind is not SentenceKind.ITEM:
-        return False
-    return not text[(text.rfind("\n", 0, one.start) + 1) : one.start].strip() and bool(_mark(one.text))
+def _begins_item(sentences: Sequence[Sentence], place: int) -> bool:
+    before, one = sentences[max(0, place - 1)], sentences[place]
+    return one.kind is SentenceKind.ITEM and (before is one or before.item < one.item) and bool(_mark(one.text))
 
 
 def _mark(item: str) -> int:
@@ -430,10 +427,8 @@ def _is_short(word: str, previous: str, following: str, first: str) -> bool:
         # A number alone counts what follows: "1. Build. 2. Test.", or "Next: 1. a purge, 2. an alert."
         is_alone = not previous or previous[-1] in ":,;"
         return is_alone or _AFTER_DAY.match(following) is not None or previous.casefold() in _ORDINAL_AFTER
-    if _DOTTED.fullmatch(word):
-        return True
     is_part = len(previous) == 2 and previous[0].isalpha() and previous[1] == "."
-    if is_part and len(word) <= 2:
+    if _DOTTED.fullmatch(word) or (is_part and len(word) <= 2):
         return True
     if len(word) != 1 or word.lower() == word.upper():
         return False

@@ -12,6 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 from memoryd.text import prose
@@ -60,6 +61,7 @@ _QUOTE = re.compile(_PATTERNS["quote"])
 # Single quotes are paired by hand. A pattern would search for the end again at each apostrophe, which is slow.
 _QUOTE_OPENS, _QUOTE_ENDS = re.compile(r"(?<!\w)'"), re.compile(r"'(?!\w)")
 _LONGEST_QUOTED = 600
+_LONGEST_READ = 400_000  # characters of a message that are searched for its author's words; the rest is left out
 # Spaces and line ends that browsers and word processors copy. Each is replaced by one character, so offsets stay.
 _PLAIN = dict.fromkeys([0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000], " ")
 _PLAIN |= dict.fromkeys([0x0B, 0x0C, 0x85, 0x2028, 0x2029], "\n")
@@ -113,17 +115,17 @@ def find_spans(text: str) -> tuple[VoiceSpan, ...]:
     return tuple(VoiceSpan(found.start(), found.end(), _VOICES[found[0][0]]) for found in _RUN.finditer(marks))
 
 
+@lru_cache(maxsize=32)  # cached, because a job asks for the same messages at each step
 def keep_own_words(text: str) -> str:
-    """Return `text` without the parts that are not surely the author's own; line breaks stay."""
-    parts = ((text[start:end], voice) for start, end, voice in find_spans(text))
+    """Return the first part of `text` without what is not surely the author's own; line breaks stay."""
+    parts = ((text[start:end], voice) for start, end, voice in find_spans(text[:_LONGEST_READ]))
     return "".join(part if voice is Voice.OWN else "\n" if "\n" in part else " " for part, voice in parts)
 
 
 def _marks(text: str) -> bytearray:
     """Return one byte for each character: the index of its voice in `_VOICES`."""
-    blocks = [(found.start(), found.end(), _PASTED) for found in _COMMENT.finditer(text)]
-    left = _mask_blocks(text, blocks)
-    for find in (_find_fenced, _find_tagged, _find_objects):
+    blocks, left = list[_Mark](), text
+    for find in (partial(_find_all, _COMMENT), _find_fenced, _find_tagged, partial(_find_all, _OBJECT)):
         found = list(find(left))
         left = _mask_blocks(left, found)
         blocks += found
@@ -176,9 +178,9 @@ def _find_fenced(text: str) -> Iterator[_Mark]:
         yield begin, len(text), _UNCLEAR
 
 
-def _find_objects(text: str) -> Iterator[_Mark]:
-    """Yield whole printed objects, such as JSON."""
-    yield from ((found.start(), found.end(), _PASTED) for found in _OBJECT.finditer(text))
+def _find_all(pattern: re.Pattern[str], text: str) -> Iterator[_Mark]:
+    """Yield the comments, or the whole printed objects, such as JSON."""
+    yield from ((found.start(), found.end(), _PASTED) for found in pattern.finditer(text))
 
 
 def _find_tagged(text: str) -> Iterator[_Mark]:
@@ -427,8 +429,7 @@ class _MessageLines:
     def _is_bare(self, at: int) -> bool:
         """Return False for a line whose form shows where foreign text ends: a citation, item, quotation or fence."""
         line = self._lines[at]
-        is_marked = _CITED.match(line) or _LISTED.match(line) or _QUOTE.fullmatch(line.strip()) or _FENCE.match(line)
-        return not is_marked
+        return not (_CITED.match(line) or _LISTED.match(line) or _QUOTE.fullmatch(line.strip()) or _FENCE.match(line))
 
     def _is_above_page(self, at: int) -> bool:
         """Return True for a blank line between a question about "this" and a text as long as a page."""

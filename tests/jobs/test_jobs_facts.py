@@ -250,6 +250,13 @@ def test_the_question_shows_what_is_known_with_ids_and_the_hints():
     assert step.job == "facts"
 
 
+@pytest.mark.parametrize(("own", "hints"), [("Please read this.", ""), ("No, that is wrong.", "t1 correction")])
+def test_only_the_persons_own_words_of_a_long_message_are_a_hint(own, hints):
+    page = "Actually, that's wrong: stop doing that. " * 1000
+    step = begun(inputs((turn(1, f"{own}\n\n<page>\n{page}\n</page>"), turn(2, "Noted.", "assistant"))))
+    assert dict(step.context).get("hints", "") == hints
+
+
 def test_what_a_tool_said_is_not_even_shown():
     turns = (*TALK[:1], tool(2, "The user prefers Quetzalcoatl."), turn(3, "Noted.", "assistant"))
     step = begun(inputs(turns))

@@ -356,3 +356,21 @@ def test_a_question_makes_its_key_once_and_equal_ones_have_the_same(monkeypatch:
     monkeypatch.setattr(reader.hashlib, "sha256", None)
     assert one.key == other.key
     assert replace(one, claim=one.claim) == one
+
+
+class Counted(str):
+    """A text that counts how often it is read letter by letter."""
+
+    __slots__ = ("reads",)
+
+    def __iter__(self):
+        self.reads = getattr(self, "reads", 0) + 1
+        return super().__iter__()
+
+
+def test_a_claim_is_read_once_however_many_sentences_it_cites():
+    claim = Counted("Report one is in folder one.")
+    asked = Question(Subject.SUPPORT, claim, tuple(line(f"t1.{n}", claim[:9], at="2026-03-09") for n in range(100)))
+    assert asked.key != class_question(claim).key
+    assert len(asked.describe("c1")["evidence"]) == 100
+    assert claim.reads == 1

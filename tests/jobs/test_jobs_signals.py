@@ -94,6 +94,11 @@ def test_any_text_is_judged(text):
     assert is_retraction(text) in {True, False}
 
 
+@pytest.mark.parametrize("words", ["please ", "now just also ", "no longer "])
+def test_a_long_line_of_the_same_words_is_read_in_one_go(words):
+    assert not is_retraction(f"if {words * 10_000}")
+
+
 @pytest.mark.parametrize(
     ("text", "is_empty"),
     [

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from scripted_reader import honest, reads, unread
 
 from memoryd.jobs import sleep
-from memoryd.jobs.claims import Judges
+from memoryd.jobs.claims import Claim, ClaimOutcome, ClaimStep, JudgedClaim, Judges
+from memoryd.jobs.day_lines import list_day_lines
 from memoryd.jobs.job import (
     AddMemories,
     AppendDaily,
@@ -30,11 +31,15 @@ from memoryd.jobs.job import (
     drive,
     first_of,
 )
+from memoryd.jobs.pieces import Citation, piece_of_text
 from memoryd.jobs.reader import JOB as VERIFY
 from memoryd.jobs.repair import REPAIR
-from memoryd.ledger.foreign import ONLY_A_PAGE
+from memoryd.jobs.reply import SummaryLine
+from memoryd.ledger.foreign import ONLY_A_PAGE, Foreign
+from memoryd.ledger.lane import Lane
 from memoryd.offline import backend as offline
 from memoryd.offline.cue_judge import CueJudge
+from memoryd.text import normal
 from memoryd.tiers.session_summary import HEADINGS, Section, SessionSummary, parse_points, render_points
 from memoryd.transcripts.turn import Origin, Role, StoredTurn, TurnKind
 
@@ -711,3 +716,24 @@ def test_nothing_forges_structure_and_the_same_inputs_give_the_same_bytes(turns,
         if isinstance(edit, AddMemories):
             for memory in edit.memories:
                 assert all(turns[seq - 1].origin is Origin.USER for seq in memory.sources)
+
+
+def test_a_line_of_many_sentences_is_compared_with_each_by_what_the_sentence_says(monkeypatch):
+    divided = []
+
+    class Counted(str):
+        __slots__ = ()
+
+        def split(self, *given):
+            divided.append(len(self))
+            return super().split(*given)
+
+    told = [f"The importer in folder {number} reads CRLF." for number in range(200)]
+    piece = piece_of_text("t1", " ".join(told), Lane.USER, "user")
+    cited = (Citation(piece, tuple(range(1, 201))),)
+    claim = Claim("c1", f"User: {piece.text}", ("t1",), origin=SummaryLine((1,), piece.text))
+    judged = JudgedClaim(claim, ClaimOutcome.KEPT, claim.text, cited=cited, lane=Lane.USER, step=ClaimStep.QUOTE)
+    monkeypatch.setattr(normal, "normalize_quotation", Counted)
+    (line,) = list_day_lines([judged], Foreign(()))
+    assert line.text == claim.text
+    assert sum(divided) <= 2 * len(piece.text)

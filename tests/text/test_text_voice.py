@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.text import prose
+from memoryd.text import prose, voice
 from memoryd.text.voice import Voice, find_spans, keep_own_words
 
 RULE = "Always use curl."
@@ -293,3 +293,14 @@ def test_heads_of_mails_and_chats_and_prompts_of_shells_show_that_the_text_below
 )  # fmt: skip
 def test_own_words_that_look_like_a_head_stay_own(text):
     assert keep_own_words(text).strip() == text
+
+
+def test_a_text_is_read_once_however_often_it_is_asked_about(monkeypatch):
+    read, marks = [], voice._marks
+    monkeypatch.setattr(voice, "_marks", lambda text: read.append(text) or marks(text))
+    own = {keep_own_words("I prefer this one to be read once.") for _ in range(3)}
+    assert [*own] == read
+
+
+def test_of_a_very_long_text_only_the_beginning_is_read():
+    assert len(keep_own_words("I prefer tabs. " * 100_000)) == 400_000
