@@ -171,7 +171,6 @@ class Keeper:
         """
         with sqlite.begin_write(engine) as connection:
             query.run(connection, "PRAGMA defer_foreign_keys = ON")
-            query.run(connection, "PRAGMA defer_foreign_keys = ON")
             left_out = _apply_later(connection, later) if later else ""
             if later is None:
                 schema.set_identity(connection, secrets.randbits(30) + 1)
@@ -266,7 +265,8 @@ class Keeper:
             if here != row and not changes.is_waiting(table, here):
                 wrong.setdefault(table, []).append((table, key, row))
         if _lacks_history(wrong.get("audit", ())):
-            return []
+            count = count_noun(sum(map(len, wrong.values())), "row")
+            return [f"{count} differed from a copy that lacks some history, and were not repaired; see memoryd verify"]
         for rows in wrong.values():
             changes.apply(connection, rows)
         return [

@@ -286,6 +286,21 @@ def test_a_rollback_before_a_restore_stays_carried_out_and_the_session_sleeps_ag
     assert scratch.json("verify") == {"ok": True, "problems": []}
 
 
+def test_a_damaged_row_is_told_where_the_copy_lacks_an_entry_of_the_audit(scratch):
+    triggers = [one for one in changes.TRIGGERS if one.startswith(("CREATE TRIGGER audit", "CREATE TRIGGER memory"))]
+    for one in triggers:
+        scratch.change(f"DROP TRIGGER {one.split()[2]}")
+    values = "at, agent_id, actor, run_id, operation, memory_id, \"before\", \"after\", 'x', 'y'"
+    scratch.change(f"INSERT INTO audit SELECT id + 900, {values} FROM audit ORDER BY id DESC LIMIT 1")  # noqa: S608
+    scratch.change("UPDATE memory SET importance = 0.125")
+    for one in triggers:
+        scratch.change(one)
+    with in_process(scratch, lambda: datetime.now(UTC) + timedelta(days=2)) as app:
+        app.keeper.keep(app.engine, app.settings, app.clock)
+    ((told,),) = scratch.query("SELECT text FROM alarm WHERE kind = ? AND cleared_at IS NULL", ALARM)
+    assert "differed from a copy that lacks some history" in told
+
+
 def test_a_copy_of_another_database_mends_nothing(scratch):
     """Only its number tells this copy from one of this database."""
     (copy,) = backups.list_copies(scratch.state)
