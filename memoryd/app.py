@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import secrets
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from memoryd.changing import recovery, rescrub
-from memoryd.changing.recovery import CaughtUp, Keeper
+from memoryd.changing import forgetting, recovery, rescrub
+from memoryd.changing.recovery import CaughtUp, Erasing, Keeper
 from memoryd.changing.restore import WATERMARKS, Restorer
 from memoryd.clock import Clock
-from memoryd.database import alarms, reads, schema
+from memoryd.database import alarms, query, reads, schema
 from memoryd.database.reads import KeptReader
 from memoryd.database.schema import OpenedDatabase
 from memoryd.errors import LockedError, StateError, StillLockedError
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from memoryd.fleet.link import Link
 
 LOCK = "memoryd.lock"
+_STANDING = "SELECT agent_id, id FROM memory WHERE id IN (SELECT value FROM json_each(?)) AND ended_as IS NOT 'erased'"
 # An agent asks from time to time, and loading the model takes a second.
 QUESTIONS_IDLE = timedelta(minutes=10)
 
@@ -150,17 +152,8 @@ def _require_local_disk(state_dir: Path) -> None:
 def _build(settings: Settings, clock: Clock, log: Log, lock: Lock, lender: App | None) -> App:
     path = settings.state_dir / reads.DATABASE
     keeper = Keeper(settings.state_dir, log.bind(part="recovery"))
-    opened = schema.open_database(path, now=clock.text(), told=keeper.tell)
-    engine = opened.engine
+    engine = recover_database(settings, path, keeper, clock)
     index = Index(settings.state_dir, log.bind(part="index"))
-
-    def prepare(connection: Connection, erasing: set[str]) -> None:
-        index.erase(None)
-        if rescrub.KIND in erasing and settings.agents:
-            queueing.queue(connection, clock, rescrub.KIND, settings.agents[0].id, rescrub.KIND, trigger="restore")
-
-    caught_up = keeper.catch_up(engine, opened, prepare)
-    _tell_loss(settings, opened, caught_up, keeper, clock)
     journal = Journal(settings.state_dir / WATERMARKS, sealed=True)
     worker, scrubber, models = (
         _children(settings, log) if lender is None else (lender.worker, lender.scrubber, lender.runner.answerer.models)
@@ -206,6 +199,27 @@ def _build(settings: Settings, clock: Clock, log: Log, lock: Lock, lender: App |
     if lender is None:
         runner.opened = lambda settings: open_app(settings, clock, lender=app)
     return app
+
+
+def recover_database(settings: Settings, path: Path, keeper: Keeper, clock: Clock) -> Engine:
+    """Open a database, bring it up to date from the copies and the journal, and set alarms about damage.
+
+    `path` is the database of the state folder, or one that will replace it. The caller must hold the folder's lock.
+    """
+    opened = schema.open_database(path, now=clock.text(), told=keeper.tell)
+
+    def prepare(connection: Connection, erasing: Erasing) -> None:
+        with closing(Index(settings.state_dir, keeper.log)) as index:
+            index.erase(None)
+        if rescrub.KIND in erasing and settings.agents:
+            queueing.queue(connection, clock, rescrub.KIND, settings.agents[0].id, rescrub.KIND, trigger="restore")
+        for agent_id, memory_id in query.fetch_rows(connection, _STANDING, erasing.get(forgetting.KIND, [])):
+            queueing.queue(
+                connection, clock, forgetting.KIND, agent_id, trigger="restore", options={"memory": memory_id}
+            )
+
+    _tell_loss(settings, opened, keeper.catch_up(opened.engine, opened, prepare), keeper, clock)
+    return opened.engine
 
 
 def _join_fleet(settings: Settings, engine: Engine, clock: Clock, log: Log) -> Link | None:

@@ -11,7 +11,7 @@ machine. Then nothing of them is applied, and the database gets a new identity, 
 
 import json
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -25,6 +25,7 @@ from memoryd.config import Settings
 from memoryd.counted import count_noun
 from memoryd.database import alarms, backups, changes, erasure, query, schema, sqlite, texts, vault
 from memoryd.database.changes import Image, Row
+from memoryd.database.erasure import Forgotten
 from memoryd.database.schema import OpenedDatabase
 from memoryd.errors import StateError, describe
 from memoryd.files.journal import Entry, Journal
@@ -35,8 +36,9 @@ from memoryd.ledger.memory import Ending
 ALARM = "damage"
 UNKNOWN = "memoryd wrote here before, but its facts and history are gone: put the old state folder back if you have it"
 ERASING = (forgetting.OPERATION, "scrub")  # the kinds of runs that erase text
-PARTED = "the old state has another history than the backup, so it is not merged; forget again what you forgot there"
-_Prepare = Callable[[Connection, set[str]], None]
+PARTED = "the old state has another history than the backup, so it is not merged; check that what you forgot is gone"
+Erasing = Mapping[str, list[str]]  # the kinds of runs that erased text → memories that only another history forgot
+_Prepare = Callable[[Connection, Erasing], None]
 _IDENTITY = "PRAGMA application_id"
 # An entry of the audit with the same number but another hash and another time belongs to another history. Damage
 # changes only one of them.
@@ -97,15 +99,17 @@ class Keeper:
     def catch_up(self, engine: Engine, opened: OpenedDatabase, prepare: _Prepare) -> "CaughtUp":
         """Apply to a newly opened database the changes that only the journal has; return what was restored.
 
-        Then erase again what was erased in the meantime. `prepare` is called in the same transaction, with the kinds of
-        runs that erased text.
+        Then erase again what was erased in the meantime. `prepare` is called in the same transaction.
         """
         entries, damaged = self.journal.entries(), self.journal.count_damaged()
         if opened.is_new and entries:
             sqlite.write(engine, schema.set_identity, entries[-1]["of"])
-        lines, known, later = self._find_later(engine, opened, entries, damaged)
+        told = restore.forgotten_in(Journal(self.state_dir / restore.WATERMARKS, sealed=True).entries())
+        is_old = sqlite.read(engine, erasure.lacks, told)  # texts were forgotten since, even if no line says so
+        lines, known, later = self._find_later(engine, entries, damaged, is_old=is_old)
         self.found += [PARTED] if later is None else []
-        left_out = "" if later == [] else self._store(engine, later or [], lines, prepare)
+        erasing = _find_erasing(later, lines, is_unknown=is_old and not opened.is_new)
+        left_out = self._store(engine, later, told, erasing, prepare) if later != [] or is_old else ""
         # The file is rewritten after texts were erased. If that fails or is stopped, the next start does it.
         if sqlite.read(engine, query.fetch_column, "SELECT seq FROM changed_row WHERE name = '' AND pk <> '[]'"):
             texts.rewrite_file(engine)
@@ -116,31 +120,31 @@ class Keeper:
         return CaughtUp(later or [], known, damaged, left_out, is_lost, opened.restored)
 
     def _find_later(
-        self, engine: Engine, opened: OpenedDatabase, entries: list[Entry], damaged: int
+        self, engine: Engine, entries: list[Entry], damaged: int, *, is_old: bool
     ) -> tuple[list[Entry], int, list[Entry] | None]:
         """Return the lines of this database, the number of its last change or of a newer copy's, and the later lines.
 
-        The later lines are None if the database has another history than the copies or the journal.
+        The later lines are None if the database has another history than the copies or the journal. `is_old` is True if
+        the database does not know all texts that were forgotten.
         """
         with sqlite.begin_read(engine) as connection:
-            of, last = query.fetch_number(connection, _IDENTITY), changes.last_seq(connection)
-            lines, seq = [one for one in entries if one["of"] == of], 0 if opened.is_new else last
+            of, seq = query.fetch_number(connection, _IDENTITY), changes.last_seq(connection)
+            lines = [one for one in entries if one["of"] == of]
             is_parted = query.fetch_column(connection, _CONFLICTING, json.dumps(_list_rows(lines, "audit")))
         is_sure = not damaged and [(one["seq"], one.get("from", 0)) for one in lines[-1:]] == [(seq, 0)]
-        copied = None if is_parted else self._read_newer_copy(engine, of, seq, is_sure=is_sure)
-        if copied is None:
-            return lines, seq, None
-        known, later = copied
-        if seq and not entries and not damaged and backups.list_copies(self.state_dir):  # not a new journal
-            lost = "what changed after the newest copy is lost" if later else "the database has its content"
+        known, later = (seq, None) if is_parted else self._read_newer_copy(engine, of, seq, is_sure=is_sure)
+        if later is None:
+            return lines, known, None
+        if seq and not len(entries) + damaged and (is_old or backups.list_copies(self.state_dir)):
+            lost = "what changed after the newest copy is lost" if later or is_old else "the database has its content"
             self.found.append(f"the journal was missing; {lost}")
         return lines, known, later + [one for one in lines if one["seq"] > known]
 
-    def _read_newer_copy(self, engine: Engine, of: int, seq: int, *, is_sure: bool) -> tuple[int, list[Entry]] | None:
+    def _read_newer_copy(self, engine: Engine, of: int, seq: int, *, is_sure: bool) -> tuple[int, list[Entry] | None]:
         """Return the last change of the newest good copy, and the rows that differ in it as a line of the journal.
 
         If no copy is newer than the change `seq` of the database, return `seq` and no line. If the copy has another
-        history than the database, return None. With `is_sure`, only newer copies are read.
+        history than the database, return None for the lines. With `is_sure`, only newer copies are read.
         """
         for copy in backups.list_copies(self.state_dir):
             last = backups.read_seq(copy)
@@ -150,32 +154,34 @@ class Keeper:
                 if not _is_alike(connection):
                     continue
                 if query.fetch_column(connection, _MISSING.format(*sorted(("main", "good"), reverse=last > seq))):
-                    return None
+                    return seq, None
                 keys = list(changes.find_differing(connection, "good")) if last > seq else []
                 rows = [(table, key, changes.read_row(connection, table, key, "good.")) for table, key in keys]
             if last <= seq or (rows and not _lacks_history(rows)):
                 return max(last, seq), [{"of": of, "seq": last, "rows": rows}] if rows else []
         return seq, []
 
-    def _store(self, engine: Engine, later: list[Entry], lines: list[Entry], prepare: _Prepare) -> str:
+    def _store(
+        self, engine: Engine, later: list[Entry] | None, told: Forgotten, erasing: Erasing, prepare: _Prepare
+    ) -> str:
         """Apply later lines, and erase texts again that were removed after the database was copied.
 
-        If runs erased text since then, everything derived from texts is erased too. Without a later line, the database
-        has another history than `lines`. Return text for people about what was left out.
+        If runs erased text since then, everything derived from texts is erased too. Without lines (None), the database
+        has another history than the journal. Return text for people about what was left out.
         """
-        marks = Journal(self.state_dir / restore.WATERMARKS, sealed=True)
-        erasing = {one["kind"] for one in _list_rows(later or lines, "job_run") if one.get("kind") in ERASING}
         with sqlite.begin_write(engine) as connection:
+            query.run(connection, "PRAGMA defer_foreign_keys = ON")
             left_out = _apply_later(connection, later) if later else ""
-            if not later:
+            if later is None:
                 schema.set_identity(connection, secrets.randbits(30) + 1)
-            erasure.copy_forgotten(connection, restore.forgotten_in(marks.entries()))
+            erasure.copy_forgotten(connection, told)
             erasure.erase_known(connection)
             if erasing:
                 query.run(connection, "UPDATE job_run SET reply = NULL, refused = NULL, claims = NULL")
                 for table in ("session_summary", "verdict"):
                     query.run(connection, f"DELETE FROM {table}")  # noqa: S608
             prepare(connection, erasing)
+            changes.add_missing_agents(connection)
             query.run(connection, "INSERT INTO changed_row (name, pk) VALUES ('', '[\"rewrite\"]')")
         return left_out
 
@@ -193,8 +199,10 @@ class Keeper:
         is_well = bool(entries) and not self.found and not self.journal.count_damaged()
         if copies and is_well and backups.made_at(copies[0]).astimezone(settings.zone).date() == today:
             return
-        found = self.found + self._inspect(engine)
+        found = self.found + self.inspect(engine)
         self.found = []
+        if not self._is_behind and (damaged := self.journal.count_damaged()):
+            found.append(f"damaged in the journal: {count_noun(damaged, 'line')}; the database has their content")
         watermarks = Journal(self.state_dir / restore.WATERMARKS, sealed=True)
         if damaged := watermarks.count_damaged():
             restore.renew(engine, watermarks)
@@ -210,7 +218,7 @@ class Keeper:
         alarms.set_alarm(engine, ALARM, "; ".join(told) or None, clock.text())
         self.copy(engine, clock.now(), settings.retention.backups)
 
-    def _inspect(self, engine: Engine) -> list[str]:
+    def inspect(self, engine: Engine) -> list[str]:
         """Compare the database with its checksums, its newest good copy and the journal, and repair differences.
 
         Return descriptions of the damage for people, without content.
@@ -221,9 +229,6 @@ class Keeper:
         found += [f"the copy {one.name} {why}, and was removed" for one, why in bad.items()]
         backups.remove(list(bad))
         good = next(iter(backups.list_copies(self.state_dir)), None)
-        damaged = self.journal.count_damaged()
-        if damaged and not self._is_behind:
-            found.append(f"damaged in the journal: {count_noun(damaged, 'line')}; the database has their content")
         last: int | None = 0
         while last is not None:
             last = sqlite.write(engine, vault.seal_portion, last)
@@ -232,7 +237,9 @@ class Keeper:
         with sqlite.begin_read(engine, good) as connection:
             damaged_texts = vault.find_damaged(connection)
             is_same = good is not None and _is_alike(connection)
-            keys = list(changes.find_differing(connection, "good")) if is_same and not damaged else []
+            keys = (
+                list(changes.find_differing(connection, "good")) if is_same and not self.journal.count_damaged() else []
+            )
         with sqlite.begin_write(engine, good) as connection:
             vault.mark_damaged(connection, damaged_texts)
             mended = vault.mend(connection, "good", damaged_texts) if is_same else 0
@@ -258,7 +265,8 @@ class Keeper:
             if here != row and not changes.is_waiting(table, here):
                 wrong.setdefault(table, []).append((table, key, row))
         if _lacks_history(wrong.get("audit", ())):
-            return []
+            count = count_noun(sum(map(len, wrong.values())), "row")
+            return [f"{count} differed from a copy that lacks some history, and were not repaired; see memoryd verify"]
         for rows in wrong.values():
             changes.apply(connection, rows)
         return [
@@ -311,12 +319,22 @@ class CaughtUp:
             told = f"the database was older than its journal, as after a restore; later changes of {count} came back"
         if self.damaged:
             lacks.append(f"the content of {count_noun(self.damaged, 'damaged line')} of the journal")
-        if self.left_out:
-            lacks.append(self.left_out)
+        lacks += filter(None, [self.left_out])
         if any(one.get("from", 0) > self.seq for one in self.lines) or not (self.copy or self.lines):
             lacks.append("memories, facts, flags, access and audit from before the journal begins")
         missing = f"not restored: {', '.join(lacks)}" if lacks else ""
         return "; ".join(filter(None, (told, missing)))
+
+
+def _find_erasing(later: list[Entry] | None, lines: list[Entry], *, is_unknown: bool) -> Erasing:
+    """Return which kinds of runs erased text since; all kinds if it is only known that some did.
+
+    Without later lines (None), all lines are of another history, which may have forgotten more memories.
+    """
+    parted = lines if later is None else []
+    kinds = {str(one.get("kind")) for one in _list_rows(later or parted, "job_run")}.intersection(ERASING)
+    erased = [one["id"] for one in _list_rows(parted, "memory") if one.get("ended_as") == Ending.ERASED]
+    return dict.fromkeys(kinds or (ERASING if is_unknown else ()), erased)
 
 
 def _list_rows(lines: Iterable[Entry], table: str) -> list[Row]:
@@ -327,7 +345,6 @@ def _apply_later(connection: Connection, lines: Sequence[Entry]) -> str:
     """Apply lines of the journal; return text for people about rows that this version cannot store; empty if none."""
     images = changes.list_images(lines)
     left_out = changes.apply(connection, images)
-    changes.add_missing_agents(connection)
     changes.set_last(connection, lines[-1]["seq"])
     for session_id, consumer, seq in query.fetch_rows(connection, _TAKEN_BACK):  # the session sleeps again
         query.run(connection, _LOWER, seq, session_id, consumer)

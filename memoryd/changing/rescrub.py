@@ -10,7 +10,7 @@ from sqlalchemy import Engine
 
 from memoryd.changing import guard_check
 from memoryd.changing.full_scan import FullScan
-from memoryd.database import sqlite, texts, vault
+from memoryd.database import erasure, sqlite, texts, vault
 from memoryd.reading import recording
 from memoryd.reading.scrubbing import Scrubber, UnscannedError
 
@@ -25,9 +25,14 @@ class Rescrub(FullScan):
     scrubber: Scrubber
     renamed: Callable[[], None]  # is called at once when ids change that other code may have cached
 
-    def run(self) -> dict[str, Any]:
-        """Redact everything; return the counts for the run report."""
+    def run(self, *, is_restored: bool = False) -> dict[str, Any]:
+        """Redact everything; return the counts for the run report.
+
+        In a restored database, a text may have been forgotten in its redacted form. It is erased too.
+        """
         self.scan_all()
+        if is_restored:
+            sqlite.write(self.engine, erasure.erase_known)
         texts.rewrite_file(self.engine)
         names = ("rows", "texts", "files", "unscanned")
         return {**{name: self.counts[name] for name in names}, "left": self.left}

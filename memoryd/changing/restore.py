@@ -54,14 +54,11 @@ def marks_of(entries: Sequence[Mapping[str, Any]]) -> list[Mark]:
     """Return the marks in journal entries, without retracted marks and damaged lines."""
     found: dict[Mark, None] = {}
     for entry in entries:
-        named = (entry.get("agent"), entry.get("consumer"), entry.get("record_id"))
-        part = entry.get("part", 0)
-        if all(isinstance(name, str) for name in named) and isinstance(part, int):
-            mark = (str(named[0]), str(named[1]), str(named[2]), part)
-            if entry.get("undone") is True:
-                found.pop(mark, None)
-            else:
-                found[mark] = None
+        match {"part": 0, **entry}:
+            case {"agent": str(agent), "consumer": str(consumer), "record_id": str(record_id), "part": int(part)}:
+                found.pop(mark := (agent, consumer, record_id, part), None)
+                if entry.get("undone") is not True:
+                    found[mark] = None
     return list(found)
 
 
@@ -69,10 +66,10 @@ def forgotten_in(entries: Sequence[Mapping[str, Any]]) -> Forgotten:
     """Return the keys of forgotten texts in journal entries, without damaged lines."""
     found: Forgotten = {}
     for entry in entries:
-        agent, session_id, keys = entry.get("agent"), entry.get("session"), entry.get("forgotten")
-        if isinstance(agent, str) and isinstance(session_id, str) and isinstance(keys, dict):
-            counted = {key: times for key, times in keys.items() if isinstance(times, int)}
-            found.setdefault((agent, session_id), {}).update(counted)
+        match entry:
+            case {"agent": str(agent), "session": str(session_id), "forgotten": dict(keys)}:
+                counted = {key: times for key, times in keys.items() if isinstance(times, int)}
+                found.setdefault((agent, session_id), {}).update(counted)
     return found
 
 
@@ -108,8 +105,6 @@ def reconcile(engine: Engine, journal: Journal, now: str) -> None:
     """Complete the journal and the watermarks from each other after a start."""
     entries = journal.entries()
     told = set(marks_of(entries))
-    if forgotten := forgotten_in(entries):
-        sqlite.write(engine, erasure.copy_forgotten, forgotten)
     with sqlite.begin_read(engine) as connection:
         stored = set(map(tuple, query.fetch_rows(connection, MARKS)))
         ahead = [(*row, now) for mark in told - stored for row in query.fetch_rows(connection, _BEHIND, *mark)]
@@ -117,6 +112,7 @@ def reconcile(engine: Engine, journal: Journal, now: str) -> None:
         sqlite.write(engine, query.change_each, _RAISE, ahead)
     for mark in sorted(stored - told):
         journal.append(entry_of(mark))
+    tell_forgotten(engine, journal)
 
 
 def entry_of(mark: Mark) -> dict[str, Any]:

@@ -240,6 +240,12 @@ def read_forgotten(connection: Connection) -> Forgotten:
     return found
 
 
+def lacks(connection: Connection, told: Forgotten) -> bool:
+    """Return True if another database has forgotten texts that this one does not know."""
+    known = {(session, key) for (_, session), keys in read_forgotten(connection).items() for key in keys}
+    return any((session, key) not in known for (_, session), keys in told.items() for key in keys)
+
+
 def copy_forgotten(connection: Connection, told: Forgotten) -> None:
     """Add the forgotten texts of another database; keys that already exist stay as they are."""
     rows = [(session, key, agent, times) for (agent, session), keys in told.items() for key, times in keys.items()]

@@ -121,7 +121,7 @@ def _unpack(tar: tarfile.TarFile, path: Path, folder: Path, known: Collection[st
             raise StateError(f"holds {member.name[:80]!r}, which no backup of memoryd does", str(path), _HINT)
         if member.size != manifest["files"][member.name]["bytes"]:
             raise StateError(f"{member.name} is not as long as the manifest says", str(path), _HINT)
-        found[member.name] = _extract(source, folder / member.name)
+        found[member.name] = _extract(source, path, folder / member.name)
     if manifest is None or found != {name: told["sha256"] for name, told in manifest["files"].items()}:
         raise StateError("is not what its manifest says: it was cut, changed or damaged", str(path), _HINT)
     return manifest
@@ -137,12 +137,17 @@ def _manifest(name: str, text: bytes, path: Path) -> dict[str, Any]:
     raise StateError("is not a backup of memoryd, or is one of a newer version", str(path), _HINT)
 
 
-def _extract(source: IO[bytes], target: Path) -> str:
+def _extract(source: IO[bytes], path: Path, target: Path) -> str:
     seen = hashlib.sha256()
-    with os.fdopen(os.open(target, _NEW, 0o600), "wb") as file:
-        while chunk := source.read(_CHUNK):
+    with as_state_error("cannot be written", target), os.fdopen(os.open(target, _NEW, 0o600), "wb") as file:
+        while chunk := _read(source, path):
             seen.update(chunk)
             file.write(chunk)
         file.flush()
         os.fsync(file.fileno())
     return seen.hexdigest()
+
+
+def _read(source: IO[bytes], path: Path) -> bytes:
+    with as_state_error("cannot be read", path):
+        return source.read(_CHUNK)

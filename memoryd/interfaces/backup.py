@@ -1,20 +1,19 @@
 """Back up the state folder into one file, and restore it. Workspaces are not part of it."""
 
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy.exc import DatabaseError
 
-from memoryd.app import LOCK, open_app
-from memoryd.changing import rescrub
+from memoryd.app import LOCK, open_app, recover_database
+from memoryd.changing import restore as watermarks
 from memoryd.changing.recovery import Keeper
 from memoryd.changing.restore import WATERMARKS
 from memoryd.clock import Clock
 from memoryd.config import Settings
-from memoryd.database import query, schema, snapshot, sqlite
+from memoryd.database import query, schema, snapshot, sqlite, texts
 from memoryd.database.reads import DATABASE
-from memoryd.errors import MemorydError, StateError, describe
+from memoryd.errors import MemorydError, StateError, describe, is_disk_trouble
 from memoryd.files import archive, journal
 from memoryd.files.folders import make_private_dir
 from memoryd.files.locked_folder import hold_folder
@@ -25,7 +24,7 @@ from memoryd.version import __version__
 
 NAMES = (DATABASE, WATERMARKS)
 SIDES = (f"{DATABASE}-wal", f"{DATABASE}-shm")
-_SCRUBS = "SELECT id FROM job_run WHERE kind = ? AND state = 'queued'"
+_QUEUED = "SELECT id FROM job_run WHERE \"trigger\" = 'restore' AND state = 'queued'"
 
 
 def backup(settings: Settings, path: Path) -> dict[str, Any]:
@@ -55,27 +54,49 @@ def restore(settings: Settings, path: Path) -> dict[str, Any]:
     Returns `path`, `kept` (the copy of the old files, or None), `told` (lines for people about later changes that came
     back), and the fields of the archive's manifest.
     """
-    state = make_private_dir(settings.state_dir)
+    state, clock = make_private_dir(settings.state_dir), Clock()
+    keeper = Keeper(state, get_logger(part="recovery"))
     with Lock(state / LOCK), hold_folder(state, PREFIX) as folder:
         manifest = archive.unpack(path, folder, NAMES)
         snapshot.check(folder / DATABASE)
         schema.require_ours(folder / DATABASE)
+        _copy_present(settings, keeper, state / DATABASE)
         journal.unite(folder / WATERMARKS, [folder / WATERMARKS, state / WATERMARKS])
-        engine = sqlite.connect(state / DATABASE)
-        # A damaged or missing database cannot be copied; then an older copy and the journal have to do.
-        with suppress(StateError, OSError, DatabaseError):
-            Keeper(state, get_logger(part="recovery")).copy(engine, Clock().now(), settings.retention.backups)
+        # Later changes come back, and forgotten texts are removed, before the backup has its place. So a restore that
+        # is stopped leaves the old state or the complete new one.
+        engine = recover_database(settings, folder / DATABASE, keeper, clock)
+        texts.rewrite_file(engine)  # all of it is in one file then
         engine.dispose()
         snapshot.settle(state / DATABASE)
-        stamp = Clock().text().replace(":", "").replace("-", "")
-        kept = exchange_files(folder, state, NAMES, SIDES, f"memoryd.replaced-{stamp}")
-    try:  # bring back later changes and remove forgotten text, before anybody can read it
+        kept = exchange_files(folder, state, NAMES, SIDES, f"memoryd.replaced-{clock.now():%Y%m%dT%H%M%S.%fZ}")
+    try:  # remove again what only a scan of everything can remove
         with open_app(settings) as app:
-            told = list(app.keeper.found)
-            for run_id in sqlite.read(app.engine, query.fetch_column, _SCRUBS, rescrub.KIND):
-                app.runner.run_next(only=run_id)
-            app.keeper.copy(app.engine, Clock().now(), settings.retention.backups)
+            for run_id in sqlite.read(app.engine, query.fetch_column, _QUEUED):
+                run = app.runner.run_next(only=run_id)
+                if run is None or run.state != "succeeded":
+                    keeper.found.append(f"text to remove is still there: run {run_id} did not end (memoryd job list)")
+            app.keeper.copy(app.engine, clock.now(), settings.retention.backups)
     except (MemorydError, OSError, DatabaseError) as error:
         what = f"the old files are here, and the backup is in place, but its restore did not end: {describe(error)}"
         raise StateError(what, str(kept or state), "repair the cause, then: memoryd run --once") from error
-    return {"path": str(path), "kept": None if kept is None else str(kept), "told": told, **manifest}
+    return {"path": str(path), "kept": None if kept is None else str(kept), "told": keeper.found, **manifest}
+
+
+def _copy_present(settings: Settings, keeper: Keeper, database: Path) -> None:
+    """Check, repair and copy the database to be replaced; its later changes come back from this copy.
+
+    A damaged or missing database cannot be copied. Then an older copy and the journal have to do.
+    """
+    engine = sqlite.connect(database)
+    try:
+        snapshot.check(database)
+        schema.migrate(engine)
+        keeper.found = keeper.inspect(engine)
+        watermarks.reconcile(engine, journal.Journal(settings.state_dir / WATERMARKS, sealed=True), Clock().text())
+        keeper.copy(engine, Clock().now(), settings.retention.backups)
+    except (StateError, OSError, DatabaseError) as error:
+        # A missing file cannot be opened, and damage can look like a read-only file.
+        if is_disk_trouble(error) and not any(one in str(error.__cause__) for one in ("unable to open", "readonly")):
+            raise
+    finally:
+        engine.dispose()

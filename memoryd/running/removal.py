@@ -80,7 +80,7 @@ def scrub_again(runner: Runner, run: Run) -> None:
         log=runner.log,
     )
     try:
-        counts = work.run()
+        counts = work.run(is_restored=run.trigger == "restore")
     finally:
         runner.erase_index(None)
     runner.renew_copies()
