@@ -442,9 +442,7 @@ def test_the_habits_of_those_who_work_are_rules_and_those_of_friends_are_stories
         ("El test falla siempre en CI.", False),
     ],
 )
-def test_openly_stated_rules_of_other_languages_last_and_stories_with_the_same_words_do_not(
-    sentence: str, lasts: bool
-) -> None:
+def test_openly_stated_rules_of_other_languages_last_and_stories_with_the_same_words_do_not(sentence, lasts):
     assert (lasting.find_cue(sentence, by_user=True, working=True) is not None) is lasts
 
 
