@@ -148,15 +148,21 @@ class GitState:
         paths = [word for before, word in behind if not (word.startswith("-") or _COMMIT_VALUES.fullmatch(before))]
         self._files.commit(call.step.folder, paths, everything=any(map(_ALL.fullmatch, call.arguments)))
         self.has_committed = True
-        commit = _show_commit(found[-1]) if found else _first_message(call.arguments) or "its name was not shown"
+        subject = (found[-1]["subject"] if found else _first_message(call.arguments)) or ""
+        commit = _show_commit(found[-1]) if found else subject or "its name was not shown"
         if "--amend" in call.arguments:
             del self.unpushed[-1:], self.subjects[-1:]
         self.unpushed.append(commit)
-        self.subjects.append((found[-1]["subject"] if found else _first_message(call.arguments)) or "")
-        earlier = [one for one in dict.fromkeys(self.subjects) if one not in {"", self.subjects[-1]}]
-        if earlier:
-            self._say(call.seq, EARLIER, "; ".join(reversed(earlier)), _LONGEST_LIST)
+        self.subjects.append(subject)
         self._say(call.seq, COMMIT, commit)
+        self._list_earlier(call.seq)
+
+    def _list_earlier(self, seq: int) -> None:
+        """Record the first lines of the commits before the last one, the newest first."""
+        last = self.subjects[-1]
+        earlier = [one for one in dict.fromkeys(reversed(self.subjects)) if one not in {"", last}]
+        if earlier:
+            self._say(seq, EARLIER, "; ".join(earlier), _LONGEST_LIST)
 
     def _push(self, call: GitCall) -> None:
         if {"-n", "--dry-run"} & {*call.arguments}:
