@@ -209,7 +209,7 @@ class JudgingContext:
             claim, ClaimOutcome.KEPT, text, claim.core, completed, lane, step=ClaimStep.FLOOR, kind=claim.kind
         )
         if not claim.core:
-            return WeighedClaim(judged)
+            return WeighedClaim(reasons.quote_told(judged) if claim.user_only and not self.offline else judged)
         # Nobody checked the wording when the sleep wrote the entry into a daily file.
         is_checked = verbatim and (self.offline or is_verbatim(text, cited, original=True))
         asks_support = claim.olds or not is_checked

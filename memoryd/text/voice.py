@@ -74,18 +74,17 @@ _CLOCKED, _STAMP = re.compile(_PATTERNS["clocked"]), re.compile(_PATTERNS["stamp
 _SPEAKER = re.compile(_PATTERNS["speaker"], re.IGNORECASE)
 _ANNOUNCES, _SHOWN, _SAYS = (re.compile(_PATTERNS[name], re.IGNORECASE) for name in ("announces", "shown", "says"))
 _REPEATS = re.compile(_PATTERNS["repeats"])
-_ABOUT_THIS = re.compile(_PATTERNS["about this"], re.IGNORECASE)
-_HANDS_OVER = re.compile(_PATTERNS["hands over"], re.IGNORECASE)
-_STANDS = re.compile(_PATTERNS["stands"], re.IGNORECASE)
-_HANDED = re.compile(_PATTERNS["handed"], re.IGNORECASE)
-_LEADS_IN = re.compile(_PATTERNS["leads in"], re.IGNORECASE)
+_ABOUT_THIS, _HANDS_OVER, _STANDS, _HANDED, _LEADS_IN = (
+    re.compile(_PATTERNS[name], re.IGNORECASE) for name in ("about this", "hands over", "stands", "handed", "leads in")
+)
 _LONGEST_LEAD = 160  # characters of a line that introduces another person's text
 _MINE, _HEAD, _HEAD_LABEL = (re.compile(_PATTERNS[name], re.IGNORECASE) for name in ("mine", "head", "head label"))
 _SECTION = re.compile(r"[ \t]*\d{1,2}\.\d{1,2}\.?(?:[ \t]+\S+){6}")  # a paragraph of a contract or a policy
 _FEWEST_SECTIONS = 2
 _CLOCK = re.compile(r"\(\d\d?:\d\d")
-_FEWEST_STAMPS = 2  # this many lines with a speaker and a time are a chat
-_FEWEST_FIELDS = 3  # this many different labels are a form, because people in a conversation speak more than once
+# Two lines with a speaker and a time are a chat. Three different labels are a form, because people in a conversation
+# speak more than once.
+_FEWEST_STAMPS, _FEWEST_FIELDS = 2, 3
 _HEADER = re.compile(_PATTERNS["header"])
 _BYLINE = re.compile(_PATTERNS["byline"])
 _NAMED, _TIMED, _NICKNAMED = (re.compile(_PATTERNS[name]) for name in ("named", "timed", "nicknamed"))
