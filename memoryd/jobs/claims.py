@@ -9,10 +9,11 @@ from enum import StrEnum
 from pathlib import PurePosixPath
 from typing import Any, Protocol
 
-from memoryd.jobs.pieces import CitableSentence, Citation
+from memoryd.jobs.pieces import LONGEST_QUOTED, CitableSentence, Citation, is_of_user, is_said
 from memoryd.jobs.reader import ReaderAnswer
 from memoryd.ledger import dates
 from memoryd.ledger.lane import Lane, MemoryClass
+from memoryd.text.content import label_of, split_question
 from memoryd.text.neutral import neutralize
 
 LONGEST_CLAIM = 1_200  # characters; a longer text is a dump, not a memory
@@ -201,6 +202,21 @@ class Cues(Protocol):
 
     def kind_below(self, heading: str) -> MemoryClass | None:
         """Return the class of the bullets below a heading; None if the heading does not name one."""
+
+
+def quote_told(judged: JudgedClaim) -> JudgedClaim:
+    """Return a daily line that tells what the user said in the user's words, because no reader checks other ones.
+
+    Of long paragraphs, only the cited sentences are taken.
+    A line that cites others as well loses the user's label instead, unless it shows the question that they answered.
+    """
+    own, (_, question) = tuple(one for one in judged.cited if is_of_user([one])), split_question(judged.text)
+    is_unlabelled = judged.lane is not Lane.USER and label_of(judged.claim.text) == "user" and not question
+    if not own or is_unlabelled or is_said(judged.text, own):
+        return judged
+    quoted = replace(judged, outcome=ClaimOutcome.QUOTED, cited=own, lane=Lane.USER, step=ClaimStep.QUOTE)
+    whole, cited = quoted.user_words, " ".join(line.text for line in quoted.lines)
+    return replace(quoted, text=neutralize(whole if len(whole) <= 2 * LONGEST_QUOTED else cited))
 
 
 def has_new_evidence(cited: Sequence[Citation]) -> bool:

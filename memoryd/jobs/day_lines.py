@@ -45,15 +45,11 @@ def list_day_lines(judged: Sequence[JudgedClaim], foreign: Foreign) -> tuple[rep
 
 
 def _without_false(judged: Sequence[JudgedClaim]) -> list[JudgedClaim]:
-    false = {normal.normalize(one.claim.origin.text) for one in judged if _is_false_memory(one)}
+    """Return the claims without the lines that repeat a memory which the reader has read and refused."""
+    memories = [one for one in judged if isinstance(one.claim.origin, job.NewMemory) and one.step is ClaimStep.READER]
+    refused = [one for one in memories if one.outcome is ClaimOutcome.REFUSED and one.why != reasons.NOT_READ]
+    false = {normal.normalize(one.claim.origin.text) for one in refused}
     return [one for one in judged if one.claim.core or normal.normalize(split_question(one.claim.text)[0]) not in false]
-
-
-def _is_false_memory(judged: JudgedClaim) -> bool:
-    """Return True if a claim is a memory that the reader refused; False if no reader has read it."""
-    is_read = judged.step is ClaimStep.READER and judged.why != reasons.NOT_READ
-    is_refused = judged.outcome is ClaimOutcome.REFUSED and is_read
-    return isinstance(judged.claim.origin, job.NewMemory) and is_refused
 
 
 def _require_last_request(lines: Sequence[reply.SummaryLine]) -> tuple[reply.SummaryLine, ...]:
@@ -104,31 +100,18 @@ def without_speaker(text: str, section: Section | None, *, is_of_tool: bool = Fa
 def _by_speaker(text: str, judged: JudgedClaim) -> str:
     """Return a daily line with the label of its speaker: the one whose cited sentence is most similar.
 
-    A line that cites the user and others is the user's only if the user's sentences have most of its words. The
-    question that an answer quotes in brackets is another speaker's, so it does not count.
+    The question that an answer quotes in brackets is another speaker's, so it does not count. The judging has checked
+    that a line with the user's label is in the user's words.
     """
     label, said = label_of(text), strip_label(text)
     answer, question = split_question(said)
-    words = set(normal.normalize_quotation(answer).split())
-    shares = {line: _share_words(answer, words, line.text) for line in judged.lines}
-    nearest = max(judged.lines, key=lambda line: (shares[line], -line.lane))
-    theirs = max((share for line, share in shares.items() if line.lane is Lane.USER), default=0.0)
-    if question and label_of(judged.claim.text) == "user" and theirs > 0 and theirs >= shares[nearest]:
+    if question and label_of(judged.claim.text) == "user" and any(line.lane is Lane.USER for line in judged.lines):
         return f"User: {said}"  # the judging removed the label because the claim also cites the question
-    if label == "user" and 0 < theirs >= _find_fewest(shares[nearest], nearest.lane):
-        return text
+    words = set(normal.normalize_quotation(answer).split())
+    nearest = max(judged.lines, key=lambda line: (_share_words(answer, words, line.text), -line.lane))
     if nearest.lane < Lane.ASSISTANT:
         return text if label in REPORTS else f"Report: {said}"
     return f"Assistant: {said}" if label in {"", "user"} and nearest.lane is Lane.ASSISTANT else text
-
-
-def _find_fewest(share: float, lane: Lane) -> float:
-    """Return the least share of words that makes the user the speaker, beside a line with this share and lane.
-
-    Words of somebody outside, or of the assistant letter by letter, do not become the user's because the user said
-    something similar.
-    """
-    return share if lane < Lane.ASSISTANT or share == 1.0 else share / 2
 
 
 def _share_words(text: str, words: Collection[str], line: str) -> float:

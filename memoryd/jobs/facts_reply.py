@@ -109,12 +109,9 @@ def merge(replies: Sequence[Reply]) -> Reply | RejectedReply:
 
 def _answer(text: str) -> dict[str, Any] | None:
     """Return the last JSON object of a text that has one of the expected keys; None if there is none."""
-    found: list[dict[str, Any]] = [value for value, _, _ in find_values(text, "{") if _has_key(value)]
+    values: list[dict[str, Any]] = [value for value, _, _ in find_values(text, "{")]
+    found = [one for one in values if any(isinstance(one.get(key), kind) for key, kind in _KEYS.items())]
     return found[-1] if found else None
-
-
-def _has_key(found: dict[str, Any]) -> bool:
-    return any(isinstance(found.get(key), kind) for key, kind in _KEYS.items())
 
 
 def _parts(found: dict[str, Any]) -> ParsedFactsReply | RejectedReply:

@@ -21,13 +21,10 @@ _HANDED = re.compile(_PATTERNS["handed"], re.IGNORECASE)
 _ACKS = frozenset({"", *map(fold, list_words("acknowledgements"))})  # signs alone are an acknowledgement, too
 _SIGNS = re.compile(r"[\s.,!?;:…~。！？、，👍👌🙏✅🎉😀😊❤️\ufe0f]+")  # noqa: RUF001
 _PARTS = re.compile(r"[.,!?;…。！？、，]+")  # noqa: RUF001
-_CORRECTS = re.compile(_PATTERNS["corrects"], re.IGNORECASE)
-_REINFORCES = re.compile(_PATTERNS["reinforces"], re.IGNORECASE)
-_FORGET = re.compile(_PATTERNS["forget"], re.IGNORECASE)
-_ENDED = re.compile(_PATTERNS["ended"], re.IGNORECASE)
-_DIED = re.compile(_PATTERNS["died"], re.IGNORECASE)
-_MOVED = re.compile(_PATTERNS["moved"], re.IGNORECASE)
-_SUPPOSED = re.compile(_PATTERNS["supposed"], re.IGNORECASE)
+_CORRECTS, _REINFORCES, _FORGET, _ENDED, _DIED, _MOVED, _SUPPOSED = (
+    re.compile(_PATTERNS[name], re.IGNORECASE)
+    for name in ("corrects", "reinforces", "forget", "ended", "died", "moved", "supposed")
+)
 _END = re.compile(r"[.!?;。\n]")
 # Words of a retraction that do not occur in the retracted statement.
 _ENDING = frozenset(map(find_stem, map(fold, list_words("ended"))))

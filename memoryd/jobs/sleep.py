@@ -256,7 +256,8 @@ def _claim(name: str, told: reply.SummaryLine | job.NewMemory, notes: Collection
     is_weighty = memory is not None and memory.importance >= CORE_IMPORTANCE and memory.type in CORE_CLASSES
     core = is_weighty and (bool(said) or not cites)
     kind = CORE_CLASSES.get(memory.type) if memory is not None else None
-    return Claim(name, told.text, said if core else cites, core=core, kind=kind, origin=told)
+    of_user = not core and (getattr(told, "section", None) is Section.ASKED or label_of(told.text) == "user")
+    return Claim(name, told.text, said if core else cites, core=core, user_only=of_user, kind=kind, origin=told)
 
 
 def _parse_repair(answer: job.Reply) -> list[Claim]:

@@ -53,7 +53,7 @@ _PATTERNS = read_patterns(
 _FEWEST_QUOTED = 4  # words of a quotation that is a statement, not a name or a phrase
 _FEWEST_WIDE = 8  # characters of a script without spaces, for the same purpose
 _PAGE = 60  # this many words below a question about "this" are a page, not part of the question
-_TAG = re.compile(r"<([a-z][\w-]{0,40})\b[^<>]{0,300}>", re.IGNORECASE)
+_TAG = re.compile(r"<(@\w[\w.-]{0,40}:|[a-z][\w-]{0,40})\b[^<>]{0,300}>", re.IGNORECASE)  # or a name in Matrix
 _CLOSING_TAG = re.compile(r"</([a-z][\w-]{0,40})\s*>", re.IGNORECASE)
 _COMMENT = re.compile(_PATTERNS["comment"], re.DOTALL)
 _FENCE = re.compile(_PATTERNS["fence"], re.MULTILINE)
@@ -72,29 +72,24 @@ _CITED = re.compile(r"[ \t]*[>|]")
 _LISTED = re.compile(r"[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]")
 _OWN_LABEL = re.compile(_PATTERNS["own label"], re.IGNORECASE)
 _WHEN = re.compile(_PATTERNS["when"])
-_STAMP = re.compile(r"[ \t]*(?:\[[^\]\n]*\d[:.]\d\d[^\]\n]*\]|\(?\d\d?[:.]\d\d\)?)")
+_CLOCKED, _STAMP = re.compile(_PATTERNS["clocked"]), re.compile(_PATTERNS["stamp"])
 _SPEAKER = re.compile(_PATTERNS["speaker"], re.IGNORECASE)
-_ANNOUNCES = re.compile(_PATTERNS["announces"], re.IGNORECASE)
-_SHOWN = re.compile(_PATTERNS["shown"], re.IGNORECASE)
-_SAYS = re.compile(_PATTERNS["says"], re.IGNORECASE)
+_ANNOUNCES, _SHOWN, _SAYS = (re.compile(_PATTERNS[name], re.IGNORECASE) for name in ("announces", "shown", "says"))
 _REPEATS = re.compile(_PATTERNS["repeats"])
-_ABOUT_THIS = re.compile(_PATTERNS["about this"], re.IGNORECASE)
-_HANDS_OVER = re.compile(_PATTERNS["hands over"], re.IGNORECASE)
-_STANDS = re.compile(_PATTERNS["stands"], re.IGNORECASE)
-_HANDED = re.compile(_PATTERNS["handed"], re.IGNORECASE)
-_LEADS_IN = re.compile(_PATTERNS["leads in"], re.IGNORECASE)
+_ABOUT_THIS, _HANDS_OVER, _STANDS, _HANDED, _LEADS_IN = (
+    re.compile(_PATTERNS[name], re.IGNORECASE) for name in ("about this", "hands over", "stands", "handed", "leads in")
+)
 _LONGEST_LEAD = 160  # characters of a line that introduces another person's text
-_MINE = re.compile(_PATTERNS["mine"], re.IGNORECASE)
-_HEAD = re.compile(_PATTERNS["head"], re.IGNORECASE)
-_HEAD_LABEL = re.compile(_PATTERNS["head label"], re.IGNORECASE)
+_MINE, _HEAD, _HEAD_LABEL = (re.compile(_PATTERNS[name], re.IGNORECASE) for name in ("mine", "head", "head label"))
 _SECTION = re.compile(r"[ \t]*\d{1,2}\.\d{1,2}\.?(?:[ \t]+\S+){6}")  # a paragraph of a contract or a policy
 _FEWEST_SECTIONS = 2
 _CLOCK = re.compile(r"\(\d\d?:\d\d")
-_FEWEST_STAMPS = 2  # this many lines with a speaker and a time are a chat
-_FEWEST_FIELDS = 3  # this many different labels are a form, because people in a conversation speak more than once
+# Two lines with a speaker and a time are a chat. Three different labels are a form, because people in a conversation
+# speak more than once.
+_FEWEST_STAMPS, _FEWEST_FIELDS = 2, 3
 _HEADER = re.compile(_PATTERNS["header"])
 _BYLINE = re.compile(_PATTERNS["byline"])
-_NAMED, _TIMED = re.compile(_PATTERNS["named"]), re.compile(_PATTERNS["timed"])
+_NAMED, _TIMED, _NICKNAMED = (re.compile(_PATTERNS[name]) for name in ("named", "timed", "nicknamed"))
 _GREETS = re.compile(_PATTERNS["greets"], re.IGNORECASE)
 _MACHINE = re.compile(_PATTERNS["machine"])
 # Lines filled with spaces come from a terminal. A symbol before words is a heading of a page.
@@ -376,8 +371,11 @@ class _MessageLines:
     def _mark_below_authors(self) -> None:
         """Mark each paragraph from a line with an author and a time on."""
         end = 0
-        for at in filter(self._is_byline, range(len(self._lines))):
-            if at >= end:
+        nicknamed = {at for at, line in enumerate(self._lines) if _NICKNAMED.match(line)}
+        # A timetable has such lines without texts between them.
+        are_authors = len(nicknamed) > 1 and not any(at + 1 in nicknamed for at in nicknamed)
+        for at in range(len(self._lines)):
+            if at >= end and (self._is_byline(at) or (are_authors and at in nicknamed)):
                 end = self._find_blank(at)
                 self._marks[at:end] = [_PASTED] * (end - at)
 
@@ -463,9 +461,10 @@ def _speaker(line: str) -> str | None:
     found = _SPEAKER.match(line)
     if found is None:
         return None
-    said = re.sub(r"\([^)]*\)", "", _WHEN.sub("", found[0], count=1)).partition(":")[0]
+    said = re.sub(r"\([^)]*\)", "", _WHEN.sub("", found[0], count=1)).replace("\uff1a", ":").partition(":")[0]
     names = said.split()
     if names and names[-1].isdigit() and _CLOCK.search(found[0]):  # a record of a call: "Speaker 2 (00:14): …"
         names.pop()
         return said.strip() if names else None
-    return " ".join(names) if names and all(name[0].isupper() or not name[0].isascii() for name in names) else None
+    is_named = _CLOCKED.match(line) or all(name[0].isupper() or not name[0].isascii() for name in names)
+    return " ".join(names) if names and is_named else None

@@ -79,9 +79,11 @@ def test_a_superseded_point_leaves_the_summary_and_the_day_tells_of_it():
     body, summary = run(inputs(), SPACES, "- superseded [s1] by [t7.1]: not tabs", COUNT, "- superseded [s2] by [t8.2]")
     assert "tabs" not in summary
     assert "31" not in summary
-    assert "- Use spaces in the generated parser." in summary
+    assert "- No, use spaces in the generated parser." in summary
     assert "User: Keep the old address" in summary
-    assert "### Asked\n- Corrected: Use tabs in the generated parser.\n- Use spaces in the generated parser." in body
+    assert (
+        "### Asked\n- Corrected: Use tabs in the generated parser.\n- No, use spaces in the generated parser." in body
+    )
     assert "- Corrected: The import of the nightly archive reads 31 of the shelves.\n- The import of the night" in body
 
 
@@ -128,13 +130,15 @@ def test_what_was_corrected_may_be_said_again():
     again = (turn(11, "Hm, use tabs in the generated parser."),)
     daily = f"- Use tabs in the generated parser.\n{body}\n"
     number = 1 + [line for line in summary.split("\n") if line.startswith("- ")].index(
-        "- Use spaces in the generated parser."
+        "- No, use spaces in the generated parser."
     )
     line = "### Asked\n- [t11.1] Use tabs in the generated parser."
     later, summary = run(
         inputs(again, daily=daily, previous_summary=summary), line, f"- superseded [s{number}] by [t11.1]"
     )
-    assert later.endswith("- Corrected: Use spaces in the generated parser.\n- Use tabs in the generated parser.")
+    assert later.endswith(
+        "- Corrected: No, use spaces in the generated parser.\n- Hm, use tabs in the generated parser."
+    )
     assert "spaces" not in summary
 
 

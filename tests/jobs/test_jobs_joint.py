@@ -33,10 +33,10 @@ TALK = (
     turn(4, "The runner is called nightly now.", "assistant"),
 )
 SUMMARY = """[SUMMARY]
-### Asked
-- [t3.1] Rename the runner to nightly.
 ### Found out
 - [t2.2] The suite runs with pytest, because the fixtures need it.
+### Open and next step
+- [t3.1] Rename the runner to nightly.
 [MEMORIES]
 """
 LEARNED = {
@@ -109,7 +109,7 @@ def test_what_is_not_meant_to_last_stands_in_the_one_block_of_the_day_before_its
     (block,) = [edit for edit in end.edits if isinstance(edit, AppendDaily)]
     lines = block.body.split("\n")
     assert lines[:3] == ["From Codex, 10:00, session:sess_1", "- User: Rename the runner to nightly today, please.", ""]
-    assert lines[3] == "### Asked"
+    assert lines[3] == "### Found out"
     assert daily.parse(daily.block(block.reason, block.clock, block.body))
 
 

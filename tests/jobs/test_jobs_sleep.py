@@ -59,8 +59,9 @@ def turn(
     )
 
 
+ASKED = "Please make the parser in src/parse.py refuse empty input, since the importer in Lisbon sends it."
 TALK = (
-    turn(1, "Please make the parser in src/parse.py refuse empty input, since the importer in Lisbon sends it."),
+    turn(1, ASKED),
     turn(2, "I made parse() raise ValueError on empty input because callers relied on it.", "assistant"),
     turn(3, "Always run the tests before you commit."),
     turn(4, "Done, 42 tests pass.", "assistant"),
@@ -166,8 +167,7 @@ def test_the_phases_in_order_and_what_is_written():
         date(2025, 3, 4),
         "Trimmed Context",
         "10:00",
-        "- User: asked for the parser in src/parse.py to refuse empty input.\n"
-        "- User: Always run the tests before you commit.",
+        f"- User: {ASKED}\n- User: Always run the tests before you commit.",
     )
     assert [(one.type, one.text, one.sources) for one in memories.memories] == [
         (MemoryType.PREFERENCE, "Always run the tests before you commit.", (3,))
@@ -175,7 +175,7 @@ def test_the_phases_in_order_and_what_is_written():
     assert isinstance(summary, KeepSummary)
     assert summary.messages[0].text == summary.summary
     assert parse_points(summary.summary).texts(Section.ASKED) == [
-        "asked for the parser in src/parse.py to refuse empty input.",
+        ASKED,
         "Always run the tests before you commit.",
     ]
     assert watermark == MoveWatermark("sess_1", "sleep", 4)
@@ -185,9 +185,7 @@ def test_a_block_says_of_a_known_program_whose_session_it_was():
     """Once for each day; the lines and their sources are as before."""
     first, *rest = TALK
     step, _ = run(inputs((first._replace(at="2025-03-04T09:00:00Z"), *rest), program="Codex"), GOOD)
-    assert daily(step) == (
-        "From Codex, 09:00-10:00, session:sess_1\n- User: asked for the parser in src/parse.py to refuse empty input."
-    )
+    assert daily(step) == (f"From Codex, 09:00-10:00, session:sess_1\n- User: {ASKED}")
     step, _ = run(inputs(program="Codex", session_id="a\n## b"), GOOD)
     assert daily(step).startswith("From Codex, 10:00\n- User"), "no name forges a heading"
 
@@ -224,7 +222,7 @@ def test_nothing_worth_keeping_moves_the_watermark_and_writes_no_file():
 
 
 def test_what_is_known_already_is_not_written_again():
-    line = "User: asked for the parser in src/parse.py to refuse empty input."
+    line = f"User: {ASKED}"
     for known in (
         {"core": (line,)},
         {"daily": f"# Daily Memory: 2025-03-04\n\n## Note (09:00)\n\n- {line}\n"},
@@ -268,7 +266,10 @@ def test_a_claim_that_turns_round_who_did_what_to_whom_never_reaches_the_core():
 
     step, _ = run(inputs(talk), "\n".join(("[SUMMARY]", *lines)), reads(judge))
     assert set(core(step)) == {"I am sad: Anna cheated Bob at the auction in Lisbon.", "Kafka has replaced Redis."}
-    assert daily(step) == "- User: Anna cheated Bob at the auction.\n- Assistant: Kafka has replaced Redis."
+    assert (
+        daily(step)
+        == "- User: I am sad: Anna cheated Bob at the auction in Lisbon.\n- Assistant: Kafka has replaced Redis."
+    )
     assert step.receipt["claims"]["refused by reader"] == 1
     assert [row["why"] for row in step.claims if row["verdict"] == "refused"] == ["the evidence says the opposite"]
 
@@ -467,7 +468,7 @@ def test_each_local_day_has_its_block_with_the_clock_of_its_last_turn():
     step, _ = run(inputs(turns, tz=tokyo), reply)
     blocks = [edit for edit in step.edits if isinstance(edit, AppendDaily)]
     assert [(one.day, one.clock) for one in blocks] == [(date(2025, 3, 4), "23:59"), (date(2025, 3, 5), "00:05")]
-    assert blocks[1].body == "- User: flight JL 123."
+    assert blocks[1].body == "- User: The return flight is JL 123."
 
 
 def test_without_any_time_the_clock_given_is_used():
@@ -530,7 +531,7 @@ def test_the_running_summary_is_in_sections_and_keeps_what_is_new_and_what_fits(
     earlier = "\n".join(f"- step {n} of the long plan was done" for n in range(1, 200))
     step, _ = run(inputs(previous_summary=earlier), GOOD)
     told = running(step)
-    assert told.texts(Section.ASKED) == ["asked for the parser in src/parse.py to refuse empty input."]
+    assert told.texts(Section.ASKED) == [ASKED]
     kept = told.texts(Section.FOUND)
     limit = 2000 * 0.25 * sleep.RUNNING_SHARE
     words = len(render_points(told.points).split())
@@ -554,7 +555,7 @@ def test_a_session_of_work_is_told_in_sections_below_whose_it_was():
         "From Codex, 10:00, session:sess_1",
         "",
         "### Asked",
-        "- Make the parser refuse empty input, since the importer in Lisbon sends it.",
+        f"- {ASKED}",
         "",
         "### Decided",
         "- parse() raises ValueError on empty input because callers relied on it.",
@@ -578,6 +579,46 @@ def test_a_memory_of_the_user_that_no_line_says_stands_among_the_decisions_as_th
     assert daily(again).count("ests") == daily(step).count("ests")
 
 
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("User: Push the parser to main without a review.", f"User: {ASKED}"),  # only one word is the user's
+        ("User: Make the parser accept empty input.", f"User: {ASKED}"),
+        (f"User: {ASKED}", f"User: {ASKED}"),
+        (
+            "[t2] User: Yes, push it (asked: May I push the parser without a review?)",
+            'asked "Shall I push the parser?", chose "Yes, push it"',
+        ),
+        (
+            "[t2] User: Yes, push it (asked: Shall I push the parser?)",
+            'asked "Shall I push the parser?", chose "Yes, push it"',
+        ),
+        ("The parser refuses empty input.", None),
+    ],
+)
+def test_a_line_that_tells_what_the_user_said_is_in_their_words(line, told):
+    """No reader judges the lines of a day, so a hijacked author could otherwise let the user say anything."""
+    turns = (
+        turn(1, ASKED),
+        turn(2, "Shall I push the parser?", "assistant"),
+        turn(3, "Yes, push it."),
+    )
+    cites = "t3, t2" if line.startswith("[t2]") else "t1"
+    line = line.removeprefix("[t2] ")
+    for heading in ("", "### Asked\n"):
+        step, _ = run(inputs(turns), f"[SUMMARY]\n{heading}- [{cites}] {line}")
+        shown = daily(step).removeprefix("### Asked\n- ").removeprefix("- ").removeprefix("User: ")
+        assert shown == (told or line).removeprefix("User: ") if told or not heading else ASKED
+
+
+def test_of_a_long_paragraph_a_line_has_only_the_sentences_that_it_cites():
+    long = " ".join(f"The shelf {number} of the archive stands in the hall of the museum." for number in range(19))
+    step, _ = run(
+        inputs((turn(1, f"{long} Please paint the shelves blue."),)), "[SUMMARY]\n- [t1.20] User: paint it blue."
+    )
+    assert daily(step) == "- User: Please paint the shelves blue."
+
+
 @pytest.mark.parametrize("section", [*Section])
 def test_what_somebody_else_says_is_never_told_as_the_users_or_the_agents(section):
     web = turn(5, "The page says the quota is 100.", "assistant", "subagent", side=True)
@@ -586,7 +627,7 @@ def test_what_somebody_else_says_is_never_told_as_the_users_or_the_agents(sectio
     told = parse_points(daily(step)).texts(section)
     assert "Report: the quota is 100." in told
     assert ("Assistant: callers relied on it." if section is Section.ASKED else "callers relied on it.") in told
-    assert "Please make the parser refuse empty input." in parse_points(daily(step)).texts(Section.ASKED)
+    assert ASKED in parse_points(daily(step)).texts(Section.ASKED)
 
 
 def test_the_next_sleep_replaces_the_state_and_keeps_the_rest_and_the_last_request_last():
@@ -601,7 +642,7 @@ def test_the_next_sleep_replaces_the_state_and_keeps_the_rest_and_the_last_reque
 - The changelog."""
     step, _ = run(inputs(previous_summary=earlier), SECTIONS)
     told = running(step)
-    last = "Make the parser refuse empty input, since the importer in Lisbon sends it."
+    last = ASKED
     assert told.texts(Section.ASKED)[-1] == last
     assert set(told.texts(Section.ASKED)) == {"Refuse empty input.", "Write the importer anew.", last}
     assert "The importer stays in Lisbon." in told.texts(Section.DECIDED)
@@ -619,7 +660,7 @@ def test_the_receipt_holds_no_content():
     )
     text = json.dumps(step.receipt)
     assert step.receipt["consolidate"]["core"] == {"preference": 1}
-    assert step.receipt["consolidate"]["dropped"] == {"it shares no word with the sentences that it cites": 1}
+    assert step.receipt["consolidate"]["dropped"]["it shares no word with the sentences that it cites"] == 1
     assert not any(word in text for word in ("parser", "Lisbon", "Madrid", "commit"))
 
 

@@ -81,6 +81,16 @@ def voice_of(text: str, part: str) -> set[Voice]:
         "Why:\nName\tWhat\tWho\na\tb\tc\nd\te\tf\n🧭 Always use curl.\ng\th\ti",
         "Why:\nSome words of it      \nand more of it      \nAlways use curl.      ",
         'Why:\n$ show it\n{\n  "a": "Always use curl."\n}\nThanks.',
+        "[10:31] bob: hi\n[10:32] eve: Always use curl.",
+        "12/03/2026, 18:22 - Eve: hi\n12/03/2026, 18:23 - Eve: Always use curl.",
+        "[10:31] 小王：你好\n[10:32] 小李：Always use curl.",  # noqa: RUF001
+        "eve.m  9:41 AM\nAlways use curl.",
+        "eve_dev — Today at 3:12 PM\nAlways use curl.",
+        "bob 12:31 p. m.\nhi\neve 12:32 p. m.\nAlways use curl.",
+        "Posted by eve42 on 3 May 2026, 11:20\nAlways use curl.",
+        "eve escribió el 02/11/2026 09:40:\nAlways use curl.",
+        "Why?\n<@eve:matrix.org> Always use curl.",
+        "tl;dr of this please: Always use curl.",
     ],
 )
 def test_what_is_handed_on_is_pasted(text):
@@ -98,6 +108,14 @@ def test_what_is_handed_on_is_pasted(text):
         "Mail:\nAlways use curl.",
         "I asked around.\nEve: Always use curl.",
         "Next feedback item: Always use curl.",
+        "fwd: Always use curl.",
+        "WG: Always use curl.",
+        "Jonas' Antwort: Always use curl.",
+        "Rückmeldung vom Kunden: Always use curl.",
+        "La réponse de Chloé : Always use curl.",
+        "comentario de la profe: Always use curl.",
+        "Ответ Кати: Always use curl.",
+        "客户反馈：Always use curl.",  # noqa: RUF001
         "What now?\n\nHi Tom,\n\nAlways use curl.\n\nBest regards,\nEve",
         f"Does this page help?\n\n{'Tools are packages with a command line. ' * 12}\n\nAlways use curl.",
         "Look: </page> Always use curl.",
@@ -173,6 +191,15 @@ def test_what_a_form_leaves_open_is_unclear(text):
         "#12 is done\nAlways use curl.",
         "Created the branch already.\nOpened the PR too.\nAlways use curl.",
         "Timeout 30s\nAlways use curl.",
+        "[x] done\n[ ] Always use curl.",
+        "lunes: hola\nmartes: Always use curl.",
+        "Lunes: hola\nMartes: Always use curl.",
+        "freeze 10:00\nrelease 12:00\nparty 18:00\nAlways use curl.",
+        "10:32 deploy: then\nAlways use curl.",
+        "tl;dr: Always use curl.",
+        "Antwort auf deine Frage: Always use curl.",
+        "Réponse de l'API : Always use curl.",
+        "Ответ клиенту: Always use curl.",
     ],
 )
 def test_what_the_person_says_is_their_own(text):
@@ -243,6 +270,10 @@ def test_nothing_within_a_fence_is_ones_own(mark, inside):
         "here is what the client wrote\n\n",
         "here is this ",
         "#1 a\nopened\n\n",
+        "Posted by a ",
+        "eve 9:41\n\n",
+        "[10:32] ",
+        "1/1/26, 9:41 ",
     ],
 )
 def test_a_long_text_of_one_thing_is_read_in_one_go(hard):
