@@ -124,7 +124,9 @@ def _reorders(newer: str, older: str) -> bool:
 
 def _ends(newer: str, older: str) -> bool:
     words = read(older).words
-    if denies(older) or not any(gone <= words for gone in find_ended(newer)) or find_ended(older):
+    # What the older statement has ended itself does not end it.
+    news = [gone for gone in find_ended(newer) if not any(gone <= before for before in find_ended(older))]
+    if denies(_REASON.sub("", older)) or not any(gone <= words for gone in news):
         return False
     is_of_other = _FIRST.search(fold(older)) and _THIRD.search(fold(newer)) and not _FIRST.search(fold(newer))
     return not is_of_other

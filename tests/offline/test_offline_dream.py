@@ -309,6 +309,24 @@ def test_plain_words_end_what_was_so_in_the_other_languages_of_the_cues(older, n
     assert not replacement.is_ended_by(older, newer)
 
 
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        (
+            "We decided to keep the idempotency keys in Redis, because I don't want additional load on Postgres.",
+            "We decided to move the idempotency keys from Redis to Postgres, because Redis can evict them.",
+        ),
+        (
+            "Use Redis instead of Postgres for the idempotency keys, because I don't want additional write load.",
+            "Change of plan: use Postgres instead of Redis for the idempotency keys, because Redis evicts them.",
+        ),
+    ],
+)
+def test_a_reversed_decision_ends_the_first_one_whatever_its_reason_denies(older, newer):
+    assert replacement.is_ended_by(newer, older)
+    assert not replacement.is_ended_by("We moved from MySQL to Postgres.", "We no longer use MySQL, but Postgres.")
+
+
 @pytest.mark.parametrize("half", [0, 1])
 def test_plain_words_end_what_was_so_and_near_misses_do_not(half):
     """Of the pairs set aside (1), six were missed and none was ended wrongly."""
