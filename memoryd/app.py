@@ -204,7 +204,8 @@ def _build(settings: Settings, clock: Clock, log: Log, lock: Lock, lender: App |
 def recover_database(settings: Settings, path: Path, keeper: Keeper, clock: Clock) -> Engine:
     """Open a database, bring it up to date from the copies and the journal, and set alarms about damage.
 
-    `path` is the database of the state folder, or one that will replace it. The caller must hold the folder's lock.
+    `path` is the database of the state folder, or one that will replace it. Then a person expects it to be older, and
+    only what is missing is an alarm. The caller must hold the folder's lock.
     """
     opened = schema.open_database(path, now=clock.text(), told=keeper.tell)
 
@@ -218,7 +219,11 @@ def recover_database(settings: Settings, path: Path, keeper: Keeper, clock: Cloc
                 connection, clock, forgetting.KIND, agent_id, trigger="restore", options={"memory": memory_id}
             )
 
-    _tell_loss(settings, opened, keeper.catch_up(opened.engine, opened, prepare), keeper, clock)
+    caught_up = keeper.catch_up(opened.engine, opened, prepare)
+    if path.parent == settings.state_dir or keeper.found or caught_up.list_lacking():
+        _tell_loss(settings, opened, caught_up, keeper, clock)
+    else:
+        keeper.found += filter(None, [str(caught_up)])
     return opened.engine
 
 

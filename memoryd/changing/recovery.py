@@ -312,18 +312,23 @@ class CaughtUp:
         """Return text for people about the sources from which the state was restored, and what is missing."""
         whence = "the transcripts" if self.copy is None else f"the copy {self.copy.name}"
         told = f"memoryd restored it from the journal and {whence}" if self.is_lost else ""
-        lacks = ["later running summaries, and waiting runs"] if self.is_lost else []
         ids = {key[0] for table, key, _ in changes.list_images(self.lines) if table == "memory"}
         if ids and not self.is_lost:
             count = count_noun(len(ids), "memory", "memories")
             told = f"the database was older than its journal, as after a restore; later changes of {count} came back"
+        lacks = self.list_lacking()
+        missing = f"not restored: {', '.join(lacks)}" if lacks else ""
+        return "; ".join(filter(None, (told, missing)))
+
+    def list_lacking(self) -> list[str]:
+        """Return what may be missing, for people."""
+        lacks = ["later running summaries, and waiting runs"] if self.is_lost else []
         if self.damaged:
             lacks.append(f"the content of {count_noun(self.damaged, 'damaged line')} of the journal")
         lacks += filter(None, [self.left_out])
         if any(one.get("from", 0) > self.seq for one in self.lines) or not (self.copy or self.lines):
             lacks.append("memories, facts, flags, access and audit from before the journal begins")
-        missing = f"not restored: {', '.join(lacks)}" if lacks else ""
-        return "; ".join(filter(None, (told, missing)))
+        return lacks
 
 
 def _find_erasing(later: list[Entry] | None, lines: list[Entry], *, is_unknown: bool) -> Erasing:

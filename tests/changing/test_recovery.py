@@ -218,6 +218,7 @@ def test_a_restore_needs_neither_journal_nor_copies_where_the_database_is_sound(
     assert told == [
         "the database was older than its journal, as after a restore; later changes of 4 memories came back"
     ]
+    assert scratch.query("SELECT text FROM alarm WHERE cleared_at IS NULL") == []  # nothing is missing
     assert [path for path in files_of(scratch) if PLACE.encode() in path.read_bytes()] == []
     assert rows(scratch) == before
     assert scratch.json("run", "--once")

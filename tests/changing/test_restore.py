@@ -100,6 +100,7 @@ def test_a_forgotten_session_stays_forgotten_whatever_else_is_lost(scratch, lost
     scratch.json("forget", "--yes", "session:one")
     lose(scratch, *lost)
     assert told in restore(scratch)[0]
+    assert scratch.query("SELECT count(*) FROM alarm WHERE cleared_at IS NULL") == [("lost" in told,)]
     assert find(scratch, PLACE) == []
 
 
