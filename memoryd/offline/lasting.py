@@ -7,6 +7,7 @@ Preferences and facts come from text that the user typed, by an explicit cue or 
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from memoryd.jobs.job import MemoryType
@@ -53,6 +54,7 @@ _LONGEST = 320  # characters; a longer text is not a single statement
 _NAMES = re.compile(r"\s[A-Z][\w+#.-]+|\w\d|\d\w|\w_\w")  # the object of a decision: "Let's use Redis."
 
 
+@lru_cache(maxsize=512)  # the steps of a sleep ask for the same sentences again
 def find_cue(sentence: str, *, by_user: bool, working: bool, message: str = "") -> Cue | None:
     """Return the cue that shows that `sentence` lasts, or None for most sentences.
 
