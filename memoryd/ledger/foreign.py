@@ -45,6 +45,10 @@ _REMOTES_COMMAND = re.compile(
 )
 _CREATES = re.compile(r"\"(?:command|cmd)\"\s*:\s*\"(?:cd [\w./~-]+ && )?gh pr create\b")
 
+# The commands that print only what Go says of the session's module, and the lines that name it.
+_GO = re.compile(r"go\s+(?:test|vet|build)\b|cat\s+go\.mod\b")
+_MODULE = re.compile(r"^(?:(?:ok|fail|\?)[ \t]+|module )([\w-]+(?:\.[\w-]+)+(?:/[\w.-]+){1,2})", re.MULTILINE)
+
 
 def find_remotes(call: str, output: str) -> set[str]:
     """Return the git remotes in the output of `call`, as `host/account/name`.
@@ -53,13 +57,29 @@ def find_remotes(call: str, output: str) -> set[str]:
     """
     given = _REMOTES_COMMAND.search(call) if "git " in call or "gh " in call else None
     if given is not None:
-        bare = _TEXTS.sub(" ", given[1].replace("\\n", "\n").replace('\\"', '"'))
+        bare = _strip_texts(given[1])
         is_plain = _TASK.search(bare) is not None and all(_PLAIN.match(part.strip()) for part in _PARTS.split(bare))
         if not is_plain and _LAST.search(bare.rstrip()):  # of its output, the last line is surely its own
             output, is_plain = output.strip().rpartition("\n")[2], True
     else:  # The call may have been shortened, so only an output of one line is trusted.
         is_plain = "\n" not in output.strip() and _CREATES.search(call) is not None
     return {_place(next(filter(None, one))) for one in (_SHOWN.findall(output.strip()) if is_plain else [])}
+
+
+def find_modules(call: str, output: str, project: str) -> set[str]:
+    """Return the Go modules in the output of `call`, as `host/account/name`, that have a name like the project's.
+
+    The set is empty if the call may run another program. `project` has only letters and digits.
+    """
+    given = _REMOTES_COMMAND.search(call) if "go" in call else None
+    parts = [part.strip() for part in _PARTS.split(_strip_texts(given[1]))] if given else []
+    is_own = any(map(_GO.match, parts)) and all(_GO.match(part) or _PLAIN.match(part) for part in parts)
+    found = [(one, map(squeeze, one.split("/")[1:])) for one in _MODULE.findall(output.lower() if is_own else "")]
+    return {one for one, names in found if any(len(name) >= _LEAST and name in project for name in names)}
+
+
+def _strip_texts(command: str) -> str:
+    return _TEXTS.sub(" ", command.replace("\\n", "\n").replace('\\"', '"'))
 
 
 def _place(remote: str) -> str:
@@ -327,7 +347,8 @@ class Foreign:
     def _remotes(self) -> frozenset[str]:
         calls = {one.tool_call_id: one.text for one in self._stored if one.kind is TurnKind.TOOL_CALL}
         of_tools = (one for one in self._stored if one.kind is TurnKind.TOOL_RESULT and one.origin is Origin.TOOL)
-        return self._addresses.union(*(find_remotes(calls.get(one.tool_call_id, ""), one.text) for one in of_tools))
+        shown = ((calls.get(one.tool_call_id, ""), one.text) for one in of_tools)
+        return self._addresses.union(*(find_remotes(*one) | find_modules(*one, self._project) for one in shown))
 
 
 def _occurrences(text: str, name: str, key: str, *, spaced: bool) -> Iterator[tuple[int, int]]:
