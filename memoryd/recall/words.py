@@ -40,10 +40,7 @@ STOP_WORDS = _OWN[0]
 FUNCTION_WORDS = STOP_WORDS.union(*_OWN)
 
 # The same for Chinese and Japanese: pairs of characters that only ask, and characters that are no part of a word.
-_ASKING_PAIRS_LIST = (
-    "什么 怎么 怎样 怎麼 什麼 为什 為什 哪个 哪些 哪里 应该 應該 是否 可以 需要 是什 なぜ どこ いつ です ます"
-)
-_ASKING_PAIRS = frozenset(_ASKING_PAIRS_LIST.split())
+_ASKING_PAIRS = frozenset(list_words("pairs of characters that ask"))
 _ASKING = frozenset("吗嗎呢么麼吧啊的了")
 
 
@@ -55,8 +52,7 @@ def is_stop_word(word: str) -> bool:
 
 def stop_words(words: Collection[str]) -> set[str]:
     """Return the words of a text that say nothing about its subject in the language of most of them."""
-    held = {word.lower() for word in words}
-    counts = [len(held & own) for own in _OWN]
+    counts = [len(own.intersection(map(str.lower, words))) for own in _OWN]
     ambiguous = _AMBIGUOUS[counts.index(max(counts))]
     return {word for word in words if is_stop_word(word) or (word.lower() in ambiguous and not word[1:].isupper())}
 
