@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, tzinfo
 from functools import partial
+from itertools import combinations
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -48,12 +49,14 @@ from memoryd.ledger.profile import ProfileEntry, ProfileSection
 from memoryd.ledger.text_removal import MARK, TextRemoval, cut_of, lines_of, spare_texts
 from memoryd.reading import recording
 from memoryd.reading.store import LOST
-from memoryd.text.content import measure_overlap
+from memoryd.text.content import measure_overlap, split_question
+from memoryd.text.sentences import list_texts
 from memoryd.tiers import diary
 from memoryd.tiers.session_summary import parse_points
 
 KIND = "forget"
 _MOST_OF = 0.5  # a memory counts as derived from removed lines if they have this share of its words
+_MOST_SENTENCES = 8  # of a statement; of these, all choices are looked for
 _DAILIES = "memory"
 _ALWAYS = "9999-12-31"
 _DAILY = re.compile(r"\d{4}-\d\d-\d\d\.md(?=\Z|[.~-])")  # the longer name of a copy also matches
@@ -222,7 +225,7 @@ class _HeldMemories(NamedTuple):
         for one in (self.memories[name] for name in self.verdict.erased):
             said_at = parse_moment(one.origin_at or one.created_at)
             for text in (one.content, *self.known.versions.get(one.id, ())):
-                found += [text, dates.remove_days(text)]
+                found += list_wordings(text)
                 found += [dates.annotate(text, said_at.astimezone(self.tz).date())] if said_at else []
         return found
 
@@ -230,6 +233,15 @@ class _HeldMemories(NamedTuple):
         """Return the texts of the memories that stay live."""
         after = {**self.memories, **self.verdict.kept, **self.verdict.restored}
         return [one.content for one in after.values() if one.is_live and one.id not in self.verdict.erased]
+
+
+def list_wordings(text: str) -> list[str]:
+    """Return a statement, also without annotated dates, and the choices of sentences that a job may make of it."""
+    plain = dates.remove_days(text)
+    said, _ = split_question(plain)
+    parts = list_texts(said)[:_MOST_SENTENCES]
+    kept = (" ".join(some) for size in range(1, len(parts) + 1) for some in combinations(parts, size))
+    return [text, plain, *(one for one in kept if measure_overlap(said, one) > _MOST_OF)]
 
 
 def _cut(connection: Connection, agent_id: str, workspace: OpenFolder, held: _HeldMemories) -> TextRemoval:

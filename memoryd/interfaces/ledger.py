@@ -292,7 +292,8 @@ def _forgotten_text(
 def list_similar(found: Mapping[str, Any]) -> list[str]:
     """Return what `find_similar` has found as lines for people."""
     alike = (f"\n    {place} {shorten(one_line(text), _LONGEST_SIMILAR)}" for place, text in found["similar"].items())
-    lines = [f"These lines say something similar and stay:{''.join(alike)}"] * bool(found["similar"])
+    head = "These lines say something similar and stay. Forget a memory by its id, delete other lines in their file:"
+    lines = [head + "".join(alike)] * bool(found["similar"])
     return lines + [f"similar lines were not looked for: {found.get('unsearched')}"] * ("unsearched" in found)
 
 

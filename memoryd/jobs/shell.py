@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import orjson
 
+from memoryd.text.word_lists import list_words
 from memoryd.transcripts.fields import first_text
 
 COMMAND_KEYS = ("command", "cmd", "script")
@@ -31,9 +32,7 @@ _TOKEN = re.compile(
 )
 _QUOTED = re.compile(r"'([^']*)'|\"((?:\\.|[^\"\\])*)\"|\\(.)", re.DOTALL)
 _ASSIGNED = re.compile(r"[A-Za-z_]\w*\+?=")
-_KEYWORDS = frozenset(
-    ["if", "then", "else", "elif", "do", "while", "until", "!", "{", "}", "exec", "command", "builtin"]
-)
+_KEYWORDS = frozenset(list_words("keywords of the shell"))
 _SHELLS = frozenset(["bash", "sh", "zsh", "dash"])
 # Programs that run the command after them: their first words, with their options that take a value.
 _WRAPPERS = {

@@ -9,23 +9,10 @@ from datetime import date
 from typing import NamedTuple
 
 from memoryd.ledger import dates
+from memoryd.text.word_lists import list_words
 
 # Month names: English, German, French, Spanish, Italian, Portuguese, Dutch, Russian; with common abbreviations.
-_MONTH_LISTS = (
-    "january jan januar janvier enero gennaio janeiro januari января январь",
-    "february feb februar février febrero febbraio fevereiro februari февраля февраль",
-    "march mar märz mars marzo março maart марта март",
-    "april apr avril abril aprile апреля апрель",
-    "may mai mayo maggio maio mei мая май",
-    "june jun juni juin junio giugno junho июня июнь",
-    "july jul juli juillet julio luglio julho июля июль",
-    "august aug août agosto augustus августа август",
-    "september sept sep septembre septiembre settembre setembro сентября сентябрь",
-    "october oct okt oktober octobre octubre ottobre outubro октября октябрь",
-    "november nov novembre noviembre novembro ноября ноябрь",
-    "december dec dez dezember décembre diciembre dicembre dezembro декабря декабрь",
-)
-_MONTHS = {name: number for number, names in enumerate(_MONTH_LISTS, 1) for name in names.split()}
+_MONTHS = {name: number for number, names in enumerate(list_words("months"), 1) for name in names.split()}
 _NAMED = "|".join(sorted(_MONTHS, key=len, reverse=True))
 # Only in English does the month come before the day: "im Oktober 17 von 18" contains no day.
 _ENGLISH = "january|jan|february|feb|march|mar|april|apr|may|june|jun|july|jul|august|aug|september|sept|sep"

@@ -66,16 +66,7 @@ HELD = 0.6  # a source still supports a text if it has at least this share of it
 _PART = 4  # shorter words must match exactly; longer ones may have another ending
 _FORTNIGHT = 14  # days; a weekday can mean a date that is at most this far away
 # English, German, French, Spanish, Italian, Portuguese, Dutch, Russian, Chinese, Japanese, Korean.
-_WEEKDAY_LISTS = (
-    "monday montag lundi lunes lunedì segunda-feira maandag понедельник\\w* 周一 星期一 月曜 월요일",
-    "tuesday dienstag mardi martes martedì terça-feira dinsdag вторник\\w* 周二 星期二 火曜 화요일",
-    "wednesday mittwoch mercredi miércoles mercoledì quarta-feira woensdag сред[уыае] 周三 星期三 水曜 수요일",
-    "thursday donnerstag jeudi jueves giovedì quinta-feira donderdag четверг\\w* 周四 星期四 木曜 목요일",
-    "friday freitag vendredi viernes venerdì sexta-feira vrijdag пятниц\\w* 周五 星期五 金曜 금요일",
-    "saturday samstag sonnabend samedi sábado sabato zaterdag суббот\\w* 周六 星期六 土曜 토요일",
-    "sunday sonntag dimanche domingo domenica zondag воскресень\\w* 周日 周天 星期日 日曜 일요일",
-)
-_WEEKDAYS = [re.compile("|".join(names.split())) for names in _WEEKDAY_LISTS]
+_WEEKDAYS = [re.compile("|".join(names.split())) for names in list_words("weekdays")]
 _NOON = 12  # o'clock
 _HALF_PAST = re.compile(
     r"(?<=half past )\w+|\w+(?=(?: heures?)? (?:y media|e meia|e mezza|et demie?)\b)"
@@ -84,10 +75,8 @@ _HALF_PAST = re.compile(
 _HALF_TO = re.compile(r"\b(?:halb|half) (?!past)(\w+)")
 _LONGEST_NAME = 4  # words
 _NUMBER_WORDS = {word: number for number, *rest in (one.split(":") for one in list_words("numbers")) for word in rest}
-_FRAME_LIST = (
-    "user users assistant agent i the report nutzer nutzerin benutzer utilisateur usuario usuaria пользователь"
-)
-_FRAME = frozenset(_FRAME_LIST.split())  # words that name the subject of a line; sources do not contain them
+# Words that name the subject of a line; sources do not contain them.
+_FRAME = frozenset(list_words("subjects of lines"))
 
 
 def find_tokens(text: str, *, loosely: bool = False) -> list[Token]:

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from memoryd.ledger.disguise import fold, fold_with_places, squeeze
 from memoryd.text import prose, voice
+from memoryd.text.word_lists import list_words
 from memoryd.transcripts.turn import Origin, StoredTurn, TurnKind
 
 # ── the repository of a session, as the assistant's own calls show it ────────────────────────────────────────────────
@@ -45,6 +46,10 @@ _REMOTES_COMMAND = re.compile(
 )
 _CREATES = re.compile(r"\"(?:command|cmd)\"\s*:\s*\"(?:cd [\w./~-]+ && )?gh pr create\b")
 
+# The commands that print only what Go says of the session's module, and the lines that name it.
+_GO = re.compile(r"go\s+(?:test|vet|build)\b|cat\s+go\.mod\b")
+_MODULE = re.compile(r"^(?:(?:ok|fail|\?)[ \t]+|module )([\w-]+(?:\.[\w-]+)+(?:/[\w.-]+){1,2})", re.MULTILINE)
+
 
 def find_remotes(call: str, output: str) -> set[str]:
     """Return the git remotes in the output of `call`, as `host/account/name`.
@@ -53,13 +58,29 @@ def find_remotes(call: str, output: str) -> set[str]:
     """
     given = _REMOTES_COMMAND.search(call) if "git " in call or "gh " in call else None
     if given is not None:
-        bare = _TEXTS.sub(" ", given[1].replace("\\n", "\n").replace('\\"', '"'))
+        bare = _strip_texts(given[1])
         is_plain = _TASK.search(bare) is not None and all(_PLAIN.match(part.strip()) for part in _PARTS.split(bare))
         if not is_plain and _LAST.search(bare.rstrip()):  # of its output, the last line is surely its own
             output, is_plain = output.strip().rpartition("\n")[2], True
     else:  # The call may have been shortened, so only an output of one line is trusted.
         is_plain = "\n" not in output.strip() and _CREATES.search(call) is not None
     return {_place(next(filter(None, one))) for one in (_SHOWN.findall(output.strip()) if is_plain else [])}
+
+
+def find_modules(call: str, output: str, project: str) -> set[str]:
+    """Return the Go modules in the output of `call`, as `host/account/name`, that have a name like the project's.
+
+    The set is empty if the call may run another program. `project` has only letters and digits.
+    """
+    given = _REMOTES_COMMAND.search(call) if "go" in call else None
+    parts = [part.strip() for part in _PARTS.split(_strip_texts(given[1]))] if given else []
+    is_own = any(map(_GO.match, parts)) and all(_GO.match(part) or _PLAIN.match(part) for part in parts)
+    found = [(one, map(squeeze, one.split("/")[1:])) for one in _MODULE.findall(output.lower() if is_own else "")]
+    return {one for one, names in found if any(len(name) >= _LEAST and name in project for name in names)}
+
+
+def _strip_texts(command: str) -> str:
+    return _TEXTS.sub(" ", command.replace("\\n", "\n").replace('\\"', '"'))
 
 
 def _place(remote: str) -> str:
@@ -83,10 +104,7 @@ _FETCHED = re.compile(r"node_modules|site-packages|vendor|/\.|[/\\]tmp\b|@")
 
 _L = r"a-z0-9\u0400-\u052f"  # letters that names may have
 _REST = r"[^\s<>\"'`|\\^{}\[\]()\u2e80-\uffef]"  # characters that may follow in a URL
-_ZONES = (
-    "com|net|org|edu|gov|int|io|ai|co|dev|xyz|online|site|biz|example|top|club|shop|store|cloud|tech|live|icu|vip|"
-    "space|website|app|blog|zone|ru|cn|de|fr|es|uk|nl|jp|kr|br|au|ca|eu|us|ua|pl|cz|se|fi|dk|ch|it|su|info|me"
-)
+_ZONES = "|".join(list_words("zones"))
 _ADDRESS = re.compile(
     rf"(?<![a-z0-9])(?!file:|vscode:|about:|jar:)[a-z][a-z0-9+-]{{1,12}}://(?P<url>{_REST}{{1,2000}})"
     rf"|(?<![{_L}_.@/+-])(?P<mail>[{_L}_][{_L}_.+%-]{{0,63}}@(?!v?\d+\b|latest|next|beta|main\b)"
@@ -102,11 +120,7 @@ _LOCAL = re.compile(r"localhost|127\.\d|0\.0\.0\.0|host\.docker\.internal|\[?::1
 _SECOND = re.compile(r"(?:co|com|org|net|ac|gov|edu|gob)\.[a-z]{2}")
 _PEOPLE = re.compile(r"\b(?:ask|by|cc|contact|follow|from|invite|mention|ping|thanks?|to|user|with)[ \t,]+@$")
 
-_TOOLS = (
-    "apt|apt-get|aws|az|bash|brew|bun|bunx|cargo|chmod|chown|claude|conda|cp|crontab|curl|dd|deno|docker|fly|gcloud|gem"
-    "|gh|git|go|gpg|helm|kill|kubectl|make|mv|nc|node|npm|npx|openssl|perl|pip3?|pipx|pnpm|poetry|powershell|python3?"
-    "|rm|rsync|ruby|scp|sh|snap|ssh|ssh-copy-id|sudo|systemctl|tee|terraform|twine|uv|uvx|wget|yarn|zsh"
-)
+_TOOLS = "|".join(list_words("tools"))
 # Programs that build or test. Their flags and the project's files do not count as names, but other arguments do.
 _BUILDING = re.compile(r"bun|cargo|deno|git|go|make|node|npm|pip3?|pnpm|poetry|python3?|ruby|uv|yarn")
 _OWN_ARGUMENT = re.compile(
@@ -132,14 +146,8 @@ _COMPOUND = re.compile(
     r"|(?:per|post|pre|non|re|multi|sub|self|auto|cross|single|command|user|high|low|full|real|well|built)-[a-z]+"
 )
 # Signs that an outside text asks for a name: a verb such as "install" before it, a noun after it, or a manifest line.
-_VERBS = fold(
-    r"instal\w*|npm i|add|get|dlx|npx|uvx|tap|pull|requires?|needs?|depends? on|use|run|execute|launch|load"
-    r"|enable|switch to|verwende\w*|benutze\w*|nutze\w*|utilise\w*|ajoute\w*|ejecut\w*|agreg\w*|usa|использ\w*|добав\w*"
-)
-_NOUNS = fold(
-    r"packages?|library|modules?|plugins?|extensions?|dependencies|dependency|binary|server is|image|uses|from"
-    r"|pakete?|bibliothek|paquete?s?|dependencias|biblioteca|пакет\w*|модуль|библиотек\w*"
-)
+_VERBS = fold("|".join(list_words("verbs before packages")))
+_NOUNS = fold("|".join(list_words("nouns before packages")))
 _SMALL = r"(?:the|a|an|das|die|den|le|la|el|il|package|paket|paquete?|tool|[`\"'*]*[\w.-]+-[\w.-]+|-\S+)"
 _ASKS = re.compile(
     rf"(?:(?:\b(?:{_VERBS})(?:[ \t]+{_SMALL}){{0,3}}|\b(?:{_NOUNS}):?)\s+"
@@ -158,11 +166,7 @@ _NAMED = re.compile(
     r"(?=[`\"'.,;!]*(?:[ \t]*$|[ \t]+(?:before|first|from|via|globally|in|avan|&)\b))",
     re.MULTILINE,
 )
-_ORDINARY_LIST = """
-command commands dependencies docker everything git github homebrew hook hooks it locally node package packages plugin
-profiles python requirements script scripts skill skills test tests that them these this those tool tools using wizard
-"""
-_ORDINARY = frozenset(_ORDINARY_LIST.split())
+_ORDINARY = frozenset(list_words("no names of packages"))
 _DOTTED = re.compile(r"(?:://|@|www\.)[^\s/]*$")
 _SEP = r"[\W_]{0,4}"
 _LETTER = re.compile(rf"[{_L}]")
@@ -327,7 +331,8 @@ class Foreign:
     def _remotes(self) -> frozenset[str]:
         calls = {one.tool_call_id: one.text for one in self._stored if one.kind is TurnKind.TOOL_CALL}
         of_tools = (one for one in self._stored if one.kind is TurnKind.TOOL_RESULT and one.origin is Origin.TOOL)
-        return self._addresses.union(*(find_remotes(calls.get(one.tool_call_id, ""), one.text) for one in of_tools))
+        shown = ((calls.get(one.tool_call_id, ""), one.text) for one in of_tools)
+        return self._addresses.union(*(find_remotes(*one) | find_modules(*one, self._project) for one in shown))
 
 
 def _occurrences(text: str, name: str, key: str, *, spaced: bool) -> Iterator[tuple[int, int]]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import accumulate
 
-from memoryd.recall.words import fold, inner_words, is_stop_word, is_unspaced, list_runs, make_indexable, signed_names
+from memoryd.recall.words import fold, inner_words, is_unspaced, list_runs, make_indexable, signed_names, stop_words
 
 LONGEST = 20_000  # characters of a query that are used …
 MOST_TERMS = 64  # … and terms; more of them would hardly change the ranking …
@@ -62,7 +62,8 @@ def parse(text: str) -> Query:
     for term in _terms(_ends(fold(_ends(text))).translate(_QUOTES)):
         found.setdefault(term.match.casefold(), term)
     terms = list(found.values())
-    telling = [term for term in terms if term.kind not in _PLAIN or not is_stop_word(term.text)] or terms
+    empty = stop_words([term.text for term in terms if term.kind in _PLAIN])
+    telling = [term for term in terms if term.kind not in _PLAIN or term.text not in empty] or terms
     # Both ends are used, because an error is often at the end of a pasted text, and a request after its subject.
     order = sorted(range(len(telling)), key=lambda at: min(at, len(telling) - 1 - at))
     words = accumulate(

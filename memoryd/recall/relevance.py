@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from memoryd.recall.answers import QUESTION
 from memoryd.recall.query import Query, TermKind
 from memoryd.recall.snippet import find_held
-from memoryd.recall.words import is_unspaced, names_in
+from memoryd.recall.words import FUNCTION_WORDS, is_unspaced, names_in
 from memoryd.text.word_lists import list_words
 from memoryd.text.wording import STOP, find_stem, fold, list_units
 
@@ -14,7 +14,7 @@ _WORDS = 2
 _EDGE = 60  # characters at the start and the end of a prompt that show whether it asks
 _LONG = 5  # letters; a word with so many is also found inside a compound, such as "Backupstrategie"
 # Words of prompts about anything: "ok, go on". Others begin an order about anything, but not a question.
-_SMALL_TALK = STOP.union(list_units(fold(" ".join(list_words("acknowledgements")))))
+_SMALL_TALK = STOP.union(list_units(fold(" ".join((*list_words("acknowledgements"), *FUNCTION_WORDS)))))
 _ORDERS = _SMALL_TALK.union(list_words("orders of work"))
 _ASKING = frozenset(list_words("question words"))
 

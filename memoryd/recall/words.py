@@ -8,6 +8,9 @@ as letters. So an emoji or a currency sign is replaced by a space here.
 
 import re
 import unicodedata
+from collections.abc import Collection
+
+from memoryd.text.word_lists import list_words
 
 # Thai to Lao, Myanmar, Hangul, Khmer, kana, bopomofo, Han with its radicals: scripts that are handled as unspaced.
 _UNSPACED = (
@@ -28,28 +31,30 @@ _SIGNS = {"++": "plusplus", "#": "sharp"}
 STROKES = str.maketrans("ŁłØøĐđĦħŦŧı", "LlOoDdHhTti")  # neither Unicode nor FTS5 treats these strokes as accents
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
-# Words that say nothing about the subject of a text: common English words and question words.
-STOP_WORDS = frozenset(
-    """a about above after again against all am an and any are as at be because been before being below between both
-    but by can could did do does doing down during each few for from further had has have having he her here hers
-    herself him himself his how i if in into is it its itself just me more most my myself no nor not now of off on once
-    only or other our ours ourselves out over own same she should so some such than that the their theirs them
-    themselves then there these they this those through to too under until up very was we were what when where which
-    while who whom why will with would you your yours yourself yourselves s t d ll m re ve don didn doesn isn wasn aren
-    won""".split()  # noqa: SIM905
-)
+# Words that say nothing about the subject of a text: articles, pronouns, prepositions, question words and so on. Those
+# that are also other words, in English or as names of programs, count only in a text of their own language.
+_LANGUAGES = ("English", "German", "French", "Spanish", "Italian", "Portuguese", "Dutch")
+_OWN = [frozenset(list_words(f"{one} function words")) for one in _LANGUAGES]
+_AMBIGUOUS = [frozenset(list_words(f"{one} words with other meanings")) for one in _LANGUAGES]
+STOP_WORDS = _OWN[0]
+FUNCTION_WORDS = STOP_WORDS.union(*_OWN)
 
 # The same for Chinese and Japanese: pairs of characters that only ask, and characters that are no part of a word.
-_ASKING_PAIRS_LIST = (
-    "什么 怎么 怎样 怎麼 什麼 为什 為什 哪个 哪些 哪里 应该 應該 是否 可以 需要 是什 なぜ どこ いつ です ます"
-)
-_ASKING_PAIRS = frozenset(_ASKING_PAIRS_LIST.split())
+_ASKING_PAIRS = frozenset(list_words("pairs of characters that ask"))
 _ASKING = frozenset("吗嗎呢么麼吧啊的了")
 
 
 def is_stop_word(word: str) -> bool:
     """Return True if a word (or a pair of characters in a script without spaces) says nothing about the subject."""
-    return word.lower() in STOP_WORDS or word in _ASKING_PAIRS or (len(word) <= 2 and not _ASKING.isdisjoint(word))
+    known = STOP_WORDS if word[1:].isupper() else FUNCTION_WORDS  # `MIT` is not the German "mit"
+    return word.lower() in known or word in _ASKING_PAIRS or (len(word) <= 2 and not _ASKING.isdisjoint(word))
+
+
+def stop_words(words: Collection[str]) -> set[str]:
+    """Return the words of a text that say nothing about its subject in the language of most of them."""
+    counts = [len(own.intersection(map(str.lower, words))) for own in _OWN]
+    ambiguous = _AMBIGUOUS[counts.index(max(counts))]
+    return {word for word in words if is_stop_word(word) or (word.lower() in ambiguous and not word[1:].isupper())}
 
 
 def fold(text: str) -> str:

@@ -14,12 +14,16 @@ from memoryd.config import Agent, Settings
 from memoryd.database import erasure, reads, sqlite, turns
 from memoryd.errors import MemorydError, NotFoundError, describe
 from memoryd.files.open_folder import open_folder
-from memoryd.finding.recall import Narrowing
-from memoryd.ledger import dates
+from memoryd.finding import excerpt
+from memoryd.finding.recall import MOST, Hit, Narrowing
 from memoryd.ledger.memory import ANY_PREFIX
+from memoryd.ledger.text_removal import cut_of
+from memoryd.recall.ranking import SESSION
 from memoryd.requests import opening, permission, searching, waiting
-from memoryd.text import normal
+from memoryd.requests.scanner import open_scrubber
 from memoryd.text.content import measure_overlap
+from memoryd.text.sentences import list_texts
+from memoryd.tiers.lines import lines_of
 
 PATIENCE_SECONDS = 10.0  # how long a daemon may take to read a session before it is forgotten
 _HALF = 0.5  # the share of content words that makes a text similar
@@ -75,18 +79,32 @@ def forget(settings: Settings, agent: Agent, options: dict[str, Any]) -> dict[st
 def find_similar(settings: Settings, agent: Agent, text: str, *, also_same: bool = False) -> dict[str, Any]:
     """Search for lines that share most content words with a text. Forgetting a statement leaves its other wordings.
 
-    Returns the hits as `similar`, by id or place, and why the search failed as `unsearched`, if it did. A hit that
-    repeats the text is left out unless `also_same`.
+    Returns the lines as `similar`, by id or place, and why the search failed as `unsearched`, if it did. Lines that
+    `forget` would erase are left out unless `also_same`.
     """
-    form, found = normal.normalize(dates.remove_days(text)), dict[str, str]()
+    cut, found = cut_of(forgetting.list_wordings(text)), dict[str, str]()
+    # Search shows copies last, so sentences that repeat the text are searched by themselves.
+    repeated = " ".join('"' + one.replace('"', " ") + '"' for one in list_texts(text))
     try:
-        for hit in searching.search(settings, agent, text, Narrowing(limit=_MOST_LOOKS), "forget"):
-            is_same = form in normal.normalize(dates.remove_days(hit.snippet))
-            if (also_same or not is_same) and measure_overlap(text, hit.snippet) > _HALF:
-                found[hit.id or f"{hit.path}:{hit.first_line}"] = hit.snippet
+        for asked, most in ((repeated, MOST), (text, _MOST_LOOKS)):
+            for hit in searching.search(settings, agent, asked, Narrowing(limit=most), "forget"):
+                lines = [(at, line) for at, line in _list_lines(agent, hit) if also_same or not cut.says(line)]
+                found |= {at: line for at, line in lines if measure_overlap(text, line) > _HALF}
+        places = list(found)[:_MOST_SIMILAR]
+        with open_scrubber(settings) as scrubber:
+            return {"similar": dict(zip(places, scrubber.redact_own([found[at] for at in places]), strict=True))}
     except MemorydError as error:
         return {"similar": {}, "unsearched": describe(error)}
-    return {"similar": dict(list(found.items())[:_MOST_SIMILAR])}
+
+
+def _list_lines(agent: Agent, hit: Hit) -> list[tuple[str, str]]:
+    """Return each line of a hit in a file with its place; a memory or a turn is one line."""
+    if hit.id or hit.tier == SESSION:
+        return [(hit.id or f"{hit.path}:{hit.first_line}", hit.snippet)]
+    lines = lines_of(excerpt.read_shown(agent, hit.path) or b"")[hit.first_line - 1 : hit.last_line]
+    return [
+        (f"{hit.path}:{at}", line.decode(errors="replace").strip()) for at, line in enumerate(lines, hit.first_line)
+    ]
 
 
 def _whole_lines(path: Path) -> int:

@@ -800,7 +800,7 @@ def test_what_says_something_similar_in_other_words_is_listed_and_stays(world):
     scratch, tabs = world.scratch, saying(world, "I prefer tabs")
     near = saying(world, "tabs are better")
     told = scratch.run("forget", tabs.id, "--dry-run").stdout
-    head, _, listed = told.partition("These lines say something similar and stay:\n")
+    head, _, listed = told.partition("Forget a memory by its id, delete other lines in their file:\n")
     assert f"    {near.id} {other.strip()}\n" in listed
     assert near.id not in head
     assert TABS not in listed, "that goes"
@@ -818,9 +818,51 @@ def test_a_deleted_fact_names_the_lines_that_say_it_too_and_how_they_go(world):
     assert f"    {tabs.id} " in told
     assert "    memory/" in told
     assert f"memoryd forget {fact} erases the statement wherever" in told
-    assert fact not in told.split("stay:")[1].split("memoryd forget")[0]
+    assert fact not in told.split("their file:")[1].split("memoryd forget")[0]
     fact = scratch.json("facts", "add", "Plays the viola.")["fact"]["id"]
     assert scratch.run("facts", "delete", fact).stdout == f"{fact} is deleted\n"
+
+
+def test_lines_with_most_sentences_of_a_forgotten_statement_go_too(world):
+    told = "Sounds great. I only eat gold leaf anyway, haha. No, just kidding."
+    line = "I only eat gold leaf anyway, haha. No, just kidding."
+    day = world.scratch.workspace / "memory" / "2026-03-02.md"
+    day.write_text(f"# Daily Memory: 2026-03-02\n\n- User: {line}\n- Sounds great.\n")
+    own = world.scratch.workspace / ".continuum/memory"
+    own.mkdir(parents=True, exist_ok=True)
+    recent = (own / "RECENT.md").read_text() if (own / "RECENT.md").exists() else ""
+    (own / "RECENT.md").write_text(f"{recent}\n- {line}\n")
+    (own / "MEMORY-2026-03-02.md").write_text(f"# 2026-03-02\n\n- The oven is hot.\n- {line}\n")
+    world.app.close()
+    fact = world.scratch.json("facts", "add", told)["fact"]["id"]
+    assert world.scratch.json("forget", fact, "--dry-run")["similar"] == {}
+    assert world.scratch.json("forget", fact, "--yes")["similar"] == {}
+    assert holders(world, "gold leaf", "kidding") == []
+    assert day.read_text().endswith("- Sounds great.\n"), "a small part of the statement stays"
+    assert (own / "MEMORY-2026-03-02.md").read_text() == "# 2026-03-02\n\n- The oven is hot.\n"
+
+
+def test_a_similar_line_is_listed_by_itself_with_its_place(world):
+    before = "".join(f"- The boat number {number} has a new sail and a red hull.\n" for number in range(4))
+    day = world.scratch.workspace / "memory" / "2026-03-02.md"
+    day.write_text(f"# Daily Memory: 2026-03-02\n\n{before}- In Makefiles Ottilie prefers tabs over spaces.\n{before}")
+    world.app.close()
+    told = world.scratch.json("forget", saying(world, "I prefer tabs").id, "--dry-run")["similar"]
+    assert told == {"memory/2026-03-02.md:7": "- In Makefiles Ottilie prefers tabs over spaces."}
+
+
+def test_a_deleted_fact_names_all_copies_in_a_large_memory(world):
+    told = "Please never log the numbers of cards."
+    for number in range(40):
+        day = world.scratch.workspace / "memory" / f"2025-01-{number + 1:02}.md"
+        day.write_text(f"# Daily\n\n- Please log the {number} never seen numbers, such as {number * 7}.\n")
+    days = [world.scratch.workspace / "memory" / f"2026-03-0{number}.md" for number in (2, 3)]
+    for day in days:
+        day.write_text(f"# Daily\n\n- {told}\n")
+    world.app.close()
+    fact = world.scratch.json("facts", "add", told)["fact"]["id"]
+    similar = world.scratch.json("facts", "delete", fact)["similar"]
+    assert {f"memory/{day.name}:3" for day in days} <= similar.keys()
 
 
 def test_that_similar_lines_could_not_be_looked_for_is_said(world):

@@ -25,14 +25,14 @@ SAYS = {
 }
 
 
-def session(*said: tuple[str, str]) -> Foreign:
+def session(*said: tuple[str, str], folder: str | None = None) -> Foreign:
     """What is foreign in a session; a tool answers the call before it."""
     turns, call = [], ""
     for seq, (who, text) in enumerate(said, 1):
         call = f"c{seq}" if who == "call" else call
         of = call if who in {"call", "tool"} else None
         turns.append(StoredTurn(seq, f"r{seq}", 0, *SAYS[who], text, None, 0, False, of, None))  # noqa: FBT003
-    return Foreign(turns)
+    return Foreign(turns, folder)
 
 
 def placed(attack: Planted) -> Foreign:
@@ -126,6 +126,33 @@ def test_the_repository_that_the_agents_own_calls_show_is_inside(call: str, outp
 )
 def test_a_call_that_can_show_others_texts_shows_no_remote(call: str, output: str) -> None:
     assert session(("call", call), ("tool", output), ("tool", OWN)).find_tokens(OWN) != ()
+
+
+GO_TEST = "--- FAIL: TestKey (0.21s)\nFAIL\nFAIL\tgithub.com/ann/tool-kit/internal/key\t1.104s\n"
+PACKAGE = "FAIL github.com/ann/tool-kit/internal/key 1.104s"
+
+
+@pytest.mark.parametrize(
+    ("call", "output"),
+    [
+        ('Bash {"command":"go test ./internal/key/ -run TestKey -count=5","description":"run"}', GO_TEST),
+        ('Bash {"command":"cd /work/tool-kit && go test ./... 2>&1 | tail -5"}', "ok  \tgithub.com/ann/tool-kit\t0.2s"),
+        ('shell {"command":["bash","-lc","go vet && go test ./..."]}', "?   \tgithub.com/ann/tool-kit/cmd\t[no tests]"),
+        ('Bash {"command":"cat go.mod"}', "module github.com/ann/tool-kit\n\nrequire github.com/eve/tool-kit v1\n"),
+    ],
+)  # fmt: skip
+def test_the_module_that_the_agents_own_tests_name_is_inside(call: str, output: str) -> None:
+    said = (("call", call), ("tool", output), ("tool", f"{PACKAGE} See https://github.com/eve/tool-kit too."))
+    for folder in ("/work/tool-kit", "/work/tool-kit-fix"):
+        assert session(*said, folder=folder).find_tokens(PACKAGE) == ()
+        assert session(*said, folder=folder).find_tokens("See github.com/eve/tool-kit.") != ()
+    assert session(*said, folder="/work/shop").find_tokens(PACKAGE) != (), "another module"
+    for mixed in (
+        'Bash {"command":"go test\\ncurl page"}',
+        'Bash {"command":"curl page; go test"}',
+        'WebFetch {"url":"https://page.example"}',
+    ):
+        assert session(("call", mixed), ("tool", output), folder="/work/tool-kit").find_tokens(PACKAGE) != ()
 
 
 TRUE = (

@@ -184,6 +184,27 @@ def test_stop_words_fall_where_others_are_left():
     assert kinds("to be or not to be") == [("word", "to"), ("word", "be"), ("word", "or"), ("word", "not")]
 
 
+@pytest.mark.parametrize(
+    ("question", "left"),
+    [
+        ("Was war die Ursache des Incidents mit den doppelten Abbuchungen?", "Ursache Incidents doppelten Abbuchungen"),
+        ("wer muss reviewen", "reviewen"),
+        ("Wann ist mein Zahnarzttermin?", "Zahnarzttermin"),
+        ("Comment est-ce que nous lançons les tests pour l'API ?", "lançons tests API"),
+        ("¿Quién tiene que revisar los cambios sin tests?", "revisar cambios tests"),
+        ("come si fa il deploy della pagina?", "fa deploy pagina"),
+        ("quem pode aprovar a migração em produção?", "aprovar migração produção"),
+        ("wat moet er met de database gebeuren?", "database gebeuren"),
+        ("Wo liegt die MIT Lizenz?", "liegt MIT Lizenz"),
+        ("die in the war room", "die war room"),
+        ("the comment in the door test", "comment door test"),
+        ("a hat, a man and a den", "hat man den"),
+    ],
+)
+def test_function_words_of_the_language_of_a_query_are_not_looked_for(question, left):
+    assert [text for kind, text in kinds(question) if kind == "word"] == left.split()
+
+
 def test_what_is_looked_for_is_told_apart():
     assert kinds('"early bird" snake_case refac*') == [
         ("phrase", "early bird"), ("name", "snake_case"), ("word", "snake"), ("word", "case"), ("prefix", "refac*"),

@@ -33,6 +33,11 @@ from memoryd.recall.relevance import is_about
         ("why does the retry policy fail?", "RetryPolicyFactory gives up.", True),
         ("where did we write the report", "We write reports in LaTeX.", True),
         ("write the report", "We write reports in LaTeX.", False),
+        ("wer muss das eigentlich für mich machen", "Der Test muss für alle laufen.", False),
+        ("Wann ist mein Zahnarzttermin?", "Was ist mein Name, und wann?", False),
+        ("Wo liegt der Testbericht für Redis?", "Der Testbericht von Redis.", True),
+        ("pourquoi il faut que nous", "Il faut que nous restions.", False),
+        ("why is there a comment about the car?", "A comment on the car.", True),
         ("", "anything", False),
     ],
 )
