@@ -120,7 +120,7 @@ def test_the_conversation_goes_out_once_and_both_jobs_are_done(world):
         (run,) = rows(app, "SELECT * FROM job_run WHERE kind = 'sleep'")
         receipt = json.loads(run["receipt"])
         assert (receipt["facts"]["facts"], receipt["memories_added"]) == ({"preference": 1}, 2)
-        assert [one["verdict"] for one in json.loads(run["claims"])] == ["kept", "kept", "quoted", "quoted", "quoted"]
+        assert [one["verdict"] for one in json.loads(run["claims"])] == ["quoted", "kept", "quoted", "quoted", "quoted"]
         assert (run["tokens_in"], run["tokens_out"]) == (700, 60)
         assert rows(app, "SELECT run_id, tokens_in FROM spend") == [{"run_id": run["id"], "tokens_in": 700}]
         assert problems(app, world) == []
@@ -302,13 +302,13 @@ def test_a_later_sleep_corrects_the_summary_and_the_days_file_and_no_dream_sees_
         )
         end_session(app)
         carry_out(app)
-        assert "[s1] Rename the runner to nightly." in server.requests[-1].prompt
+        renamed, called = SAID[2][1], LATER[0][1]  # requests are told in the user's words
+        assert f"[s1] {renamed}" in server.requests[-1].prompt
         (kept,) = rows(app, "SELECT summary FROM session_summary")
         assert "Rename the runner" not in kept["summary"]
-        assert "- Call the runner hourly, not nightly." in kept["summary"]
-        block = "### Asked\n- Corrected: Rename the runner to nightly.\n- Call the runner hourly, not nightly."
-        assert block in world.dailies
-        assert world.dailies.count("- Rename the runner to nightly.") == 1  # what was written stays
+        assert f"- {called}" in kept["summary"]
+        assert f"### Asked\n- Corrected: {renamed}\n- {called}" in world.dailies
+        assert world.dailies.count(f"- {renamed}") == 1  # what was written stays
         assert marks(app) == {"sleep": 6, "facts": 6}
         dream = waiting.request(app.engine, app.clock, "demo", dreaming.KIND, {})
         run = next(one for one in rows(app, "SELECT * FROM job_run") if one["id"] == dream)
