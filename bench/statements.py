@@ -27,7 +27,18 @@ from memoryd.offline.statements import ConversationMessage
 from memoryd.tiers.session_summary import Section
 
 FOLDER = Path(__file__).parent / "statements"
-SETS = ("persons", "chats", "daily_life", "aside", "aside_mixed", "momentary", "coding", "languages", "languages_aside")
+SETS = (
+    "persons",
+    "chats",
+    "daily_life",
+    "aside",
+    "aside_mixed",
+    "momentary",
+    "coding",
+    "languages",
+    "languages_aside",
+    "ordinary",
+)
 
 
 class Message(NamedTuple):

@@ -123,10 +123,12 @@ def _reorders(newer: str, older: str) -> bool:
 
 
 def _ends(newer: str, older: str) -> bool:
+    older = _REASON.sub("", older)  # what is the reason is not what is so
     words = read(older).words
-    # What the older statement has ended itself does not end it.
-    news = [gone for gone in find_ended(newer) if not any(gone <= before for before in find_ended(older))]
-    if denies(_REASON.sub("", older)) or not any(gone <= words for gone in news):
+    # What the older statement has ended itself, even as a wish, does not end it.
+    before = _find_ended(fold(older))
+    news = [gone for gone in find_ended(newer) if not any(gone <= one for one in before)]
+    if denies(older) or not any(gone <= words for gone in news):
         return False
     is_of_other = _FIRST.search(fold(older)) and _THIRD.search(fold(newer)) and not _FIRST.search(fold(newer))
     return not is_of_other

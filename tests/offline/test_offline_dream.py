@@ -324,7 +324,22 @@ def test_plain_words_end_what_was_so_in_the_other_languages_of_the_cues(older, n
 )
 def test_a_reversed_decision_ends_the_first_one_whatever_its_reason_denies(older, newer):
     assert replacement.is_ended_by(newer, older)
-    assert not replacement.is_ended_by("We moved from MySQL to Postgres.", "We no longer use MySQL, but Postgres.")
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        ("We no longer use MySQL, but Postgres.", "We moved from MySQL to Postgres."),
+        ("We use Postgres, because Redis was not durable.", "We replaced Redis with Postgres."),
+        ("Let's use Postgres instead of Redis, because Redis is not durable.", "We replaced Redis with Postgres."),
+        ("The queue runs on Redis.", "Nobody agreed to move the queue from Redis to Postgres."),
+        ("We use Redis for the queue.", "We decided to move the queue from Redis to Postgres, but then did not."),
+        ("The queue runs on Redis.", "We decided to move the queue from Redis to Postgres next quarter."),
+        ("Our queue runs on Redis.", "Eve's team decided to move the queue from Redis to Postgres."),
+    ],
+)
+def test_a_confirmed_decision_or_one_that_was_not_carried_out_ends_nothing(older, newer):
+    assert not replacement.is_ended_by(newer, older)
 
 
 @pytest.mark.parametrize("half", [0, 1])
