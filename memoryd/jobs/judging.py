@@ -218,13 +218,12 @@ class JudgingContext:
         # The user's newer words may change any memory, so its class matters only without them.
         is_open = any(not is_newer(completed, old) for old in claim.olds) if is_brought else len(claim.olds) == 1
         is_derived = not (is_brought or claim.olds)
-        labelled = (*claim.olds, *claim.ends) if lane is Lane.ASSISTANT or is_open else ()
         return WeighedClaim(
             judged,
             support=Question(Subject.SUPPORT, said, _evidence(completed, replaced), replaced) if asks_support else None,
-            # The place of a claim in the reply does not prove its class. The new text of one memory keeps its class.
-            kind=class_question(said) if (lane is Lane.ASSISTANT and len(claim.olds) != 1) or is_derived else None,
-            kinds={old.text: class_question(old.text) for old in labelled if old.kind is None},
+            # The place of a claim in the reply does not prove its class.
+            kind=class_question(said) if lane is Lane.ASSISTANT or is_derived else None,
+            kinds=_kinds((*claim.olds, *claim.ends)) if lane is Lane.ASSISTANT or is_open else {},
             ends=_ask_ends(said, completed, claim),
         )
 
@@ -306,6 +305,10 @@ def _with_neighbours(text: str, cited: Sequence[Citation], whole: Collection[str
 
 def _ask_ends(text: str, cited: Sequence[Citation], claim: Claim) -> dict[str, Question]:
     return {old.id: Question(Subject.SUPPORT, text, _evidence(cited), (old.text,)) for old in claim.ends}
+
+
+def _kinds(olds: Sequence[Old]) -> dict[str, Question]:
+    return {old.text: class_question(old.text) for old in olds if old.kind is None}
 
 
 def _evidence(cited: Sequence[Citation], replaced: Sequence[str] = ()) -> tuple[CitableSentence, ...]:
@@ -478,9 +481,7 @@ class Judging:
             if why:
                 return replace(_refuse(judged, why), step=ClaimStep.READER if why == reasons.LOSES else ClaimStep.LANE)
             changes.append(old.id)
-        reworded = judged.claim.olds if weighed.kind is None and judged.lane is Lane.ASSISTANT else ()
-        found = self._class_of(reworded[0], weighed) if reworded else self._kind(weighed.kind)
-        found = found or self.context.judges.cues.kind(strip_label(judged.text))
+        found = self._kind(weighed.kind) or self.context.judges.cues.kind(strip_label(judged.text))
         if steering.is_order(strip_label(judged.text)):
             found = MemoryClass.RULE  # an order is a rule, whatever the reader says
         is_brought = has_new_evidence(judged.cited)

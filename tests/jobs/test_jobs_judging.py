@@ -433,14 +433,6 @@ def test_a_newer_value_changes_a_memory_that_its_lane_may_change():
         assert (found.outcome, found.why) == (ClaimOutcome.REFUSED, reasons.NOT_USER)
 
 
-def test_the_new_text_of_a_memory_keeps_its_class_without_a_question():
-    asked: list = []
-    old = Old("m1", "The tests run on Travis.")
-    found = one(claim("The tests moved from Travis to CircleCI.", "m1", "t2", olds=(old,)), asked=asked)
-    assert [question["claim"] for question in asked if question["ask"] == "class"] == [old.text]
-    assert found.kind is MemoryClass.PROJECT
-
-
 def test_what_was_said_earlier_replaces_nothing():
     found = one(claim("The tests run on CircleCI.", "m1", "t2", olds=(replace(OLD, said_at="2025-03-05T00:00:00Z"),)))
     assert (found.outcome, found.why) == (ClaimOutcome.REFUSED, reasons.OLDER)
