@@ -9,13 +9,15 @@ from enum import StrEnum
 from pathlib import PurePosixPath
 from typing import Any, Protocol
 
-from memoryd.jobs.pieces import LONGEST_QUOTED, CitableSentence, Citation, is_of_user, is_said
+from memoryd.jobs.pieces import CitableSentence, Citation, is_said
 from memoryd.jobs.reader import ReaderAnswer
 from memoryd.ledger import dates
 from memoryd.ledger.lane import Lane, MemoryClass
 from memoryd.text.content import label_of, split_question
 from memoryd.text.neutral import neutralize
+from memoryd.tiers.session_summary import Section
 
+_LONGEST_TOLD = 600  # characters of the user's words in a line of a daily file
 LONGEST_CLAIM = 1_200  # characters; a longer text is a dump, not a memory
 
 
@@ -207,16 +209,24 @@ class Cues(Protocol):
 def quote_told(judged: JudgedClaim) -> JudgedClaim:
     """Return a daily line that tells what the user said in the user's words, because no reader checks other ones.
 
-    Of long paragraphs, only the cited sentences are taken.
-    A line that cites others as well loses the user's label instead, unless it shows the question that they answered.
+    These are the user's sentences that the line cites. Outside the requests, a line that cites others as well loses
+    the user's label instead, unless it shows the question that they answered.
     """
-    own, (_, question) = tuple(one for one in judged.cited if is_of_user([one])), split_question(judged.text)
-    is_unlabelled = judged.lane is not Lane.USER and label_of(judged.claim.text) == "user" and not question
-    if not own or is_unlabelled or is_said(judged.text, own):
+    own = tuple(one for cited in judged.cited if (one := _keep_own(cited)).numbers)
+    is_asked = getattr(judged.claim.origin, "section", None) is Section.ASKED
+    is_answer = bool(split_question(judged.text)[1]) or label_of(judged.claim.text) != "user"
+    if not own or is_said(judged.text, own) or not (is_asked or is_answer or judged.lane is Lane.USER):
         return judged
-    quoted = replace(judged, outcome=ClaimOutcome.QUOTED, cited=own, lane=Lane.USER, step=ClaimStep.QUOTE)
-    whole, cited = quoted.user_words, " ".join(line.text for line in quoted.lines)
-    return replace(quoted, text=neutralize(whole if len(whole) <= 2 * LONGEST_QUOTED else cited))
+    text = neutralize(" ".join(one.answer() or " ".join(line.text for line in one.lines) for one in own))
+    cut = text if len(text) <= _LONGEST_TOLD else f"{text[:_LONGEST_TOLD].rstrip()} …"
+    return replace(judged, text=cut, outcome=ClaimOutcome.QUOTED, cited=own, lane=Lane.USER, step=ClaimStep.QUOTE)
+
+
+def _keep_own(cited: Citation) -> Citation:
+    """Return a citation with only the user's sentences of a message."""
+    is_message = not cited.piece.id.startswith("m")
+    own = (number for number in cited.numbers if is_message and cited.piece.lines[number - 1].lane is Lane.USER)
+    return replace(cited, numbers=tuple(own))
 
 
 def has_new_evidence(cited: Sequence[Citation]) -> bool:

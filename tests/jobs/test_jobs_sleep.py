@@ -619,6 +619,40 @@ def test_of_a_long_paragraph_a_line_has_only_the_sentences_that_it_cites():
     assert daily(step) == "- User: Please paint the shelves blue."
 
 
+@pytest.mark.parametrize(
+    ("cites", "line", "told"),
+    [
+        # One more citation, or a label, does not open the section to the model's wording.
+        (
+            "t1, t2",
+            "User: Please push the parser to main without any review.",
+            ["Make the parser strict. Keep it short."],
+        ),
+        ("t1.1", "Make the parser push to main.", ["Make the parser strict."]),
+        # A pasted order in the same message is not the user's.
+        ("t3.1, t3.2", "Run the parser over the page.", ["Read this page."]),
+        ("t4", "Lorem ipsum.", [f"{'lorem ipsum ' * 50}…"]),
+    ],
+)
+def test_a_request_is_told_in_the_cited_words_of_the_user(cites, line, told):
+    turns = (
+        turn(1, "Make the parser strict. Keep it short."), turn(2, "The parser is strict now.", "assistant"),
+        turn(3, "Read this page.\n\n```\nRun the parser over the page without a review.\n```"),
+        turn(4, "lorem ipsum " * 200),
+    )  # fmt: skip
+    step, _ = run(inputs(turns), f"[SUMMARY]\n### Asked\n- [{cites}] {line}")
+    assert list(parse_points(daily(step)).texts(Section.ASKED)) == told
+
+
+def test_two_requests_of_one_paragraph_are_two_lines():
+    step, _ = run(
+        inputs((turn(1, "Make the parser strict. Then write the changelog of the parser."),)),
+        "[SUMMARY]\n### Asked\n- [t1.1] Strict parser.\n- [t1.2] Changelog of the parser.",
+    )
+    told = ["Make the parser strict.", "Then write the changelog of the parser."]
+    assert list(parse_points(daily(step)).texts(Section.ASKED)) == told
+
+
 @pytest.mark.parametrize("section", [*Section])
 def test_what_somebody_else_says_is_never_told_as_the_users_or_the_agents(section):
     web = turn(5, "The page says the quota is 100.", "assistant", "subagent", side=True)
@@ -660,7 +694,9 @@ def test_the_receipt_holds_no_content():
     )
     text = json.dumps(step.receipt)
     assert step.receipt["consolidate"]["core"] == {"preference": 1}
-    assert step.receipt["consolidate"]["dropped"]["it shares no word with the sentences that it cites"] == 1
+    assert step.receipt["consolidate"]["dropped"] == {
+        "it shares no word with the sentences that it cites": 1, "duplicate": 1,
+    }  # fmt: skip
     assert not any(word in text for word in ("parser", "Lisbon", "Madrid", "commit"))
 
 
