@@ -1,6 +1,7 @@
 """Follow the git state of a session: branch, commits and pull request, read from its calls of git and `gh`."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -91,7 +92,8 @@ class GitState:
         """Begin with an empty state; `files` gets the files that git commits or restores."""
         self.told: dict[str, tuple[int, str]] = {}  # by key: the number of the turn that shows it, and the text
         self.unpushed: list[str] = []
-        self.subjects: list[str] = []  # the first lines of the messages of the commits
+        self.subjects: list[str] = []  # the first lines of the messages of the commits that still exist
+        self._made: Counter[int] = Counter()  # by turn: its commits so far, because one call can make several
         self.has_committed = self.has_pushed = False
         self._files = files
         self._read: dict[str, Callable[[GitCall], None]] = {
@@ -148,21 +150,23 @@ class GitState:
         paths = [word for before, word in behind if not (word.startswith("-") or _COMMIT_VALUES.fullmatch(before))]
         self._files.commit(call.step.folder, paths, everything=any(map(_ALL.fullmatch, call.arguments)))
         self.has_committed = True
-        subject = (found[-1]["subject"] if found else _first_message(call.arguments)) or ""
-        commit = _show_commit(found[-1]) if found else subject or "its name was not shown"
+        own = found[min(self._made[call.seq], len(found) - 1)] if found else None
+        self._made[call.seq] += 1
+        subject = (own["subject"] if own else _first_message(call.arguments)) or ""
+        commit = _show_commit(own) if own else subject or "its name was not shown"
         if "--amend" in call.arguments:
             del self.unpushed[-1:], self.subjects[-1:]
         self.unpushed.append(commit)
-        self.subjects.append(subject)
         self._say(call.seq, COMMIT, commit)
-        self._list_earlier(call.seq)
+        self._list_earlier(call.seq, [*self.subjects, subject])
 
-    def _list_earlier(self, seq: int) -> None:
-        """Record the first lines of the commits before the last one, the newest first."""
-        last = self.subjects[-1]
-        earlier = [one for one in dict.fromkeys(reversed(self.subjects)) if one not in {"", last}]
+    def _list_earlier(self, seq: int, subjects: list[str]) -> None:
+        """Keep the first lines of the messages of commits, and tell those before the last one, the newest first."""
+        self.subjects = subjects
+        self.told.pop(EARLIER, None)
+        earlier = [one for one in dict.fromkeys(reversed(subjects)) if one not in {"", *subjects[-1:]}]
         if earlier:
-            self._say(seq, EARLIER, "; ".join(earlier), _LONGEST_LIST)
+            self._say(seq, EARLIER, "; ".join(map(neutralize, earlier)), _LONGEST_LIST)
 
     def _push(self, call: GitCall) -> None:
         if {"-n", "--dry-run"} & {*call.arguments}:
@@ -203,7 +207,11 @@ class GitState:
 
     def _move(self, call: GitCall) -> None:
         """Update the last commit after the branch moved; if the output does not show it, name the command."""
-        if found := list(_COMMITTED.finditer(call.text)):
+        found = list(_COMMITTED.finditer(call.text))
+        added = [one["subject"] for one in found if one["subject"]]
+        # After a reset or a rebase, it is unknown which of the commits are left.
+        self._list_earlier(call.seq, [] if call.step.words[1] in {"reset", "rebase"} else [*self.subjects, *added])
+        if found:
             self._say(call.seq, COMMIT, _show_commit(found[-1]))
         elif COMMIT in self.told and not call.failed and not _UNCHANGED.search(call.text):
             before = self.told[COMMIT][1].partition(", then `")[0]

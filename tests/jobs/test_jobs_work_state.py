@@ -158,6 +158,17 @@ def test_the_state_lists_the_commits_before_the_last_one_newest_first() -> None:
     assert "Earlier commits: Read tar" in state(made[0], made[0], made[0], made[1])
 
 
+def test_the_earlier_commits_are_those_that_still_exist() -> None:
+    made = [("git commit -m x", f"[main 70f278{n}] Read {name}") for n, name in enumerate(("tar", "zip", "7z"), 1)]
+    undone = ("git reset --hard HEAD~1", "HEAD is now at 70f2781 Read tar")
+    assert not any(fact.startswith("Earlier commits") for fact in state(*made[:2], undone))
+    assert not any(fact.startswith("Earlier commits") for fact in state(*made[:2], undone, made[2]))
+    assert not any(fact.startswith("Earlier commits") for fact in state(*made, ("git rebase main", "Rebasing (1/3)")))
+    assert "Earlier commits: Read tar" in state(made[0], ("git cherry-pick abc1234", made[1][1]))
+    both = ("git commit -m x && git add b && git commit -m y", f"{made[0][1]}\n 1 file changed\n{made[1][1]}")
+    assert "Earlier commits: Read tar" in state(both)
+
+
 def test_a_long_list_of_commits_is_shortened_at_its_old_end() -> None:
     made = [("git commit -m x", f"[main 70f27{n}] Read the archives of kind {n}") for n in range(10, 40)]
     listed = next(fact for fact in state(*made) if fact.startswith("Earlier commits"))
