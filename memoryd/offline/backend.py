@@ -185,7 +185,7 @@ def _list_lasting(chosen: Sequence[WorkStatement], limit: int, *known: KnownText
     found: list[NewMemory] = []
     kinds = {Section.DECIDED: MemoryType.DECISION, Section.FOUND: MemoryType.LEARNING}
     for one in chosen:
-        kind = MemoryType.DECISION if one.is_wish else kinds.get(one.section)
+        kind = MemoryType.DECISION if one.is_wish and one.section is not Section.OPEN else kinds.get(one.section)
         text = neutralize(f"{one.speaker}: {one.text}")
         cost = prose.count_words(text) + 1
         lasts = work.may_last(one) and (not chatting or lasting.find_cue(one.text, by_user=one.by_user, working=True))
@@ -289,10 +289,10 @@ def _has_reports(material: Sequence[QuotedPiece]) -> bool:
 
 def _summary(said: Sequence[ConversationMessage], days: dict[str, date | None], limit: int) -> list[reply.SummaryLine]:
     seen: set[str] = set()
-    candidates = []
+    candidates, taken_back = [], _list_taken_back(said)
     for line in list_statements(said, unit_words=max(_LEAST_UNIT, min(UNIT_WORDS, limit))):
         folded = f"{line.speaker}: {normal.normalize(line.text)}"
-        if folded not in seen:
+        if folded not in seen and line.id not in taken_back:
             seen.add(folded)
             day = days[line.id]
             candidates.append(line._replace(cost=line.cost + (len(dates.find(line.text, day)) if day else 0)))

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from memoryd.offline import cues
 from memoryd.text.patterns import read_patterns
+from memoryd.text.word_lists import list_words
 
 _IN_MESSAGE = frozenset({"text", "supposed"})  # signs that are searched for in the whole message
 _BIAS, _SHORT = -1.9, -1.3  # weights of any statement, and of a short one in addition
@@ -28,7 +29,8 @@ _TAKES_BACK = re.compile(
     r"|\b(?:just|only|i'm|i am) (?:kidding|joking)\s*(?:[.!)]|$)"
     r"|(?:^|[\s(])jk[\s.,;!)]*$|\b(?:nur|war|ist) (?:nur )?(?:ein )?(?:scherz|spaß)\b|\bc'est une blague\b"
     r"|\bes broma\b|\bшучу\b|\bэто (?:была )?шутка\b|(?<![不别])开玩笑|[,.;!(–—-]\s*not really[\s.!)]*$"  # noqa: RUF001
-    r"|(?:[.!?,]|\bof course)\s+/s[\s.!)]*$",
+    r"|(?:[.!?,]|\bof course)\s+/s[\s.!)]*$"
+    rf"|(?:^|[.!?,;…–—-]\s*)(?:{'|'.join(list_words('retractions'))})(?:,? (?:bitte|please))?[\s.!)]*$",  # noqa: RUF001
     re.IGNORECASE,
 )
 # The beginning of a message that retracts the message before it.

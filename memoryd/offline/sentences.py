@@ -1,11 +1,14 @@
 """Split the prose of a message into whole sentences, each with the number by which a reply cites it."""
 
+import re
 from typing import NamedTuple
 
 from memoryd.text import prose
 from memoryd.text.sentences import SentenceKind, split
 
 _NO_PROSE = frozenset({SentenceKind.CODE, SentenceKind.HEADING})
+# A sentence that tells a secret has nothing else to remember.
+_SECRET = re.compile(r"(?:[:=]|\b(?:is|was|lautet|ist|est|es|è|é))\s*[\"'`„“(]*\[REDACTED:[\w-]+\]", re.IGNORECASE)
 
 
 class NumberedSentence(NamedTuple):
@@ -16,13 +19,14 @@ class NumberedSentence(NamedTuple):
 
 
 def number_sentences(text: str) -> list[NumberedSentence]:
-    """Return the sentences of the prose in `text`, in order, without code, headings and pasted machine output."""
+    """Return the sentences of the prose in `text`, in order, without code, headings, secrets and pasted output."""
     given = text.splitlines()
     logged = {line.strip() for line, is_log in zip(given, prose.mark_log_lines(given), strict=True) if is_log}
     found = []
     for number, part in enumerate(split(text), 1):
         lines = [line.strip() for line in part.text.splitlines() if line.strip()]
-        said = prose.list_lines(part.text) if part.kind not in _NO_PROSE and not logged.issuperset(lines) else []
+        is_left_out = part.kind in _NO_PROSE or logged.issuperset(lines) or _SECRET.search(part.text)
+        said = [] if is_left_out else prose.list_lines(part.text)
         if said and len(said) == len(lines):  # skip a sentence that is partly code, which cannot be quoted whole
             found.append(NumberedSentence(number, " ".join(said)))
     return found

@@ -101,8 +101,10 @@ class _ConversationReading:
     def _parts(self, turn: int, known: frozenset[str]) -> list[_SentencePart]:
         one = self._said[turn]
         parts = []
+        # A few words behind a question of the same message belong to that question, and answer no other one.
+        asks = one.sentences and not one.by_user and is_question(one.sentences[0].text) and self._question(turn)[1]
         for (number, text), keys in zip(one.sentences, self._keys[turn], strict=True):
-            is_idle = is_question(text) or self._only_assents(turn, text, known)
+            is_idle = is_question(text) or (asks and len(keys) <= THIN) or self._only_assents(turn, text, known)
             mass = 0.0 if is_idle else sum(map(self._rarity.__getitem__, sorted(keys)))
             parts.append(_SentencePart(number, text, keys, mass, prose.count_words(text)))
         return parts
@@ -115,8 +117,8 @@ class _ConversationReading:
             return True
         if rest is None or (by_user and self._question(turn)[1]):
             return False
-        is_echo = not by_user and known.issuperset(words.list_content_words(rest)) and not self._question(turn)[1]
-        return is_echo or signals.says_nothing(text) or self._names.issuperset(words.list_content_words(rest))
+        is_news = by_user or len({*words.list_content_words(rest)} - known) > 1 or self._question(turn)[1]
+        return not is_news or signals.says_nothing(text) or self._names.issuperset(words.list_content_words(rest))
 
     def _statement(self, turn: int, unit: list[_SentencePart], known: frozenset[str]) -> Statement | None:
         one = self._said[turn]

@@ -25,6 +25,7 @@ from memoryd.offline.sentences import NumberedSentence, is_question
 from memoryd.offline.statements import REPORTER, ConversationMessage
 from memoryd.offline.work_statement import WorkStatement, drop_changed, is_outdated, repeats
 from memoryd.text import prose
+from memoryd.text.word_lists import list_words
 from memoryd.tiers.session_summary import Section
 
 _LONGEST = 600  # characters of a line; longer sentences are pasted data
@@ -71,6 +72,7 @@ _OF_MARK = 10.0  # added to the weight of lines that the speaker marked as a dec
 _MOST_OF_NOTE = 8  # lines of one note, which may be about a whole session
 _LEAST_SAID = 80  # words reserved for messages if there are long notes
 _WORTH_LASTING = -1.0  # the weight from which on a line of an answer lasts, whatever its wording
+_OF_STATES = frozenset(map(words.key_of, list_words("words of states")))
 _LEAST_NOTED = -3  # the least weight of a statement that occurs only in a note
 
 
@@ -169,7 +171,7 @@ class _WorkReading:
         self._keys = [_collect_keys(one.sentences) for one in said]
         seen = Counter(chain.from_iterable(self._keys))
         self._rarity = {key: math.log((len(said) + 2) / (n + 0.5)) for key, n in seen.items()}
-        asked = {at: _collect_keys(self._own_parts(one)) for at, one in enumerate(said) if one.by_user}
+        asked = {at: _collect_keys(self._told_parts(one)) for at, one in enumerate(said) if one.by_user}
         self._asked = frozenset(chain.from_iterable(asked.values()))
         self._last = _find_last_answer(said)
         self._turns = self._read_turns()
@@ -198,6 +200,10 @@ class _WorkReading:
         ]
         return [part for part in parts if not part.text.rstrip().endswith((":", "："))] or parts  # noqa: RUF001
 
+    def _told_parts(self, one: ConversationMessage) -> list[NumberedSentence]:
+        """Return the user's own sentences of a message, without thanks and farewells."""
+        return [part for part in self._own_parts(one) if not _is_courtesy(part.text)]
+
     def read_message(self, turn: int) -> Iterator[WorkStatement]:
         """Yield the possible lines of a message."""
         one = self._said[turn]
@@ -210,8 +216,8 @@ class _WorkReading:
                 yield found._replace(section=Section.FOUND, weight=found.weight + _OF_REPORT)
 
     def _read_request(self, turn: int, one: ConversationMessage) -> Iterator[WorkStatement]:
-        parts = self._own_parts(one)
         is_bare = turn == self._last_asked and self._is_bare_answer(turn)
+        parts = self._own_parts(one) if is_bare else self._told_parts(one)
         if signals.says_nothing(" ".join(part.text for part in parts)) and not is_bare:
             return
         for number, unit in enumerate(_join(parts, lambda _before, _part: True)):
@@ -298,7 +304,9 @@ class _WorkReading:
 
     def _is_passing(self, turn: int, text: str) -> bool:
         """Return True if a line holds only for the moment: narration, a label, or a task that a later answer may do."""
-        is_over = turn != self._last and (work_texts.is_pending(text) or work_texts.is_outdated_test(text))
+        is_bare = _OF_STATES.issuperset(key for key in _keys_of(_NAMES.sub("", text)) if key.isalpha())
+        is_state = (is_bare and work_cues.STATE.search(text) is not None) or work_texts.is_outdated_test(text)
+        is_over = turn != self._last and (is_state or work_texts.is_pending(text))
         return bool(unfinished.find_label(text)) or work_texts.is_idle(text) or is_over
 
     def read_note(self, one: ConversationMessage) -> Iterator[WorkStatement]:
@@ -410,8 +418,14 @@ def _collect_keys(parts: Iterable[NumberedSentence]) -> frozenset[str]:
 
 def _find_last_answer(said: Sequence[ConversationMessage]) -> int:
     """Return the index of the assistant's last message with content; -1 without one."""
-    spoken = (at for at, one in enumerate(said) if _is_answer(one) and not signals.says_nothing(one.text))
+    spoken = (at for at, one in enumerate(said) if _is_answer(one) and not _only_narrates(one))
     return max(spoken, default=-1)
+
+
+def _only_narrates(one: ConversationMessage) -> bool:
+    """Return True if an answer only acknowledges what the user said, or tells its next step."""
+    is_idle = all(cues.PROCESS.match(part.text) and not is_question(part.text) for part in one.sentences)
+    return is_idle or signals.says_nothing(one.text)
 
 
 def _says_enough(text: str, fewest: int) -> bool:
@@ -483,6 +497,12 @@ def _requests(text: str, keys: frozenset[str]) -> bool:
 def _thanks(text: str, keys: frozenset[str]) -> bool:
     """Return True if a user's text is a short thank-you or approval."""
     return len(keys) < _FEWEST and not is_question(text) and work_cues.THANKS.search(text) is not None
+
+
+def _is_courtesy(text: str) -> bool:
+    """Return True if a user's sentence is a farewell, or nothing but thanks."""
+    is_thanks = work_cues.THANKS.match(text) is not None and len(_keys_of(text)) < _FEWEST_ASKED
+    return cues.HALTS.search(text.lower()) is not None or (is_thanks and not is_question(text))
 
 
 def _leans_on(before: int, part: NumberedSentence) -> bool:

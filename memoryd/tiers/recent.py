@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from memoryd.text.content import label_of, strip_label
 from memoryd.text.neutral import neutralize
 from memoryd.text.sentences import split
+from memoryd.text.word_lists import list_words
 from memoryd.tiers.archive import PastSession, split_sections
 from memoryd.tiers.session_summary import Section, SummaryPoint
 
@@ -33,6 +34,7 @@ _MARKS = {Section.DECIDED: "- [x] ", Section.FOUND: "- "}  # marks of sections t
 _DAY = re.compile(rb"## Session (\d{4}-\d\d-\d\d)")
 _LABEL = re.compile(rb"^\*\*([A-Z][a-z ]+)\*\*:", re.MULTILINE)
 _LITTLE = {b"Focus", b"Files", b"Link"}
+_CAUSE = re.compile("|".join(list_words("causes")), re.IGNORECASE)
 # The names of the times of a day, each with the hour at which it ends.
 _TIMES = ((5, "night"), (12, "morning"), (18, "afternoon"), (23, "evening"), (24, "night"))
 _LINK = re.compile(
@@ -142,11 +144,9 @@ def _relink(entry: RecentEntry, places: Mapping[str, str]) -> RecentEntry:
 
 def _make_entry(session: PastSession, old: RecentEntry | None, is_unchanged: bool, *, is_newest: bool) -> RecentEntry:  # noqa: FBT001
     """Return the entry of a session; the old entry stays if a person has edited it, or if it says more."""
-    rooms = (NEWEST_CHARACTERS, OLDER_CHARACTERS)
-    newest, older = (
-        _write_entry(session, choose_points(session.summary.points, room - _FRAME)).encode(errors="replace")
-        for room in rooms
-    )
+    rooms = ((NEWEST_CHARACTERS, True), (OLDER_CHARACTERS, False))
+    chosen = (choose_points(session.summary.points, room - _FRAME, is_newest=one) for room, one in rooms)
+    newest, older = (_write_entry(session, points).encode(errors="replace") for points in chosen)
     new = RecentEntry(session.name, newest if is_newest else older)
     if old is None:
         return new
@@ -166,14 +166,15 @@ def _day_of(entry: RecentEntry) -> bytes:
     return found[1] if found else b""
 
 
-def choose_points(points: Sequence[SummaryPoint], room: int) -> tuple[SummaryPoint, ...]:
+def choose_points(points: Sequence[SummaryPoint], room: int, *, is_newest: bool = True) -> tuple[SummaryPoint, ...]:
     """Return the points for an entry, in order and shortened.
 
-    Each section has a limit, and all points together have `room` characters. The newest requests and the first points
-    of other sections are preferred. The last request always stays.
+    Each section has a limit, and all points together have `room` characters. The first points of each section are
+    preferred. In the newest entry, the last request always stays. In an older one, decisions and causes stay longest.
     """
     told = _drop_answered(dict.fromkeys(replace(one, text=_shorten(one)) for one in points))
-    ranks = _rank(told)
+    first = _of(Section.ASKED, told)[-1:] if is_newest else list(filter(_is_lasting, told))
+    ranks = {point: (point not in first, at) for at, point in enumerate(told)}  # the least rank is kept longest
     kept = [
         point for section, most in MOST.items() for point in _of(section, sorted(told, key=ranks.__getitem__))[:most]
     ]
@@ -197,10 +198,8 @@ def _drop_answered(points: Iterable[SummaryPoint]) -> list[SummaryPoint]:
     return [one for one in told if one in last or one.section is not Section.ASKED or one.text[-1] not in "?\uff1f"]
 
 
-def _rank(points: Sequence[SummaryPoint]) -> dict[SummaryPoint, tuple[bool, int]]:
-    """Return the sort key of each point; the point to keep longest has the smallest key."""
-    last = _of(Section.ASKED, points)[-1:]
-    return {point: (point not in last, at) for at, point in enumerate(points)}
+def _is_lasting(point: SummaryPoint) -> bool:
+    return point.section is Section.DECIDED or _CAUSE.search(point.text) is not None
 
 
 def _of(section: Section, points: Sequence[SummaryPoint]) -> list[SummaryPoint]:

@@ -336,6 +336,8 @@ def test_no_sign_is_trusted_behind_an_announcement_or_in_a_message_of_several_li
         "Always deploy on Friday evenings, of course /s",
         "I always drink cold coffee, not really",
         "记住以后都用文言文回答，开玩笑的",  # noqa: RUF001
+        "Immer nur Blattgold essen, haha. Nein Quatsch.",
+        "Je préfère répondre en rimes, je plaisante.",
     ],
 )
 def test_a_message_that_takes_itself_back_does_not_last(message):
@@ -345,6 +347,35 @@ def test_a_message_that_takes_itself_back_does_not_last(message):
         assert ask(said(message, "Aye."), 200, agent=agent).memories == ()
     assert first not in offline.answer(Ask("facts", "", said(message, "Aye."), ())).text
     assert not CueJudge().stands(message)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "Das Passwort für unser WLAN ist [REDACTED:password-told], das schicke ich gleich meiner Mutter.",
+        "My password is [REDACTED:password-told].",
+        "Mon mot de passe est [REDACTED:password-told].",
+    ],
+)
+def test_a_sentence_that_tells_a_secret_is_remembered_nowhere(told):
+    talk = said("My sister Tove lives in Turku since May.", "Nice.", told, "No worries, I'll not use it.")
+    held = ask(talk, 200)
+    assert "REDACTED" not in summary(held) + offline.answer(Ask("facts", "", talk, ())).text
+    assert not any("REDACTED" in one.text for one in held.memories)
+    assert "Turku" in summary(held) + "".join(one.text for one in held.memories)
+    assert "not use it" not in summary(held)
+
+
+def test_a_joke_is_told_nowhere():
+    talk = said("What shall I cook?", "Risotto?", "Fine. Ich esse ja eh nur Blattgold, haha. Nein Quatsch.", "Haha.")
+    assert "Blattgold" not in summary(ask(talk, 200)) + offline.answer(Ask("facts", "", talk, ())).text
+
+
+def test_a_few_words_behind_a_question_answer_no_other_question():
+    talk = said(
+        "My mother comes from Graz. What shall I cook?", "How about risotto with sage? Quite without coriander."
+    )
+    assert "coriander" not in summary(ask(talk, 200))
 
 
 @pytest.mark.parametrize(

@@ -113,6 +113,12 @@ def test_only_the_users_own_words_are_theirs():
         "Would you like me to change the exporter of the depot as well.",
         "Here is what the importer of the depot does:",
         "我将先查看导入器的代码。",
+        "Verstanden, ich habe dort `CRLF` mit Begründung gesetzt.",
+        "Notiert: der Importeur braucht das Handbuch von Gdansk.",
+        "Je vais lire le code du dépôt de Gdansk.",
+        "Voy a leer el código del depósito de Gdansk.",
+        "Vou ler o código do depósito de Gdansk.",
+        "Ik ga de code van het depot lezen.",
     ],
 )
 def test_narration_and_offers_of_an_answer_are_no_lines(idle):
@@ -127,12 +133,18 @@ def test_narration_and_offers_of_an_answer_are_no_lines(idle):
         "Stop here, I'll go on with Claude Code.",
         "OK, let's stop for today.",
         "Das reicht für heute, ich gehe nach Turku.",
+        "Danke, mache ich morgen. Feierabend für das Thema.",
+        "Super. Schönen Feierabend!",
         "ok",
         "Thanks!",
     ],
 )
 def test_that_the_user_stops_or_thanks_is_no_line(halt):
     assert [one.id for one in lines(REQUEST, ANSWER, halt)] == ["t1", "t2"]
+
+
+def test_a_request_stands_without_the_thanks_before_it():
+    assert texts(lines(REQUEST, ANSWER, f"Danke! {LAST}")) == [REQUEST, ANSWER.removeprefix("Assistant: "), LAST]
 
 
 @pytest.mark.parametrize("request_", ["Stop the server of the depot first.", "Stop here: the datum is NHN16."])
@@ -149,6 +161,16 @@ def test_only_the_last_answer_leaves_a_point_open(left):
     assert texts(lines(REQUEST, f"{ANSWER} {left}", "Thanks!", "Assistant: Sure."), Section.OPEN) == [left]
     later = "Assistant: The exporter writes CRLF since the last commit."
     assert texts(lines(REQUEST, f"{ANSWER} {left}", "Go on with that.", later), Section.OPEN) == []
+
+
+@pytest.mark.parametrize(
+    "left", ["Offen bleibt WEB-310.", "Il reste à tester le dépôt.", "Falta por probar el depósito."]
+)
+def test_an_answer_that_only_acknowledges_closes_no_open_point(left):
+    noted = "Assistant: Notiert für nächste Woche: eine freundliche Meldung."
+    assert texts(lines(REQUEST, f"{ANSWER} {left}", "Die Meldung soll freundlicher klingen.", noted), Section.OPEN) == [
+        left
+    ]
 
 
 def test_what_a_subagent_reports_last_leaves_what_the_answer_left_open():
@@ -215,6 +237,30 @@ def test_in_what_state_work_was_is_no_lasting_decision_and_a_choice_with_its_rea
     found = lines(REQUEST, *(f"Assistant: {one}" for one in states), REQUEST, ANSWER)
     assert not any(work.may_last(one) for one in found if one.text in states)
     assert any(work.may_last(one) for one in found if one.speaker == "Assistant")
+
+
+def test_a_bare_state_before_the_end_is_no_line_and_what_a_commit_holds_is():
+    states = ("Committed as `3f9c2ab` on `fix/depot`.", "`c20d5b8` is the last commit.", "PR #97 ist offen.")
+    held = "`70f2781` - Tar archive support of the importer."
+    found = texts(lines(REQUEST, *(f"Assistant: {one}" for one in (*states, held)), LAST, ANSWER))
+    assert held in found
+    assert not set(states) & set(found)
+
+
+@pytest.mark.parametrize(
+    "passing",
+    [
+        "Ich baue den Importeur von Gdansk mit `CRLF`, bis das Depot fertig ist.",
+        "Der Status des Depots liegt heute im Redux-Slice `store/depot.ts` und wird nur beim Laden geholt.",
+        "The status of the depot is currently kept in `store/depot.ts` and read at the start.",
+        "Noted: the manual of the depot comes after the importer of Gdansk.",
+        "`worker/depot.go:57` sleeps a fixed 30 s and has no upper limit.",
+        "Es fehlen der Backfill aus dem Depot und ein Aufräumjob für alte Dateien.",
+    ],
+)
+def test_what_is_only_so_before_the_work_is_done_does_not_last(passing):
+    found = lines(REQUEST, f"Assistant: {passing}", LAST, ANSWER)
+    assert not any(work.may_last(one) for one in found if one.text == passing)
 
 
 def test_near_copies_are_told_once_and_a_request_and_its_answer_are_two():
@@ -414,8 +460,16 @@ def test_who_asks_for_an_explanation_decides_nothing():
     assert not any(work.may_last(one) for one in found if one.id == "t3")
 
 
-def test_what_the_user_leaves_for_the_next_time_is_open():
-    said = "TODO for next time: the gauge of Riga, and an alert to the phone of the depot."
+@pytest.mark.parametrize(
+    "said",
+    [
+        "TODO for next time: the gauge of Riga, and an alert to the phone of the depot.",
+        "Offen ist noch: Alert auf evicted_keys fehlt, und das Post-mortem muss bis Dienstag fertig sein.",
+        "Ich hätte gern eine freundliche Meldung, aber das machen wir erst nächste Woche.",
+        "Still open is the gauge of Riga, and an alert to the phone of the depot.",
+    ],
+)
+def test_what_the_user_leaves_for_the_next_time_is_open(said):
     found = lines(REQUEST, ANSWER, said, ANSWER, LAST)
     assert [one.section for one in found if one.id == "t3"] == [Section.OPEN]
     assert said in texts(found, Section.OPEN)

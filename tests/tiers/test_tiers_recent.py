@@ -63,6 +63,19 @@ def test_a_short_entry_has_points_beyond_the_limit_of_their_section_and_a_long_o
     assert all(sum(one.section is section for one in kept) <= most for section, most in recent.MOST.items())
 
 
+def test_an_older_entry_keeps_decisions_and_causes_before_requests():
+    asked = [f"Please read the log of depot {number} and tell me what it says." * 2 for number in range(4)]
+    found = [f"The log of depot {number} has {number}00 lines in nine files." * 2 for number in range(4)]
+    text = "\n".join((
+        "### Asked", *(f"- {one}" for one in asked), "- Tell Marek.", "### Decided", "- The keys are in Postgres.",
+        "### Found out", *(f"- {one}" for one in found), "- Redis drops keys, because its memory is full.",
+    ))  # fmt: skip
+    points = parse_points(text).points
+    told = [one.text for one in recent.choose_points(points, 300, is_newest=False)]
+    assert {"The keys are in Postgres.", "Redis drops keys, because its memory is full."} <= set(told)
+    assert "Tell Marek." in [one.text for one in recent.choose_points(points, 300)]
+
+
 def test_an_entry_has_its_sections_in_order_and_leaves_empty_ones_out():
     assert written(past(parse_points(TEXT))) == (
         "# RECENT - Last 3 Sessions\n\n"
