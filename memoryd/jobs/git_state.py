@@ -150,15 +150,19 @@ class GitState:
         paths = [word for before, word in behind if not (word.startswith("-") or _COMMIT_VALUES.fullmatch(before))]
         self._files.commit(call.step.folder, paths, everything=any(map(_ALL.fullmatch, call.arguments)))
         self.has_committed = True
-        own = found[min(self._made[call.seq], len(found) - 1)] if found else None
-        self._made[call.seq] += 1
-        subject = (own["subject"] if own else _first_message(call.arguments)) or ""
-        commit = _show_commit(own) if own else subject or "its name was not shown"
+        commit, subject = self._name_commit(call, found)
         if "--amend" in call.arguments:
             del self.unpushed[-1:], self.subjects[-1:]
         self.unpushed.append(commit)
         self._say(call.seq, COMMIT, commit)
         self._list_earlier(call.seq, [*self.subjects, subject])
+
+    def _name_commit(self, call: GitCall, found: Sequence[re.Match[str]]) -> tuple[str, str]:
+        """Return a commit as it is shown, and the first line of its message; `found` are the commits of the call."""
+        own = found[min(self._made[call.seq], len(found) - 1)] if found else None
+        self._made[call.seq] += 1
+        subject = (own["subject"] if own else _first_message(call.arguments)) or ""
+        return _show_commit(own) if own else subject or "its name was not shown", subject
 
     def _list_earlier(self, seq: int, subjects: list[str]) -> None:
         """Keep the first lines of the messages of commits, and tell those before the last one, the newest first."""
