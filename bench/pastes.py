@@ -4,9 +4,9 @@
 
 The first 240 messages in six languages (`bench/plays/pastes.jsonl`) were written by a reader who had not seen the
 rules. 130 hold pasted material of many forms, most of them difficult. 110 are the person's own words but look like a
-paste. The other 120 (60 and 60) were written later, by somebody who knew the rules of that time: heads of chats, mails
-and posts, and labels such as "Eve's reply:" or "fwd:". Messages with even numbers are held out (`--aside`); the rules
-were tuned on the others (`--tuned`).
+paste. The next 120 (60 and 60) were written later, by somebody who knew the rules of that time: heads of chats, mails
+and posts, and labels such as "Eve's reply:" or "fwd:". The last 25 are own words that the rules took for pasted.
+Messages with even numbers are held out (`--aside`); the rules were tuned on the others (`--tuned`).
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ lines. `voice.txt` has the forms. If the form does not decide, a part is unclear
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from enum import StrEnum
 from functools import lru_cache, partial
 from typing import NamedTuple
@@ -70,12 +70,9 @@ _CLOSES = re.compile(r"[^\"“„«「『\n]*[\"”“»」』][.,;]?[ \t]*$")
 _OBJECT = re.compile(_PATTERNS["object"], re.MULTILINE)
 _CITED = re.compile(r"[ \t]*[>|]")
 _LISTED = re.compile(r"[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]")
-_OWN_LABEL = re.compile(_PATTERNS["own label"], re.IGNORECASE)
-_WHEN = re.compile(_PATTERNS["when"])
-_CLOCKED, _STAMP = re.compile(_PATTERNS["clocked"]), re.compile(_PATTERNS["stamp"])
-_SPEAKER = re.compile(_PATTERNS["speaker"], re.IGNORECASE)
+_OWN_LABEL, _SPEAKER, _GREETS = (re.compile(_PATTERNS[it], re.IGNORECASE) for it in ("own label", "speaker", "greets"))
+_WHEN, _CLOCKED, _STAMP = (re.compile(_PATTERNS[name]) for name in ("when", "clocked", "stamp"))
 _ANNOUNCES, _SHOWN, _SAYS = (re.compile(_PATTERNS[name], re.IGNORECASE) for name in ("announces", "shown", "says"))
-_REPEATS = re.compile(_PATTERNS["repeats"])
 _ABOUT_THIS, _HANDS_OVER, _STANDS, _HANDED, _LEADS_IN = (
     re.compile(_PATTERNS[name], re.IGNORECASE) for name in ("about this", "hands over", "stands", "handed", "leads in")
 )
@@ -87,10 +84,8 @@ _CLOCK = re.compile(r"\(\d\d?:\d\d")
 # Two lines with a speaker and a time are a chat. Three different labels are a form, because people in a conversation
 # speak more than once.
 _FEWEST_STAMPS, _FEWEST_FIELDS = 2, 3
-_HEADER = re.compile(_PATTERNS["header"])
-_BYLINE = re.compile(_PATTERNS["byline"])
-_NAMED, _TIMED, _NICKNAMED = (re.compile(_PATTERNS[name]) for name in ("named", "timed", "nicknamed"))
-_GREETS = re.compile(_PATTERNS["greets"], re.IGNORECASE)
+_HEADER, _BYLINE, _REPEATS = (re.compile(_PATTERNS[name]) for name in ("header", "byline", "repeats"))
+_NAMED, _TIMED, _NICKNAMED, _PLANNED = (re.compile(_PATTERNS[it]) for it in ("named", "timed", "nicknamed", "planned"))
 _MACHINE = re.compile(_PATTERNS["machine"])
 # Lines filled with spaces come from a terminal. A symbol before words is a heading of a page.
 _FILLED = re.compile(r".*\S {4,}$")
@@ -332,11 +327,12 @@ class _MessageLines:
         Return None if the names are clearly not those of speakers.
         """
         times = Counter(filter(None, self._names))
-        named = (line for name, line in zip(self._names, self._lines, strict=True) if name)
+        named = [line for name, line in zip(self._names, self._lines, strict=True) if name]
         stamps = sum(_STAMP.match(line) is not None for line in named)
-        if stamps >= _FEWEST_STAMPS or (len(times) > 1 and max(times.values()) > 1):
+        is_plan = _is_plan(times, named)
+        if not is_plan and (stamps >= _FEWEST_STAMPS or (len(times) > 1 and max(times.values()) > 1)):
             return True
-        is_form = len(times) >= _FEWEST_FIELDS and not stamps
+        is_form = is_plan or (len(times) >= _FEWEST_FIELDS and not stamps)
         return None if is_form or set(self._names[1:]) <= {None, *self._names[:1]} else False
 
     def _mark_quoted(self) -> None:
@@ -371,9 +367,9 @@ class _MessageLines:
     def _mark_below_authors(self) -> None:
         """Mark each paragraph from a line with an author and a time on."""
         end = 0
-        nicknamed = {at for at, line in enumerate(self._lines) if _NICKNAMED.match(line)}
-        # A timetable has such lines without texts between them.
-        are_authors = len(nicknamed) > 1 and not any(at + 1 in nicknamed for at in nicknamed)
+        nicknamed = {at: line for at, line in enumerate(self._lines) if _NICKNAMED.match(line)}
+        are_authors = len(nicknamed) > 1 and not any(at + 1 in nicknamed for at in nicknamed)  # texts are between them
+        are_authors &= not _is_plan({line.split()[0] for line in nicknamed.values()}, [*nicknamed.values()])
         for at in range(len(self._lines)):
             if at >= end and (self._is_byline(at) or (are_authors and at in nicknamed)):
                 end = self._find_blank(at)
@@ -454,6 +450,11 @@ class _MessageLines:
             if _REPEATS.match(line) or self._is_above_page(at):
                 return at, at
         return len(lines), len(lines)
+
+
+def _is_plan(names: Collection[str], lines: Sequence[str]) -> bool:
+    """Return True for a timetable: lines with round times, and with as many different words in small letters."""
+    return len(names) == len(lines) and all(map(_PLANNED.match, lines))
 
 
 def _speaker(line: str) -> str | None:
