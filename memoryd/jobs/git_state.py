@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -73,6 +73,7 @@ class GitCall(NamedTuple):
     failed: bool
     alone: bool  # no other command in the call printed anything
     shown: bool  # the call ends by showing the last commit
+    trusted: bool  # git alone printed the output, and no content of files, so nobody else's text can look like git's
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -111,6 +112,9 @@ class GitState:
                 self._read[command](call)
         found = [match for call in calls for match in _list_branches(call)]
         branches = [next(filter(None, match.groups())) for match in sorted(found, key=lambda match: match.start())]
+        if not all(call.trusted for call in calls):  # anybody's text can look like a branch
+            named = {word for call in calls for word in call.arguments}
+            branches = [name for name in branches if name in named or f"`{name}`" == self.told.get(BRANCH, (0, ""))[1]]
         branches = branches or [name for call in calls for name in _new_branches(call)]
         if branches and branches[-1] != "HEAD":
             self._say(calls[0].seq, BRANCH, f"`{branches[-1]}`")
@@ -141,9 +145,8 @@ class GitState:
             self._files.add(call.step.folder, paths, everything=everything)
 
     def _commit(self, call: GitCall) -> None:
-        found = list(_COMMITTED.finditer(call.text))
-        if call.is_quiet and call.shown:
-            found = list(_LOG_LINE.finditer(call.text))[:1]
+        known = {*self.subjects, _first_message(call.arguments)}
+        found = _list_own(call, _LOG_LINE if call.is_quiet and call.shown else _COMMITTED, known)
         if not (found or call.is_quiet or _FILES_COMMITTED.search(call.text)) or "--dry-run" in call.arguments:
             return
         behind = zip(("", *call.arguments), call.arguments, strict=False)
@@ -176,6 +179,9 @@ class GitState:
         if {"-n", "--dry-run"} & {*call.arguments}:
             return
         found = list(_PUSHED.finditer(call.text))
+        if not call.trusted:
+            own = {*call.arguments, self.told.get(BRANCH, (0, ""))[1].strip("`")}
+            found = [one for one in found if one["own"] in own]
         if found:
             at = f" at `{found[-1]['hash']}`" if found[-1]["hash"] else " as a new branch"
             self._say(call.seq, PUSHED, f"`{found[-1]['own']}`{at}")
@@ -211,7 +217,7 @@ class GitState:
 
     def _move(self, call: GitCall) -> None:
         """Update the last commit after the branch moved; if the output does not show it, name the command."""
-        found = list(_COMMITTED.finditer(call.text))
+        found = list(_COMMITTED.finditer(call.text)) if call.trusted else []
         added = [one["subject"] for one in found if one["subject"]]
         # After a reset or a rebase, it is unknown which of the commits are left.
         self._list_earlier(call.seq, [] if call.step.words[1] in {"reset", "rebase"} else [*self.subjects, *added])
@@ -240,6 +246,14 @@ def _new_branches(call: GitCall) -> list[str]:
     if call.step.words[1] not in {"checkout", "switch"} or call.failed or _UNCHANGED.search(call.text):
         return []
     return [word for before, word in pairwise(call.arguments) if before in _NEW_BRANCH]
+
+
+def _list_own(call: GitCall, pattern: re.Pattern[str], known: Collection[str]) -> list[re.Match[str]]:
+    """Return the commits that a call made, as its output shows them; if not trusted, those with known subjects."""
+    found = list(pattern.finditer(call.text))
+    if call.is_quiet and call.shown:
+        found = found[:1]
+    return found if call.trusted else [one for one in found if one["subject"] in known]
 
 
 def _show_commit(found: re.Match[str]) -> str:

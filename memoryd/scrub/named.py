@@ -72,7 +72,7 @@ _QUOTE = rb"\\{0,3}[\"'`]"
 _VALUE_KEY = _QUOTE + rb"value" + _QUOTE + rb"[ \t]{0,4}:[ \t]{0,4}"
 _AFTER = re.compile(
     rb"(?P<rest>" + _NAME_REST + rb")"
-    rb"(?P<closing>(?:" + _QUOTE + rb"|\*\*|\]|\\?\"\])?)"
+    rb"(?P<closing>(?:" + _QUOTE + rb"\]?|\*\*|\])?)"
     rb"(?P<operator>"
     rb"\)?[ \t]{1,4}(?:or|\|\||\?\?|\?:)(?=[ \t]{1,4}[fbrFBRu]?" + _QUOTE + rb")|"  # a default after an empty value
     rb"[ \t]{0,4}\{[^{}]{0,200}?\bdefault[ \t]{0,12}=|"  # a variable of Terraform
