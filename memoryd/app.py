@@ -244,7 +244,7 @@ def _tell_loss(settings: Settings, opened: OpenedDatabase, caught_up: CaughtUp, 
         keeper.log.error("damage", what=what)
     elif caught_up.is_lost:
         keeper.found.append(f"the database was gone; {caught_up}")
-    elif caught_up.lines and (told := str(caught_up)):
+    elif told := str(caught_up):
         keeper.found.append(told)
     elif opened.is_new:
         marks = {one.id: one.workspace / archive.FOLDER / consolidation_log.NAME for one in settings.agents}

@@ -41,10 +41,10 @@ Erasing = Mapping[str, list[str]]  # the kinds of runs that erased text → memo
 _Prepare = Callable[[Connection, Erasing], None]
 _IDENTITY = "PRAGMA application_id"
 # An entry of the audit with the same number but another hash and another time belongs to another history. Damage
-# changes only one of them.
+# changes only one of them. With a second value of True, so does an entry with an unknown number.
 _CONFLICTING = (
-    "SELECT a.id FROM json_each(?) j JOIN audit a ON a.id = json_extract(j.value, '$.id')"
-    " WHERE a.hash <> json_extract(j.value, '$.hash') AND a.at <> json_extract(j.value, '$.at')"
+    "SELECT j.key FROM json_each(?) j LEFT JOIN audit a ON a.id = json_extract(j.value, '$.id') WHERE"
+    " coalesce(a.hash <> json_extract(j.value, '$.hash') AND a.at <> json_extract(j.value, '$.at'), ?)"
 )
 # Returns the last entries of each agent in the older database that the newer one does not have.
 _MISSING = (
@@ -71,7 +71,7 @@ class Keeper:
     journal: Journal = field(init=False)
     found: list[str] = field(default_factory=list)  # damage that was found at the start; the next check reports it
     _seq: int = 0  # number of the last change that the journal has
-    _is_behind: bool = False  # True: the database was lost or older than its journal at this start
+    _is_behind: bool = False  # True: the database was lost or older than its journal at this start, or is a backup
 
     def __post_init__(self) -> None:
         self.journal = Journal(self.state_dir / restore.ACTS, sealed=True, is_entry=changes.is_change)
@@ -106,6 +106,9 @@ class Keeper:
             sqlite.write(engine, schema.set_identity, entries[-1]["of"])
         told = restore.forgotten_in(Journal(self.state_dir / restore.WATERMARKS, sealed=True).entries())
         is_old = sqlite.read(engine, erasure.lacks, told)  # texts were forgotten since, even if no line says so
+        # A new database beside an old journal shows that the old one is missing.
+        is_lost = bool(opened.moved_aside or opened.restored or (opened.is_new and (entries or damaged)))
+        self._is_behind = is_lost or Path(str(engine.url.database)).parent != self.state_dir
         lines, known, later = self._find_later(engine, entries, damaged, is_old=is_old)
         self.found += [PARTED] if later is None else []
         erasing = _find_erasing(later, lines, is_unknown=is_old and not opened.is_new)
@@ -114,51 +117,66 @@ class Keeper:
         if sqlite.read(engine, query.fetch_column, "SELECT seq FROM changed_row WHERE name = '' AND pk <> '[]'"):
             texts.rewrite_file(engine)
             sqlite.write(engine, query.run, "UPDATE changed_row SET pk = '[]' WHERE name = ''")
-        # A new database beside an old journal shows that the old one is missing.
-        is_lost = bool(opened.moved_aside or opened.restored or (opened.is_new and (entries or damaged)))
-        self._is_behind = is_lost or bool(later)
-        return CaughtUp(later or [], known, damaged, left_out, is_lost, opened.restored)
+        self._is_behind |= bool(later)
+        return CaughtUp(later or [], known, damaged * self._is_behind, left_out, is_lost, opened.restored)
 
     def _find_later(
         self, engine: Engine, entries: list[Entry], damaged: int, *, is_old: bool
     ) -> tuple[list[Entry], int, list[Entry] | None]:
         """Return the lines of this database, the number of its last change or of a newer copy's, and the later lines.
 
-        The later lines are None if the database has another history than the copies or the journal. `is_old` is True if
-        the database does not know all texts that were forgotten.
+        The later lines are None if the database has another history than the copies or the journal. The lines of a
+        backup are those of the database that it replaces. `is_old` is True if the database does not know all texts that
+        were forgotten.
         """
         with sqlite.begin_read(engine) as connection:
             of, seq = query.fetch_number(connection, _IDENTITY), changes.last_seq(connection)
             lines = [one for one in entries if one["of"] == of]
-            is_parted = query.fetch_column(connection, _CONFLICTING, json.dumps(_list_rows(lines, "audit")))
+            shown = lines or entries * self._is_behind
+            is_parted = self._is_parted(connection, lines, shown)
         is_sure = not damaged and [(one["seq"], one.get("from", 0)) for one in lines[-1:]] == [(seq, 0)]
         known, later = (seq, None) if is_parted else self._read_newer_copy(engine, of, seq, is_sure=is_sure)
         if later is None:
-            return lines, known, None
+            return shown, known, None
         if seq and not len(entries) + damaged and (is_old or backups.list_copies(self.state_dir)):
-            lost = "what changed after the newest copy is lost" if later or is_old else "the database has its content"
+            is_poorer = any((later, is_old, self._is_behind))
+            lost = "what changed after the newest copy is lost" if is_poorer else "the database has its content"
             self.found.append(f"the journal was missing; {lost}")
         return lines, known, later + [one for one in lines if one["seq"] > known]
+
+    def _is_parted(self, connection: Connection, lines: list[Entry], shown: list[Entry]) -> bool:
+        """Return True if the journal shows another history; `shown` are its lines if none is of this database."""
+        audited = json.dumps(_list_rows(shown, "audit"))
+        if query.has_row(connection, _CONFLICTING, audited, not lines):
+            return True
+        return bool(shown and not lines and not backups.list_copies(self.state_dir))
 
     def _read_newer_copy(self, engine: Engine, of: int, seq: int, *, is_sure: bool) -> tuple[int, list[Entry] | None]:
         """Return the last change of the newest good copy, and the rows that differ in it as a line of the journal.
 
         If no copy is newer than the change `seq` of the database, return `seq` and no line. If the copy has another
         history than the database, return None for the lines. With `is_sure`, only newer copies are read.
+        The database that a backup replaces may have been begun anew. Then the newest copy has another identity.
         """
+        is_newest = True
         for copy in backups.list_copies(self.state_dir):
             last = backups.read_seq(copy)
             if (is_sure and last <= seq) or backups.why_bad(copy) is not None:
                 continue
             with sqlite.begin_read(engine, copy) as connection:
+                identity = query.fetch_number(connection, "PRAGMA good.application_id")
+                is_foreign = all((is_newest, self._is_behind, identity != of))
+                is_newest = False
+                if is_foreign and query.has_row(connection, _MISSING.format("good", "main")):
+                    return seq, None
                 if not _is_alike(connection):
                     continue
                 if query.fetch_column(connection, _MISSING.format(*sorted(("main", "good"), reverse=last > seq))):
                     return seq, None
                 keys = list(changes.find_differing(connection, "good")) if last > seq else []
                 rows = [(table, key, changes.read_row(connection, table, key, "good.")) for table, key in keys]
-            if last <= seq or (rows and not _lacks_history(rows)):
-                return max(last, seq), [{"of": of, "seq": last, "rows": rows}] if rows else []
+            if last <= seq or not _lacks_history(rows):
+                return max(last, seq), [{"of": of, "seq": last, "rows": rows}] if last > seq else []
         return seq, []
 
     def _store(
@@ -303,7 +321,7 @@ class CaughtUp:
 
     lines: list[Entry]
     seq: int  # number of the last change in the database before, or in the newer copy
-    damaged: int  # number of damaged lines in the journal
+    damaged: int  # number of damaged lines in the journal, if the database may lack them
     left_out: str  # for people: how many rows only a newer version can hold; empty if none
     is_lost: bool  # True: the database was damaged or missing
     copy: Path | None  # the copy that replaced it
@@ -326,7 +344,7 @@ class CaughtUp:
         if self.damaged:
             lacks.append(f"the content of {count_noun(self.damaged, 'damaged line')} of the journal")
         lacks += filter(None, [self.left_out])
-        if any(one.get("from", 0) > self.seq for one in self.lines) or not (self.copy or self.lines):
+        if any(one.get("from", 0) > self.seq for one in self.lines) or (self.is_lost and not (self.copy or self.lines)):
             lacks.append("memories, facts, flags, access and audit from before the journal begins")
         return lacks
 

@@ -216,3 +216,74 @@ def test_a_new_database_beside_a_journal_of_watermarks_knows_what_was_forgotten(
     scratch.json("run", "--once")
     assert sorted(scratch.query("SELECT * FROM forgotten_text")) == sorted(known) != []
     assert find(scratch, PLACE) == []
+
+
+def begin_anew(scratch):
+    lose(scratch, "memoryd.db*", "journal.jsonl", "backups", "watermarks.jsonl")
+    scratch.json("run", "--once")
+    scratch.json("facts", "add", "The cat is called Minka.")
+
+
+def alarms(scratch):
+    return scratch.query("SELECT text FROM alarm WHERE cleared_at IS NULL")
+
+
+@pytest.mark.parametrize("lost", [(), ("memoryd.db*",), ("memoryd.db*", "backups"), ("journal.jsonl",)])
+def test_a_database_that_was_begun_anew_is_not_dropped_silently(scratch, lost):
+    begin_anew(scratch)
+    lose(scratch, *lost)
+    assert restore(scratch) == [recovery.PARTED]
+    assert alarms(scratch) == [(recovery.PARTED,)]
+    assert facts(scratch) == ["Wears size 43 shoes."]
+    assert scratch.json("verify") == {"ok": True, "problems": []}
+
+
+@pytest.mark.parametrize("lost", [(), ("memoryd.db*",), ("memoryd.db*", "backups")])
+def test_a_fact_that_was_forgotten_after_a_restore_of_another_history_stays_forgotten(scratch, lost):
+    begin_anew(scratch)
+    restore(scratch)
+    assert restore(scratch) == []  # nothing happened since
+    begin_anew(scratch)
+    restore(scratch)
+    (fact,) = [one["id"] for one in scratch.json("facts", "list")]
+    scratch.json("forget", "--yes", fact)
+    lose(scratch, *lost)
+    assert restore(scratch) == [recovery.PARTED]
+    assert facts(scratch) == find(scratch, "size 43") == []
+    assert scratch.json("verify") == {"ok": True, "problems": []}
+
+
+def test_a_restore_that_needs_nothing_of_a_new_database_says_nothing(scratch):
+    lose(scratch, "*")
+    assert restore(scratch) == alarms(scratch) == []
+    assert restore(scratch) == alarms(scratch) == []
+    assert facts(scratch) == ["Wears size 43 shoes."]
+
+
+def test_lines_of_the_journal_that_were_damaged_beside_a_lost_database_are_told(scratch):
+    count = len((scratch.state / "journal.jsonl").read_bytes().splitlines())
+    scratch.json("facts", "add", "Drinks oolong tea.")
+    lose(scratch, "memoryd.db*", "backups")
+    path = scratch.state / "journal.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:count], *(one.replace(b'"seq"', b'"sfq"') for one in lines[count:])]))
+    told = f"not restored: the content of {len(lines) - count} damaged line"
+    assert [one.partition("s of")[0] for one in restore(scratch)] == [told]
+    assert [one.partition("s of")[0] for (one,) in alarms(scratch)] == [told]
+
+
+@pytest.mark.parametrize("lost", [("journal.jsonl",), ("journal.jsonl", "memoryd.db*")])
+def test_what_no_copy_has_is_told_where_the_journal_is_gone_too(scratch, lost):
+    told = "the journal was missing; what changed after the newest copy is lost"
+    scratch.json("facts", "add", "Drinks oolong tea.")
+    snapshot.settle(scratch.state / "memoryd.db")
+    with (scratch.state / "memoryd.db").open("rb+") as file:
+        file.write(b"x" * 100)
+    lose(scratch, *lost)
+    shutil.copytree(scratch.state, scratch.root / "saved")
+    assert restore(scratch) == [told]
+    assert alarms(scratch) == [(told,)]
+    shutil.rmtree(scratch.state)
+    (scratch.root / "saved").rename(scratch.state)
+    scratch.json("run", "--once")
+    assert told in " ".join(text for (text,) in alarms(scratch))
