@@ -110,14 +110,18 @@ class GitState:
             command = call.step.words[1]
             if command in self._read:
                 self._read[command](call)
-        found = [match for call in calls for match in _list_branches(call)]
-        branches = [next(filter(None, match.groups())) for match in sorted(found, key=lambda match: match.start())]
-        if not all(call.trusted for call in calls):  # anybody's text can look like a branch
-            named = {word for call in calls for word in call.arguments}
-            branches = [name for name in branches if name in named or f"`{name}`" == self.told.get(BRANCH, (0, ""))[1]]
-        branches = branches or [name for call in calls for name in _new_branches(call)]
+        branches = self._name_branches(calls) or [name for call in calls for name in _new_branches(call)]
         if branches and branches[-1] != "HEAD":
             self._say(calls[0].seq, BRANCH, f"`{branches[-1]}`")
+
+    def _name_branches(self, calls: Sequence[GitCall]) -> list[str]:
+        """Return the branches that the output names; if it is not trusted, only those that are known."""
+        found = [match for call in calls for match in _list_branches(call)]
+        names = [next(filter(None, match.groups())) for match in sorted(found, key=lambda match: match.start())]
+        if all(call.trusted for call in calls):
+            return names
+        known = {self.told.get(BRANCH, (0, ""))[1].strip("`"), *(word for call in calls for word in call.arguments)}
+        return [name for name in names if name in known]
 
     def read_pull_request(self, seq: int, step: Step, text: str) -> None:
         """Update the pull request from a command of `gh` or `glab`.

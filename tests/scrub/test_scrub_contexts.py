@@ -97,3 +97,11 @@ def test_what_a_person_makes_up_is_no_stand_in(text: str, secret: str) -> None:
 )  # fmt: skip
 def test_what_stands_there_and_is_none_stays(text: str) -> None:
     assert redacted(text) == text
+
+
+@pytest.mark.parametrize("quote", ["'", '"', "`"])
+@pytest.mark.parametrize("name", ["password", "SECRET_KEY", "OPENAI_API_KEY"])
+def test_a_secret_of_a_subscript_goes_whatever_its_quotes(name: str, quote: str) -> None:
+    assert KEY not in redacted(f"app.config[{quote}{name}{quote}] = {quote}{KEY}{quote}")
+    plain = f"check(app.config[{quote}{name}{quote}])"
+    assert redacted(plain) == plain
