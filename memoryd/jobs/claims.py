@@ -13,10 +13,12 @@ from memoryd.jobs.pieces import CitableSentence, Citation, is_said
 from memoryd.jobs.reader import ReaderAnswer
 from memoryd.ledger import dates
 from memoryd.ledger.lane import Lane, MemoryClass
+from memoryd.text import prose
 from memoryd.text.content import label_of, split_question
 from memoryd.text.neutral import neutralize
 from memoryd.tiers.session_summary import Section
 
+_FEWEST_CLEAR = 4  # words; fewer are rarely clear without the words around them
 _LONGEST_TOLD = 600  # characters of the user's words in a line of a daily file
 LONGEST_CLAIM = 1_200  # characters; a longer text is a dump, not a memory
 
@@ -217,9 +219,16 @@ def quote_told(judged: JudgedClaim) -> JudgedClaim:
     is_answer = bool(split_question(judged.text)[1]) or label_of(judged.claim.text) != "user"
     if not own or is_said(judged.text, own) or not (is_asked or is_answer or judged.lane is Lane.USER):
         return judged
-    text = neutralize(" ".join(one.answer() or " ".join(line.text for line in one.lines) for one in own))
+    text = neutralize(" ".join(map(_quote_own, own)))
     cut = text if len(text) <= _LONGEST_TOLD else f"{text[:_LONGEST_TOLD].rstrip()} …"
     return replace(judged, text=cut, outcome=ClaimOutcome.QUOTED, cited=own, lane=Lane.USER, step=ClaimStep.QUOTE)
+
+
+def _quote_own(cited: Citation) -> str:
+    """Return the user's sentences of a citation; few words come with the words around them."""
+    said = " ".join(line.text for line in cited.lines)
+    is_clear = prose.is_wide(said) or prose.count_words(said) >= _FEWEST_CLEAR
+    return said if is_clear and not (cited.piece.is_choice or cited.piece.behind) else cited.quotation()
 
 
 def _keep_own(cited: Citation) -> Citation:

@@ -1,8 +1,7 @@
 """Follow the git state of a session: branch, commits and pull request, read from its calls of git and `gh`."""
 
 import re
-from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -61,6 +60,8 @@ _COMMIT_VALUES = re.compile(r"-[a-z]*[mFCct]|--(?:message|file|author|date|fixup
 _MESSAGE = re.compile(r"-[a-z]*m|--message")
 _QUIET = re.compile(r"--quiet$|-[^\WmFCct]*q")
 _ALL = re.compile(r"-[a-ln-z]*[aA][a-z]*|--all|-u|--update")
+_JOINING = frozenset(["-i", "--interactive", "--autosquash"])
+_TO_COMMIT = re.compile(r"HEAD[~^@]|[0-9a-f]{7,40}$|origin/")
 _BACK = re.compile(r"--(?!quiet)|HEAD[~^@]")
 
 
@@ -73,7 +74,6 @@ class GitCall(NamedTuple):
     failed: bool
     alone: bool  # no other command in the call printed anything
     shown: bool  # the call ends by showing the last commit
-    trusted: bool  # git alone printed the output, and no content of files, so nobody else's text can look like git's
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -93,8 +93,7 @@ class GitState:
         """Begin with an empty state; `files` gets the files that git commits or restores."""
         self.told: dict[str, tuple[int, str]] = {}  # by key: the number of the turn that shows it, and the text
         self.unpushed: list[str] = []
-        self.subjects: list[str] = []  # the first lines of the messages of the commits that still exist
-        self._made: Counter[int] = Counter()  # by turn: its commits so far, because one call can make several
+        self.subjects: list[str] = []  # the first lines of the messages of the commits
         self.has_committed = self.has_pushed = False
         self._files = files
         self._read: dict[str, Callable[[GitCall], None]] = {
@@ -110,18 +109,11 @@ class GitState:
             command = call.step.words[1]
             if command in self._read:
                 self._read[command](call)
-        branches = self._name_branches(calls) or [name for call in calls for name in _new_branches(call)]
+        found = [match for call in calls for match in _list_branches(call)]
+        branches = [next(filter(None, match.groups())) for match in sorted(found, key=lambda match: match.start())]
+        branches = branches or [name for call in calls for name in _new_branches(call)]
         if branches and branches[-1] != "HEAD":
             self._say(calls[0].seq, BRANCH, f"`{branches[-1]}`")
-
-    def _name_branches(self, calls: Sequence[GitCall]) -> list[str]:
-        """Return the branches that the output names; if it is not trusted, only those that are known."""
-        found = [match for call in calls for match in _list_branches(call)]
-        names = [next(filter(None, match.groups())) for match in sorted(found, key=lambda match: match.start())]
-        if all(call.trusted for call in calls):
-            return names
-        known = {self.told.get(BRANCH, (0, ""))[1].strip("`"), *(word for call in calls for word in call.arguments)}
-        return [name for name in names if name in known]
 
     def read_pull_request(self, seq: int, step: Step, text: str) -> None:
         """Update the pull request from a command of `gh` or `glab`.
@@ -149,43 +141,38 @@ class GitState:
             self._files.add(call.step.folder, paths, everything=everything)
 
     def _commit(self, call: GitCall) -> None:
-        known = {*self.subjects, _first_message(call.arguments)}
-        found = _list_own(call, _LOG_LINE if call.is_quiet and call.shown else _COMMITTED, known)
+        found = list(_COMMITTED.finditer(call.text))
+        if call.is_quiet and call.shown:
+            found = list(_LOG_LINE.finditer(call.text))[:1]
         if not (found or call.is_quiet or _FILES_COMMITTED.search(call.text)) or "--dry-run" in call.arguments:
             return
         behind = zip(("", *call.arguments), call.arguments, strict=False)
         paths = [word for before, word in behind if not (word.startswith("-") or _COMMIT_VALUES.fullmatch(before))]
         self._files.commit(call.step.folder, paths, everything=any(map(_ALL.fullmatch, call.arguments)))
         self.has_committed = True
-        commit, subject = self._name_commit(call, found)
+        message = _first_message(call.arguments)
+        found = _prefer(found, lambda one: one["subject"] == message)
+        subject = (found[-1]["subject"] if found else message) or ""
+        commit = _show_commit(found[-1]) if found else subject or "its name was not shown"
         if "--amend" in call.arguments:
             del self.unpushed[-1:], self.subjects[-1:]
         self.unpushed.append(commit)
+        self.subjects.append(subject)
         self._say(call.seq, COMMIT, commit)
-        self._list_earlier(call.seq, [*self.subjects, subject])
+        self._list_earlier(call.seq)
 
-    def _name_commit(self, call: GitCall, found: Sequence[re.Match[str]]) -> tuple[str, str]:
-        """Return a commit as it is shown, and the first line of its message; `found` are the commits of the call."""
-        own = found[min(self._made[call.seq], len(found) - 1)] if found else None
-        self._made[call.seq] += 1
-        subject = (own["subject"] if own else _first_message(call.arguments)) or ""
-        return _show_commit(own) if own else subject or "its name was not shown", subject
-
-    def _list_earlier(self, seq: int, subjects: list[str]) -> None:
-        """Keep the first lines of the messages of commits, and tell those before the last one, the newest first."""
-        self.subjects = subjects
+    def _list_earlier(self, seq: int) -> None:
+        """Record the first lines of the commits before the last one, the newest first."""
         self.told.pop(EARLIER, None)
-        earlier = [one for one in dict.fromkeys(reversed(subjects)) if one not in {"", *subjects[-1:]}]
+        earlier = [one for one in dict.fromkeys(reversed(self.subjects)) if one not in {"", *self.subjects[-1:]}]
         if earlier:
             self._say(seq, EARLIER, "; ".join(map(neutralize, earlier)), _LONGEST_LIST)
 
     def _push(self, call: GitCall) -> None:
         if {"-n", "--dry-run"} & {*call.arguments}:
             return
-        found = list(_PUSHED.finditer(call.text))
-        if not call.trusted:
-            own = {*call.arguments, self.told.get(BRANCH, (0, ""))[1].strip("`")}
-            found = [one for one in found if one["own"] in own]
+        known = {*call.arguments, self.told.get(BRANCH, (0, ""))[1].strip("`")}
+        found = _prefer(list(_PUSHED.finditer(call.text)), lambda one: one["own"] in known)
         if found:
             at = f" at `{found[-1]['hash']}`" if found[-1]["hash"] else " as a new branch"
             self._say(call.seq, PUSHED, f"`{found[-1]['own']}`{at}")
@@ -221,11 +208,12 @@ class GitState:
 
     def _move(self, call: GitCall) -> None:
         """Update the last commit after the branch moved; if the output does not show it, name the command."""
-        found = list(_COMMITTED.finditer(call.text)) if call.trusted else []
-        added = [one["subject"] for one in found if one["subject"]]
-        # After a reset or a rebase, it is unknown which of the commits are left.
-        self._list_earlier(call.seq, [] if call.step.words[1] in {"reset", "rebase"} else [*self.subjects, *added])
-        if found:
+        joins = not _JOINING.isdisjoint(call.arguments)
+        goes_back = call.step.words[1] == "reset" and any(map(_TO_COMMIT.match, call.arguments))
+        if (joins or goes_back) and not call.failed and not _UNCHANGED.search(call.text):
+            self.subjects.clear()  # it is unknown which of the commits are left
+            self._list_earlier(call.seq)
+        if found := list(_COMMITTED.finditer(call.text)):
             self._say(call.seq, COMMIT, _show_commit(found[-1]))
         elif COMMIT in self.told and not call.failed and not _UNCHANGED.search(call.text):
             before = self.told[COMMIT][1].partition(", then `")[0]
@@ -235,6 +223,11 @@ class GitState:
         self.told[key] = (seq, shorten(neutralize(f"{key}: {text}").removeprefix(f"{key}:").strip(), most))
 
 
+def _prefer(found: list[re.Match[str]], is_known: Callable[[re.Match[str]], bool]) -> list[re.Match[str]]:
+    """Return the matches that name what the command names, because other text of a call can look like git's."""
+    return list(filter(is_known, found)) or found
+
+
 def _list_branches(call: GitCall) -> list[re.Match[str]]:
     """Return the matches in the output of a call that name the branch."""
     command = call.step.words[1]
@@ -242,7 +235,10 @@ def _list_branches(call: GitCall) -> list[re.Match[str]]:
         return []
     if command == "branch" and "--show-current" not in call.arguments:
         return []
-    return list(_BRANCHES[command].finditer(call.text)) if command in _BRANCHES else []
+    found = list(_BRANCHES[command].finditer(call.text)) if command in _BRANCHES else []
+    message = _first_message(call.arguments)
+    own = (lambda one: one[0].endswith(f"] {message}")) if message else lambda one: one[1] in call.arguments
+    return _prefer(found, own)
 
 
 def _new_branches(call: GitCall) -> list[str]:
@@ -250,14 +246,6 @@ def _new_branches(call: GitCall) -> list[str]:
     if call.step.words[1] not in {"checkout", "switch"} or call.failed or _UNCHANGED.search(call.text):
         return []
     return [word for before, word in pairwise(call.arguments) if before in _NEW_BRANCH]
-
-
-def _list_own(call: GitCall, pattern: re.Pattern[str], known: Collection[str]) -> list[re.Match[str]]:
-    """Return the commits that a call made, as its output shows them; if not trusted, those with known subjects."""
-    found = list(pattern.finditer(call.text))
-    if call.is_quiet and call.shown:
-        found = found[:1]
-    return found if call.trusted else [one for one in found if one["subject"] in known]
 
 
 def _show_commit(found: re.Match[str]) -> str:

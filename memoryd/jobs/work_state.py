@@ -27,9 +27,6 @@ _MOST_ASKED_SINCE_DONE, _MOST_ASKED = 3, 6
 # Commands whose output cannot be mistaken for the output of another command.
 _SILENT = frozenset(["export", "set", "source", ".", "true", "sleep", "mkdir", "touch", "rm", "mv", "cp", "head"])
 _FILTERS = frozenset(["tail", "grep"])
-_PRINTERS = frozenset(
-    ["show", "log", "diff", "cat-file", "blame", "grep", "notes"]
-)  # print content of files or messages
 _PROSE = re.compile(r"\.(?:md|mdx|rst|txt|adoc)$", re.IGNORECASE)
 _MOVES = re.compile(r"\A\s*cd[ \t]+([\w./~-]+)[ \t]*(?:&&|;|\n|\Z)")
 _RETURNED = "Shell cwd was reset to"
@@ -88,8 +85,7 @@ class WorkState:
         alone = not others and len([step for step in git if step.words[1] not in {"add", "rm", "fetch"}]) == 1
         if git:
             shown, failed = git[-1].words[1] in {"log", "show"}, check_runs.has_failed(output)
-            trusted = _is_of_git_alone(git, others)
-            self._git.run([GitCall(seq, step, text, failed, alone, shown, trusted) for step in git])
+            self._git.run([GitCall(seq, step, text, failed, alone, shown) for step in git])
 
     def _run_others(self, seq: int, home: Sequence[Step], text: str, steps: Sequence[Step]) -> None:
         telling = [one for one in steps if one.name not in _SILENT | _FILTERS | {"git"}]
@@ -144,12 +140,6 @@ class WorkState:
 
     def _with_age(self, seq: int, text: str) -> tuple[int, str]:
         return (seq, text) if seq > self._edited_code else (self._edited_code, f"{text}, before the last edits")
-
-
-def _is_of_git_alone(git: Iterable[Step], others: Iterable[Step]) -> bool:
-    """Return True if git printed all of a call's output, and printed no content of files or of messages."""
-    is_filtered = all(step.joined == "|" and step.name in _FILTERS for step in others)
-    return is_filtered and not any(step.words[1] in _PRINTERS and "--oneline" not in step.words for step in git)
 
 
 def list_changes(

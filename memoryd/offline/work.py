@@ -37,6 +37,7 @@ _SAME_FAULT = 0.3  # two diagnoses of one fault share this part of the first one
 _FEWEST_NAMED = 4  # content words; a user's line with fewer rarely names its subject
 _BARE = 5  # words; a shorter answer is unclear without its question
 _MANY = 10  # content words; a line with this many is clear, even if a word refers to something else
+_LONGEST_FAREWELL = 6  # words; a longer sentence also says what comes next
 _FEWEST_ASKED = 2  # content words; a user's message with fewer is not a request
 _JOINED = 280  # characters up to which sentences of one message are joined into one line
 _LONGEST_ASKED = 200  # characters of a question that is shown beside its answer
@@ -502,7 +503,8 @@ def _thanks(text: str, keys: frozenset[str]) -> bool:
 def _is_courtesy(text: str) -> bool:
     """Return True if a user's sentence is a farewell, or nothing but thanks."""
     is_thanks = work_cues.THANKS.match(text) is not None and len(_keys_of(text)) < _FEWEST_ASKED
-    return cues.HALTS.search(text.lower()) is not None or (is_thanks and not is_question(text))
+    is_thanks = is_thanks and not (is_question(text) or work_texts.steers(text))
+    return is_thanks or (prose.count_words(text) <= _LONGEST_FAREWELL and cues.HALTS.search(text.lower()) is not None)
 
 
 def _leans_on(before: int, part: NumberedSentence) -> bool:

@@ -8,6 +8,7 @@ whole summary.
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from memoryd.text.content import label_of, strip_label
 from memoryd.text.neutral import neutralize
@@ -170,10 +171,11 @@ def choose_points(points: Sequence[SummaryPoint], room: int, *, is_newest: bool 
     """Return the points for an entry, in order and shortened.
 
     Each section has a limit, and all points together have `room` characters. The first points of each section are
-    preferred. In the newest entry, the last request always stays. In an older one, decisions and causes stay longest.
+    preferred. In the newest entry, the last request always stays. In an older one, half of the room is
+    for decisions and causes.
     """
     told = _drop_answered(dict.fromkeys(replace(one, text=_shorten(one)) for one in points))
-    first = _of(Section.ASKED, told)[-1:] if is_newest else list(filter(_is_lasting, told))
+    first = _of(Section.ASKED, told)[-1:] if is_newest else _list_lasting(told, room // 2)
     ranks = {point: (point not in first, at) for at, point in enumerate(told)}  # the least rank is kept longest
     kept = [
         point for section, most in MOST.items() for point in _of(section, sorted(told, key=ranks.__getitem__))[:most]
@@ -189,6 +191,12 @@ def choose_points(points: Sequence[SummaryPoint], room: int, *, is_newest: bool 
             kept.append(point)
             sizes[point.section] += len(point.text) + _LISTED
     return tuple(point for point in told if point in kept)
+
+
+def _list_lasting(told: Iterable[SummaryPoint], room: int) -> list[SummaryPoint]:
+    """Return the first decisions and causes that have at most `room` characters together."""
+    ends = accumulate(len(one.text) + _LISTED for one in told if _is_lasting(one))
+    return [one for one, end in zip(filter(_is_lasting, told), ends, strict=False) if end <= room]
 
 
 def _drop_answered(points: Iterable[SummaryPoint]) -> list[SummaryPoint]:

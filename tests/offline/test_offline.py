@@ -352,7 +352,7 @@ def test_a_message_that_takes_itself_back_does_not_last(message):
 @pytest.mark.parametrize(
     "told",
     [
-        "Das Passwort für unser WLAN ist [REDACTED:password-told], das schicke ich gleich meiner Mutter.",
+        "Das Passwort für unser WLAN ist [REDACTED:password-told], das weiß Mama.",
         "My password is [REDACTED:password-told].",
         "Mon mot de passe est [REDACTED:password-told].",
     ],
