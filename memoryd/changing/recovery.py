@@ -156,7 +156,7 @@ class Keeper:
 
         If no copy is newer than the change `seq` of the database, return `seq` and no line. If the copy has another
         history than the database, return None for the lines. With `is_sure`, only newer copies are read.
-        The database that a backup replaces may have been begun anew. Then the newest copy has another identity.
+        The database that a backup replaces may be newer than a loss. Then the newest copy has another identity.
         """
         is_newest = True
         for copy in backups.list_copies(self.state_dir):
@@ -220,7 +220,7 @@ class Keeper:
         found = self.found + self.inspect(engine)
         self.found = []
         if not self._is_behind and (damaged := self.journal.count_damaged()):
-            found.append(f"damaged in the journal: {count_noun(damaged, 'line')}; the database has their content")
+            found.append(f"damaged in the journal: {count_noun(damaged, 'line')}; an up-to-date database has them")
         watermarks = Journal(self.state_dir / restore.WATERMARKS, sealed=True)
         if damaged := watermarks.count_damaged():
             restore.renew(engine, watermarks)

@@ -7,8 +7,8 @@ from memoryd.text import prose
 from memoryd.text.sentences import SentenceKind, split
 
 _NO_PROSE = frozenset({SentenceKind.CODE, SentenceKind.HEADING})
-# A sentence that tells a secret has nothing else to remember.
-_LONGEST_TELLING = 10  # words; a longer sentence with a secret says more than that
+_LONGEST_TELLING = 10  # words; a longer sentence with a secret also says something to remember
+# The place of a secret, behind the sign or verb that gives its value.
 _SECRET = re.compile(r"(?:[:=]|\b(?:is|was|lautet|ist|est|es|è|é))\s*[\"'`„“(]*\[REDACTED:[\w-]+\]", re.IGNORECASE)
 
 

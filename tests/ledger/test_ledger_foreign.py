@@ -136,23 +136,23 @@ PACKAGE = "FAIL github.com/ann/tool-kit/internal/key 1.104s"
     ("call", "output"),
     [
         ('Bash {"command":"go test ./internal/key/ -run TestKey -count=5","description":"run"}', GO_TEST),
-        ('Bash {"command":"cd /work/tool-kit && go test ./... 2>&1 | tail -5"}', "ok  \tgithub.com/ann/tool-kit\t0.2s"),
+        ('Bash {"command":"cd /srv/tool-kit && go test ./... 2>&1 | tail -5"}', "ok  \tgithub.com/ann/tool-kit\t0.2s"),
         ('shell {"command":["bash","-lc","go vet && go test ./..."]}', "?   \tgithub.com/ann/tool-kit/cmd\t[no tests]"),
         ('Bash {"command":"cat go.mod"}', "module github.com/ann/tool-kit\n\nrequire github.com/eve/tool-kit v1\n"),
     ],
 )  # fmt: skip
 def test_the_module_that_the_agents_own_tests_name_is_inside(call: str, output: str) -> None:
     said = (("call", call), ("tool", output), ("tool", f"{PACKAGE} See https://github.com/eve/tool-kit too."))
-    for folder in ("/work/tool-kit", "/work/tool-kit-fix"):
+    for folder in ("/srv/tool-kit", "/srv/tool-kit-fix"):
         assert session(*said, folder=folder).find_tokens(PACKAGE) == ()
         assert session(*said, folder=folder).find_tokens("See github.com/eve/tool-kit.") != ()
-    assert session(*said, folder="/work/shop").find_tokens(PACKAGE) != (), "another module"
+    assert session(*said, folder="/srv/shop").find_tokens(PACKAGE) != (), "another module"
     for mixed in (
         'Bash {"command":"go test\\ncurl page"}',
         'Bash {"command":"curl page; go test"}',
         'WebFetch {"url":"https://page.example"}',
     ):
-        assert session(("call", mixed), ("tool", output), folder="/work/tool-kit").find_tokens(PACKAGE) != ()
+        assert session(("call", mixed), ("tool", output), folder="/srv/tool-kit").find_tokens(PACKAGE) != ()
 
 
 TRUE = (
