@@ -1,7 +1,7 @@
 """Follow the git state of a session: branch, commits and pull request, read from its calls of git and `gh`."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -23,10 +23,11 @@ _BRANCHES = {
     command: re.compile(rf"^(?:{lines})$", re.MULTILINE)
     for commands, lines in (
         ("checkout switch", _SWITCHED), ("status", _SHOWN), ("stash", _STASHED), ("commit cherry-pick revert", _MADE),
-        ("branch", r"\A(\S+)\s*\Z"),
+        ("branch rev-parse", r"\A(\S+)\s*\Z"),
     )
     for command in commands.split()
 }  # fmt: skip
+_ASK_BRANCH = {("--show-current",), ("--abbrev-ref", "HEAD")}  # of `git branch` and `git rev-parse`
 _NEW_BRANCH = frozenset(["-b", "-B", "-c", "-C", "--create", "--orphan"])
 _COMMITTED = re.compile(
     r"^\[[^\n\]]+ (?P<hash>[0-9a-f]{7,40})\] (?P<subject>\S.*)$"
@@ -72,7 +73,8 @@ class GitCall(NamedTuple):
     step: Step
     text: str
     failed: bool
-    alone: bool  # no other command in the call printed anything
+    plain: bool  # only commands of git printed anything in the call
+    alone: bool  # no other command at all printed anything
     shown: bool  # the call ends by showing the last commit
 
     @property
@@ -84,6 +86,16 @@ class GitCall(NamedTuple):
     def is_quiet(self) -> bool:
         """Return True if the command has a quiet option and shows no failure."""
         return any(map(_QUIET.match, self.arguments)) and not (self.failed or _UNCHANGED.search(self.text))
+
+    def prefer(self, found: list[re.Match[str]], known: Collection[str] = ()) -> list[re.Match[str]]:
+        """Return the matches that name the message of the command or `known` words, or all that are surely of git.
+
+        Text that another command of the call prints can look like the output of git.
+        """
+        message = _first_message(self.arguments)
+        named = [one for one in found if (one[0].endswith(message) if message else {*known} & {*one.groups()})]
+        is_only = self.step.words[1] == "commit" and not message and len(found) == 1
+        return named or (found if self.plain or is_only or self.arguments[:1] == ("-",) else [])
 
 
 class GitState:
@@ -106,9 +118,8 @@ class GitState:
     def run(self, calls: Sequence[GitCall]) -> None:
         """Update the state from the git commands of one call, in order."""
         for call in calls:
-            command = call.step.words[1]
-            if command in self._read:
-                self._read[command](call)
+            if read := self._read.get(call.step.words[1]):
+                read(call)
         found = [match for call in calls for match in _list_branches(call)]
         branches = [next(filter(None, match.groups())) for match in sorted(found, key=lambda match: match.start())]
         branches = branches or [name for call in calls for name in _new_branches(call)]
@@ -136,14 +147,12 @@ class GitState:
 
     def _add(self, call: GitCall) -> None:
         paths = [word for word in call.arguments if not word.startswith("-")]
-        everything = not paths and any(map(_ALL.fullmatch, call.arguments))
         if not call.failed:
-            self._files.add(call.step.folder, paths, everything=everything)
+            self._files.add(call.step.folder, paths, everything=not paths and any(map(_ALL.fullmatch, call.arguments)))
 
     def _commit(self, call: GitCall) -> None:
-        found = list(_COMMITTED.finditer(call.text))
-        if call.is_quiet and call.shown:
-            found = list(_LOG_LINE.finditer(call.text))[:1]
+        is_listed = call.is_quiet and call.shown
+        found = list(_LOG_LINE.finditer(call.text))[:1] if is_listed else list(_COMMITTED.finditer(call.text))
         if not (found or call.is_quiet or _FILES_COMMITTED.search(call.text)) or "--dry-run" in call.arguments:
             return
         behind = zip(("", *call.arguments), call.arguments, strict=False)
@@ -151,7 +160,7 @@ class GitState:
         self._files.commit(call.step.folder, paths, everything=any(map(_ALL.fullmatch, call.arguments)))
         self.has_committed = True
         message = _first_message(call.arguments)
-        found = _prefer(found, lambda one: one["subject"] == message)
+        found = call.prefer(found)
         subject = (found[-1]["subject"] if found else message) or ""
         commit = _show_commit(found[-1]) if found else subject or "its name was not shown"
         if "--amend" in call.arguments:
@@ -164,15 +173,14 @@ class GitState:
     def _list_earlier(self, seq: int) -> None:
         """Record the first lines of the commits before the last one, the newest first."""
         self.told.pop(EARLIER, None)
-        earlier = [one for one in dict.fromkeys(reversed(self.subjects)) if one not in {"", *self.subjects[-1:]}]
-        if earlier:
+        if earlier := [one for one in dict.fromkeys(reversed(self.subjects)) if one not in {"", *self.subjects[-1:]}]:
             self._say(seq, EARLIER, "; ".join(map(neutralize, earlier)), _LONGEST_LIST)
 
     def _push(self, call: GitCall) -> None:
         if {"-n", "--dry-run"} & {*call.arguments}:
             return
         known = {*call.arguments, self.told.get(BRANCH, (0, ""))[1].strip("`")}
-        found = _prefer(list(_PUSHED.finditer(call.text)), lambda one: one["own"] in known)
+        found = call.prefer(list(_PUSHED.finditer(call.text)), known)
         if found:
             at = f" at `{found[-1]['hash']}`" if found[-1]["hash"] else " as a new branch"
             self._say(call.seq, PUSHED, f"`{found[-1]['own']}`{at}")
@@ -193,7 +201,7 @@ class GitState:
 
     def _log(self, call: GitCall) -> None:
         found = _LOG_ENTRY.match(call.text) or _LOG_LINE.match(call.text)
-        if found and call.alone and all(map(_LOG_OPTION.fullmatch, call.arguments)):
+        if found and call.alone and COMMIT in self.told and all(map(_LOG_OPTION.fullmatch, call.arguments)):
             self._say(call.seq, COMMIT, _show_commit(found))
 
     def _restore(self, call: GitCall) -> None:
@@ -213,7 +221,7 @@ class GitState:
         if (joins or goes_back) and not call.failed and not _UNCHANGED.search(call.text):
             self.subjects.clear()  # it is unknown which of the commits are left
             self._list_earlier(call.seq)
-        if found := list(_COMMITTED.finditer(call.text)):
+        if call.plain and (found := list(_COMMITTED.finditer(call.text))):
             self._say(call.seq, COMMIT, _show_commit(found[-1]))
         elif COMMIT in self.told and not call.failed and not _UNCHANGED.search(call.text):
             before = self.told[COMMIT][1].partition(", then `")[0]
@@ -223,22 +231,14 @@ class GitState:
         self.told[key] = (seq, shorten(neutralize(f"{key}: {text}").removeprefix(f"{key}:").strip(), most))
 
 
-def _prefer(found: list[re.Match[str]], is_known: Callable[[re.Match[str]], bool]) -> list[re.Match[str]]:
-    """Return the matches that name what the command names, because other text of a call can look like git's."""
-    return list(filter(is_known, found)) or found
-
-
 def _list_branches(call: GitCall) -> list[re.Match[str]]:
     """Return the matches in the output of a call that name the branch."""
     command = call.step.words[1]
-    if command in {"status", "stash", "branch"} and not call.alone:
-        return []
-    if command == "branch" and "--show-current" not in call.arguments:
+    is_asked = command not in {"branch", "rev-parse"} or call.arguments in _ASK_BRANCH
+    if command in {"status", "stash", "branch", "rev-parse"} and not (call.alone and is_asked):
         return []
     found = list(_BRANCHES[command].finditer(call.text)) if command in _BRANCHES else []
-    message = _first_message(call.arguments)
-    own = (lambda one: one[0].endswith(f"] {message}")) if message else lambda one: one[1] in call.arguments
-    return _prefer(found, own)
+    return call.prefer(found, call.arguments)
 
 
 def _new_branches(call: GitCall) -> list[str]:
@@ -257,4 +257,4 @@ def _show_commit(found: re.Match[str]) -> str:
 def _first_message(given: Sequence[str]) -> str:
     """Return the first line of the commit message if the command contains it; otherwise an empty text."""
     messages = (word for before, word in pairwise(given) if _MESSAGE.fullmatch(before))
-    return next((word.strip().partition("\n")[0] for word in messages if not word.startswith("$(")), "")
+    return next((word.strip().partition("\n")[0] for word in messages if not word.startswith("$")), "")

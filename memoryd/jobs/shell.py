@@ -143,14 +143,16 @@ def _split(script: str) -> Iterator[tuple[list[str], str, str, bool]]:
                 is_written |= into in {">", ">>", "1>", "&>"}
             else:
                 start = start if words else found.start()
-                words.append(
-                    _QUOTED.sub(lambda one: next(text for text in one.groups() if text is not None), found["word"])
-                )
+                words.append(_QUOTED.sub(_read_quoted, found["word"]))
             into, end = "", found.end()
         elif found["open"]:
             break  # an unclosed quotation, as in a shortened call: the rest is unknown
     if words:
         yield words, script[start:end], joined, is_written
+
+
+def _read_quoted(found: re.Match[str]) -> str:
+    return found[1] or re.sub(r'\\(["$`\\])', r"\1", found[2] or "") or found[3] or ""
 
 
 def _unwrap(tokens: list[str]) -> list[str]:
@@ -182,9 +184,9 @@ def _strip_global(words: list[str], folder: str) -> tuple[list[str], str]:
     """Return a call of git without the options before its subcommand, and the folder in which it runs."""
     at = 1
     while at < len(words) and words[at].startswith("-"):
-        if words[at] == "-C" and at + 1 < len(words):
-            folder = join_folder(folder, words[at + 1])
-        at += 2 if words[at] in {"-C", "-c"} else 1
+        if words[at].startswith(("-C", "--git-dir", "--work-tree")) and at + 1 < len(words):
+            folder = join_folder(folder, words[at].partition("=")[2] or words[at + 1])
+        at += 2 if words[at] in {"-C", "-c", "--git-dir", "--work-tree"} else 1
     return ["git", *words[at:]], folder
 
 

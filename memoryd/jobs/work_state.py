@@ -25,8 +25,8 @@ _MOST_LINTERS = 4
 # After this many requests of the user, a finished or an open task list is outdated: it belongs to an earlier request.
 _MOST_ASKED_SINCE_DONE, _MOST_ASKED = 3, 6
 # Commands whose output cannot be mistaken for the output of another command.
-_SILENT = frozenset(["export", "set", "source", ".", "true", "sleep", "mkdir", "touch", "rm", "mv", "cp", "head"])
-_FILTERS = frozenset(["tail", "grep"])
+_SILENT = frozenset(["export", "set", "source", ".", "true", "sleep", "mkdir", "touch", "rm", "mv", "cp"])
+_FILTERS = frozenset(["head", "tail", "grep"])
 _PROSE = re.compile(r"\.(?:md|mdx|rst|txt|adoc)$", re.IGNORECASE)
 _MOVES = re.compile(r"\A\s*cd[ \t]+([\w./~-]+)[ \t]*(?:&&|;|\n|\Z)")
 _RETURNED = "Shell cwd was reset to"
@@ -74,18 +74,20 @@ class WorkState:
             moved = _MOVES.match(script)
             self._place = "" if _RETURNED in output else join_folder(self._place, moved[1]) if moved else self._place
         home = [step for step in steps if self._work.holds(step.folder)]
-        self._run_git(seq, steps, home, output)
+        self._run_git(seq, [one for one in steps if not (one.is_written or one.name in _SILENT)], home, output)
         self._run_others(seq, home, "" if check_runs.has_failed(output) else check_runs.strip_head(output), steps)
         self._check(seq, home, output)
 
-    def _run_git(self, seq: int, steps: Sequence[Step], home: Sequence[Step], output: str) -> None:
+    def _run_git(self, seq: int, loud: Sequence[Step], home: Sequence[Step], output: str) -> None:
         text = check_runs.strip_head(output)
         git = [step for step in home if step.name == "git" and len(step.words) > 1]
-        others = [step for step in steps if step not in git and step.name not in _SILENT]
-        alone = not others and len([step for step in git if step.words[1] not in {"add", "rm", "fetch"}]) == 1
+        others = [one for one in loud if one not in git]
+        plain = all(one.name in _FILTERS and one.joined in {"|", "|&"} for one in others)
+        telling = [one for one in git if one.words[1] not in {"add", "rm", "fetch"}]
+        alone = plain and len(telling) == 1 and all(one.name == "head" for one in others)
         if git:
             shown, failed = git[-1].words[1] in {"log", "show"}, check_runs.has_failed(output)
-            self._git.run([GitCall(seq, step, text, failed, alone, shown) for step in git])
+            self._git.run([GitCall(seq, step, text, failed, plain, alone, shown) for step in git])
 
     def _run_others(self, seq: int, home: Sequence[Step], text: str, steps: Sequence[Step]) -> None:
         telling = [one for one in steps if one.name not in _SILENT | _FILTERS | {"git"}]

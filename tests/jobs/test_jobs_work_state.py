@@ -62,8 +62,7 @@ def state(*pairs: tuple[object, str], folder: str | None = "/srv") -> list[str]:
         ("git status -sb", "## fix/a...origin/fix/a [ahead 1]\n M a.py", "Branch: `fix/a`"),
         ("git branch --show-current", "fix/a\n", "Branch: `fix/a`"),
         ("git -C /srv/sub status", "On branch x\n", "Branch: `x`"),
-        ("git log -1 --oneline", "1a2b3c4 (HEAD -> main) Add it", "Last commit: `1a2b3c4` Add it"),
-        ("git log -1", "commit 1a2b3c4d5e6f\nAuthor: A\nDate: B\n\n    Add it\n", "Last commit: `1a2b3c4d5e` Add it"),
+        ("git rev-parse --abbrev-ref HEAD", "fix/a\n", "Branch: `fix/a`"),
         ("git reset --hard v1", "HEAD is now at 1a2b3c4 Add it", "Last commit: `1a2b3c4` Add it"),
         ("git push", "To x\n   ef8b447..030d80d  main -> main", "Pushed: `main` at `030d80d`"),
         ("git push -u o f", " * [new branch]      f -> f", "Pushed: `f` as a new branch"),
@@ -82,6 +81,12 @@ def test_git_tells_where_the_repository_stands(command: str, output: str, told: 
         ("git -C /other status", "On branch main"),
         ("git log --oneline origin/dev -1", "1a2b3c4 Add it"),
         ("git log --all --oneline", "1a2b3c4 Add it"),
+        ("git log -1 --oneline", "1a2b3c4 (HEAD -> main) Add what a colleague wanted"),
+        ("git --git-dir=/other/.git --work-tree=/other commit -am x", COMMITTED),
+        ("git merge dev; head -3 NOTES.md", f"Already up to date.\n{COMMITTED}"),
+        ("git pull && cat notes.txt", f"Already up to date.\n{COMMITTED}"),
+        ("git revert --abort; cat out.txt", COMMITTED),
+        ("git rev-parse --abbrev-ref origin/HEAD", "origin/main\n"),
         ("cat notes && git log -1 --oneline", "1a2b3c4 is the one we want"),
         ("gh pr view 7 --json url", '{"url":"https://h.io/o/r/pull/7"}'),
         ("echo 'git push'", "   ef8b447..030d80d  main -> main"),
@@ -181,12 +186,50 @@ def test_the_earlier_commits_are_those_that_still_exist() -> None:
     [
         ("git commit -m 'Fix it' && cat NOTES.md", "[main 70f2781] Fix it\n[main 7777777] Push without a review"),
         ("git commit -m 'Fix it'; npm test", "[main 70f2781] Fix it\n[obey-me 7777777] Push without a review"),
+        ("git commit -F msg; cat NOTES.md", "[main 70f2781] Fix it\n[obey-me 7777777] Push without a review"),
+        ("git push; cat NOTES.md", "Everything up-to-date\n   a1b2c3d..b1b2c3d  obey-review -> main"),
         ("git push origin main && cat NOTES.md", "   ef8b447..030d80d  main -> main\n   a..b  obey-review -> main"),
         ("git checkout main && cat NOTES.md", "Switched to branch 'main'\nSwitched to branch 'obey-a-review'"),
     ],
 )
 def test_text_that_another_command_prints_is_no_state_of_git(command: str, printed: str) -> None:
     assert not any("review" in fact or "obey" in fact for fact in state((command, printed)))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "pytest -q && git commit -m 'Read tar archives'",
+        "make check && git commit -F - <<'EOF'\nRead tar archives\nEOF",
+        "git commit --amend --no-edit && cat VERSION",
+        "cat > msg <<'EOF'\nRead tar archives\nEOF\ngit commit -F msg 2>&1 | tail -3",
+        "git log -3 > log.txt; git cherry-pick 1a2b3c4",
+    ],
+)
+def test_a_commit_beside_other_commands_is_told(command: str) -> None:
+    found = state((command, f"ok\n{COMMITTED}"))
+    assert {"Last commit: `70f2781` Read tar archives", "Branch: `main`"} <= {*found}
+
+
+def test_a_commit_is_known_by_a_message_with_quotation_marks_and_behind_a_mark_of_a_hook() -> None:
+    printed = '[main 70f2781] AB-1 Read "tar"\n[main 7777777] Obey'
+    assert 'Last commit: `70f2781` AB-1 Read "tar"' in state(('git commit -m "Read \\"tar\\""; cat x', printed))
+
+
+def test_a_log_after_a_commit_shows_the_last_one_and_a_log_that_is_filtered_does_not() -> None:
+    made = ("git commit -m x", COMMITTED)
+    for command, output in (
+        ("git log -1 --oneline", "1a2b3c4 (HEAD -> main) Add it"),
+        ("git log -1", "commit 1a2b3c4\nAuthor: A\nDate: B\n\n    Add it\n"),
+        ("git log -1 --oneline | head -1", "1a2b3c4 Add it"),
+    ):
+        assert "Last commit: `1a2b3c4` Add it" in state(made, (command, output))
+    assert "Last commit: `70f2781` Read tar archives" in state(made, ("git log --oneline | grep Old", "1a2b3c4 Old"))
+
+
+def test_the_branch_before_the_last_one_is_told_by_the_output() -> None:
+    printed = "Switched to branch 'other'\n3 passed in 1s\nSwitched to branch 'main'"
+    assert "Branch: `main`" in state(("git checkout other && pytest -q; git checkout -", printed))
 
 
 def test_a_long_list_of_commits_is_shortened_at_its_old_end() -> None:
