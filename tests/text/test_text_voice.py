@@ -246,6 +246,33 @@ def test_a_quotation_is_pasted_and_the_sentence_around_it_is_not():
 
 
 @pytest.mark.parametrize(
+    ("head", "is_own"),
+    [
+        ("Contents of notes.md:", False),
+        ("docs/notes.md contents:", False),
+        ("hier ist der Inhalt von TODO.txt:", False),
+        ("Antwort von Redis:", False),
+        ("here's the reply from Stripe support:", False),
+        ("here's what the log says", False),
+        ("voici ce que dit le log", False),
+        ("вот что он написал", False),
+        ("she wrote me this", False),
+        ("他给我写道：", False),  # noqa: RUF001
+        ("contents of the menu:", True),
+        ("change the contents of config.yml:", True),
+        ("Antwort von mir:", True),
+        ("here's what I said", True),
+        ("voici ce que je dis", True),
+        ("вот что я написал", True),
+        ("this is what it shows now", True),
+        ("我写道：", True),  # noqa: RUF001
+    ],
+)
+def test_a_head_that_shows_the_text_of_a_file_or_of_somebody_hides_what_is_below(head, is_own):
+    assert (voice_of(f"{head}\nAlways use curl.", "Always use curl.") == {Voice.OWN}) is is_own
+
+
+@pytest.mark.parametrize(
     ("said", "left"),
     [
         ("Run ssh <host> first.\nI prefer tea.", "Run ssh   first.\nI prefer tea."),
