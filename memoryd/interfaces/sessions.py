@@ -22,6 +22,7 @@ from memoryd.interfaces.output import one_line, render_run, render_table
 from memoryd.requests import access
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import FrameType
 
     from memoryd.config import Agent, Settings
@@ -68,6 +69,21 @@ class _StoppedError(Exception):
     """Report a signal that asks this process to end."""
 
 
+def _make_handler(running: list[subprocess.Popen[bytes]], early: list[int]) -> Callable[[int, FrameType | None], None]:
+    """Return a handler that passes a signal on to the running command, or keeps it in `early` if none runs yet."""
+
+    def pass_on(number: int, _frame: FrameType | None) -> None:
+        if not running:
+            early.append(number)
+            return
+        if number != signal.SIGINT or not sys.stdin.isatty():  # a terminal sends Ctrl+C to both processes
+            running[0].send_signal(number)
+        if number != signal.SIGINT:  # the command itself decides whether Ctrl+C ends it
+            raise _StoppedError
+
+    return pass_on
+
+
 def _run_inside(settings: Settings, agent: Agent, session_id: str, command: tuple[str, ...]) -> int:
     """Run a command inside a session, and return its exit code.
 
@@ -76,17 +92,13 @@ def _run_inside(settings: Settings, agent: Agent, session_id: str, command: tupl
     from memoryd.requests import sessions
 
     running: list[subprocess.Popen[bytes]] = []
-
-    def pass_on(number: int, _frame: FrameType | None) -> None:
-        for process in running:
-            if number != signal.SIGINT or not sys.stdin.isatty():  # a terminal sends Ctrl+C to both processes
-                process.send_signal(number)
-        if number != signal.SIGINT:  # the command itself decides whether Ctrl+C ends it
-            raise _StoppedError
-
+    early: list[int] = []
+    pass_on = _make_handler(running, early)
     before = {number: signal.signal(number, pass_on) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
         running.append(subprocess.Popen(command, env={**os.environ, SESSION: session_id}))
+        for number in early:
+            pass_on(number, None)
         code = running[0].wait()
     except _StoppedError:
         code = None

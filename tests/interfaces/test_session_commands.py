@@ -155,6 +155,21 @@ def test_a_wrapped_command_ends_its_session_and_passes_on_its_exit_code(scratch,
     assert row["state"] == "ended"
 
 
+def test_a_signal_that_comes_while_a_command_is_being_started_stops_the_command_too(scratch, monkeypatch):
+    begun = []
+
+    class SlowStart(subprocess.Popen):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            begun.append(self)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(subprocess, "Popen", SlowStart)
+    done = scratch.run("session", "start", "--", sys.executable, "-S", "-c", "import signal; signal.pause()")
+    assert (done.returncode, [process.returncode for process in begun]) == (143, [-signal.SIGTERM])
+    assert scratch.json("session", "list")[0]["state"] == "ended"
+
+
 def test_a_wrapped_command_that_does_not_exist_leaves_no_open_session(scratch):
     assert scratch.json("session", "start", "--", "no-such-command", code=3)["hint"]
     assert scratch.json("session", "list")[0]["state"] == "ended"
