@@ -7,9 +7,9 @@ from memoryd.text import prose
 from memoryd.text.sentences import SentenceKind, split
 
 _NO_PROSE = frozenset({SentenceKind.CODE, SentenceKind.HEADING})
-_LONGEST_TELLING = 10  # words; a longer sentence with a secret also says something to remember
-# The place of a secret, behind the sign or verb that gives its value.
-_SECRET = re.compile(r"(?:[:=]|\b(?:is|was|lautet|ist|est|es|è|é))\s*[\"'`„“(]*\[REDACTED:[\w-]+\]", re.IGNORECASE)
+# A sentence that only tells a secret, which has been taken out: a name, a sign or verb that gives its value, the value.
+_GIVES = r"(?:\w+\s*=|[^:=]{0,60}(?::|\b(?:is|was|lautet|ist|est|es|è|é)\b))"
+_TELLS_SECRET = re.compile(_GIVES + r"[^\w\[]*\[REDACTED:[\w-]+\]\W*", re.IGNORECASE)
 
 
 class NumberedSentence(NamedTuple):
@@ -26,16 +26,11 @@ def number_sentences(text: str) -> list[NumberedSentence]:
     found = []
     for number, part in enumerate(split(text), 1):
         lines = [line.strip() for line in part.text.splitlines() if line.strip()]
-        is_left_out = part.kind in _NO_PROSE or logged.issuperset(lines) or _tells_secret(part.text)
+        is_left_out = part.kind in _NO_PROSE or logged.issuperset(lines) or _TELLS_SECRET.fullmatch(part.text)
         said = [] if is_left_out else prose.list_lines(part.text)
         if said and len(said) == len(lines):  # skip a sentence that is partly code, which cannot be quoted whole
             found.append(NumberedSentence(number, " ".join(said)))
     return found
-
-
-def _tells_secret(text: str) -> bool:
-    """Return True if a sentence only tells a secret, which has been taken out."""
-    return _SECRET.search(text) is not None and len(text.split()) <= _LONGEST_TELLING
 
 
 def split_sentences(text: str) -> list[str]:

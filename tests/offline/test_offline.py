@@ -352,7 +352,7 @@ def test_a_message_that_takes_itself_back_does_not_last(message):
 @pytest.mark.parametrize(
     "told",
     [
-        "Das Passwort für unser WLAN ist [REDACTED:password-told], das weiß Mama.",
+        "Das Passwort für unser WLAN ist [REDACTED:password-told].",
         "My password is [REDACTED:password-told].",
         "Mon mot de passe est [REDACTED:password-told].",
     ],
@@ -364,6 +364,18 @@ def test_a_sentence_that_tells_a_secret_is_remembered_nowhere(told):
     assert not any("REDACTED" in one.text for one in held.memories)
     assert "Turku" in summary(held) + "".join(one.text for one in held.memories)
     assert "not use it" not in summary(held)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "Always export API_KEY=[REDACTED:github-pat] before make deploy.",
+        "Das Passwort ist [REDACTED:password-told], ändere es nie ohne Rücksprache.",
+        "The staging host = [REDACTED:ip-address], port 5433.",
+    ],
+)
+def test_a_rule_that_names_a_secret_is_a_sentence(rule):
+    assert sentences.split_sentences(rule) == [rule]
 
 
 def test_a_joke_is_told_nowhere():
