@@ -490,20 +490,14 @@ def _rules(one: ConversationMessage, unit: Sequence[NumberedSentence]) -> bool:
 
 def _requests(text: str, keys: frozenset[str]) -> bool:
     """Return True if a user's text may be a request, and not pasted data, a farewell or thanks."""
-    return (
-        len(keys) > 0 and len(text) <= 2 * _LONGEST and not cues.HALTS.search(text.lower()) and not _thanks(text, keys)
-    )
-
-
-def _thanks(text: str, keys: frozenset[str]) -> bool:
-    """Return True if a user's text is a short thank-you or approval."""
-    return len(keys) < _FEWEST and not is_question(text) and work_cues.THANKS.search(text) is not None
+    thanks = len(keys) < _FEWEST and not is_question(text) and work_cues.THANKS.search(text) is not None
+    return len(keys) > 0 and len(text) <= 2 * _LONGEST and not (thanks or cues.HALTS.search(text.lower()))
 
 
 def _is_courtesy(text: str) -> bool:
     """Return True if a user's sentence is a farewell, or nothing but thanks."""
-    is_thanks = work_cues.THANKS.match(text) is not None and len(_keys_of(text)) < _FEWEST_ASKED
-    is_thanks = is_thanks and not (is_question(text) or work_texts.steers(text))
+    is_bare = signals.says_nothing(text) or not _keys_of(work_cues.THANKS.sub("", text))
+    is_thanks = is_bare and work_cues.THANKS.match(text) is not None and not is_question(text)
     return is_thanks or (prose.count_words(text) <= _LONGEST_FAREWELL and cues.HALTS.search(text.lower()) is not None)
 
 

@@ -147,6 +147,13 @@ def test_a_request_stands_without_the_thanks_before_it():
     assert texts(lines(REQUEST, ANSWER, f"Danke! {LAST}")) == [REQUEST, ANSWER.removeprefix("Assistant: "), LAST]
 
 
+@pytest.mark.parametrize(
+    "limit", ["Works only on Linux.", "Thanks, no refactoring.", "Great, deploy it!", "Super, aber nur auf Staging."]
+)
+def test_a_few_words_that_begin_like_thanks_stay_in_the_request(limit):
+    assert f"{limit} {LAST}" in texts(lines(REQUEST, ANSWER, f"{limit} {LAST}"))
+
+
 @pytest.mark.parametrize("request_", ["Stop the server of the depot first.", "Stop here: the datum is NHN16."])
 def test_what_begins_with_stop_may_be_asked_for(request_):
     assert request_ in texts(lines(REQUEST, ANSWER, request_))
