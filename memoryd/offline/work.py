@@ -419,14 +419,8 @@ def _collect_keys(parts: Iterable[NumberedSentence]) -> frozenset[str]:
 
 def _find_last_answer(said: Sequence[ConversationMessage]) -> int:
     """Return the index of the assistant's last message with content; -1 without one."""
-    spoken = (at for at, one in enumerate(said) if _is_answer(one) and not _only_narrates(one))
-    return max(spoken, default=-1)
-
-
-def _only_narrates(one: ConversationMessage) -> bool:
-    """Return True if an answer only acknowledges what the user said, or tells its next step."""
-    is_idle = all(cues.PROCESS.match(part.text) and not is_question(part.text) for part in one.sentences)
-    return is_idle or signals.says_nothing(one.text)
+    answers = ((at, one.sentences) for at, one in enumerate(said) if _is_answer(one))
+    return max((at for at, parts in answers if not all(work_texts.narrates(part.text) for part in parts)), default=-1)
 
 
 def _says_enough(text: str, fewest: int) -> bool:

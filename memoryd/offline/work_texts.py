@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from memoryd.jobs import signals
+from memoryd.ledger import unfinished
 from memoryd.offline import cues, lasting, lasting_model, replacement, words, work_cues
 from memoryd.offline.sentences import is_question, split_sentences
 from memoryd.offline.statements import ConversationMessage
@@ -27,9 +29,16 @@ def is_idle(text: str) -> bool:
     return (
         is_offered(text)
         or text.rstrip().endswith((":", "："))  # noqa: RUF001
-        or cues.PROCESS.match(text) is not None
+        or narrates(text)
         or work_cues.PLANS.match(text) is not None
     )
+
+
+def narrates(text: str) -> bool:
+    """Return True if an assistant's sentence acknowledges something or tells a step, but no cause and no open point."""
+    rest = (signals.after_assent(text) or "").strip()
+    is_step = any(map(cues.PROCESS.match, (text, rest))) or is_progress(rest) or signals.says_nothing(text)
+    return is_step and not (is_question(text) or work_cues.CAUSE.search(text) or unfinished.is_open(text))
 
 
 def is_offered(text: str) -> bool:

@@ -113,8 +113,8 @@ def test_only_the_users_own_words_are_theirs():
         "Would you like me to change the exporter of the depot as well.",
         "Here is what the importer of the depot does:",
         "我将先查看导入器的代码。",
-        "Verstanden, ich habe dort `CRLF` mit Begründung gesetzt.",
-        "Notiert: der Importeur braucht das Handbuch von Gdansk.",
+        "Verstanden, ich öffne den Code des Depots.",
+        "Compris, je regarde le code du dépôt de Gdansk.",
         "Je vais lire le code du dépôt de Gdansk.",
         "Voy a leer el código del depósito de Gdansk.",
         "Vou ler o código do depósito de Gdansk.",
@@ -125,6 +125,22 @@ def test_narration_and_offers_of_an_answer_are_no_lines(idle):
     found = lines(REQUEST, f"Assistant: {idle}", "Thanks.", ANSWER)
     assert not any(idle.rstrip(".:?") in one.text for one in found if one.section is not Section.OPEN)
     assert texts(found, Section.OPEN) == []
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "Verstanden, der Import bricht ab, weil der Index auf `depot.id` fehlt.",
+        "Capito, la causa è l'indice mancante su `depot.id`.",
+        "Compris : le dépôt de Gdansk garde les prix de la veille.",
+        "Du hast recht, das Depot schreibt `CRLF` statt `LF`.",
+        "You're right, the cause is the missing index on `depot.id`.",
+        "Moment-Timer und Import laufen getrennt, dadurch dauert der Import 3 Sekunden.",
+        "Vou manter o índice em `depot.id`, porque a importação agora leva 3 segundos.",
+    ],
+)
+def test_what_an_answer_finds_behind_an_acknowledgement_is_a_line(told):
+    assert told in texts(lines(REQUEST, ANSWER, "And why?", f"Assistant: {told}"))
 
 
 @pytest.mark.parametrize(
@@ -261,6 +277,8 @@ def test_a_bare_state_before_the_end_is_no_line_and_what_a_commit_holds_is():
         "Der Status des Depots liegt heute im Redux-Slice `store/depot.ts` und wird nur beim Laden geholt.",
         "The status of the depot is currently kept in `store/depot.ts` and read at the start.",
         "Noted: the manual of the depot comes after the importer of Gdansk.",
+        "Notiert: der Importeur braucht das Handbuch von Gdansk.",
+        "Verstanden, ich habe dort `CRLF` mit Begründung gesetzt.",
         "`worker/depot.go:57` sleeps a fixed 30 s and has no upper limit.",
         "Es fehlen der Backfill aus dem Depot und ein Aufräumjob für alte Dateien.",
     ],
