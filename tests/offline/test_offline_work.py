@@ -144,6 +144,28 @@ def test_what_an_answer_finds_behind_an_acknowledgement_is_a_line(told):
 
 
 @pytest.mark.parametrize(
+    "cause",
+    [
+        "Es fehlt der Index auf `depot.id`, deshalb dauert der Import 90 Sekunden.",
+        "In `depot.ini` fehlt noch der Eintrag `url`, daher scheitert der Start.",
+        "Il manque encore l'index sur `depot.id`, c'est la cause de la lenteur de l'import.",
+        "La tabla todavía falta en el esquema de Gdansk, por eso falla la importación.",
+        "De index op `depot.id` ontbreekt nog, daardoor is de importer traag.",
+        "The importer still fails because the index on `depot.id` is missing.",
+    ],
+)
+def test_a_cause_found_before_the_end_is_a_line_and_what_was_left_to_do_is_not(cause):
+    left = (
+        "Es fehlen noch die Tests des Depots.",
+        "Il reste à tester le dépôt.",
+        "The importer still fails in Gdansk.",
+    )
+    found = texts(lines(REQUEST, *(f"Assistant: {one}" for one in (cause, *left)), LAST, ANSWER))
+    assert cause in found
+    assert not set(left) & set(found)
+
+
+@pytest.mark.parametrize(
     "halt",
     [
         "Stop here, I'll go on with Claude Code.",
@@ -463,7 +485,7 @@ def test_one_long_answer_fills_the_room_that_is_left_and_no_more():
 def test_what_is_left_stays_a_result_if_it_has_a_cause():
     said = "The gauge still needs the token of Riga, because the gateway removes the header."
     found = lines(REQUEST, f"Assistant: {said}", REQUEST, f"Assistant: {said}")
-    assert [work.may_last(one) for one in found if said in one.text] == [True]
+    assert [work.may_last(one) for one in found if said in one.text] == [True, True]
 
 
 @pytest.mark.parametrize(
