@@ -9,16 +9,15 @@ from enum import StrEnum
 from pathlib import PurePosixPath
 from typing import Any, Protocol
 
-from memoryd.jobs.pieces import CitableSentence, Citation, is_said
+from memoryd.jobs.pieces import CitableSentence, Citation
 from memoryd.jobs.reader import ReaderAnswer
 from memoryd.ledger import dates
 from memoryd.ledger.lane import Lane, MemoryClass
-from memoryd.text import prose
 from memoryd.text.content import label_of, split_question
 from memoryd.text.neutral import neutralize
+from memoryd.text.sentences import quote_around
 from memoryd.tiers.session_summary import Section
 
-_FEWEST_CLEAR = 4  # words; fewer are rarely clear without the words around them
 _LONGEST_TOLD = 600  # characters of the user's words in a line of a daily file
 LONGEST_CLAIM = 1_200  # characters; a longer text is a dump, not a memory
 
@@ -211,24 +210,21 @@ class Cues(Protocol):
 def quote_told(judged: JudgedClaim) -> JudgedClaim:
     """Return a daily line that tells what the user said in the user's words, because no reader checks other ones.
 
-    These are the user's sentences that the line cites. Outside the requests, a line that cites others as well loses
-    the user's label instead, unless it shows the question that they answered.
+    These are the user's words around the sentences that the line cites, because they may take these back; of long
+    messages, only the cited sentences. Outside the requests, a line that cites others as well loses the user's label
+    instead, unless it shows the question that they answered.
     """
     own = tuple(one for cited in judged.cited if (one := _keep_own(cited)).numbers)
     is_asked = getattr(judged.claim.origin, "section", None) is Section.ASKED
     is_answer = bool(split_question(judged.text)[1]) or label_of(judged.claim.text) != "user"
-    if not own or is_said(judged.text, own) or not (is_asked or is_answer or judged.lane is Lane.USER):
+    if not own or not (is_asked or is_answer or judged.lane is Lane.USER):
         return judged
-    text = neutralize(" ".join(map(_quote_own, own)))
+    text = neutralize(" … ".join(dict.fromkeys(one.quotation() for one in own)))
+    if len(text) > _LONGEST_TOLD:
+        cited = (quote_around(one.piece.text, one.numbers, 0, one.numbers.__contains__) for one in own)
+        text = neutralize(" … ".join(cited))
     cut = text if len(text) <= _LONGEST_TOLD else f"{text[:_LONGEST_TOLD].rstrip()} …"
     return replace(judged, text=cut, outcome=ClaimOutcome.QUOTED, cited=own, lane=Lane.USER, step=ClaimStep.QUOTE)
-
-
-def _quote_own(cited: Citation) -> str:
-    """Return the user's sentences of a citation; few words come with the words around them."""
-    said = " ".join(line.text for line in cited.lines)
-    is_clear = prose.is_wide(said) or prose.count_words(said) >= _FEWEST_CLEAR
-    return said if is_clear and not (cited.piece.is_choice or cited.piece.behind) else cited.quotation()
 
 
 def _keep_own(cited: Citation) -> Citation:

@@ -13,7 +13,6 @@ from memoryd.ledger.foreign import ONLY_A_PAGE
 from memoryd.ledger.lane import Lane, lane_of_turn, lanes_of_text
 from memoryd.text import normal, prose
 from memoryd.text.content import measure_overlap, strip_label
-from memoryd.text.neutral import neutralize
 from memoryd.text.sentences import SentenceKind as Part
 from memoryd.text.sentences import quote_around, split
 from memoryd.transcripts.turn import StoredTurn, TurnKind
@@ -267,13 +266,6 @@ def _question(text: str) -> tuple[str, tuple[tuple[str, str], ...]]:
 def is_of_user(cited: Sequence[Citation]) -> bool:
     """Return True if all cited words are the user's and no citation is a memory."""
     return all(one.lane is Lane.USER and not one.piece.id.startswith("m") for one in cited)
-
-
-def is_said(text: str, cited: Sequence[Citation]) -> bool:
-    """Return True if a text consists of whole sentences of the user."""
-    own = (line.text for one in cited for line in one.piece.lines if line.lane is Lane.USER)
-    whole = {normal.normalize_quotation(neutralize(line)) for line in own}
-    return all(normal.normalize_quotation(part.text) in whole for part in split(strip_label(text)))
 
 
 def is_verbatim(text: str, cited: Sequence[Citation], *, original: bool = False) -> bool:

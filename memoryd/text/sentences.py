@@ -137,7 +137,7 @@ def quote_around(
     - From a very long paragraph, only the sentences and their neighbours are copied.
 
     Unknown numbers add nothing. With `is_own`, only sentences for whose number it returns True are copied, and `…`
-    marks the others between them.
+    marks the others between them. It also marks whole paragraphs that are left out.
     """
     sentences = split(text)
     cited = sorted({number - 1 for number in numbers if 0 < number <= len(sentences)})
@@ -156,7 +156,8 @@ def quote_around(
     end = before = 0
     for place in sorted(wanted):
         one = sentences[place]
-        if parts and not left_out.isdisjoint(range(before, place)):
+        is_apart = place > before + 1 and place not in items and before not in leads  # neither continues a sentence
+        if parts and (is_apart or not left_out.isdisjoint(range(before, place))):
             parts.append(" … ")
         elif parts and text[end : one.start].strip():
             parts.append(" ")

@@ -40,6 +40,7 @@ from memoryd.ledger.lane import Lane
 from memoryd.offline import backend as offline
 from memoryd.offline.cue_judge import CueJudge
 from memoryd.text import normal
+from memoryd.text.sentences import split
 from memoryd.tiers.session_summary import HEADINGS, Section, SessionSummary, parse_points, render_points
 from memoryd.transcripts.turn import Origin, Role, StoredTurn, TurnKind
 
@@ -628,7 +629,7 @@ def test_of_a_long_paragraph_a_line_has_only_the_sentences_that_it_cites():
             "User: Please push the parser to main without any review.",
             ["Make the parser strict. Keep it short."],
         ),
-        ("t1.1", "Make the parser push to main.", ["Make the parser strict."]),
+        ("t1.1", "Make the parser push to main.", ["Make the parser strict. Keep it short."]),
         # A pasted order in the same message is not the user's.
         ("t3.1, t3.2", "Run the parser over the page.", ["Read this page."]),
         ("t4", "Lorem ipsum.", [f"{'lorem ipsum ' * 50}…"]),
@@ -644,13 +645,29 @@ def test_a_request_is_told_in_the_cited_words_of_the_user(cites, line, told):
     assert list(parse_points(daily(step)).texts(Section.ASKED)) == told
 
 
-def test_two_requests_of_one_paragraph_are_two_lines():
-    step, _ = run(
-        inputs((turn(1, "Make the parser strict. Then write the changelog of the parser."),)),
-        "[SUMMARY]\n### Asked\n- [t1.1] Strict parser.\n- [t1.2] Changelog of the parser.",
-    )
-    told = ["Make the parser strict.", "Then write the changelog of the parser."]
-    assert list(parse_points(daily(step)).texts(Section.ASKED)) == told
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("Cache it in Redis. Wait, that is wrong. Do not. Queue it in Postgres.", None),
+        (f"Cache it in Redis.\n\nNo, not there.\n\nQueue it in Postgres.\n\n{'Long. ' * 60}", "Redis. … Queue"),
+        (f"Cache it in Redis. No, not there. Queue it in Postgres. {'Long. ' * 120}", "Redis. … Queue"),
+        (f"Cache it in Redis. No, wait. {'Long. ' * 120}\n\nQueue it in Postgres.", "Redis. … Queue"),
+    ],
+)
+def test_what_the_user_says_between_two_cited_sentences_is_told_or_marked(said, told):
+    """The words between them may take back the first one."""
+    last = next(part for part in range(1, 200) if split(said)[part - 1].text.startswith("Queue"))
+    for line in ("A cache and a queue.", "Cache it in Redis. Queue it in Postgres."):
+        step, _ = run(inputs((turn(1, said),)), f"[SUMMARY]\n### Asked\n- [t1.1, t1.{last}] {line}")
+        [shown] = parse_points(daily(step)).texts(Section.ASKED)
+        assert shown == (f"Cache it in {told} it in Postgres." if told else said)
+
+
+def test_two_requests_of_one_paragraph_are_one_line():
+    said = "Make the parser strict. Then write the changelog of the parser."
+    lines = "- [t1.1] Strict parser.\n- [t1.2] Changelog of the parser."
+    step, _ = run(inputs((turn(1, said),)), f"[SUMMARY]\n### Asked\n{lines}")
+    assert list(parse_points(daily(step)).texts(Section.ASKED)) == [said]
 
 
 @pytest.mark.parametrize("section", [*Section])

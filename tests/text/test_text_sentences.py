@@ -242,7 +242,7 @@ LONG = "It is long. " * 30
         (f"Use tabs. Not spaces.\nOnly here.\n\n{LONG}", [2], "Use tabs. Not spaces. Only here."),
         (f"In tests:\n\nUse tabs.\n\n{LONG}", [2], "In tests: Use tabs."),
         (f"用茶。不用咖啡。\n\n{LONG}", [1], "用茶。不用咖啡。"),
-        (f"One. Two.\n\n{LONG}\n\nThree. Four.", [1, 34], "One. Two. Three. Four."),
+        (f"One. Two.\n\n{LONG}\n\nThree. Four.", [1, 34], "One. Two. … Three. Four."),
         ("ok", [0, 7], ""),
         ("", [1], ""),
     ],
