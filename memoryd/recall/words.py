@@ -52,7 +52,8 @@ def is_stop_word(word: str) -> bool:
 
 def stop_words(words: Collection[str]) -> set[str]:
     """Return the words of a text that say nothing about its subject in the language of most of them."""
-    counts = [len(own.intersection(map(str.lower, words))) for own in _OWN]
+    said = set(map(str.lower, words))
+    counts = [len(own & said) and len((own | other) & said) for own, other in zip(_OWN, _AMBIGUOUS, strict=True)]
     ambiguous = _AMBIGUOUS[counts.index(max(counts))]
     return {word for word in words if is_stop_word(word) or (word.lower() in ambiguous and not word[1:].isupper())}
 

@@ -199,6 +199,14 @@ def test_stop_words_fall_where_others_are_left():
         ("die in the war room", "die war room"),
         ("the comment in the door test", "comment door test"),
         ("a hat, a man and a den", "hat man den"),
+        # Short names of programs and protocols are words of other languages as well.
+        ("es cluster upgrade", "es cluster upgrade"),
+        ("why is the sui wallet locked", "sui wallet locked"),
+        ("ha proxy", "ha proxy"),
+        ("chez scheme", "chez scheme"),
+        ("drop na values", "drop na values"),
+        ("wie geht es dem Server", "geht Server"),
+        ("ha funzionato il deploy", "funzionato deploy"),
     ],
 )
 def test_function_words_of_the_language_of_a_query_are_not_looked_for(question, left):
