@@ -62,8 +62,8 @@ _MESSAGE = re.compile(r"-[a-z]*m|--message")
 _QUIET = re.compile(r"--quiet$|-[^\WmFCct]*q")
 _ALL = re.compile(r"-[a-ln-z]*[aA][a-z]*|--all|-u|--update")
 _JOINING = frozenset(["-i", "--interactive", "--autosquash"])
-_TO_COMMIT = re.compile(r"HEAD[~^@]|[0-9a-f]{7,40}$|origin/")
-_BACK = re.compile(r"--(?!quiet)|HEAD[~^@]")
+_MODES = frozenset(["--soft", "--mixed", "--hard", "--merge", "--keep"])  # of `git reset`; with one, it takes no files
+_OTHER_COMMIT = re.compile(r"(?:\w*HEAD|@)[~^@{]|\w+_HEAD$|[0-9a-f]{7,40}$|(?:origin|upstream)/")
 
 
 class GitCall(NamedTuple):
@@ -211,15 +211,18 @@ class GitState:
     def _reset(self, call: GitCall) -> None:
         if "--hard" in call.arguments and not call.failed:
             self._files.drop("", (), everything=True)
-        if any(map(_BACK.match, call.arguments)):
-            self._move(call)
+        names = [word for word in call.arguments if word == "--" or not word.startswith("-")]
+        name = names[0] if len(names) == 1 else "HEAD"  # with more words, it resets files
+        has_mode = not _MODES.isdisjoint(call.arguments)
+        goes_back = name not in {"HEAD", "@"} and (has_mode or _OTHER_COMMIT.match(name) is not None)
+        if goes_back or "--hard" in call.arguments:
+            self._move(call, goes_back=goes_back)
 
-    def _move(self, call: GitCall) -> None:
+    def _move(self, call: GitCall, *, goes_back: bool = False) -> None:
         """Update the last commit after the branch moved; if the output does not show it, name the command."""
         joins = not _JOINING.isdisjoint(call.arguments)
-        goes_back = call.step.words[1] == "reset" and any(map(_TO_COMMIT.match, call.arguments))
         if (joins or goes_back) and not call.failed and not _UNCHANGED.search(call.text):
-            self.subjects.clear()  # it is unknown which of the commits are left
+            self.subjects, self.unpushed = [], []  # it is unknown which of the commits are left
             self._list_earlier(call.seq)
         if call.plain and (found := list(_COMMITTED.finditer(call.text))):
             self._say(call.seq, COMMIT, _show_commit(found[-1]))

@@ -182,6 +182,38 @@ def test_the_earlier_commits_are_those_that_still_exist() -> None:
 
 
 @pytest.mark.parametrize(
+    ("command", "is_left"),
+    [
+        ("git reset 70f2781", False),
+        ("git reset origin/main", False),
+        ("git reset @^", False),
+        ("git reset ORIG_HEAD", False),
+        ("git reset --hard main", False),
+        ("git reset --hard @~2", False),
+        ("git reset --soft @{u}", False),
+        ("git reset --keep v1.2", False),
+        ("git reset --soft $(git merge-base main HEAD)", False),
+        ("git reset", True),
+        ("git reset --hard HEAD", True),
+        ("git reset HEAD a.py", True),
+        ("git reset HEAD~1 a.py", True),
+        ("git reset 70f2781 -- a.py", True),
+        ("git reset src/main.py", True),
+    ],
+)
+def test_after_a_reset_to_another_commit_it_is_unknown_which_commits_are_left(command: str, *, is_left: bool) -> None:
+    made = [("git commit -m x", f"[main 70f278{n}] Read {name}") for n, name in enumerate(("tar", "zip", "7z"), 1)]
+    pushed = ("git push", "   ef8b447..70f2781  main -> main")
+    facts = state(made[0], pushed, *made[1:], (command, ""))
+    assert ("Earlier commits: Read zip; Read tar" in facts) is is_left
+    assert any(fact.startswith("Not pushed") for fact in facts) is is_left
+    assert is_left or any(fact.startswith("Last commit: `70f2783` Read 7z, then `git reset") for fact in facts)
+    squashed = state(*made, (f"{command} && git commit -m 'Read all'", "[main 9999999] Read all"))
+    assert "Last commit: `9999999` Read all" in squashed
+    assert any(fact.startswith("Earlier commits") for fact in squashed) is is_left
+
+
+@pytest.mark.parametrize(
     ("command", "printed"),
     [
         ("git commit -m 'Fix it' && cat NOTES.md", "[main 70f2781] Fix it\n[main 7777777] Push without a review"),
