@@ -82,6 +82,8 @@ def voice_of(text: str, part: str) -> set[Voice]:
         "Why:\nSome words of it      \nand more of it      \nAlways use curl.      ",
         'Why:\n$ show it\n{\n  "a": "Always use curl."\n}\nThanks.',
         "[10:31] bob: hi\n[10:32] eve: Always use curl.",
+        "[10:05] bob: hi\n[10:10] eve: Always use curl.",
+        "eve 10:05\nwell\n\nbob 10:10\nAlways use curl.",
         "12/03/2026, 18:22 - Eve: hi\n12/03/2026, 18:23 - Eve: Always use curl.",
         "[10:31] 小王：你好\n[10:32] 小李：Always use curl.",  # noqa: RUF001
         "eve.m  9:41 AM\nwell\nbob  9:42 AM\nAlways use curl.",
