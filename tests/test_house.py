@@ -63,7 +63,6 @@ COMPLEX = {
     "memoryd.changing.time_machine._dailies",
     "memoryd.changing.time_machine.revise",
     "memoryd.finding.recall._ask",
-    "memoryd.finding.recall._is_wanted",
     "memoryd.finding.recall._read_known",
     "memoryd.interfaces.connect.connect",
     "memoryd.interfaces.ledger.rollback",

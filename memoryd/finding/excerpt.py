@@ -84,11 +84,10 @@ def get(agent: Agent, path: str, span: LineRange, *, database: Path, redact: Red
     kind, _, name = path.partition(":")
     if kind == SESSION and name:
         return _of_session(agent.id, name, span, database)
-    if kind == FACT and name:
-        return _of_fact(agent.id, path, name, database)
-    if memory := _MEMORY.fullmatch(path):
-        if memory[1] == FACT:
-            return _of_fact(agent.id, path, path, database)
+    memory = _MEMORY.fullmatch(path)
+    if (kind == FACT and name) or (memory and memory[1] == FACT):
+        return _of_fact(agent.id, path, name or path, database)
+    if memory:
         return _of_core(agent, path, span, database, redact)
     relative = strip_workspace(path)
     data = read_shown(agent, relative)

@@ -61,8 +61,6 @@ class Passages:
 
     def weigh(self, candidate: Candidate) -> float:
         """Return the factor of a candidate's score that depends on its text and the question."""
-        if self.sources.text(candidate) is None:
-            return 1.0
         passage = self.get(candidate)
         return (1 + passage.worth) * min(1.0, passage.form) * self.weigh_kind(candidate)
 

@@ -156,10 +156,8 @@ class Recall:
     def _ask(
         self, agent: Agent, query: Query, text: str, asked: Callable[[], Meaning], narrowing: Narrowing
     ) -> _SearchResult:
-        day_after, day_before = (
-            None if day is None else day.isoformat() for day in (narrowing.after, narrowing.before)
-        )
-        where = SearchFilter(narrowing.tier, day_after, day_before)
+        days = (day.isoformat() if day else None for day in (narrowing.after, narrowing.before))
+        where = SearchFilter(narrowing.tier, *days)
         depth = max(_TAGGED if narrowing.tags else LEAST, _DEPTH * narrowing.limit)
         with ExitStack() as opened:
             tables = opened.enter_context(self.indexer.index.begin_read())
@@ -185,7 +183,7 @@ class Recall:
             wanted = {
                 one.id
                 for one in candidates.values()
-                if one.id not in stale and _is_wanted(one, known.get(one.id), sources, narrowing)
+                if one.id not in stale and _is_wanted(one, known.get(one.id), sources, narrowing, where)
             }
             phrases = query.phrases
             quoting = frozenset(tables.matches(number).find_holding(phrases, sorted(wanted)) if phrases else ())
@@ -220,11 +218,7 @@ def _read_known(
     """Return what the memory store has about the candidates that are memories, by candidate id."""
     if reader is None:
         return {}
-    hashes: dict[int, str] = {}
-    for one in candidates:
-        if one.tier == CORE:
-            said = said_hash(sources.text(one) or "")
-            hashes |= {} if said is None else {one.id: said}
+    hashes = {one.id: said for one in candidates if one.tier == CORE and (said := said_hash(sources.text(one) or ""))}
     rows = reads.core_by_hash(reader, agent_id, list(hashes.values())) if hashes else {}
     ids = {at: str(rows[said]["id"]) for at, said in hashes.items() if said in rows}
     facts = {one.id: one.path.partition(":")[2] for one in candidates if one.tier == FACT}
@@ -245,18 +239,19 @@ def said_hash(text: str) -> str | None:
     return hash_of(core.unescape(bullets[0].text)) if bullets else None
 
 
-def _is_wanted(candidate: Candidate, known: KnownMemory | None, sources: SourceTexts, narrowing: Narrowing) -> bool:
+def _is_wanted(
+    candidate: Candidate, known: KnownMemory | None, sources: SourceTexts, narrowing: Narrowing, where: SearchFilter
+) -> bool:
     """Return True if a candidate has the tags and a day within the limits of the search."""
     if narrowing.tags:
         tags = candidate.tags | (known.tags if known is not None else frozenset())
         tags |= tags_in(sources.text(candidate) or "") | narrowing.beside.get(candidate.path, frozenset())
         if not {tag.lower().lstrip("#") for tag in narrowing.tags} <= tags:
             return False
-    if narrowing.after is None and narrowing.before is None:
+    if where.after is None and where.before is None:
         return True
     day = candidate.day or (known.day if known is not None else None)
-    after, before = (None if one is None else one.isoformat() for one in (narrowing.after, narrowing.before))
-    return day is not None and (after or "") <= day and (before is None or day <= before)
+    return day is not None and (where.after or "") <= day <= (where.before or "~")
 
 
 def _tell_said(one: RankedCandidate, passages: Passages) -> tuple[str, str]:
@@ -279,26 +274,22 @@ def _hits(
 ) -> list[Hit]:
     matched = tables.match_terms(number, query.terms, [one.candidate.id for one in ranked])
     words = [term.text for term in query.terms]
-    hits = []
-    for one in ranked:
-        candidate = one.candidate
-        text = passages.read(candidate)
-        hits.append(
-            Hit(
-                candidate.path,
-                candidate.first_line,
-                candidate.last_line,
-                passages.get(candidate).text,
-                float(f"{one.score:.4g}"),
-                candidate.tier,
-                _explain_hit(text, [word for word in words if word in matched[candidate.id]], one, note),
-                None if one.known is None else one.known.memory_id,
-                candidate.day or (one.known.day if one.known is not None else None),
-                passages.find_speaker(candidate),
-                round(passages.measure_relevance(candidate, matched[candidate.id]), 3),
-            )
+    return [
+        Hit(
+            one.candidate.path,
+            one.candidate.first_line,
+            one.candidate.last_line,
+            passages.get(one.candidate).text,
+            float(f"{one.score:.4g}"),
+            one.candidate.tier,
+            _explain_hit(passages.read(one.candidate), [word for word in words if word in held], one, note),
+            None if one.known is None else one.known.memory_id,
+            one.candidate.day or (one.known.day if one.known is not None else None),
+            passages.find_speaker(one.candidate),
+            round(passages.measure_relevance(one.candidate, held), 3),
         )
-    return hits
+        for one, held in ((one, matched[one.candidate.id]) for one in ranked)
+    ]
 
 
 def _explain_hit(text: str, words: Sequence[str], one: RankedCandidate, note: str) -> str:

@@ -462,8 +462,7 @@ def _vector(row: Sequence[Any]) -> Vector:
     found = Vector(*row)
     if not isinstance(found.vector, bytes) or not found.vector or len(found.vector) % 64:
         raise DamagedError("a vector cannot be read")
-    if found.day is not None:
-        _require_day(found.day)
+    _require_day(found.day)
     return found
 
 
@@ -474,8 +473,7 @@ def _candidate(row: Sequence[Any]) -> Candidate:
     is_sound = all(isinstance(one, int) for one in whole) and all(isinstance(one, str) for one in texts)
     if not is_sound or not isinstance(digest, bytes) or not isinstance(shown, str | None) or voice not in _SPEAKERS:
         raise DamagedError("a document cannot be read")
-    if day is not None:
-        _require_day(day)
+    _require_day(day)
     return Candidate(
         identity, -float(score), path, tier, first, last, piece, digest, day, shown, _tags(tags), _SPEAKERS[voice]
     )
@@ -484,7 +482,8 @@ def _candidate(row: Sequence[Any]) -> Candidate:
 @lru_cache(maxsize=1024)
 def _require_day(day: object) -> None:
     try:
-        date.fromisoformat(day)  # type: ignore[arg-type]  # this checks the form
+        if day is not None:
+            date.fromisoformat(day)  # type: ignore[arg-type]  # this checks the form
     except (TypeError, ValueError) as error:
         raise DamagedError("a document cannot be read") from error
 

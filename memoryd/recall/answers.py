@@ -18,7 +18,6 @@ GUESSES = 0.85  # … for an uncertain one …
 TELLS = 1.1  # … for one with a decision or a reason …
 FITS = 1.3  # … and for one with the kind of answer that the question asks for
 NARRATES = 0.75  # factor for a message that announces its next step, because the result comes later
-_CALL, _OUTPUT, _SYSTEM = 0.3, 0.6, 0.7  # factors for the call of a tool, its output, and messages of the agent program
 _NOT_ASKED = 0.25  # factor for texts of others, if users ask about themselves …
 _REQUEST_ONLY = 0.5  # … and for the user's words, if the question is about an answer of the agent
 _LONG = 600  # characters; a longer answer has words of almost any question …
@@ -88,7 +87,8 @@ _AGENT = re.compile(  # Only the past tense, because in a search for advice the 
     r"|你(?:建议|推荐|说|提到|解释)",
     re.IGNORECASE,
 )
-_OF_VOICE = {Speaker.CALL: _CALL, Speaker.OUTPUT: _OUTPUT, Speaker.SYSTEM: _SYSTEM}
+# Factors for the call of a tool, its output, and messages of the agent program.
+_OF_VOICE = {Speaker.CALL: 0.3, Speaker.OUTPUT: 0.6, Speaker.SYSTEM: 0.7}
 _WANTED = tuple(
     (re.compile(asked, re.IGNORECASE), answer)
     for asked, answer in (

@@ -94,7 +94,7 @@ def _terms(text: str) -> Iterator[Term]:
         else:
             parts = list_runs(quoted)
             rows = _rows(quoted) if len(parts) > 1 or (parts and is_unspaced(parts[0])) else parts
-            yield from (Term(TermKind.PHRASE, row, _quote_term(row)) for row in rows)
+            yield from (_make_term(TermKind.PHRASE, row) for row in rows)
 
 
 def _of_word(word: str) -> Iterator[Term]:
@@ -104,10 +104,8 @@ def _of_word(word: str) -> Iterator[Term]:
     letters = {name[:1] for name, one in signed if not name[1:2].isalnum()}
     # The letter of `C++` is not searched by itself.
     parts = [part for part in list_runs(bare) if part not in letters]
-    if not parts:
-        return
-    if word.endswith("*") and len(parts[-1]) > 1 and not is_unspaced(parts[-1]):
-        yield Term(TermKind.PREFIX, f"{parts[-1]}*", f"{_quote_term(parts[-1])}*")
+    if parts and word.endswith("*") and len(parts[-1]) > 1 and not is_unspaced(parts[-1]):
+        yield _make_term(TermKind.PREFIX, parts[-1])
         parts = parts[:-1]
     elif len(parts) > 1 and "'" not in word:
         name = next(_rows(bare))
@@ -119,13 +117,11 @@ def _of_word(word: str) -> Iterator[Term]:
 def _of_run(run: str) -> Iterator[Term]:
     if is_unspaced(run):
         row = run[:_ROW]
-        yield Term(TermKind.NAME if len(row) > 1 else TermKind.WORD, row, _quote_term(row))
-        if len(run) > 2:  # word boundaries are unknown, so each pair of characters may be a word
-            yield from (
-                Term(TermKind.NAME, run[at : at + 2], _quote_term(run[at : at + 2])) for at in range(len(run) - 1)
-            )
+        yield _make_term(TermKind.NAME if len(row) > 1 else TermKind.WORD, row)
+        # Word boundaries are unknown, so each pair of characters may be a word.
+        yield from (_make_term(TermKind.NAME, run[at : at + 2]) for at in range(len(run) - 1))
         return
-    yield Term(TermKind.WORD, run, _quote_term(run))
+    yield _make_term(TermKind.WORD, run)
     inner = inner_words(run)
     if len(inner) > 1:
         yield Term(TermKind.NAME, "".join(inner[:_ROW]), _quote_term(" ".join(inner[:_ROW])))
@@ -136,6 +132,11 @@ def _rows(text: str) -> Iterator[str]:
     words = list_runs(make_indexable(text))
     parts = (" ".join(words[at : at + _ROW]) for at in range(0, len(words), _ROW))
     yield from [text] if len(words) <= _ROW else parts
+
+
+def _make_term(kind: TermKind, text: str) -> Term:
+    sign = "*" if kind is TermKind.PREFIX else ""
+    return Term(kind, text + sign, _quote_term(text) + sign)
 
 
 def _quote_term(text: str) -> str:
