@@ -164,6 +164,7 @@ class Recall:
             number = tables.find_number(agent.id)
             if number is None:
                 return _SearchResult([], [])
+            query = Query(tuple(dict.fromkeys(tables.matches(number).find_forms(query.terms))))
             reader = opened.enter_context(self.indexer.database.reading_any())
             sources = SourceTexts(agent, reader)
             passages = Passages(sources, tables.matches(number).weigh_terms(query.terms), text)

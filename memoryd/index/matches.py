@@ -14,7 +14,7 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 from memoryd.recall.documents import COLUMNS, WEIGHTS
-from memoryd.recall.query import Query, Term, TermKind, build_expression
+from memoryd.recall.query import Query, Term, TermKind, build_expression, list_beginnings
 from memoryd.recall.ranking import SESSION
 
 FEW = 2000  # this many documents can be ranked quickly for any search
@@ -24,6 +24,7 @@ _SHARE = 25  # … but at least this fraction (1/25) of all documents
 _KEPT = 1500  # this many of the best matches of the rare words are also scored by the common words
 _PAIRED = 3  # this many of the rarest common words are searched in pairs
 _REACH = 2  # matches are counted up to this multiple of the budget
+_FORMS = 16  # only this many terms of a query are searched in other forms
 _HARDLY = 50  # a count stays valid if the number of documents changed by less than 1/50
 _REMEMBERED = 10_000  # the largest number of counts in memory
 COMMON = 0.2  # words in more than this share of all documents get too little weight from FTS5 …
@@ -178,6 +179,18 @@ class Matches:
             there[one][0].update(found & self._ids(also))
             there[one][1].update(found & self._ids(f"{_ITSELF} {also}"))
         return there
+
+    def find_forms(self, terms: Sequence[Term]) -> Iterator[Term]:
+        """Yield the terms, with another form of each word that no document contains, if there is one.
+
+        Parts of names and words with digits have no other forms. Only the first terms of a long query get them, because
+        each one costs time like a prefix.
+        """
+        every = self._all()
+        names = " ".join(term.text for term in terms if term.kind is not TermKind.WORD)
+        for at, term in enumerate(terms):
+            forms = list_beginnings(term.text) if at < _FORMS and term.text.isalpha() and term.text not in names else ()
+            yield next((one for one in (term, *forms) if self._count_term(one, BUDGET, every).holding), term)
 
     def weigh_terms(self, terms: Sequence[Term]) -> dict[str, float]:
         """Return the weight of each term by its text; rare terms weigh more, and no weight is 0."""

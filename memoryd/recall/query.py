@@ -17,6 +17,8 @@ LONGEST = 20_000  # characters of a query that are used …
 MOST_TERMS = 64  # … and terms; more of them would hardly change the ranking …
 MOST_WORDS = 128  # … with at most this many words, because each common word costs time
 _ROW = 16  # the most words of one term; a longer quotation becomes several terms
+_LEAST = 5  # the least letters of a beginning that stands for a word …
+_ENDING, _REST = 2, 4  # … which is at most this much longer, or a compound with a part of at least this many letters
 _PREFIX = 8  # a prefix counts as this many words, because it matches many words
 _QUOTES = str.maketrans({"\u201c": '"', "\u201d": '"', "\u201e": '"', "\u00ab": '"', "\u00bb": '"', "\u2019": "'"})
 _PART = re.compile(r'"([^"]*)"|([^\s"]+)')
@@ -71,6 +73,18 @@ def parse(text: str) -> Query:
     )
     most = min(bisect_right(list(words), MOST_WORDS), MOST_TERMS)
     return Query(tuple(telling[at] for at in sorted(order[:most])))
+
+
+def list_beginnings(word: str) -> Iterator[Term]:
+    """Yield terms for other forms of a word, the nearest first: its longest beginnings, with any ending.
+
+    A beginning that lacks more than an ending must be a word of its own, such as `Zahnarzt` for `Zahnarzttermin`.
+    """
+    for end in range(len(word), _LEAST - 1, -1):
+        if len(word) - end <= _ENDING:
+            yield _make_term(TermKind.PREFIX, word[:end])
+        elif len(word) - end >= _REST:
+            yield _make_term(TermKind.WORD, word[:end])
 
 
 def _ends(text: str) -> str:

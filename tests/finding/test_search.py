@@ -800,3 +800,55 @@ def test_the_snippet_holds_the_sentence_that_answers(world):
         f"The kumquat was asked for. {filler}The kumquat failed because its soil was dry. {filler}", role="assistant"
     )
     assert "because its soil was dry" in world.search("why did the kumquat fail")[0].snippet
+
+
+@pytest.mark.parametrize(
+    ("said", "asked", "why"),
+    [
+        ("Ich muss am Montag zum Zahnarzt.", "Wann ist mein Zahnarzttermin?", "Zahnarzt"),
+        ("Der Zahnarzttermin ist am Montag.", "Zahnarzt", "Zahnarzt*"),
+        ("Jonas reviewt alle Pull Requests.", "Wer soll reviewen?", "reviewe*"),
+        ("Alle Händler zahlen monatlich.", "zahlten die Händlern", "Händler*"),
+        ("Zwei Gärtnereien liefern.", "Wo ist die Gärtnerei?", "Gärtnerei*"),
+        ("Le fatture partono il dieci.", "fattura", "fattur*"),
+        ("De tandarts belde.", "tandartsafspraak", "tandarts"),
+        ("Серверы стоят в Казани.", "сервера", "сервер*"),
+    ],
+)
+def test_a_word_that_no_text_has_is_found_in_another_form(world, said, asked, why):
+    world.turn(said)
+    world.turn("tea", session="s2")
+    (hit,) = world.search(asked)
+    assert hit.snippet == said
+    assert why in hit.why.split(", ")
+    assert hit.relevance > 0
+
+
+def test_a_word_that_a_text_has_is_not_searched_in_other_forms(world):
+    world.turn("der Händler")
+    world.turn("von zwei Händlern", session="s2")
+    assert world.places("Händlern") == [("session:s2", 1)]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    ["kumquatpress.py", "src/kumquats.ini", '"kumquats harvested"', "kumquatHarvestPress", "kumquat9press", "kumqy",
+     "discomfort"],
+)  # fmt: skip
+def test_names_and_phrases_and_what_has_no_common_beginning_have_no_other_forms(world, asked):
+    world.turn("a kumquaty harvester and a discontent press")
+    assert world.search(asked) == []
+
+
+def test_only_the_first_words_of_a_long_query_are_searched_in_other_forms(world):
+    world.turn("Ich muss zum Zahnarzt.")
+    unknown = " ".join(f"zyx{chr(97 + number)}" for number in range(15))
+    assert world.places(f"{unknown} Zahnarzttermin") == [("session:s1", 1)]
+    assert world.search(f"zyxz {unknown} Zahnarzttermin") == []
+
+
+def test_a_forgotten_text_is_not_found_in_another_form(world):
+    world.turn("Ich muss zum Zahnarzt.")
+    assert world.places("Zahnarzttermin") == [("session:s1", 1)]
+    world.sql("UPDATE turn SET text = '', withheld = 'retracted' WHERE session_id = 's1'")
+    assert world.search("Zahnarzttermin") == []
