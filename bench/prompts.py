@@ -71,7 +71,8 @@ def ask(place: Path, prompts: list[dict[str, Any]]) -> list[list[tuple[str, str]
         answerer = HookAnswerer(app, Loop(app, lambda _settings: None))
         for one in prompts:
             about = {"workspace": str((place / "ws").resolve()), "session": str(uuid4()), "tool": "claude-code"}
-            answerer.context(about | {"units": 10_000, "source": "startup"})
+            start = answerer.context(about | {"units": 10_000, "source": "startup"})["text"]
+            one["known"] = any(grade(line, one) == "helps" for line in start.splitlines())
             text = answerer.prompt(about | {"units": 10_000, "prompt": one["prompt"]})["text"]
             added.append(_HIT.findall(text.partition(f"{LEAD}\n")[2]))
     return added
@@ -90,10 +91,12 @@ def tell(name: str, answered: list[tuple[dict[str, Any], list[tuple[str, str]]]]
         grades = [[grade(text, prompt) for _, text in hits] for prompt, hits in rows]
         places = Counter(one.index("helps") + 1 for one in grades if "helps" in one)
         of = Counter(verdict for one in grades for verdict in one)
+        new = ["helps" in one for (prompt, _), one in zip(rows, grades, strict=True) if not prompt["known"]]
         size = sum(len(text) for _, hits in rows for _, text in hits) / max(1, len(rows))
         print(
             f"{name:7} {kind:7} {len(rows):3} prompts: {sum(map(bool, grades)):3} got something,"
-            f" {places.total():3} helped (in place 1/2/3: {places[1]}/{places[2]}/{places[3]});"
+            f" {places.total():3} helped (in place 1/2/3: {places[1]}/{places[2]}/{places[3]}; of {len(new)}"
+            f" without a helping line at the start: {sum(new)});"
             f" hits: {of['helps']:3} help, {of['noise']:3} off the topic, {of['misleads']:2} mislead;"
             f" {size:4.0f} characters a prompt"
         )

@@ -17,6 +17,7 @@ from memoryd.transcripts.turn import Origin
 _BESIDE = 0.5  # the weight of a word beside a text, such as in a neighbouring turn, relative to a word in it
 _TYPED = 20_000  # characters; a longer message counts as pasted
 PASTED = "user (pasted)"  # the author of a passage that a person has pasted, at least partly
+CALL = "assistant (tool call)"  # the author of the call of a tool, which is no speech
 
 
 class Passages:
@@ -44,8 +45,8 @@ class Passages:
         return text if candidate.tier in {SESSION, FACT} else below_headings(text)
 
     def find_speaker(self, candidate: Candidate) -> str | None:
-        """Return the author of a turn's passage: a value of `Origin`, or `PASTED`; None for other documents."""
-        origin = self.sources.origin(candidate) or None
+        """Return the author of a turn's passage: a value of `Origin`, `PASTED` or `CALL`; None for other documents."""
+        origin = CALL if candidate.voice is Speaker.CALL else self.sources.origin(candidate) or None
         if origin != Origin.USER:
             return origin
         text = candidate.shown or self.sources.text(candidate) or ""

@@ -83,7 +83,7 @@ class Hit:
     why: str  # for people: the words in the text, and other reasons for its score
     id: str | None = None  # the id of the memory, for `feedback`
     day: str | None = None  # YYYY-MM-DD
-    said_by: str | None = None  # the author of the passage: user, user (pasted), assistant, tool, system, subagent
+    said_by: str | None = None  # the author of the passage: a value of `Origin`, `PASTED` or `CALL`
     relevance: float = 0.0  # 0..1: the share of the question in the text, or the similarity of meaning
 
 

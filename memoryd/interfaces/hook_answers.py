@@ -164,8 +164,9 @@ class HookAnswerer:
         hits = app.recall.search(agent, text, Narrowing(limit=_LOOKED_AT), lambda: app.clock.monotonic() < until)
         query, own = parse(text), f"{SESSION}:{self._own(agent, request)}"
         said = [hit for hit in hits if hit.path != own and hit.said_by in _UNASKED]
-        about = [hit for hit in said if is_about(hit.snippet, query, text)]
-        return contexts.list_new_parts(contexts.parts_of(about), self._known_to(agent, request))[:PROMPT_HITS]
+        about = [hit for hit in said if is_about(hit.snippet, query, text)][:PROMPT_HITS]
+        new = contexts.list_new_parts(contexts.parts_of(about), self._known_to(agent, request))
+        return [part for part in new if is_about(part.text, query, text)]
 
     def _suggest(self, agent: Agent, request: Mapping[str, Any]) -> list[Part]:
         """Return notices that a session gets only once: a limit is near, or somebody asks to read the memory."""

@@ -16,7 +16,7 @@ from memoryd.config import Agent, Settings
 from memoryd.database import memories, reads
 from memoryd.errors import StateError
 from memoryd.files import regular
-from memoryd.finding.passages import PASTED
+from memoryd.finding.passages import CALL, PASTED
 from memoryd.finding.recall import Hit, Narrowing
 from memoryd.jobs.job import HEADINGS, MemoryType
 from memoryd.jobs.tally import strip_model_words
@@ -24,7 +24,7 @@ from memoryd.ledger import facts, profile
 from memoryd.ledger.memory import Memory
 from memoryd.ledger.profile import ProfileEntry, ProfileSection
 from memoryd.recall import injection, memory_files
-from memoryd.recall.injection import RECENT_FILE, Injection
+from memoryd.recall.injection import RECENT_FILE, Injection, split_statements
 from memoryd.recall.newer import put_newer_first
 from memoryd.requests import access, projects, scanner, searching
 from memoryd.requests.projects import Project
@@ -35,13 +35,10 @@ from memoryd.tiers.archive import name_of
 from memoryd.worker.client import Worker
 
 RULES = frozenset({"preference", "correction", "behavior"})  # categories of facts that come first in the injected text
-_ELLIPSIS = " …"  # marks where a snippet was shortened
-# Labels before a statement that do not change its meaning.
-_LABELS = (
-    "user|assistant|agent|decision|learned|event|asked|last request|last answer|open|reports?"
-    "|work|personal|top of mind|recent|earlier|background"
-)
-_BEGINS = rf"(?:^|[-*\]>.!?] |\b(?:{_LABELS}): )"
+# In the one line of a snippet, a bullet or a label begins a line of its source.
+_LINE = re.compile(r"\s+(?=[-*+] |\*\*[A-Z][a-z ]+\*\*:)|(?<=\*\*:)\s+")
+_EMPTY = re.compile(r"\*\*[A-Z][a-z ]+\*\*:\s*(?=\*\*[A-Z]|$)")  # a label without lines
+_FRAME = re.compile(r"^\s*- \[\w+ \| [\d.]+\] | \([^()]*\)$")  # what injected lines have around their text
 ASKED = "Requests to read this memory"
 JOURNAL = "Journal of what was done to this memory"
 JOURNAL_SHOWN = timedelta(days=7)  # how long an entry is injected; it is stored for good
@@ -50,6 +47,7 @@ _SAID_BY = {
     "user": "said by the user",
     PASTED: "handed on by the user",
     "assistant": "said by the assistant",
+    CALL: "called by the assistant",
     "subagent": "said by a subagent",
     "tool": "put out by a tool",
 }
@@ -207,31 +205,29 @@ def parts_of(hits: Sequence[Hit]) -> tuple[injection.Part, ...]:
 
 
 def list_new_parts(found: Sequence[injection.Part], text: str) -> list[injection.Part]:
-    """Return the parts whose text is new: neither in `text` nor in an earlier part.
+    """Return the parts that say something new, without the lines whose sentences are in `text` or an earlier part.
 
-    "Never uses tabs" does not contain the statement "uses tabs".
+    A sentence counts as a whole: "Never uses tabs" does not contain "uses tabs".
     """
-    said, more = _lines_of(text), []
+    more, said = [], _list_said(text) if found else set()
     for part in found:
-        if not _statement(part.text).search(said):
-            more.append(part)
-            said += "\n" + _lines_of(neutralize(part.text))
+        lines = (line for line in _LINE.split(part.text) if line.endswith("**:") or _is_new(line, said))
+        if new := _EMPTY.sub("", " ".join(lines)).strip():
+            more.append(part._replace(text=new))
+            said |= _list_said(part.text)
     return more
 
 
-def _lines_of(text: str) -> str:
-    return "\n".join(" ".join(line.split()) for line in text.splitlines()).casefold()
+def _list_said(text: str) -> set[str]:
+    """Return the sentences of an injected text, also without the category of a fact and the note behind a line."""
+    lines = [line for whole in text.splitlines() for line in _LINE.split(whole)]
+    return {one for line in (*lines, *(_FRAME.sub("", line) for line in lines)) for one in split_statements(line)}
 
 
-def _statement(snippet: str) -> re.Pattern[str]:
-    """Return a pattern that finds a snippet's statement by any author.
-
-    A shortened snippet also matches inside a line.
-    """
-    words = neutralize(snippet.strip(_ELLIPSIS)).casefold().removeprefix("- ").removeprefix(injection.BY_USER)
-    begins = "" if snippet.startswith("…") else _BEGINS
-    ends = "" if snippet.endswith("…") else r"(?:(?<=[.!?])|(?=[.!?]|$))"
-    return re.compile(begins + re.escape(words).replace(r"\ ", r"\s") + ends, re.MULTILINE)
+def _is_new(line: str, said: set[str]) -> bool:
+    """Return True if a line has a new sentence. In a shortened line, a part of a known sentence is not new."""
+    is_cut = line.startswith("…") or line.endswith("…")
+    return any(not (is_cut and any(one in known for known in said)) for one in split_statements(line) - said)
 
 
 def fit_material(remembered: InjectionMaterial, budget: injection.Budget, count: injection.Count) -> Injection:
