@@ -8,7 +8,6 @@ whole summary.
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
 
 from memoryd.text.content import label_of, strip_label
 from memoryd.text.neutral import neutralize
@@ -171,19 +170,18 @@ def choose_points(points: Sequence[SummaryPoint], room: int, *, is_newest: bool 
     """Return the points for an entry, in order and shortened.
 
     Each section has a limit, and all points together have `room` characters. The first points of each section are
-    preferred. In the newest entry, the last request always stays. In an older one, half of the room is
-    for decisions and causes.
+    preferred. In the newest entry, the last request always stays. In an older one, all decisions and causes stay
+    longest, and changed files go first.
     """
     told = _drop_answered(dict.fromkeys(replace(one, text=_shorten(one)) for one in points))
-    first = _of(Section.ASKED, told)[-1:] if is_newest else _list_lasting(told, room // 2)
-    ranks = {point: (point not in first, at) for at, point in enumerate(told)}  # the least rank is kept longest
+    ranks = _rank_points(told, is_newest=is_newest)
     kept = [
         point for section, most in MOST.items() for point in _of(section, sorted(told, key=ranks.__getitem__))[:most]
     ]
     sizes = {section: sum(len(point.text) + _LISTED for point in _of(section, kept)) for section in Section}
     while sum(sizes.values()) > room and len(kept) > 1:
         # A point is dropped from the section that takes most room, so that every section keeps something.
-        gone = max(kept, key=lambda point: (ranks[point][0], sizes[point.section], ranks[point]))
+        gone = max(kept, key=lambda point: (ranks[point][:2], sizes[point.section], ranks[point]))
         kept.remove(gone)
         sizes[gone.section] -= len(gone.text) + _LISTED
     for point in sorted(told, key=ranks.__getitem__):
@@ -193,10 +191,11 @@ def choose_points(points: Sequence[SummaryPoint], room: int, *, is_newest: bool 
     return tuple(point for point in told if point in kept)
 
 
-def _list_lasting(told: Iterable[SummaryPoint], room: int) -> list[SummaryPoint]:
-    """Return the first decisions and causes that have at most `room` characters together."""
-    ends = accumulate(len(one.text) + _LISTED for one in told if _is_lasting(one))
-    return [one for one, end in zip(filter(_is_lasting, told), ends, strict=False) if end <= room]
+def _rank_points(told: Sequence[SummaryPoint], *, is_newest: bool) -> dict[SummaryPoint, tuple[bool, bool, int]]:
+    """Return the rank of each point; the points of the least rank are kept longest."""
+    first = _of(Section.ASKED, told)[-1:] if is_newest else [one for one in told if _is_lasting(one)]
+    less = [] if is_newest else _of(Section.FILES, told)
+    return {one: (one not in first, one in less, at) for at, one in enumerate(told)}
 
 
 def _drop_answered(points: Iterable[SummaryPoint]) -> list[SummaryPoint]:

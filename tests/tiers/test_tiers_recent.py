@@ -76,6 +76,21 @@ def test_an_older_entry_keeps_decisions_and_causes_before_requests():
     assert "Tell Marek." in [one.text for one in recent.choose_points(points, 300)]
 
 
+def test_an_older_entry_loses_its_files_first_and_a_decision_last():
+    decided = [f"Rule {number}: the gateways keep their toolchain, so nothing is bumped." for number in range(4)]
+    asked = [f"Tell Marek about gateway {number}." for number in range(2)]
+    text = "\n".join((
+        "### Asked", *(f"- {one}" for one in asked), "### Decided", *(f"- {one}" for one in decided),
+        "### State at the end", f"- {'52 tests pass. ' * 6}", "### Files changed", "- `gateway.py`, `rules.py`",
+    ))  # fmt: skip
+    points = parse_points(text).points
+    told = [one.text for one in recent.choose_points(points, 380, is_newest=False)]
+    assert set(decided) <= set(told)
+    assert "`gateway.py`, `rules.py`" not in told
+    assert asked[0] in told
+    assert "`gateway.py`, `rules.py`" in [one.text for one in recent.choose_points(points, 380)]
+
+
 def test_an_entry_has_its_sections_in_order_and_leaves_empty_ones_out():
     assert written(past(parse_points(TEXT))) == (
         "# RECENT - Last 3 Sessions\n\n"
