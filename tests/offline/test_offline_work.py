@@ -175,6 +175,7 @@ def test_a_cause_found_before_the_end_is_a_line_and_what_was_left_to_do_is_not(c
         "Super. Schönen Feierabend!",
         "ok",
         "Thanks!",
+        "thx, lunch.",
     ],
 )
 def test_that_the_user_stops_or_thanks_is_no_line(halt):
