@@ -138,7 +138,7 @@ def _end(place: KeywordPlace, keyword: bytes, within: int, *, lines: bool = Fals
     """
     buffer = place.buffer
     end = min(place.end, place.last + within)
-    again = buffer.find(b" " + keyword, place.last, end)
+    again = buffer.find(keyword if b" -" in keyword else b" " + keyword, place.last, end)
     end = end if again < 0 else again
     line = place.last
     while not lines:

@@ -54,7 +54,7 @@ _SESSION_TYPES = frozenset({
     "queue-operation", "last-prompt", "mode", "permission-mode", "ai-title", "custom-title", "agent-name", "pr-link",
     "bridge-session",
 })  # fmt: skip
-_NO_CONTENT = "/no content"  # marks a message without readable words: the format has changed
+_NO_CONTENT = "/no-content"  # marks a message without readable words: the format has changed
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _BARE_TYPES = frozenset({"file-history-snapshot", "file-history-delta"})
 

@@ -67,7 +67,7 @@ def test_unknown_types_above_a_fifth_raise_an_alarm_that_names_them_and_the_vers
 @pytest.mark.parametrize("change", [{"message": None, "said": {}}, {"message": {"role": "user", "words": "text"}}])
 def test_messages_without_content_above_a_fifth_raise_an_alarm(world, change) -> None:
     put(world, [*understood(), *[record(91, "user") | change] * 9])
-    told = "9 of 41 records are of unknown types and skipped: user/no content 9"
+    told = "9 of 41 records are of unknown types and skipped: user/no-content 9"
     assert alarms(world) == {"claude-code": f"Claude Code 9.1.0: {told.replace('41', '25')}"}
 
 

@@ -85,7 +85,17 @@ def test_what_is_remembered_is_what_the_rule_says(pieces: list[str]) -> None:
 
 @pytest.mark.parametrize(
     "shape",
-    ["pwd", "密码", "key-", " -u a:b", "password,password\n", "insert into a(password", "loginX5!ab ", "pskX5!ab "],
+    [
+        "pwd",
+        "密码",
+        "key-",
+        " -u a:b",
+        "password,password\n",
+        "insert into a(password",
+        "loginX5!ab ",
+        "pskX5!ab ",
+        "http -a  a:b",
+    ],
 )
 def test_a_text_that_was_dear_is_so_no_more(shape: str) -> None:
     assert too_dear(shape) is None

@@ -71,7 +71,7 @@ def test_no_structure_can_be_forged(text):
     assert not re.search(r"<[A-Za-z/!?|<\[]", line)
     assert "-->" not in line
     assert not re.search(r"`{3}|~{3}", line)
-    assert not re.match(r"#{1,6}(?:\s|$)|[-*+](?:\s|$)|>|\||-{3}|\d+[.)](?:\s|$)|system\s*:", line, re.IGNORECASE)
+    assert not re.match(r"#{1,6}(?:\s|$)|[-*+](?:\s|$)|>|\||-{3}|\d+[.)]\s|system\s*:", line, re.IGNORECASE)
     assert not re.search(r"\[\s*/?\s*(?:INST\b|SUMMARY|MEMORIES|t\d+\b)", line, re.IGNORECASE)
 
 

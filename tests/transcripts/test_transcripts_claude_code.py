@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from reader_world import JSON, check_reading, classes, mutate, record, said, turns_however_cut
 
@@ -392,6 +392,7 @@ def mutated(draw: st.DrawFn) -> dict[str, Any]:
     return value if isinstance(value, dict) else {"type": value}
 
 
+@example({"type": "user"})
 @given(mutated() | st.dictionaries(st.sampled_from(["type", "message", "uuid"]) | st.text(max_size=4), JSON))
 def test_no_object_breaks_the_reader(value: dict[str, Any]) -> None:
     path = PurePosixPath("agent-x.jsonl")
