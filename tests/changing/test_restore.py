@@ -234,6 +234,7 @@ def test_a_database_that_was_begun_anew_is_not_dropped_silently(scratch, lost):
     lose(scratch, *lost)
     assert restore(scratch) == [recovery.PARTED]
     assert alarms(scratch) == [(recovery.PARTED,)]
+    assert "after a restore, only what the text names is needed" in scratch.run("status").stdout
     assert facts(scratch) == ["Wears size 43 shoes."]
     assert scratch.json("verify") == {"ok": True, "problems": []}
 
