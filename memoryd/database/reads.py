@@ -193,7 +193,6 @@ def _begin_read(connection: Any, path: Path) -> Iterator[DatabaseReader]:
 
 # --- runs -------------------------------------------------------------------------------------------------------------
 
-_RUN_JSON = ("options", "receipt")
 _RUN_HIDDEN = ("reply", "refused", "claims", "owner", "fence", "key", "slot", "cancel_requested")
 
 
@@ -253,10 +252,11 @@ def read_until(reader: DatabaseReader, agent_id: str, path: str) -> tuple[str, i
 
 def job_runs(reader: DatabaseReader, /, *, limit: int = 20, start: int = 0, **wanted: str | None) -> list[Row]:
     """Return the newest runs, newest first. `wanted` may have `agent_id`, `kind` and `state`."""
+    agent_id, kind, state = (dict.fromkeys(("agent_id", "kind", "state")) | wanted).values()  # no other name
     rows = reader.rows(
         "SELECT * FROM job_run WHERE (?1 IS NULL OR agent_id = ?1) AND (?2 IS NULL OR kind = ?2)"
         " AND (?3 IS NULL OR state = ?3) ORDER BY created_at DESC, id DESC LIMIT ?4 OFFSET ?5",
-        wanted.get("agent_id"), wanted.get("kind"), wanted.get("state"), limit, start,
+        agent_id, kind, state, limit, start,
     )  # fmt: skip
     return [_shown_run(row) for row in rows]
 
@@ -267,7 +267,7 @@ def _shown_run(row: Row) -> Row:
     # A refused reply is content, so only its length and hash are shown; `read_claims` is for people who may see
     # content.
     about = None if text is None else {"characters": len(text), "sha256": sha256(text.encode()).hexdigest()}
-    return shown | {name: json.loads(row[name]) for name in _RUN_JSON} | {"refused": about}
+    return shown | {name: json.loads(row[name]) for name in ("options", "receipt")} | {"refused": about}
 
 
 # --- sessions ---------------------------------------------------------------------------------------------------------

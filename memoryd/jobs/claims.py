@@ -13,7 +13,7 @@ from memoryd.jobs.pieces import CitableSentence, Citation
 from memoryd.jobs.reader import ReaderAnswer
 from memoryd.ledger import dates
 from memoryd.ledger.lane import Lane, MemoryClass
-from memoryd.text.content import label_of, split_question
+from memoryd.text.content import split_question
 from memoryd.text.neutral import neutralize
 from memoryd.text.sentences import quote_around
 from memoryd.tiers.session_summary import Section
@@ -98,7 +98,7 @@ class Claim:
         olds: the memories that it rewrites.
         ends: the memories that its reply declares superseded by it, or that it may contradict.
         repaired: True if its author has reworded it after a refusal.
-        origin: a value of the job, which the judging does not use.
+        origin: a value of the job; the judging uses only its `section`, if it has one.
     """
 
     id: str
@@ -216,7 +216,7 @@ def quote_told(judged: JudgedClaim) -> JudgedClaim:
     """
     own = tuple(one for cited in judged.cited if (one := _keep_own(cited)).numbers)
     is_asked = getattr(judged.claim.origin, "section", None) is Section.ASKED
-    is_answer = bool(split_question(judged.text)[1]) or label_of(judged.claim.text) != "user"
+    is_answer = bool(split_question(judged.text)[1])
     if not own or not (is_asked or is_answer or judged.lane is Lane.USER):
         return judged
     text = neutralize(" … ".join(dict.fromkeys(one.quotation() for one in own)))

@@ -73,6 +73,9 @@ def test_a_session_reads_rows_as_objects_in_the_readers_own_transaction(tmp_path
         with reader.session() as session:
             assert session.exec(select(tables.AgentRow.workspace)).all() == ["/w"]
         assert reads.read_agents(reader)["a"]["workspace"] == "/w"
+        assert reads.job_runs(reader, agent_id="a", kind=None, state="failed") == []
+        with pytest.raises(ValueError, match="unpack"):
+            reads.job_runs(reader, agnet_id="a")
     engine.dispose()
 
 
