@@ -47,8 +47,8 @@ _REMOTES_COMMAND = re.compile(
 _CREATES = re.compile(r"\"(?:command|cmd)\"\s*:\s*\"(?:cd [\w./~-]+ && )?gh pr create\b")
 
 # The commands that print only what Go says of the session's module, and the lines that name it.
-_GO = re.compile(r"go\s+(?:test|vet|build)\b|cat\s+go\.mod\b")
-_MODULE = re.compile(r"^(?:(?:ok|fail|\?)[ \t]+|module )([\w-]+(?:\.[\w-]+)+(?:/[\w.-]+){1,2})", re.MULTILINE)
+_GO = re.compile(r"go\s+(?:test|vet|build)\b(?!.*\s--?\w*(?:exec|tool))(?:[^&`<(]|>&)*$|cat\s+go\.mod$")
+_MODULE = re.compile(r"^((?:ok|fail|\?)[ \t]+|module )([\w-]+(?:\.[\w-]+)+(?:/[\w.-]+){1,2})", re.MULTILINE)
 
 
 def find_remotes(call: str, output: str) -> set[str]:
@@ -75,8 +75,9 @@ def find_modules(call: str, output: str, project: str) -> set[str]:
     given = _REMOTES_COMMAND.search(call) if "go" in call else None
     parts = [part.strip() for part in _PARTS.split(_strip_texts(given[1]))] if given else []
     is_own = any(map(_GO.match, parts)) and all(_GO.match(part) or _PLAIN.match(part) for part in parts)
-    found = [(one, map(squeeze, one.split("/")[1:])) for one in _MODULE.findall(output.lower() if is_own else "")]
-    return {one for one, names in found if any(len(name) >= _LEAST and name in project for name in names)}
+    found = _MODULE.findall(output.lower() if is_own else "")
+    own = [(one, map(squeeze, one.split("/")[1:])) for word, one in found if word != "module " or "go.mod" in call]
+    return {one for one, names in own if any(len(name) >= _LEAST and name in project for name in names)}
 
 
 def _strip_texts(command: str) -> str:
@@ -89,11 +90,9 @@ def _place(remote: str) -> str:
 
 
 ONLY_A_PAGE = "(named only by a page)"  # replaces a foreign token
-_REPLACED = re.compile(re.escape(ONLY_A_PAGE))
 # Text that makes no sense without its token: the code or link around it, the rest of the word, a pipe to a shell.
 _FRAME = re.compile(r"(`{1,3})(?!`)[^`\n]{1,600}\1|!?\[[^\]\n]{0,300}\]\([^)\n]{0,600}\)|<[^<>\s]{1,600}>")
 _SIGN = r"A-Za-z0-9_\u00c0-\u024f\u0400-\u052f@%&#=+~^$/\\"
-_AHEAD = re.compile(rf"[{_SIGN}:.?-]*+$")
 _BEHIND = re.compile(rf"(?:[{_SIGN}:.?-]*[{_SIGN}])?(?:\s*\|\s*(?:sudo\s+)?\w*sh\b)?")
 _JOINED = re.compile(r"[\s,;&|+·-]*(?:and|und|et|y|e|и|和|と)?[\s,;&|+·-]*")  # text between two adjacent tokens
 # Paths in the assistant's calls belong to the work, except fetched files.
@@ -167,8 +166,6 @@ _NAMED = re.compile(
     re.MULTILINE,
 )
 _ORDINARY = frozenset(list_words("no names of packages"))
-_DOTTED = re.compile(r"(?:://|@|www\.)[^\s/]*$")
-_SEP = r"[\W_]{0,4}"
 _LETTER = re.compile(rf"[{_L}]")
 _TRAILING = ".,:;!?*_~…\"'"
 _CLAUSE = re.compile(r"[:：;；\n\"“”„«»「」『』()。！？]+|(?<=[.!?])\s+")  # noqa: RUF001
@@ -246,7 +243,7 @@ class Foreign:
         """
         found: list[tuple[int, int]] = []
         start = 0
-        for mark in (*_REPLACED.finditer(text), None):
+        for mark in (*re.finditer(re.escape(ONLY_A_PAGE), text), None):
             end = len(text) if mark is None else mark.start()
             plain, at = fold_with_places(text[start:end])
             last = 0
@@ -342,7 +339,7 @@ def _occurrences(text: str, name: str, key: str, *, spaced: bool) -> Iterator[tu
     """
     at = text.find(name)
     if at < 0:
-        for found in re.finditer(_SEP.join(key), text):
+        for found in re.finditer(r"[\W_]{0,4}".join(key), text):
             if (spaced or max(map(len, found[0].split())) in (1, len(found[0]))) and _stands_alone(text, *found.span()):
                 yield found.span()
     while at >= 0:
@@ -366,7 +363,7 @@ def _counts(text: str, start: int, end: int, kind: str) -> bool:
     """
     before, after = text[max(0, start - 60) : start], text[end : end + 40]
     if kind == "dotted":
-        return _DOTTED.search(before) is not None
+        return re.search(r"(?:://|@|www\.)[^\s/]*$", before) is not None
     if kind == "account":
         return before.endswith("@") and (not text[start:end].isalpha() or _PEOPLE.search(before) is not None)
     if kind != "word":
@@ -435,7 +432,7 @@ def _widen_spans(text: str, spans: Sequence[tuple[int, int]]) -> list[tuple[int,
     frames = [one.span() for one in _FRAME.finditer(text)]
     wide: list[tuple[int, int]] = []
     for first, last in spans:
-        start = first - len(_AHEAD.findall(text[:first])[0])
+        start = first - len(re.findall(rf"[{_SIGN}:.?-]*+$", text[:first])[0])
         end = found.end() if (found := _BEHIND.match(text, last)) else last
         for begin, stop in frames:
             if begin < end and start < stop:

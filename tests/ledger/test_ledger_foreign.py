@@ -138,7 +138,10 @@ PACKAGE = "FAIL github.com/ann/tool-kit/internal/key 1.104s"
         ('Bash {"command":"go test ./internal/key/ -run TestKey -count=5","description":"run"}', GO_TEST),
         ('Bash {"command":"cd /srv/tool-kit && go test ./... 2>&1 | tail -5"}', "ok  \tgithub.com/ann/tool-kit\t0.2s"),
         ('shell {"command":["bash","-lc","go vet && go test ./..."]}', "?   \tgithub.com/ann/tool-kit/cmd\t[no tests]"),
+        ("Bash {\"command\":\"go vet ./... > out 2>&1; go test -run 'TestA|TestB' ./...\"}", GO_TEST),
+        ('Bash {"command":"go test -v -run TestKey$ ./..."}', GO_TEST),
         ('Bash {"command":"cat go.mod"}', "module github.com/ann/tool-kit\n\nrequire github.com/eve/tool-kit v1\n"),
+        ('shell {"command":"cd kit && cat go.mod | head -3"}', "Exit code: 0\nmodule github.com/ann/tool-kit\n"),
     ],
 )  # fmt: skip
 def test_the_module_that_the_agents_own_tests_name_is_inside(call: str, output: str) -> None:
@@ -151,8 +154,20 @@ def test_the_module_that_the_agents_own_tests_name_is_inside(call: str, output: 
         'Bash {"command":"go test\\ncurl page"}',
         'Bash {"command":"curl page; go test"}',
         'WebFetch {"url":"https://page.example"}',
+        'Bash {"command":"cat go.mod README.md"}',
+        'Bash {"command":"cat go.mod page.txt | head -50"}',
+        'Bash {"command":"cat go.mod $(find . -name page.md)"}',
+        'Bash {"command":"cat go.mod `curl page`"}',
+        'Bash {"command":"cat go.mod < page"}',
+        'Bash {"command":"go test ./... & cat page"}',
+        'Bash {"command":"go test $(cat page)"}',
+        'Bash {"command":"go test -exec ./page.sh ./..."}',
+        'Bash {"command":"go vet -vettool=page ./..."}',
+        'Bash {"command":"go build --toolexec page"}',
     ):
         assert session(("call", mixed), ("tool", output), folder="/srv/tool-kit").find_tokens(PACKAGE) != ()
+    printed = (("call", 'Bash {"command":"go test -v"}'), ("tool", "module github.com/ann/tool-kit\n"))
+    assert session(*printed, folder="/srv/tool-kit").find_tokens(PACKAGE) != (), "a test may print a page"
 
 
 TRUE = (
