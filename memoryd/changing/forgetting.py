@@ -18,9 +18,8 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date, tzinfo
+from datetime import tzinfo
 from functools import partial
-from itertools import combinations
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -49,14 +48,12 @@ from memoryd.ledger.profile import ProfileEntry, ProfileSection
 from memoryd.ledger.text_removal import MARK, TextRemoval, cut_of, lines_of, spare_texts
 from memoryd.reading import recording
 from memoryd.reading.store import LOST
-from memoryd.text.content import measure_overlap, split_question
-from memoryd.text.sentences import list_texts
+from memoryd.text.content import measure_overlap
 from memoryd.tiers import diary
 from memoryd.tiers.session_summary import parse_points
 
 KIND = "forget"
 _MOST_OF = 0.5  # a memory counts as derived from removed lines if they have this share of its words
-_MOST_SENTENCES = 8  # of a statement; of these, all choices are looked for
 _DAILIES = "memory"
 _ALWAYS = "9999-12-31"
 _DAILY = re.compile(r"\d{4}-\d\d-\d\d\.md(?=\Z|[.~-])")  # the longer name of a copy also matches
@@ -151,6 +148,7 @@ def plan(connection: Connection, agent_id: str, workspace: OpenFolder, target: F
     gone = {source.session for one in verdict.erased for source in held[one].sources}
     replies = tuple(sorted(gone)) if target.memory_id is not None else ()
     sections = _sections(known, cut, sessions, grounded)
+    last = "SELECT id, last_seq FROM session WHERE id IN (SELECT value FROM json_each(?))"
     changed = {digest for digest, text in known.states.items() if digest not in known.lasts and cut.says(text)}
     found = ForgetPlan(
         target=target,
@@ -161,7 +159,7 @@ def plan(connection: Connection, agent_id: str, workspace: OpenFolder, target: F
         replies=replies,
         states=tuple(sorted(changed)),
         sections=sections,
-        marks=_marks(connection, sessions),
+        marks={row[0]: row[1] for row in query.fetch_rows(connection, last, sessions)},
         transcripts=frozenset(turns.list_paths(connection, sessions)),
         shown=_find_shown_days(held, verdict, lines, tz) if target.memory_id is not None else None,
     )
@@ -225,7 +223,7 @@ class _HeldMemories(NamedTuple):
         for one in (self.memories[name] for name in self.verdict.erased):
             said_at = parse_moment(one.origin_at or one.created_at)
             for text in (one.content, *self.known.versions.get(one.id, ())):
-                found += list_wordings(text)
+                found += [text, dates.remove_days(text)]
                 found += [dates.annotate(text, said_at.astimezone(self.tz).date())] if said_at else []
         return found
 
@@ -233,15 +231,6 @@ class _HeldMemories(NamedTuple):
         """Return the texts of the memories that stay live."""
         after = {**self.memories, **self.verdict.kept, **self.verdict.restored}
         return [one.content for one in after.values() if one.is_live and one.id not in self.verdict.erased]
-
-
-def list_wordings(text: str) -> list[str]:
-    """Return a statement, also without annotated dates, and the choices of sentences that a job may make of it."""
-    plain = dates.remove_days(text)
-    said, _ = split_question(plain)
-    parts = list_texts(said)[:_MOST_SENTENCES]
-    kept = (" ".join(some) for size in range(1, len(parts) + 1) for some in combinations(parts, size))
-    return [text, plain, *(one for one in kept if measure_overlap(said, one) > _MOST_OF)]
 
 
 def _cut(connection: Connection, agent_id: str, workspace: OpenFolder, held: _HeldMemories) -> TextRemoval:
@@ -258,7 +247,9 @@ def _cut(connection: Connection, agent_id: str, workspace: OpenFolder, held: _He
         for line in lines_of(said, *blocks).list_edited_lines(path, data)
     ]
     if edited:
-        told = _turns(connection, held.sessions)
+        today = utc_now().date()
+        stored = (turn.text for one in held.sessions for turn in turns.stored_turns(connection, one))
+        told = [(text, today) for text in stored if text]
         said += [line for line in edited if is_said(line, told)]
     staying = held.list_staying_texts()
     staying += _list_points(erasure.read_other_summaries(connection, agent_id, held.sessions))
@@ -268,12 +259,6 @@ def _cut(connection: Connection, agent_id: str, workspace: OpenFolder, held: _He
 def _list_points(summaries: Iterable[str]) -> list[str]:
     """Return the points of summaries, without the headings, which are the same in all sessions."""
     return [point.text for summary in summaries for point in parse_points(summary).points]
-
-
-def _turns(connection: Connection, sessions: Sequence[str]) -> list[tuple[str, date]]:
-    today = utc_now().date()
-    turns_of = (turns.stored_turns(connection, one) for one in sessions)
-    return [(turn.text, today) for found in turns_of for turn in found if turn.text]
 
 
 def _sections(
@@ -312,11 +297,6 @@ def _find_shown_days(
     days = [f"{at.astimezone(tz):%Y-%m-%d}" for at in first] + [path[-13:-3] for path in lines]
     ends = [_ALWAYS if at is None else f"{at.astimezone(tz):%Y-%m-%d}" for at in last] + [_ALWAYS for _ in lines]
     return min(days, default=_ALWAYS), max(ends, default="")
-
-
-def _marks(connection: Connection, sessions: Sequence[str]) -> dict[str, int]:
-    sql = "SELECT id, last_seq FROM session WHERE id IN (SELECT value FROM json_each(?))"
-    return {row[0]: row[1] for row in query.fetch_rows(connection, sql, tuple(sessions))}
 
 
 def _build_report(connection: Connection, agent_id: str, found: ForgetPlan, lines: Mapping[str, str]) -> dict[str, Any]:

@@ -254,6 +254,8 @@ def forget(call: Call, target: str, dry_run: bool, yes: bool, agent_id: str | No
         click.confirm("This cannot be undone. Forget it?", abort=True, err=True)
     with call.output.busy("erasing"):
         told = forgetting.forget(settings, agent, options)
+        # The lines have other places now.
+        similar = forgetting.find_similar(settings, agent, named, also_same=True) if named else similar
     call.output.result(told | similar, _forgotten_text(told, {}, similar))
 
 
@@ -294,6 +296,8 @@ def list_similar(found: Mapping[str, Any]) -> list[str]:
     alike = (f"\n    {place} {shorten(one_line(text), _LONGEST_SIMILAR)}" for place, text in found["similar"].items())
     head = "These lines say something similar and stay. Forget a memory by its id, delete other lines in their file:"
     lines = [head + "".join(alike)] * bool(found["similar"])
+    if any(place.startswith("session:") for place in found["similar"]):
+        lines.append("a line of a session goes only with the whole session: memoryd forget session:ID")
     return lines + [f"similar lines were not looked for: {found.get('unsearched')}"] * ("unsearched" in found)
 
 

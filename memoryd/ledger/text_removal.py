@@ -1,9 +1,10 @@
 """Remove forgotten text from other texts, without any other change to them.
 
 The search ignores case, spacing and speaker labels (`User: …`). It finds a forgotten text alone or inside a longer
-text, but not inside a word. It also finds a long text that was shortened. A text that is too short to be unique (`uses
-Vim`) is found only as a whole line, bullet or sentence. A line with nothing left is removed. Within a longer line,
-`[forgotten]` marks the gap.
+text, but not inside a word. It also finds a long text that was shortened, and adjacent sentences of a text that have
+most of its words, because a job may leave out sentences. A text that is too short to be unique (`uses Vim`) is found
+only as a whole line, bullet or sentence. A line with nothing left is removed. Within a longer line, `[forgotten]` marks
+the gap.
 """
 
 import re
@@ -13,15 +14,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import accumulate, takewhile
 from typing import Any, NamedTuple
 
 from ahocorasick_rs import AhoCorasick
 
 from memoryd.text import prose
-from memoryd.text.content import LABELS
-from memoryd.text.sentences import split
+from memoryd.text.content import LABELS, measure_overlap, split_question
+from memoryd.text.sentences import list_texts, split
 from memoryd.tiers import core, daily
 
 MARK = "[forgotten]"
@@ -35,11 +36,13 @@ _LEAST_SHORTENED = 80  # characters; only a text of at least this length is sear
 _START = 40  # the number of characters of its beginning that are searched first
 _MOST_SHORTENED = 400  # the most characters of a shortened text that are compared
 _SHORTENED = re.compile(r"[ \t]*(?:\u2026|\.\.\.)")
+_BEGUN = re.compile(r"([^\n]{0,400}?)(?:\u2026|\.\.\.)")  # the beginning of a sentence that was shortened
 _LEAD = r"^[ \t>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(?:\[[ xX]\][ \t]+)?(?:\*\*[^*\n]{1,30}\*\*:?[ \t]+)?"
 _LINE_BEGINS = re.compile(rf"{_LEAD}{_LABEL}?\Z", re.IGNORECASE | re.MULTILINE)
 _LINE_ENDS = re.compile(r"[.!?\u3002\uff01\uff1f]*[ \t]*(?:\r?\n|\Z)")
 _CLOSING = ".!?\u3002\uff01\uff1f\"')]*_"
 _STOPS = ".!?\u3002\uff01\uff1f"
+_BETWEEN = f"{_CLOSING}\u2026 \t\r\n"  # characters between adjacent sentences
 _EMPTY = re.compile(
     r"^[ \t]*(?:[-*+][ \t]+)?(?:\[forgotten\][ \t.,;:!?\u3002\uff01\uff1f]*)+(?:\(asked: .*\))?(?:\r?\n|\Z)",
     re.MULTILINE,
@@ -53,12 +56,15 @@ _ALIKE = str.maketrans({
 class _Where(IntEnum):
     """Name the places where a forgotten text may be found. A larger value allows more places."""
 
+    PART = 0  # only with other sentences of its text
     LINE = 1  # as a whole line or bullet
     SENTENCE = 2  # as a whole line, bullet or sentence
     INSIDE = 3  # anywhere, except within a word
 
 
-_Hit = tuple[int, int, _Where]  # start, end, and the places where the text may be found
+_Hit = tuple[int, int, str]  # start, end, and the folded text that was found
+_Found = tuple[int, int, _Where]  # start, end, and the places where the text may be found
+_Text = tuple[str, str, _Where]  # a text, the same folded, and the places where it may be found
 
 
 class AppendedBlock(NamedTuple):
@@ -94,7 +100,7 @@ class TextRemoval:
 
     def equals(self, text: str) -> bool:
         """Return True if `text` as a whole is a forgotten text."""
-        return _strip_text(text) in _build_search(self).keys
+        return bool(_build_search(self).keys.get(_strip_text(text)))
 
     def of_text(self, text: str) -> str:
         """Return `text` without forgotten text."""
@@ -111,11 +117,7 @@ class TextRemoval:
         A bullet that has no other text is removed; the lines below it stay.
         """
         file = core.parse(data)
-        going = [
-            core.Remove(bullet.position)
-            for bullet in file.bullets
-            if self.equals(bullet.text) and self.says(bullet.text)
-        ]
+        going = [core.Remove(one.position) for one in file.bullets if one.text and not self.of_text(one.text)]
         return self._of_bytes(core.edit(file, going) if going else data)
 
     def of_daily(self, path: str, data: bytes) -> bytes:
@@ -185,13 +187,8 @@ def _split_spans(data: bytes, spans: Iterable[tuple[int, int]]) -> Iterator[tupl
 
 def cut_of_row(row: Mapping[str, Any]) -> TextRemoval:
     """Return the removal that a stored intent describes; `row` has its fields."""
-    return TextRemoval(
-        tuple(row["texts"]),
-        tuple(AppendedBlock(*one) for one in row["blocks"]),
-        tuple(AppendedBlock(*one) for one in row["others"]),
-        tuple(row.get("lines", ())),
-        tuple(row.get("spared", ())),
-    )
+    blocks, others = (tuple(AppendedBlock(*one) for one in row[name]) for name in ("blocks", "others"))
+    return TextRemoval(tuple(row["texts"]), blocks, others, tuple(row.get("lines", ())), tuple(row.get("spared", ())))
 
 
 def cut_of(
@@ -228,21 +225,27 @@ class _TextSearch(NamedTuple):
     """Hold the texts of a removal, prepared for one search for all of them."""
 
     automaton: AhoCorasick | None
-    wheres: Sequence[_Where | None]  # by pattern: where it may be found; None for a text that stays
-    keys: Mapping[str, _Where | None]  # where each text may be found
+    patterns: Sequence[str]  # the folded texts; empty for a text that stays
+    keys: Mapping[str, _Where]  # where each text may be found
     long: Sequence[str]  # texts that may be found shortened, sorted; their beginnings are the last patterns
+    parts: Mapping[str, set[_Text]]  # the texts that a folded sentence is from
 
 
 @lru_cache(maxsize=8)
 def _build_search(cut: TextRemoval) -> _TextSearch:
-    patterns: dict[str, _Where | None] = {_strip_text(text): _Where.LINE for text in cut.lines}
-    patterns |= {key: _Where.INSIDE if _is_long(key) else _Where.SENTENCE for key in map(_strip_text, cut.texts)}
+    keys = {_strip_text(text): _Where.LINE for text in cut.lines}
+    keys |= {key: _Where.INSIDE if _is_long(key) else _Where.SENTENCE for key in map(_strip_text, cut.texts)}
+    parts: dict[str, set[_Text]] = {}
+    for text in (*cut.texts, *cut.lines):
+        said, _ = split_question(text)
+        for part in list_texts(said):
+            parts.setdefault(_strip_text(part), set()).add((said, _fold(said), keys[_strip_text(text)]))
+    keys = dict.fromkeys(parts, _Where.PART) | keys
     # A text that is both forgotten and spared is in the list twice, so the search reports both.
-    every = [*patterns.items(), *((_strip_text(text), None) for text in cut.spared)]
-    long = sorted(key for key in patterns if len(key) >= _LEAST_SHORTENED)
-    starts = {key[:_START] for key in long}
-    automaton = AhoCorasick([*(key for key, _ in every), *starts]) if patterns else None
-    return _TextSearch(automaton, [where for _, where in every], patterns, long)
+    spared = list(map(_strip_text, cut.spared))
+    long = sorted(key for key in keys if len(key) >= _LEAST_SHORTENED)
+    automaton = AhoCorasick([*keys, *spared, *{key[:_START] for key in long}]) if keys else None
+    return _TextSearch(automaton, [*keys, *("" for _ in spared)], keys, long, parts)
 
 
 def _is_long(key: str) -> bool:
@@ -257,22 +260,16 @@ def _spans(cut: TextRemoval, text: str) -> Iterator[tuple[int, int]]:
     if searched.automaton is None or not searched.automaton.find_matches_as_indexes(_fold(text)):
         return
     hits: list[_Hit] = []
-    spared: list[tuple[int, int]] = []
     folded, places = _fold_with_places(text)
     for index, begin, end in searched.automaton.find_matches_as_indexes(folded, overlapping=True):
         first, last = places[begin], places[end - 1] + 1
-        if index >= len(searched.wheres):
+        if index >= len(searched.patterns):
             hits += _find_shortened(searched, text, folded, places, begin)
-            continue
-        where = searched.wheres[index]
-        if _is_within(folded, places, begin) or _is_within(folded, places, end) or not _is_apart(text, first, last):
-            continue
-        if where is None:
-            spared.append((first, last))
-        else:
-            hits.append((first, last, where))
+        elif _is_apart(text, first, last) and not any(_is_within(folded, places, at) for at in (begin, end)):
+            hits.append((first, last, searched.patterns[index]))
     end = 0
-    wholes = (_find_whole(text, *hit) for hit in _list_outside(hits, sorted(spared)))
+    spared = sorted((first, last) for first, last, key in hits if not key)
+    wholes = (_find_whole(text, *one) for one in _list_outside(_join_parts(searched, text, hits), spared))
     for first, last in sorted((whole for whole in wholes if whole), key=lambda span: (span[0], -span[1])):
         if first >= end:
             yield first, last
@@ -291,14 +288,33 @@ def _find_shortened(searched: _TextSearch, text: str, folded: str, places: Seque
     size = len(told[:size].rstrip())
     if size == len(key) or _is_within(folded, places, begin) or _is_word(text[places[begin] - 1 : places[begin]]):
         return
-    last, where = places[begin + size - 1] + 1, searched.keys[key]
-    if where is None:
-        return
+    last = places[begin + size - 1] + 1
     if cut := _SHORTENED.match(text, last):
-        yield places[begin], cut.end(), where
+        yield places[begin], cut.end(), key
     elif 2 * size >= len(key) and _LINE_ENDS.match(text, last):
         # All texts are searched without their full stop, so a spared text covers this span completely.
-        yield places[begin], places[begin + len(told[:size].rstrip(_STOPS)) - 1] + 1, where
+        yield places[begin], places[begin + len(told[:size].rstrip(_STOPS)) - 1] + 1, key
+
+
+def _join_parts(searched: _TextSearch, text: str, hits: Iterable[_Hit]) -> Iterator[_Found]:
+    """Yield the hits of whole texts, and the spans of adjacent hits that have most words of a text."""
+    runs: list[tuple[int, int, set[_Text]]] = []
+    for first, last, key in sorted(hits):
+        if place := searched.keys.get(key):
+            yield first, last, place
+        # As in the search for whole texts, a few words count only as a sentence of their own.
+        if not key or not (_is_long(key) or _find_whole(text, first, last, _Where.SENTENCE)):
+            continue
+        is_next = bool(runs) and not text[runs[-1][1] : first].strip(_BETWEEN)
+        start, end, wholes = runs.pop() if is_next else (first, last, set())
+        runs.append((start, max(end, last), wholes | searched.parts.get(key, set())))
+    for first, last, wholes in runs:
+        cut = _BEGUN.match(text, last)
+        begun = _fold(cut[1]).strip(_BETWEEN) if cut else ""
+        for whole, folded, where in wholes:
+            end = cut.end() if cut and begun in folded else last
+            if 2 * measure_overlap(whole, text[first:end]) > 1:  # it has most of the words
+                yield first, end, where if _is_long(_fold(text[first:end])) else min(where, _Where.SENTENCE)
 
 
 def _count_common(one: str, other: str) -> int:
@@ -310,7 +326,7 @@ def _is_within(folded: str, places: Sequence[int], at: int) -> bool:
     return 0 < at < len(folded) and (places[at] == places[at - 1] or unicodedata.combining(folded[at]) > 0)
 
 
-def _list_outside(hits: Iterable[_Hit], spared: Sequence[tuple[int, int]]) -> list[_Hit]:
+def _list_outside(hits: Iterable[_Found], spared: Sequence[tuple[int, int]]) -> list[_Found]:
     """Return the hits, in order, that are inside no spared span; `spared` must be sorted."""
     starts = [first for first, _ in spared]
     reach = [0, *accumulate((last for _, last in spared), max)]  # for each number of spans, the largest end among them
@@ -362,7 +378,7 @@ def _strip_text(text: str) -> str:
 
 
 def _fold(text: str) -> str:
-    return " ".join("".join(map(_FOLDS.__getitem__, text)).split())
+    return " ".join("".join(map(_fold_char, text)).split())
 
 
 def _fold_with_places(text: str) -> tuple[str, list[int]]:
@@ -370,7 +386,7 @@ def _fold_with_places(text: str) -> tuple[str, list[int]]:
     out: list[str] = []
     places: list[int] = []
     for place, char in enumerate(text):
-        for one in _FOLDS[char]:
+        for one in _fold_char(char):
             if not one.isspace():
                 out.append(one)
             elif out and out[-1] != " ":
@@ -381,17 +397,11 @@ def _fold_with_places(text: str) -> tuple[str, list[int]]:
     return "".join(out), places
 
 
-class _Folds(dict[str, str]):
-    """Map each character to its form for comparison: decomposed, without case, one form for look-alike signs."""
-
-    def __missing__(self, given: str) -> str:
-        char = "\ufffd" if "\ud800" <= given <= "\udfff" else given  # a surrogate stands for a byte that is not UTF-8
-        folded = unicodedata.normalize("NFD", unicodedata.normalize("NFD", char).casefold()).translate(_ALIKE)
-        self[given] = folded
-        return folded
-
-
-_FOLDS = _Folds()
+@cache
+def _fold_char(given: str) -> str:
+    """Return a character in its form for comparison: decomposed, without case, one form for look-alike signs."""
+    char = "\ufffd" if "\ud800" <= given <= "\udfff" else given  # a surrogate stands for a byte that is not UTF-8
+    return unicodedata.normalize("NFD", unicodedata.normalize("NFD", char).casefold()).translate(_ALIKE)
 
 
 def _without_empty(old: bytes, new: bytes) -> bytes:

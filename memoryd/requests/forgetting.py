@@ -16,12 +16,13 @@ from memoryd.errors import MemorydError, NotFoundError, describe
 from memoryd.files.open_folder import open_folder
 from memoryd.finding import excerpt
 from memoryd.finding.recall import MOST, Hit, Narrowing
+from memoryd.ledger import dates
 from memoryd.ledger.memory import ANY_PREFIX
 from memoryd.ledger.text_removal import cut_of
 from memoryd.recall.ranking import SESSION
 from memoryd.requests import opening, permission, searching, waiting
 from memoryd.requests.scanner import open_scrubber
-from memoryd.text.content import measure_overlap
+from memoryd.text.content import list_stems, measure_overlap
 from memoryd.text.sentences import list_texts
 from memoryd.tiers.lines import lines_of
 
@@ -77,20 +78,24 @@ def forget(settings: Settings, agent: Agent, options: dict[str, Any]) -> dict[st
 
 
 def find_similar(settings: Settings, agent: Agent, text: str, *, also_same: bool = False) -> dict[str, Any]:
-    """Search for lines that share most content words with a text. Forgetting a statement leaves its other wordings.
+    """Search for lines that share most content words with a text, or hold one of its sentences.
 
-    Returns the lines as `similar`, by id or place, and why the search failed as `unsearched`, if it did. Lines that
-    `forget` would erase are left out unless `also_same`.
+    Forgetting a statement leaves these. Returns them as `similar`, by id or place, without the words that `forget`
+    would erase unless `also_same`; and why the search failed as `unsearched`, if it did.
     """
-    cut, found = cut_of(forgetting.list_wordings(text)), dict[str, str]()
+    cut = cut_of(() if also_same else (text, dates.remove_days(text)))
+    sentences, found = list_texts(text), dict[str, str]()
+    parts = cut_of(one for one in sentences if len(list_stems(one)) > 1)
     # Search shows copies last, so sentences that repeat the text are searched by themselves.
-    repeated = " ".join('"' + one.replace('"', " ") + '"' for one in list_texts(text))
+    repeated = " ".join('"' + one.replace('"', " ") + '"' for one in sentences)
     try:
         for asked, most in ((repeated, MOST), (text, _MOST_LOOKS)):
             for hit in searching.search(settings, agent, asked, Narrowing(limit=most), "forget"):
-                lines = [(at, line) for at, line in _list_lines(agent, hit) if also_same or not cut.says(line)]
-                found |= {at: line for at, line in lines if measure_overlap(text, line) > _HALF}
-        places = list(found)[:_MOST_SIMILAR]
+                left = {at: cut.of_text(line) for at, line in _list_lines(agent, hit)}
+                found |= {
+                    at: line for at, line in left.items() if measure_overlap(text, line) > _HALF or parts.says(line)
+                }
+        places = sorted(found, key=lambda at: -measure_overlap(text, found[at]))[:_MOST_SIMILAR]
         with open_scrubber(settings) as scrubber:
             return {"similar": dict(zip(places, scrubber.redact_own([found[at] for at in places]), strict=True))}
     except MemorydError as error:

@@ -23,6 +23,7 @@ from memoryd.daemon.once import read_all, run_once
 from memoryd.database import audit, profile, reads, runs, sqlite, texts, turns
 from memoryd.errors import StateError
 from memoryd.files import regular
+from memoryd.interfaces.ledger import list_similar
 from memoryd.ledger import audit as chain
 from memoryd.ledger.facts import NewFact
 from memoryd.ledger.memory import Ending
@@ -835,8 +836,8 @@ def test_lines_with_most_sentences_of_a_forgotten_statement_go_too(world):
     (own / "MEMORY-2026-03-02.md").write_text(f"# 2026-03-02\n\n- The oven is hot.\n- {line}\n")
     world.app.close()
     fact = world.scratch.json("facts", "add", told)["fact"]["id"]
-    assert world.scratch.json("forget", fact, "--dry-run")["similar"] == {}
-    assert world.scratch.json("forget", fact, "--yes")["similar"] == {}
+    assert world.scratch.json("forget", fact, "--dry-run")["similar"] == {"memory/2026-03-02.md:4": "- Sounds great."}
+    assert world.scratch.json("forget", fact, "--yes")["similar"] == {"memory/2026-03-02.md:3": "- Sounds great."}
     assert holders(world, "gold leaf", "kidding") == []
     assert day.read_text().endswith("- Sounds great.\n"), "a small part of the statement stays"
     assert (own / "MEMORY-2026-03-02.md").read_text() == "# 2026-03-02\n\n- The oven is hot.\n"
@@ -849,6 +850,25 @@ def test_a_similar_line_is_listed_by_itself_with_its_place(world):
     world.app.close()
     told = world.scratch.json("forget", saying(world, "I prefer tabs").id, "--dry-run")["similar"]
     assert told == {"memory/2026-03-02.md:7": "- In Makefiles Ottilie prefers tabs over spaces."}
+
+
+def test_lines_with_one_sentence_of_a_forgotten_statement_are_listed_where_they_stand_then(world):
+    day = world.scratch.workspace / "memory" / "2026-03-02.md"
+    kept = "- Bob said: The staging host is athena.example.org. And he left.\n- Its disk has 40 GB.\n"
+    told = "The staging host is athena.example.org. Its disk has 40 GB. Carla owns it."
+    day.write_text(
+        f"# Daily\n\n- {told}\n{kept}- The staging host is owned by Carla, athena.example.org.\n- {told} Mine.\n"
+    )
+    world.app.close()
+    fact = world.scratch.json("facts", "add", told)["fact"]["id"]
+    planned = world.scratch.json("forget", fact, "--dry-run")["similar"]
+    assert set(planned) == {f"memory/2026-03-02.md:{line}" for line in (4, 5, 6)}
+    similar = world.scratch.json("forget", fact, "--yes")["similar"]
+    lines = day.read_text().splitlines()
+    assert not any("session:ID" in told for told in list_similar({"similar": similar}))
+    assert "memoryd forget session:ID" in list_similar({"similar": {"session:one:9": "It is athena."}})[-1]
+    assert set(similar) == {f"memory/2026-03-02.md:{line}" for line in (3, 4, 5)}
+    assert all(lines[int(place.rpartition(":")[2]) - 1] == line for place, line in similar.items())
 
 
 def test_a_deleted_fact_names_all_copies_in_a_large_memory(world):

@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from ledger_world import World, core_memory, source, time_of
 
-from memoryd.ledger import forgetting
+from memoryd.ledger import forgetting, text_removal
 from memoryd.ledger.forgetting import SectionVersion
 from memoryd.ledger.memory import Ending, MemoryKind, hash_of
 from memoryd.ledger.operation import Add, Delete, Merge, Update
@@ -221,7 +221,8 @@ LONG = "We keep the orders in PostgreSQL because the reports need it. Nobody ask
         ("so we keep the orders in PostgreSQL because the rep… and more", f"so {MARK} and more"),
         ("- User: we keep the orders in PostgreSQL because the reports need it. Nobody asks...\nmine\n", "mine\n"),
         ("- We keep the orders in PostgreSQL because the reports need it.\n- mine\n", "- mine\n"),
-        ("- We keep the orders in PostgreSQL because the reports need it, he said.\n", None),
+        ("- We keep the orders in PostgreSQL because the reports need it, he said.\n", f"- {MARK}, he said.\n"),
+        ("- We keep the orders in PostgreSQL because the reports, he said.\n", None),
         ("- We keep the orders in PostgreSQL because of speed …\n", None),
         ("- We keep the orders …\n", None),
     ],
@@ -233,6 +234,55 @@ def test_a_long_text_is_found_where_it_was_shortened(text, left):
     ):
         assert cut.of_text(text) == (text if left is None else left)
         assert cut.says(text) == (left is not None)
+
+
+PARTS = [
+    "The Zebra rollout needs Kafka.", "Oslo hosts the primary broker.", "Bergen hosts the mirror.", "Ok.",
+    "Hamar runs the tests.", "Larvik owns the billing!", "Moss owns the mail.",
+    "Bod\u00f8 owns the search of all the orders.", "Molde owns the login.", "Narvik owns the archive of letters.",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        (" ".join(PARTS[3:]), ""),
+        (" ".join([PARTS[0], *PARTS[4:]]), ""),
+        ("User: " + "\n".join(PARTS[::2]) + " " + " ".join(PARTS[5:8:2]), ""),
+        (" ".join([*PARTS[:3], "\u2026", *PARTS[5:]]), ""),
+        (" ".join(PARTS[1:7]) + " Bod\u00f8 owns the \u2026", ""),
+        (f"He said: {' '.join(PARTS[2:])} And left.", f"He said: {MARK}. And left."),
+        (" ".join(PARTS[:4]), None),
+        (" ".join([*PARTS[:4], "This is between.", *PARTS[4:6]]), None),
+    ],
+)  # fmt: skip
+def test_most_sentences_of_a_text_go_with_it(text, left):
+    said = " ".join(PARTS)
+    for cut in (cut_of([said]), cut_of([f"{said} (asked: Where does each of the many parts of it run today?)"])):
+        assert cut.of_text(f"- {text}\n") == (f"- {text if left is None else left}\n" if left != "" else "")
+        assert not cut.equals(text)
+    line = lines_of([said]).of_text(f"- {text}\n")
+    assert line == ("" if left == "" else f"- {text}\n"), "of lines only whole ones go"
+    assert cut_of([said]).of_core(f"- {text}\n  - mine\n".encode()).decode().endswith("  - mine\n")
+
+
+def test_an_answer_alone_is_no_forgotten_text_but_goes():
+    cut = cut_of(["Only the old branch. (asked: Shall I delete the whole branch of Ann?)"])
+    assert cut.of_text("- Only the old branch.\n- mine\n") == "- mine\n"
+    assert not cut.equals("Only the old branch.")
+
+
+def test_a_few_words_of_a_text_go_only_as_a_sentence():
+    cut = cut_of(["Deploy the shop with make ship. No. Ok."])
+    assert cut.of_text("Deploy the shop with make ship. No other tool is ok.") == f"{MARK}. No other tool is ok."
+    assert cut.of_text("Deploy the shop with make ship. No. And more.") == f"{MARK}. And more."
+
+
+def test_the_search_grows_with_the_text_and_not_with_the_choices_of_its_sentences():
+    parts = [f"Part number {number} of the long plan runs on the host number {number}." for number in range(2000)]
+    cut = cut_of([" ".join(parts)])
+    assert cut.of_text(" ".join(parts[:200] + parts[700:])) == ""
+    assert sum(map(len, text_removal._build_search(cut).keys)) < 3 * len(cut.texts[0])
 
 
 def test_a_memory_that_says_how_a_forgotten_one_begins_stays():
