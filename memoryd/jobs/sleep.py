@@ -73,14 +73,14 @@ _MADE_UP = frozenset({reasons.EMPTY, reasons.NOTHING_CITED, reasons.NO_WORD, rea
 _FORM = "[MEMORIES]\n- preference 0.90 [t12.1] Always run the tests before a commit."
 
 DAILY_SHARE = 0.25  # the largest share of the spoken words that the daily block may have, with its headings
-WORK_SHARE = 0.35  # the largest share in a working session, because few words were spoken about its findings
+WORK_SHARE = 0.5  # the largest share in a working session, because few words were spoken about its findings
 HEADING_WORDS = 12  # words of the title, the heading and the first line of a daily block
-DENSE_WORDS = 600  # up to this many words, a working session may have twice the share
+DENSE_WORDS = 900  # up to this many words, a working session may have twice the share
 FLOOR_WORDS = 80  # the least limit of words, so that almost all of a short session is kept, with its speakers
-FLOOR_OF_WORK = 240  # the least limit for a working session, to hold its decisions and its final state
-CEILING_WORDS = 1400  # the most words of a day, so that a person can read even a huge session the next morning
+FLOOR_OF_WORK = 360  # the least limit for a working session, to hold its decisions and its final state
+CEILING_WORDS = 1800  # the most words of a day, so that a person can read even a huge session the next morning
 LENGTH_TOLERANCE = 1.05  # a block may be longer by this factor, because no backend counts words exactly
-CEILING_TOKENS = 3000  # the most tokens of a day, so that an agent can read it within its start-up budget
+CEILING_TOKENS = 4000  # the most tokens of a day, so that an agent can read it within its start-up budget
 RUNNING_SHARE = 0.25  # the largest share of the compressed session's budget that the running summary may take
 RUNNING_TOKENS = 1500
 

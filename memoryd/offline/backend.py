@@ -47,7 +47,7 @@ _CHATTING = frozenset({"", "OpenClaw"})
 _DEFAULT_WORDS = 400
 # Limits for one run, except for wishes and decisions of the user. A wrong memory in the core is worse than a late one.
 _MOST_MEMORIES = 6
-_LASTING_SHARE = 0.5  # memories may take this share of the words of the day's text
+_LASTING_SHARE = 0.4  # memories may take this share of the words of the day's text
 _MOST_LASTING = 14  # most memories of one sleep that nobody explicitly asked to keep
 _OF_DECISION, _OF_LESSON = 0.8, 0.75  # importance of decisions and lessons that the user and the assistant state
 _LONGEST_LINE = 700  # characters; a longer message continues on another line
@@ -123,7 +123,8 @@ def _describe_work(
     reports = _reports(facts, limit // 3)
     own = {quoted.id: _own_sentences(quoted) for quoted in spoken if quoted.role == "user"}
     chosen, told = work.choose_lines(said, own, noted, limit - min(_words(reports), limit // 3))
-    asked = [one for one in chosen if one.section is Section.ASKED]
+    chosen = _without_tests(chosen, reports)
+    asked = (one for one in chosen if one.section is Section.ASKED)
     last = max(asked, key=lambda one: (work.asks_something(one), one.turn), default=None)
     lines = list(map(_work_line, [*(one for one in chosen if one is not last), *told, *filter(None, [last])]))
     # A statement that only notes hold reaches the core later, when a dream reads the daily file.
@@ -137,6 +138,16 @@ def _describe_work(
         _without_jokes(chosen, said), room, KnownTexts(wish.text for wish in wishes), known, chatting=chatting
     )
     return [*(line for line in lines if line.text), *reports], memories
+
+
+def _without_tests(chosen: list[WorkStatement], reports: Sequence[reply.SummaryLine]) -> list[WorkStatement]:
+    """Return the lines without what an answer says about its tests, if a report of the last test run says it."""
+    is_told = any(one.text.startswith("Tests: ") for one in reports)
+    return [
+        one
+        for one in chosen
+        if not (is_told and one.section is Section.STATE and work_texts.is_outdated_test(one.text))
+    ]
 
 
 def _list_superseded(so_far: str, lines: Sequence[reply.SummaryLine]) -> list[reply.SupersededPoint]:
@@ -214,12 +225,12 @@ def _facts(ask: Ask) -> str:
     spoken = [one for one in ask.material if one.origin == Origin.USER]
     taken_back = lasting_model.find_taken_back([one.text for one in spoken])
     for at, quoted in enumerate(spoken):
-        message = quoted.text if is_chat and not lasting_model.announces(before) else ""
+        message = "" if lasting_model.announces(before) else quoted.text
         before = quoted.text
         for number, sentence in () if at in taken_back else number_sentences(quoted.text):
             ended = tuple(name for name, fact in facts.items() if takes_back(sentence, fact))
             removals += [facts_reply.FactRemoval(name, (quoted.id,)) for name in ended]
-            cue = lasting.find_cue(sentence, by_user=True, working=False, message=message)
+            cue = lasting.find_cue(sentence, by_user=True, working=False, message=message, chatting=is_chat)
             text = neutralize(quote_around(quoted.text, (number,))) if cue and cue.type in _CATEGORIES else ""
             if cue and text and not known.says(text):
                 known.add(text)
@@ -331,10 +342,10 @@ def _memories(
     before = ""
     taken_back = _list_taken_back(said)
     for one in said:
-        around = one.text if chatting and not lasting_model.announces(before) else ""
+        around = one.text if working and not lasting_model.announces(before) else ""
         before = one.text if one.by_user else before
         for number, sentence in () if one.id in taken_back else one.sentences:
-            cue = lasting.find_cue(sentence, by_user=one.by_user, working=working, message=around)
+            cue = lasting.find_cue(sentence, by_user=one.by_user, working=working, message=around, chatting=chatting)
             words_of = neutralize(quote_around(raw[one.id], (number,)) if one.by_user else sentence) if cue else ""
             text = words_of if words_of.startswith(f"{one.speaker}:") else f"{one.speaker}: {words_of}"
             if cue and words_of and not known.says(text):

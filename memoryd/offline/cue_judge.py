@@ -30,14 +30,14 @@ class CueJudge:
     def stands(self, text: str) -> bool:
         """Return True if a cue shows that a person's words should apply in later sessions."""
         said = strip_label(text)
-        lasts = any(lasting.find_cue(one, by_user=True, working=True) for one in split_sentences(said))
+        lasts = any(lasting.find_cue(one, by_user=True, working=True, message=said) for one in split_sentences(said))
         return lasts and not lasting_model.takes_itself_back(said)
 
     def asks(self, text: str) -> bool:
         """Return True if a user's words ask an assistant for something and none of them lasts."""
         said = strip_label(text)
         parts = [] if _NAMED.match(said) else split_sentences(said)
-        asked = sum(is_question(one) or lasting_model.is_order(one) for one in parts)
+        asked = sum(is_question(one) or cues.ORDER.search(one) is not None for one in parts)
         lasts = any(lasting.find_cue(one, by_user=True, working=True, message=said) for one in parts)
         return asked > 0 and not lasts
 

@@ -8,8 +8,9 @@ has the wordings. Patterns in lower case are for lowercased text.
 import re
 
 from memoryd.text.patterns import read_patterns
+from memoryd.text.word_lists import list_words
 
-_PATTERNS = read_patterns(__name__, "cues.txt")
+_PATTERNS = read_patterns(__name__, "cues.txt", retractions="|".join(list_words("retractions")))
 SELF = re.compile(_PATTERNS["self"])
 TIME = re.compile(_PATTERNS["time"])
 NAME = re.compile(_PATTERNS["name"])
@@ -24,7 +25,9 @@ ANNOUNCES = re.compile(_PATTERNS["announces"], re.IGNORECASE)
 AT_HAND = re.compile(_PATTERNS["at hand"], re.IGNORECASE)
 PASSING = re.compile(_PATTERNS["passing"], re.IGNORECASE)
 ELSEWHERE = re.compile(_PATTERNS["elsewhere"], re.IGNORECASE)
-ONESELF = re.compile(_PATTERNS["oneself"], re.IGNORECASE)
+TAKES_BACK = re.compile(_PATTERNS["takes back"], re.IGNORECASE)
+TAKES_BACK_LAST = re.compile(_PATTERNS["takes back last"], re.IGNORECASE)
+ORDER = re.compile(_PATTERNS["order"], re.IGNORECASE)
 PEOPLE = re.compile(_PATTERNS["people"], re.IGNORECASE)
 WHY = re.compile(_PATTERNS["why"], re.IGNORECASE)
 ERRAND = re.compile(_PATTERNS["errand"], re.IGNORECASE)

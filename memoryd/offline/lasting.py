@@ -1,7 +1,7 @@
 """Find the lasting statements of a conversation, which are the few that belong in the core.
 
 Users of memory systems complain most about junk in the core. So a doubtful statement stays in the daily file.
-Preferences and facts come from text that the user typed, by an explicit cue or by many signs together
+Preferences and facts come from text that the user typed, by an explicit cue or by all words together
 (`lasting_model`). Decisions and lessons also come from the assistant, only by cues. `lasting_cues.txt` has the cues.
 """
 
@@ -34,7 +34,7 @@ def _read_cues() -> Iterator[Cue]:
 
 
 CUES = tuple(_read_cues())
-# The result for a statement without a cue that has enough other signs.
+# The result for a statement that lasts by its words alone.
 _NOTED = Cue(MemoryType.FACT, 0.7, by_user_only=True, at_work_only=False, pattern=re.compile(""))
 # The cues that apply, by whether the user speaks and whether the session is work.
 _APPLYING = {
@@ -55,11 +55,11 @@ _NAMES = re.compile(r"\s[A-Z][\w+#.-]+|\w\d|\d\w|\w_\w")  # the object of a deci
 
 
 @lru_cache(maxsize=512)  # the steps of a sleep ask for the same sentences again
-def find_cue(sentence: str, *, by_user: bool, working: bool, message: str = "") -> Cue | None:
+def find_cue(sentence: str, *, by_user: bool, working: bool, message: str = "", chatting: bool = False) -> Cue | None:
     """Return the cue that shows that `sentence` lasts, or None for most sentences.
 
-    `message` is the whole message of a user to a chat assistant. With it, a sentence without a cue lasts if enough
-    other signs show it.
+    `message` is the user's whole message. With it, a sentence without a cue lasts if its words together show it; in a
+    chat (`chatting`), less is needed than in a session of work.
     """
     if not _is_statement(sentence):
         return None
@@ -67,7 +67,7 @@ def find_cue(sentence: str, *, by_user: bool, working: bool, message: str = "") 
     own = lasting_model.drop_quotations(plain) if by_user else plain
     found = next((cue for cue in _APPLYING[by_user, working] if cue.pattern.search(own) and _stands(plain, cue)), None)
     if found is None:
-        return _NOTED if by_user and message and lasting_model.lasts(plain, message) else None
+        return _NOTED if by_user and message and lasting_model.lasts(plain, message, chatting=chatting) else None
     may_pass = found.type in _OF_USER and found.importance < ASKED_FOR
     return None if may_pass and lasting_model.is_at_hand(plain) else found
 

@@ -46,7 +46,7 @@ _FEWEST = 3  # an assistant's sentence needs this many content words
 _MOST_LOOKS = 300  # lines of a session that are compared with all others, which limits the time
 _MOST_OF_MESSAGE = 5  # most lines of one assistant message
 _USER_SHARE = 0.6  # the share of the budget that the user's statements may take
-_SHORT = 260  # words of a summary; a shorter one has no guesses, and no user's line below `_LEAST_OF_USER`
+_SHORT = 380  # words of a summary; a shorter one has no guesses, and no user's line below `_LEAST_OF_USER`
 _LEAST_OF_USER = -2.0  # below are jokes and what a user only thinks about
 _OF_REPORT = -0.5  # added to the weight of a subagent's lines, because the assistant usually repeats the important ones
 
@@ -479,7 +479,7 @@ def _tells_result(one: WorkStatement) -> bool:
 def _rules(one: ConversationMessage, unit: Sequence[NumberedSentence]) -> bool:
     """Return True if a user's words are a choice in a dialog, or have a cue that they should last."""
     is_choice = one.text.startswith("User asked ") and ", chose " in one.text
-    return is_choice or any(lasting.find_cue(part.text, by_user=True, working=True) for part in unit)
+    return is_choice or any(lasting.find_cue(part.text, by_user=True, working=True, message=one.text) for part in unit)
 
 
 def _requests(text: str, keys: frozenset[str]) -> bool:

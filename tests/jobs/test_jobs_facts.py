@@ -807,10 +807,13 @@ def test_a_fact_in_a_paragraph_as_long_as_a_page_is_kept_or_left_out_and_the_job
 
 
 @pytest.mark.parametrize(("program", "kept"), [(None, True), ("OpenClaw", True), ("Claude Code", False)])
-def test_without_a_model_what_is_said_in_passing_becomes_a_fact_in_a_chat_and_not_at_work(program, kept):
-    told = "i train for the Berlin marathon in september, can you move my long run to saturday"
+def test_without_a_model_what_is_said_in_passing_becomes_a_fact_more_easily_in_a_chat(program, kept):
+    told = "Every Tuesday evening I teach a pottery class. Suggest a playlist."
     step = run(inputs((turn(1, told), turn(2, "Done.", "assistant")), program=program))
     assert contents(step) == ([told] if kept else [])
+    standing = "btw we don't do hand-made mocks in this repo, use the recorded frames"
+    step = run(inputs((turn(1, standing), turn(2, "Done.", "assistant")), program=program))
+    assert contents(step) == [standing]
 
 
 def test_without_a_model_a_message_of_a_thousand_rules_gives_as_many_facts_as_a_reply_may_hold():

@@ -514,7 +514,7 @@ def test_a_huge_session_has_a_ceiling_for_each_day_and_a_tiny_one_a_floor():
     assert sleep.word_limit(1000, 0.25) == 250 - sleep.HEADING_WORDS
     # Of work that is hardly spoken of, more is kept.
     assert sleep.word_limit(200, 0.25, is_work=True) == sleep.FLOOR_OF_WORK
-    assert sleep.word_limit(600, 0.25, is_work=True) == 300 - sleep.HEADING_WORDS
+    assert sleep.word_limit(1000, 0.25, is_work=True) == 500 - sleep.HEADING_WORDS
     assert sleep.word_limit(2000, 0.25, is_work=True) == sleep.DENSE_WORDS - sleep.HEADING_WORDS
     assert sleep.word_limit(4000, 0.25, is_work=True) == sleep.word_limit(4000, 0.25)
     assert sleep.word_limit(10**6, 0.25) == sleep.CEILING_WORDS

@@ -283,9 +283,11 @@ def test_what_a_user_tells_of_themselves_in_passing_lasts_by_many_signs_together
     assert [one.text for one in kept] == ([f"User: {message}"] if lasts else [])
 
 
-def test_no_sign_is_trusted_where_a_coding_agent_works():
-    message, _ = SAID_IN_PASSING[2]
-    assert ask(said(message, "Gladly."), 200, agent="Claude Code").memories == ()
+def test_more_is_needed_where_a_coding_agent_works():
+    at_work = "right. everything we store is UTC, local time only ever happens in the dashboard"
+    assert [one.text for one in ask(said(at_work, "Noted."), 200, agent="Claude Code").memories] == [f"User: {at_work}"]
+    in_chat, _ = SAID_IN_PASSING[3]
+    assert ask(said(in_chat, "Gladly."), 200, agent="Claude Code").memories == ()
 
 
 @pytest.mark.parametrize(
