@@ -3,9 +3,9 @@
     .venv/bin/python bench/fit_lasting.py [OUT]
 
 The data are the labelled messages of the sets `FITTED` in `bench/statements/`. Each sentence of a message is an
-example, and it lasts if it is the marked part of a message that lasts. The method is logistic regression with a penalty
-on large weights, by stochastic gradient descent with a step for each weight (AdaGrad, Duchi and others, 2011). Rare
-features and small weights are dropped. The same data always give the same file.
+example. It lasts if it is the marked part of a message that lasts. The method is logistic regression with a penalty on
+large weights. Stochastic gradient descent fits them, with a step for each weight (AdaGrad, Duchi and others, 2011).
+Rare features and small weights are dropped. The same data always give the same file.
 
 The sets `aside`, `aside_mixed`, `languages_aside` and `passing` are never used here. `bench/statements.py` counts what
 the model keeps of them.
@@ -29,14 +29,14 @@ FITTED = (
     "persons", "chats", "daily_life", "momentary", "coding", "languages", "ordinary",
     "software", "professions", "private", "many_languages", "requests",
 )  # fmt: skip
-_FEWEST = 3  # sentences that have a feature
+_FEWEST = 3  # sentences; a feature of fewer is dropped
 _ROUNDS, _STEP, _PENALTY = 12, 0.12, 32.0
 _LEAST = 0.2  # a smaller weight is dropped
 _WIDTH = 118
 _HEAD = """\
 # Weights of words and pairs of words that show whether a user's statement lasts (`lasting_model`). Each line has a
-# weight and the features that have it, with two spaces between them. `^` marks the beginning of a statement, `#` stands
-# for a number, and brackets for its length in steps of five words and for its signs. Written by `bench/fit_lasting.py`.
+# weight and its features, with two spaces between them. `^` marks the beginning of a statement, and `#` stands for a
+# number. Brackets are for its signs, and for its length in steps of five words. Written by `bench/fit_lasting.py`.
 """
 
 Example = tuple[set[str], bool]
@@ -56,13 +56,13 @@ def read_examples(names: tuple[str, ...] = FITTED) -> list[Example]:
 
 
 def is_about(sentence: str, key: str) -> bool:
-    """Return True if a sentence and the marked words have a common beginning."""
+    """Return True if a sentence has the marked words or their beginning, or the other way round."""
     said, marked = (" ".join(text.replace("’", "'").lower().split()).rstrip(".!") for text in (sentence, key))  # noqa: RUF001
     return bool(marked) and (marked in said or said in marked or marked[:30] in said or said[:30] in marked)
 
 
 def fit(examples: list[Example], seed: int = 1) -> dict[str, float]:
-    """Return the weight of each feature; the empty feature has the weight that each statement has."""
+    """Return the weight of each feature; the weight of the empty feature counts for every statement."""
     counted = Counter(feature for features, _ in examples for feature in features)
     rows = [("", *sorted(feature for feature in features if counted[feature] >= _FEWEST)) for features, _ in examples]
     weights: dict[str, float] = defaultdict(float)

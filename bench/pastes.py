@@ -6,9 +6,9 @@ The first 240 messages in six languages (`bench/plays/pastes.jsonl`) were writte
 rules. 130 hold pasted material of many forms, most of them difficult. 110 are the person's own words but look like a
 paste. The next 120 (60 and 60) were written later, by somebody who knew the rules of that time: heads of chats, mails
 and posts, and labels such as "Eve's reply:" or "fwd:". 25 more are own words that the rules took for pasted.
-The last 80 (40 and 40) were written by a reader who had not seen the rules: text below heads such as "Contents of
-notes.md:", and own words below similar ones. Messages with even numbers are held out (`--aside`); the rules were tuned
-on the others (`--tuned`).
+The last 80 (40 and 40) were written by a reader who had not seen the rules. They are text below heads such as "Contents
+of notes.md:", and own words below similar heads. Every second message is held out (`--aside`), apart from the 25. The
+rules were tuned on the others (`--tuned`).
 """
 
 from __future__ import annotations

@@ -4,8 +4,9 @@ usage: bench/statements.py
 
 `bench/statements/` has messages such as people send to an assistant. In each message, its writer marked the words that
 a careful assistant would note for weeks (`lasts`), or other words that are tempting but not worth a note. No writer had
-seen the program. The sets `HELD_OUT` were never used to choose a wording or a weight, except that the cues of the first
-three were repaired after it was seen what they wrongly kept. `bench/fit_lasting.py` fits the weights to the others.
+seen the program. The sets `HELD_OUT` were never used for a weight. They were used for cues only once: some were
+repaired after it was seen what they wrongly kept of the first three sets. `bench/fit_lasting.py` fits the weights to
+the other sets.
 
 `changes` has pairs of an earlier and a later message, and is held out. In half of the pairs, the later message replaces
 the earlier one.

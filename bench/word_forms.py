@@ -3,10 +3,10 @@
 usage: bench/word_forms.py [--misses]
 
 `word_forms.jsonl` has 195 sentences, each with a question that it answers, and 606 other sentences on similar subjects.
-In two thirds of the questions, a main word has another form than in the sentence, or is a part of its compound, or a
-compound with it. They were written before the code of search was read, and each second one is held out: changes to
-search were chosen on the others. Each sentence is one message of a user. The script prints the share of questions whose
-sentence is among the first 1, 3 and 10 hits. With --misses, it lists the questions of the half for choosing whose
+In two thirds of the questions, a main word has another form than in the sentence. A compound and a part of it count as
+two forms. The questions were written before the code of search was read. Half of them are held out; changes to search
+were chosen on the others. Each sentence is one message of a user. The script prints the share of questions whose
+sentence is among the first 1, 3 and 10 hits. With --misses, it lists those questions of the half for choosing whose
 sentence is not among the first 3.
 """
 

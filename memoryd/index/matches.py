@@ -181,10 +181,10 @@ class Matches:
         return there
 
     def find_forms(self, terms: Sequence[Term]) -> Iterator[Term]:
-        """Yield the terms, with another form of each word that no document contains, if there is one.
+        """Yield the terms; a word that no document contains is replaced by another form that one contains, if any.
 
-        Parts of names and words with digits have no other forms. Only the first terms of a long query get them, because
-        each one costs time like a prefix.
+        Parts of names and words with digits are not replaced. Only the first terms of a long query are, because each
+        form costs as much time as a prefix.
         """
         every = self._all()
         names = " ".join(term.text for term in terms if term.kind is not TermKind.WORD)

@@ -254,7 +254,7 @@ def forget(call: Call, target: str, dry_run: bool, yes: bool, agent_id: str | No
         click.confirm("This cannot be undone. Forget it?", abort=True, err=True)
     with call.output.busy("erasing"):
         told = forgetting.forget(settings, agent, options)
-        # The lines have other places now.
+        # The erasure moved the lines that stay.
         similar = forgetting.find_similar(settings, agent, named, also_same=True) if named else similar
     call.output.result(told | similar, _forgotten_text(told, {}, similar))
 
@@ -297,7 +297,7 @@ def list_similar(found: Mapping[str, Any]) -> list[str]:
     head = "These lines say something similar and stay. Forget a memory by its id, delete other lines in their file:"
     lines = [head + "".join(alike)] * bool(found["similar"])
     if any(place.startswith("session:") for place in found["similar"]):
-        lines.append("a line of a session goes only with the whole session: memoryd forget session:ID")
+        lines.append("a line of a session is removed only with the whole session: memoryd forget session:ID")
     return lines + [f"similar lines were not looked for: {found.get('unsearched')}"] * ("unsearched" in found)
 
 

@@ -210,9 +210,9 @@ class Cues(Protocol):
 def quote_told(judged: JudgedClaim) -> JudgedClaim:
     """Return a daily line that tells what the user said in the user's words, because no reader checks other ones.
 
-    These are the user's words around the sentences that the line cites, because they may take these back; of long
-    messages, only the cited sentences. Outside the requests, a line that cites others as well loses the user's label
-    instead, unless it shows the question that they answered.
+    These are the sentences that the line cites, and the user's words around them, which may take them back. If that is
+    too long, it is only the sentences. Outside the requests, a line that cites others as well loses the user's label
+    instead, unless it shows the question that the user answered.
     """
     own = tuple(one for cited in judged.cited if (one := _keep_own(cited)).numbers)
     is_asked = getattr(judged.claim.origin, "section", None) is Section.ASKED

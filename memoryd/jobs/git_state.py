@@ -62,7 +62,7 @@ _MESSAGE = re.compile(r"-[a-z]*m|--message")
 _QUIET = re.compile(r"--quiet$|-[^\WmFCct]*q")
 _ALL = re.compile(r"-[a-ln-z]*[aA][a-z]*|--all|-u|--update")
 _JOINING = frozenset(["-i", "--interactive", "--autosquash"])
-_MODES = frozenset(["--soft", "--mixed", "--hard", "--merge", "--keep"])  # of `git reset`; with one, it takes no files
+_MODES = frozenset(["--soft", "--mixed", "--hard", "--merge", "--keep"])  # with one, `git reset` takes no files
 _OTHER_COMMIT = re.compile(r"(?:\w*HEAD|@)[~^@{]|\w+_HEAD$|[0-9a-f]{7,40}$|(?:origin|upstream)/")
 
 
@@ -74,7 +74,7 @@ class GitCall(NamedTuple):
     text: str
     failed: bool
     plain: bool  # only commands of git printed anything in the call
-    alone: bool  # no other command at all printed anything
+    alone: bool  # one command of git printed the whole output
     shown: bool  # the call ends by showing the last commit
 
     @property
@@ -88,9 +88,10 @@ class GitCall(NamedTuple):
         return any(map(_QUIET.match, self.arguments)) and not (self.failed or _UNCHANGED.search(self.text))
 
     def prefer(self, found: list[re.Match[str]], known: Collection[str] = ()) -> list[re.Match[str]]:
-        """Return the matches that name the message of the command or `known` words, or all that are surely of git.
+        """Return the matches that surely come from git.
 
-        Text that another command of the call prints can look like the output of git.
+        Text that another command of the call prints can look like the output of git. So the matches must name the
+        message of the command or one of the `known` words. If none does, all count if only git can have printed them.
         """
         message = _first_message(self.arguments)
         named = [one for one in found if (one[0].endswith(message) if message else {*known} & {*one.groups()})]

@@ -42,7 +42,7 @@ _LISTED = re.compile(r"^fact_\w+ \[[^\]]*\] ")
 _USER = "User: "
 _UNNAMED = frozenset({"User", "Assistant", REPORTER})  # people who talk to each other have names instead
 # Programs with which people chat about their lives. In coding sessions, statements in passing are nearly all about the
-# work, and no sign distinguishes the others. In talks between friends, too many statements are personal.
+# work, so the limit for them is higher there. In talks between friends, too many statements are personal.
 _CHATTING = frozenset({"", "OpenClaw"})
 _DEFAULT_WORDS = 400
 # Limits for one run, except for wishes and decisions of the user. A wrong memory in the core is worse than a late one.
@@ -141,7 +141,7 @@ def _describe_work(
 
 
 def _without_tests(chosen: list[WorkStatement], reports: Sequence[reply.SummaryLine]) -> list[WorkStatement]:
-    """Return the lines without what an answer says about its tests, if a report of the last test run says it."""
+    """Return the lines without an answer's results of tests, if there is a report of the last test run."""
     is_told = any(one.text.startswith("Tests: ") for one in reports)
     return [
         one

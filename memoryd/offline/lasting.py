@@ -58,8 +58,8 @@ _NAMES = re.compile(r"\s[A-Z][\w+#.-]+|\w\d|\d\w|\w_\w")  # the object of a deci
 def find_cue(sentence: str, *, by_user: bool, working: bool, message: str = "", chatting: bool = False) -> Cue | None:
     """Return the cue that shows that `sentence` lasts, or None for most sentences.
 
-    `message` is the user's whole message. With it, a sentence without a cue lasts if its words together show it; in a
-    chat (`chatting`), less is needed than in a session of work.
+    `message` is the user's whole message. With it, a sentence without a cue lasts if its words together show it. In a
+    chat (`chatting`), the limit is lower than in a session of work.
     """
     if not _is_statement(sentence):
         return None

@@ -2,7 +2,7 @@
 
 People mostly mention in passing what they want remembered, without a word such as "remember". No single word shows it,
 but all words together do. `bench/fit_lasting.py` fits the weights in `lasting_weights.txt` to messages that people
-labelled, and `bench/statements.py` counts what the model keeps and drops, also of messages that were not used.
+labelled. `bench/statements.py` counts what the model keeps of these messages, and of others that were not used.
 """
 
 import pkgutil
@@ -15,7 +15,7 @@ from memoryd.offline import cues
 from memoryd.text import prose
 from memoryd.text.patterns import read_patterns
 
-IN_CHAT, AT_WORK = 1.0, 1.9  # log-odds from which on a statement lasts; a session of work has fewer such statements
+IN_CHAT, AT_WORK = 1.0, 1.9  # log odds; above, a statement lasts; a session of work has fewer such statements
 _SIGNS = {name: re.compile(one, re.IGNORECASE) for name, one in read_patterns(__name__, "lasting_signs.txt").items()}
 _IN_MESSAGE = ("text", "supposed")  # signs that are searched for in the whole message
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*|\d+|[?!.,:;\u3001\u3002\uff01\uff0c\uff1a\uff1b\uff1f]")
@@ -43,7 +43,7 @@ def _list_words(text: str) -> list[str]:
 def list_features(statement: str, message: str) -> set[str]:
     """Return the features of a statement in its message.
 
-    They are its words, each two that follow each other, its first word and words, its length, and its signs.
+    These are its words, its pairs of adjacent words, its beginning, its length, and its signs.
     """
     words = _list_words(drop_quotations(statement))
     signs = {f"({name})" for name, sign in _SIGNS.items() if name not in _IN_MESSAGE and sign.search(statement)}

@@ -7,7 +7,7 @@ from memoryd.text import prose
 from memoryd.text.sentences import SentenceKind, split
 
 _NO_PROSE = frozenset({SentenceKind.CODE, SentenceKind.HEADING})
-# A sentence that only tells a secret, which has been taken out: a name, a sign or verb that gives its value, the value.
+# A sentence that only tells a redacted secret: a name, then a sign or verb that gives its value, then the value.
 _GIVES = r"(?:\w+\s*=|[^:=]{0,60}(?::|\b(?:is|was|lautet|ist|est|es|è|é)\b))"
 _TELLS_SECRET = re.compile(_GIVES + r"[^\w\[]*\[REDACTED:[\w-]+\]\W*", re.IGNORECASE)
 

@@ -17,8 +17,8 @@ LONGEST = 20_000  # characters of a query that are used …
 MOST_TERMS = 64  # … and terms; more of them would hardly change the ranking …
 MOST_WORDS = 128  # … with at most this many words, because each common word costs time
 _ROW = 16  # the most words of one term; a longer quotation becomes several terms
-_LEAST = 5  # the least letters of a beginning that stands for a word …
-_ENDING, _REST = 2, 4  # … which is at most this much longer, or a compound with a part of at least this many letters
+_LEAST = 5  # a beginning of at least this many letters may stand for a word …
+_ENDING, _REST = 2, 4  # … if the word has at most this many letters more, or, as a compound, at least this many
 _PREFIX = 8  # a prefix counts as this many words, because it matches many words
 _QUOTES = str.maketrans({"\u201c": '"', "\u201d": '"', "\u201e": '"', "\u00ab": '"', "\u00bb": '"', "\u2019": "'"})
 _PART = re.compile(r'"([^"]*)"|([^\s"]+)')
@@ -78,7 +78,7 @@ def parse(text: str) -> Query:
 def list_beginnings(word: str) -> Iterator[Term]:
     """Yield terms for other forms of a word, the nearest first: its longest beginnings, with any ending.
 
-    A beginning that lacks more than an ending must be a word of its own, such as `Zahnarzt` for `Zahnarzttermin`.
+    If more than an ending is missing, a beginning must be a word of its own, such as `Zahnarzt` for `Zahnarzttermin`.
     """
     for end in range(len(word), _LEAST - 1, -1):
         if len(word) - end <= _ENDING:

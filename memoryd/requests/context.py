@@ -35,10 +35,10 @@ from memoryd.tiers.archive import name_of
 from memoryd.worker.client import Worker
 
 RULES = frozenset({"preference", "correction", "behavior"})  # categories of facts that come first in the injected text
-# In the one line of a snippet, a bullet or a label begins a line of its source.
+# A snippet is one line. In it, a bullet or a label shows where a line of the source begins.
 _LINE = re.compile(r"\s+(?=[-*+] |\*\*[A-Z][a-z ]+\*\*:)|(?<=\*\*:)\s+")
 _EMPTY = re.compile(r"\*\*[A-Z][a-z ]+\*\*:\s*(?=\*\*[A-Z]|$)")  # a label without lines
-_FRAME = re.compile(r"^\s*- \[\w+ \| [\d.]+\] | \([^()]*\)$")  # what injected lines have around their text
+_FRAME = re.compile(r"^\s*- \[\w+ \| [\d.]+\] | \([^()]*\)$")  # what surrounds the text of an injected line
 ASKED = "Requests to read this memory"
 JOURNAL = "Journal of what was done to this memory"
 JOURNAL_SHOWN = timedelta(days=7)  # how long an entry is injected; it is stored for good
@@ -219,7 +219,7 @@ def list_new_parts(found: Sequence[injection.Part], text: str) -> list[injection
 
 
 def _list_said(text: str) -> set[str]:
-    """Return the sentences of an injected text, also without the category of a fact and the note behind a line."""
+    """Return the sentences of an injected text, also without the category of a fact and the note that ends a line."""
     lines = [line for whole in text.splitlines() for line in _LINE.split(whole)]
     return {one for line in (*lines, *(_FRAME.sub("", line) for line in lines)) for one in split_statements(line)}
 

@@ -80,8 +80,8 @@ def forget(settings: Settings, agent: Agent, options: dict[str, Any]) -> dict[st
 def find_similar(settings: Settings, agent: Agent, text: str, *, also_same: bool = False) -> dict[str, Any]:
     """Search for lines that share most content words with a text, or hold one of its sentences.
 
-    Forgetting a statement leaves these. Returns them as `similar`, by id or place, without the words that `forget`
-    would erase unless `also_same`; and why the search failed as `unsearched`, if it did.
+    `forget` leaves such lines. They are returned as `similar`, by id or place, without the words that `forget` would
+    erase; with `also_same`, these words stay. If the search fails, `unsearched` says why.
     """
     cut = cut_of(() if also_same else (text, dates.remove_days(text)))
     sentences, found = list_texts(text), dict[str, str]()

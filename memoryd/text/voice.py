@@ -453,7 +453,7 @@ class _MessageLines:
 
 
 def _is_plan(names: Collection[str], lines: Sequence[str]) -> bool:
-    """Return True for a timetable: quarters of an hour, each beside a different word in small letters."""
+    """Return True for a timetable: each line has a quarter of an hour and another word in small letters."""
     return len(names) == len(lines) and all(map(_PLANNED.match, lines))
 
 
