@@ -14,8 +14,11 @@ def name_process() -> str:
     return _name(os.getpid())
 
 
-def is_alive(owner: str) -> bool:
-    """Return True if the process with this name is still running."""
+def is_elsewhere(owner: str) -> bool:
+    """Return True if another process has this name and is still running.
+
+    The present process asks before it takes a run, so an exception has ended what it began earlier.
+    """
     parts = owner.rsplit(":", 2)
     if len(parts) != 3 or not parts[1].isdigit():
         return False
@@ -26,7 +29,7 @@ def is_alive(owner: str) -> bool:
         return False
     except PermissionError:
         pass
-    return _name(pid) == owner
+    return pid != os.getpid() and _name(pid) == owner
 
 
 def _name(pid: int) -> str:

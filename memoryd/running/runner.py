@@ -101,7 +101,7 @@ class Runner:
     def recover(self) -> None:
         """Recover after a start: queue runs of ended processes again, complete intents, and complete the journal."""
         for run in runs.recover_orphans(
-            self.engine, alive=owner.is_alive, attempts=self.settings.jobs.attempts, now=self.clock.text()
+            self.engine, alive=owner.is_elsewhere, attempts=self.settings.jobs.attempts, now=self.clock.text()
         ):
             self.log.warning("run recovered", run=run.id, kind=run.kind, agent=run.agent_id, state=run.state)
             if run.state == "dead":

@@ -459,6 +459,18 @@ class Sequences(RuleBasedStateMachine):
             assert text in archived or text in here or text in self.world.text(), text
 
 
+def test_a_run_that_an_exception_ended_is_carried_out_when_its_process_asks_again(tmp_path):
+    Sequences.root = tmp_path
+    steps = Sequences()
+    steps.wait(hours=7)
+    steps.consolidate()
+    steps.append(more="", role="user")
+    steps.crash(number=1)
+    steps.consolidate()
+    steps.recover()
+    steps.each_entry_is_found()
+
+
 @pytest.mark.timeout(3600)
 def test_after_any_sequence_each_entry_is_found_once(tmp_path):
     Sequences.root = tmp_path
