@@ -98,7 +98,7 @@ def _run_inside(settings: Settings, agent: Agent, session_id: str, command: tupl
     try:
         running.append(subprocess.Popen(command, env={**os.environ, SESSION: session_id}))
         for number in early:
-            pass_on(number, None)
+            running[0].send_signal(number)
         code = running[0].wait()
     except _StoppedError:
         code = None

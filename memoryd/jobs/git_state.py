@@ -94,7 +94,9 @@ class GitCall(NamedTuple):
         message of the command or one of the `known` words. If none does, all count if only git can have printed them.
         """
         message = _first_message(self.arguments)
-        named = [one for one in found if (one[0].endswith(message) if message else {*known} & {*one.groups()})]
+        # A hook may write the number of a ticket before the message.
+        own = re.compile(rf"(?:\]|^[0-9a-f]{{7,40}})(?: \S*\d\S*)? {re.escape(message)}$")
+        named = [one for one in found if (own.search(one[0]) if message else {*known} & {*one.groups()})]
         is_only = self.step.words[1] == "commit" and not message and len(found) == 1
         return named or (found if self.plain or is_only or self.arguments[:1] == ("-",) else [])
 
@@ -259,6 +261,6 @@ def _show_commit(found: re.Match[str]) -> str:
 
 
 def _first_message(given: Sequence[str]) -> str:
-    """Return the first line of the commit message if the command contains it; otherwise an empty text."""
+    """Return the first paragraph of the commit message on one line, as git shows it; empty without one."""
     messages = (word for before, word in pairwise(given) if _MESSAGE.fullmatch(before))
-    return next((word.strip().partition("\n")[0] for word in messages if not word.startswith("$")), "")
+    return next((" ".join(word.strip().split("\n\n")[0].split("\n")) for word in messages if word[:1] != "$"), "")

@@ -30,7 +30,7 @@ class CueJudge:
     def stands(self, text: str) -> bool:
         """Return True if a cue shows that a person's words should apply in later sessions."""
         said = strip_label(text)
-        lasts = any(lasting.find_cue(one, by_user=True, working=True, message=said) for one in split_sentences(said))
+        lasts = any(lasting.find_cue(one, by_user=True, working=True) for one in split_sentences(said))
         return lasts and not lasting_model.takes_itself_back(said)
 
     def asks(self, text: str) -> bool:

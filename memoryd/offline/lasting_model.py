@@ -20,7 +20,6 @@ _SIGNS = {name: re.compile(one, re.IGNORECASE) for name, one in read_patterns(__
 _IN_MESSAGE = ("text", "supposed")  # signs that are searched for in the whole message
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*|\d+|[?!.,:;\u3001\u3002\uff01\uff0c\uff1a\uff1b\uff1f]")
 _LONGEST_WIDE = 3  # letters of a feature in scripts without spaces
-_STEP = 5  # the length of a statement counts in steps of this many words
 _LOOKED_AT = 4_000  # characters at the start of a message
 _QUOTED = re.compile(r"\"[^\"]*\"|“[^”]*”|„[^“”]*[“”]|«[^»]*»|「[^」]*」|^[^\"]*\S\"|\"[^\"]*$")
 
@@ -47,7 +46,7 @@ def list_features(statement: str, message: str) -> set[str]:
     """
     words = _list_words(drop_quotations(statement))
     signs = {f"({name})" for name, sign in _SIGNS.items() if name not in _IN_MESSAGE and sign.search(statement)}
-    signs |= {f"({name})" for name in _find_around(message)} | {f"({len(words) // _STEP})"}
+    signs |= {f"({name})" for name in _find_around(message)} | {f"({len(words) // 5})"}
     return {*words, *map(" ".join, pairwise(words)), f"^{''.join(words[:1])}", f"^{' '.join(words[:2])}", *signs}
 
 

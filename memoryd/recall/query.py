@@ -17,7 +17,8 @@ LONGEST = 20_000  # characters of a query that are used …
 MOST_TERMS = 64  # … and terms; more of them would hardly change the ranking …
 MOST_WORDS = 128  # … with at most this many words, because each common word costs time
 _ROW = 16  # the most words of one term; a longer quotation becomes several terms
-_LEAST = 5  # a beginning of at least this many letters may stand for a word …
+# A beginning of at least 5 letters may stand for a word that has up to 25 letters more, so a huge word costs little …
+_LEAST, _MOST_MISSING = 5, 25
 _ENDING, _REST = 2, 4  # … if the word has at most this many letters more, or, as a compound, at least this many
 _PREFIX = 8  # a prefix counts as this many words, because it matches many words
 _QUOTES = str.maketrans({"\u201c": '"', "\u201d": '"', "\u201e": '"', "\u00ab": '"', "\u00bb": '"', "\u2019": "'"})
@@ -80,10 +81,10 @@ def list_beginnings(word: str) -> Iterator[Term]:
 
     If more than an ending is missing, a beginning must be a word of its own, such as `Zahnarzt` for `Zahnarzttermin`.
     """
-    for end in range(len(word), _LEAST - 1, -1):
+    for end in range(len(word), max(_LEAST, len(word) - _MOST_MISSING) - 1, -1):
         if len(word) - end <= _ENDING:
             yield _make_term(TermKind.PREFIX, word[:end])
-        elif len(word) - end >= _REST:
+        elif len(word) - end >= _REST and end > _LEAST:
             yield _make_term(TermKind.WORD, word[:end])
 
 

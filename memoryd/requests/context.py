@@ -225,9 +225,9 @@ def _list_said(text: str) -> set[str]:
 
 
 def _is_new(line: str, said: set[str]) -> bool:
-    """Return True if a line has a new sentence. In a shortened line, a part of a known sentence is not new."""
-    is_cut = line.startswith("…") or line.endswith("…")
-    return any(not (is_cut and any(one in known for known in said)) for one in split_statements(line) - said)
+    """Return True if a line has a new sentence. A part of a known sentence in a line that is cut is not new."""
+    first, last = "\n" * (not line.startswith("…")), "\n" * (not line.endswith("…"))
+    return any(f"{first}{one}{last}" not in "\n".join(("", *said, "")) for one in split_statements(line))
 
 
 def fit_material(remembered: InjectionMaterial, budget: injection.Budget, count: injection.Count) -> Injection:

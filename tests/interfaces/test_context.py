@@ -59,6 +59,9 @@ def test_what_stands_in_facts_core_and_day_is_told_once_and_is_no_hit_either(scr
     rule = "Deploy on no Friday."
     thrice = [Part("MEMORY.md, line 3", one) for one in (f"- {rule}", f"- User: {rule}", f"Well: {rule}", rule)]
     assert context.list_new_parts(thrice, made.text) == [thrice[0], thrice[2]]
+    cut = [Part("x", "- uses tabs in every file of …")]
+    assert context.list_new_parts(cut, "- Never uses tabs in every file of the project.") == cut
+    assert context.list_new_parts(cut, "- uses tabs in every file of the project.") == []
 
 
 @pytest.mark.long

@@ -248,6 +248,13 @@ def test_a_commit_is_known_by_a_message_with_quotation_marks_and_behind_a_mark_o
     assert 'Last commit: `70f2781` AB-1 Read "tar"' in state(('git commit -m "Read \\"tar\\""; cat x', printed))
 
 
+def test_a_line_that_only_ends_like_the_message_is_no_commit_and_a_message_may_have_two_lines() -> None:
+    told = state(("git commit -m ok && ./deploy.sh", "[main abc1234] ok\n 1 file changed\n[prod 1234567] All ok"))
+    assert {"Branch: `main`", "Last commit: `abc1234` ok"} <= {*told}
+    two = state(("npm test && git commit -am 'Read tar\nand zip'", "all green\n[main abc1234] Read tar and zip"))
+    assert "Last commit: `abc1234` Read tar and zip" in two
+
+
 def test_a_log_after_a_commit_shows_the_last_one_and_a_log_that_is_filtered_does_not() -> None:
     made = ("git commit -m x", COMMITTED)
     for command, output in (

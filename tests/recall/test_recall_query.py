@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from memoryd.database.library import load_library
 from memoryd.recall.documents import COLUMNS, digest_of, of_fact
-from memoryd.recall.query import LONGEST, MOST_TERMS, MOST_WORDS, TermKind, build_expression, parse
+from memoryd.recall.query import LONGEST, MOST_TERMS, MOST_WORDS, TermKind, build_expression, list_beginnings, parse
 from memoryd.recall.snippet import LENGTH, find_held, find_passage
 from memoryd.recall.words import fold, is_unspaced, list_runs, make_indexable
 
@@ -239,3 +239,9 @@ def test_a_snippet_shows_where_most_of_the_words_stand():
 def test_texts_that_differ_have_other_digests():
     assert digest_of("a") != digest_of("b")
     assert digest_of("\ud800")
+
+
+def test_a_word_has_few_other_forms_and_a_name_is_no_part_of_a_compound():
+    assert len(list(list_beginnings("ACGT" * 1_000))) < 30
+    assert {term.text for term in list_beginnings("Christina")}.isdisjoint({"Chris"})
+    assert "Zahnarzt" in {term.text for term in list_beginnings("Zahnarzttermin")}
