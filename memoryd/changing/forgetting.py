@@ -247,9 +247,8 @@ def _cut(connection: Connection, agent_id: str, workspace: OpenFolder, held: _He
         for line in lines_of(said, *blocks).list_edited_lines(path, data)
     ]
     if edited:
-        today = utc_now().date()
-        stored = (turn.text for one in held.sessions for turn in turns.stored_turns(connection, one))
-        told = [(text, today) for text in stored if text]
+        stored = (turn for one in held.sessions for turn in turns.stored_turns(connection, one))
+        told = [(turn.text, utc_now().date()) for turn in stored if turn.text]
         said += [line for line in edited if is_said(line, told)]
     staying = held.list_staying_texts()
     staying += _list_points(erasure.read_other_summaries(connection, agent_id, held.sessions))
@@ -330,6 +329,7 @@ def _build_report(connection: Connection, agent_id: str, found: ForgetPlan, line
         "beside": {
             "sessions": list(found.replies),
             "memories": beside,
+            "files": sorted(lines) if named else [],
             "notes": erasure.find_shared_runs(connection, agent_id, found.sessions),
         },
         "counts": {

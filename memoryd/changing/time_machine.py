@@ -35,7 +35,7 @@ from memoryd.ledger import forgetting, rollback
 from memoryd.ledger.memory import ANY_PREFIX, PREFIXES, Ending, MemoryKind, from_json, to_json
 from memoryd.ledger.operation import Change
 from memoryd.ledger.rollback import RollbackPlan, RollbackStep
-from memoryd.ledger.text_removal import TextRemoval, cut_of
+from memoryd.ledger.text_removal import TextRemoval, lines_of
 from memoryd.tiers import daily, diary
 
 
@@ -128,7 +128,7 @@ def revise(
     back = None if core_step is None else _backed_up(continuum, core_step, brought, receipts)
 
     files = [item for receipt in receipts for item in receipt.get("files", ())]
-    forgotten = cut_of((), *erasure.read_blocks(connection, agent_id, ()))
+    forgotten = lines_of((), *erasure.read_blocks(connection, agent_id, ()))
     rewrites = {one[0]: one for one in _dailies(receipts, workspace, continuum, forgotten)}
     # Reverted summaries disappear from the files of the last sessions. The next rollover writes the remaining ones.
     told = summaries.list_told(connection, [run_id for run_id, _ in undone])

@@ -15,7 +15,7 @@ from memoryd.ledger.floor import Material, list_missing
 from memoryd.ledger.memory import Ending, Memory, Source, erase, hash_of
 from memoryd.ledger.operation import Change, Operation
 from memoryd.ledger.text_removal import cut_of
-from memoryd.text.content import LABELS, list_stems, measure_overlap, strip_label
+from memoryd.text.content import LABELS, measure_overlap, strip_label
 from memoryd.text.sentences import list_texts
 from memoryd.tiers.core import normalize
 
@@ -238,13 +238,8 @@ def buried_since(text: str, buried: Mapping[str, str]) -> str | None:
         text: the new text.
         buried: the time when each deliberately forgotten text that is still stored was last forgotten, by the text.
     """
-    words = list_stems(text)
-    near = (one for one in buried if len(words & list_stems(one)) * 2 >= len(words))
-    return max((buried[one] for one in near if _holds(one, text)), default=None) if words else None
-
-
-def _holds(buried: str, text: str) -> bool:
-    return measure_overlap(text, buried) == 1 and not list_missing(text, [_material(buried)])
+    near = (one for one in buried if measure_overlap(text, one) == 1 and not list_missing(text, [_material(one)]))
+    return max((buried[one] for one in near), default=None)
 
 
 @lru_cache(maxsize=1 << 8)

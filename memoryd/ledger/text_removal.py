@@ -36,13 +36,14 @@ _LEAST_SHORTENED = 80  # characters; only a text of at least this length is sear
 _START = 40  # the number of characters of its beginning that are searched first
 _MOST_SHORTENED = 400  # the most characters of a shortened text that are compared
 _SHORTENED = re.compile(r"[ \t]*(?:\u2026|\.\.\.)")
-_BEGUN = re.compile(r"([^\n]{0,400}?)(?:\u2026|\.\.\.)")  # the beginning of a sentence that was shortened
 _LEAD = r"^[ \t>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(?:\[[ xX]\][ \t]+)?(?:\*\*[^*\n]{1,30}\*\*:?[ \t]+)?"
 _LINE_BEGINS = re.compile(rf"{_LEAD}{_LABEL}?\Z", re.IGNORECASE | re.MULTILINE)
 _LINE_ENDS = re.compile(r"[.!?\u3002\uff01\uff1f]*[ \t]*(?:\r?\n|\Z)")
 _CLOSING = ".!?\u3002\uff01\uff1f\"')]*_"
 _STOPS = ".!?\u3002\uff01\uff1f"
 _BETWEEN = f"{_CLOSING}\u2026 \t\r\n"  # characters between adjacent sentences
+_GAP = re.compile(f"[{re.escape(_BETWEEN)}]*+")
+_BEGUN = re.compile(rf"{_GAP.pattern}([^\n]{{1,400}}?)(?:\u2026|\.\.\.)")  # the beginning of a shortened sentence
 _EMPTY = re.compile(
     r"^[ \t]*(?:[-*+][ \t]+)?(?:\[forgotten\][ \t.,;:!?\u3002\uff01\uff1f]*)+(?:\(asked: .*\))?(?:\r?\n|\Z)",
     re.MULTILINE,
@@ -64,7 +65,6 @@ class _Where(IntEnum):
 
 _Hit = tuple[int, int, str]  # start, end, and the folded text that was found
 _Found = tuple[int, int, _Where]  # start, end, and the places where the text may be found
-_Text = tuple[str, str, _Where]  # a text, the same folded, and the places where it may be found
 
 
 class AppendedBlock(NamedTuple):
@@ -191,11 +191,9 @@ def cut_of_row(row: Mapping[str, Any]) -> TextRemoval:
     return TextRemoval(tuple(row["texts"]), blocks, others, tuple(row.get("lines", ())), tuple(row.get("spared", ())))
 
 
-def cut_of(
-    texts: Iterable[str], blocks: Iterable[AppendedBlock] = (), others: Iterable[AppendedBlock] = ()
-) -> TextRemoval:
+def cut_of(texts: Iterable[str]) -> TextRemoval:
     """Return a removal of these texts, without blank ones and duplicates."""
-    return TextRemoval(_make_unique(texts), tuple(blocks), tuple(others))
+    return TextRemoval(_make_unique(texts))
 
 
 def lines_of(
@@ -228,18 +226,19 @@ class _TextSearch(NamedTuple):
     patterns: Sequence[str]  # the folded texts; empty for a text that stays
     keys: Mapping[str, _Where]  # where each text may be found
     long: Sequence[str]  # texts that may be found shortened, sorted; their beginnings are the last patterns
-    parts: Mapping[str, set[_Text]]  # the texts that a folded sentence is from
+    parts: Mapping[str, Mapping[str, _Where]]  # by folded sentence: the lines of all folded sentences of its texts
 
 
 @lru_cache(maxsize=8)
 def _build_search(cut: TextRemoval) -> _TextSearch:
     keys = {_strip_text(text): _Where.LINE for text in cut.lines}
     keys |= {key: _Where.INSIDE if _is_long(key) else _Where.SENTENCE for key in map(_strip_text, cut.texts)}
-    parts: dict[str, set[_Text]] = {}
-    for text in (*cut.texts, *cut.lines):
-        said, _ = split_question(text)
-        for part in list_texts(said):
-            parts.setdefault(_strip_text(part), set()).add((said, _fold(said), keys[_strip_text(text)]))
+    parts: dict[str, dict[str, _Where]] = {}
+    for text in (*cut.lines, *cut.texts):
+        sentences = [_strip_text(part) for part in list_texts(split_question(text)[0])]
+        whole = "\n".join(sentences)
+        for key in sentences:
+            parts.setdefault(key, {})[whole] = keys[_strip_text(text)]
     keys = dict.fromkeys(parts, _Where.PART) | keys
     # A text that is both forgotten and spared is in the list twice, so the search reports both.
     spared = list(map(_strip_text, cut.spared))
@@ -267,12 +266,11 @@ def _spans(cut: TextRemoval, text: str) -> Iterator[tuple[int, int]]:
             hits += _find_shortened(searched, text, folded, places, begin)
         elif _is_apart(text, first, last) and not any(_is_within(folded, places, at) for at in (begin, end)):
             hits.append((first, last, searched.patterns[index]))
+    wholes = (_find_whole(text, *one) for one in sorted(_join_parts(searched, text, _list_outside(hits))))
     end = 0
-    spared = sorted((first, last) for first, last, key in hits if not key)
-    wholes = (_find_whole(text, *one) for one in _list_outside(_join_parts(searched, text, hits), spared))
     for first, last in sorted((whole for whole in wholes if whole), key=lambda span: (span[0], -span[1])):
-        if first >= end:
-            yield first, last
+        if last > end:
+            yield max(first, end), last
             end = last
 
 
@@ -297,24 +295,36 @@ def _find_shortened(searched: _TextSearch, text: str, folded: str, places: Seque
 
 
 def _join_parts(searched: _TextSearch, text: str, hits: Iterable[_Hit]) -> Iterator[_Found]:
-    """Yield the hits of whole texts, and the spans of adjacent hits that have most words of a text."""
-    runs: list[tuple[int, int, set[_Text]]] = []
-    for first, last, key in sorted(hits):
-        if place := searched.keys.get(key):
+    """Yield the hits of whole texts, and the spans of adjacent sentences of a text that have most of its words."""
+    runs: dict[tuple[str, _Where], list[tuple[int, int, set[str]]]] = {}  # by text: start, end, folded sentences
+    for first, last, key in hits:
+        if place := searched.keys[key]:
             yield first, last, place
         # As in the search for whole texts, a few words count only as a sentence of their own.
-        if not key or not (_is_long(key) or _find_whole(text, first, last, _Where.SENTENCE)):
+        if not (_is_long(key) or _find_whole(text, first, last, _Where.SENTENCE)):
             continue
-        is_next = bool(runs) and not text[runs[-1][1] : first].strip(_BETWEEN)
-        start, end, wholes = runs.pop() if is_next else (first, last, set())
-        runs.append((start, max(end, last), wholes | searched.parts.get(key, set())))
-    for first, last, wholes in runs:
-        cut = _BEGUN.match(text, last)
-        begun = _fold(cut[1]).strip(_BETWEEN) if cut else ""
-        for whole, folded, where in wholes:
-            end = cut.end() if cut and begun in folded else last
-            if 2 * measure_overlap(whole, text[first:end]) > 1:  # it has most of the words
-                yield first, end, where if _is_long(_fold(text[first:end])) else min(where, _Where.SENTENCE)
+        for whole in searched.parts.get(key, {}).items():
+            held = runs.setdefault(whole, [(first, first, set())])
+            start, end, parts = held[-1]
+            if first > end and not _GAP.fullmatch(text, end, first):
+                held.append((first, last, {key}))
+            else:
+                held[-1] = start, max(end, last), parts
+                parts.add(key)
+    for (told, where), spans in runs.items():
+        for span in spans:
+            yield from _find_most(told, where, text, *span)
+
+
+def _find_most(told: str, where: _Where, text: str, start: int, last: int, parts: set[str]) -> Iterator[_Found]:
+    """Yield the span of adjacent sentences that have most words of their text. A shortened sentence may follow."""
+    cut = _BEGUN.match(text, last)
+    begun = re.escape(_fold(cut[1])) if cut and cut.end() - start >= _START else ""
+    if cut and begun and (found := re.search(f"^{begun}.*", told, re.MULTILINE)):
+        last = cut.end()
+        parts.add(found[0])
+    if 2 * measure_overlap(told, " ".join(parts)) > 1:  # all words of a shortened sentence count
+        yield start, last, where if _is_long(_fold(text[start:last])) else min(where, _Where.SENTENCE)
 
 
 def _count_common(one: str, other: str) -> int:
@@ -326,36 +336,34 @@ def _is_within(folded: str, places: Sequence[int], at: int) -> bool:
     return 0 < at < len(folded) and (places[at] == places[at - 1] or unicodedata.combining(folded[at]) > 0)
 
 
-def _list_outside(hits: Iterable[_Found], spared: Sequence[tuple[int, int]]) -> list[_Found]:
-    """Return the hits, in order, that are inside no spared span; `spared` must be sorted."""
+def _list_outside(hits: Iterable[_Hit]) -> list[_Hit]:
+    """Return the hits of forgotten texts, in order, that are inside no text that stays."""
+    spared = sorted((first, last) for first, last, key in hits if not key)
     starts = [first for first, _ in spared]
     reach = [0, *accumulate((last for _, last in spared), max)]  # for each number of spans, the largest end among them
-    return [hit for hit in sorted(hits) if hit[1] > reach[bisect_right(starts, hit[0])]]
+    return [hit for hit in sorted(hits) if hit[2] and hit[1] > reach[bisect_right(starts, hit[0])]]
 
 
 def _find_whole(text: str, first: int, last: int, where: _Where) -> tuple[int, int] | None:
     """Return the span of a hit with its speaker label; None if the text is not allowed at this place."""
     near = max(0, first - _FARTHEST)
-    label = _BEFORE.search(text, near, first)
-    begin = label.start() if label else first
+    begin = label.start() if (label := _BEFORE.search(text, near, first)) else first
     if where is _Where.INSIDE:
         return begin, last
     begins = _LINE_BEGINS.search(text, near, first) is not None
     ends = _LINE_ENDS.match(text, last) is not None
     if where is _Where.SENTENCE:
-        line = text.rfind("\n", 0, begin) + 1
-        starts, stops = _sentences(text[line : text.find("\n", last) + 1 or len(text)])
-        begins = begins or begin - line in starts
-        ends = ends or last - line in stops
+        starts, stops = _sentences(text)
+        begins, ends = begins or begin in starts, ends or last in stops
     return (begin, last) if begins and ends else None
 
 
-@lru_cache(maxsize=64)  # a line may have many hits
-def _sentences(line: str) -> tuple[frozenset[int], frozenset[int]]:
-    """Return the offsets where sentences of a line begin, and where they end without closing punctuation."""
-    found = split(line)
-    ends = (one.start + len(one.text.rstrip(_CLOSING)) for one in found)
-    return frozenset(one.start for one in found), frozenset(ends)
+@lru_cache(maxsize=2)  # a text may have many hits
+def _sentences(text: str) -> tuple[frozenset[int], frozenset[int]]:
+    """Return the offsets where sentences begin in the lines of a text, and where they end without punctuation."""
+    found = [(line.start() + one.start, one.text) for line in re.finditer(".+", text) for one in split(line[0])]
+    ends = (start + len(told.rstrip(_CLOSING)) for start, told in found)
+    return frozenset(start for start, _ in found), frozenset(ends)
 
 
 def _is_apart(text: str, first: int, last: int) -> bool:
@@ -413,9 +421,8 @@ def _without_empty(old: bytes, new: bytes) -> bytes:
     file = daily.parse(new)
     kept = []
     for block in file.blocks:
-        if block.clock is None or not daily.says_nothing(block.body):
-            kept.append(block)
-        elif were[block.raw]:
-            were[block.raw] -= 1
+        is_empty = block.clock is not None and daily.says_nothing(block.body)
+        if not is_empty or were[block.raw]:
+            were[block.raw] -= is_empty
             kept.append(block)
     return daily.render(daily.DailyFile(file.title, file.head, tuple(kept)))

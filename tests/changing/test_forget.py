@@ -836,7 +836,9 @@ def test_lines_with_most_sentences_of_a_forgotten_statement_go_too(world):
     (own / "MEMORY-2026-03-02.md").write_text(f"# 2026-03-02\n\n- The oven is hot.\n- {line}\n")
     world.app.close()
     fact = world.scratch.json("facts", "add", told)["fact"]["id"]
-    assert world.scratch.json("forget", fact, "--dry-run")["similar"] == {"memory/2026-03-02.md:4": "- Sounds great."}
+    planned = world.scratch.json("forget", fact, "--dry-run")
+    assert planned["beside"]["files"] == ["memory/2026-03-02.md"], "also lines with some sentences are announced"
+    assert planned["similar"] == {"memory/2026-03-02.md:4": "- Sounds great."}
     assert world.scratch.json("forget", fact, "--yes")["similar"] == {"memory/2026-03-02.md:3": "- Sounds great."}
     assert holders(world, "gold leaf", "kidding") == []
     assert day.read_text().endswith("- Sounds great.\n"), "a small part of the statement stays"

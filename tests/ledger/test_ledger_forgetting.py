@@ -285,6 +285,74 @@ def test_the_search_grows_with_the_text_and_not_with_the_choices_of_its_sentence
     assert sum(map(len, text_removal._build_search(cut).keys)) < 3 * len(cut.texts[0])
 
 
+BIKE = (
+    "My bike is green and has a basket so I will sell it. The whole alarm code of the blue house of my aunt in Graz"
+    " at the old river is four seven one one and her dog barks after nine."
+)
+
+
+@pytest.mark.parametrize("size", [60, 90, 110])
+def test_a_shortened_sentence_counts_with_all_its_words(size):
+    line = f"- {BIKE.partition('. ')[2][:size]}\u2026\n- mine\n"
+    assert cut_of([BIKE]).of_text(line) == "- mine\n"
+
+
+def test_sentences_that_stay_are_not_joined_with_forgotten_ones():
+    kept = "Anna sold her red car in May."
+    cut = spare_texts(cut_of([f"{kept} She lives in Oslo.", "The dog barks at night. I love it."]), [kept])
+    assert cut.of_text(f"{kept} The dog barks at night.") == f"{kept} {MARK}."
+    cut = cut_of(
+        [
+            "We meet on Monday mornings in the kitchen. Bring the green cups, plates, spoons, forks, knives and bread.",
+            "I moved to Graz with Ana.",
+        ]
+    )
+    text = "- We meet on Monday mornings in the kitchen. I moved to Graz with Ana.\n"
+    assert cut.of_text(text) == f"- We meet on Monday mornings in the kitchen. {MARK}.\n"
+
+
+def test_texts_that_share_a_sentence_are_both_removed():
+    cut = cut_of(["The dog barks at night. Anna sold her car.", "Anna sold her car. The cat sleeps all day."])
+    assert cut.of_text("- The dog barks at night. Anna sold her car. The cat sleeps all day.\n- mine\n") == "- mine\n"
+
+
+@pytest.mark.parametrize(
+    "own", ["It \u2026 has no pool and my own new words.", "\u2026 has no pool.", "with Ana ... no"]
+)
+def test_own_words_before_an_ellipsis_stay(own):
+    cut = cut_of(["I moved to Graz with Ana. The house has a garden."])
+    assert cut.of_text(f"I moved to Graz with Ana. {own}") == f"{MARK}. {own}"
+
+
+class Counted(str):
+    """Count the characters that are copied from a text."""
+
+    __slots__ = ()
+    copied = 0
+
+    def __getitem__(self, at):
+        found = super().__getitem__(at)
+        Counted.copied += len(found)
+        return found
+
+    def __hash__(self):
+        return super().__hash__()
+
+
+@pytest.mark.parametrize(
+    ("texts", "text"),
+    [
+        ([f"The boat number {one} is red. Its sail is {one} wide." for one in range(300)], None),
+        (["Ok. I use Vim on the old laptop of my brother."], "Ok. " * 5000),
+    ],
+)
+def test_the_search_copies_each_part_of_a_text_a_few_times(texts, text, monkeypatch):
+    monkeypatch.setattr(Counted, "copied", 0)
+    told = Counted(text or " ".join(texts))
+    cut_of(texts).of_text(told)
+    assert Counted.copied < 20 * len(told)
+
+
 def test_a_memory_that_says_how_a_forgotten_one_begins_stays():
     kept = "We keep the orders in PostgreSQL because the reports need it."
     cut = spare_texts(cut_of([LONG]), [kept])
