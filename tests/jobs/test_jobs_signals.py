@@ -115,6 +115,8 @@ def test_a_long_line_of_the_same_words_is_read_in_one_go(words):
         ("Call it a day_rate.", False),
         ("That's all that we store in the cache.", False),
         ("See you tomorrow. Jonas starts at nine.", False),
+        ("Gern. Bis dann!", True),
+        ("Bis Mittwoch.", False),
     ],
 )
 def test_a_farewell_says_nothing_unless_it_says_something_else(text, is_empty):
