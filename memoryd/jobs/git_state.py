@@ -263,4 +263,4 @@ def _show_commit(found: re.Match[str]) -> str:
 def _first_message(given: Sequence[str]) -> str:
     """Return the first paragraph of the commit message on one line, as git shows it; empty without one."""
     messages = (word for before, word in pairwise(given) if _MESSAGE.fullmatch(before))
-    return next((" ".join(word.strip().split("\n\n")[0].split("\n")) for word in messages if word[:1] != "$"), "")
+    return next((word.strip().split("\n\n")[0].replace("\n", " ") for word in messages if word[:1] != "$"), "")

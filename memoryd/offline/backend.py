@@ -47,7 +47,7 @@ _CHATTING = frozenset({"", "OpenClaw"})
 _DEFAULT_WORDS = 400
 # Limits for one run, except for wishes and decisions of the user. A wrong memory in the core is worse than a late one.
 _MOST_MEMORIES = 6
-_LASTING_SHARE = 0.4  # memories may take this share of the words of the day's text
+_LASTING_SHARE = 0.5  # memories may take this share of the words of the day's text
 _MOST_LASTING = 14  # most memories of one sleep that nobody explicitly asked to keep
 _OF_DECISION, _OF_LESSON = 0.8, 0.75  # importance of decisions and lessons that the user and the assistant state
 _LONGEST_LINE = 700  # characters; a longer message continues on another line
@@ -142,12 +142,8 @@ def _describe_work(
 
 def _without_tests(chosen: list[WorkStatement], reports: Sequence[reply.SummaryLine]) -> list[WorkStatement]:
     """Return the lines without an answer's results of tests, if there is a report of the last test run."""
-    is_told = any(one.text.startswith("Tests: ") for one in reports)
-    return [
-        one
-        for one in chosen
-        if not (is_told and one.section is Section.STATE and work_texts.is_outdated_test(one.text))
-    ]
+    states = [one for one in chosen if one.section is Section.STATE and work_texts.is_outdated_test(one.text)]
+    return [one for one in chosen if one not in states or not any(it.text.startswith("Tests: ") for it in reports)]
 
 
 def _list_superseded(so_far: str, lines: Sequence[reply.SummaryLine]) -> list[reply.SupersededPoint]:
@@ -339,11 +335,9 @@ def _memories(
 ) -> list[NewMemory]:
     """Return the lasting memories: of the user, whole quotations with their context; of the assistant, sentences."""
     found: dict[str, NewMemory] = {}
-    before = ""
-    taken_back = _list_taken_back(said)
+    taken_back, announced = _list_taken_back(said), work.find_announced(said)
     for one in said:
-        around = one.text if working and not lasting_model.announces(before) else ""
-        before = one.text if one.by_user else before
+        around = one.text if working and one.id not in announced else ""
         for number, sentence in () if one.id in taken_back else one.sentences:
             cue = lasting.find_cue(sentence, by_user=one.by_user, working=working, message=around, chatting=chatting)
             words_of = neutralize(quote_around(raw[one.id], (number,)) if one.by_user else sentence) if cue else ""

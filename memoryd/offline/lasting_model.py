@@ -17,7 +17,7 @@ from memoryd.text.patterns import read_patterns
 
 IN_CHAT, AT_WORK = 1.0, 1.9  # log odds; above, a statement lasts; a session of work has fewer such statements
 _SIGNS = {name: re.compile(one, re.IGNORECASE) for name, one in read_patterns(__name__, "lasting_signs.txt").items()}
-_IN_MESSAGE = ("text", "supposed")  # signs that are searched for in the whole message
+_SUPPOSED = _SIGNS.pop("supposed")  # is searched for in the whole message
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*|\d+|[?!.,:;\u3001\u3002\uff01\uff0c\uff1a\uff1b\uff1f]")
 _LONGEST_WIDE = 3  # letters of a feature in scripts without spaces
 _LOOKED_AT = 4_000  # characters at the start of a message
@@ -45,19 +45,20 @@ def list_features(statement: str, message: str) -> set[str]:
     These are its words, its pairs of adjacent words, its beginning, its length, and its signs.
     """
     words = _list_words(drop_quotations(statement))
-    signs = {f"({name})" for name, sign in _SIGNS.items() if name not in _IN_MESSAGE and sign.search(statement)}
-    signs |= {f"({name})" for name in _find_around(message)} | {f"({len(words) // 5})"}
-    return {*words, *map(" ".join, pairwise(words)), f"^{''.join(words[:1])}", f"^{' '.join(words[:2])}", *signs}
+    signs = {name for name, sign in _SIGNS.items() if sign.search(statement)} | {str(len(words) // 5)}
+    signs |= {"supposed"} if _supposes(message) else set()
+    begins = {f"^{' '.join(words[:size])}" for size in (1, 2)}
+    return {*words, *map(" ".join, pairwise(words)), *begins, *(f"({sign})" for sign in signs)}
 
 
 @lru_cache(maxsize=8)
-def _find_around(message: str) -> tuple[str, ...]:
-    return tuple(name for name in _IN_MESSAGE if _SIGNS[name].search(message[:_LOOKED_AT]))
+def _supposes(message: str) -> bool:
+    return _SUPPOSED.search(message[:_LOOKED_AT]) is not None
 
 
 def announces(message: str) -> bool:
     """Return True if the next message may have another person's words: a text to work on, or a played role."""
-    return cues.ANNOUNCES.search(message) is not None or "supposed" in _find_around(message)
+    return cues.ANNOUNCES.search(message) is not None or _supposes(message)
 
 
 def lasts(statement: str, message: str, *, chatting: bool) -> bool:
@@ -76,7 +77,7 @@ def drop_quotations(statement: str) -> str:
 
 def is_at_hand(statement: str) -> bool:
     """Return True if a statement is about the text or the choice at hand, or about a supposition."""
-    return cues.AT_HAND.search(statement) is not None or "supposed" in _find_around(statement)
+    return cues.AT_HAND.search(statement) is not None or _supposes(statement)
 
 
 def takes_itself_back(message: str) -> bool:

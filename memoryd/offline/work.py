@@ -16,11 +16,11 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, pairwise
 
 from memoryd.jobs import signals
 from memoryd.ledger import unfinished
-from memoryd.offline import cues, lasting, replacement, words, work_cues, work_lists, work_texts
+from memoryd.offline import cues, lasting, lasting_model, replacement, words, work_cues, work_lists, work_texts
 from memoryd.offline.sentences import NumberedSentence, is_question
 from memoryd.offline.statements import REPORTER, ConversationMessage
 from memoryd.offline.work_statement import WorkStatement, drop_changed, is_outdated, repeats
@@ -174,6 +174,7 @@ class _WorkReading:
         self._rarity = {key: math.log((len(said) + 2) / (n + 0.5)) for key, n in seen.items()}
         asked = {at: _collect_keys(self._told_parts(one)) for at, one in enumerate(said) if one.by_user}
         self._asked = frozenset(chain.from_iterable(asked.values()))
+        self._announced = find_announced(said)
         self._last = _find_last_answer(said)
         self._turns = self._read_turns()
         self._diagnoses = {
@@ -234,7 +235,7 @@ class _WorkReading:
         """Return a line made of some sentences of a user's message."""
         text = _text_of(unit)
         keys = _keys_of(text)
-        rules = _rules(one, unit)
+        rules = _rules(one, unit, "" if one.id in self._announced else one.text)
         steers = rules or work_texts.steers(text)
         # The last request counts as a request in any wording, because no answer shows that it was done.
         is_asked = turn == self._last_asked or (not rules and (not steers or is_question(text)))
@@ -476,10 +477,16 @@ def _tells_result(one: WorkStatement) -> bool:
     return one.weight >= _WORTH_LASTING or tells_cause
 
 
-def _rules(one: ConversationMessage, unit: Sequence[NumberedSentence]) -> bool:
-    """Return True if a user's words are a choice in a dialog, or have a cue that they should last."""
+def find_announced(said: Sequence[ConversationMessage]) -> set[str]:
+    """Return the ids of the user's messages before which the user announced another person's words or a game."""
+    spoken = pairwise(one for one in said if one.by_user)
+    return {later.id for one, later in spoken if lasting_model.announces(one.text)}
+
+
+def _rules(one: ConversationMessage, unit: Sequence[NumberedSentence], message: str) -> bool:
+    """Return True if a user's words are a choice in a dialog, or last by a cue or by their words in `message`."""
     is_choice = one.text.startswith("User asked ") and ", chose " in one.text
-    return is_choice or any(lasting.find_cue(part.text, by_user=True, working=True, message=one.text) for part in unit)
+    return is_choice or any(lasting.find_cue(part.text, by_user=True, working=True, message=message) for part in unit)
 
 
 def _requests(text: str, keys: frozenset[str]) -> bool:

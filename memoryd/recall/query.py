@@ -17,9 +17,10 @@ LONGEST = 20_000  # characters of a query that are used …
 MOST_TERMS = 64  # … and terms; more of them would hardly change the ranking …
 MOST_WORDS = 128  # … with at most this many words, because each common word costs time
 _ROW = 16  # the most words of one term; a longer quotation becomes several terms
-# A beginning of at least 5 letters may stand for a word that has up to 25 letters more, so a huge word costs little …
+# Letters of a beginning that may stand for a word, and letters that it may lack at most, which limits the searches.
 _LEAST, _MOST_MISSING = 5, 25
-_ENDING, _REST = 2, 4  # … if the word has at most this many letters more, or, as a compound, at least this many
+# A beginning may lack an ending of at most 2 letters. If it lacks at least 4, it is the first part of a compound.
+_ENDING, _REST = 2, 4
 _PREFIX = 8  # a prefix counts as this many words, because it matches many words
 _QUOTES = str.maketrans({"\u201c": '"', "\u201d": '"', "\u201e": '"', "\u00ab": '"', "\u00bb": '"', "\u2019": "'"})
 _PART = re.compile(r'"([^"]*)"|([^\s"]+)')

@@ -634,7 +634,7 @@ def test_of_a_hit_only_the_lines_are_told_that_the_session_does_not_hold_in_any_
     asked = about | {"prompt": "which harbour sensors report in feet?"}
     text = prompted.hooked.prompt(asked)["text"]
     assert "lines 1-8:\n - The harbour sensors are calibrated in spring.\n</memoryd-context>" in text
-    assert prompted.hooked.prompt(asked)["text"] == "", "nor what an earlier prompt was told"
+    assert prompted.hooked.prompt(asked)["text"] == "", "nor what an earlier prompt got"
     prompted.hooked.context(about | {"source": "compact"})
     assert "calibrated in spring" in prompted.hooked.prompt(asked)["text"], "the session may have lost that one"
     # What is new says nothing of these sensors.

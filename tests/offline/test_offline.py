@@ -288,6 +288,10 @@ def test_more_is_needed_where_a_coding_agent_works():
     assert [one.text for one in ask(said(at_work, "Noted."), 200, agent="Claude Code").memories] == [f"User: {at_work}"]
     in_chat, _ = SAID_IN_PASSING[3]
     assert ask(said(in_chat, "Gladly."), 200, agent="Claude Code").memories == ()
+    announced = said("Please translate the next message into French.", "Ok.", at_work, "Voilà.")
+    told = ask(announced, 200, agent="Claude Code")
+    assert told.memories == ()
+    assert not any("UTC" in line.text and line.section is Section.DECIDED for line in told.summary)
 
 
 @pytest.mark.parametrize(
