@@ -162,8 +162,7 @@ def _is_sparse(new: RecentEntry, old: RecentEntry) -> bool:
 
 def _day_of(entry: RecentEntry) -> bytes:
     """Return the day in an entry's heading, or an empty text if it has no heading."""
-    found = _DAY.match(entry.raw)
-    return found[1] if found else b""
+    return found[1] if (found := _DAY.match(entry.raw)) else b""
 
 
 def choose_points(points: Sequence[SummaryPoint], room: int, *, is_newest: bool = True) -> tuple[SummaryPoint, ...]:

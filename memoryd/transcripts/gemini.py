@@ -47,6 +47,9 @@ _PROGRAM = re.compile(
     r"\s*(?:<session_context>|This is the Gemini CLI\. We are setting up the context|System: Please continue)"
 )
 _HOOK = re.compile(r"\s*<hook_context>")
+# Without a terminal, the program writes the context of a start before the first prompt, in the same text. Angle
+# brackets in the context are escaped.
+_HOOK_BEFORE = re.compile(r"\A(\s*<hook_context>[^<]*</hook_context>)\n\n")
 _SHELL = re.compile(
     r"I ran the following shell command:\s*```\w*\n(.*?)\n```\s*This produced the following result:\s*", re.DOTALL
 )
@@ -175,8 +178,9 @@ def _user_texts(message: dict[str, Any], parts: list[dict[str, Any]]) -> Iterato
     typed = message.get("displayContent")
     if type(typed) is str or mappings(typed):
         shown = typed if type(typed) is str else "\n".join(map(_part, mappings(typed)))
-        yield read_message(clean(shown), program=False)
-    for text, is_file in _mark_files([_part(part) for part in parts if "functionResponse" not in part]):
+        yield read_message(_HOOK_BEFORE.split(clean(shown))[-1], program=False)
+    texts = [text for part in parts if "functionResponse" not in part for text in _HOOK_BEFORE.split(_part(part))]
+    for text, is_file in _mark_files(texts):
         if is_file:
             yield RecordText(Role.SYSTEM, Origin.UNKNOWN, TurnKind.MESSAGE, text)
         elif _HOOK.match(text):
