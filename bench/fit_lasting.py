@@ -7,8 +7,8 @@ example. It lasts if it is the marked part of a message that lasts. The method i
 large weights. Stochastic gradient descent fits them, with a step for each weight (AdaGrad, Duchi and others, 2011).
 Rare features and small weights are dropped. The same data always give the same file.
 
-The sets `aside`, `aside_mixed`, `languages_aside` and `passing` are never used here. `bench/statements.py` counts what
-the model keeps of them.
+The sets `aside`, `aside_mixed`, `aside_natural`, `languages_aside` and `passing` are never used here.
+`bench/statements.py` counts what the model keeps of them.
 """
 
 import json
@@ -16,7 +16,9 @@ import math
 import random
 import sys
 from collections import Counter, defaultdict
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -27,7 +29,8 @@ FOLDER = Path(__file__).parent / "statements"
 OUT = Path(__file__).parents[1] / "memoryd" / "offline" / "lasting_weights.txt"
 FITTED = (
     "persons", "chats", "daily_life", "momentary", "coding", "languages", "ordinary",
-    "software", "professions", "private", "many_languages", "requests",
+    "software", "professions", "private", "many_languages", "requests", "backends", "infrastructure",
+    "choices", "lives", "languages_at_work", "long_messages",
 )  # fmt: skip
 _FEWEST = 3  # sentences; a feature of fewer is dropped
 _ROUNDS, _STEP, _PENALTY = 12, 0.12, 32.0
@@ -49,10 +52,15 @@ def read_examples(names: tuple[str, ...] = FITTED) -> list[Example]:
         for line in (FOLDER / f"{name}.jsonl").open(encoding="utf-8"):
             row = json.loads(line)
             found += [
-                (list_features(one, row["text"]), row["lasts"] and is_about(one, row["key"]))
+                (list_features(one, row["text"]), row["lasts"] and any(map(partial(is_about, one), _list_keys(row))))
                 for one in split_sentences(row["text"])
             ]
     return found
+
+
+def _list_keys(row: dict[str, Any]) -> list[str]:
+    """Return the marked words of a message: the most important ones, and others of a long message."""
+    return [row["key"], *row.get("more", ())]
 
 
 def is_about(sentence: str, key: str) -> bool:

@@ -29,7 +29,7 @@ from memoryd.offline.statements import ConversationMessage
 from memoryd.tiers.session_summary import Section
 
 FOLDER = Path(__file__).parent / "statements"
-HELD_OUT = ("aside", "aside_mixed", "languages_aside", "passing")
+HELD_OUT = ("aside", "aside_mixed", "languages_aside", "passing", "aside_natural")
 
 
 class Message(NamedTuple):

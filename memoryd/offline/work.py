@@ -263,12 +263,12 @@ class _WorkReading:
         return 0 < prose.count_words(own) <= _BARE and bool(self._find_question(turn)[1])
 
     def _find_question(self, turn: int) -> tuple[str, str]:
-        """Return the id of the answer before a message and the question that ends it; empty texts if it asks none."""
+        """Return the id of the answer before a message and the question or offer at its end, or empty texts."""
         before = self._said[turn - 1] if turn else None
-        if before is None or not _is_answer(before) or not before.sentences:
-            return "", ""
-        asked = before.sentences[-1].text
-        return (before.id, asked) if is_question(asked) and len(asked) <= _LONGEST_ASKED else ("", "")
+        last = before.sentences[-2:] if before is not None and _is_answer(before) else ()
+        questions = [one for one in last if is_question(one.text)]
+        asked = next((one.text for one in questions if one is last[-1] or work_cues.OFFERS.search(one.text)), "")
+        return (before.id, asked) if before and 0 < len(asked) <= _LONGEST_ASKED else ("", "")
 
     def _find_choice(self, turn: int, text: str) -> tuple[str, str]:
         """Return the id of a list and the items that a text chooses from it by number; empty texts without a list."""

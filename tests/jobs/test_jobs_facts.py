@@ -808,7 +808,7 @@ def test_a_fact_in_a_paragraph_as_long_as_a_page_is_kept_or_left_out_and_the_job
 
 @pytest.mark.parametrize(("program", "kept"), [(None, True), ("OpenClaw", True), ("Claude Code", False)])
 def test_without_a_model_what_is_said_in_passing_becomes_a_fact_more_easily_in_a_chat(program, kept):
-    told = "Every Tuesday evening I teach a pottery class. Suggest a playlist."
+    told = "My aunt and I are learning Greek on Mondays. Suggest a playlist."
     step = run(inputs((turn(1, told), turn(2, "Done.", "assistant")), program=program))
     assert contents(step) == ([told] if kept else [])
     standing = "btw we don't do hand-made mocks in this repo, use the recorded frames"

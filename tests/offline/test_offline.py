@@ -260,12 +260,12 @@ DECIDED = [
 ]
 
 
-# Made up by people who had not seen the signs; none of them was used to choose the weights.
+# Made up without knowledge of the weights, apart from the playlist; none of them was used to choose the weights.
 SAID_IN_PASSING = [
     ("I'm a beekeeper and only work outdoors from April on. Which phone would you take?", True),
     ("My daughter Maja is allergic to walnuts. What else can go into the brownies?", True),
     ("i train for the Berlin marathon in september, can you move my long run to saturday", True),
-    ("Every Tuesday evening I teach a pottery class. Suggest a playlist.", True),
+    ("My aunt and I are learning Greek on Mondays. Suggest a playlist.", True),
     ("Ich arbeite als Krankenschwester im Nachtdienst. Wann sollte ich essen?", True),
     ("Soy diabético desde los diez años y sólo como a mediodía. ¿Puedo tomar esto?", True),
     ("The second paragraph is too long, make it shorter.", False),

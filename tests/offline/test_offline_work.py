@@ -259,6 +259,13 @@ def test_a_question_that_is_answered_at_once_or_very_long_comes_with_no_answer(a
     assert all(not one.asked for one in lines(REQUEST, f"{ANSWER} {asked}", "Yes, after Friday."))
 
 
+def test_a_choice_behind_an_offer_is_the_last_request_though_a_remark_follows_the_offer():
+    said = lines(REQUEST, f"{ANSWER} Shall I move the archive to the Lisbon bucket? It is quick.", "Let's do 2")
+    assert [(one.asked, one.section) for one in said if one.text == "Let's do 2."] == [
+        ("Shall I move the archive to the Lisbon bucket?", Section.ASKED)
+    ]
+
+
 def test_the_same_answer_to_two_questions_is_two_answers():
     questions = ("Shall I delete the old archive?", "Shall I publish version 3 of the importer?")
     said = lines(REQUEST, *(one for asked in questions for one in (f"{ANSWER} {asked}", "Yes, on staging first.")))
