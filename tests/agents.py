@@ -505,7 +505,9 @@ class WeekendTrial(Trial):
         text = "\n".join(re.findall(f"{OPEN}.*?</memoryd-context>", self.shown(), re.DOTALL))
         for decided in self.told:
             assert text.count(decided) == 1, f"told {text.count(decided)} times: {decided}"
-            section = re.split(r"\n(?=\S)", text.partition(decided)[0])[-1]
+            before, _, behind = text.partition(decided)
+            # The day of a fact is behind it, and the day of another line is in the heading above it.
+            section = re.split(r"\n(?=\S)", before)[-1] + behind.partition("\n")[0]
             days = re.findall(r"\b20\d\d-\d\d-\d\d\b", section)
             assert days[-1:] == [friday()], f"told as of {days[-1:]}: {decided}"
 

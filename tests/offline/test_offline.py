@@ -260,7 +260,7 @@ DECIDED = [
 ]
 
 
-# Made up without knowledge of the weights, apart from the playlist; none of them was used to choose the weights.
+# None of them was used to choose the weights. Only the sentence about Greek was made up with the weights in view.
 SAID_IN_PASSING = [
     ("I'm a beekeeper and only work outdoors from April on. Which phone would you take?", True),
     ("My daughter Maja is allergic to walnuts. What else can go into the brownies?", True),
