@@ -6,6 +6,7 @@ Sources: aider's io.py, and aider's own history of 1,133 chats.
   answers to aider's questions. All other text is the model's.
 - Each line of the first two kinds ends with two spaces. This distinguishes them from headings and quotations of the
   model. An empty line comes before typed text. This distinguishes it from a line that a command has printed.
+- A line that begins with `/` is a command. `/ask` and the other switches of mode carry a message of the person.
 - `> Tokens: 12,566 sent, 84 received.` gives the size of the context after a response. Newer versions round numbers
   above a thousand (`9.2k`) and print the cost on a line of its own.
 """
@@ -34,6 +35,12 @@ _LINE = re.compile(rb"[^\n]*\n|[^\n]+")
 _PREFIX = re.compile(r"^(?:####|>) ?", re.MULTILINE)
 # Messages that aider itself sends in the person's name after a failed check of the model's changes.
 _PROGRAM = re.compile(r"# Fix any (?:linting )?errors below")
+# A command that the person typed. Aider's switches of mode carry a message; other commands only control the program.
+_COMMAND = re.compile(r"/[a-z][a-z-]*(?=\s|\Z)|!")
+_ASKS = re.compile(r"\A/(?:ask|code|architect|context)\s+(?=\S)")
+# Aider puts these tags around code that contains backticks (`all_fences` in base_coder.py).
+_TAGGED = re.compile(r"^<(/?)(?:source|code|pre|codename|sourcecode)>(?=\w*$)", re.MULTILINE)
+_FENCE = "`" * 6
 _CLEARS = frozenset({"/clear", "/reset"})  # after these, the chat continues without the earlier messages
 _TOKENS = re.compile(r"^Tokens: ([\d.,]+)([kM]?) sent(?:, [^\n]*?)?, ([\d.,]+)([kM]?) received", re.MULTILINE)
 _SCALE = {"": 1, "k": 1000, "M": 1_000_000}
@@ -115,7 +122,9 @@ class Aider(LineFormat):
         if kind in (_USER, _PRINTED):
             text = "\n".join(line.rstrip() for line in _PREFIX.sub("", text).split("\n")).strip("\n")
         if kind == _USER:
-            said = [read_message(text, program=_PROGRAM.match(text) is not None)]
+            typed = _ASKS.sub("", text)
+            is_program = _PROGRAM.match(typed) is not None or _COMMAND.match(typed) is not None
+            said = [read_message(typed, program=is_program)]
             if text.strip() in _CLEARS:
                 said.append(RecordText(Role.SYSTEM, Origin.SYSTEM, TurnKind.COMPACTION, ""))
         elif kind == _PRINTED:
@@ -123,7 +132,7 @@ class Aider(LineFormat):
             usage = _context(text)
             model = next((found[1] for found in _MODEL_NAME.finditer(text)), None)
         else:
-            said = [RecordText(Role.ASSISTANT, Origin.ASSISTANT, TurnKind.MESSAGE, text)]
+            said = [RecordText(Role.ASSISTANT, Origin.ASSISTANT, TurnKind.MESSAGE, _TAGGED.sub(_FENCE, text))]
         envelope = Envelope(chats.count_next(record), chats.chat.started_at, model=model)
         return RecordTurns(turns_with_usage_last(said, envelope, usage), session=chats.chat)
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memoryd.text.fences import without_fences
 from memoryd.transcripts import registry
 from memoryd.transcripts.aider import Aider
 from memoryd.transcripts.lines import Pass
@@ -89,6 +90,29 @@ def test_an_answer_to_a_question_of_aider_is_the_persons(line: str, choice: str 
 def test_a_command_that_clears_the_chat_leaves_a_mark() -> None:
     found = [turn.kind for _, turn in read(HEAD + b"#### /clear  \n\n#### /clear it  \n")]
     assert found == [TurnKind.MESSAGE, TurnKind.COMPACTION, TurnKind.MESSAGE]
+
+
+@pytest.mark.parametrize(
+    ("typed", "role", "text"),
+    [
+        ("/ask why is it slow?", Role.USER, "why is it slow?"),
+        ("/code use a set here", Role.USER, "use a set here"),
+        ("/add src/main.py", Role.SYSTEM, "/add src/main.py"),
+        ("/drop", Role.SYSTEM, "/drop"),
+        ("/ask", Role.SYSTEM, "/ask"),
+        ("!ls -l", Role.SYSTEM, "!ls -l"),
+        ("/srv/app/main.py is slow", Role.USER, "/srv/app/main.py is slow"),
+    ],
+)
+def test_a_command_is_not_what_the_person_says_but_its_message_is(typed: str, role: Role, text: str) -> None:
+    found = [(turn.role, turn.text) for _, turn in read(HEAD + b"#### " + typed.encode() + b"  \n")]
+    assert found == [(role, text)]
+
+
+def test_the_tags_of_aider_around_code_are_fences() -> None:
+    model = b"Done. See `<source>`.\n\nsrc/a.py\n<source>python\nx = '```'\n</source>\n\nIt is faster now.\n"
+    (found,) = [turn.text for _, turn in read(HEAD + model)]
+    assert without_fences(found).split() == "Done. See `<source>`. src/a.py It is faster now.".split()
 
 
 def test_each_chat_is_a_session_and_repetitions_are_told_apart() -> None:
