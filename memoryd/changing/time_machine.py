@@ -178,9 +178,7 @@ def _backed_up(
     if goal is None:  # the audit has no earlier state of the file
         items = (item for receipt in receipts for item in receipt.get("files", ()) if item["path"] == CORE_FILE)
         return b"" if not brought.data or next(items, {"before": ""})["before"] is None else None
-    if goal == digest_of(None):
-        return b""
-    return _read_backup(continuum, CORE_FILE, str(goal))
+    return b"" if goal == digest_of(None) else _read_backup(continuum, CORE_FILE, str(goal))
 
 
 def _read_backup(continuum: OpenFolder, name: str, sha256: str) -> bytes | None:

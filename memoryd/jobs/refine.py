@@ -180,9 +180,7 @@ def explain_nothing(inputs: RefineInputs) -> str | None:
         return "every memory of the core is protected" if inputs.core else "the core is empty"
     if inputs.session.mode != refinement_tools.DEDUP and tokens <= inputs.target and not inputs.force:
         return f"the core has {tokens:,} tokens, the target is {inputs.target:,}"
-    if len(inputs.core) < 2:
-        return "one memory cannot be condensed"
-    return None
+    return "one memory cannot be condensed" if len(inputs.core) < 2 else None
 
 
 def _instructions(inputs: RefineInputs, text: str) -> str:

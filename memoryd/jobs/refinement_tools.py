@@ -234,9 +234,7 @@ def _one(name: str, given: Mapping[str, Any], core: Mapping[str, Memory]) -> Ref
     misuse = _refuse_protected(ids, core)
     if misuse is not None:
         return misuse
-    if name == DELETE:
-        return RefinementChange(Delete(memory.id), ids)
-    return _update(memory, given.get("content"))
+    return RefinementChange(Delete(memory.id), ids) if name == DELETE else _update(memory, given.get("content"))
 
 
 def _update(memory: Memory, content: object) -> RefinementChange | Misuse:

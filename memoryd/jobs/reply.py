@@ -91,9 +91,7 @@ def render(
     told = list(_render_summary(summary))
     told += [f"- superseded [{one.id}] by [{','.join(one.by)}]" for one in superseded]
     kept = [f"- {one.type.value} {one.importance:.2f} [{_ids(one)}] {one.text}" for one in memories]
-    if not told and not kept:
-        return NOTHING
-    return "\n".join(["[SUMMARY]", *told, "[MEMORIES]", *kept])
+    return NOTHING if not told and not kept else "\n".join(["[SUMMARY]", *told, "[MEMORIES]", *kept])
 
 
 def _render_summary(lines: Iterable[SummaryLine]) -> Iterator[str]:

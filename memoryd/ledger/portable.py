@@ -23,6 +23,7 @@ from memoryd.errors import MemorydError
 from memoryd.ledger.category import Category
 from memoryd.ledger.facts import MANUAL, Fact, NewFact, check_fact
 from memoryd.ledger.profile import ProfileEntry, ProfileSection
+from memoryd.text.json_values import refuse_constant
 
 FORMAT = "memoryd-facts"
 _VERSION = 1
@@ -84,7 +85,7 @@ def load(text: str, where: str = "") -> FactFile:
         MalformedError: the text is not JSON, has another format or version, or holds an invalid value.
     """
     try:
-        value = json.loads(text.removeprefix("\ufeff"), parse_constant=_no_constant)
+        value = json.loads(text.removeprefix("\ufeff"), parse_constant=refuse_constant)
     except (ValueError, RecursionError) as error:
         raise MalformedError(
             "the file is not JSON", where, "it must be an export of facts, or a memory.json"
@@ -162,7 +163,3 @@ def _entry(entry: ProfileEntry) -> dict[str, str]:
 
 def _text(value: dict[str, Any]) -> str:
     return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")

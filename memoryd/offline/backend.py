@@ -123,7 +123,7 @@ def _describe_work(
     reports = _reports(facts, limit // 3)
     own = {quoted.id: _own_sentences(quoted) for quoted in spoken if quoted.role == "user"}
     chosen, told = work.choose_lines(said, own, noted, limit - min(_words(reports), limit // 3))
-    chosen = _without_tests(chosen, reports)
+    chosen = _arrange_lines(chosen, reports)
     asked = (one for one in chosen if one.section is Section.ASKED)
     last = max(asked, key=lambda one: (work.asks_something(one), one.turn), default=None)
     lines = list(map(_work_line, [*(one for one in chosen if one is not last), *told, *filter(None, [last])]))
@@ -140,10 +140,14 @@ def _describe_work(
     return [*(line for line in lines if line.text), *reports], memories
 
 
-def _without_tests(chosen: list[WorkStatement], reports: Sequence[reply.SummaryLine]) -> list[WorkStatement]:
-    """Return the lines without an answer's results of tests, if there is a report of the last test run."""
+def _arrange_lines(chosen: list[WorkStatement], reports: Sequence[reply.SummaryLine]) -> list[WorkStatement]:
+    """Return the lines with open points in the order in which they were said, because one may lean on another.
+
+    An answer's results of tests are left out if there is a report of the last test run.
+    """
     states = [one for one in chosen if one.section is Section.STATE and work_texts.is_outdated_test(one.text)]
-    return [one for one in chosen if one not in states or not any(it.text.startswith("Tests: ") for it in reports)]
+    kept = [one for one in chosen if one not in states or not any(it.text.startswith("Tests: ") for it in reports)]
+    return sorted(kept, key=lambda one: (one.turn, one.numbers) if one.section is Section.OPEN else (-1, ()))
 
 
 def _list_superseded(so_far: str, lines: Sequence[reply.SummaryLine]) -> list[reply.SupersededPoint]:

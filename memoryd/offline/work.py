@@ -426,7 +426,7 @@ def _find_last_answer(said: Sequence[ConversationMessage]) -> int:
 
 def _says_enough(text: str, fewest: int) -> bool:
     """Return True if an assistant's text can be a line: it has content words, and is no pasted data or list heading."""
-    is_head = text.rstrip().endswith((":", "："))  # noqa: RUF001
+    is_head = text.rstrip().endswith((":", "：")) or work_cues.ENTRY.match(text) is not None  # noqa: RUF001
     is_bare = sum(map(str.isalpha, _NAMES.sub("", text))) < _FEWEST_LETTERS  # only names, with no statement about them
     return not is_head and not is_bare and len(text) <= _LONGEST and len(_keys_of(text)) >= fewest
 

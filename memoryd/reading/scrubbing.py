@@ -260,9 +260,7 @@ def strings_of(value: Any) -> list[str]:
         return [text for one in fields(value) for text in strings_of(getattr(value, one.name))]
     if isinstance(value, dict):
         return [text for pair in value.items() for part in pair for text in strings_of(part)]
-    if isinstance(value, list | tuple):
-        return [text for part in value for text in strings_of(part)]
-    return []
+    return [text for part in value for text in strings_of(part)] if isinstance(value, list | tuple) else []
 
 
 def with_strings(value: Any, change: Callable[[str], str]) -> Any:

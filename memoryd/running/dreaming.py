@@ -30,7 +30,7 @@ from memoryd.jobs.dream import JOB
 from memoryd.jobs.dream_inputs import UNKNOWN_ORIGIN, DailyEntry, DreamInputs, EarlierMemory
 from memoryd.jobs.job import NothingToDo
 from memoryd.jobs.sleep import CONSUMER
-from memoryd.jobs.witness import Behind, SupportingSentences
+from memoryd.jobs.witness import Behind
 from memoryd.ledger import audit as chain
 from memoryd.ledger.accounting import Unmentioned
 from memoryd.ledger.guards import Caller
@@ -458,7 +458,7 @@ class _Grounds:
 
     def __init__(self, source: Gathered) -> None:
         self._source = source
-        self._ground = cache(self._read)
+        self._ground = cache(lambda run_id: sqlite.read(source.engine, read_sentences, run_id, source.settings.zone))
 
     def find_support(self, run_id: str, entry: DailyEntry) -> Behind:
         """Return the sentences, with their turns, that support a line of a run's block."""
@@ -479,6 +479,3 @@ class _Grounds:
         """Return the records that support a line of a run's block."""
         footing, session_id = self._ground(run_id)
         return sqlite.read(self._source.engine, turns.build_sources, session_id, footing.seqs(entry.text))
-
-    def _read(self, run_id: str) -> tuple[SupportingSentences, str]:
-        return sqlite.read(self._source.engine, read_sentences, run_id, self._source.settings.zone)

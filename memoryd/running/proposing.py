@@ -60,7 +60,7 @@ def draft_proposal(writer: Writer, run: Run, done: Done, tz: tzinfo) -> Proposal
     if changes_nothing(planned, done.edits):
         return None
     files = [
-        FileDiff(path, None if before is None else _text(before), _text(after or b""))
+        FileDiff(path, *(data if data is None else data.decode(errors="replace") for data in (before, after or b"")))
         for path, before, after in planned.files
         if before != after
     ]
@@ -93,10 +93,6 @@ def changes_nothing(planned: Preview, edits: Sequence[Edit]) -> bool:
 def get_today(writer: Writer, tz: tzinfo) -> str:
     """Return the local day as YYYY-MM-DD."""
     return moment_of(writer.now()).astimezone(tz).date().isoformat()
-
-
-def _text(data: bytes) -> str:
-    return data.decode("utf-8", "replace")
 
 
 def _describe_change(change: Change) -> tuple[str, str, str]:

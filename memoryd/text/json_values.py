@@ -10,7 +10,7 @@ _MOST_TRIES = 2_000  # the most positions at which a value is tried
 
 def find_values(text: str, begins: str = "[{") -> Iterator[tuple[Any, int, int]]:
     """Yield the JSON values of `text` that begin with a character of `begins`, each with its start and end offset."""
-    decoder = json.JSONDecoder(parse_constant=_refuse)
+    decoder = json.JSONDecoder(parse_constant=refuse_constant)
     start = re.compile(f"[{re.escape(begins)}]")
     at = 0
     for _ in range(_MOST_TRIES):
@@ -25,5 +25,6 @@ def find_values(text: str, begins: str = "[{") -> Iterator[tuple[Any, int, int]]
             yield value, found.start(), at
 
 
-def _refuse(name: str) -> Any:
+def refuse_constant(name: str) -> Any:
+    """Raise a ValueError for `NaN` and infinities, which Python reads but JSON does not have."""
     raise ValueError(f"{name} is not JSON")

@@ -217,9 +217,7 @@ def _items(field: now_file.FrontMatterField | None, texts: Sequence[str]) -> tup
 def _render_field(key: str, value: _Value) -> str:
     if value is None or type(value) is int:
         return f"{key}: {'null' if value is None else value}"
-    if type(value) is str:
-        return f"{key}: {_quote(value)}"
-    return f"{key}: [{', '.join(map(_quote, value))}]"  # type: ignore[arg-type]  # mypy does not narrow by `type(…) is`
+    return f"{key}: {_quote(value)}" if type(value) is str else f"{key}: [{', '.join(map(_quote, value))}]"  # type: ignore[arg-type]  # mypy does not narrow by `type(…) is`
 
 
 def _quote(text: str) -> str:

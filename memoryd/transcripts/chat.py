@@ -128,9 +128,7 @@ def with_texts(value: Any, change: Callable[[str, bool], str], key: str = "") ->
         return change(value, key in _NAMES)
     if isinstance(value, Mapping):
         return {name: with_texts(part, change, name) for name, part in value.items()}
-    if isinstance(value, list):
-        return [with_texts(part, change) for part in value]
-    return value
+    return [with_texts(part, change) for part in value] if isinstance(value, list) else value
 
 
 def compute_digest(message: Message) -> str:

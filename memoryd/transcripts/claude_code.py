@@ -78,6 +78,9 @@ _TAG = re.compile(
     re.IGNORECASE,
 )
 
+# A backslash and Enter begin a new line in the prompt. Before a blank line, the backslash belongs to no shell command.
+_NEW_LINE = re.compile(r"[ \t]*\\\n(?:[ \t]*\\?\n)+")
+
 
 class ClaudeCode(LineFormat):
     """Read the lines. A session is identified by its file name, and a subagent's as `<parent>/agent-<hex>`."""
@@ -219,6 +222,7 @@ def _persons(text: str) -> list[RecordText]:
     to the last closing tag is not the person's. If an opening tag follows the last closing tag, everything to the end
     is not.
     """
+    text = _NEW_LINE.sub("\n\n", text)
     tags = list(_TAG.finditer(text)) if "<" in text else []
     if not tags:
         return [read_message(text, program=False)]

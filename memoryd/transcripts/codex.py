@@ -173,9 +173,7 @@ def _parent(meta: dict[str, Any]) -> str | None:
 def _record_id(record: Record, payload: dict[str, Any], meetings: Pass, at: str | None) -> str:
     item = payload.get("item")
     own = read_word((item if type(item) is dict else payload).get("id"))
-    if own and _OWN_ID.fullmatch(own):
-        return own
-    return derived_id(record, meetings, stamped=at is not None)
+    return own if own and _OWN_ID.fullmatch(own) else derived_id(record, meetings, stamped=at is not None)
 
 
 def _read_record(value: dict[str, Any], payload: dict[str, Any], *, bare: bool) -> list[RecordText] | str:
@@ -193,9 +191,7 @@ def _read_record(value: dict[str, Any], payload: dict[str, Any], *, bare: bool) 
         ]
     if kind != "event_msg":
         return type_name(kind)
-    if inner == "token_count" and _context(payload)[0]:
-        return []
-    return _event(payload, inner)
+    return [] if inner == "token_count" and _context(payload)[0] else _event(payload, inner)
 
 
 def _event(payload: dict[str, Any], kind: object) -> list[RecordText] | str:

@@ -87,9 +87,7 @@ def read_time(value: object) -> str | None:
     """
     if type(value) is str:
         return _from_text(value)
-    if type(value) is int or type(value) is float:
-        return _from_number(value)
-    return None
+    return _from_number(value) if type(value) is int or type(value) is float else None
 
 
 def _from_text(text: str) -> str | None:

@@ -395,6 +395,11 @@ def test_what_is_only_proposed_is_an_open_point_at_the_end_and_no_line_before():
     assert [("Riga" in text, "Cache" in text) for text in left] == [(True, False), (False, True)]
 
 
+def test_an_entry_of_a_table_of_contents_is_no_line():
+    said = "Assistant: The issue file has two parts.\n\n- Root cause: Why the depots of Riga aren't cleaned up."
+    assert [text for text in texts(lines(REQUEST, said, LAST, ANSWER)) if "Riga" in text] == []
+
+
 @pytest.mark.parametrize(
     "advice",
     [

@@ -164,6 +164,12 @@ def test_a_line_is_whole_sentences_and_is_not_told_again_as_the_assistant_repeat
     ]
 
 
+def test_the_offers_that_end_a_session_stand_in_the_order_in_which_they_were_said():
+    offers = "Delete the file with the notes of Riga? Or shorten it to the part about the gauge?"
+    step = slept("Make the coupon page fast.", f"ASSISTANT: The page loads one coupon at a time. {offers}")
+    assert " ".join(sections(step).texts(Section.OPEN)) == offers
+
+
 RUN = 'CALLS: bash {"command": "pytest tests/test_coupon.py"}'
 FAILED = "TOOL: FAILED tests/test_coupon.py::test_speed - AssertionError: 4.1 > 0.5\n1 failed in 5.02s"
 FIXED = "ASSISTANT: Fixed: the coupon page takes 0.2 s now."

@@ -193,3 +193,11 @@ def test_a_question_asked_on_the_way_is_left_out_and_one_that_ends_the_session_s
     asked = ["Move the page.", "Does this page help?", "这个页面有用吗？", "Is it on main?"]  # noqa: RUF001
     kept = recent.choose_points([SummaryPoint(Section.ASKED, text) for text in asked], 600)
     assert [point.text for point in kept] == [asked[0], asked[-1]]
+
+
+def test_a_long_answer_that_is_cut_keeps_the_question_that_makes_it_clear():
+    told = f"Take the first one. {'It is the plain one of both. ' * 12}(asked: The index in SQLite)"
+    (kept,) = recent.choose_points([SummaryPoint(Section.DECIDED, told)], 600)
+    assert kept.text.startswith("Take the first one.")
+    assert kept.text.endswith(" (asked: The index in SQLite)")
+    assert len(kept.text) <= recent.LONGEST

@@ -112,7 +112,7 @@ def test_a_command_is_not_what_the_person_says_but_its_message_is(typed: str, ro
 def test_the_tags_of_aider_around_code_are_fences() -> None:
     model = b"Done. See `<source>`.\n\nsrc/a.py\n<source>python\nx = '```'\n</source>\n\nIt is faster now.\n"
     (found,) = [turn.text for _, turn in read(HEAD + model)]
-    assert without_fences(found).split() == "Done. See `<source>`. src/a.py It is faster now.".split()
+    assert without_fences(found).split() == ["Done.", "See", "`<source>`.", "src/a.py", "It", "is", "faster", "now."]
 
 
 def test_each_chat_is_a_session_and_repetitions_are_told_apart() -> None:

@@ -46,6 +46,19 @@ def test_what_the_person_typed() -> None:
 
 
 @pytest.mark.parametrize(
+    ("typed", "read_as"),
+    [
+        ("It is inline: \\\n\\\n[Image #1]", "It is inline:\n\n[Image #1]"),
+        ("First.\\\n\nThen.", "First.\n\nThen."),
+        ("Run\n\ndocker run \\\n  -p 80 web", "Run\n\ndocker run \\\n  -p 80 web"),
+    ],
+)
+def test_the_key_for_a_new_line_is_no_part_of_what_the_person_typed(typed: str, read_as: str) -> None:
+    (turn,) = read(user(typed)).turns
+    assert turn.text == read_as
+
+
+@pytest.mark.parametrize(
     ("text", "more"),
     [
         ("<local-command-stdout>See ya!</local-command-stdout>", {}),
