@@ -47,6 +47,7 @@ from memoryd.transcripts.turn import StoredTurn
 
 CONSUMER = "sleep"
 CORE_IMPORTANCE = 0.7  # from this importance on, a memory is meant for the core; the rest stays in the daily file
+_FULL_IMPORTANCE = 0.85  # the same for a full core: wishes for good and what the user asks to remember
 # The types that may go into the core, each with its class; for a fact the second reader decides the class.
 CORE_CLASSES = {
     job.MemoryType.PREFERENCE: MemoryClass.RULE,
@@ -111,6 +112,7 @@ class SleepInputs:
     program: str | None = None  # the agent program of the session; None if its transcript does not name it
     branch: str | None = None  # the last branch in the session's records
     earlier: tuple[StoredTurn, ...] = ()  # the turns of the session before these, for the first use of a word
+    is_full: bool = False  # the core has so many memories that it takes only what the user wants for good
     unscanned: int = 0  # the number of turns that could not be scanned for secrets; their text is empty for now
 
 
@@ -226,7 +228,8 @@ def _begin_judging(
         about=PurePosixPath(inputs.folder).name if inputs.folder else "",
     )
     lines = (_claim(f"s{number}", told, notes) for number, told in enumerate(parsed.summary, 1))
-    memories = (_claim(f"c{number}", told, notes) for number, told in enumerate(parsed.memories, 1))
+    least = _FULL_IMPORTANCE if inputs.is_full else CORE_IMPORTANCE
+    memories = (_claim(f"c{number}", told, notes, least) for number, told in enumerate(parsed.memories, 1))
     return Judging(made, (*lines, *memories))
 
 
@@ -245,15 +248,17 @@ def _without_echoes(piece: Piece, foreign: Foreign) -> Piece:
     return replace(piece, lines=tuple(lines))
 
 
-def _claim(name: str, told: reply.SummaryLine | job.NewMemory, notes: Collection[str]) -> Claim:
-    """Return a line of the reply as a claim; only important memories are meant for the core.
+def _claim(
+    name: str, told: reply.SummaryLine | job.NewMemory, notes: Collection[str], least: float = CORE_IMPORTANCE
+) -> Claim:
+    """Return a line of the reply as a claim; only memories with the importance `least` are meant for the core.
 
     A statement that only notes make is not. It comes to the core later, when a dream finds it in the daily file.
     """
     cites = told.cites or tuple(f"t{seq}" for seq in told.sources)
     said = tuple(cite for cite in cites if cite.partition(".")[0] not in notes)
     memory = told if isinstance(told, job.NewMemory) else None
-    is_weighty = memory is not None and memory.importance >= CORE_IMPORTANCE and memory.type in CORE_CLASSES
+    is_weighty = memory is not None and memory.importance >= least and memory.type in CORE_CLASSES
     core = is_weighty and (bool(said) or not cites)
     kind = CORE_CLASSES.get(memory.type) if memory is not None else None
     of_user = not core and (getattr(told, "section", None) is Section.ASKED or label_of(told.text) == "user")

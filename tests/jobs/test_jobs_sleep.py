@@ -831,3 +831,17 @@ def test_a_line_of_many_sentences_is_compared_with_each_by_what_the_sentence_say
     (line,) = list_day_lines([judged], Foreign(()))
     assert line.text == claim.text
     assert sum(divided) <= 2 * len(piece.text)
+
+
+def test_a_full_core_takes_what_the_user_wants_for_good_and_the_daily_file_takes_the_rest():
+    decided = "We decided to use Postgres 16 because SQLite locks the importer in Lisbon."
+    talk = (*TALK, turn(5, decided), turn(6, "Noted.", "assistant"))
+    found = {}
+    for is_full in (False, True):
+        end, _ = run(inputs(talk, is_full=is_full))
+        assert isinstance(end, Done)
+        found[is_full] = [edit for edit in end.edits if isinstance(edit, AddMemories)]
+        written = " ".join(edit.body for edit in end.edits if isinstance(edit, AppendDaily))
+        assert is_full is not any(decided in str(edit) for edit in found[is_full])
+        assert decided in written
+        assert any(TALK[2].text in str(edit) for edit in found[is_full])
