@@ -39,9 +39,7 @@ class FolderCall(Call):
         """
         from memoryd.requests import folder_settings
 
-        if self.config is not None:
-            return super().settings(own=own)
-        return folder_settings.load(_find_here())
+        return folder_settings.load(_find_here()) if self.config is None else super().settings(own=own)
 
     @contextmanager
     def reader(self, settings: Settings, caught_up: Agent | None = None) -> Iterator[reads.DatabaseReader]:

@@ -96,8 +96,7 @@ def read(
     used = {part.id for draft in drafts for part in draft.parts}
     free = [one for one in others if one.id not in used and len(one.content) < _ROOM // 2]
     spare = [_line(f"x{number}", one) for number, one in enumerate(free[: reader.MOST_SPARE], 1)]
-    found = yield from reader.inquire(ask_questions, judges.known, spare, judges.verify)
-    return found.answers
+    return (yield from reader.inquire(ask_questions, judges.known, spare, judges.verify)).answers
 
 
 def list_questions(draft: Draft, answers: Mapping[str, ReaderAnswer | None]) -> list[Question]:

@@ -152,9 +152,7 @@ def read(
     if call.name == COMPLETE:
         summary = given.get("summary", "")
         return CompleteCall(neutralize(summary if isinstance(summary, str) else "")[:_LONGEST_SUMMARY])
-    if call.name == CONSOLIDATE:
-        return _consolidate(given, core)
-    return _one(call.name, given, core)
+    return _consolidate(given, core) if call.name == CONSOLIDATE else _one(call.name, given, core)
 
 
 def _arguments(text: str) -> dict[str, Any] | None:

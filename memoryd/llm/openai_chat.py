@@ -278,8 +278,7 @@ def answer_of(text: str) -> str:
             return ""
         text = text[end.end() :]
     left_over = _LEFT_OVER.match(text)
-    text = text[left_over.end() :] if left_over else text
-    return strip_fence(text).strip()
+    return strip_fence(text[left_over.end() :] if left_over else text).strip()
 
 
 def _final(text: str) -> str:

@@ -17,7 +17,7 @@ from memoryd.text.patterns import read_patterns
 
 IN_CHAT, AT_WORK = 1.0, 1.9  # log odds; above, a statement lasts; a session of work has fewer such statements
 _SIGNS = {name: re.compile(one, re.IGNORECASE) for name, one in read_patterns(__name__, "lasting_signs.txt").items()}
-_SUPPOSED = _SIGNS.pop("supposed")  # is searched for in the whole message
+_SUPPOSED, _PLAYED = _SIGNS.pop("supposed"), _SIGNS.pop("played")  # are searched for in the whole message
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*|\d+|[?!.,:;\u3001\u3002\uff01\uff0c\uff1a\uff1b\uff1f]")
 _LONGEST_WIDE = 3  # letters of a feature in scripts without spaces
 _LOOKED_AT = 4_000  # characters at the start of a message
@@ -53,12 +53,12 @@ def list_features(statement: str, message: str) -> set[str]:
 
 @lru_cache(maxsize=8)
 def _supposes(message: str) -> bool:
-    return _SUPPOSED.search(message[:_LOOKED_AT]) is not None
+    return any(one.search(message[:_LOOKED_AT]) for one in (_SUPPOSED, _PLAYED))
 
 
 def announces(message: str) -> bool:
     """Return True if the next message may have another person's words: a text to work on, or a played role."""
-    return cues.ANNOUNCES.search(message) is not None or _supposes(message)
+    return any(one.search(message[:_LOOKED_AT]) for one in (cues.ANNOUNCES, _PLAYED))
 
 
 def lasts(statement: str, message: str, *, chatting: bool) -> bool:

@@ -259,14 +259,17 @@ class _WorkReading:
 
     def _is_bare_answer(self, turn: int) -> bool:
         """Return True if a user's message is short, but answers a question: "let's do 2"."""
-        own = " ".join(part.text for part in self._own_parts(self._said[turn]))
-        return 0 < prose.count_words(own) <= _BARE and bool(self._find_question(turn)[1])
+        asked = self._find_question(turn)[1]
+        # Thanks answer a question that ends the message before, but not an offer with a remark behind it.
+        is_last = bool(asked) and self._said[turn - 1].sentences[-1].text == asked
+        parts = self._own_parts(self._said[turn]) if is_last else self._told_parts(self._said[turn])
+        return bool(asked) and 0 < prose.count_words(" ".join(part.text for part in parts)) <= _BARE
 
     def _find_question(self, turn: int) -> tuple[str, str]:
         """Return the id of the answer before a message and the question or offer at its end, or empty texts."""
         before = self._said[turn - 1] if turn else None
         last = before.sentences[-2:] if before is not None and _is_answer(before) else ()
-        questions = [one for one in last if is_question(one.text)]
+        questions = [one for one in reversed(last) if is_question(one.text)]
         asked = next((one.text for one in questions if one is last[-1] or work_cues.OFFERS.search(one.text)), "")
         return (before.id, asked) if before and 0 < len(asked) <= _LONGEST_ASKED else ("", "")
 
@@ -426,7 +429,7 @@ def _find_last_answer(said: Sequence[ConversationMessage]) -> int:
 
 def _says_enough(text: str, fewest: int) -> bool:
     """Return True if an assistant's text can be a line: it has content words, and is no pasted data or list heading."""
-    is_head = text.rstrip().endswith((":", "：")) or work_cues.ENTRY.match(text) is not None  # noqa: RUF001
+    is_head = text.rstrip().endswith((":", "："))  # noqa: RUF001
     is_bare = sum(map(str.isalpha, _NAMES.sub("", text))) < _FEWEST_LETTERS  # only names, with no statement about them
     return not is_head and not is_bare and len(text) <= _LONGEST and len(_keys_of(text)) >= fewest
 

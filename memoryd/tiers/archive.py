@@ -143,8 +143,7 @@ def _is_held(line: str, texts: Sequence[str]) -> bool:
 def _quote(said: SaidEntry) -> str:
     """Return an entry as a quotation without headings, because a heading in a quotation has an anchor too."""
     text = _HEADINGS.sub(r"\\\1", neutral_markdown(said.text))
-    text = f"**{said.speaker}**: {text}"
-    return "\n".join(f"> {line}".rstrip() for line in text.splitlines())
+    return "\n".join(f"> {line}".rstrip() for line in f"**{said.speaker}**: {text}".splitlines())
 
 
 def put_parts(data: bytes | None, day: date, sessions: Iterable[PastSession], today: date) -> bytes:

@@ -35,6 +35,7 @@ _DAY = re.compile(rb"## Session (\d{4}-\d\d-\d\d)")
 _LABEL = re.compile(rb"^\*\*([A-Z][a-z ]+)\*\*:", re.MULTILINE)
 _LITTLE = {b"Focus", b"Files", b"Link"}
 _ASKED = re.compile(r" \(asked: .{1,220}\)\Z")  # the question or the chosen item that makes an answer clear
+_FEWEST_ASKED = 25  # characters of the question that are worth showing
 _CAUSE = re.compile("|".join(list_words("causes")), re.IGNORECASE)
 # The names of the times of a day, each with the hour at which it ends.
 _TIMES = ((5, "night"), (12, "morning"), (18, "afternoon"), (23, "evening"), (24, "night"))
@@ -222,9 +223,12 @@ def _shorten(point: SummaryPoint) -> str:
     if point.section is Section.FILES:
         return text[:LONGEST].rpartition(", ")[0] or text
     asked = found[0] if (found := _ASKED.search(text)) else ""
-    text, room = text.removesuffix(asked), LONGEST - len(asked)
-    end = max((at for one in split(text) if (at := one.start + len(one.text)) <= room), default=0)
-    return (text[:end] if end > room // 2 else f"{text[:room].rpartition(' ')[0] or text[:room]} …") + asked
+    text = text.removesuffix(asked)
+    if len(text) > LONGEST:
+        end = max((at for one in split(text) if (at := one.start + len(one.text)) <= LONGEST), default=0)
+        text = text[:end] if end > LONGEST // 2 else f"{text[:LONGEST].rpartition(' ')[0] or text[:LONGEST]} …"
+    room = LONGEST - len(text)
+    return f"{text}{asked[: room - 2]}…)" if room >= _FEWEST_ASKED and asked else text
 
 
 def _write_entry(session: PastSession, points: Sequence[SummaryPoint]) -> str:

@@ -37,9 +37,9 @@ _PREFIX = re.compile(r"^(?:####|>) ?", re.MULTILINE)
 _PROGRAM = re.compile(r"# Fix any (?:linting )?errors below")
 # A command that the person typed. Aider's switches of mode carry a message; other commands only control the program.
 _COMMAND = re.compile(r"/[a-z][a-z-]*(?=\s|\Z)|!")
-_ASKS = re.compile(r"\A/(?:ask|code|architect|context)\s+(?=\S)")
-# Aider puts these tags around code that contains backticks (`all_fences` in base_coder.py).
-_TAGGED = re.compile(r"^<(/?)(?:source|code|pre|codename|sourcecode)>(?=\w*$)", re.MULTILINE)
+_ASKS = re.compile(r"\A/(?:ask|code|architect|context|ok)\s+(?=\S)")
+# Aider puts this tag around code if a file of the chat contains backticks (`all_fences` in base_coder.py).
+_TAGGED = re.compile(r"^<(/?)source>(?=\w*$)", re.MULTILINE)
 _FENCE = "`" * 6
 _CLEARS = frozenset({"/clear", "/reset"})  # after these, the chat continues without the earlier messages
 _TOKENS = re.compile(r"^Tokens: ([\d.,]+)([kM]?) sent(?:, [^\n]*?)?, ([\d.,]+)([kM]?) received", re.MULTILINE)
@@ -123,8 +123,8 @@ class Aider(LineFormat):
             text = "\n".join(line.rstrip() for line in _PREFIX.sub("", text).split("\n")).strip("\n")
         if kind == _USER:
             typed = _ASKS.sub("", text)
-            is_program = _PROGRAM.match(typed) is not None or _COMMAND.match(typed) is not None
-            said = [read_message(typed, program=is_program)]
+            is_command = typed == text and _COMMAND.match(text) is not None
+            said = [read_message(typed, program=is_command or _PROGRAM.match(typed) is not None)]
             if text.strip() in _CLEARS:
                 said.append(RecordText(Role.SYSTEM, Origin.SYSTEM, TurnKind.COMPACTION, ""))
         elif kind == _PRINTED:
@@ -132,7 +132,9 @@ class Aider(LineFormat):
             usage = _context(text)
             model = next((found[1] for found in _MODEL_NAME.finditer(text)), None)
         else:
-            said = [RecordText(Role.ASSISTANT, Origin.ASSISTANT, TurnKind.MESSAGE, _TAGGED.sub(_FENCE, text))]
+            tags = _TAGGED.findall(text)
+            text = _TAGGED.sub(_FENCE, text) if tags == ["", "/"] * (len(tags) // 2) else text
+            said = [RecordText(Role.ASSISTANT, Origin.ASSISTANT, TurnKind.MESSAGE, text)]
         envelope = Envelope(chats.count_next(record), chats.chat.started_at, model=model)
         return RecordTurns(turns_with_usage_last(said, envelope, usage), session=chats.chat)
 

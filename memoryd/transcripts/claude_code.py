@@ -79,7 +79,7 @@ _TAG = re.compile(
 )
 
 # A backslash and Enter begin a new line in the prompt. Before a blank line, the backslash belongs to no shell command.
-_NEW_LINE = re.compile(r"[ \t]*\\\n(?:[ \t]*\\?\n)+")
+_NEW_LINE = re.compile(r"(?<!\\)(?<!\b[A-Z]:)\\\n(?:[ \t]*\\?\n)+")
 
 
 class ClaudeCode(LineFormat):

@@ -83,9 +83,7 @@ class Cline(whole.DocumentFormat):
         if "sessionId" in members:
             return _read_sdk(members, records, document.age)
         if _is_shown(document.path, records):
-            if _API in document.beside:
-                return f"read with {_API}"
-            return _Task(document, [], records).read()
+            return f"read with {_API}" if _API in document.beside else _Task(document, [], records).read()
         shown = whole.parse_document(document.beside.get(_UI, b""))
         return _Task(document, records, shown[1] if shown else []).read()
 

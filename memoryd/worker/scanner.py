@@ -121,8 +121,7 @@ def rule_name(rule_id: str) -> str:
     """Return memoryd's name for a rule of the library: short, in kebab-case, without the name of the collection."""
     own = re.split(r"[./]", rule_id.lower(), maxsplit=1)[-1].removeprefix("secrets/")
     words = [word[:14] for word in _RULE_SHAPE.split(own) if word][:4]
-    words = ["key", *words[:3]] if not words or not words[0][0].isalpha() else words
-    return "-".join(words)
+    return "-".join(["key", *words[:3]] if not words or not words[0][0].isalpha() else words)
 
 
 def cache_folder(state_dir: Path) -> Path:

@@ -292,6 +292,8 @@ def test_more_is_needed_where_a_coding_agent_works():
     told = ask(announced, 200, agent="Claude Code")
     assert told.memories == ()
     assert not any("UTC" in line.text and line.section is Section.DECIDED for line in told.summary)
+    asked = said("Can you check if we still need the importer?", "Yes, we do.", at_work, "Noted.")
+    assert [one.text for one in ask(asked, 200, agent="Claude Code").memories] == [f"User: {at_work}"]
 
 
 @pytest.mark.parametrize(

@@ -395,11 +395,6 @@ def test_what_is_only_proposed_is_an_open_point_at_the_end_and_no_line_before():
     assert [("Riga" in text, "Cache" in text) for text in left] == [(True, False), (False, True)]
 
 
-def test_an_entry_of_a_table_of_contents_is_no_line():
-    said = "Assistant: The issue file has two parts.\n\n- Root cause: Why the depots of Riga aren't cleaned up."
-    assert [text for text in texts(lines(REQUEST, said, LAST, ANSWER)) if "Riga" in text] == []
-
-
 @pytest.mark.parametrize(
     "advice",
     [
@@ -424,6 +419,22 @@ def test_a_choice_by_number_comes_with_what_was_chosen(said, chosen):
         "2. Convert the files of the depot before the import\n\nWhich one?"
     )
     assert [one.asked for one in lines(REQUEST, offered, said, ANSWER) if one.text == f"{said}."] == [chosen]
+
+
+@pytest.mark.parametrize(
+    ("ending", "said", "asked"),
+    [
+        ("Shall I move the archive? Which region has the cache?", "Riga, please", "Which region has the cache?"),
+        ("Shall I move the archive? It is quick.", "ok, do it", "Shall I move the archive?"),
+        ("Should I move the archive? No, it is small.", "Great, thanks a lot.", None),
+        ("Which region has the cache?", "thanks, Riga", "Which region has the cache?"),
+    ],
+)
+def test_an_answer_belongs_to_the_last_question_and_thanks_do_not_answer_an_offer_with_a_remark(ending, said, asked):
+    found = lines(REQUEST, f"Assistant: The importer reads CRLF now. {ending}", said)
+    last = max((one for one in found if one.by_user), key=lambda one: one.weight)
+    assert last.asked == (asked or "")
+    assert (last.id == "t1") is (asked is None)
 
 
 def test_what_could_not_be_done_is_no_guess():

@@ -195,9 +195,12 @@ def test_a_question_asked_on_the_way_is_left_out_and_one_that_ends_the_session_s
     assert [point.text for point in kept] == [asked[0], asked[-1]]
 
 
-def test_a_long_answer_that_is_cut_keeps_the_question_that_makes_it_clear():
-    told = f"Take the first one. {'It is the plain one of both. ' * 12}(asked: The index in SQLite)"
+@pytest.mark.parametrize(
+    "answer", ["Yes, but never touch production!", "Take the plain one of both, and do it on Monday. " * 4]
+)
+def test_the_question_of_a_long_answer_is_cut_and_the_answer_is_not(answer):
+    told = f"{answer.strip()} (asked: {'Shall I move the depot of Riga to Lisbon? ' * 5})"
     (kept,) = recent.choose_points([SummaryPoint(Section.DECIDED, told)], 600)
-    assert kept.text.startswith("Take the first one.")
-    assert kept.text.endswith(" (asked: The index in SQLite)")
+    assert kept.text.startswith(f"{answer.strip()} (asked: Shall I")
+    assert kept.text.endswith("…)")
     assert len(kept.text) <= recent.LONGEST

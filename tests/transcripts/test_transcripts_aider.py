@@ -98,6 +98,8 @@ def test_a_command_that_clears_the_chat_leaves_a_mark() -> None:
         ("/ask why is it slow?", Role.USER, "why is it slow?"),
         ("/code use a set here", Role.USER, "use a set here"),
         ("/add src/main.py", Role.SYSTEM, "/add src/main.py"),
+        ("/ok but keep the tests", Role.USER, "but keep the tests"),
+        ("/ask /health returns 500", Role.USER, "/health returns 500"),
         ("/drop", Role.SYSTEM, "/drop"),
         ("/ask", Role.SYSTEM, "/ask"),
         ("!ls -l", Role.SYSTEM, "!ls -l"),
@@ -113,6 +115,11 @@ def test_the_tags_of_aider_around_code_are_fences() -> None:
     model = b"Done. See `<source>`.\n\nsrc/a.py\n<source>python\nx = '```'\n</source>\n\nIt is faster now.\n"
     (found,) = [turn.text for _, turn in read(HEAD + model)]
     assert without_fences(found).split() == ["Done.", "See", "`<source>`.", "src/a.py", "It", "is", "faster", "now."]
+
+
+def test_a_tag_without_its_partner_is_the_models_own_text() -> None:
+    model = b"Use it:\n\n```html\n<source>\n```\n\nWe use HTML5 from now on.\n"
+    assert [turn.text for _, turn in read(HEAD + model)] == [model.decode().strip()]
 
 
 def test_each_chat_is_a_session_and_repetitions_are_told_apart() -> None:

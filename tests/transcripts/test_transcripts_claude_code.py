@@ -48,7 +48,9 @@ def test_what_the_person_typed() -> None:
 @pytest.mark.parametrize(
     ("typed", "read_as"),
     [
-        ("It is inline: \\\n\\\n[Image #1]", "It is inline:\n\n[Image #1]"),
+        ("It is inline:\\\n\\\n[Image #1]", "It is inline:\n\n[Image #1]"),
+        ("Never write to C:\\\n\nNot once.", "Never write to C:\\\n\nNot once."),
+        ("a & b \\\\\n\nc", "a & b \\\\\n\nc"),
         ("First.\\\n\nThen.", "First.\n\nThen."),
         ("Run\n\ndocker run \\\n  -p 80 web", "Run\n\ndocker run \\\n  -p 80 web"),
     ],
