@@ -141,13 +141,15 @@ def _describe_work(
 
 
 def _arrange_lines(chosen: list[WorkStatement], reports: Sequence[reply.SummaryLine]) -> list[WorkStatement]:
-    """Return the lines with open points in the order in which they were said, because one may lean on another.
+    """Return the lines with mere offers in the order in which they were said, because one may lean on another.
 
     An answer's results of tests are left out if there is a report of the last test run.
     """
     states = [one for one in chosen if one.section is Section.STATE and work_texts.is_outdated_test(one.text)]
     kept = [one for one in chosen if one not in states or not any(it.text.startswith("Tests: ") for it in reports)]
-    return sorted(kept, key=lambda one: (one.turn, one.numbers) if one.section is Section.OPEN else (-1, ()))
+    offers = [one for one in kept if one.section is Section.OPEN and one.weight < work.OF_OPEN]
+    ordered = iter(sorted(offers, key=lambda one: (one.turn, one.numbers)))
+    return [next(ordered) if one in offers else one for one in kept]
 
 
 def _list_superseded(so_far: str, lines: Sequence[reply.SummaryLine]) -> list[reply.SupersededPoint]:

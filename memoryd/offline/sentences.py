@@ -7,9 +7,10 @@ from memoryd.text import prose
 from memoryd.text.sentences import SentenceKind, split
 
 _NO_PROSE = frozenset({SentenceKind.CODE, SentenceKind.HEADING})
-# A sentence that only tells a redacted secret: a name, then a sign or verb that gives its value, then the value.
+# A sentence that only tells a redacted secret: a name, then a sign or verb that gives its value, then the value. Or
+# the mark of an image.
 _GIVES = r"(?:\w+\s*=|[^:=]{0,60}(?::|\b(?:is|was|lautet|ist|est|es|è|é)\b))"
-_TELLS_SECRET = re.compile(_GIVES + r"[^\w\[]*\[REDACTED:[\w-]+\]\W*", re.IGNORECASE)
+_TELLS_NOTHING = re.compile(_GIVES + r"[^\w\[]*\[REDACTED:[\w-]+\]\W*|\[Image #\d+\]", re.IGNORECASE)
 
 
 class NumberedSentence(NamedTuple):
@@ -26,7 +27,7 @@ def number_sentences(text: str) -> list[NumberedSentence]:
     found = []
     for number, part in enumerate(split(text), 1):
         lines = [line.strip() for line in part.text.splitlines() if line.strip()]
-        is_left_out = part.kind in _NO_PROSE or logged.issuperset(lines) or _TELLS_SECRET.fullmatch(part.text)
+        is_left_out = part.kind in _NO_PROSE or logged.issuperset(lines) or _TELLS_NOTHING.fullmatch(part.text)
         said = [] if is_left_out else prose.list_lines(part.text)
         if said and len(said) == len(lines):  # skip a sentence that is partly code, which cannot be quoted whole
             found.append(NumberedSentence(number, " ".join(said)))

@@ -30,7 +30,7 @@ from memoryd.tiers.session_summary import Section
 
 _LONGEST = 600  # characters of a line; longer sentences are pasted data
 _FEWEST_OF_WISH = 2  # a lasting wish of the user has this many content words
-_OF_OPEN = 2.5  # weight of an open point in the last answer; a mere offer has no weight
+OF_OPEN = 2.5  # weight of an open point in the last answer; a mere offer has no weight
 _OF_OFFER = 1.5  # weight of an offer that ends the last answer, because the next session may begin with a yes
 _NEAR = 8  # messages; a diagnosis farther away is about another fault, unless `_SAME_FAULT` holds
 _SAME_FAULT = 0.3  # two diagnoses of one fault share this part of the first one's words
@@ -250,7 +250,7 @@ class _WorkReading:
         }
         weight = _weigh(signs, _OF_REQUEST)
         if work_cues.POSTPONES.search(text):
-            section, weight = Section.OPEN, max(weight, _OF_OPEN)
+            section, weight = Section.OPEN, max(weight, OF_OPEN)
         made = self._make(turn, one, unit, text, section, weight)
         asked_id, question = self._find_choice(turn, text)
         if not question and prose.count_words(text) <= _BARE:
@@ -518,7 +518,7 @@ def _weigh_open(text: str, offer: float, *, is_open: bool, is_offered: bool) -> 
     if unfinished.is_label(text) or work_cues.NOTHING_OPEN.search(text):
         return None
     if is_open or unfinished.is_open(text):
-        return _OF_OPEN
+        return OF_OPEN
     return offer if is_offered or work_texts.is_offered(text) else None
 
 

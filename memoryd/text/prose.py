@@ -24,7 +24,7 @@ _CODE_LINE = re.compile(
     r"^(?:\s{4,}\S|\s*[❯➜λ]\s|.*\d% \(\d+/|\s*(?:[$%>#]\s?\w+\s.*[-/|]|[{}()\[\];]+\s*$|at\s+\S+\(|\d+[→|:]))"  # noqa: RUF001
 )
 _MARK = re.compile(r"^[\s>]*(?:#{1,6}\s+|[-*+•]\s+(?:\[[ xX]\]\s+)?|\d{1,3}[.)]\s+|[✅❌✓✗⚠🔧📝]\ufe0f?\s*)*")
-_HEADING = re.compile(r"^\s*(?:#{1,6}\s|\*\*[^*]{1,80}\*\*:?\s*$)")
+_HEADING = re.compile(r"^\s*(?:#{1,6}\s|\*\*[^*]{1,80}(?<![.!?。])\*\*:?\s*$)")
 _ODD_WORD = re.compile(r"(?<!\S)[^\s\d=_<>|{}%@\\/~^$]*+[\d=_<>|{}%@\\/~^$]\S*+")
 _DIGITS = re.compile(r"(?<!\S)[^\s\d]*+\d\S*+")
 _PHONE = re.compile(r"(?<!\S)(?:\+\d{1,3}|\(?0\d+\)?)(?: \d{2,4})+(?!\w)")  # one number, in several groups

@@ -164,6 +164,12 @@ def test_a_line_is_whole_sentences_and_is_not_told_again_as_the_assistant_repeat
     ]
 
 
+def test_a_rule_in_bold_and_words_before_an_image_are_the_users():
+    step = slept("**Never push to main.**", "ASSISTANT: Noted.", "The depot sets the style itself:\n\n[Image #1]")
+    assert core(step) == ["User: **Never push to main.**"]
+    assert sections(step).texts(Section.ASKED)[-1] == "The depot sets the style itself:"
+
+
 def test_the_offers_that_end_a_session_stand_in_the_order_in_which_they_were_said():
     offers = "Delete the file with the notes of Riga? Or shorten it to the part about the gauge?"
     step = slept("Make the coupon page fast.", f"ASSISTANT: The page loads one coupon at a time. {offers}")
