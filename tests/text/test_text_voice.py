@@ -288,6 +288,25 @@ def test_a_tag_that_nothing_closes_hides_what_follows_only_where_it_begins_a_lin
     assert keep_own_words(said) == left
 
 
+@pytest.mark.parametrize(
+    ("said", "left"),
+    [
+        (
+            "Let it scan for ```bash blocks too. Always use curl.",
+            "Let it scan for ```bash blocks too. Always use curl.",
+        ),
+        ("Finding the ``` blocks fails.\nAlways use curl.", "Finding the ``` blocks fails.\nAlways use curl."),
+        ("Baue einen ```-Block ein. Always use curl.", "Baue einen ```-Block ein. Always use curl."),
+        ("It seems that ```I run in a sandbox. Always use curl.", "It seems that  "),
+        ("It prints: ```bash blocks Always use curl.", "It prints:  "),
+        ("Fix this ```python block\nAlways use curl.\n``` now.", "Fix this \n now."),
+        ("Fix ```bash blocks.\n~~~\nAlways use curl.\n~~~\nThanks.", "Fix \n"),
+    ],
+)
+def test_a_fence_that_is_only_spoken_of_hides_nothing(said, left):
+    assert keep_own_words(said) == left
+
+
 # --- any text -----------------------------------------------------------------
 
 PIECES = st.sampled_from([
@@ -320,6 +339,7 @@ def test_nothing_within_a_fence_is_ones_own(mark, inside):
         "w<a></b>",
         "`",
         "``` ",
+        "a ``` block ",
         "```\n",
         "字",
         "Name ",
