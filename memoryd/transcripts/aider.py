@@ -6,6 +6,9 @@ Sources: aider's io.py, and aider's own history of 1,133 chats.
   answers to aider's questions. All other text is the model's.
 - Each line of the first two kinds ends with two spaces. This distinguishes them from headings and quotations of the
   model. An empty line comes before typed text. This distinguishes it from a line that a command has printed.
+- Older versions write an output of several lines with `> ` only before its first line, and with two spaces only after
+  its last line. It follows typed text or another output without an empty line, before the model speaks or after the
+  size of the context.
 - A line that begins with `/` is a command. `/ask` and the other switches of mode carry a message of the person.
 - `> Tokens: 12,566 sent, 84 received.` gives the size of the context after a response. Newer versions round numbers
   above a thousand (`9.2k`) and print the cost on a line of its own.
@@ -16,6 +19,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
+from itertools import accumulate
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -26,11 +30,19 @@ from memoryd.transcripts.record_text import Envelope, RecordText, read_message, 
 from memoryd.transcripts.turn import Origin, Role, TurnKind
 
 FILE = ".aider.chat.history.md"
-_HEAD, _USER, _PRINTED, _MODEL, _BLANK = "head", "user", "printed", "model", "blank"
+_USER, _PRINTED, _MODEL = "UPM"  # the kinds of records, with H: the head of a chat
+# Patterns of letters, one for each line as `_kind` gives it.
+_BELOW = re.compile("(?<=([PT]))U+|(?<=[QME])U+")  # a line that looks typed, below a printed line or the model's
+_OUTPUTS = re.compile(
+    r"(HB*(?=[PT])|U(?=[PQT])|(?=T))((?:[PT]|Q[QMB]*+(?:[EPTU]|\Z))(?:[PTE]|[QM][QMB]*+(?:[EPTU]|\Z))*+)"
+)
+_SPEAKERS = str.maketrans("TQE", "PMM")
+_PARTS = re.compile(r"H|U+|P(?:B*+P)*|M(?:B*+M)*")
 _STARTED = re.compile(rb"# aider chat started at (\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2})\s*\Z")
 _HEADED = re.compile(rb"(?:\A|\n)# aider chat started at \d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}\s")
 _TYPED = re.compile(rb"####(?: .*)?  \r?\Z", re.DOTALL)
 _OUTPUT = re.compile(rb">(?: .*)?  \r?\Z|> Tokens: |Cost: \$[\d.]+ \w+, \$[\d.]+ session\.", re.DOTALL)
+_ENDED = re.compile(rb"\S  \r?\n?\Z")
 _LINE = re.compile(rb"[^\n]*\n|[^\n]+")
 _PREFIX = re.compile(r"^(?:####|>) ?", re.MULTILINE)
 # Messages that aider itself sends in the person's name after a failed check of the model's changes.
@@ -84,31 +96,20 @@ class Aider(LineFormat):
 
         The last record may still grow, so it waits unless `last`.
         """
-        records: list[Record] = []
-        kind, first, end, is_open = _BLANK, 0, 0, False
-        before = _BLANK  # the kind of the previous line
-
-        def close() -> None:
-            if kind != _BLANK:
-                records.append(Record({"kind": kind}, base + first, base + end, data[first:end]))
-
-        at = 0
-        for line in _LINE.findall(data):
-            found, start, at = _kind(line.rstrip(b"\n")), at, at + len(line)
-            if found == _USER and before in (_PRINTED, _MODEL):
-                found = before
-            before = found
-            if found == _BLANK:
-                is_open = is_open and kind != _USER
-                continue
-            if not is_open or found != kind:
-                close()
-                kind, first = found, start
-            is_open, end = found != _HEAD, start + len(line.rstrip(b"\r\n"))
-        if is_open and not last:
-            return FileCut(records, (), first)
-        close()
-        return FileCut(records, (), len(data))
+        lines = _LINE.findall(data)
+        starts = list(accumulate(map(len, lines), initial=0))
+        kinds = _BELOW.sub(lambda one: ("P" if one[1] else "E") * len(one[0]), "".join(map(_kind, lines)))
+        kinds = _OUTPUTS.sub(lambda one: one[1] + "P" * len(one[2]), kinds).translate(_SPEAKERS)
+        parts, records = list(_PARTS.finditer(kinds)), list[Record]()
+        for part in parts:
+            first, end = starts[part.start()], starts[part.end() - 1] + len(lines[part.end() - 1].rstrip(b"\r\n"))
+            records.append(Record({"kind": part[0][0]}, base + first, base + end, data[first:end]))
+        is_done = not parts or (parts[-1][0][0] == _USER and parts[-1].end() < len(kinds))
+        if last or is_done:
+            return FileCut(records, (), len(data))
+        # What is before an output may tell that it is one, so both wait.
+        held = parts[-2:] if parts[-1][0][0] == _PRINTED and parts[-2:][0][0][0] != _MODEL else parts[-1:]
+        return FileCut(records[: -len(held)], (), starts[held[0].start()])
 
     def turns(self, record: Record, identity: Identity, meetings: Pass) -> RecordTurns:
         """Return the turns of the text of one speaker. The head of a chat begins a new session."""
@@ -178,14 +179,21 @@ def _read_local(at: str) -> str | None:
 
 
 def _kind(line: bytes) -> str:
-    """Return who wrote a line, by its beginning and its end."""
+    """Return a letter for a line by its beginning and its end.
+
+    They are H: the head of a chat, U: typed, P: printed, T: the size of the context, B: blank. All others are the
+    model's, unless an output of several lines surrounds them. Q begins with `>`, E ends with two spaces, M neither.
+    """
+    line = line.rstrip(b"\n")
     if not line or line.isspace():
-        return _BLANK
+        return "B"
     if line.startswith(b"# ") and _STARTED.match(line):
-        return _HEAD
+        return "H"
     if line.startswith(b"####") and _TYPED.match(line):
         return _USER
-    return _PRINTED if line[:1] in b">C" and _OUTPUT.match(line) else _MODEL
+    if line[:1] in b">C" and _OUTPUT.match(line):
+        return "T" if line.startswith(b"> Tokens: ") else _PRINTED
+    return "Q" if line.startswith(b">") else "E" if _ENDED.search(line) else _MODEL
 
 
 def _context(text: str) -> int | None:
@@ -193,16 +201,11 @@ def _context(text: str) -> int | None:
     found = _TOKENS.findall(text)
     if not found:
         return None
-    sent, scale, received, its_scale = found[-1]
+    sent, scale, received, its_scale = (part.replace(",", "") for part in found[-1])
     try:
-        return round(_number(sent) * _SCALE[scale]) + round(_number(received) * _SCALE[its_scale]) or None
+        return round(float(sent) * _SCALE[scale]) + round(float(received) * _SCALE[its_scale]) or None
     except ValueError:
         return None
-
-
-def _number(text: str) -> float:
-    """Return the value of a number that may have commas."""
-    return float(text.replace(",", ""))
 
 
 def _choices(text: str) -> list[RecordText]:

@@ -40,6 +40,16 @@ def kinds(data: bytes) -> list[tuple[Role, str]]:
         (b"> it prints\n#### no request  \n\n#### one  \n",
          [(Role.ASSISTANT, "> it prints\n#### no request  "), (Role.USER, "one")]),
         (b"> it prints  \n#### no request  \n", [(Role.TOOL, "it prints\nno request")]),
+        (b"#### /run x  \n> begin\n    \n\n> a b\n#### no request\nend  \nmore\n> Run it?\n[Y/n] why  \n\nText.\n",
+         [(Role.SYSTEM, "/run x"),
+          (Role.TOOL, "begin\n\n\na b\nno request\nend\nmore\nRun it?\n[Y/n] why"), (Role.ASSISTANT, "Text.")]),
+        (b"#### one  \n> never ended\n" + HEAD + b"> Aider v0\n", [(Role.USER, "one"),
+         (Role.ASSISTANT, "> never ended"), (Role.ASSISTANT, "> Aider v0")]),
+        (b"Text.\n\n> Tokens: 1 sent, 2 received.\n> Commit 1 feat: x\n\nbody  \n\n> quoted\n\nText.\n",
+         [(Role.ASSISTANT, "Text."), (Role.TOOL, "Tokens: 1 sent, 2 received.\nCommit 1 feat: x\n\nbody"),
+          (Role.ASSISTANT, "> quoted\n\nText.")]),
+        (b"Text.\n\n> one  \n> two\n\nText.\n",
+         [(Role.ASSISTANT, "Text."), (Role.TOOL, "one"), (Role.ASSISTANT, "> two\n\nText.")]),
         (b"#### one  \n\n#### two  \n", [(Role.USER, "one"), (Role.USER, "two")]),
         (b"#### one  \n####   \n#### two  \n", [(Role.USER, "one\n\ntwo")]),
         (b"#### A heading\n\ntext\n", [(Role.ASSISTANT, "#### A heading\n\ntext")]),
@@ -146,7 +156,16 @@ def test_a_history_is_told_by_its_name_or_its_first_chat() -> None:
 
 
 LINES = st.sampled_from(
-    [b"#### typed  ", b"> printed  ", b"model", b"", b"# aider chat started at 2026-05-01 10:00:00"]
+    [
+        b"#### typed  ",
+        b"> printed  ",
+        b"> begun",
+        b"ended  ",
+        b"> Tokens: 1 sent",
+        b"model",
+        b"",
+        b"# aider chat started at 2026-05-01 10:00:00",
+    ]
 )
 
 
