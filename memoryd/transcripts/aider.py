@@ -42,7 +42,6 @@ _STARTED = re.compile(rb"# aider chat started at (\d{4}-\d{2}-\d{2} \d{2}:\d{2}:
 _HEADED = re.compile(rb"(?:\A|\n)# aider chat started at \d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}\s")
 _TYPED = re.compile(rb"####(?: .*)?  \r?\Z", re.DOTALL)
 _OUTPUT = re.compile(rb">(?: .*)?  \r?\Z|> Tokens: |Cost: \$[\d.]+ \w+, \$[\d.]+ session\.", re.DOTALL)
-_ENDED = re.compile(rb"\S  \r?\n?\Z")
 _LINE = re.compile(rb"[^\n]*\n|[^\n]+")
 _PREFIX = re.compile(r"^(?:####|>) ?", re.MULTILINE)
 # Messages that aider itself sends in the person's name after a failed check of the model's changes.
@@ -104,8 +103,7 @@ class Aider(LineFormat):
         for part in parts:
             first, end = starts[part.start()], starts[part.end() - 1] + len(lines[part.end() - 1].rstrip(b"\r\n"))
             records.append(Record({"kind": part[0][0]}, base + first, base + end, data[first:end]))
-        is_done = not parts or (parts[-1][0][0] == _USER and parts[-1].end() < len(kinds))
-        if last or is_done:
+        if last or not parts or (parts[-1][0][0] == _USER and parts[-1].end() < len(kinds)):
             return FileCut(records, (), len(data))
         # What is before an output may tell that it is one, so both wait.
         held = parts[-2:] if parts[-1][0][0] == _PRINTED and parts[-2:][0][0][0] != _MODEL else parts[-1:]
@@ -193,7 +191,7 @@ def _kind(line: bytes) -> str:
         return _USER
     if line[:1] in b">C" and _OUTPUT.match(line):
         return "T" if line.startswith(b"> Tokens: ") else _PRINTED
-    return "Q" if line.startswith(b">") else "E" if _ENDED.search(line) else _MODEL
+    return "Q" if line.startswith(b">") else "E" if line.rstrip(b"\r") == line.rstrip() + b"  " else _MODEL
 
 
 def _context(text: str) -> int | None:

@@ -186,17 +186,24 @@ def expect_aider(path: Path) -> Table:
     lines = [*path.read_text(errors="replace").split("\n"), "# aider chat started at "]
     typed = answers = sessions = 0
     context, before, chat, before_head = None, "", False, False  # a chat in which nothing was said is no session
+    inside = False  # within an output of which only the first line has a mark, and only the last one two spaces
     for line in lines:
         user = line.startswith("####") and line.endswith("  ")
         printed = (line.startswith(">") and line.endswith("  ")) or line.startswith(("> Tokens: ", "Cost: $"))
         head = line.startswith("# aider chat started at ")
         kind = "head" if head else "user" if user else "printed" if printed else "model" if line.strip() else "blank"
+        inside = not head and (inside or (kind == "model" and (before == "printed" or before + line[:1] == "user>")))
+        if inside:
+            kind, inside = "printed", not re.search(r"\S  $", line)
         found = re.match(r"> Tokens: ([\d.,]+)(k?) sent.* ([\d.,]+)(k?) received", line)
         if found:
             pairs = [(found[1], found[2]), (found[3], found[4])]
             context = sum(round(float(n.replace(",", "")) * (1000 if k else 1)) for n, k in pairs)
         if kind == "user" and before != "user":
-            typed += not line.startswith(("#### # Fix any errors below", "#### # Fix any linting errors below"))
+            command = re.match(
+                r"#### (?:# Fix any (?:linting )?errors below|!|/(?!(?:ask|code|architect) +\S)[a-z-]+ )", line
+            )
+            typed += not command
         if kind == "model" and not chat:
             answers += 1
         chat = kind == "model" if kind != "blank" else chat
