@@ -234,6 +234,16 @@ def test_a_session_is_to_be_of_the_agent_that_is_named(slept, capsys, tmp_path):
         slept.write_config()
 
 
+def test_job_list_says_that_there_are_more_runs(slept, capsys, monkeypatch):
+    runs = data(slept, capsys, "job", "list") * 3
+    monkeypatch.setattr(reads, "ask", lambda *_, limit, **__: runs[:limit])
+    assert data(slept, capsys, "job", "list", "--limit", "2") == runs[:2]
+    assert (
+        "only the newest 2 are shown: --limit N shows more" in answer(slept, capsys, "job", "list", "--limit", "2")[1]
+    )
+    assert "--limit" not in answer(slept, capsys, "job", "list", "--limit", "3")[1]
+
+
 def test_job_list_filters(slept, capsys):
     assert data(slept, capsys, "job", "list", "--kind", "dream") == []
     assert data(slept, capsys, "job", "list", "--kind", "sleep", "--agent", "demo", "--limit", "1")
