@@ -339,18 +339,20 @@ def _plan_text(
         for line in (f"{one} {be}{describe_outcome(*states[one]) if one in states else AS_BEFORE}", *texts.get(one, ()))
     ]
     # Entries `run:` only mark the reverted runs, which the caller knows.
-    others = [one for one in planned.get("others", ()) if not one.startswith("run:")]
     lines += [
         f"what {one.removeprefix(_REJECTED)} proposed may be proposed again"
         if one.startswith(_REJECTED)
         else f"{one.removeprefix(_FILE)} {be}{AS_BEFORE}"
-        for one in others
+        for one in planned.get("others", ())
+        if not one.startswith("run:")
     ]
+    back = f"only what is named here {goes} back in it" if lines else f"nothing {goes} back in it"
     for one in planned.get("stayed", ()):
         if one.startswith(_FILE):
-            lines.append(f"{one.removeprefix(_FILE)} was changed since: only what is named here {goes} back in it")
+            lines.append(f"{one.removeprefix(_FILE)} was changed since: {back}")
         else:
             lines.append(f"{one} stays: it was changed or forgotten since")
+    lines += ["nothing would change, because of these conflicts:"] * bool(planned.get("conflicts"))
     lines += [
         f"conflict {one['memory']}: {one['why']}{later_ones(one['later'])}" for one in planned.get("conflicts", ())
     ]

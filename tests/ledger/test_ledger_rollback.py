@@ -243,7 +243,9 @@ def test_what_is_in_the_way_is_named_with_and_without_a_run():
     with pytest.raises(RefusedError, match=re.escape(way.replace(":", ""))) as caught:
         plan.check()
     assert "rollback --to" in caught.value.hint
-    assert f"conflict {way}" in _plan_text(as_row(plan), {})
+    told = _plan_text(as_row(replace(plan, stayed=("file:README.md",))), {}, is_tried=True).splitlines()
+    assert told[0] == "README.md was changed since: nothing would go back in it"
+    assert told[1:] == ["nothing would change, because of these conflicts:", f"conflict {way}"]
 
 
 def test_back_to_an_entry_is_back_to_what_was_written_at_once_with_it():
