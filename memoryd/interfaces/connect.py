@@ -115,7 +115,7 @@ class ConnectableTool:
     next: Sequence[str]  # the steps that a person takes in every case
     served: Sequence[str] = ()  # further steps if the tool gets an MCP server; empty if it gets none
     in_project: bool = True  # whether the tool can be connected for one project only
-    shared: Sequence[str] = ()  # further steps if a file in the project names the MCP server
+    shared: Sequence[str] = ()  # further steps if a file in the project names paths of this machine
     loads: bool = False  # whether the tool itself loads the memory file, without a hook that checks the project
 
     def steps(self, place: ConnectTarget) -> list[str]:

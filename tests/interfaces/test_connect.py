@@ -380,7 +380,9 @@ def test_sessions_of_other_projects_do_not_load_the_memory_and_each_tool_says_wh
     written("aider", place)
     written("aider", bound, remove=True)
     assert not list(place.home.iterdir()), "what was connected once can be taken away"
-    assert written("aider", replace(bound, project=shop))["written"]
+    made = written("aider", replace(bound, project=shop))
+    assert made["written"]
+    assert any("leave it out of git" in step for step in made["next"])
     several = replace(place, agent=None)
     with pytest.raises(ConfigError, match="which agent is meant"):
         connect("aider", several, NOW, **LOOK)
