@@ -36,6 +36,7 @@ _BELOW = re.compile("(?<=([PT]))U+|(?<=[QME])U+")  # a line that looks typed, be
 _OUTPUTS = re.compile(
     r"(HB*(?=[PT])|U(?=[PQT])|(?=T))((?:[PT]|Q[QMB]*+(?:[EPTU]|\Z))(?:[PTE]|[QM][QMB]*+(?:[EPTU]|\Z))*+)"
 )
+_QUOTED = re.compile("(?<=MB)U+")  # the model's: aider puts two blank lines between the model's text and a prompt
 _SPEAKERS = str.maketrans("TQE", "PMM")
 _PARTS = re.compile(r"H|U+|P(?:B*+P)*|M(?:B*+M)*")
 _STARTED = re.compile(rb"# aider chat started at (\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2})\s*\Z")
@@ -99,7 +100,7 @@ class Aider(LineFormat):
         starts = list(accumulate(map(len, lines), initial=0))
         kinds = _BELOW.sub(lambda one: ("P" if one[1] else "E") * len(one[0]), "".join(map(_kind, lines)))
         kinds = _OUTPUTS.sub(lambda one: one[1] + "P" * len(one[2]), kinds).translate(_SPEAKERS)
-        parts, records = list(_PARTS.finditer(kinds)), list[Record]()
+        parts, records = list(_PARTS.finditer(_QUOTED.sub(lambda one: "M" * len(one[0]), kinds))), list[Record]()
         for part in parts:
             first, end = starts[part.start()], starts[part.end() - 1] + len(lines[part.end() - 1].rstrip(b"\r\n"))
             records.append(Record({"kind": part[0][0]}, base + first, base + end, data[first:end]))

@@ -37,7 +37,7 @@ def kinds(data: bytes) -> list[tuple[Role, str]]:
     ("data", "expected"),
     [
         (b"#### one  \n#### two  \n", [(Role.USER, "one\ntwo")]),
-        (b"> it prints\n#### no request  \n\n#### one  \n",
+        (b"> it prints\n#### no request  \n\n\n#### one  \n",
          [(Role.ASSISTANT, "> it prints\n#### no request  "), (Role.USER, "one")]),
         (b"> it prints  \n#### no request  \n", [(Role.TOOL, "it prints\nno request")]),
         (b"#### /run x  \n> begin\n    \n\n> a b\n#### no request\nend  \nmore\n> Run it?\n[Y/n] why  \n\nText.\n",
@@ -52,6 +52,7 @@ def kinds(data: bytes) -> list[tuple[Role, str]]:
          [(Role.ASSISTANT, "Text."), (Role.TOOL, "one"), (Role.ASSISTANT, "> two\n\nText.")]),
         (b"#### one  \n\n#### two  \n", [(Role.USER, "one"), (Role.USER, "two")]),
         (b"#### one  \n####   \n#### two  \n", [(Role.USER, "one\n\ntwo")]),
+        (b"text\n\n#### A heading  \n\nmore\n", [(Role.ASSISTANT, "text\n\n#### A heading  \n\nmore")]),
         (b"#### A heading\n\ntext\n", [(Role.ASSISTANT, "#### A heading\n\ntext")]),
         (b"# A title\n> a quotation\n", [(Role.ASSISTANT, "# A title\n> a quotation")]),
         (b"> Applied edit to a.py  \n", [(Role.TOOL, "Applied edit to a.py")]),
@@ -133,7 +134,7 @@ def test_a_tag_without_its_partner_is_the_models_own_text() -> None:
 
 
 def test_each_chat_is_a_session_and_repetitions_are_told_apart() -> None:
-    twice = b"#### yes  \n\nok\n\n#### yes  \n"
+    twice = b"#### yes  \n\nok\n\n\n#### yes  \n"
     found = read(b"before\n" + HEAD + twice + HEAD + twice + HEAD.replace(b"10:00", b"11:00") + twice)
     ten, eleven = (datetime(2026, 5, 1, hour).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z") for hour in (10, 11))
     assert [at for at, _ in found] == [""] + [ten] * 6 + [eleven] * 3
