@@ -54,6 +54,13 @@ def test_the_demo_fails_where_the_daemon_has_done_nothing_for_long(waiting):
         waiting.wait_for("an answer", answers_after(40, lambda: None))
 
 
+def test_the_demo_says_that_its_files_stay_and_how_to_remove_them(waiting):
+    waiting.output, waiting.run, waiting.session_id = Output(), {"id": "run-1"}, "one"
+    first, *_, last = waiting.places().splitlines()
+    assert first.endswith("These files stay. The last of these commands removes them:")
+    assert last == f"  rm -r {waiting.folder}"
+
+
 def test_the_demo_kills_a_daemon_that_does_not_stop(waiting):
     deaf = "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nprint(flush=True)\nsignal.pause()"
     waiting.daemon = subprocess.Popen([sys.executable, "-c", deaf], stdout=subprocess.PIPE)
