@@ -322,7 +322,8 @@ def last_sessions(reader: DatabaseReader, agent_id: str, folders: Sequence[str] 
     Each row has `summary`, and as `mark` the last turn that a sleep has processed.
     """
     sql = (
-        "SELECT id, format, folder, last_turn_at, (SELECT summary FROM session_summary WHERE session_id = id)"  # noqa: S608
+        "SELECT id, format, folder, branch, last_turn_at,"  # noqa: S608
+        " (SELECT summary FROM session_summary WHERE session_id = id)"
         " AS summary, coalesce((SELECT seq FROM watermark WHERE session_id = id AND consumer = 'sleep'), 0) AS mark"
         f" {_OWN} AND (? IS NULL OR coalesce(folder, '') IN (SELECT value FROM json_each(?)))"
         " ORDER BY last_turn_at DESC, id LIMIT ?"

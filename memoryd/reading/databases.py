@@ -57,9 +57,8 @@ class Databases:
             return True
         if source.format not in {"auto", *registry.DATABASES} or path.endswith(foreign.BESIDE):
             return False
-        if cursor is not None and cursor.offset:
-            return False  # it was read as lines before
-        return _is_database(path)
+        was_lines = cursor is not None and cursor.offset  # it was read as lines before
+        return not was_lines and _is_database(path)
 
     def is_beside(self, path: str) -> bool:
         """Return True if SQLite keeps this file beside a database, such as a write-ahead log."""

@@ -22,7 +22,7 @@ from memoryd.ledger.foreign import Foreign
 from memoryd.recall import project_state
 from memoryd.recall.injection import Part
 from memoryd.tiers.archive import name_of
-from memoryd.tiers.session_summary import parse_points
+from memoryd.tiers.session_summary import Section, parse_points
 from memoryd.transcripts.registry import program_of
 
 OTHER = ""  # stands for the root of a project without sessions
@@ -105,7 +105,9 @@ def _read_session(reader: DatabaseReader, row: Row, now: datetime) -> project_st
         scheduled = is_scheduled(one.text) if one.by_user else scheduled
         spoken += [] if scheduled or seq <= row["mark"] or says_nothing(one.text) else [one]
     remove = _foreign(reader, row["id"], row["folder"]).remove_tokens if spoken else str
-    summary = parse_points(row["summary"] or "")
+    # Before its first sleep, a session has no summary, but its records may name the branch, which earlier ones may not.
+    here = f"### {Section.STATE}\n- Branch: `{row['branch']}`" if spoken and row["branch"] else ""
+    summary = parse_points(row["summary"] or here)
     return project_state.LastSession(row["id"], program_of(row["format"]), _end_of(row, now), summary, spoken, remove)
 
 

@@ -166,9 +166,7 @@ def block_text(content: object) -> str:
     """Return the text of a string or of a list of blocks. A block without text becomes a marker such as `[image]`."""
     if type(content) is str:
         return clean(content)
-    if type(content) is not list:
-        return ""
-    return "\n".join(text for text in map(_one_block, content) if text)
+    return "" if type(content) is not list else "\n".join(filter(None, map(_one_block, content)))
 
 
 def has_words(block: dict[str, Any]) -> bool:

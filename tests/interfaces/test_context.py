@@ -286,6 +286,33 @@ def test_of_a_project_of_last_month_the_rules_and_the_state_are_told_within_1500
     assert " **Open**: The old URL.\n" in made.text
 
 
+def test_a_session_that_has_not_slept_has_its_own_branch_and_not_the_branch_of_the_session_before(scratch):
+    now = datetime(2026, 5, 4, 9, 0, tzinfo=UTC)
+    for days, name in ((2, "page"), (0, "retry")):
+        scratch.append([message("user", f"Move the {name}.", at=now - timedelta(days=days, minutes=9))], name=name)
+    left = (
+        "### Asked\n- Move the page.\n### State at the end\n- Branch: `feat/page`\n- Last commit: `2564804` Move it\n"
+    )
+    with in_process(scratch, lambda: now) as app:
+        app.ingest.scan()
+        app.ingest.flush()
+        with sqlite.begin_write(app.engine) as connection:
+            for session_id, last in query.fetch_rows(connection, "SELECT id, last_seq FROM session"):
+                if "retry" in session_id:
+                    query.run(connection, "UPDATE session SET branch = 'feat/retry' WHERE id = ?", session_id)
+                    continue
+                insert = (
+                    "INSERT INTO session_summary (session_id, summary, messages, updated_at) VALUES (?, ?, '[]', '')"
+                )
+                query.run(connection, insert, session_id, left)
+                insert = "INSERT INTO watermark (session_id, consumer, seq, moved_at) VALUES (?, 'sleep', ?, '')"
+                query.run(connection, insert, session_id, last)
+        text = context.inject(app.settings, app.settings.agents[0]).text
+    assert " - Last request: Move the retry.\n - Branch: `feat/retry`\n" in text
+    assert "feat/page" not in text
+    assert "2564804" not in text
+
+
 def test_a_session_of_questions_keeps_the_state_that_the_session_before_left(scratch):
     now = datetime(2026, 5, 4, 9, 0, tzinfo=UTC)
     left = "### Asked\n- Move the page.\n### State at the end\n- Pull request: https://h.io/o/r/pull/49\n"
