@@ -229,7 +229,7 @@ def _facts(ask: Ask) -> str:
     for at, quoted in enumerate(spoken):
         message = "" if lasting_model.announces(before) else quoted.text
         before = quoted.text
-        for number, sentence in () if at in taken_back else number_sentences(quoted.text):
+        for number, sentence, _ in () if at in taken_back else number_sentences(quoted.text):
             ended = tuple(name for name, fact in facts.items() if takes_back(sentence, fact))
             removals += [facts_reply.FactRemoval(name, (quoted.id,)) for name in ended]
             cue = lasting.find_cue(sentence, by_user=True, working=False, message=message, chatting=is_chat)
@@ -344,7 +344,7 @@ def _memories(
     taken_back, announced = _list_taken_back(said), work.find_announced(said)
     for one in said:
         around = one.text if working and one.id not in announced else ""
-        for number, sentence in () if one.id in taken_back else one.sentences:
+        for number, sentence, _ in () if one.id in taken_back else one.sentences:
             cue = lasting.find_cue(sentence, by_user=one.by_user, working=working, message=around, chatting=chatting)
             words_of = neutralize(quote_around(raw[one.id], (number,)) if one.by_user else sentence) if cue else ""
             text = words_of if words_of.startswith(f"{one.speaker}:") else f"{one.speaker}: {words_of}"

@@ -164,7 +164,7 @@ def offer_told(entry: OfflineEntry, rating: float, known: AbstractSet[str]) -> O
     (in the normal form of duplicates).
     """
     said = {normal.normalize(text) for one in entry.sentences for text in (one.text, entry.tell_words(one.text))}
-    is_asked = is_open(entry.text) or any(is_question(text) for _, text in entry.sentences) or bool(entry.asked)
+    is_asked = is_open(entry.text) or any(is_question(text) for _, text, _ in entry.sentences) or bool(entry.asked)
     is_unfit = rating < _LEAST_RATING or entry.origin != USER or len(entry.text) > LONGEST
     if is_unfit or is_asked or steering.is_instruction(entry.text) or not known.isdisjoint(said):
         return None

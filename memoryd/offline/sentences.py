@@ -18,6 +18,7 @@ class NumberedSentence(NamedTuple):
 
     number: int  # from 1, in the order of `text.sentences`
     text: str
+    is_item: bool = False  # it is part of a list item
 
 
 def number_sentences(text: str) -> list[NumberedSentence]:
@@ -30,7 +31,7 @@ def number_sentences(text: str) -> list[NumberedSentence]:
         is_left_out = part.kind in _NO_PROSE or logged.issuperset(lines) or _TELLS_NOTHING.fullmatch(part.text)
         said = [] if is_left_out else prose.list_lines(part.text)
         if said and len(said) == len(lines):  # skip a sentence that is partly code, which cannot be quoted whole
-            found.append(NumberedSentence(number, " ".join(said)))
+            found.append(NumberedSentence(number, " ".join(said), part.kind is SentenceKind.ITEM))
     return found
 
 

@@ -103,7 +103,7 @@ class _ConversationReading:
         parts = []
         # A few words behind a question of the same message belong to that question, and answer no other one.
         asks = one.sentences and not one.by_user and is_question(one.sentences[0].text) and self._question(turn)[1]
-        for (number, text), keys in zip(one.sentences, self._keys[turn], strict=True):
+        for (number, text, _), keys in zip(one.sentences, self._keys[turn], strict=True):
             is_idle = is_question(text) or (asks and len(keys) <= THIN) or self._only_assents(turn, text, known)
             mass = 0.0 if is_idle else sum(map(self._rarity.__getitem__, sorted(keys)))
             parts.append(_SentencePart(number, text, keys, mass, prose.count_words(text)))

@@ -505,9 +505,9 @@ def _is_courtesy(text: str) -> bool:
     return is_thanks or (prose.count_words(text) <= _LONGEST_FAREWELL and cues.HALTS.search(text.lower()) is not None)
 
 
-def _leans_on(before: int, part: NumberedSentence) -> bool:
-    """Return True if a sentence is clear only with the sentence before it."""
-    return before + 1 == part.number and work_cues.LEANS.match(part.text) is not None
+def _leans_on(one: NumberedSentence, part: NumberedSentence) -> bool:
+    """Return True if a sentence is clear only with the sentence before it, and does not follow the end of a list."""
+    return one.number + 1 == part.number and one.is_item <= part.is_item and bool(work_cues.LEANS.match(part.text))
 
 
 def _weigh_open(text: str, offer: float, *, is_open: bool, is_offered: bool) -> float | None:
@@ -528,7 +528,7 @@ def _text_of(unit: Sequence[NumberedSentence]) -> str:
 
 
 def _join(
-    parts: Sequence[NumberedSentence], leans: Callable[[int, NumberedSentence], bool]
+    parts: Sequence[NumberedSentence], leans: Callable[[NumberedSentence, NumberedSentence], bool]
 ) -> Iterator[list[NumberedSentence]]:
     """Yield the sentences grouped into lines.
 
@@ -537,7 +537,7 @@ def _join(
     """
     unit: list[NumberedSentence] = []
     for part in parts:
-        goes_on = bool(unit) and not work_texts.find_mark(part.text) and leans(unit[-1].number, part)
+        goes_on = bool(unit) and not work_texts.find_mark(part.text) and leans(unit[-1], part)
         if goes_on and len(_text_of([*unit, part])) <= _JOINED:
             unit.append(part)
             continue

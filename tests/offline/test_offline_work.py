@@ -369,7 +369,7 @@ SAID = st.lists(
 def test_lines_are_whole_sentences_within_their_room_each_once(said, budget):
     given_ = talk(*said)
     found = work.list_work(given_, {})
-    parts = {one.id: dict(one.sentences) for one in given_}
+    parts = {one.id: {part.number: part.text for part in one.sentences} for one in given_}
     for one in found:
         told = " ".join(parts[one.id][number] for number in one.numbers)
         assert [*filter(str.isalnum, one.text)] == [*filter(str.isalnum, told)]
@@ -435,6 +435,11 @@ def test_an_answer_belongs_to_the_last_question_and_thanks_do_not_answer_an_offe
     last = max((one for one in found if one.by_user), key=lambda one: one.weight)
     assert last.asked == (asked or "")
     assert (last.id == "t1") is (asked is None)
+
+
+def test_the_last_item_of_a_list_is_not_joined_with_the_sentence_below_the_list():
+    said = "Assistant: The depot has two branches:\n\n- riga/main\n- riga/next\n\nSo the importer named a lost branch."
+    assert not any("next" in text and "So the importer" in text for text in texts(lines(REQUEST, said, LAST, ANSWER)))
 
 
 def test_what_could_not_be_done_is_no_guess():
