@@ -145,8 +145,7 @@ def plan(connection: Connection, agent_id: str, workspace: OpenFolder, target: F
     cut = _cut(connection, agent_id, workspace, _HeldMemories(held, known, verdict, sessions, tz))
     verdict = forgetting.without_notes(held, verdict, cut.says)
     lines = _cut_lines(workspace, cut)
-    gone = {source.session for one in verdict.erased for source in held[one].sources}
-    replies = tuple(sorted(gone)) if target.memory_id is not None else ()
+    gone = {source.session for one in verdict.erased for source in held[one].sources if target.memory_id is not None}
     sections = _sections(known, cut, sessions, grounded)
     last = "SELECT id, last_seq FROM session WHERE id IN (SELECT value FROM json_each(?))"
     changed = {digest for digest, text in known.states.items() if digest not in known.lasts and cut.says(text)}
@@ -156,7 +155,7 @@ def plan(connection: Connection, agent_id: str, workspace: OpenFolder, target: F
         memories=held,
         verdict=verdict,
         cut=cut,
-        replies=replies,
+        replies=tuple(sorted(gone)),
         states=tuple(sorted(changed)),
         sections=sections,
         marks={row[0]: row[1] for row in query.fetch_rows(connection, last, sessions)},

@@ -47,7 +47,7 @@ _HEAD = re.compile(_PATTERNS["head"], re.MULTILINE)
 _EMPTY = re.compile(_PATTERNS["empty"])
 _FAILED = re.compile(_PATTERNS["failed"], re.MULTILINE)
 _PASSED = re.compile(_PATTERNS["passed"], re.MULTILINE)
-_NOT_RUN = re.compile(_PATTERNS["not run"], re.MULTILINE)
+NOT_RUN = re.compile(_PATTERNS["not run"], re.MULTILINE)
 
 
 def has_failed(output: str) -> bool:
@@ -116,16 +116,11 @@ def name_linter(step: Step) -> str:
     return " ".join((step.name, *_script_of(step))).replace("`", "'")
 
 
-def has_run(output: str) -> bool:
-    """Return False if the output says that the command could not run at all; True otherwise."""
-    return _NOT_RUN.search(output) is None
-
-
 def read_tests(output: str) -> str | None:
     """Return the result of a test run from its output, such as `68 passed, 2 failed`; None if it shows none."""
     text = strip_head(output)
     told = _count_tests(text) or _read_go(text)
-    if told is None and has_failed(output) and not _NOT_RUN.search(text):
+    if told is None and has_failed(output) and not NOT_RUN.search(text):
         told = "failed"
     covered = [found["total"] or found["all"] for found in _COVERAGE.finditer(text)] if told else []
     return f"{told}, {covered[-1]} % coverage" if covered else told

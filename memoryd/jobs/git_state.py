@@ -37,9 +37,7 @@ _COMMITTED = re.compile(
 _FILES_COMMITTED = re.compile(r"^ ?\d+ files? changed\b", re.MULTILINE)
 _LOG_LINE = re.compile(r"^(?P<hash>[0-9a-f]{7,40})(?: \([^)\n]*\))? (?P<subject>\S.*)$", re.MULTILINE)
 _LOG_ENTRY = re.compile(r"\Acommit (?P<hash>[0-9a-f]{7,40})(?: \([^)\n]*\))?\n(?:\S.*\n)+\s*\n {4}(?P<subject>\S.*)")
-_LOG_OPTION = re.compile(
-    r"HEAD|--oneline|--(?:no-)?decorate|--stat|--shortstat|--name-only|--name-status|-n?\d+|-n|\d+"
-)
+_LOG_OPTION = re.compile(r"HEAD|--oneline|--(?:no-)?decorate|--(?:short)?stat|--name-(?:only|status)|-n?\d+|-n|\d+")
 _PUSHED = re.compile(
     r"^ *[ +*] (?:[0-9a-f]{7,40}\.{2,3}(?P<hash>[0-9a-f]{7,40})|\[new branch\]) +(?P<own>\S+) +-> +\S+", re.MULTILINE
 )
@@ -216,8 +214,7 @@ class GitState:
             self._files.drop("", (), everything=True)
         names = [word for word in call.arguments if word == "--" or not word.startswith("-")]
         name = names[0] if len(names) == 1 else "HEAD"  # with more words, it resets files
-        has_mode = not _MODES.isdisjoint(call.arguments)
-        goes_back = name not in {"HEAD", "@"} and (has_mode or _OTHER_COMMIT.match(name) is not None)
+        goes_back = name not in {"HEAD", "@"} and bool({*call.arguments} & _MODES or _OTHER_COMMIT.match(name))
         if goes_back or "--hard" in call.arguments:
             self._move(call, goes_back=goes_back)
 

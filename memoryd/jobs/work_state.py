@@ -104,7 +104,7 @@ class WorkState:
         told = check_runs.read_tests(output) if tests else None
         if told:
             self._tests = (seq, f"{told} (`{check_runs.show_command(tests[-1])}`)")
-        elif tests and check_runs.has_run(output):
+        elif tests and not check_runs.NOT_RUN.search(output):
             self._tests = None  # a run without a result makes the earlier result unknown
         for step in filter(check_runs.is_lint_run, steps):
             alone = all(one is step or one.name in _SILENT | _FILTERS for one in steps)

@@ -44,10 +44,7 @@ _STOPS = ".!?\u3002\uff01\uff1f"
 _BETWEEN = f"{_CLOSING}\u2026 \t\r\n"  # characters between adjacent sentences
 _GAP = re.compile(f"[{re.escape(_BETWEEN)}]*+")
 _BEGUN = re.compile(rf"{_GAP.pattern}([^\n]{{1,400}}?)(?:\u2026|\.\.\.)")  # the beginning of a shortened sentence
-_EMPTY = re.compile(
-    r"^[ \t]*(?:[-*+][ \t]+)?(?:\[forgotten\][ \t.,;:!?\u3002\uff01\uff1f]*)+(?:\(asked: .*\))?(?:\r?\n|\Z)",
-    re.MULTILINE,
-)
+_EMPTY = re.compile(rf"(?m)^[ \t]*(?:[-*+][ \t]+)?(?:\[forgotten\][ \t,;:{_STOPS}]*)+(?:\(asked: .*\))?(?:\r?\n|\Z)")
 # Characters that `neutralize` or typography writes for another character; both are compared as equal.
 _ALIKE = str.maketrans({
     "\u2039": "<", "\u203a": ">", "\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "\u201e": '"', "(": "[",
@@ -64,6 +61,7 @@ class _Where(IntEnum):
 
 
 _Hit = tuple[int, int, str]  # start, end, and the folded text that was found
+_Whole = tuple[str, _Where]  # the lines of all folded sentences of a text, and where the text may be found
 _Found = tuple[int, int, _Where]  # start, end, and the places where the text may be found
 
 
@@ -73,6 +71,9 @@ class AppendedBlock(NamedTuple):
     path: str  # relative to the workspace
     sha256: str
     size: int  # bytes
+
+
+_Blocks = Iterable[AppendedBlock]
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,10 +198,7 @@ def cut_of(texts: Iterable[str]) -> TextRemoval:
 
 
 def lines_of(
-    texts: Iterable[str],
-    blocks: Iterable[AppendedBlock] = (),
-    others: Iterable[AppendedBlock] = (),
-    spared: Iterable[str] = (),
+    texts: Iterable[str], blocks: _Blocks = (), others: _Blocks = (), spared: Iterable[str] = ()
 ) -> TextRemoval:
     """Return a removal that finds each of these texts only as a whole line."""
     return spare_texts(TextRemoval((), tuple(blocks), tuple(others), _make_unique(texts)), spared)
@@ -226,25 +224,27 @@ class _TextSearch(NamedTuple):
     patterns: Sequence[str]  # the folded texts; empty for a text that stays
     keys: Mapping[str, _Where]  # where each text may be found
     long: Sequence[str]  # texts that may be found shortened, sorted; their beginnings are the last patterns
-    parts: Mapping[str, Mapping[str, _Where]]  # by folded sentence: the lines of all folded sentences of its texts
+    parts: Mapping[str, set[_Whole]]  # the texts of each folded sentence
+    most: Mapping[str, set[_Whole]]  # the texts of each folded sentence of which it has most of the words
 
 
 @lru_cache(maxsize=8)
 def _build_search(cut: TextRemoval) -> _TextSearch:
     keys = {_strip_text(text): _Where.LINE for text in cut.lines}
     keys |= {key: _Where.INSIDE if _is_long(key) else _Where.SENTENCE for key in map(_strip_text, cut.texts)}
-    parts: dict[str, dict[str, _Where]] = {}
+    parts: dict[str, set[_Whole]] = {key: set() for key in keys}
     for text in (*cut.lines, *cut.texts):
-        sentences = [_strip_text(part) for part in list_texts(split_question(text)[0])]
-        whole = "\n".join(sentences)
+        sentences = [*map(_strip_text, list_texts(split_question(text)[0]))]
+        whole = "\n".join(sentences), keys[_strip_text(text)]
         for key in sentences:
-            parts.setdefault(key, {})[whole] = keys[_strip_text(text)]
+            parts.setdefault(key, set()).add(whole)
+    most = {key: {one for one in said if 2 * measure_overlap(one[0], key) > 1} for key, said in parts.items()}
     keys = dict.fromkeys(parts, _Where.PART) | keys
     # A text that is both forgotten and spared is in the list twice, so the search reports both.
     spared = list(map(_strip_text, cut.spared))
     long = sorted(key for key in keys if len(key) >= _LEAST_SHORTENED)
     automaton = AhoCorasick([*keys, *spared, *{key[:_START] for key in long}]) if keys else None
-    return _TextSearch(automaton, [*keys, *("" for _ in spared)], keys, long, parts)
+    return _TextSearch(automaton, [*keys, *("" for _ in spared)], keys, long, parts, most)
 
 
 def _is_long(key: str) -> bool:
@@ -294,34 +294,59 @@ def _find_shortened(searched: _TextSearch, text: str, folded: str, places: Seque
         yield places[begin], places[begin + len(told[:size].rstrip(_STOPS)) - 1] + 1, key
 
 
-def _join_parts(searched: _TextSearch, text: str, hits: Iterable[_Hit]) -> Iterator[_Found]:
+def _join_parts(searched: _TextSearch, text: str, hits: Sequence[_Hit]) -> Iterator[_Found]:
     """Yield the hits of whole texts, and the spans of adjacent sentences of a text that have most of its words."""
-    runs: dict[tuple[str, _Where], list[tuple[int, int, set[str]]]] = {}  # by text: start, end, folded sentences
+    yield from ((first, last, searched.keys[key]) for first, last, key in hits if searched.keys[key])
+    # As in the search for whole texts, a few words count only as a sentence of their own.
+    full = (one for one in hits if _is_long(one[2]) or _find_whole(text, one[0], one[1], _Where.SENTENCE))
+    for (told, where), own in _group_hits(searched, text, full).items():
+        runs: list[tuple[int, int, set[str]]] = []  # start, end, folded sentences
+        for first, last, key in sorted(own):
+            start, end, parts = runs.pop() if runs and _is_next(text, runs[-1][1], first) else (first, last, set())
+            runs.append((start, max(end, last), parts | {key}))
+        for run in runs:
+            yield from _find_most(told, where, text, *run)
+
+
+def _group_hits(searched: _TextSearch, text: str, hits: Iterable[_Hit]) -> Mapping[_Whole, set[_Hit]]:
+    """Return the hits that may together have most words of a text, by the text.
+
+    Many texts may share a sentence. So a hit counts only for the texts of which the sentence has most of the words, and
+    for those of which another sentence is beside it.
+    """
+    near: list[_Hit] = []  # the hits that the next one may be adjacent to
+    held: dict[_Whole, set[_Hit]] = {}
     for first, last, key in hits:
-        if place := searched.keys[key]:
-            yield first, last, place
-        # As in the search for whole texts, a few words count only as a sentence of their own.
-        if not (_is_long(key) or _find_whole(text, first, last, _Where.SENTENCE)):
-            continue
-        for whole in searched.parts.get(key, {}).items():
-            held = runs.setdefault(whole, [(first, first, set())])
-            start, end, parts = held[-1]
-            if first > end and not _GAP.fullmatch(text, end, first):
-                held.append((first, last, {key}))
-            else:
-                held[-1] = start, max(end, last), parts
-                parts.add(key)
-    for (told, where), spans in runs.items():
-        for span in spans:
-            yield from _find_most(told, where, text, *span)
+        fit = [one for one in near if _is_next(text, one[1], first)]
+        again = [one[0] for one in fit if one[2] == key]  # the same sentence repeated counts as one
+        near = [one for one in (near if again else fit) if one[2] != key]
+        hit, wholes = (min([first, *again]), last, key), searched.parts[key]
+        beside = [(one, wholes & searched.parts[one[2]]) for one in near]
+        if begun := _read_begun(text, hit[0], last)[0]:
+            beside += [(hit, {one for one in wholes if f"\n{begun}" in f"\n{one[0]}"})]
+        for other, found in ((hit, searched.most[key]), *beside):
+            for whole in found:
+                held.setdefault(whole, set()).update((other, hit))
+        near.append(hit)
+    return held
+
+
+def _is_next(text: str, end: int, first: int) -> bool:
+    """Return True if only punctuation and spaces are between two offsets, or the second one is not behind the first."""
+    return first <= end or _GAP.fullmatch(text, end, first) is not None
+
+
+def _read_begun(text: str, start: int, last: int) -> tuple[str, int]:
+    """Return the folded beginning of a shortened sentence behind a span, and its end; no text if there is none."""
+    cut = _BEGUN.match(text, last)
+    return (_fold(cut[1]), cut.end()) if cut and cut.end() - start >= _START else ("", last)
 
 
 def _find_most(told: str, where: _Where, text: str, start: int, last: int, parts: set[str]) -> Iterator[_Found]:
     """Yield the span of adjacent sentences that have most words of their text. A shortened sentence may follow."""
-    cut = _BEGUN.match(text, last)
-    begun = re.escape(_fold(cut[1])) if cut and cut.end() - start >= _START else ""
-    if cut and begun and (found := re.search(f"^{begun}.*", told, re.MULTILINE)):
-        last = cut.end()
+    begun, end = _read_begun(text, start, last)
+    if begun and (found := re.search(f"^{re.escape(begun)}.*", told, re.MULTILINE)):
+        last = end
         parts.add(found[0])
     if 2 * measure_overlap(told, " ".join(parts)) > 1:  # all words of a shortened sentence count
         yield start, last, where if _is_long(_fold(text[start:last])) else min(where, _Where.SENTENCE)
@@ -395,13 +420,9 @@ def _fold_with_places(text: str) -> tuple[str, list[int]]:
     places: list[int] = []
     for place, char in enumerate(text):
         for one in _fold_char(char):
-            if not one.isspace():
-                out.append(one)
-            elif out and out[-1] != " ":
-                out.append(" ")
-            else:
-                continue
-            places.append(place)
+            if not one.isspace() or (out and out[-1] != " "):
+                out.append(" " if one.isspace() else one)
+                places.append(place)
     return "".join(out), places
 
 

@@ -102,7 +102,8 @@ class ClaudeCode(LineFormat):
     def identify(self, records: Values, path: PurePosixPath) -> Identity | None:
         """Identify the session by its path. A subagent's file of 2.0 names its parent only in a record."""
         parent = None
-        sidechain = path.stem.startswith("agent-") or _is_below_subagents(path)
+        sidechain = path.stem.startswith("agent-") or path.parent.name == "subagents"
+        sidechain = sidechain or is_session_id(_parent_by_path(path) or "")  # a higher folder may have the same name
         if sidechain:
             parent = _parent_by_path(path) or first_of(lambda value: read_word(value.get("sessionId")), records)
             if parent is None:
@@ -149,14 +150,6 @@ def _parent_by_path(path: PurePosixPath) -> str | None:
         return None
     at = len(folders) - 1 - folders[::-1].index("subagents")
     return folders[at - 1] if at else None
-
-
-def _is_below_subagents(path: PurePosixPath) -> bool:
-    """Return True if a file is in a session's folder of subagents.
-
-    A folder higher up may also be called `subagents`.
-    """
-    return path.parent.name == "subagents" or is_session_id(_parent_by_path(path) or "")
 
 
 def is_session_id(text: str) -> bool:

@@ -316,6 +316,14 @@ def test_texts_that_share_a_sentence_are_both_removed():
     assert cut.of_text("- The dog barks at night. Anna sold her car. The cat sleeps all day.\n- mine\n") == "- mine\n"
 
 
+def test_a_repeated_sentence_goes_as_often_as_it_is_there():
+    cut = cut_of(["Anna sold her red car in May. The dog barks at night. I like both of them very much."])
+    text = (
+        "- Anna sold her red car in May. Anna sold her red car in May. The dog barks at night. The dog barks at night."
+    )
+    assert cut.of_text(f"{text}\n- mine\n") == "- mine\n"
+
+
 @pytest.mark.parametrize(
     "own", ["It \u2026 has no pool and my own new words.", "\u2026 has no pool.", "with Ana ... no"]
 )
@@ -351,6 +359,18 @@ def test_the_search_copies_each_part_of_a_text_a_few_times(texts, text, monkeypa
     told = Counted(text or " ".join(texts))
     cut_of(texts).of_text(told)
     assert Counted.copied < 20 * len(told)
+
+
+@pytest.mark.parametrize("line", ["Done. I have bought {} boats.", "Done. Done. I like the boat number {} more."])
+def test_a_sentence_that_many_texts_share_is_not_tried_for_each_of_them(line, monkeypatch):
+    tried = []
+    monkeypatch.setattr(text_removal, "_find_most", lambda *given: tried.append(given) or ())
+    cut = cut_of(f"Done. The boat number {one} is red and has two sails." for one in range(100))
+    lines = "".join(f"- {line.format(one)}\n" for one in range(100))
+    assert cut.of_text(lines) == lines
+    assert not tried
+    cut.of_text(f"{lines}- Done. The boat number 7 is red and has two sails. Done.\n")
+    assert len(tried) == 1
 
 
 def test_a_memory_that_says_how_a_forgotten_one_begins_stays():
