@@ -38,9 +38,10 @@ _FILES_COMMITTED = re.compile(r"^ ?\d+ files? changed\b", re.MULTILINE)
 _LOG_LINE = re.compile(r"^(?P<hash>[0-9a-f]{7,40})(?: \([^)\n]*\))? (?P<subject>\S.*)$", re.MULTILINE)
 _LOG_ENTRY = re.compile(r"\Acommit (?P<hash>[0-9a-f]{7,40})(?: \([^)\n]*\))?\n(?:\S.*\n)+\s*\n {4}(?P<subject>\S.*)")
 _LOG_OPTION = re.compile(r"HEAD|--oneline|--(?:no-)?decorate|--(?:short)?stat|--name-(?:only|status)|-n?\d+|-n|\d+")
-_PUSHED = re.compile(
-    r"^ *[ +*] (?:[0-9a-f]{7,40}\.{2,3}(?P<hash>[0-9a-f]{7,40})|\[new branch\]) +(?P<own>\S+) +-> +\S+", re.MULTILINE
-)
+_BEFORE = r"(?:\[[^\n\]]+\]|[0-9a-f]{7,40}(?: \([^)\n]*\))?)"  # what git prints before a message
+# A mark that a hook may write before a message: a number of a ticket, a word such as `feat:` or `[core]`, or a sign.
+_MARK = r"(?:(?:(?i:ticket|issue) )?(?=\S*\d)\S++|\S*[^\w\s,.;])"
+_PUSHED = re.compile(r"(?m)^ *[ +*] (?:\w{7,40}\.{2,3}(?P<hash>[\da-f]{7,40})|\[new branch\]) +(?P<own>\S+) +-> +\S+")
 _ADDRESS = r"https://[\w.-]{1,80}(?:/[\w.~-]{1,40}){2,5}/(?:pull|pulls|merge_requests)/\d{1,9}"
 # The address must be alone on its line, because text beside it can come from anybody.
 _PULL_REQUEST = re.compile(rf"^(?:url:[ \t]*|\{{\"url\":\")?({_ADDRESS})(?:\"\}})?[ \t]*$", re.MULTILINE)
@@ -52,9 +53,7 @@ _LISTED = re.compile(
     r"^[ MADRCU?!]{2} \"?(?:.* -> )?(.+?)/?\"?$|^\t(?:[a-z ]+: +)?(?:.* -> )?(.+?)/?(?: \([^)]*\))?$", re.MULTILINE
 )
 _UP_TO_DATE = re.compile(r"\bYour branch is up to date with\b|^Everything up-to-date", re.MULTILINE)
-_UNCHANGED = re.compile(
-    r"\bAlready up to date\b|\bis up to date\b|\bCONFLICT\b|^(?:fatal|error):|\bAborting\b|^\W*failed\W*$", re.MULTILINE
-)
+_UNCHANGED = re.compile(r"(?m)\b(?:(?:Already|is) up to date|CONFLICT|Aborting)\b|^(?:fatal|error):|^\W*failed\W*$")
 _COMMIT_VALUES = re.compile(r"-[a-z]*[mFCct]|--(?:message|file|author|date|fixup|trailer)")
 _MESSAGE = re.compile(r"-[a-z]*m|--message")
 _QUIET = re.compile(r"--quiet$|-[^\WmFCct]*q")
@@ -92,11 +91,11 @@ class GitCall(NamedTuple):
         message of the command or one of the `known` words. If none does, all count if only git can have printed them.
         """
         message = _first_message(self.arguments)
-        # A hook may write the number of a ticket before the message.
-        own = re.compile(rf"(?:\]|^[0-9a-f]{{7,40}})(?: \S*\d\S*)? {re.escape(message)}$")
-        named = [one for one in found if (own.search(one[0]) if message else {*known} & {*one.groups()})]
+        own = re.compile(rf"{_BEFORE}((?: {_MARK}){{0,3}}) {re.escape(message)}$")
+        named = [one for one in found if (own.match(one[0]) if message else {*known} & {*one.groups()})]
+        exact = [one for one in named if message and own.sub(r"\1", one[0]) == ""]
         is_only = self.step.words[1] == "commit" and not message and len(found) == 1
-        return named or (found if self.plain or is_only or self.arguments[:1] == ("-",) else [])
+        return exact or named or (found if self.plain or is_only or self.arguments[:1] == ("-",) else [])
 
 
 class GitState:
@@ -260,4 +259,5 @@ def _show_commit(found: re.Match[str]) -> str:
 def _first_message(given: Sequence[str]) -> str:
     """Return the first paragraph of the commit message on one line, as git shows it; empty without one."""
     messages = (word for before, word in pairwise(given) if _MESSAGE.fullmatch(before))
-    return next((word.strip().split("\n\n")[0].replace("\n", " ") for word in messages if word[:1] != "$"), "")
+    first = next((re.split(r"\n\s*\n", word.strip())[0] for word in messages if word[:1] != "$"), "")
+    return re.sub(r"[ \t\r]*\n", " ", first.rstrip())

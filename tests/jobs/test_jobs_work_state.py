@@ -255,6 +255,39 @@ def test_a_line_that_only_ends_like_the_message_is_no_commit_and_a_message_may_h
     assert "Last commit: `abc1234` Read tar and zip" in two
 
 
+@pytest.mark.parametrize(
+    ("message", "shown", "is_own"),
+    [
+        ("Read tar", "[main 70f2781] feat: Read tar", True),
+        ("Read tar", "[main 70f2781] \u2728 Read tar", True),
+        ("Read tar", "[main 70f2781] [AB-1] [core] Read tar", True),
+        ("Read tar", "[main 70f2781] Ticket AB-1: Read tar", True),
+        ("Read tar\n \nbody", "[main 70f2781] Read tar", True),
+        ("Read tar\r\n\r\nbody", "[main 70f2781] Read tar", True),
+        ("Read tar \nand zip", "[main 70f2781] Read tar and zip", True),
+        ("ok", "[main 70f2781] All ok", False),
+        ("ok", "[main 70f2781] The deploy says: ok", False),
+        ("ok", "[main 70f2781] Done, ok", False),
+        ("Read tar", "[main 70f2781] feat: Read tar and zip", False),
+    ],
+)
+def test_a_commit_may_have_marks_before_its_message_but_no_other_words(message: str, shown: str, is_own: bool) -> None:  # noqa: FBT001
+    told = state((f"npm test && git commit -m '{message}'", f"all green\n{shown}\n 2 files changed\n"))
+    subject = shown.partition("] ")[2] if is_own else message
+    assert told[0] == (f"Last commit: `70f2781` {subject}" if is_own else f"Last commit: {subject}")
+
+
+def test_a_commit_without_marks_comes_before_a_line_that_has_some() -> None:
+    told = state(("git commit -m ok && ./deploy.sh", "[main abc1234] ok\n 1 file changed\n[prod 1234567] deploy: ok"))
+    assert {"Branch: `main`", "Last commit: `abc1234` ok"} <= {*told}
+
+
+def test_a_log_line_of_a_quiet_commit_may_name_branches_but_has_its_message() -> None:
+    for shown, told in (("Read tar", "`70f2781` Read tar"), ("Read zip", "Read tar")):
+        made = "npm test && git commit -qm 'Read tar' && git log --oneline --decorate -1"
+        assert state((made, f"all green\n70f2781 (HEAD -> main, tag: v1) {shown}\n"))[0] == f"Last commit: {told}"
+
+
 def test_a_log_after_a_commit_shows_the_last_one_and_a_log_that_is_filtered_does_not() -> None:
     made = ("git commit -m x", COMMITTED)
     for command, output in (
