@@ -299,7 +299,9 @@ def _find_shown_days(
 
 def _build_report(connection: Connection, agent_id: str, found: ForgetPlan, lines: Mapping[str, str]) -> dict[str, Any]:
     verdict, held = found.verdict, found.memories
-    became = {one: {"became": "erased", "why": why} for one, why in verdict.erased.items()}
+    sql = "SELECT memory_id FROM audit WHERE agent_id = ? AND actor = ? AND operation = 'update'"
+    edited = dict.fromkeys(query.fetch_column(connection, sql, agent_id, HUMAN), "; a person had edited it")
+    became = {one: {"became": "erased", "why": why + edited.get(one, "")} for one, why in verdict.erased.items()}
     why = {one: forgetting.why_kept(held[one], left) for one, left in verdict.kept.items()}
     became |= {one: {"became": "kept", "why": why[one]} for one in verdict.kept}
     became |= {one: {"became": "restored", "why": forgetting.MERGED} for one in verdict.restored}

@@ -270,20 +270,19 @@ def _forgotten_text(
     told: dict[str, Any], texts: Mapping[str, str], similar: Mapping[str, Any], *, is_tried: bool = False
 ) -> str:
     counted = {"turns": "turns", "summaries": "summaries", "replies": "kept replies", "blocks": "daily blocks"}
-    be = "would be " if is_tried else ""
+    be, lost = ("would be ", "would lose") if is_tried else ("", "lost")
+    beside = told["beside"]
     lines = [
         f"{one} {be}{became['became']}: {became['why']}{texts.get(one, '')}" for one, became in told["memories"].items()
     ]
     erased = ", ".join(f"{told['counts'][name]} {word}" for name, word in counted.items() if told["counts"][name])
     lines += [f"{erased} {be}erased" if erased else ""]
     lines += [f"protected, so nothing is forgotten: {one}" for one in told["protected"]]
-    lines += [f"says it too, or is from the same records, and stays: {one}" for one in told["beside"]["memories"]]
+    lines += [f"says it too, or is from the same records, and stays: {one}" for one in beside["memories"]]
     lines += list_similar(similar)
-    lines += [f"text {be}erased, also in lines of yours: {one}" for one in told["beside"].get("files", ())]
-    lines += [
-        f"may be of it or of another session, and stays: the note of {one}" for one in told["beside"].get("notes", ())
-    ]
-    if sessions := ", ".join(told["sessions"] or told["beside"]["sessions"]):
+    lines += [f"{lost} text: {one}" for one in beside.get("files", ())]
+    lines += [f"may be of it or of another session, and stays: the note of {one}" for one in beside.get("notes", ())]
+    if sessions := ", ".join(told["sessions"] or beside["sessions"]):
         lines.append(f"the transcripts of {sessions} are the agent's own, and stay")
     lines += [f"look at it yourself, or delete it: {path}" for path in told.get("left", ())]
     lines.append("archives that `memoryd backup` made are where you put them, and stay")

@@ -26,6 +26,7 @@ from memoryd.files import regular
 from memoryd.interfaces.ledger import list_similar
 from memoryd.ledger import audit as chain
 from memoryd.ledger.facts import NewFact
+from memoryd.ledger.forgetting import ALONE
 from memoryd.ledger.memory import Ending
 from memoryd.ledger.operation import Merge, Update, apply
 from memoryd.ledger.profile import ProfileEntry, ProfileSection
@@ -932,3 +933,17 @@ def test_forgetting_and_rollback_work_after_the_text_was_scrubbed_again(world):
     added = scratch.json("update", "--append", "The wind arrow turns.")["run"]
     scratch.run("rollback", added)
     assert "wind arrow" not in "".join(path.read_text() for path in scratch.workspace.glob("memory/*.md"))
+
+
+def test_forget_says_which_memory_a_person_had_edited_and_which_file_loses_text(world):
+    world.path.write_text(world.text().replace(TABS, f"{TABS} and scripts"))
+    world.take()
+    tabs, orders, session = saying(world, "tabs"), saying(world, "PostgreSQL"), the_session(world)
+    world.app.close()
+    (name,) = world.scratch.dailies()
+    planned = world.scratch.json("forget", session, "--dry-run")["memories"]
+    assert planned[tabs.id]["why"] == f"{ALONE}; a person had edited it"
+    assert planned[orders.id]["why"] == ALONE
+    assert f"\nwould lose text: memory/{name}\n" in world.scratch.run("forget", orders.id, "--dry-run").stdout
+    assert f"\nlost text: memory/{name}\n" in world.scratch.run("forget", orders.id, "--yes").stdout
+    assert f"{tabs.id} erased: {ALONE}; a person had edited it" in world.scratch.run("forget", session, "--yes").stdout
