@@ -270,8 +270,7 @@ def _forgotten_text(
     told: dict[str, Any], texts: Mapping[str, str], similar: Mapping[str, Any], *, is_tried: bool = False
 ) -> str:
     counted = {"turns": "turns", "summaries": "summaries", "replies": "kept replies", "blocks": "daily blocks"}
-    be, lost = ("would be ", "would lose") if is_tried else ("", "lost")
-    beside = told["beside"]
+    be, lost, beside = "would be " * is_tried, "would lose" if is_tried else "lost", told["beside"]
     lines = [
         f"{one} {be}{became['became']}: {became['why']}{texts.get(one, '')}" for one, became in told["memories"].items()
     ]

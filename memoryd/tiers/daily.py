@@ -107,8 +107,9 @@ def session_of(body: str) -> str:
 
 
 def says_nothing(body: str) -> bool:
-    """Return True if a block's body is empty, or only names its session."""
-    return not body or _ATTRIBUTION.fullmatch(body.strip()) is not None
+    """Return True if a block's body is empty, or only names its session and has headings of a session's sections."""
+    lines = (line.strip() for line in body.splitlines() if line.strip())
+    return all(line in HEADINGS or _ATTRIBUTION.fullmatch(line) for line in lines)
 
 
 def split_pieces(raw: bytes) -> Iterator[tuple[int, str]]:

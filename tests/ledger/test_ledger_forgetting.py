@@ -433,6 +433,16 @@ def test_a_block_goes_by_its_hash_and_what_others_wrote_stays():
     assert of_lines.list_edited_lines("memory/x.md", edited) == ["uses tabs all day", "and green tea"]
 
 
+def test_a_block_with_only_headings_of_sections_goes_and_headings_of_a_person_stay():
+    body = (
+        "From Claude Code, 10:00-10:10, session:a\n\n### Decided\n\n- uses tabs all day\n\n### Found out\n\n- and tea"
+    )
+    head, cut = b"# Daily Memory: 2026-03-04\n", lines_of(["uses tabs all day", "and tea"])
+    assert cut.of_daily("memory/x.md", head + block(body)[0]).rstrip() == head.rstrip()
+    mine = b"\n## Mine (12:00)\n\n### Drinks\n\n- and tea\n"
+    assert cut.of_daily("memory/x.md", head + mine) == head + mine.replace(b"- and tea\n", b"")
+
+
 def test_a_block_that_only_says_whose_session_it_was_goes():
     line = daily.attribute_block("Codex", "09:12", "10:00", "s-1")
     ours, _ = block(f"{line}\n- uses tabs all day")
