@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
+from itertools import chain
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -55,7 +56,8 @@ _SHELL = re.compile(
 )
 _SNAPSHOT = re.compile(r"\s*<state_snapshot>")
 _ACCEPTED = "Got it. Thanks for the additional context!"
-_FILES, _FILES_END = "--- Content from referenced files ---", "--- End of content ---"
+# The program ends the files that it read with a mark. Those that an editor sent have no end mark.
+_FILES = re.compile(r"(?s)--- Content from referenced (?:files(?!.*referenced context -).*--- End of content ---|.*)")
 _FOLDER = re.compile(
     r"(?:currently working in the (?:following )?director(?:y|ies):\s*(?:- )?|\*\*Workspace Directories:\*\*\s*- )"
     r"([^\n]{1,4096})"
@@ -94,14 +96,10 @@ class Gemini(LineFormat):
         if type(patch) is dict and type(patch.get("messages")) is list:
             marker = derived_id(record, meetings, stamped=True)
             return RecordTurns(log.take_context(mappings(patch["messages"]), identity, marker))
-        turns: list[Turn] = []
-        retracted: list[str] = []
-        resumed: list[str] = []
-        for message in listed:
-            taken = log.take(message, identity)
-            turns += taken.turns
-            retracted += taken.retracted
-            resumed += taken.resumed
+        taken = [log.take(message, identity) for message in listed]
+        turns = list(chain.from_iterable(one.turns for one in taken))
+        retracted = list(chain.from_iterable(one.retracted for one in taken))
+        resumed = list(chain.from_iterable(one.resumed for one in taken))
         skipped = None if turns or not listed else name_skipped(value)
         return RecordTurns(turns, skipped, retracted, resumed)
 
@@ -181,10 +179,10 @@ def _user_texts(message: dict[str, Any], parts: list[dict[str, Any]]) -> Iterato
         yield read_message(_HOOK_BEFORE.split(clean(shown))[-1], program=False)
     texts = [text for part in parts if "functionResponse" not in part for text in _HOOK_BEFORE.split(_part(part))]
     for text, is_file in _mark_files(texts):
-        if is_file:
-            yield RecordText(Role.SYSTEM, Origin.UNKNOWN, TurnKind.MESSAGE, text)
-        elif _HOOK.match(text):
+        if _HOOK.match(text):
             yield RecordText(Role.SYSTEM, Origin.INJECTED, TurnKind.MESSAGE, text)
+        elif is_file:
+            yield RecordText(Role.SYSTEM, Origin.UNKNOWN, TurnKind.MESSAGE, text)
         elif _SNAPSHOT.match(text):
             yield RecordText(Role.SYSTEM, Origin.ASSISTANT, TurnKind.SUMMARY, text)
         elif _PROGRAM.match(text):
@@ -199,15 +197,19 @@ def _user_texts(message: dict[str, Any], parts: list[dict[str, Any]]) -> Iterato
 def _mark_files(texts: list[str]) -> Iterator[tuple[str, bool]]:
     """Yield texts, each with whether it is from files.
 
-    Everything from the first mark to the last counts as files, because a file may contain marks too. Older versions
-    write a whole prompt as one text.
+    The program puts files behind the typed text. A file may contain marks too, so everything behind the first mark
+    counts as files. Older versions write a whole prompt as one text, in which the last mark ends the files. Marks in
+    the program's other texts do not count.
     """
-    whole = "\0".join(texts)
-    first, last = whole.find(_FILES), whole.rfind(_FILES_END)
-    first = len(whole) if first < 0 else first
-    end = last + len(_FILES_END) if last > first else len(whole)
-    for part, is_file in ((whole[:first], False), (whole[first:end], True), (whole[end:], False)):
-        yield from ((text, is_file) for text in part.split("\0") if text)
+    added = (_HOOK, _SNAPSHOT, _PROGRAM, _SHELL)
+    are_typed = [bool(text.strip()) and not any(one.match(text) for one in added) for text in texts]
+    is_file = False
+    for text, is_typed in zip(texts, are_typed, strict=True):
+        found = _FILES.search(text) if is_typed else None
+        begin, end = found.span() if found and not is_file else (0, 0)
+        is_file |= found is not None and sum(are_typed) > 1
+        end = len(text) if is_file else end
+        yield from ((text[:begin], False), (text[begin:end], True), (text[end:], False))
 
 
 def _part(part: dict[str, Any]) -> str:
@@ -225,9 +227,8 @@ def _calls(message: dict[str, Any]) -> Iterator[list[RecordText]]:
     for call in calls:
         own, tool, given = read_word(call.get("id")), read_word(call.get("name")), call.get("args")
         texts = [tool_call(tool, given, own)]
-        result = _result_text(call.get("result")) or (
-            clean(call["resultDisplay"]) if type(call.get("resultDisplay")) is str else ""
-        )
+        shown = call.get("resultDisplay")
+        result = _result_text(call.get("result")) or (clean(shown) if type(shown) is str else "")
         if result or call.get("result"):
             texts.append(tool_result(result, own, tool))
         if tool == ASKS and call.get("status") == "success" and own is not None:
@@ -239,8 +240,7 @@ def _calls(message: dict[str, Any]) -> Iterator[list[RecordText]]:
             yield [tool_call(read_word(called.get("name")), called.get("args"), read_word(called.get("id")))]
         elif "functionResponse" in part:
             given = read_mapping(part["functionResponse"])
-            text = _result_text([part])
-            yield [tool_result(text, read_word(given.get("id")), read_word(given.get("name")))]
+            yield [tool_result(_result_text([part]), read_word(given.get("id")), read_word(given.get("name")))]
 
 
 def _result_text(result: object) -> str:
