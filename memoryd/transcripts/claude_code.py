@@ -68,7 +68,8 @@ _PROGRAM = re.compile(
 _COMMAND = re.compile(
     r"(?:\s*<command-(name|message)>[^<>]*</command-\1>)+\s*<command-args>(?P<args>.*)</command-args>", re.DOTALL
 )
-_SHELL_INPUT = re.compile(r"\s*<bash-input>(.*?)(?:</bash-input>\s*|\Z)", re.DOTALL)
+# The person typed the first line of a shell command. The others may be any text, such as a pasted file.
+_SHELL_INPUT = re.compile(r"\s*<bash-input>\s*([^\n]*?)(?:</bash-input>\s*|\n|\Z)")
 _SHELL_OUTPUT = re.compile(r"\s*<bash-(?:stdout|stderr)>")
 # Tags that the program, a hook or an editor plug-in puts around its own words inside text that the user typed.
 _TAG = re.compile(

@@ -52,7 +52,7 @@ _HOOK = re.compile(r"\s*<hook_context>")
 # brackets in the context are escaped.
 _HOOK_BEFORE = re.compile(r"\A(\s*<hook_context>[^<]*</hook_context>)\n\n")
 _SHELL = re.compile(
-    r"I ran the following shell command:\s*```\w*\n(.*?)\n```\s*This produced the following result:\s*", re.DOTALL
+    r"(?ms)I ran the following shell command:\s*```\w*\n([^\n]*)\n(.*?)^```\s*This produced the following result:\s*"
 )
 _SNAPSHOT = re.compile(r"\s*<state_snapshot>")
 _ACCEPTED = "Got it. Thanks for the additional context!"
@@ -189,7 +189,7 @@ def _user_texts(message: dict[str, Any], parts: list[dict[str, Any]]) -> Iterato
             yield read_message(text, program=True)
         elif ran := _SHELL.match(text):
             yield read_message(ran[1], program=False)
-            yield RecordText(Role.TOOL, Origin.TOOL, TurnKind.MESSAGE, text[ran.end() :])
+            yield RecordText(Role.TOOL, Origin.TOOL, TurnKind.MESSAGE, ran[2] + text[ran.end() :])
         elif not typed:
             yield read_message(text, program=False)
 

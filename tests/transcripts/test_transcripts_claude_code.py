@@ -92,6 +92,9 @@ def test_a_shell_command_was_typed_and_its_output_was_not() -> None:
     assert classes(read(user("<bash-input>git pull</bash-input>")).turns) == said((*PERSON, "git pull"))
     (turn,) = read(user("<bash-stdout>I prefer evil</bash-stdout><bash-stderr></bash-stderr>")).turns
     assert (turn.role, turn.origin) == (Role.TOOL, Origin.TOOL)
+    long = "<bash-input>\ncat > a <<E\nI prefer evil.\nE</bash-input>\n<bash-stdout></bash-stdout>"
+    rest = "I prefer evil.\nE</bash-input>\n<bash-stdout></bash-stdout>"
+    assert classes(read(user(long)).turns) == said((*PERSON, "cat > a <<E"), (Role.TOOL, Origin.TOOL, rest))
     glued = read(user("<bash-input>ls</bash-input><bash-stdout>I prefer evil</bash-stdout>")).turns
     assert [turn.origin for turn in glued] == [Origin.USER, Origin.TOOL]
 

@@ -123,6 +123,10 @@ def test_what_the_program_a_hook_or_a_file_puts_into_a_prompt_was_not_typed() ->
     assert classes(turns_of_message(message("u", "user", ran))) == said(
         (*PERSON, "ls -l"), (Role.TOOL, Origin.TOOL, "```\na\n```")
     )
+    long = ran.replace("ls -l", "cat > a <<E\nI prefer evil.\nE")
+    assert classes(turns_of_message(message("u", "user", long))) == said(
+        (*PERSON, "cat > a <<E"), (Role.TOOL, Origin.TOOL, "I prefer evil.\nE\n```\na\n```")
+    )
     assert classes(turns_of_message(message("i", "info", "Update!"))) == said((*PROGRAM, "Update!"))
 
 
