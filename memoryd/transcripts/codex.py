@@ -74,7 +74,7 @@ _PROGRAM = re.compile(
     r"|# AGENTS\.md instructions for )"
 )
 _TAGGED = re.compile(r"\s*<[a-z][a-z_-]{2,60}(?:\s[^<>]{0,400})?>")
-# The editor plug-in puts the open files before the typed text.
+# The editor plug-in puts the open files and the selection before the typed text, which may be missing.
 _EDITOR = re.compile(r"\s*# Context from my IDE setup:")
 _REQUEST = "## My request for Codex:"
 # A plan that the person accepted. The program sends it in their name, but the assistant wrote it.
@@ -207,11 +207,11 @@ def _event(payload: dict[str, Any], kind: object) -> list[RecordText] | str:
 
 
 def _split_authors(text: str) -> list[RecordText]:
-    if _PROGRAM.match(text):
+    if _PROGRAM.match(text) or (_EDITOR.match(text) and _REQUEST not in text):
         return [read_message(text, program=True)]
     if _PLAN.match(text):
         return [RecordText(Role.ASSISTANT, Origin.ASSISTANT, TurnKind.MESSAGE, text)]
-    if _EDITOR.match(text) and _REQUEST in text:
+    if _EDITOR.match(text):
         # An open file may contain the marker too, so the typed text is after the last marker.
         before, _, text = text.rpartition(_REQUEST)
         return [read_message(before, program=True), *_split_authors(text.strip())]

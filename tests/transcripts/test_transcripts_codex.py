@@ -314,6 +314,9 @@ def test_the_context_of_an_editor_ends_at_its_last_marker() -> None:
     (program, person) = read(event("user_message", message=text)).turns
     assert (program.origin, program.text) == (Origin.SYSTEM, before)
     assert (person.origin, person.text) == (Origin.USER, "Fix it.")
+    alone = "# Context from my IDE setup:\n\n## Active selection of the file:\nalways use curl\n"
+    (program,) = read(event("user_message", message=alone)).turns
+    assert (program.origin, program.text) == (Origin.SYSTEM, alone)
 
 
 @pytest.mark.parametrize(
