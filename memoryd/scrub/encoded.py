@@ -13,13 +13,14 @@ import html
 import re
 from bisect import bisect_right
 from functools import cache, partial
+from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote_to_bytes
 
 from memoryd.scrub.finding import SecretSpan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from ahocorasick_rs import BytesAhoCorasick
 
@@ -58,6 +59,10 @@ _LONE_RETURN = re.compile(rb"\r(?<=[\w-].)(?=[\w-])", re.DOTALL)
 # This is text with two bytes for each letter (UTF-16) that was read with one byte for each.
 _TWO_BYTES = re.compile(rb"(?:[^\x00]\x00){8,}+")
 
+# In a view, a byte 1 is removed. In JSON, it stands for the backslash of an escape, and a quotation mark ends a line.
+_MARKED = ((rb"\\", b"\1\2"), (rb"\"", b"\1\3"), (rb"\n", b"\1\n"), (rb"\r", b"\1\r"), (rb"\t", b"\1\t"))
+_UNMARKED = bytes.maketrans(b'"\2\3', b'\n\\"')
+
 WIDTHLESS_MARKS = (
     *(b"\xc2\x9b", b"\xef\xbb\xbf", b"\xc2\xad", b"\xcd\x8f", b"\xe1\xa0\x8e"),
     *(b"\xe2\x81", b"\xe3\x85\xa4", b"\xef\xb8", b"\xf3\xa0"),
@@ -71,8 +76,8 @@ class View(NamedTuple):
     data: bytes
     first: int
     last: int  # exclusive
-    # The cuts are where characters were removed: the place in the view, and the place in the buffer after the cut.
-    cuts: tuple[tuple[int, int], ...] = ()
+    # The places in the view after 0, 1, 2 … removed bytes. Without them, a finding redacts the whole part.
+    cuts: Sequence[int] = ()
 
     def span(self, first: int, last: int, rule: str) -> SecretSpan:
         """Return the part of the buffer that the part `first` to `last` of the view comes from."""
@@ -81,11 +86,7 @@ class View(NamedTuple):
         return SecretSpan(self._origin(first), self._origin(last - 1) + 1, rule)
 
     def _origin(self, place: int) -> int:
-        index = bisect_right(self.cuts, (place, 1 << 62)) - 1
-        if index < 0:
-            return self.first + place
-        at, behind = self.cuts[index]
-        return behind + place - at
+        return self.first + place + bisect_right(self.cuts, place) - 1
 
 
 def list_views(joined: JoinedTexts) -> Iterator[View]:
@@ -172,35 +173,37 @@ def view_stripped(joined: JoinedTexts) -> Iterator[View]:
     for text, part in enumerate(joined.parts):
         if part.isascii() and not (b"\r" in part or b"\x1b" in part or b"\0" in part or b"\x08" in part):
             continue
-        pattern = _widthless_in(part)
-        if pattern is None:
-            continue
-        begin = joined.begins[text]
-        pieces: list[bytes] = []
-        cuts: list[tuple[int, int]] = []
-        size = behind = 0
-        for first, last in pattern(part):
-            pieces.append(part[behind:first])
-            size += first - behind
-            behind = last
-            cuts.append((size, begin + behind))
-        if cuts:
-            yield View(b"".join([*pieces, part[behind:]]), begin, begin + len(part), tuple(cuts))
+        marked = _mark_widthless(part)
+        if marked is not None:
+            yield _view_unmarked(marked, joined.begins[text])
 
 
-def _widthless_in(part: bytes) -> Callable[[bytes], Iterator[tuple[int, int]]] | None:
+def view_strings(joined: JoinedTexts) -> Iterator[View]:
+    r"""Yield a view of each line of JSON, in which every string is a line, without its escapes.
+
+    A tool call is such a line. Some rules need the quotation marks and line ends of its commands and files.
+    """
+    behind = 0
+    while (at := joined.buffer.find(b'{"', behind)) >= 0:
+        begin, behind = joined.buffer.rfind(b"\n", behind, at) + 1 or behind, joined.buffer.find(b"\n", at)
+        line = joined.buffer[begin:behind]
+        for escaped, marked in _MARKED:
+            line = line.replace(escaped, marked)
+        yield _view_unmarked(line.translate(_UNMARKED), begin)
+
+
+def _view_unmarked(marked: bytes, begin: int) -> View:
+    pieces = marked.split(b"\1")
+    cuts = [*accumulate(map(len, pieces[:-1]), initial=0)]
+    return View(b"".join(pieces), begin, begin + len(marked), cuts)
+
+
+def _mark_widthless(part: bytes) -> bytes | None:
     if b"\0" in part:
-        return _nuls if _TWO_BYTES.search(part) else None
+        marked = _TWO_BYTES.sub(lambda run: run[0].replace(b"\0", b"\1"), part)
+        return None if marked == part else marked
     has_any = b"\x1b" in part or b"\x08" in part or (b"\r" in part and _LONE_RETURN.search(part))
-    if not has_any and not part.isascii():
-        has_any = bool(_marks().find_matches_as_indexes(part))
-    return _widthless if has_any else None
-
-
-def _nuls(part: bytes) -> Iterator[tuple[int, int]]:
-    for run in _TWO_BYTES.finditer(part):
-        yield from ((at, at + 1) for at in range(run.start() + 1, run.end(), 2))
-
-
-def _widthless(part: bytes) -> Iterator[tuple[int, int]]:
-    return (found.span() for found in (_WIDTHLESS_OR_ERASED if b"\x08" in part else _WIDTHLESS).finditer(part))
+    if has_any or (not part.isascii() and _marks().find_matches_as_indexes(part)):
+        pattern = _WIDTHLESS_OR_ERASED if b"\x08" in part else _WIDTHLESS
+        return pattern.sub(lambda found: b"\1" * len(found[0]), part)
+    return None

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 from ahocorasick_rs import BytesAhoCorasick, Implementation, MatchKind
 
 from memoryd.scrub import carried, columns, commands, formats, named, near, personal, private, told
-from memoryd.scrub.encoded import View, list_views, view_stripped
+from memoryd.scrub.encoded import View, list_views, view_strings, view_stripped
 from memoryd.scrub.finding import (
     PLACEHOLDER,
     Find,
@@ -90,7 +90,7 @@ def _search(parts: Sequence[bytes], policy: Policy, find_known: FindKnown) -> di
         spans += _secrets(joined, low, find_known)
         outer = [*list_views(joined)]
         outer += [View(one.data, *place[:2]) for one, place in _inner(outer, lambda inner, _: list_views(inner))]
-        found = _inner(outer + whole, lambda inner, low: _secrets(inner, low, find_known))
+        found = _inner([*outer, *whole, *view_strings(joined)], lambda inner, low: _secrets(inner, low, find_known))
         spans += [place._replace(rule=one.rule) for one, place in found]
     if policy.pii == "mask":
         spans += personal.find(joined.buffer)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from memoryd.scrub.policy import Policy
@@ -105,3 +107,27 @@ def test_a_secret_of_a_subscript_goes_whatever_its_quotes(name: str, quote: str)
     assert KEY not in redacted(f"app.config[{quote}{name}{quote}] = {quote}{KEY}{quote}")
     plain = f"check(app.config[{quote}{name}{quote}])"
     assert redacted(plain) == plain
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ('echo "{}" | sudo -S apt update', "Sud1!pw999"),
+        ('printf "{}\\n" | sudo -S ls', "Sud5!pw999"),
+        ('echo "bob:{}" | chpasswd', "Sude!pw999"),
+        ('#define WIFI_PASS "{}"', "Esp!wifi97"),
+        ('WiFi.begin("home", "{}");', "Esp!wifi98"),
+        ('ssh-keygen -t ed25519 -N "{}" -f k', "Sshk!pass9"),
+        ('ConvertTo-SecureString "{}" -AsPlainText -Force', "P0wer!sh99"),
+        ("db.example.com:5432:shop:app:{}", "pgp4ss!Xy7"),
+        ("encryption_key: {}\n", "e16d4f6185578715bbd26944ff770e4b"),
+        ("2FA backup codes:\n{}\n4821-8831", "1293-4471"),
+        ("user,password\nbob,{}", "Csv!pw9999"),
+        ("recovery phrase:\n{}", "army van defense carry jealous true garbage claim echo media make crunch"),
+    ],
+)
+def test_a_secret_in_the_json_of_a_tool_call_goes_and_the_json_stays_whole(text: str, secret: str) -> None:
+    call = json.dumps({"command": f"cd x\n{text.format(secret)}", "description": 'Say "ü"'}, ensure_ascii=False)
+    left = redacted(f"Bash {call}")
+    assert secret not in left
+    assert json.loads(left.removeprefix("Bash "))["description"] == 'Say "ü"'
