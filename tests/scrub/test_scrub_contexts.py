@@ -131,3 +131,21 @@ def test_a_secret_in_the_json_of_a_tool_call_goes_and_the_json_stays_whole(text:
     left = redacted(f"Bash {call}")
     assert secret not in left
     assert json.loads(left.removeprefix("Bash "))["description"] == 'Say "ü"'
+
+
+@pytest.mark.parametrize(
+    "text", ["bitcoin seed: {}", "my bitcoin seed is {}", "the seed of my ledger: {}", 'WALLET_SEED="{}"']
+)
+def test_the_words_of_a_wallet_go_behind_any_seed(text: str) -> None:
+    assert "carry jealous" not in redacted(
+        text.format("army van defense carry jealous true garbage claim echo media make crunch")
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["the seed is then set once for all of these runs and never again while they go on", "seed = 42",
+     "Seed the table with users, orders, items, carts, prices, taxes, stores, cities, roles, notes, tags, logs"],
+)  # fmt: skip
+def test_other_seeds_stay(text: str) -> None:
+    assert redacted(text) == text
