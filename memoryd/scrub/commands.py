@@ -17,12 +17,11 @@ from memoryd.text.word_lists import list_bytes, list_words
 # A rule reads this many bytes of a command, or this many before a program that reads a pipe.
 _REACH = 300
 _SECRET = rb"(?:'(?P<single>[^'\n]{4,256})'|\"(?P<double>[^\"\n]{4,256})\"|(?P<bare>[^\s'\"\x00]{4,256}))"
-_FROM_ECHO = re.compile(
-    rb"(?:echo|printf)[ \t]{1,4}(?:-[neE]{1,3}[ \t]{1,4})?" + _SECRET + rb"[ \t]{0,4}\|(?:[ \t]*sudo)?[^\n|]{0,60}\Z"
-)
+# A command that prints a password for the program behind the pipe. `sudo -s` runs what it reads, `sudo -S` does not.
+_PRINTED = rb"(?:echo|printf|yes)[ \t]{1,4}(?:-[neE]{1,3}[ \t]{1,4})?"
+_FROM_ECHO = re.compile(_PRINTED + _SECRET + rb"[ \t]{0,4}\|[^\n|]{0,80}(?<!-s)\Z")
 _USERS_FROM_ECHO = re.compile(
-    rb"(?:echo|printf)[ \t]{1,4}(?:-[neE]{1,3}[ \t]{1,4})?[\"']?[\w.\-]{1,32}:(?P<bare>[^\s\"'|]{4,256})[\"']?"
-    rb"[ \t]{0,4}\|[ \t]*(?:sudo[ \t]{1,4})?\Z"
+    _PRINTED + rb"[\"']?[\w.\-]{1,32}:(?P<bare>[^\s\"'|]{4,256})[\"']?[ \t]{0,4}\|[ \t]*(?:sudo[ \t]{1,4})?chpasswd\Z"
 )
 
 
@@ -112,6 +111,10 @@ _RULES: dict[bytes, _Rule] = {
     b"jdbc:oracle:": _Rule(b"/", re.compile(rb"(?:thin|oci8?):[\w$#]{1,64}/(?P<bare>[^\s@\"']{4,128})@"), matches=True),
     b"identified": _IDENTIFIED,
     b"-securestring ": _Rule(b"", re.compile(rb"(?:-String[ \t]{1,4})?" + _SECRET), _is_sql_password, matches=True),
+    **dict.fromkeys(
+        (b"sudo -s ", b"kinit ", b"cryptsetup ", b"chpasswd ", b"password-stdin "),
+        _Rule(b"<<<", re.compile(rb"(?<!-s )[^\n|;<]{0,80}<<<[ \t]{0,4}" + _SECRET), matches=True),
+    ),
     # A line of a pgpass file is host:port:database:user:password.
     b":5432:": _Rule(
         b":", re.compile(rb"[^\s:]{1,64}:[^\s:]{1,64}:(?P<bare>(?:\\.|[^\s:\\\"'`]){4,128})(?=\s|\Z)"), matches=True
@@ -169,13 +172,11 @@ def _judge_match(found: re.Match[bytes], judge: Callable[[bytes], bool]) -> Iter
 
 
 def _find_piped(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
-    before = place.buffer[max(place.begin, place.first - _REACH) : place.first]
-    before = before[max(before.rfind(b"\n") + 1, before.rfind(b"echo"), before.rfind(b"printf"), 0) :]
-    found = (_USERS_FROM_ECHO if keyword == b"chpasswd" else _FROM_ECHO).match(before)
-    if found is None:
-        return
-    for span in _judge_match(found, is_given):
-        first = place.first - len(before) + span.first
+    before = place.buffer[max(place.begin, place.first - _REACH) : place.last]
+    line = before[before.rfind(b"\n") + 1 :]
+    found = (_USERS_FROM_ECHO if keyword == b"chpasswd" else _FROM_ECHO).search(line)
+    for span in _judge_match(found, is_made_up if keyword == b"| su -" else is_given) if found else ():
+        first = place.last - len(line) + span.first
         yield SecretSpan(first, first + span.last - span.first, span.rule)
 
 
@@ -207,7 +208,10 @@ def _variable(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
 FINDS: dict[bytes, Find] = {
     **dict.fromkeys(_RULES, _by_rule),
     **dict.fromkeys((b"setx ", b"setenv ", b"env ", b"set -gx ", b"set -ux ", b"set -x ", b"set -xg "), _variable),
-    **dict.fromkeys((b"chpasswd", b"password-stdin", b"passwd --stdin", b"sudo -s"), _find_piped),
+    **dict.fromkeys((b"chpasswd", b"password-stdin", b"passwd --stdin", b"sudo -s", b"| su -"), _find_piped),
+    **dict.fromkeys(
+        (b"| kinit", b"| cryptsetup ", b"| sudo cryptsetup ", b"| passwd ", b"| sudo passwd "), _find_piped
+    ),
     b"password '": _in_statement,
     **dict.fromkeys(list_bytes("secret addresses"), _find_in_address),
 }

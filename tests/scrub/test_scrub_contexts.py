@@ -149,3 +149,23 @@ def test_the_words_of_a_wallet_go_behind_any_seed(text: str) -> None:
 )  # fmt: skip
 def test_other_seeds_stay(text: str) -> None:
     assert redacted(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['echo "{}" | sudo -S ls', 'sudo -S ls <<< "{}"', 'echo "{}" | su -c ls bob', 'echo "{}" | kinit bob',
+     'printf "{}" | sudo cryptsetup open /dev/x y', 'echo -e "{}\\n{}" | passwd bob', 'yes "{}" | sudo passwd bob',
+     "chpasswd <<< 'bob:{}'", "docker login -u bob --password-stdin <<< {}", "echo a; echo {} | sudo -S ls"],
+)  # fmt: skip
+def test_a_password_that_a_program_reads_is_taken_out(text: str) -> None:
+    assert "Sud1!pw999" not in redacted(text.replace("{}", "Sud1!pw999"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['echo "apt update" | sudo -s', "sudo -s ls <<< 'apt update'", "echo 'some words' | su -c 'tee /etc/x' bob",
+     'echo "$PASSWORD" | kinit bob', "echo done | tee -a /etc/passwd ", 'wc -w <<< "Sud1!pw999"',
+     "echo start | grep x | sudo -S ls"],
+)  # fmt: skip
+def test_what_another_program_reads_stays(text: str) -> None:
+    assert redacted(text) == text
