@@ -155,7 +155,9 @@ def test_other_seeds_stay(text: str) -> None:
     "text",
     ['echo "{}" | sudo -S ls', 'sudo -S ls <<< "{}"', 'echo "{}" | su -c ls bob', 'echo "{}" | kinit bob',
      'printf "{}" | sudo cryptsetup open /dev/x y', 'echo -e "{}\\n{}" | passwd bob', 'yes "{}" | sudo passwd bob',
-     "chpasswd <<< 'bob:{}'", "docker login -u bob --password-stdin <<< {}", "echo a; echo {} | sudo -S ls"],
+     "chpasswd <<< 'bob:{}'", "hydra -l bob -p {} ssh://h",
+     "psexec \\\\h -u bob -p {} cmd", "evil-winrm -i h -u a -p {}", "ldappasswd -s {} x", "bw unlock {}",
+     "mc alias set x http://h AKEY {}", "docker login -u bob --password-stdin <<< {}", "echo a; echo {} | sudo -S ls"],
 )  # fmt: skip
 def test_a_password_that_a_program_reads_is_taken_out(text: str) -> None:
     assert "Sud1!pw999" not in redacted(text.replace("{}", "Sud1!pw999"))
@@ -165,7 +167,8 @@ def test_a_password_that_a_program_reads_is_taken_out(text: str) -> None:
     "text",
     ['echo "apt update" | sudo -s', "sudo -s ls <<< 'apt update'", "echo 'some words' | su -c 'tee /etc/x' bob",
      'echo "$PASSWORD" | kinit bob', "echo done | tee -a /etc/passwd ", 'wc -w <<< "Sud1!pw999"',
-     "echo start | grep x | sudo -S ls"],
+     "hydra -P words.txt h", "bw unlock --raw", "mc alias set x http://h",
+     "mc ls x/Sud1!pw999", "echo start | grep x | sudo -S ls"],
 )  # fmt: skip
 def test_what_another_program_reads_stays(text: str) -> None:
     assert redacted(text) == text
