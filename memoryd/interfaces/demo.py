@@ -164,7 +164,7 @@ class Demo:
         lines = [f"  {name:11} {path}" for name, path in listed]
         program = Path(sys.executable).with_name("memoryd")  # the `memoryd` of this installation, not one of PATH
         lines += [*(f"  {program} --config {self.config} {words}" for words in commands), f"  rm -r {self.folder}"]
-        return "\n".join(["The daemon is stopped. These files stay. The last of these commands removes them:", *lines])
+        return "\n".join(["The daemon is stopped. These files stay until the last command below:", *lines])
 
     def memory_files(self) -> list[Path]:
         """List the daily files that exist, oldest first, and the core file."""

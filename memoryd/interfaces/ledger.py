@@ -350,7 +350,7 @@ def _plan_text(
             lines.append(f"{one.removeprefix(_FILE)} was changed since: {back}")
         else:
             lines.append(f"{one} stays: it was changed or forgotten since")
-    lines += ["nothing would change, because of these conflicts:"] * bool(planned.get("conflicts"))
+    lines += ["nothing would change, because later changes are in conflict:"] * bool(planned.get("conflicts"))
     lines += [
         f"conflict {one['memory']}: {one['why']}{later_ones(one['later'])}" for one in planned.get("conflicts", ())
     ]

@@ -47,7 +47,7 @@ from memoryd.transcripts.turn import StoredTurn
 
 CONSUMER = "sleep"
 CORE_IMPORTANCE = 0.7  # from this importance on, a memory is meant for the core; the rest stays in the daily file
-_FULL_IMPORTANCE = 0.85  # the same for a full core: wishes for good and what the user asks to remember
+_FULL_IMPORTANCE = 0.85  # the same limit if the core is full: lasting rules, and what the user asks to remember
 # The types that may go into the core, each with its class; for a fact the second reader decides the class.
 CORE_CLASSES = {
     job.MemoryType.PREFERENCE: MemoryClass.RULE,
@@ -251,7 +251,7 @@ def _without_echoes(piece: Piece, foreign: Foreign) -> Piece:
 def _claim(
     name: str, told: reply.SummaryLine | job.NewMemory, notes: Collection[str], least: float = CORE_IMPORTANCE
 ) -> Claim:
-    """Return a line of the reply as a claim; only memories with the importance `least` are meant for the core.
+    """Return a line of the reply as a claim; a memory is for the core only if its importance is at least `least`.
 
     A statement that only notes make is not. It comes to the core later, when a dream finds it in the daily file.
     """

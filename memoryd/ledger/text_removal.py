@@ -309,7 +309,7 @@ def _join_parts(searched: _TextSearch, text: str, hits: Sequence[_Hit]) -> Itera
 
 
 def _group_hits(searched: _TextSearch, text: str, hits: Iterable[_Hit]) -> Mapping[_Whole, set[_Hit]]:
-    """Return the hits that may together have most words of a text, by the text.
+    """Return, for each text, the hits that together may contain most of its words.
 
     Many texts may share a sentence. So a hit counts only for the texts of which the sentence has most of the words, and
     for those of which another sentence is beside it.

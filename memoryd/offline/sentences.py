@@ -7,8 +7,7 @@ from memoryd.text import prose
 from memoryd.text.sentences import SentenceKind, split
 
 _NO_PROSE = frozenset({SentenceKind.CODE, SentenceKind.HEADING})
-# A sentence that only tells a redacted secret: a name, then a sign or verb that gives its value, then the value. Or
-# the mark of an image.
+# A sentence that says nothing worth keeping: a name with its redacted value, or the mark of an image.
 _GIVES = r"(?:\w+\s*=|[^:=]{0,60}(?::|\b(?:is|was|lautet|ist|est|es|è|é)\b))"
 _TELLS_NOTHING = re.compile(_GIVES + r"[^\w\[]*\[REDACTED:[\w-]+\]\W*|\[Image #\d+\]", re.IGNORECASE)
 

@@ -105,7 +105,7 @@ def _read_session(reader: DatabaseReader, row: Row, now: datetime) -> project_st
         scheduled = is_scheduled(one.text) if one.by_user else scheduled
         spoken += [] if scheduled or seq <= row["mark"] or says_nothing(one.text) else [one]
     remove = _foreign(reader, row["id"], row["folder"]).remove_tokens if spoken else str
-    # Before its first sleep, a session has no summary, but its records may name the branch, which earlier ones may not.
+    # A session has no summary before its first sleep. Its own branch hides the branch of an earlier session.
     here = f"### {Section.STATE}\n- Branch: `{row['branch']}`" if spoken and row["branch"] else ""
     summary = parse_points(row["summary"] or here)
     return project_state.LastSession(row["id"], program_of(row["format"]), _end_of(row, now), summary, spoken, remove)

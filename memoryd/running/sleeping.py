@@ -51,7 +51,7 @@ REASONS = (TRIMMED, RECOVERY, SUMMARY, NOTES)  # headings of the blocks that sle
 COUNT_CHUNK = 2000
 CLOCKS_DIFFER = timedelta(minutes=10)
 DAYS_MAX = 40
-# With this many times `dream.max_bullets` memories, the core is full: dreams archive only a quarter in 30 days.
+# The core is full at this many times `dream.max_bullets`. Dreams cannot shrink it fast, because of the deletion limit.
 _FULL = 4
 _END = "UPDATE session SET state = 'ended', ended_at = last_turn_at WHERE id = ?"
 

@@ -181,7 +181,8 @@ def view_stripped(joined: JoinedTexts) -> Iterator[View]:
 def view_strings(joined: JoinedTexts) -> Iterator[View]:
     r"""Yield a view of each line of JSON, in which every string is a line, without its escapes.
 
-    A tool call is such a line. Some rules need the quotation marks and line ends of its commands and files.
+    memoryd stores a tool call as one line of JSON. Without its escapes, rules that look for quotation marks and line
+    ends work on its commands and files.
     """
     behind = 0
     while (at := joined.buffer.find(b'{"', behind)) >= 0:

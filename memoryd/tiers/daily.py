@@ -107,7 +107,7 @@ def session_of(body: str) -> str:
 
 
 def says_nothing(body: str) -> bool:
-    """Return True if a block's body is empty, or only names its session and has headings of a session's sections."""
+    """Return True if a block's body has no text besides the name of its session and the headings of sections."""
     lines = (line.strip() for line in body.splitlines() if line.strip())
     return all(line in HEADINGS or _ATTRIBUTION.fullmatch(line) for line in lines)
 

@@ -57,7 +57,7 @@ def test_the_demo_fails_where_the_daemon_has_done_nothing_for_long(waiting):
 def test_the_demo_says_that_its_files_stay_and_how_to_remove_them(waiting):
     waiting.output, waiting.run, waiting.session_id = Output(), {"id": "run-1"}, "one"
     first, *_, last = waiting.places().splitlines()
-    assert first.endswith("These files stay. The last of these commands removes them:")
+    assert first.endswith("These files stay until the last command below:")
     assert last == f"  rm -r {waiting.folder}"
 
 

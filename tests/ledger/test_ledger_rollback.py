@@ -245,7 +245,7 @@ def test_what_is_in_the_way_is_named_with_and_without_a_run():
     assert "rollback --to" in caught.value.hint
     told = _plan_text(as_row(replace(plan, stayed=("file:README.md",))), {}, is_tried=True).splitlines()
     assert told[0] == "README.md was changed since: nothing would go back in it"
-    assert told[1:] == ["nothing would change, because of these conflicts:", f"conflict {way}"]
+    assert told[1:] == ["nothing would change, because later changes are in conflict:", f"conflict {way}"]
 
 
 def test_back_to_an_entry_is_back_to_what_was_written_at_once_with_it():
