@@ -506,8 +506,9 @@ def _is_courtesy(text: str) -> bool:
 
 
 def _leans_on(one: NumberedSentence, part: NumberedSentence) -> bool:
-    """Return True if a sentence is clear only with the sentence before it, and does not follow the end of a list."""
-    return one.number + 1 == part.number and one.is_item <= part.is_item and bool(work_cues.LEANS.match(part.text))
+    """Return True if a sentence is clear only with the sentence before it, which is not the last name of a list."""
+    is_said = one.is_item <= part.is_item or one.text[-1:] in prose.ENDS
+    return is_said and one.number + 1 == part.number and work_cues.LEANS.match(part.text) is not None
 
 
 def _weigh_open(text: str, offer: float, *, is_open: bool, is_offered: bool) -> float | None:
