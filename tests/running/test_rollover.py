@@ -290,7 +290,8 @@ def test_a_daemon_writes_it_when_a_session_ends(tmp_path):
         world.speak("billing", "one")
         until(lambda: world.topics() == ["billing"], why="the session is told")
     world.check()
-    assert set(world.scratch.query("SELECT kind, state FROM job_run")) == {
+    # On a busy machine, the daemon may look again and find nothing new, which is a skipped run.
+    assert set(world.scratch.query("SELECT kind, state FROM job_run WHERE state <> 'skipped'")) == {
         ("sleep", "succeeded"),
         ("rollover", "succeeded"),
     }
