@@ -225,7 +225,7 @@ class _TextSearch(NamedTuple):
     keys: Mapping[str, _Where]  # where each text may be found
     long: Sequence[str]  # texts that may be found shortened, sorted; their beginnings are the last patterns
     parts: Mapping[str, set[_Whole]]  # the texts of each folded sentence
-    most: Mapping[str, set[_Whole]]  # the texts of each folded sentence of which it has most of the words
+    most: Mapping[str, set[_Whole]]  # the texts of each folded sentence that has most of their words
 
 
 @lru_cache(maxsize=8)
@@ -311,8 +311,8 @@ def _join_parts(searched: _TextSearch, text: str, hits: Sequence[_Hit]) -> Itera
 def _group_hits(searched: _TextSearch, text: str, hits: Iterable[_Hit]) -> Mapping[_Whole, set[_Hit]]:
     """Return, for each text, the hits that together may contain most of its words.
 
-    Many texts may share a sentence. So a hit counts only for the texts of which the sentence has most of the words, and
-    for those of which another sentence is beside it.
+    Many texts may share a sentence. So a hit counts only for a text if its sentence has most of the words of the text,
+    or if another sentence of the text is beside it.
     """
     near: list[_Hit] = []  # the hits that the next one may be adjacent to
     held: dict[_Whole, set[_Hit]] = {}

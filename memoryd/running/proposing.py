@@ -60,9 +60,9 @@ def draft_proposal(writer: Writer, run: Run, done: Done, tz: tzinfo) -> Proposal
     if changes_nothing(planned, done.edits):
         return None
     files = [
-        FileDiff(path, *(data if data is None else data.decode(errors="replace") for data in (before, after or b"")))
-        for path, before, after in planned.files
-        if before != after
+        FileDiff(path, None if old is None else old.decode(errors="replace"), (new or b"").decode(errors="replace"))
+        for path, old, new in planned.files
+        if old != new
     ]
     operations = [*map(_describe_change, planned.changes), *_sections(done.edits)]
     shown = tier.Proposal(

@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from memoryd.text.content import label_of, strip_label
+from memoryd.text.content import label_of, split_question, strip_label
 from memoryd.text.neutral import neutralize
 from memoryd.text.sentences import split
 from memoryd.text.word_lists import list_words
@@ -34,7 +34,6 @@ _MARKS = {Section.DECIDED: "- [x] ", Section.FOUND: "- "}  # marks of sections t
 _DAY = re.compile(rb"## Session (\d{4}-\d\d-\d\d)")
 _LABEL = re.compile(rb"^\*\*([A-Z][a-z ]+)\*\*:", re.MULTILINE)
 _LITTLE = {b"Focus", b"Files", b"Link"}
-_ASKED = re.compile(r" \(asked: .{1,220}\)\Z")  # the question or the chosen item that makes an answer clear
 _FEWEST_ASKED = 25  # characters of the question that are worth showing
 _CAUSE = re.compile("|".join(list_words("causes")), re.IGNORECASE)
 # The names of the times of a day, each with the hour at which it ends.
@@ -222,13 +221,13 @@ def _shorten(point: SummaryPoint) -> str:
         return text
     if point.section is Section.FILES:
         return text[:LONGEST].rpartition(", ")[0] or text
-    asked = found[0] if (found := _ASKED.search(text)) else ""
-    text = text.removesuffix(asked)
+    text, asked = split_question(text)
     if len(text) > LONGEST:
         end = max((at for one in split(text) if (at := one.start + len(one.text)) <= LONGEST), default=0)
         text = text[:end] if end > LONGEST // 2 else f"{text[:LONGEST].rpartition(' ')[0] or text[:LONGEST]} …"
     room = LONGEST - len(text)
-    return f"{text}{asked[: room - 2]}…)" if room >= _FEWEST_ASKED and asked else text
+    asked = asked if len(asked) <= room else f"{asked[: room - 2]}…)"
+    return text + asked if room >= _FEWEST_ASKED else text
 
 
 def _write_entry(session: PastSession, points: Sequence[SummaryPoint]) -> str:

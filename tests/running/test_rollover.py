@@ -291,10 +291,8 @@ def test_a_daemon_writes_it_when_a_session_ends(tmp_path):
         until(lambda: world.topics() == ["billing"], why="the session is told")
     world.check()
     # On a busy machine, the daemon may look again and find nothing new, which is a skipped run.
-    assert set(world.scratch.query("SELECT kind, state FROM job_run WHERE state <> 'skipped'")) == {
-        ("sleep", "succeeded"),
-        ("rollover", "succeeded"),
-    }
+    runs = set(world.scratch.query("SELECT kind, state FROM job_run")) - {("rollover", "skipped")}
+    assert runs == {("sleep", "succeeded"), ("rollover", "succeeded")}
 
 
 def test_a_person_may_ask_for_it_and_see_before_what_it_would_write(tmp_path):

@@ -204,3 +204,9 @@ def test_the_question_of_a_long_answer_is_cut_and_the_answer_is_not(answer):
     assert kept.text.startswith(f"{answer.strip()} (asked: Shall I")
     assert kept.text.endswith("…)")
     assert len(kept.text) <= recent.LONGEST
+
+
+def test_a_short_question_behind_an_answer_that_is_cut_stays_whole():
+    told = f"{'Take the plain one of both, and do it on Monday. ' * 9}(asked: Which depot?)"
+    (kept,) = recent.choose_points([SummaryPoint(Section.DECIDED, told)], 600)
+    assert kept.text.endswith("Monday. (asked: Which depot?)")

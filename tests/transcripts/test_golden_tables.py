@@ -186,7 +186,7 @@ def expect_aider(path: Path) -> Table:
     lines = [*path.read_text(errors="replace").split("\n"), "# aider chat started at "]
     typed = answers = sessions = 0
     context, before, chat, before_head = None, "", False, False  # a chat in which nothing was said is no session
-    inside = False  # within an output of which only the first line has a mark, and only the last one two spaces
+    inside = False  # within an output: only its first line has a mark, and only its last line ends with two spaces
     for line in lines:
         user = line.startswith("####") and line.endswith("  ")
         printed = (line.startswith(">") and line.endswith("  ")) or line.startswith(("> Tokens: ", "Cost: $"))
