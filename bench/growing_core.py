@@ -52,7 +52,11 @@ def write(folder: Path, bullets: int, lines: int) -> config.Settings:
         "id": "demo", "workspace": str(folder / "workspace"), "context_window": 400,
         "transcripts": [{"path": "sessions/*.jsonl", "format": "messages"}],
     }  # fmt: skip
-    more = {"modes": {"facts": "off"}, "sleep": {"cooldown": "0s"}, "ingest": {"settle": "0s"}}
+    # A sleep adds less to a full core, so no core counts as full here.
+    more = {
+        "modes": {"facts": "off"}, "sleep": {"cooldown": "0s"}, "ingest": {"settle": "0s"},
+        "dream": {"max_bullets": BULLETS[-1]},
+    }  # fmt: skip
     path.write_text(
         json.dumps({"state_dir": str(folder / "state"), "timezone": "UTC", "agents": [agent], **more}), encoding="utf-8"
     )

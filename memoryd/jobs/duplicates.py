@@ -20,11 +20,20 @@ class KnownTexts:
 
     def add(self, text: str) -> None:
         """Add `text` to the known texts."""
-        self._forms.add(normal.normalize(text))
-        self._bare.add(normal.normalize(dates.remove_days(text)))
+        form, bare = _read_forms(text)
+        self._forms.add(form)
+        self._bare.add(bare)
 
     def says(self, text: str) -> bool:
         """Return True if `text` equals a known text; a text without words equals none."""
-        form, bare = normal.normalize(text), normal.normalize(dates.remove_days(text))
+        if not self._forms:
+            return False
+        form, bare = _read_forms(text)
         # If both texts have dates, the dates must agree. If one has none, its date is unknown and is not compared.
         return bool(form) and (form in self._forms or bare in self._forms or form in self._bare)
+
+
+def _read_forms(text: str) -> tuple[str, str]:
+    """Return the normal form of a text, and that of the text without added dates."""
+    form, plain = normal.normalize(text), dates.remove_days(text)
+    return form, form if plain == text else normal.normalize(plain)

@@ -89,7 +89,7 @@ def annotate(text: str, said_on: date) -> str:
 
 def remove_days(text: str) -> str:
     """Return `text` without the dates that `annotate` added."""
-    return _ANNOTATED.sub(r"\1", text)
+    return _ANNOTATED.sub(r"\1", text) if "(" in text else text
 
 
 def _is_as_now(match: re.Match[str]) -> bool:
