@@ -200,8 +200,8 @@ class Cues(Protocol):
     def asks(self, text: str) -> bool:
         """Return True if a user's words only ask an assistant for something, and state nothing that lasts."""
 
-    def kind(self, text: str, heading: str = "") -> MemoryClass:
-        """Return the class of a statement; in case of doubt, the class of rules."""
+    def kind(self, text: str, heading: str = "", *, is_report: bool = False) -> MemoryClass:
+        """Return the class of a statement; in case of doubt a rule, or a lesson in the assistant's report of work."""
 
     def kind_below(self, heading: str) -> MemoryClass | None:
         """Return the class of the bullets below a heading; None if the heading does not name one."""

@@ -481,7 +481,9 @@ class Judging:
             if why:
                 return replace(_refuse(judged, why), step=ClaimStep.READER if why == reasons.LOSES else ClaimStep.LANE)
             changes.append(old.id)
-        found = self._kind(weighed.kind) or self.context.judges.cues.kind(strip_label(judged.text))
+        is_report = self.context.offline and judged.lane is Lane.ASSISTANT and not judged.claim.olds
+        cues = self.context.judges.cues
+        found = self._kind(weighed.kind) or cues.kind(strip_label(judged.text), is_report=is_report)
         if steering.is_order(strip_label(judged.text)):
             found = MemoryClass.RULE  # an order is a rule, whatever the reader says
         is_brought = has_new_evidence(judged.cited)

@@ -41,10 +41,15 @@ class CueJudge:
         lasts = any(lasting.find_cue(one, by_user=True, working=True, message=said) for one in parts)
         return asked > 0 and not lasts
 
-    def kind(self, text: str, heading: str = "") -> MemoryClass:
-        """Return the class of a text: by an order, by its heading, or by its wording; a rule by default."""
+    def kind(self, text: str, heading: str = "", *, is_report: bool = False) -> MemoryClass:
+        """Return the class of a text: by an order, by its heading, or by its wording; a rule by default.
+
+        In the assistant's report of its work (`is_report`), "never" usually says how things are, and a user is usually
+        one of the software. So only a plain order makes it a rule, and it is a lesson by default.
+        """
         said = strip_label(text)
-        if steering.is_instruction(said) or steering.is_preference(said):
+        orders = steering.is_order if is_report else steering.is_instruction
+        if orders(said) or steering.is_preference(said):
             return MemoryClass.RULE
         found = self.kind_below(heading)
         if found is not None:
@@ -52,13 +57,14 @@ class CueJudge:
         cue = lasting.find_cue(said, by_user=False, working=True)
         if cue is not None:
             return CORE_CLASSES.get(cue.type) or MemoryClass.RULE
-        if cues.PEOPLE.search(said):
+        names_thing = any(one.kind in _THINGS for one in find_tokens(said))
+        if cues.PEOPLE.search(said) and not (is_report and names_thing):
             return MemoryClass.PERSON
-        if any(one.kind in _THINGS for one in find_tokens(said)):
+        if names_thing:
             return MemoryClass.PROJECT
         if _SELF.search(said):
             return MemoryClass.PERSON
-        return MemoryClass.LESSON if cues.WHY.search(said) else MemoryClass.RULE
+        return MemoryClass.LESSON if is_report or cues.WHY.search(said) else MemoryClass.RULE
 
     def kind_below(self, heading: str) -> MemoryClass | None:
         """Return the class of the bullets below a heading, or None if the heading does not name one."""

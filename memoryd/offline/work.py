@@ -65,6 +65,7 @@ _OF_REQUEST = {
 }  # fmt: skip
 
 _CODE = re.compile(r"`[^`]*`")
+_MENTIONS = re.compile(r"(?:@\S+\s*)+")
 _NAMES = re.compile(r"`[^`]*`|[!-~]*[/\\][!-~]*|[!-~]+\.[a-z]{1,5}\b")
 _FEWEST_LETTERS = 4  # letters besides names of files and code
 
@@ -203,8 +204,9 @@ class _WorkReading:
         return [part for part in parts if not part.text.rstrip().endswith((":", "："))] or parts  # noqa: RUF001
 
     def _told_parts(self, one: ConversationMessage) -> list[NumberedSentence]:
-        """Return the user's own sentences of a message, without thanks and farewells."""
-        return [part for part in self._own_parts(one) if not _is_courtesy(part.text)]
+        """Return the user's own sentences of a message, without thanks, farewells and bare mentions of files."""
+        own = self._own_parts(one)
+        return [part for part in own if not (_is_courtesy(part.text) or _MENTIONS.fullmatch(part.text))]
 
     def read_message(self, turn: int) -> Iterator[WorkStatement]:
         """Yield the possible lines of a message."""

@@ -48,7 +48,7 @@ def remove_bullets(text: str, bullets: Collection[str]) -> str:
         lines = section.split("\n")
         left = ["" if line.startswith("- ") and line[2:].rstrip("\r") in bullets else line for line in lines]
         made.append(_empty_bare("\n".join(left)) if left != lines else section)
-    return "".join(made)
+    return _empty_bare("".join(made))
 
 
 def put_newer_bullets_first(text: str, said_at: Mapping[str, str]) -> str:

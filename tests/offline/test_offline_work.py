@@ -172,6 +172,7 @@ def test_a_cause_found_before_the_end_is_a_line_and_what_was_left_to_do_is_not(c
         "OK, let's stop for today.",
         "Das reicht für heute, ich gehe nach Turku.",
         "Danke, mache ich morgen. Feierabend für das Thema.",
+        "@src/login/form.ts:120-140 @notes/team.md",
         "Super. Schönen Feierabend!",
         "ok",
         "Thanks!",

@@ -111,6 +111,7 @@ def test_only_bullets_that_are_told_go_and_only_sections_that_are_empty_then():
     text = "## A\r\n\r\n- Told.\r\n\n## B\n\nTold.\n\n## C\n\n#tag\n- Told.\n\n## D\n\n## E\n\n- Kept."
     left = [line for line in remove_bullets(text, {"Told."}).split("\n") if line.strip()]
     assert left == ["## B", "Told.", "## C", "#tag", "## D", "## E", "- Kept."]
+    assert remove_bullets("# Memory\n\n## A\n\n- Told.\n", {"Told."}).split("\n") == [""] * 6, "a title says nothing"
 
 
 pieces = st.sampled_from([*RECENT.splitlines(), *DAILY.splitlines(), "", " ", "```", "\r", "- x", "**State**: y"])

@@ -28,6 +28,7 @@ ABBREVIATIONS = [
     ("Dr. Who met Mr. Smith at 5 p.m. today. Yes.", ["Dr. Who met Mr. Smith at 5 p.m. today.", "Yes."]),
     ("At 5 p.m. Then home.", ["At 5 p.m.", "Then home."]),
     ("Use tabs, e.g. here, i.e. always, etc. and so on.", ["Use tabs, e.g. here, i.e. always, etc. and so on."]),
+    ("Left out (incl. the `a.json`), resp. unused.", ["Left out (incl. the `a.json`), resp. unused."]),
     ("Nimm z.B. das, ca. 5 Stück, bzw. mehr. Gut.", ["Nimm z.B. das, ca. 5 Stück, bzw. mehr.", "Gut."]),
     ("Nimm z. B. das, d. h. alles. Gut.", ["Nimm z. B. das, d. h. alles.", "Gut."]),
     ("Usa p.ej. esto, p. ej. aquí. Sí.", ["Usa p.ej. esto, p. ej. aquí.", "Sí."]),
