@@ -461,7 +461,8 @@ def may_last(one: WorkStatement) -> bool:
 
     Of an assistant's lines, only causes and lines with a high weight last, but no state of the work.
     """
-    if one.speaker == REPORTER or work_cues.LEANS.match(one.text):
+    is_order = not one.by_user and work_cues.INSTRUCTS.match(one.text)
+    if one.speaker == REPORTER or is_order or work_cues.LEANS.match(one.text):
         return False
     if one.by_user and one.text.endswith((":.", ":", "：")):  # noqa: RUF001
         return False
