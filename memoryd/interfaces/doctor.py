@@ -247,8 +247,7 @@ def _file_systems(settings: Settings, _now: datetime) -> Iterator[Check]:
         hint = "put state_dir on a local disk or volume that outlives the container"
         yield Check("file system", WARN, f"{settings.state_dir} is on {kind}", hint)
     else:
-        told = kind or "an unknown file system"
-        yield Check("file system", OK, f"{settings.state_dir} is on {told}")
+        yield Check("file system", OK, f"{settings.state_dir} is on {kind or 'an unknown file system'}")
     for agent in settings.agents:
         kind = mounts.file_system(agent.workspace, mounted)
         if mounts.is_remote(kind):

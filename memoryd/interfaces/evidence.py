@@ -79,8 +79,7 @@ def session_show(call: Call, session_id: str, agent_id: str | None) -> None:
     """Show the stored turns of a session. Works also after its transcript was deleted."""
     settings = call.settings()
     row, told, turns = read_session(call, settings, session_id, agent_id)
-    agent = call.agent(settings, str(row["agent_id"]))
-    turns = access.show_rows(settings, agent, "session show", turns, "text")
+    turns = access.show_rows(settings, call.agent(settings, str(row["agent_id"])), "session show", turns, "text")
     shown = ("id", "agent_id", "format", "state", "started_at", "ended_at", "last_turn_at", "turns")
     data = {"session": {name: row[name] for name in shown}, **told, "messages": turns}
     lines = [f"session {row['id']}, {row['format']}, {row['state']}, {row['started_at']} to {row['last_turn_at']}"]

@@ -56,8 +56,7 @@ def init(call: Call, answers: InitAnswers) -> None:
         StateError: A program could not be connected; everything else is done.
     """
     machine, settings = _look_around(call)
-    found = discovery.find_projects(machine.home, machine.environ)
-    candidates = new_agents.judge(found, settings, machine.home)
+    candidates = new_agents.judge(discovery.find_projects(machine.home, machine.environ), settings, machine.home)
     installed = _list_installed(machine, is_first=settings is None)
     call.output.say(_render_candidates(candidates, machine.home))
     if settings is not None and _has_nothing_to_do(call, candidates, answers):

@@ -84,8 +84,7 @@ def core_history(call: Call, settings: Settings, agent: Agent, memory_id: str) -
     with call.reader(settings, agent) as reader:
         rows = reads.read_history(reader, agent.id, memory_id)
     rows = access.show_rows(settings, agent, "core history", rows, "content", "heading", "note")
-    columns = ("id", "at", "actor", "operation", "ended_as", "run_id", "content")
-    call.output.result(rows, render_table(rows, columns))
+    call.output.result(rows, render_table(rows, ("id", "at", "actor", "operation", "ended_as", "run_id", "content")))
 
 
 def _add_owner_command(verb: str, does: str, done: str) -> None:

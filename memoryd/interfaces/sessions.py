@@ -170,8 +170,7 @@ def session_messages(call: Call, session_id: str, compressed: bool, agent_id: st
     """Show the turns of a session."""
     settings = call.settings()
     row, _, rows = evidence.read_session(call, settings, session_id, agent_id, compressed=compressed)
-    agent = call.agent(settings, str(row["agent_id"]))
-    rows = access.show_rows(settings, agent, "session messages", rows, "text")
+    rows = access.show_rows(settings, call.agent(settings, str(row["agent_id"])), "session messages", rows, "text")
     call.output.result(rows, "\n".join(evidence.message_line(row) for row in rows))
 
 

@@ -241,9 +241,8 @@ def list_notices(settings: Settings, agent: Agent) -> list[tuple[str, str]]:
 
     if not reads.database_path(settings).exists():
         return []
-    since = clock.text_of(clock.utc_now() - ANSWERED_WITHIN)
     with opening.open_beside(settings) as engine:
-        found = sqlite.read(engine, grants.list_open, agent.id, since)
+        found = sqlite.read(engine, grants.list_open, agent.id, clock.text_of(clock.utc_now() - ANSWERED_WITHIN))
     ways = f"answer with the tool memory_consent, or in {PATH}; you may decline"
     return [(one.id, f"{one.id}: {describe_request(one)} ({ways})") for one in found]
 

@@ -47,10 +47,9 @@ def recover(settings: Settings, agent: Agent, hours: float = 24, *, consolidate:
         MemorydError: The run failed.
     """
     clock = Clock()
-    before = clock.now() - timedelta(hours=hours)
     found = [
         {"path": file.path, "began": None if file.began is None else file.began.isoformat(), "ended": file.end}
-        for file in now_files.list_stale(settings, agent.id, before)
+        for file in now_files.list_stale(settings, agent.id, clock.now() - timedelta(hours=hours))
     ]
     if not (consolidate and found):
         return {"stale": found, "run": None}

@@ -266,5 +266,4 @@ def inject(
 def gather_for_folder(settings: Settings, agent: Agent, folder: str | None, found: Sequence[Hit]) -> InjectionMaterial:
     """Return the material for a session that starts in `folder`, with the search hits `found`."""
     root = projects.find_root(folder, agent) if folder else None
-    remembered = gather(settings, agent, Clock().now(), Asker(root=root, is_known=True))
-    return remembered._replace(found=parts_of(found))
+    return gather(settings, agent, Clock().now(), Asker(root=root, is_known=True))._replace(found=parts_of(found))

@@ -77,8 +77,7 @@ def read_log(agent: Agent, count: int | None = None) -> dict[str, Any]:
 
 
 def _load_configuration(given: Path | None) -> Settings:
-    user = Path(platformdirs.user_config_dir("memoryd"))
-    return config.load(config_file.find(given, os.environ, Path.cwd(), user))
+    return config.load(config_file.find(given, os.environ, Path.cwd(), Path(platformdirs.user_config_dir("memoryd"))))
 
 
 def _make_defaults(folder: Path) -> Settings:

@@ -80,9 +80,8 @@ def queue_job(settings: Settings, kind: str, agent_id: str) -> list[str]:
     """Queue a job for the daemon without waiting; return the ids of its runs."""
     check_kind(kind)
 
-    asked = JobRequest()
     queued = waiting.queue_beside(
-        settings, agent_id, lambda engine, clock: _queue_runs(settings, engine, clock, kind, agent_id, asked)
+        settings, agent_id, lambda engine, clock: _queue_runs(settings, engine, clock, kind, agent_id, JobRequest())
     )
     daemon_client.ask(settings.state_dir, "wake")
     return queued
@@ -129,8 +128,7 @@ def _queue_runs(
 ) -> list[str]:
     chosen = None
     if asked.session_id is not None:
-        row = reads.ask(reads.database_path(settings), reads.find_session, asked.session_id, agent_id)
-        chosen = str(row["id"])
+        chosen = str(reads.ask(reads.database_path(settings), reads.find_session, asked.session_id, agent_id)["id"])
     if kind == refining.KIND:
         return [_refine(engine, clock, agent_id, asked.mode, force=asked.force)]
     if kind == extraction.KIND:

@@ -63,8 +63,7 @@ def _ask(settings: Settings, sql: str, *values: object) -> list[dict[str, Any]]:
 def _memory(row: dict[str, Any]) -> dict[str, Any]:
     """Return a memory with its tokens and its sources, without the internal columns of the ledger."""
     told = row | {name: json.loads(row[name] or "[]") for name in _LIST}
-    shown = {name: value for name, value in told.items() if name not in {"salt", "content_hash", "sources"}}
-    return shown | {
+    return {name: value for name, value in told.items() if name not in {"salt", "content_hash", "sources"}} | {
         "tokens": estimate(row["content"]),
         "source_count": len(told["sources"]),
         "sources": [f"{one['session']}#{one.get('seq') or one['record_id']}" for one in told["sources"]],

@@ -13,6 +13,7 @@ from memoryd.config import Settings
 from memoryd.daemon.once import await_settled, read_all
 from memoryd.database import query, reads, runs, sqlite
 from memoryd.errors import LockedError, MemorydError, NotFoundError, RefusedError, StateError
+from memoryd.files.folders import why_not_writable
 from memoryd.files.locks import Lock
 from memoryd.requests import daemon_client, opening
 from memoryd.running import queueing
@@ -52,7 +53,12 @@ def run_now(
             app.runner.run_next(only=run_id)
         return queued
 
-    return share_work(settings, ask_daemon, run_here)
+    rows = share_work(settings, ask_daemon, run_here)
+    if fresh and all(row["state"] == "skipped" for row in rows):
+        is_held_up = daemon_client.ask_data(settings.state_dir, "ping").get("waits_for_disk", False)
+        so = "what was said last is not read yet, so nothing was written; repeat the command when there is room"
+        _require_room(settings, so, is_held_up=is_held_up)
+    return rows
 
 
 def share_work(
@@ -184,6 +190,9 @@ def wait(settings: Settings, run_ids: Sequence[str], look: Callable[[], None]) -
     """Wait until runs have ended, and call `look` meanwhile. Return their rows, or None if the daemon is gone.
 
     A failed run that waits for its next attempt counts as ended.
+
+    Raises:
+        StateError: The disk of the state folder is full, and the runs wait for it.
     """
     lock = Lock(settings.state_dir / LOCK)
     while True:
@@ -193,8 +202,17 @@ def wait(settings: Settings, run_ids: Sequence[str], look: Callable[[], None]) -
             return rows
         if holder is None:
             return None
+        _require_room(settings, "the request is stored, and is carried out when there is room", rows[-1]["id"])
         look()
         time.sleep(opening.POLL_SECONDS)
+
+
+def _require_room(settings: Settings, so: str, where: str = "", *, is_held_up: bool = False) -> None:
+    """Raise a StateError if the disk of the state folder is full, or `is_held_up`; `so` says what that means."""
+    why = why_not_writable(settings.state_dir) or ("cannot be written" if is_held_up else None)
+    if why is not None:
+        what = f"the disk of the state folder {why}: {so}"
+        raise StateError(what, where or str(settings.state_dir), "free some space on this disk")
 
 
 def await_read(settings: Settings, agent_id: str, path: str, size: int, until: float) -> str | None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import click
 import pytest
@@ -15,10 +16,10 @@ from scratch import Scratch, filler, in_process, recent, said
 
 from memoryd.database import alarms, reads, schema, sqlite
 from memoryd.database.library import load_library
-from memoryd.errors import NotFoundError
+from memoryd.errors import NotFoundError, StateError
 from memoryd.interfaces import cli as commands
 from memoryd.interfaces.cli import _MEANT, _globals_first, cli
-from memoryd.requests import jobs_by_hand
+from memoryd.requests import jobs_by_hand, waiting
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 
@@ -397,6 +398,24 @@ def test_a_trouble_of_the_machine_is_told_as_what_it_is(slept, capsys, monkeypat
     told = data(slept, capsys, "status", code=1)
     assert (told["code"], message in told["message"], hint in told["hint"]) == ("state", True, True)
     assert "defect" not in json.dumps(told)
+
+
+def test_a_session_that_ends_on_a_full_disk_is_told_what_was_done_and_what_to_do(tmp_path, capsys, monkeypatch):
+    scratch = Scratch(tmp_path / "scratch")
+    scratch.append([*said(at=recent()), filler(at=recent())])
+    scratch.json("run", "--once")
+    (session,) = scratch.json("session", "list")
+    full = SimpleNamespace(f_flag=0, f_blocks=9, f_bavail=0, f_frsize=4096, f_files=0)
+    monkeypatch.setattr(os, "statvfs", lambda _: full)
+    told = data(scratch, capsys, "session", "end", session["id"], code=1)
+    so = "what was said last is not read yet, so nothing was written; repeat the command when there is room"
+    assert told["message"].endswith(f"the disk of the state folder is full: {so}")
+    assert told["hint"] == "free some space on this disk"
+    with in_process(scratch) as app:  # holds the lock, as a daemon does that waits for the disk
+        queued = waiting.request(app.engine, app.clock, "demo", "dream", {})
+        with pytest.raises(StateError, match="is full: the request is stored") as refused:
+            waiting.wait(app.settings, [queued], lambda: None)
+    assert refused.value.where == queued
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
