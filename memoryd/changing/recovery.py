@@ -407,8 +407,7 @@ def _mend_indexes(engine: Engine) -> list[str]:
     if sqlite.read(engine, query.fetch_column, "PRAGMA integrity_check") == ["ok"]:
         return []
     sqlite.write(engine, query.run, "REINDEX")
-    left = sqlite.read(engine, query.fetch_column, "PRAGMA integrity_check")
-    if left != ["ok"]:
+    if sqlite.read(engine, query.fetch_column, "PRAGMA integrity_check") != ["ok"]:
         raise StateError("the database is damaged", str(engine.url.database), "restart memoryd, which restores it")
     return ["the indexes of the database were damaged and were rebuilt"]
 

@@ -34,8 +34,7 @@ class Rescrub(FullScan):
         if is_restored:
             sqlite.write(self.engine, erasure.erase_known)
         texts.rewrite_file(self.engine)
-        names = ("rows", "texts", "files", "unscanned")
-        return {**{name: self.counts[name] for name in names}, "left": self.left}
+        return {**{name: self.counts[name] for name in ("rows", "texts", "files", "unscanned")}, "left": self.left}
 
     def clean_texts(self, given: Sequence[str], *, in_file: bool = False) -> dict[str, str]:
         """Return the redacted texts, by old text; a text that could not be scanned is counted and left out.

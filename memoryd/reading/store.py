@@ -204,6 +204,8 @@ def session_for(engine: Engine, batches: Sequence[IngestBatch], cursor: Cursor, 
             if same and (_is_own(cursor, identity) or free):
                 return candidate
             number += 1
+        known_since = turns.agent_seen_at(connection, cursor.agent_id)
+    began = _moment(identity.started_at, cursor.mtime_ns)
     batches[-1].sessions[candidate] = {
         "id": candidate,
         "agent_id": cursor.agent_id,
@@ -212,9 +214,10 @@ def session_for(engine: Engine, batches: Sequence[IngestBatch], cursor: Cursor, 
         "format": cursor.format,
         "folder": identity.cwd and clean(identity.cwd),
         "state": "active",
-        "seen_at": now,
+        # A running memoryd sees a session at its beginning. If it was stopped then, the session is no history either.
+        "seen_at": max(known_since, min(now, began)),
         "started_at": identity.started_at,
-        "last_turn_at": _moment(identity.started_at, cursor.mtime_ns),
+        "last_turn_at": began,
         **_EMPTY_SESSION,
     }
     return candidate

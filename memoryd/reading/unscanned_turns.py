@@ -99,8 +99,7 @@ class UnscannedTurns:
     def _read(self, row: RowMapping) -> FoundTurn | None:
         """Return a turn, read again from its span; None if its bytes have changed or are gone."""
         with self.ingest.files.borrow(Path(row["path"])) as handle:
-            digest = handle.sha256_range(row["first_byte"], row["last_byte"] - row["first_byte"])
-            if digest != row["sha256"].hex():
+            if handle.sha256_range(row["first_byte"], row["last_byte"] - row["first_byte"]) != row["sha256"].hex():
                 return None
             turn = self._turn(row, handle)
         if turn is None:

@@ -139,7 +139,7 @@ def count_live(engine: Engine, worker: Worker, session_id: str) -> None:
 
 
 def is_history(row: RowMapping, idle_end: timedelta, now: datetime) -> bool:
-    """Return True if a session had ended before memoryd first saw it, and has no new turns since.
+    """Return True if a session had ended before memoryd first saw the agent, and has no new turns since.
 
     If `seen_at` is in the future, the clock was wrong, and the session does not count as history.
     """

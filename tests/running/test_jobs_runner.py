@@ -594,6 +594,30 @@ def test_history_is_read_but_starts_no_job_unless_it_is_to_be_flushed(scratch, t
     assert set(reasons(scratch)) == {"Session Notes"}
 
 
+def test_what_was_said_while_the_daemon_was_stopped_is_no_history(scratch, time):
+    chats = scratch.sessions / ".aider.chat.history.md"
+    scratch.agents[0]["transcripts"] += [{"path": str(chats), "format": "aider"}]
+    scratch.write_config()
+    keep = "We decided to keep the {} in the vault because the audit needs them."
+    for day, things in ((0, ("orders", "salaries", "invoices")), (5, ("drawings", "letters", "contracts"))):
+        at = STARTED + timedelta(days=day)
+        with chats.open("a", encoding="utf-8") as file:
+            said_to_aider = f"#### {keep.format(things[0])}  \n\nNoted.\n"
+            file.write(f"\n# aider chat started at {at:%Y-%m-%d %H:%M:%S}\n\n{said_to_aider}")
+        scratch.append([message("user", keep.format(things[1]), at=at)], f"from-{day}")
+        scratch.append([message("user", keep.format(things[2]), at=at)], "known")
+        for path in scratch.sessions.iterdir():
+            os.utime(path, (at.timestamp(), at.timestamp()))
+        time.now = at + timedelta(days=3)
+        with in_process(scratch, time) as app:
+            run_once(app)
+    text = "".join(scratch.dailies().values())
+    told = [thing for thing in ("drawings", "letters", "contracts", "orders", "salaries") if thing in text]
+    assert told == ["drawings", "letters", "contracts"], "only what was there at first is history"
+    left = "SELECT count(*) FROM session WHERE julianday(last_turn_at) < julianday(seen_at) - 1"
+    assert scratch.query(left) == [(2,)]
+
+
 def test_nothing_worth_saying_makes_no_file_and_says_why(scratch, time):
     scratch.append([message("user", "ok", 0), message("assistant", "ok", 1)])
     time.now = STARTED + timedelta(minutes=10)
