@@ -17,13 +17,13 @@ _SCHEMES = (
     rb"(?:Bearer|Basic|Token|Digest|Negotiate|ApiKey|Api-Key|JWT|Key|SSWS|Splunk|GenieKey|OAuth|AWS4-HMAC-SHA256)"
 )
 _AUTHORIZATION = re.compile(
-    rb"(?i)\\{0,3}[\"'`]?\]?[ \t]{0,4}(?:[:=,]|=>)[ \t]{0,4}(?:[fbr](?=[\"']))?(?P<quote>\\{0,3}[\"'`]?)(?:"
+    rb"(?i)\\{0,7}[\"'`]?\]?[ \t]{0,4}(?:[:=,]|=>)[ \t]{0,4}(?:[fbr](?=[\"']))?(?P<quote>\\{0,7}[\"'`]?)(?:"
     + _SCHEMES
     + rb"[ \t:]+)?(?P<inner>[\"']?)"
 )
-_BEARER = re.compile(rb"(?i)[ \t]+(?:token[ \t:]+)?(?P<quote>\\{0,3}[\"'`]?)")
+_BEARER = re.compile(rb"(?i)[ \t]+(?:token[ \t:]+)?(?P<quote>\\{0,7}[\"'`]?)")
 _COOKIE = re.compile(
-    rb"(?i)(?:[ \t]*\\{0,3}[\"'`])?[ \t]{0,4}[:=][ \t]{0,4}\\{0,3}[\"'`]?(?P<pairs>[^\n\"'`\x00]{8,4096})"
+    rb"(?i)(?:[ \t]*\\{0,7}[\"'`])?[ \t]{0,4}[:=][ \t]{0,4}\\{0,7}[\"'`]?(?P<pairs>[^\n\"'`\x00]{8,4096})"
 )
 _COOKIE_PAIRS = re.compile(rb"[ \t=]{0,4}[\"']?(?P<pairs>[^\n\"'`\x00]{8,4096})")
 _COOKIE_HEADER = re.compile(rb"[Cc][Oo][Oo][Kk][Ii][Ee][ \t\"'\\]{0,4}[:=]")
@@ -90,8 +90,7 @@ def _header(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
 
 
 def _is_carried(text: bytes) -> bool:
-    is_secret = (is_mixed(text) and b"(" not in text) or looks_random(text)
-    return is_secret and len(text) >= 8 and not is_stand_in(text)
+    return ((is_mixed(text) and b"(" not in text) or looks_random(text)) and len(text) >= 8 and not is_stand_in(text)
 
 
 def _bearer(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
@@ -104,10 +103,8 @@ def _bearer(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
 
 
 def _cookies(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
-    if place.buffer[place.first - 2 : place.first] == b"--":
-        found = _COOKIE_PAIRS.match(place.buffer, place.last, place.end)
-    else:
-        found = _COOKIE.match(place.buffer, place.last, place.end)
+    pattern = _COOKIE_PAIRS if place.buffer[place.first - 2 : place.first] == b"--" else _COOKIE
+    found = pattern.match(place.buffer, place.last, place.end)
     if found is None:
         return
     # A second header in the pairs is found by its own keyword.

@@ -72,10 +72,9 @@ def _list_flags() -> Iterator[tuple[bytes, _Rule]]:
         for program in programs.split(", "):
             flags.setdefault(program, []).extend(flag.replace("~", _APART).replace("@", _USER).split())
     for program, own in flags.items():
-        behind = re.compile(rb"(?<=[\s\"'])(?:" + "|".join(own).encode() + rb")" + _SECRET)
         rule = _Rule(
             b"-" if all(flag.startswith("-") for flag in own) else b"",
-            behind,
+            re.compile(rb"(?<=[\s\"'])(?:" + "|".join(own).encode() + rb")" + _SECRET),
             is_given if any(_APART in one for one in own) else _is_glued,
         )
         yield from ((program.encode() + end, rule) for end in (b" ", b'"', b"'"))
@@ -117,10 +116,10 @@ _RULES: dict[bytes, _Rule] = {
     ),
     # A line of a pgpass file is host:port:database:user:password.
     b":5432:": _Rule(
-        b":", re.compile(rb"[^\s:]{1,64}:[^\s:]{1,64}:(?P<bare>(?:\\.|[^\s:\\\"'`]){4,128})(?=\s|\Z)"), matches=True
+        b":", re.compile(rb"[^\s:]{1,64}:[^\s:]{1,64}:(?P<bare>(?:\\[:\\]|[^\s:\\\"'`]){4,128})(?=\s|\Z)"), matches=True
     ),
     b"*:*:": _Rule(
-        b":", re.compile(rb"(?:\*:)?[^\s:]{1,64}:(?P<bare>(?:\\.|[^\s:\\\"'`]){4,128})(?=\s|\Z)"), matches=True
+        b":", re.compile(rb"(?:\*:)?[^\s:]{1,64}:(?P<bare>(?:\\[:\\]|[^\s:\\\"'`]){4,128})(?=\s|\Z)"), matches=True
     ),
     # A netrc(5) file may spread an entry over several lines.
     b"login ": _Rule(

@@ -145,8 +145,7 @@ def _base64(joined: JoinedTexts) -> Iterator[View]:
 
 
 def _decode_base64(run: bytes) -> bytes | None:
-    head = _decode_text(run[:20])
-    if head is None:
+    if _decode_text(run[:20]) is None:
         return None
     return _decode_text(run[: len(run) // 4 * 4] if len(run) % 4 == 1 else run + b"=" * (-len(run) % 4))
 
@@ -195,8 +194,7 @@ def view_strings(joined: JoinedTexts) -> Iterator[View]:
 
 def _view_unmarked(marked: bytes, begin: int) -> View:
     pieces = marked.split(b"\1")
-    cuts = [*accumulate(map(len, pieces[:-1]), initial=0)]
-    return View(b"".join(pieces), begin, begin + len(marked), cuts)
+    return View(b"".join(pieces), begin, begin + len(marked), [*accumulate(map(len, pieces[:-1]), initial=0)])
 
 
 def _mark_widthless(part: bytes) -> bytes | None:

@@ -74,8 +74,7 @@ class JoinedTexts:
     def __init__(self, parts: Sequence[bytes]) -> None:
         self.parts = parts
         self.buffer = BETWEEN + BETWEEN.join(parts) + BETWEEN
-        gap = len(BETWEEN)
-        self.ends = list(accumulate(len(part) + gap for part in parts))
+        self.ends = list(accumulate(len(part) + len(BETWEEN) for part in parts))
         self.begins = [end - len(part) for end, part in zip(self.ends, parts, strict=True)]
 
     def find_text(self, place: int) -> int:

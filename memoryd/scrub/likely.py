@@ -45,8 +45,7 @@ def may_hide(data: bytes) -> bool:
     Otherwise, the caller does not load the search for them.
     """
     # No invisible character separates the letters of a keyword.
-    is_plain = data.isascii() and not _WIDTHLESS.search(data)
-    return not is_plain or b"private" in data.lower() or b"-----" in data
+    return b"private" in data.lower() or b"-----" in data or not data.isascii() or bool(_WIDTHLESS.search(data))
 
 
 def withhold_lines(text: str) -> tuple[str, int]:

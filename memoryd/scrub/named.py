@@ -68,7 +68,7 @@ _WHOLE_REST = re.compile(
     rb"(?:_?[A-Za-z0-9]){2,40}+(?![\w\-'\x80-\xff])"
     rb"(?<!is|be|to|es|on)(?<!was|are|ist|war|era|est)(?<!reads)(?<!equals)(?<!lautet)"
 )
-_QUOTE = rb"\\{0,3}[\"'`]"
+_QUOTE = rb"\\{0,7}[\"'`]"
 _VALUE_KEY = _QUOTE + rb"value" + _QUOTE + rb"[ \t]{0,4}:[ \t]{0,4}"
 _AFTER = re.compile(
     rb"(?P<rest>" + _NAME_REST + rb")"
@@ -517,8 +517,7 @@ def _is_introduced(place: KeywordPlace, found: re.Match[bytes]) -> bool:
     # This covers "use password X" and "log in with the password X".
     if place.buffer[found.end("rest") : found.start("quote")].strip() or found["rest"]:
         return False
-    behind = place.buffer[found.end() : found.end() + 5]
-    if re.match(rb"(?:is|was|are|to|[:=-])(?![\w'])", behind):
+    if re.match(rb"(?:is|was|are|to|[:=-])(?![\w'])", place.buffer[found.end() : found.end() + 5]):
         return False
     return bool(_INTRODUCTION.search(place.buffer[max(place.begin, place.first - 40) : place.first]))
 

@@ -9,7 +9,7 @@ is.
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import NamedTuple, TypeVar
 
 from ahocorasick_rs import BytesAhoCorasick, Implementation, MatchKind
@@ -85,13 +85,15 @@ def _search(parts: Sequence[bytes], policy: Policy, find_known: FindKnown) -> di
     spans: list[SecretSpan] = []
     if policy.private:
         spans += _private_parts(joined, low)
-        spans += [place._replace(rule=one.rule) for one, place in _inner(whole, _private_parts)]
+        spans += _in_views(whole, _private_parts)
     if policy.secrets != "off":
-        spans += _secrets(joined, low, find_known)
+        find = partial(_secrets, find_known=find_known)
+        spans += find(joined, low)
         outer = [*list_views(joined)]
         outer += [View(one.data, *place[:2]) for one, place in _inner(outer, lambda inner, _: list_views(inner))]
-        found = _inner([*outer, *whole, *view_strings(joined)], lambda inner, low: _secrets(inner, low, find_known))
-        spans += [place._replace(rule=one.rule) for one, place in found]
+        strings = [*view_strings(joined)]
+        spans += _in_views([*outer, *whole, *strings], find)
+        spans += _in_views(strings, lambda inner, _: _in_views([*view_strings(inner)], find))
     if policy.pii == "mask":
         spans += personal.find(joined.buffer)
     by_text: dict[int, list[SecretSpan]] = {}
@@ -114,6 +116,10 @@ def _inner(views: list[View], find: Callable[[JoinedTexts, bytes], Iterable[_T]]
         text = inner.find_text(one.first)
         begin = inner.begins[text]
         yield one, views[text].span(one.first - begin, one.last - begin, "")
+
+
+def _in_views(views: list[View], find: Callable[[JoinedTexts, bytes], Iterable[SecretSpan]]) -> Iterator[SecretSpan]:
+    return (place._replace(rule=one.rule) for one, place in _inner(views, find))
 
 
 def _private_parts(joined: JoinedTexts, low: bytes) -> Iterator[SecretSpan]:
@@ -239,10 +245,8 @@ def _keep_spans(part: bytes, spans: list[SecretSpan], policy: Policy) -> list[Se
                 first, last = (last, last) if begin <= first and last <= end else (min(first, begin), max(last, end))
         if first >= last:
             continue
-        if policy.allow and rule != private.RULE:
-            value = part[first:last].decode("utf-8", "replace")
-            if policy.allows(value):
-                continue
+        if policy.allow and rule != private.RULE and policy.allows(part[first:last].decode("utf-8", "replace")):
+            continue
         kept.append(SecretSpan(*_whole_characters(part, first, last), rule))
     return _merge_spans(kept)
 

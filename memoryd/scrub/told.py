@@ -40,6 +40,11 @@ _LED = re.compile(
     rb"(?:[ \t]+(?:" + rb"|".join(list_bytes("words behind such links")) + rb"))?"
     rb"(?P<apart>[ \t]*(?:\r?\n[ \t]{0,8})?)" + _VALUE
 )  # fmt: skip
+# A random token has letters of both cases and digits. Names of secrets, hashes and paths have one case, or a word.
+_IS_DRAWN = (
+    rb"(?-i:(?=[^\s\"'`]{0,40}[a-z])(?=[^\s\"'`]{0,40}[A-Z])(?=[^\s\"'`]{0,40}[0-9])"
+    rb"(?![/$@&]|[^\s\"'`]{0,64}[a-z]{5}))"
+)
 _PAIR = re.compile(
     rb"(?i)(?:[ \t]+"
     + _LETTERS
@@ -47,6 +52,10 @@ _PAIR = re.compile(
     + _LINK
     + rb")(?=[ \t]))"
     rb"[ \t]*(?:[\w-]{2,32}(?:@[\w.-]{1,64})?(?:[ \t]?[/:,|][ \t]?|[ \t](?:and|und|et|y)[ \t]))?" + _VALUE
+)
+# This is a user and a random password with only a space between them: "creds: bob Vq7…".
+_SPACED = re.compile(
+    rb"(?i)[ \t]?[:=][ \t]*[\w.@-]{2,32}[ \t](?P<value>" + _IS_DRAWN + rb"[^\s\"'`()<>/\x00]{8,64})(?!\S)"
 )
 _AS_USER = re.compile(
     rb"(?i)[\w.@-]{2,64}(?:[ \t]?[/,][ \t]?|[ \t](?:with|using|and|mit)[ \t])"
@@ -79,17 +88,12 @@ _PINS = frozenset(list_bytes("pins"))
 _QUOTED = re.compile(
     rb"(?i)[^\n\"'`:=]{0,40}?\b(?:" + _LINK + rb")[ \t]{1,4}(?P<mark>[\"'`])(?P<value>[^\"'`\n\x00]{8,80})(?P=mark)"
 )
-# A random token has letters of both cases and digits. Names of secrets, hashes and paths have one case, or a word.
-_DRAWN = re.compile(
-    rb"['\"`: ]{1,3}(?P<value>(?=[^\s\"'`]{0,40}[a-z])(?=[^\s\"'`]{0,40}[A-Z])(?=[^\s\"'`]{0,40}[0-9])"
-    rb"(?![/$@&]|[^\s\"'`]{0,64}[a-z]{5})[^\s\"'`()<>/\x00]{10,64})(?![^\s\"'`,.;])"
-)
+_DRAWN = re.compile(rb"['\"`: ]{1,3}(?P<value>" + _IS_DRAWN + rb"[^\s\"'`()<>/\x00]{10,64})(?![^\s\"'`,.;])")
 _RUN = re.compile(rb"['\"`: ]{1,3}(?P<value>(?:0x)?[A-Za-z0-9_-]{32,128})(?![\w-])")
 
 
 def _span(found: re.Match[bytes], rule: str = "password-told") -> SecretSpan:
-    value = trim(found["value"])
-    return SecretSpan(found.start("value"), found.start("value") + len(value), rule)
+    return SecretSpan(found.start("value"), found.start("value") + len(trim(found["value"])), rule)
 
 
 def find_password(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
@@ -175,7 +179,8 @@ def _behind(pattern: re.Pattern[bytes], judge: Callable[[bytes], bool], rule: st
 
 
 # These find the password of a login such as "credentials: admin / …" or "(root / …)".
-_find_login = _behind(_PAIR, lambda value: is_made_up(trim(value)), "password-told")
+_find_pair = _behind(_PAIR, lambda value: is_made_up(trim(value)), "password-told")
+_find_spaced = _behind(_SPACED, lambda value: looks_random(value) and not is_stand_in(value), "password-told")
 _find_account = _behind(_BRACKET, lambda value: is_made_up(trim(value)), "password-told")
 # This finds a login as people say it: "log in as admin with …".
 _find_as_user = _behind(_AS_USER, lambda value: is_made_up(trim(value)), "password-told")
@@ -185,11 +190,16 @@ _find_seed = _behind(_SEED, lambda value: looks_random(value.replace(b" ", b""))
 _find_drawn = _behind(_DRAWN, lambda value: looks_random(value) and not is_stand_in(value), "token-told", back=1)
 
 
+def _either(first: Find, second: Find) -> Find:
+    return lambda place, keyword: iter([*first(place, keyword)] or second(place, keyword))
+
+
 FINDS: dict[bytes, Find] = {
     **{word.encode() + end: find_password for word in _SHORT.split() for end in (b": ", b"? ")},
     **{word.encode() + b" ": find_password for word in _SHORT.split()},
-    **dict.fromkeys(list_bytes("words for logins"), _find_login),
-    b"basic auth": _find_login,
+    b"pw ": _either(find_password, _find_drawn),
+    **dict.fromkeys(list_bytes("words for logins"), _either(_find_pair, _find_spaced)),
+    **dict.fromkeys((b"basic auth", b"login"), _find_pair),  # "login:" also begins a line of a log
     **dict.fromkeys((b"log in as ", b"login as ", b"logged in as ", b"sign in as "), _find_as_user),
     **dict.fromkeys(list_bytes("accounts in brackets"), _find_account),
     **dict.fromkeys(list_bytes("wallets"), _find_wallet),

@@ -131,6 +131,9 @@ def test_a_secret_in_the_json_of_a_tool_call_goes_and_the_json_stays_whole(text:
     left = redacted(f"Bash {call}")
     assert secret not in left
     assert json.loads(left.removeprefix("Bash "))["description"] == 'Say "ü"'
+    left = redacted(json.dumps({"name": "Bash", "arguments": call}))
+    assert secret not in left
+    assert json.loads(json.loads(left)["arguments"])["description"] == 'Say "ü"'
 
 
 @pytest.mark.parametrize(
@@ -172,3 +175,28 @@ def test_a_password_that_a_program_reads_is_taken_out(text: str) -> None:
 )  # fmt: skip
 def test_what_another_program_reads_stays(text: str) -> None:
     assert redacted(text) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["staging pw {}", "ssh bob@host, pw {} as ever", "creds: bob {}", "Credentials: b@x.org {}"]
+)
+def test_a_random_password_needs_no_sign_before_it(text: str) -> None:
+    assert "X9vQ2mLp7Rt" not in redacted(text.format("X9vQ2mLp7Rt"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["pw ResetForm42Handler is called", "the pw column", "pw 2 of 3", "creds: in KeyVault2", "creds: see page42",
+     "creds: bob S3Bucket12", "credentials: from AwsSts2017Client", "creds: rotate on 2026-11-29T10:00Z",
+     "login: call signInV2", "login: see PR1234Fix for it", "login: on iPhone14Pro", "creds: ask bob by 17:30"],
+)  # fmt: skip
+def test_words_behind_pw_and_credentials_stay(text: str) -> None:
+    assert redacted(text) == text
+
+
+@pytest.mark.parametrize("depth", range(3))
+def test_a_password_in_strings_of_json_in_a_string_is_taken_out(depth: int) -> None:
+    text = json.dumps({"arguments": json.dumps({"password": DRAWN, "user": "bob"})})
+    for _ in range(depth):
+        text = json.dumps(text)
+    assert DRAWN not in redacted(text)
