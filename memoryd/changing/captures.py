@@ -88,8 +88,7 @@ def _render(engine: Engine, row: RowMapping) -> bytes:
     """Return the bytes of a session's whole file."""
     said = sqlite.read(engine, turns.stored_turns, row["id"], main_only=True)
     start, end = row["started_at"] or row["last_turn_at"], row["ended_at"] if row["state"] == "ended" else None
-    header = NowHeader(row["id"], start, project_path=row["folder"], memory_type=CAPTURE)
-    data = now.render_header(header)
+    data = now.render_header(NowHeader(row["id"], start, project_path=row["folder"], memory_type=CAPTURE))
     return (now.close(data, end, row["id"]) if end else data) + b"".join(_render_turns(said))
 
 

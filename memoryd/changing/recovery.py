@@ -146,8 +146,7 @@ class Keeper:
 
     def _is_parted(self, connection: Connection, lines: list[Entry], shown: list[Entry]) -> bool:
         """Return True if the journal shows another history; `shown` are its lines if none is of this database."""
-        audited = json.dumps(_list_rows(shown, "audit"))
-        if query.has_row(connection, _CONFLICTING, audited, not lines):
+        if query.has_row(connection, _CONFLICTING, json.dumps(_list_rows(shown, "audit")), not lines):
             return True
         return bool(shown and not lines and not backups.list_copies(self.state_dir))
 

@@ -227,8 +227,7 @@ def read_claims(reader: DatabaseReader, run_id: str) -> list[Row]:
 
 def read_readers(reader: DatabaseReader) -> dict[tuple[str, str, str], Row]:
     """Return the results of second readers on the calibration set, by (server, model, version)."""
-    rows = reader.rows("SELECT * FROM reader")
-    return {(row["endpoint"], row["model"], row["version"]): row for row in rows}
+    return {(row["endpoint"], row["model"], row["version"]): row for row in reader.rows("SELECT * FROM reader")}
 
 
 def runs_over(reader: DatabaseReader, agent_id: str, path: str, kind: str) -> list[Row]:

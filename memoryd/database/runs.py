@@ -123,8 +123,7 @@ def claim_run(engine: Engine, *, owner: str, now: str, agents: Sequence[str], on
         # Facts can share the question of a sleep over the same session, so a due sleep goes before due facts.
         " ORDER BY r.scheduled_for, r.kind = 'facts', r.created_at, r.rowid LIMIT 1) RETURNING *"
     )
-    rows = sqlite.write(engine, query.fetch_mappings, sql, now, tuple(agents), owner, only)
-    return next(map(_run, rows), None)
+    return next(map(_run, sqlite.write(engine, query.fetch_mappings, sql, now, tuple(agents), owner, only)), None)
 
 
 def count_takeable(connection: Connection, now: str, agents: Sequence[str]) -> int:

@@ -26,8 +26,7 @@ def consolidate(call: Call, settings: Settings, agent: Agent, *, scheduled: bool
     with call.output.busy("consolidating"), start_log(settings):
         made = consolidating.consolidate(settings, agent, scheduled=scheduled, dry_run=dry_run)
     diffs = "\n".join(one["diff"] for one in made.get("would", ())) or "nothing would change"
-    is_silent = scheduled and made["state"] == "skipped" and not call.output.json
-    if not is_silent:
+    if not scheduled or made["state"] != "skipped" or call.output.json:
         call.output.result(made, diffs if dry_run else _describe(made))
 
 

@@ -73,14 +73,13 @@ def init(call: Call, answers: InitAnswers) -> None:
     call.output.say(f"{'written  ' if settings != made else 'unchanged'} {machine.source}")
     tools = {one.found.program for one in (*candidates, *chosen) if one.agent is not None or one in chosen}
     connected, failed = _connect_all(call, made, machine, tools.union(discover))
-    started = _start_service(call, made) if with_service else None
     data = {
         "config": str(machine.source),
         "found": [_as_data(one) for one in candidates],
         "agents": [agent.id for agent in made.agents],
         "connected": connected,
         "failed": failed,
-        "service": started,
+        "service": _start_service(call, made) if with_service else None,
     }
     hint = "fix what the message names, or make the change by hand; then run memoryd init again"
     error = StateError("not connected", "; ".join(failed.values()), hint) if failed else None

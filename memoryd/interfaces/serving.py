@@ -102,8 +102,7 @@ def _search(app: App, request: Mapping[str, Any]) -> dict[str, Any]:
     agent = _get_open_agent(app, request)
     text, narrowing = request["text"], Narrowing.from_json(request["narrowing"])
     searching.check(text, narrowing)
-    hits = searching.search_with(app.recall, app.scrubber, agent, text, narrowing)
-    return {"hits": [asdict(hit) for hit in hits]}
+    return {"hits": [asdict(hit) for hit in searching.search_with(app.recall, app.scrubber, agent, text, narrowing)]}
 
 
 def _inject(app: App, request: Mapping[str, Any]) -> dict[str, Any]:

@@ -58,5 +58,4 @@ def archive(call: Call, settings: Settings, agent: Agent, file: str) -> None:
     from memoryd.requests import upkeep
 
     told = upkeep.move_to_archive(settings, agent, file)
-    text = f"{'moved to' if told['moved'] else 'there already:'} {one_line(told['path'])}"
-    call.output.result(told, text)
+    call.output.result(told, f"{'moved to' if told['moved'] else 'there already:'} {one_line(told['path'])}")

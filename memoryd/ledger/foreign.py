@@ -85,8 +85,7 @@ def _strip_texts(command: str) -> str:
 
 
 def _place(remote: str) -> str:
-    place = re.sub(r"^[\w.+-]+://(?:[^@/]*@)?|^[\w.-]+@", "", remote)
-    return place.replace(":", "/", 1).removesuffix(".git").lower()
+    return re.sub(r"^[\w.+-]+://(?:[^@/]*@)?|^[\w.-]+@", "", remote).replace(":", "/", 1).removesuffix(".git").lower()
 
 
 ONLY_A_PAGE = "(named only by a page)"  # replaces a foreign token

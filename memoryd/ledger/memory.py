@@ -188,8 +188,7 @@ def from_json(text: str) -> Memory:
         StateError: the text is not such a state.
     """
     try:
-        state = json.loads(text)
-        return Memory(**{name: _value(name, value) for name, value in state.items() if name in _FIELDS})
+        return Memory(**{name: _value(name, value) for name, value in json.loads(text).items() if name in _FIELDS})
     except (ValueError, TypeError, AttributeError, KeyError) as error:
         raise StateError(
             "the state of a memory cannot be read", hint="verify the state folder, restore a backup"

@@ -172,8 +172,7 @@ class TextRemoval:
         return sorted({(at, at + one.size) for at, one in found if at is not None})
 
     def _of_bytes(self, data: bytes) -> bytes:
-        text = data.decode("utf-8", "surrogateescape")
-        return self.of_text(text).encode("utf-8", "surrogateescape")
+        return self.of_text(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
 
 def _split_spans(data: bytes, spans: Iterable[tuple[int, int]]) -> Iterator[tuple[bytes, bool]]:

@@ -57,8 +57,7 @@ def arrange(file: CoreFile, sections: Sequence[tuple[str, Sequence[Slot]]]) -> b
         [slot.position for slot in part.slots] == part.held for part in parts
     ):
         return core.render(file)
-    laid = _Layout(file).lay_out(parts)
-    data = _join_lines(file, laid)
+    data = _join_lines(file, _Layout(file).lay_out(parts))
     meant = [(core.normalize(_get_text(file, slot)), part.key) for part in parts for slot in part.slots]
     # An open fence or comment may hide bullets. Then the old bullets keep their places, and only texts change.
     is_held = [(core.normalize(one.text), core.normalize(one.heading)) for one in core.parse(data).bullets] == meant

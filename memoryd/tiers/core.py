@@ -407,6 +407,24 @@ def _check(edits: Sequence[Edit], count: int) -> None:
         raise ValueError("two edits change the same bullet")
 
 
+def drop_emptied(old: CoreFile, data: bytes, headings: frozenset[str]) -> bytes:
+    """Return a file's new bytes without each of these headings that has nothing below it, but had in `old`."""
+    pieces, were = parse(data).pieces, {old.pieces[place].text for place in _list_empty(old)}
+    going = {place for place in _list_empty(parse(data)) if pieces[place].text in headings - were}
+    left = b"".join(piece.raw for place, piece in enumerate(pieces) if place not in going)
+    return left.rstrip(b"\r\n") + newline_of(data) if left and len(pieces) - 1 in going else left
+
+
+def _list_empty(file: CoreFile) -> list[int]:
+    """List the places of the headings of level 2 that have no text, bullet or deeper heading below them."""
+    ends = [piece.kind is PieceKind.HEADING and piece.level < 3 for piece in file.pieces[1:]] + [True]
+    return [
+        place
+        for place, piece in enumerate(file.pieces)
+        if piece.level == 2 and ends[place] and len(piece.raw.split(b"\n")[0]) >= len(piece.raw.rstrip())
+    ]
+
+
 def own_text(piece: CorePiece, text: str) -> bytes:
     """Return the lines of a bullet's own text with a new text after the old mark.
 

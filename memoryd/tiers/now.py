@@ -224,8 +224,7 @@ def _quote(text: str) -> str:
     """Return a YAML scalar on one line that every YAML parser reads as this text."""
     if _PLAIN.fullmatch(text) and text.lower() not in _WORDS:
         return text
-    quoted = json.dumps(clean(text), ensure_ascii=False)
-    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", quoted)
+    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(clean(text), ensure_ascii=False))
 
 
 def _guard(text: str) -> str:

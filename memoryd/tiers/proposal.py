@@ -67,8 +67,7 @@ def render_diff(change: FileDiff) -> str:
     """Return a unified diff of one file."""
     old = "/dev/null" if change.before is None else f"a/{change.path}"
     new = "/dev/null" if change.after is None else f"b/{change.path}"
-    found = difflib.unified_diff(_lines(change.before), _lines(change.after), old, new, lineterm="")
-    return "\n".join(found)
+    return "\n".join(difflib.unified_diff(_lines(change.before), _lines(change.after), old, new, lineterm=""))
 
 
 def _lines(text: str | None) -> list[str]:

@@ -72,8 +72,7 @@ def _read_keys(lines: Sequence[str]) -> dict[str, tuple[int, str]]:
 
 
 def _check_now(path: str, data: bytes, lines: Sequence[str]) -> _Found:
-    header = now.parse(data).header
-    if header is None:
+    if now.parse(data).header is None:
         if lines and lines[0].rstrip() == "---":
             yield 1, "front matter that is not closed, or holds a line that is no `key: value`", "close it with ---"
         return

@@ -140,6 +140,20 @@ def test_a_memory_is_in_no_byte_any_more_and_only_it(world):
     assert {actor for actor, operation, _ in world.audited() if operation == "forget"} == {"human"}
 
 
+def test_a_heading_of_memoryd_goes_with_its_last_line_and_one_of_a_person_stays(world):
+    own, end = "\n## Mine\n\n- I like the moon over the harbour at night best.\n\n## Later\n", "\n## Events\n"
+    world.write(world.text() + own + "\n## Learnings\n\n- The kettle in the yard needs ten minutes.\n" + end)
+    world.take()
+    told = {memory.heading: memory for memory in world.live() if memory.heading in {"Mine", "Learnings", "Decisions"}}
+    assert len([memory for memory in world.live() if memory.heading == "Decisions"]) == 1
+    for memory in told.values():
+        forget(world, memory=memory.id)
+    headings = [line for line in world.text().splitlines() if line.startswith("#")]
+    assert "## Preferences" in headings
+    assert headings[-3:] == ["## Mine", "## Later", "## Events"], "the last one was empty before"
+    assert not {"## Decisions", "## Learnings"}.intersection(headings)
+
+
 def test_what_a_memory_said_before_goes_with_it(world):
     tea = world.id_of("another old one, about tea")
     world.write(world.text().replace("about tea", "about green tea from Uji"))
