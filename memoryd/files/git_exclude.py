@@ -4,6 +4,7 @@ import contextlib
 import os
 import re
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from memoryd.errors import MemorydError
@@ -12,23 +13,24 @@ from memoryd.files.open_folder import follow_folder
 from memoryd.files.regular import compute_digest, read
 
 NAMES = ("MEMORY.md", "memory/", ".continuum/memory/")
+AIDER = (".aider.conf.yml",)
 _HEAD = "# Written by `memoryd init`:"
 _SECONDS = 10
 
 
-def add(workspace: Path, *, even_tracked: bool = False) -> None:
-    """Exclude the memory files of a workspace, except those that git tracks. Outside a git repository, do nothing."""
+def add(workspace: Path, names: Sequence[str] = NAMES, *, even_tracked: bool = False) -> None:
+    """Exclude files of a workspace, except memory that git tracks. Outside a git repository, do nothing."""
     found = _find_exclude(workspace)
     if found is None:
         return
     path, prefix = found
     tracked = [] if even_tracked else list_tracked(workspace)
-    names = [name for name in NAMES if name not in tracked]
     text = _read(path)
-    lines = [f"/{prefix}{name}" for name in names if f"/{prefix}{name}" not in text.split("\n")]
-    if lines:
+    lines = [f"/{prefix}{name}\n" for name in names if name not in tracked]
+    if lines := [line for line in lines if line.strip() not in text.split("\n")]:
         lead = "" if not text or text.endswith("\n") else "\n"
-        _write(path, text, "\n".join([f"{text}{lead}{_HEAD}", *lines, ""]))
+        headed = text if f"{_HEAD}\n" in text else f"{text}{lead}{_HEAD}\n"
+        _write(path, text, headed.replace(f"{_HEAD}\n", "".join([f"{_HEAD}\n", *lines]), 1))
 
 
 def find_root(workspace: Path) -> str | None:
@@ -51,8 +53,8 @@ def list_ignored(workspace: Path) -> list[str]:
     return [name for name, one in zip(NAMES, asked, strict=True) if one in found]
 
 
-def remove(workspace: Path, *, even_there: bool = False) -> None:
-    """Remove the lines again, except those of memory that still exists, because git would then offer it for a commit.
+def remove(workspace: Path, names: Sequence[str] = NAMES, *, even_there: bool = False) -> None:
+    """Remove the lines again, except those of files that still exist, because git would then offer them for a commit.
 
     With `even_there`, those lines are removed as well.
     """
@@ -63,11 +65,11 @@ def remove(workspace: Path, *, even_there: bool = False) -> None:
     text = _read(path)
     head, found_head, below = text.partition(f"{_HEAD}\n")
     lines = below.splitlines(keepends=True)
-    ours = {f"/{prefix}{name}\n": not even_there and (workspace / name).exists() for name in NAMES}
-    count = next((number for number, line in enumerate(lines) if line not in ours), len(lines))
-    kept = [line for line in lines[:count] if ours[line]]
-    if found_head and len(kept) < count:
-        _write(path, text, "".join([head, *([found_head, *kept] if kept else []), *lines[count:]]))
+    gone = {f"/{prefix}{name}\n" for name in names if even_there or not (workspace / name).exists()}
+    kept = [line for line in lines if line not in gone]
+    if len(kept) < len(lines):
+        has_more = bool(kept) and kept[0].rstrip("\n").endswith((*NAMES, *AIDER))
+        _write(path, text, "".join([head, found_head if has_more else "", *kept]))
 
 
 def find_fault(workspace: Path) -> MemorydError | None:
@@ -113,6 +115,5 @@ def _read(path: Path) -> str:
 def _write(path: Path, old: str, new: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with follow_folder(path.parent) as folder:
-        before = old.encode("utf-8", "surrogateescape")
-        digest = compute_digest(before) if (folder / path.name).exists() else None
+        digest = compute_digest(old.encode("utf-8", "surrogateescape")) if (folder / path.name).exists() else None
         replace(folder / path.name, new.encode("utf-8", "surrogateescape"), digest)

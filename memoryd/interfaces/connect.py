@@ -21,7 +21,7 @@ from memoryd.agent_choice import choose, is_within
 from memoryd.agent_programs import AIDER_HISTORY, PROGRAMS
 from memoryd.config import Agent, Settings
 from memoryd.errors import ConfigError, RefusedError
-from memoryd.files import foreign_config
+from memoryd.files import foreign_config, git_exclude
 from memoryd.interfaces import service
 from memoryd.interfaces.hook import COMPACT, END, PROMPT, START
 from memoryd.interfaces.json_settings import OPENCLAW, OPENCODE, Edit, HookSettings, JsonServers, OpenClawPlugins
@@ -249,6 +249,8 @@ def connect(tool: str, place: ConnectTarget, now: str, *, write: bool, remove: b
         kept = foreign_config.write(path, new, old, keep, now) if write and new != old else None
         told = {"path": str(path), "changed": new != old, "diff": _diff(path, old, new)}
         files.append(told | {"backup": None if kept is None else str(kept)})
+        if write and known.loads and place.project is not None and None in (old, new):
+            (git_exclude.remove if remove else git_exclude.add)(place.project, git_exclude.AIDER)
     changed = any(one["changed"] for one in files)
     ahead = known.steps(place) if changed and not remove else []
     told = {"tool": tool, "written": write and changed, "files": files, "next": ahead}

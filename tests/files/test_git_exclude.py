@@ -49,6 +49,25 @@ def test_memory_is_not_offered_for_a_commit_and_the_lines_go_once_it_is_gone(rep
     assert exclude.read_text() == "*.o\n"
 
 
+def test_the_lines_of_two_workspaces_and_of_a_program_go_each_by_itself(repository):
+    exclude, below = repository / ".git/info/exclude", repository / "below"
+    below.mkdir()
+    exclude.write_text("*.o\n")
+    git_exclude.add(repository)
+    git_exclude.add(below)
+    git_exclude.add(repository, git_exclude.AIDER)
+    git_exclude.add(repository, git_exclude.AIDER)
+    with exclude.open("a") as file:
+        file.write("/mine\n")
+    assert exclude.read_text().count("/.aider.conf.yml\n") == 1
+    git_exclude.remove(repository)
+    assert "/MEMORY.md\n" not in exclude.read_text().splitlines(keepends=True)
+    assert ["/below/MEMORY.md" in exclude.read_text(), "/.aider.conf.yml" in exclude.read_text()] == [True, True]
+    git_exclude.remove(repository, git_exclude.AIDER)
+    git_exclude.remove(below)
+    assert exclude.read_text() == "*.o\n/mine\n"
+
+
 def test_what_is_tracked_and_a_folder_outside_of_git_are_left_alone(repository, tmp_path):
     remember(repository)
     git(repository, "add", "MEMORY.md")

@@ -232,6 +232,16 @@ def test_a_project_without_a_session_gets_its_memory_too(world, monkeypatch):
     assert "claude-code" in run("--project", str(bakery), "--no-service")["connected"]
     (agent,) = [agent for agent in settings_of(world).agents if agent.workspace == bakery]
     assert {source.format for source in agent.transcripts} >= {"claude-code", "codex", "aider"}
+    exclude = bakery / ".git/info/exclude"
+    assert "/.aider.conf.yml\n" in exclude.read_text()
+    shop = world.home / "work/shop"
+    for name, text in (
+        (".aider.conf.yml", "model: x\n"),
+        (".aider.chat.history.md", "# aider chat started at 2026-05-04 09:00:00\n"),
+    ):
+        (shop / name).write_text(text)
+    assert "aider" in run("--project", str(shop), "--no-service")["connected"]
+    assert "aider" not in (shop / ".git/info/exclude").read_text(), "a person's file stays as git sees it"
     refused = called(["--json", "init", "--project", str(world.home / "nowhere"), "--no-service"])
     assert "no such folder" in refused.stdout
     (world.home / "config").mkdir()
