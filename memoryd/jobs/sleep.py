@@ -439,12 +439,11 @@ def _fit_budget(
 
 
 def _save_result(inputs: SleepInputs, told: _SleepResult, dropped: Counter[str], *, is_offline: bool) -> job.End:
-    types = Counter(memory.type.value for memory in told.memories)
     receipt = {
         **told.receipt,
         "consolidate": {
             "lines": len(told.lines),
-            "core": dict(sorted(types.items())),
+            "core": dict(sorted(Counter(memory.type.value for memory in told.memories).items())),
             "dropped": dict(sorted((+dropped).items())),
         },
     }
