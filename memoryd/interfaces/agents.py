@@ -55,7 +55,7 @@ def _describe_nothing(agent: Agent) -> str:
 @click.option("--remove", is_flag=True, help="Remove the connection.")
 @agent_option
 @click.pass_obj
-def connect(call: Call, /, tool: str, project: bool, agent_id: str | None, **how: bool) -> None:  # noqa: FBT001
+def connect(call: Call, /, *, tool: str, project: bool, agent_id: str | None, **how: bool) -> None:
     """Connect an agent program. TOOL: claude-code, codex, gemini, opencode, openclaw, pi or aider.
 
     The connection serves all agents of the configuration. The folder of a session decides which agent it belongs to.

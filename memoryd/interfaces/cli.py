@@ -64,7 +64,7 @@ _MEANT = {kind: f"job run {kind}" for kind in ("sleep", "rollover", "dedup", "dr
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on standard output.")
 @click.option("--quiet", "-q", is_flag=True, help="Print only the result.")
 @click.pass_context
-def cli(context: click.Context, config_path: Path | None, as_json: bool, quiet: bool) -> None:  # noqa: FBT001
+def cli(context: click.Context, *, config_path: Path | None, as_json: bool, quiet: bool) -> None:
     """Give file-based AI agents a long-term memory they can trust.
 
     Begin with `memoryd init`. `memoryd status` shows whether all is well.
@@ -81,7 +81,7 @@ def cli(context: click.Context, config_path: Path | None, as_json: bool, quiet: 
     "--wait", callback=parse_span, metavar="TIME", help="Wait this long, such as 30s, for another daemon to end."
 )
 @passed
-def run(call: Call, once: bool, wait: timedelta | None) -> None:  # noqa: FBT001
+def run(call: Call, *, once: bool, wait: timedelta | None) -> None:
     """Run the daemon in the foreground."""
     from memoryd.interfaces import serving
 
@@ -157,7 +157,7 @@ def job() -> None:
 @click.option("--mode", type=click.Choice(["normal", "dedup", "strict"]), help="Limit the changes (refine).")
 @click.option("--dry-run", is_flag=True, help="Show what the job would ask or write, based on the turns read so far.")
 @passed
-def job_run(call: Call, /, kind: str, agent_id: str | None, dry_run: bool, **how: Any) -> None:  # noqa: FBT001
+def job_run(call: Call, /, *, kind: str, agent_id: str | None, dry_run: bool, **how: Any) -> None:
     """Run a job now and wait for it. It runs for the agent of the current folder, or for all agents.
 
     Kinds: sleep, facts, rollover, dedup, dream, refine, canary, eval.
@@ -179,7 +179,7 @@ def job_run(call: Call, /, kind: str, agent_id: str | None, dry_run: bool, **how
 @click.option("--again", is_flag=True, help="Scan everything that is already stored.")
 @agent_option
 @passed
-def scrub(call: Call, again: bool, agent_id: str | None) -> None:  # noqa: FBT001
+def scrub(call: Call, *, again: bool, agent_id: str | None) -> None:
     """Redact text that was stored before a rule existed. Redacts rows, memory files, their backups and the log."""
     from memoryd.requests import memory_changes, waiting
 
@@ -235,7 +235,7 @@ def job_list(call: Call, agent_id: str | None, kind: str | None, limit: int) -> 
 @click.argument("run_id", metavar="RUN")
 @click.option("--content", is_flag=True, help="Also show the texts of memories and claims, if you may see them.")
 @passed
-def job_show(call: Call, run_id: str, content: bool) -> None:  # noqa: FBT001
+def job_show(call: Call, *, run_id: str, content: bool) -> None:
     """Show a run with its report. For a refinement, also show each call with its ids and its verdict.
 
     With --content, also show the verdict on each claim of the model's reply.
@@ -327,7 +327,7 @@ def evaluate(call: Call, settings: Settings, agent: Agent, days: int) -> None:
 @agent_option
 @click.option("--run", "run_id", metavar="RUN", help="Show one run only.")
 @passed
-def logs(call: Call, follow: bool, last: int | None, level: str, agent_id: str | None, run_id: str | None) -> None:  # noqa: FBT001
+def logs(call: Call, *, follow: bool, last: int | None, level: str, agent_id: str | None, run_id: str | None) -> None:
     """Show the log."""
     import time
     from collections import deque

@@ -128,7 +128,7 @@ def facts_delete(call: Call, settings: Settings, agent: Agent, fact_id: str) -> 
 @facts.command("export")
 @click.option("--deerflow", is_flag=True, help="Write the format of DeerFlow's memory.json.")
 @of_agent
-def facts_export(call: Call, settings: Settings, agent: Agent, deerflow: bool) -> None:  # noqa: FBT001
+def facts_export(call: Call, settings: Settings, agent: Agent, *, deerflow: bool) -> None:
     """Print the facts and the profile as JSON, for `facts import`."""
     import json
 

@@ -36,11 +36,7 @@ _OPEN = "not finished: some runs wait for a retry; the daemon, or memoryd import
 @agent_option
 @passed
 def import_command(
-    call: Call,
-    since: timedelta | None,
-    search_only: bool,  # noqa: FBT001
-    tokens: int | None,
-    agent_id: str | None,
+    call: Call, *, since: timedelta | None, search_only: bool, tokens: int | None, agent_id: str | None
 ) -> None:
     """Import the history of your agents. Reads old sessions, the newest first, and writes them to memory.
 

@@ -33,7 +33,7 @@ def core() -> None:
 @core.command("list")
 @click.option("--ended", is_flag=True, help="List the memories that have ended, the last first.")
 @of_agent
-def core_list(call: Call, settings: Settings, agent: Agent, ended: bool) -> None:  # noqa: FBT001
+def core_list(call: Call, settings: Settings, agent: Agent, *, ended: bool) -> None:
     """List the bullets of MEMORY.md in order. A * marks a protected bullet."""
     if ended:
         _list_memories(call, settings, agent, "core list --ended", kind="core", ended=True)
@@ -174,12 +174,7 @@ def verify(call: Call) -> None:
 @agent_option
 @click.pass_obj
 def rollback(
-    call: Call,
-    run_id: str | None,
-    audit_id: int | None,
-    memory_id: str | None,
-    dry_run: bool,  # noqa: FBT001
-    agent_id: str | None,
+    call: Call, *, run_id: str | None, audit_id: int | None, memory_id: str | None, dry_run: bool, agent_id: str | None
 ) -> None:
     """Revert a run, one of its changes, or everything after a change."""
     from memoryd.changing import time_machine
@@ -227,7 +222,7 @@ def rollback(
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @agent_option
 @click.pass_obj
-def forget(call: Call, target: str, dry_run: bool, yes: bool, agent_id: str | None) -> None:  # noqa: FBT001
+def forget(call: Call, *, target: str, dry_run: bool, yes: bool, agent_id: str | None) -> None:
     """Erase a memory or a session from everything that memoryd wrote. This cannot be undone.
 
     The transcripts stay, because they belong to the agent.

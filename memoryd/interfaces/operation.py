@@ -31,7 +31,7 @@ _check = click.option("--check", is_flag=True, help="Exit with 1 if there is an 
 @click.option("--agent", "agent_id", metavar="ID", help="Show all details of this agent, but no alarms of others.")
 @_check
 @click.pass_obj
-def status(call: Call, everything: bool, agent_id: str | None, check: bool) -> int:  # noqa: FBT001
+def status(call: Call, *, everything: bool, agent_id: str | None, check: bool) -> int:
     """Show whether all is well, each alarm, and one line per agent."""
     from memoryd import config
     from memoryd.requests import status as shown
@@ -120,7 +120,7 @@ def service_uninstall(call: Call, _settings: Settings, made: Service) -> None:
 @click.command()
 @_check
 @click.pass_obj
-def doctor(call: Call, check: bool) -> int:  # noqa: FBT001
+def doctor(call: Call, *, check: bool) -> int:
     """Check machine, configuration and model server. Names a remedy for each fault. Exits with 1 if a check fails."""
     from datetime import UTC, datetime
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 @click.option("--serve", "child", is_flag=True, hidden=True, help="Serve without a link.")
 @click.option("--listener", type=(int, float), hidden=True, help="The daemon's open socket, and since when it is open.")
 @passed
-def admin(call: Call, opens: bool, hashes: bool, child: bool, listener: tuple[int, float] | None) -> None:  # noqa: FBT001
+def admin(call: Call, *, opens: bool, hashes: bool, child: bool, listener: tuple[int, float] | None) -> None:
     """Print a one-time link to the admin page. If nobody serves the page, serves it until interrupted."""
     from memoryd.admin import links
     from memoryd.files import trust

@@ -166,7 +166,7 @@ def session_list(call: Call, agent_id: str | None, limit: int) -> None:
 @click.option("--compressed", is_flag=True, help="Show the turns as the last sleep compressed them, summary first.")
 @agent_option
 @passed
-def session_messages(call: Call, session_id: str, compressed: bool, agent_id: str | None) -> None:  # noqa: FBT001
+def session_messages(call: Call, *, session_id: str, compressed: bool, agent_id: str | None) -> None:
     """Show the turns of a session."""
     settings = call.settings()
     row, _, rows = evidence.read_session(call, settings, session_id, agent_id, compressed=compressed)
