@@ -21,7 +21,8 @@ from memoryd.jobs.work_state import STATE
 from memoryd.ledger import dates
 from memoryd.ledger.category import Category
 from memoryd.ledger.lane import Lane, lanes_of_text
-from memoryd.offline import cues, dreaming, lasting, lasting_model, replacement, salience, words, work, work_texts
+from memoryd.offline import dreaming, lasting, lasting_model, replacement, salience, words, work, work_texts
+from memoryd.offline.cues import CUES
 from memoryd.offline.sentences import is_question, number_sentences, split_sentences
 from memoryd.offline.statements import REPORTER, UNIT_WORDS, ConversationMessage, Statement, list_statements
 from memoryd.offline.work_statement import WorkStatement
@@ -176,7 +177,7 @@ def _own_sentences(quoted: QuotedPiece) -> frozenset[int]:
     parts = split(quoted.text)
     found: set[int] = set()
     for number, (part, lane) in enumerate(zip(parts, lanes_of_text(quoted.text, parts, Lane.USER), strict=True), 1):
-        may_be = lane is Lane.UNKNOWN and number - 1 in found and cues.SELF.search(part.text.lower())
+        may_be = lane is Lane.UNKNOWN and number - 1 in found and CUES["self"].search(part.text.lower())
         if lane is Lane.USER or may_be:
             found.add(number)
     return frozenset(found)
@@ -389,7 +390,7 @@ def _still_failing(facts: Sequence[QuotedPiece], said: Sequence[ConversationMess
         (int(one.id[1:]), frozenset(words.list_content_words(sentence.text)) - _OF_FAILURES)
         for one in said
         for sentence in (() if one.by_user or one.speaker == REPORTER else one.sentences)
-        if cues.FIXED.search(sentence.text.lower())
+        if CUES["fixed"].search(sentence.text.lower())
     ]
 
     def is_mended(fact: QuotedPiece) -> bool:

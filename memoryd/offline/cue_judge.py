@@ -9,7 +9,8 @@ from memoryd.jobs.sleep import CORE_CLASSES
 from memoryd.ledger import steering
 from memoryd.ledger.floor import TokenKind, find_tokens
 from memoryd.ledger.lane import MemoryClass
-from memoryd.offline import cues, lasting, lasting_model
+from memoryd.offline import lasting, lasting_model
+from memoryd.offline.cues import CUES
 from memoryd.offline.sentences import is_question, split_sentences
 from memoryd.text.content import strip_label
 from memoryd.text.word_lists import list_words
@@ -37,7 +38,7 @@ class CueJudge:
         """Return True if a user's words ask an assistant for something and none of them lasts."""
         said = strip_label(text)
         parts = [] if _NAMED.match(said) else split_sentences(said)
-        asked = sum(is_question(one) or cues.ORDER.search(one) is not None for one in parts)
+        asked = sum(is_question(one) or CUES["order"].search(one) is not None for one in parts)
         lasts = any(lasting.find_cue(one, by_user=True, working=True, message=said) for one in parts)
         return asked > 0 and not lasts
 
@@ -58,13 +59,13 @@ class CueJudge:
         if cue is not None:
             return CORE_CLASSES.get(cue.type) or MemoryClass.RULE
         names_thing = any(one.kind in _THINGS for one in find_tokens(said))
-        if cues.PEOPLE.search(said) and not (is_report and names_thing):
+        if CUES["people"].search(said) and not (is_report and names_thing):
             return MemoryClass.PERSON
         if names_thing:
             return MemoryClass.PROJECT
         if _SELF.search(said):
             return MemoryClass.PERSON
-        return MemoryClass.LESSON if is_report or cues.WHY.search(said) else MemoryClass.RULE
+        return MemoryClass.LESSON if is_report or CUES["why"].search(said) else MemoryClass.RULE
 
     def kind_below(self, heading: str) -> MemoryClass | None:
         """Return the class of the bullets below a heading, or None if the heading does not name one."""

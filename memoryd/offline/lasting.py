@@ -11,7 +11,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from memoryd.jobs.job import MemoryType
-from memoryd.offline import cues, lasting_model, words
+from memoryd.offline import lasting_model, words
+from memoryd.offline.cues import CUES
 from memoryd.offline.sentences import is_question
 from memoryd.text.patterns import read_patterns
 
@@ -33,13 +34,13 @@ def _read_cues() -> Iterator[Cue]:
         yield Cue(MemoryType(kind), float(importance), "user" in limits, "work" in limits, wording)
 
 
-CUES = tuple(_read_cues())
+_LASTING = tuple(_read_cues())
 # The result for a statement that lasts by its words alone.
 _NOTED = Cue(MemoryType.FACT, 0.7, by_user_only=True, at_work_only=False, pattern=re.compile(""))
 # The cues that apply, by whether the user speaks and whether the session is work.
 _APPLYING = {
     (by_user, working): tuple(
-        cue for cue in CUES if (by_user or not cue.by_user_only) and (working or not cue.at_work_only)
+        cue for cue in _LASTING if (by_user or not cue.by_user_only) and (working or not cue.at_work_only)
     )
     for by_user in (True, False)
     for working in (True, False)
@@ -74,7 +75,7 @@ def find_cue(sentence: str, *, by_user: bool, working: bool, message: str = "", 
 
 def _is_statement(sentence: str) -> bool:
     is_whole = len(sentence) <= _LONGEST and not sentence.endswith(":")
-    return is_whole and not is_question(sentence) and not cues.ELSEWHERE.search(sentence)
+    return is_whole and not is_question(sentence) and not CUES["elsewhere"].search(sentence)
 
 
 def _stands(sentence: str, cue: Cue) -> bool:
@@ -85,7 +86,7 @@ def _stands(sentence: str, cue: Cue) -> bool:
     least = _SHORTEST_OF_SELF if is_plain else _SHORTEST
     if is_plain and cue.type is MemoryType.DECISION and _NAMES.search(sentence):
         least = 1
-    return told >= least and not cues.PASSING.search(sentence)
+    return told >= least and not CUES["passing"].search(sentence)
 
 
 def is_lecturing(own: Iterable[str], other: Iterable[str]) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import cache, lru_cache
 from itertools import pairwise
 
-from memoryd.offline import cues
+from memoryd.offline.cues import CUES
 from memoryd.text import prose
 from memoryd.text.patterns import read_patterns
 
@@ -58,7 +58,7 @@ def _supposes(message: str) -> bool:
 
 def announces(message: str) -> bool:
     """Return True if the next message may have another person's words: a text to work on, or a played role."""
-    return any(one.search(message[:_LOOKED_AT]) for one in (cues.ANNOUNCES, _PLAYED))
+    return any(one.search(message[:_LOOKED_AT]) for one in (CUES["announces"], _PLAYED))
 
 
 def lasts(statement: str, message: str, *, chatting: bool) -> bool:
@@ -77,15 +77,15 @@ def drop_quotations(statement: str) -> str:
 
 def is_at_hand(statement: str) -> bool:
     """Return True if a statement is about the text or the choice at hand, or about a supposition."""
-    return cues.AT_HAND.search(statement) is not None or _supposes(statement)
+    return CUES["at hand"].search(statement) is not None or _supposes(statement)
 
 
 def takes_itself_back(message: str) -> bool:
     """Return True if a message says that it is not meant seriously."""
-    return cues.TAKES_BACK.search(message[:_LOOKED_AT]) is not None
+    return CUES["takes back"].search(message[:_LOOKED_AT]) is not None
 
 
 def find_taken_back(messages: Sequence[str]) -> frozenset[int]:
     """Return the indexes of the messages that their author retracts, in themselves or at once in the next one."""
     own = {at for at, text in enumerate(messages) if takes_itself_back(text)}
-    return frozenset(own | {at - 1 for at, text in enumerate(messages) if at and cues.TAKES_BACK_LAST.match(text)})
+    return frozenset(own | {at - 1 for at, text in enumerate(messages) if at and CUES["takes back last"].match(text)})

@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from memoryd.jobs.job import MemoryType, QuotedPiece
 from memoryd.ledger import steering, unfinished
-from memoryd.offline import cues, lasting, lasting_model, replacement, words, work_texts
+from memoryd.offline import lasting, lasting_model, replacement, words, work_texts
+from memoryd.offline.cues import CUES
 from memoryd.offline.sentences import NumberedSentence, is_question, number_sentences
 from memoryd.text import normal
 from memoryd.text.content import split_question, strip_label
@@ -95,7 +96,7 @@ def read_entries(material: Iterable[QuotedPiece]) -> list[OfflineEntry]:
 
 def is_open(text: str) -> bool:
     """Return True if `text` is an open task, which belongs to the day and not to the core."""
-    return unfinished.is_left(text) or _OPEN.search(text) is not None or cues.ERRAND.search(text) is not None
+    return unfinished.is_left(text) or _OPEN.search(text) is not None or CUES["errand"].search(text) is not None
 
 
 def is_working(given: Sequence[OfflineEntry], *, reported: bool) -> bool:
@@ -190,7 +191,7 @@ def _offer(said: _Sayings) -> Offer | None:
     cue = max((cue for _, _, cue in said if cue), key=lambda cue: cue.importance, default=None)
     if cue:
         return Offer(text, cites, cue.type, cue.importance, entry.day)
-    if entry.origin == HAND and cues.STANDING.search(one.text.lower()) and len(key_of(one.text)) >= _FEWEST_WORDS:
+    if entry.origin == HAND and CUES["standing"].search(one.text.lower()) and len(key_of(one.text)) >= _FEWEST_WORDS:
         return Offer(text, cites, MemoryType.PREFERENCE, _OF_STANDING, entry.day)
     if entry.by_user and replacement.find_ended(one.text):
         return Offer(text, cites, MemoryType.FACT, _OF_CHANGE, entry.day)

@@ -13,7 +13,8 @@ from collections import Counter
 from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 
-from memoryd.offline import cues, words
+from memoryd.offline import words
+from memoryd.offline.cues import CUES
 from memoryd.offline.statements import LABEL_WORDS, Statement
 
 # Weights of the logistic model, one for each feature. They were set by hand, starting from a regression on half of
@@ -77,16 +78,16 @@ def _features(statement: Statement) -> tuple[float, ...]:
     low = text.lower()
     length = max(1, statement.cost - LABEL_WORDS)
     own = statement.told | statement.talk
-    names = {name for name in cues.NAME.findall(text) if words.key_of(name) in own}
+    names = {name for name in CUES["name"].findall(text) if words.key_of(name) in own}
     return (
         1.0,
         math.log1p(length),
         min(2.0, statement.new / 10),
         len(statement.told) / length,
-        float(cues.SELF.search(low) is not None),
-        float(cues.TIME.search(low) is not None),
+        float(CUES["self"].search(low) is not None),
+        float(CUES["time"].search(low) is not None),
         min(3, len(names)) / 3,
-        float(cues.QUOTE.search(text) is not None),
+        float(CUES["quote"].search(text) is not None),
         float(statement.answers),
         len(statement.talk) / len(own),
     )

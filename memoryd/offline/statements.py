@@ -13,7 +13,8 @@ from memoryd.jobs import signals
 from memoryd.jobs.duplicates import KnownTexts
 from memoryd.jobs.parts import group_items
 from memoryd.ledger import steering
-from memoryd.offline import cues, words
+from memoryd.offline import words
+from memoryd.offline.cues import CUES
 from memoryd.offline.sentences import NumberedSentence, is_question
 from memoryd.text import prose
 
@@ -154,12 +155,12 @@ class _ConversationReading:
 
 
 def _says_enough(text: str, told: frozenset[str], talk: frozenset[str]) -> bool:
-    return len(told) > 1 or (len(told) == 1 and (not talk or cues.TIME.search(text.lower()) is not None))
+    return len(told) > 1 or (len(told) == 1 and (not talk or CUES["time"].search(text.lower()) is not None))
 
 
 def _names(said: Sequence[ConversationMessage]) -> frozenset[str]:
     """Return the keys of the speakers' names, and of names that they call each other by more than once."""
-    called = Counter(name for one in said for name in set(cues.CALLED.findall(one.text)))
+    called = Counter(name for one in said for name in set(CUES["called"].findall(one.text)))
     names = (*(one.speaker for one in said), *(name for name, times in called.items() if times > 1))
     return frozenset(key for name in names for key in words.list_content_words(name))
 

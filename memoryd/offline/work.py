@@ -20,9 +20,11 @@ from itertools import chain, pairwise
 
 from memoryd.jobs import signals
 from memoryd.ledger import unfinished
-from memoryd.offline import cues, lasting, lasting_model, replacement, words, work_cues, work_lists, work_texts
+from memoryd.offline import lasting, lasting_model, replacement, words, work_lists, work_texts
+from memoryd.offline.cues import CUES
 from memoryd.offline.sentences import NumberedSentence, is_question
 from memoryd.offline.statements import REPORTER, ConversationMessage
+from memoryd.offline.work_cues import WORK_CUES
 from memoryd.offline.work_statement import WorkStatement, drop_changed, is_outdated, repeats
 from memoryd.text import prose
 from memoryd.text.word_lists import list_words
@@ -179,9 +181,9 @@ class _WorkReading:
         self._last = _find_last_answer(said)
         self._turns = self._read_turns()
         self._diagnoses = {
-            at: _collect_keys([part for part in one.sentences if work_cues.DIAGNOSES.search(part.text)])
+            at: _collect_keys([part for part in one.sentences if WORK_CUES["diagnoses"].search(part.text)])
             for at, one in enumerate(said)
-            if _is_answer(one) and work_cues.DIAGNOSES.search(one.text)
+            if _is_answer(one) and WORK_CUES["diagnoses"].search(one.text)
         }
         telling = (at for at, keys in asked.items() if len(keys) >= _FEWEST_ASKED or self._is_bare_answer(at))
         self._last_asked = max(telling, default=-1)
@@ -246,12 +248,12 @@ class _WorkReading:
             "steers": steers,
             "rules": rules,
             "thin": len(keys) < _FEWEST_NAMED and not rules,
-            "asks": is_question(text) and work_cues.ASKS_ONLY.match(text) is not None,
+            "asks": is_question(text) and WORK_CUES["asks only"].match(text) is not None,
             "corrects": work_texts.turns_mind(text),
             "jokes": work_texts.is_joke(text),
         }
         weight = _weigh(signs, _OF_REQUEST)
-        if work_cues.POSTPONES.search(text):
+        if WORK_CUES["postpones"].search(text):
             section, weight = Section.OPEN, max(weight, OF_OPEN)
         made = self._make(turn, one, unit, text, section, weight)
         asked_id, question = self._find_choice(turn, text)
@@ -272,15 +274,15 @@ class _WorkReading:
         before = self._said[turn - 1] if turn else None
         last = before.sentences[-2:] if before is not None and _is_answer(before) else ()
         questions = [one for one in reversed(last) if is_question(one.text)]
-        asked = next((one.text for one in questions if one is last[-1] or work_cues.OFFERS.search(one.text)), "")
+        asked = next((one.text for one in questions if one is last[-1] or WORK_CUES["offers"].search(one.text)), "")
         return (before.id, asked) if before and 0 < len(asked) <= _LONGEST_ASKED else ("", "")
 
     def _find_choice(self, turn: int, text: str) -> tuple[str, str]:
         """Return the id of a list and the items that a text chooses from it by number; empty texts without a list."""
-        chosen = work_cues.CHOOSES.search(text)
+        chosen = WORK_CUES["chooses"].search(text)
         names = re.findall(r"\d|[A-D]", chosen[1]) if chosen else []
         for one in reversed(self._said[max(0, turn - _NEAR) : turn] if names else ()):
-            items = {found[1]: found[2].strip() for found in work_cues.LISTED.finditer(one.text)}
+            items = {found[1]: found[2].strip() for found in WORK_CUES["listed"].finditer(one.text)}
             if _is_answer(one) and all(name in items for name in names):
                 return one.id, "; ".join(items[name] for name in names)
         return "", ""
@@ -288,7 +290,7 @@ class _WorkReading:
     def _read_answer(self, turn: int, one: ConversationMessage) -> Iterator[WorkStatement]:
         below, offered = work_lists.list_open(one), work_lists.list_offered(one)
         # A fault that the assistant fixes at once is gone when the session ends.
-        acted = {part.number - 1 for part in one.sentences if cues.PROCESS.match(part.text)}
+        acted = {part.number - 1 for part in one.sentences if CUES["process"].match(part.text)}
         parts = []
         for part in one.sentences:
             is_open = part.number in below
@@ -312,7 +314,7 @@ class _WorkReading:
     def _is_passing(self, turn: int, text: str) -> bool:
         """Return True if a line holds only for the moment: narration, a label, or a task that a later answer may do."""
         is_bare = _OF_STATES.issuperset(key for key in _keys_of(_NAMES.sub("", text)) if key.isalpha())
-        is_state = (is_bare and work_cues.STATE.search(text) is not None) or work_texts.is_outdated_test(text)
+        is_state = (is_bare and WORK_CUES["state"].search(text) is not None) or work_texts.is_outdated_test(text)
         is_over = turn != self._last and (is_state or work_texts.is_pending(text))
         return bool(unfinished.find_label(text)) or work_texts.is_idle(text) or is_over
 
@@ -322,9 +324,9 @@ class _WorkReading:
         for part in one.sentences if self._said else ():
             text, keys = _text_of([part]), _keys_of(part.text)
             # A sentence that needs its context may have lost it, because sentences of messages are left out of notes.
-            is_clear = not work_texts.is_idle(part.text) and not work_cues.LEANS.match(text)
+            is_clear = not work_texts.is_idle(part.text) and not WORK_CUES["leans"].match(text)
             if is_clear and len(keys) >= _FEWEST and len(text) <= _LONGEST:
-                section = Section.FOUND if work_cues.STATE.search(text) else self._section(turn, text)
+                section = Section.FOUND if WORK_CUES["state"].search(text) else self._section(turn, text)
                 yield self._make(turn, one, [part], text, section, self._rate(turn, one, [part], keys))
 
     def _make(
@@ -343,18 +345,18 @@ class _WorkReading:
 
     def _section(self, turn: int, text: str) -> Section:
         """Return the section of a line of an answer; a state that is older than the last answer is outdated."""
-        if work_cues.ABANDONED.search(text):
+        if WORK_CUES["abandoned"].search(text):
             return Section.FAILED
-        if work_cues.STATE.search(text):
+        if WORK_CUES["state"].search(text):
             return Section.STATE if turn == self._last else Section.DECIDED
-        if turn == self._last and (work_cues.DONE.search(text) or work_texts.is_pending(text)):
+        if turn == self._last and (WORK_CUES["done"].search(text) or work_texts.is_pending(text)):
             return Section.STATE
-        if work_cues.CAUSE.search(text):
+        if WORK_CUES["cause"].search(text):
             return Section.FOUND
-        return Section.DECIDED if work_cues.DONE.search(text) or work_cues.CHOSEN.search(text) else Section.FOUND
+        return Section.DECIDED if WORK_CUES["done"].search(text) or WORK_CUES["chosen"].search(text) else Section.FOUND
 
     def _is_guess(self, turn: int, text: str, keys: frozenset[str]) -> bool:
-        is_hedged = work_cues.HEDGES.search(text) is not None
+        is_hedged = WORK_CUES["hedges"].search(text) is not None
         return is_hedged or self._is_rejected(turn, keys) or self._is_overtaken(turn, text, keys)
 
     def _is_rejected(self, turn: int, keys: frozenset[str]) -> bool:
@@ -371,7 +373,7 @@ class _WorkReading:
 
     def _is_overtaken(self, turn: int, text: str, keys: frozenset[str]) -> bool:
         """Return True if a text diagnoses a fault, and a later answer diagnoses the same fault again."""
-        if not work_cues.DIAGNOSES.search(text):
+        if not WORK_CUES["diagnoses"].search(text):
             return False
         later = (at for at, parts in self._diagnoses.items() if at > turn and (at <= turn + _NEAR or keys & parts))
         return any(at <= turn + _NEAR or len(keys & self._diagnoses[at]) >= _SAME_FAULT * len(keys) for at in later)
@@ -386,15 +388,15 @@ class _WorkReading:
         is_final = turn + 1 == len(self._said) or self._said[turn + 1].by_user
         signs = self._signs(turn, text, keys, len(one.sentences)) | {
             "topic": asked / (mass + 1e-9),
-            "names": min(4, len(cues.IDENTIFIER.findall(text))),
-            "cause": work_cues.CAUSE.search(text) is not None,
-            "done": work_cues.DONE.search(text) is not None,
+            "names": min(4, len(CUES["identifier"].findall(text))),
+            "cause": WORK_CUES["cause"].search(text) is not None,
+            "done": WORK_CUES["done"].search(text) is not None,
             "final": is_final,
             "refuted": self._is_rejected(turn, keys) or self._is_overtaken(turn, text, keys),
-            "hedge": work_cues.HEDGES.search(text) is not None,
+            "hedge": WORK_CUES["hedges"].search(text) is not None,
             "behind": bisect_left(one.sentences, unit[0].number, key=lambda it: it.number) / max(1, len(one.sentences)),
             "code": sum(map(len, _CODE.findall(text))) / len(text),
-            "leans": work_cues.LEANS.match(text) is not None,
+            "leans": WORK_CUES["leans"].match(text) is not None,
             "thin": len(keys) < _FEWEST_CLEAR,
         }
         return _weigh(signs, _OF_ANSWER)
@@ -406,10 +408,10 @@ class _WorkReading:
             "length": math.log1p(len(text)),
             "words": min(20, len(keys)),
             "messages": math.log1p(sentences),
-            "capitals": min(4, len(work_cues.CAPITAL.findall(text))),
+            "capitals": min(4, len(WORK_CUES["capital"].findall(text))),
             "parts": text.count(":") + text.count(";"),
             "denies": replacement.denies(text),
-            "refers": work_cues.REFERS.search(text) is not None,
+            "refers": WORK_CUES["refers"].search(text) is not None,
         }
 
 
@@ -461,22 +463,22 @@ def may_last(one: WorkStatement) -> bool:
 
     Of an assistant's lines, only causes and lines with a high weight last, but no state of the work.
     """
-    is_order = not one.by_user and work_cues.INSTRUCTS.match(one.text)
-    if one.speaker == REPORTER or is_order or work_cues.LEANS.match(one.text):
+    is_order = not one.by_user and WORK_CUES["instructs"].match(one.text)
+    if one.speaker == REPORTER or is_order or WORK_CUES["leans"].match(one.text):
         return False
     if one.by_user and one.text.endswith((":.", ":", "：")):  # noqa: RUF001
         return False
-    asks = is_question(one.text) or work_cues.INQUIRES.search(one.text) is not None
+    asks = is_question(one.text) or WORK_CUES["inquires"].search(one.text) is not None
     if (asks and not work_texts.steers(one.text)) or (one.by_user and work_texts.is_joke(one.text)):
         return False
     fewest = _FEWEST_OF_WISH if one.by_user else _FEWEST
-    is_clear = len(one.keys) >= _MANY or (len(one.keys) >= fewest and work_cues.REFERS.search(one.text) is None)
+    is_clear = len(one.keys) >= _MANY or (len(one.keys) >= fewest and WORK_CUES["refers"].search(one.text) is None)
     return is_clear and (one.by_user or _tells_result(one))
 
 
 def _tells_result(one: WorkStatement) -> bool:
     """Return True if an assistant's line gives a cause or has a high weight, and is neither a guess nor progress."""
-    tells_cause = work_cues.CAUSE.search(one.text) is not None
+    tells_cause = WORK_CUES["cause"].search(one.text) is not None
     is_left = unfinished.is_left(one.text) or work_texts.is_pending(one.text)
     if one.is_guess or work_texts.is_progress(one.text) or (is_left and not tells_cause):
         return False
@@ -497,21 +499,23 @@ def _rules(one: ConversationMessage, unit: Sequence[NumberedSentence], message: 
 
 def _requests(text: str, keys: frozenset[str]) -> bool:
     """Return True if a user's text may be a request, and not pasted data, a farewell or thanks."""
-    thanks = len(keys) < _FEWEST and not is_question(text) and work_cues.THANKS.search(text) is not None
-    return len(keys) > 0 and len(text) <= 2 * _LONGEST and not (thanks or cues.HALTS.search(text.lower()))
+    thanks = len(keys) < _FEWEST and not is_question(text) and WORK_CUES["thanks"].search(text) is not None
+    return len(keys) > 0 and len(text) <= 2 * _LONGEST and not (thanks or CUES["halts"].search(text.lower()))
 
 
 def _is_courtesy(text: str) -> bool:
     """Return True if a user's sentence is a farewell, or nothing but thanks."""
-    is_bare = signals.says_nothing(text) or not _keys_of(work_cues.THANKS.sub("", text))
-    is_thanks = is_bare and work_cues.THANKS.match(text) is not None and not is_question(text)
-    return is_thanks or (prose.count_words(text) <= _LONGEST_FAREWELL and cues.HALTS.search(text.lower()) is not None)
+    is_bare = signals.says_nothing(text) or not _keys_of(WORK_CUES["thanks"].sub("", text))
+    is_thanks = is_bare and WORK_CUES["thanks"].match(text) is not None and not is_question(text)
+    return is_thanks or (
+        prose.count_words(text) <= _LONGEST_FAREWELL and CUES["halts"].search(text.lower()) is not None
+    )
 
 
 def _leans_on(one: NumberedSentence, part: NumberedSentence) -> bool:
     """Return True if a sentence is clear only with the sentence before it, which is not the last name of a list."""
     is_said = one.is_item <= part.is_item or one.text[-1:] in prose.ENDS
-    return is_said and one.number + 1 == part.number and work_cues.LEANS.match(part.text) is not None
+    return is_said and one.number + 1 == part.number and WORK_CUES["leans"].match(part.text) is not None
 
 
 def _weigh_open(text: str, offer: float, *, is_open: bool, is_offered: bool) -> float | None:
@@ -519,7 +523,7 @@ def _weigh_open(text: str, offer: float, *, is_open: bool, is_offered: bool) -> 
 
     A mere offer of the assistant has the weight `offer`.
     """
-    if unfinished.is_label(text) or work_cues.NOTHING_OPEN.search(text):
+    if unfinished.is_label(text) or WORK_CUES["nothing open"].search(text):
         return None
     if is_open or unfinished.is_open(text):
         return OF_OPEN

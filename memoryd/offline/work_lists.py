@@ -9,8 +9,8 @@ work use the free room.
 from collections.abc import Callable
 
 from memoryd.ledger import unfinished
-from memoryd.offline import work_cues
 from memoryd.offline.statements import ConversationMessage
+from memoryd.offline.work_cues import WORK_CUES
 from memoryd.text.sentences import SentenceKind, split
 
 _APOSTROPHE = {0x2019: "'"}
@@ -32,7 +32,7 @@ def list_offered(one: ConversationMessage) -> set[int]:
     def is_offer(_number: int, text: str, is_heading: object) -> bool:
         if not is_heading and not text.rstrip().endswith((":", "\uff1a")):
             return False
-        return work_cues.PROPOSES.search(text.translate(_APOSTROPHE)) is not None
+        return WORK_CUES["proposes"].search(text.translate(_APOSTROPHE)) is not None
 
     return _list_below(one, is_offer)
 
@@ -40,7 +40,7 @@ def list_offered(one: ConversationMessage) -> set[int]:
 def is_advice(text: str) -> bool:
     """Return True if an assistant's sentence advises something that nobody has accepted yet."""
     plain = text.translate(_APOSTROPHE)
-    return work_cues.ADVISES.search(plain) is not None or work_cues.ALTERNATIVE.match(plain) is not None
+    return WORK_CUES["advises"].search(plain) is not None or WORK_CUES["alternative"].match(plain) is not None
 
 
 def _list_below(one: ConversationMessage, begins: Callable[[int, str, object], bool]) -> set[int]:

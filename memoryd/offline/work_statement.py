@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from memoryd.offline import replacement, work_cues
+from memoryd.offline import replacement
+from memoryd.offline.work_cues import WORK_CUES
 from memoryd.text import prose
 from memoryd.tiers.session_summary import Section
 
@@ -56,14 +57,14 @@ def repeats(one: WorkStatement, other: WorkStatement) -> bool:
 
 def drop_changed(found: Sequence[WorkStatement]) -> list[WorkStatement]:
     """Return the statements without findings about things that the assistant later says it changed."""
-    changes = [one for one in found if not one.by_user and work_cues.CHANGES.search(one.text)]
+    changes = [one for one in found if not one.by_user and WORK_CUES["changes"].search(one.text)]
     by_key: dict[str, list[int]] = defaultdict(list)
     for at, change in enumerate(changes):
         for key in change.keys:
             by_key[key].append(at)
 
     def is_changed(one: WorkStatement) -> bool:
-        if one.by_user or one.section is not Section.FOUND or work_cues.STAYS.search(one.text):
+        if one.by_user or one.section is not Section.FOUND or WORK_CUES["stays"].search(one.text):
             return False
         # A word in many changes does not distinguish them, and comparing all of them takes long.
         shared = Counter(chain.from_iterable(by_key[key] for key in one.keys if len(by_key.get(key, ())) <= _MOST))

@@ -4,9 +4,11 @@ from collections.abc import Sequence
 
 from memoryd.jobs import signals
 from memoryd.ledger import unfinished
-from memoryd.offline import cues, lasting, lasting_model, replacement, words, work_cues
+from memoryd.offline import lasting, lasting_model, replacement, words
+from memoryd.offline.cues import CUES
 from memoryd.offline.sentences import is_question, split_sentences
 from memoryd.offline.statements import ConversationMessage
+from memoryd.offline.work_cues import WORK_CUES
 from memoryd.tiers.session_summary import Section
 
 _LONGEST_ANSWER = 600  # characters; a longer sentence is not an answer to the message before
@@ -16,12 +18,12 @@ _FEWEST_QUOTED = 4  # two people do not write the same sentence by chance if it 
 
 def is_doubtful(text: str) -> bool:
     """Return True if an assistant's text is a guess, an exclamation, or an account of its current step."""
-    return any(cue.search(text) for cue in (work_cues.HEDGES, work_cues.EXCLAIMS)) or is_progress(text)
+    return any(cue.search(text) for cue in (WORK_CUES["hedges"], WORK_CUES["exclaims"])) or is_progress(text)
 
 
 def is_progress(text: str) -> bool:
     """Return True if an assistant's sentence is about its current step."""
-    return work_cues.PROGRESS.match(text.lower().replace("’", "'")) is not None  # noqa: RUF001
+    return WORK_CUES["progress"].match(text.lower().replace("’", "'")) is not None  # noqa: RUF001
 
 
 def is_idle(text: str) -> bool:
@@ -30,41 +32,41 @@ def is_idle(text: str) -> bool:
         is_offered(text)
         or text.rstrip().endswith((":", "："))  # noqa: RUF001
         or narrates(text)
-        or work_cues.PLANS.match(text) is not None
+        or WORK_CUES["plans"].match(text) is not None
     )
 
 
 def narrates(text: str) -> bool:
     """Return True if an assistant's sentence acknowledges something or tells a step, but no cause and no open point."""
     rest = (signals.after_assent(text) or "").strip()
-    is_step = any(map(cues.PROCESS.match, (text, rest))) or is_progress(rest) or signals.says_nothing(text)
-    return is_step and not (is_question(text) or work_cues.CAUSE.search(text) or unfinished.is_open(text))
+    is_step = any(map(CUES["process"].match, (text, rest))) or is_progress(rest) or signals.says_nothing(text)
+    return is_step and not (is_question(text) or WORK_CUES["cause"].search(text) or unfinished.is_open(text))
 
 
 def is_offered(text: str) -> bool:
     """Return True if an assistant's text asks or offers something; at the end of a session, nobody has answered it."""
-    return is_question(text) or work_cues.OFFERS.search(text) is not None
+    return is_question(text) or WORK_CUES["offers"].search(text) is not None
 
 
 def is_pending(text: str) -> bool:
     """Return True if an assistant's text announces something, or says that a task is still to be done."""
-    return work_cues.PENDING.search(text.replace("’", "'")) is not None  # noqa: RUF001
+    return WORK_CUES["pending"].search(text.replace("’", "'")) is not None  # noqa: RUF001
 
 
 def is_outdated_test(text: str) -> bool:
     """Return True if a text reports the result of tests without a cause."""
-    return work_cues.TESTED.search(text) is not None and work_cues.CAUSE.search(text) is None
+    return WORK_CUES["tested"].search(text) is not None and WORK_CUES["cause"].search(text) is None
 
 
 def steers(text: str) -> bool:
     """Return True if a user's text says what they want; a mere question does not."""
     if turns_mind(text):
         return not is_question(text) and len(words.list_content_words(text)) >= _FEWEST_TURNED
-    told = (work_cues.INQUIRES.split(one)[0] for one in split_sentences(text))
+    told = (WORK_CUES["inquires"].split(one)[0] for one in split_sentences(text))
     return any(
-        work_cues.STEERS.search(one)
-        and not work_cues.MUSES.search(one)
-        and not (is_question(one) and work_cues.WONDERS.search(one))
+        WORK_CUES["steers"].search(one)
+        and not WORK_CUES["muses"].search(one)
+        and not (is_question(one) and WORK_CUES["wonders"].search(one))
         for one in told
     )
 
@@ -72,32 +74,32 @@ def steers(text: str) -> bool:
 def read_answer(said: Sequence[str]) -> tuple[bool, frozenset[str]]:
     """Return True if a user's first sentences reject the preceding message, and the content words that they deny."""
     first = [text for text in said if len(text) <= _LONGEST_ANSWER]
-    if any(map(work_cues.SETTLES.search, first)):
+    if any(map(WORK_CUES["settles"].search, first)):
         return False, frozenset()
-    denied = (text for text in first if replacement.denies(text) and not work_cues.FORBIDS.match(text))
+    denied = (text for text in first if replacement.denies(text) and not WORK_CUES["forbids"].match(text))
     return turns_mind(" ".join(first)), frozenset(words.list_content_words(" ".join(denied))) - words.CHATTER_KEYS
 
 
 def is_joke(text: str) -> bool:
     """Return True if a user's text is a joke; a text that also contains a rule is not a joke."""
-    plain = work_cues.JOKES.sub("", text).lstrip(" ,;:.!")
+    plain = WORK_CUES["jokes"].sub("", text).lstrip(" ,;:.!")
     is_rule = any(lasting.find_cue(one, by_user=True, working=True) for one in split_sentences(plain))
     return lasting_model.takes_itself_back(text) or (plain != text and not is_rule)
 
 
 def turns_mind(text: str) -> bool:
     """Return True if a user's text begins by rejecting the preceding message, or by changing an earlier wish."""
-    turns = work_cues.REJECTS.match(text) or work_cues.RETRACTS.match(text)
-    return turns is not None and not work_cues.SETTLES.search(text)
+    turns = WORK_CUES["rejects"].match(text) or WORK_CUES["retracts"].match(text)
+    return turns is not None and not WORK_CUES["settles"].search(text)
 
 
 def find_mark(text: str) -> Section | None:
     """Return the section that a mark such as `@decision` names, or None if `text` has no such mark."""
-    if work_cues.DECISION_MARK.search(text):
+    if WORK_CUES["decision mark"].search(text):
         return Section.DECIDED
-    if work_cues.FINDING_MARK.search(text):
+    if WORK_CUES["finding mark"].search(text):
         return Section.FOUND
-    return Section.STATE if work_cues.GOAL_MARK.search(text) else None
+    return Section.STATE if WORK_CUES["goal mark"].search(text) else None
 
 
 def find_echoes(said: Sequence[ConversationMessage]) -> dict[str, set[int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given
@@ -13,7 +14,9 @@ from memoryd.jobs.reply import ParsedSleepReply, parse
 from memoryd.offline import backend as offline
 from memoryd.offline import lasting, salience, sentences, words
 from memoryd.offline.cue_judge import CueJudge
+from memoryd.offline.cues import CUES
 from memoryd.offline.statements import ConversationMessage, list_statements
+from memoryd.offline.work_cues import WORK_CUES
 from memoryd.text import prose
 from memoryd.text.neutral import neutralize
 from memoryd.tiers.session_summary import Section
@@ -701,3 +704,9 @@ def test_a_test_that_failed_before_all_tests_passed_is_not_reported(run, stays):
 )
 def test_a_message_that_only_asks_for_something_is_told_from_one_that_lasts_and_from_a_talk(words, asks):
     assert CueJudge().asks(words) is asks
+
+
+@pytest.mark.parametrize(("name", "cues"), [("CUES", CUES), ("WORK_CUES", WORK_CUES)])
+def test_every_cue_is_used_and_every_cue_that_is_used_exists(name, cues):
+    texts = [path.read_text("utf-8") for path in Path(offline.__file__).parent.glob("*.py")]
+    assert {cue for text in texts for cue in re.findall(rf'\b{name}\["([^"]+)"\]', text)} == cues.keys()
