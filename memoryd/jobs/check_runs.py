@@ -9,7 +9,9 @@ from memoryd.jobs.shell import Step
 from memoryd.text.patterns import read_patterns
 from memoryd.text.word_lists import list_words
 
-_PATTERNS = read_patterns(__name__, "check_runs.txt")
+_PATTERNS = {
+    name: re.compile(pattern, re.MULTILINE) for name, pattern in read_patterns(__name__, "check_runs.txt").items()
+}
 _LONGEST_SHOWN = 80
 _MOST_NAMED = 3
 _TESTERS = frozenset(list_words("test runners"))
@@ -27,48 +29,30 @@ _NO_RUN = re.compile(
 _LINT_ONLY = frozenset(["check", "lint", "ci"])  # the commands of ruff, biome and ty that check something
 
 # If an output has several matches, the last one counts.
-_COUNTS = tuple(re.compile(pattern, re.MULTILINE) for name, pattern in _PATTERNS.items() if name.startswith("count "))
-_CARGO = re.compile(_PATTERNS["cargo"], re.MULTILINE)
-_UNITTEST = re.compile(_PATTERNS["unittest"], re.MULTILINE)
-_GO_LINE = re.compile(_PATTERNS["go line"], re.MULTILINE)
-_GO_FAILED = re.compile(_PATTERNS["go failed"], re.MULTILINE)
-_BUILT = re.compile(_PATTERNS["built"], re.MULTILINE)
-_COVERAGE = re.compile(_PATTERNS["coverage"], re.MULTILINE)
-_CLEAN = re.compile(_PATTERNS["clean"], re.MULTILINE)
-_FOUND = re.compile(_PATTERNS["found"], re.MULTILINE)
-_OWN_LINES = {
-    name.removeprefix("own "): re.compile(pattern, re.MULTILINE)
-    for name, pattern in _PATTERNS.items()
-    if name.startswith("own ")
-}
+_COUNTS = tuple(pattern for name, pattern in _PATTERNS.items() if name.startswith("count "))
 _NOTHING = re.compile(r"(?!)")
-_PLACE = re.compile(_PATTERNS["place"], re.MULTILINE)
-_HEAD = re.compile(_PATTERNS["head"], re.MULTILINE)
-_EMPTY = re.compile(_PATTERNS["empty"])
-_FAILED = re.compile(_PATTERNS["failed"], re.MULTILINE)
-_PASSED = re.compile(_PATTERNS["passed"], re.MULTILINE)
-NOT_RUN = re.compile(_PATTERNS["not run"], re.MULTILINE)
+NOT_RUN = _PATTERNS["not run"]
 
 
 def has_failed(output: str) -> bool:
     """Return True if the agent program's report says that the command failed."""
-    return _FAILED.search(output) is not None
+    return _PATTERNS["failed"].search(output) is not None
 
 
 def has_passed(output: str) -> bool:
     """Return True if the agent program's report says that the command did not fail."""
-    return _PASSED.search(output) is not None
+    return _PATTERNS["passed"].search(output) is not None
 
 
 def strip_head(output: str) -> str:
     """Return the output of a command without the report that the agent program puts before it."""
-    head = _HEAD.match(output)
+    head = _PATTERNS["head"].match(output)
     return output[head.end() :] if head else output
 
 
 def is_empty(output: str) -> bool:
     """Return True if a command printed nothing."""
-    return _EMPTY.fullmatch(strip_head(output).strip()) is not None
+    return _PATTERNS["empty"].fullmatch(strip_head(output).strip()) is not None
 
 
 def show_command(step: Step) -> str:
@@ -122,14 +106,14 @@ def read_tests(output: str) -> str | None:
     told = _count_tests(text) or _read_go(text)
     if told is None and has_failed(output) and not NOT_RUN.search(text):
         told = "failed"
-    covered = [found["total"] or found["all"] for found in _COVERAGE.finditer(text)] if told else []
+    covered = [found["total"] or found["all"] for found in _PATTERNS["coverage"].finditer(text)] if told else []
     return f"{told}, {covered[-1]} % coverage" if covered else told
 
 
 def _count_tests(text: str) -> str | None:
-    if sums := list(_CARGO.finditer(text)):
+    if sums := list(_PATTERNS["cargo"].finditer(text)):
         return _render({name: sum(int(one[name]) for one in sums) for name in ("passed", "failed")})
-    if runs := list(_UNITTEST.finditer(text)):
+    if runs := list(_PATTERNS["unittest"].finditer(text)):
         broken = sum(map(int, re.findall(r"(?:failures|errors)=(\d+)", runs[-1]["how"] or "")))
         return _render({"passed": int(runs[-1]["total"]) - broken, "failed": broken})
     last: tuple[int, dict[str, int]] | None = None
@@ -154,11 +138,11 @@ def _render(counts: dict[str, int]) -> str | None:
 
 
 def _read_go(text: str) -> str | None:
-    if built := list(_BUILT.finditer(text)):
+    if built := list(_PATTERNS["built"].finditer(text)):
         return "passed" if built[-1]["how"] == "SUCCESS" else "failed"
-    if not _GO_LINE.search(text):
+    if not _PATTERNS["go line"].search(text):
         return None
-    if not (failed := list(_GO_FAILED.finditer(text))):
+    if not (failed := list(_PATTERNS["go failed"].finditer(text))):
         return "passed" if re.search(r"^(?:\[[\w:.-]+\] )?(?:ok\s|PASS$)", text, re.MULTILINE) else None
     names = list(dict.fromkeys(found["test"] for found in failed if found["test"]))
     return f"failed: {', '.join(f'`{name}`' for name in names[:_MOST_NAMED])}" if names else "failed"
@@ -172,13 +156,13 @@ def read_lint(step: Step, output: str, *, is_alone: bool) -> str | None:
     """
     text = strip_head(output)
     if not is_alone and step.name not in _RUNS_SCRIPTS:
-        text = "\n".join(found[0] for found in _OWN_LINES.get(step.name, _NOTHING).finditer(text))
-    found = list(_FOUND.finditer(text))
+        text = "\n".join(found[0] for found in _PATTERNS.get(f"own {step.name}", _NOTHING).finditer(text))
+    found = list(_PATTERNS["found"].finditer(text))
     if found:
         return _count_findings(found[-1]) if is_alone or len(found) == 1 else None
-    if _CLEAN.search(text):
+    if _PATTERNS["clean"].search(text):
         return "clean"
-    places = len(_PLACE.findall(text)) if is_alone else 0
+    places = len(_PATTERNS["place"].findall(text)) if is_alone else 0
     if places:
         return _plural(places, "error")
     may_be_quiet = not step.is_written and step.name in _QUIET_LINTERS | _RUNS_SCRIPTS
