@@ -120,10 +120,9 @@ def _show_value(value: object) -> str:
 class _LogFile(logging.Handler):
     """Append records to the log file, and count those that could not be written."""
 
-    def __init__(self, path: Path, max_bytes: int) -> None:
+    def __init__(self, path: Path) -> None:
         super().__init__()
         self._path = path
-        self._max_bytes = max_bytes
         self._lost = 0
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -135,9 +134,9 @@ class _LogFile(logging.Handler):
             if self._lost:
                 head = {"at": _utc(datetime.now(UTC)), "level": "error", "logger": __name__}
                 note = {**head, "event": "log lines were lost", "count": self._lost}
-                log_line.append_line(self._path, orjson.dumps(note) + b"\n", self._max_bytes)
+                log_line.append_line(self._path, orjson.dumps(note) + b"\n")
                 self._lost = 0
-            log_line.append_line(self._path, line, self._max_bytes)
+            log_line.append_line(self._path, line)
         except OSError:
             self._lost += 1
 
@@ -282,14 +281,7 @@ def bind_values(**values: object) -> Iterator[None]:
         yield
 
 
-def configure(
-    state_dir: Path,
-    *,
-    level: str = "info",
-    text: bool = False,
-    terminal: TextIO | None = None,
-    max_bytes: int = log_line.MAX_BYTES,
-) -> ExitStack:
+def configure(state_dir: Path, *, level: str = "info", text: bool = False, terminal: TextIO | None = None) -> ExitStack:
     """Open the log of a state folder, for memoryd and the libraries in this process.
 
     Args:
@@ -297,7 +289,6 @@ def configure(
         level: lowest level of memoryd's records.
         text: write readable lines to `terminal` in any case.
         terminal: gets readable lines if it is a terminal or systemd's journal.
-        max_bytes: size at which the log file is rotated.
 
     Returns:
         A context whose end closes the log and restores the standard library's logging.
@@ -309,7 +300,7 @@ def configure(
     with suppress(MemorydError):  # a failure here leads to lost lines, which are counted
         make_private_dir(state_dir)
         make_private_dir(path.parent)
-    handlers: list[tuple[logging.Handler, Any]] = [(_LogFile(path, max_bytes), _json)]
+    handlers: list[tuple[logging.Handler, Any]] = [(_LogFile(path), _json)]
     if terminal is not None and (text or is_journal(terminal, os.environ) or terminal.isatty()):
         handlers.append((_Terminal(terminal), lambda _logger, _method, values: render_record(values)))
     root, own = logging.getLogger(), logging.getLogger("memoryd")

@@ -17,8 +17,8 @@ _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | o
 _LONGEST = 1024
 
 
-def append_line(path: str | os.PathLike[str], line: bytes, max_bytes: int = MAX_BYTES) -> None:
-    """Append a line, with its line break. If the file would exceed `max_bytes`, it is rotated first.
+def append_line(path: str | os.PathLike[str], line: bytes) -> None:
+    """Append a line, with its line break. If the file would exceed `MAX_BYTES`, it is rotated first.
 
     Raises:
         OSError: it is not a regular file, or the disk is full.
@@ -30,7 +30,7 @@ def append_line(path: str | os.PathLike[str], line: bytes, max_bytes: int = MAX_
             status = os.fstat(file)
             if not stat.S_ISREG(status.st_mode):
                 raise OSError(None, "not a regular file")
-            if not _has_name(status, path) or (0 < status.st_size > max_bytes - len(line) and _rotate(path)):
+            if not _has_name(status, path) or (0 < status.st_size > MAX_BYTES - len(line) and _rotate(path)):
                 continue
             os.fchmod(file, 0o600)
             if status.st_size and os.pread(file, 1, status.st_size - 1) != b"\n":

@@ -40,6 +40,8 @@ MAX_OF_PEER = 8  # clients of one process that have not sent their line yet
 SLOW_SECONDS = 5.0
 _READ = 16 * 1024
 
+Verb = Callable[[Mapping[str, Any]], Any]  # answers a request; the result must be JSON
+
 
 class Control:
     """Serve the control socket inside a `with` block. `hooks` are the verbs with a lock of their own."""
@@ -47,10 +49,10 @@ class Control:
     def __init__(
         self,
         path: Path,
-        verbs: Mapping[str, Callable[[Mapping[str, Any]], Any]],
+        verbs: Mapping[str, Verb],
         monotonic: Callable[[], float],
         log: Log,
-        hooks: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {},
+        hooks: Mapping[str, Verb] = {},
     ) -> None:
         self._path = path
         self._verbs = {**verbs, **hooks}

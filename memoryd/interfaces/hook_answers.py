@@ -10,7 +10,7 @@ as the agent, but could open its files as well. The command refuses to run on a 
 import math
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, NamedTuple
@@ -26,6 +26,7 @@ from memoryd.finding import access_grants
 from memoryd.finding.recall import Narrowing
 from memoryd.gauge.estimate import CHARACTERS_PER_TOKEN
 from memoryd.gauge.fill import fill_of
+from memoryd.interfaces.control import Verb
 from memoryd.interfaces.hook import DIALECTS
 from memoryd.reading.scrubbing import Scrubber
 from memoryd.recall.injection import RECENT_FILE, Budget, Injection, Part
@@ -34,7 +35,7 @@ from memoryd.recall.ranking import SESSION
 from memoryd.recall.relevance import is_about
 from memoryd.requests import access, projects
 from memoryd.requests import context as contexts
-from memoryd.requests.context import Asker
+from memoryd.requests.context import Asker, InjectionMaterial
 from memoryd.running import now_files
 from memoryd.running.hook_events import HookEvent, HookEventKind, session_of
 from memoryd.scrub.policy import Policy
@@ -74,13 +75,13 @@ class HookAnswerer:
     def __init__(self, app: App, loop: Loop) -> None:
         self._app = app
         self._loop = loop
-        self._last: dict[_InjectionRequest, tuple[contexts.InjectionMaterial, Policy, Budget, Injection]] = {}
+        self._last: dict[_InjectionRequest, tuple[InjectionMaterial, Policy, Budget, Injection]] = {}
         self._suggested: dict[tuple[str, str], None] = {}  # pairs of a session and the name of a notice, oldest first
         self._sessions: dict[str, _LastInjection] = {}  # by the agent's session id, least recently used first
         self._settings, self._looks = app.settings, self._look_timer()
         self._asking = 0  # the number of requests in progress
 
-    def verbs(self) -> dict[str, Callable[[Mapping[str, Any]], Any]]:
+    def verbs(self) -> dict[str, Verb]:
         """Return the functions for the verbs of hooks, by verb."""
         return {"context": self.context, "prompt": self.prompt, "announce": self.announce}
 
@@ -131,7 +132,7 @@ class HookAnswerer:
         if not found:
             return {"text": ""}
         app, units = self._app, _read_request(agent, request, None).units
-        remembered = contexts.redact_material(contexts.InjectionMaterial((), (), tuple(found), ()), app.scrubber.redact)
+        remembered = contexts.redact_material(InjectionMaterial((), (), tuple(found), ()), app.scrubber.redact)
         budget = Budget(PROMPT_TOKENS, PROMPT_TOKENS, PROMPT_TOKENS, units)
         made = contexts.fit_material(remembered, budget, _estimate_tokens)
         self._note(request, self._known_to(agent, request) + (made.text if request.get("keeps", True) else ""))
@@ -236,8 +237,8 @@ class HookAnswerer:
             for files, units in _SHAPES
         ]
 
-        changed: dict[_InjectionRequest, contexts.InjectionMaterial] = {}
-        clean: dict[_InjectionRequest, contexts.InjectionMaterial] = {}
+        changed: dict[_InjectionRequest, InjectionMaterial] = {}
+        clean: dict[_InjectionRequest, InjectionMaterial] = {}
         for asked in dict.fromkeys([*self._last, *first]):
             with self._left_to_the_asker(asked):
                 selected, remembered = self._select(asked, gather(asked.agent_id, asked.asker))
@@ -291,7 +292,7 @@ class HookAnswerer:
             roots = list(projects.list_roots(reader, agent))
         return [*roots[:_PROJECTS], projects.OTHER] if len(roots) > 1 else []
 
-    def _gather(self, agent: Agent, asker: Asker) -> contexts.InjectionMaterial:
+    def _gather(self, agent: Agent, asker: Asker) -> InjectionMaterial:
         return contexts.gather(self._app.settings, agent, self._app.clock.now(), asker)
 
     def _inject(self, agent: Agent, request: Mapping[str, Any]) -> Injection:
@@ -310,8 +311,8 @@ class HookAnswerer:
             self._asking -= 1
 
     def _select(
-        self, asked: _InjectionRequest, gathered: contexts.InjectionMaterial
-    ) -> tuple[_InjectionRequest, contexts.InjectionMaterial]:
+        self, asked: _InjectionRequest, gathered: InjectionMaterial
+    ) -> tuple[_InjectionRequest, InjectionMaterial]:
         """Return the request with the asker that was found, and the part of the material that it may get."""
         if asked.asker != gathered.asker:
             self._last.pop(asked, None)
@@ -321,18 +322,14 @@ class HookAnswerer:
             gathered = gathered._replace(parts=parts, unreadable=())
         return asked, gathered
 
-    def _find_last(self, asked: _InjectionRequest, remembered: contexts.InjectionMaterial) -> Injection | None:
+    def _find_last(self, asked: _InjectionRequest, remembered: InjectionMaterial) -> Injection | None:
         """Return the cached answer if material, policy and budget are unchanged; else None."""
         last, budget = self._last.get(asked), contexts.budget_of(self._app.settings, units=asked.units)
         same = last is not None and last[:3] == (remembered, self._app.scrubber.policy, budget)
         return last[3] if last is not None and same else None
 
     def _fit(
-        self,
-        asked: _InjectionRequest,
-        remembered: contexts.InjectionMaterial,
-        policy: Policy,
-        clean: contexts.InjectionMaterial,
+        self, asked: _InjectionRequest, remembered: InjectionMaterial, policy: Policy, clean: InjectionMaterial
     ) -> Injection:
         budget = contexts.budget_of(self._app.settings, units=asked.units)
         made = contexts.fit_material(clean, budget, self._app.worker.count)

@@ -16,7 +16,8 @@ from memoryd.database import reads
 from memoryd.errors import RefusedError, StateError
 from memoryd.files.trust import is_owner
 from memoryd.finding.recall import Meaning, Narrowing
-from memoryd.interfaces import control, page
+from memoryd.interfaces import page
+from memoryd.interfaces.control import Control, Verb
 from memoryd.interfaces.hook_answers import HookAnswerer
 from memoryd.requests import context as contexts
 from memoryd.requests import daemon_client, fleet, meanings, searching, status
@@ -44,12 +45,12 @@ def serve_forever(settings: Settings, relog: Callable[[Settings], None], patienc
         path = settings.state_dir / daemon_client.SOCKET
         with (
             page.serve_beside(settings, app.log.bind(part="admin")),
-            control.Control(path, _verbs(app, loop), app.clock.monotonic, app.log.bind(part="control"), hooked.verbs()),
+            Control(path, _verbs(app, loop), app.clock.monotonic, app.log.bind(part="control"), hooked.verbs()),
         ):
             return loop.run()
 
 
-def _verbs(app: App, loop: Loop) -> dict[str, Callable[[Mapping[str, Any]], Any]]:
+def _verbs(app: App, loop: Loop) -> dict[str, Verb]:
     """Return the functions for the verbs of the control socket, by verb."""
 
     def show_status(request: Mapping[str, Any]) -> dict[str, Any]:

@@ -74,11 +74,12 @@ def test_everything_a_daemon_makes(tmp_path, umask, folder):
     assert stat.S_IMODE((scratch.root / "backup.tar.gz").stat().st_mode) == 0o600
 
 
-def test_logs_stay_closed_when_they_are_rotated(tmp_path, umask):
+def test_logs_stay_closed_when_they_are_rotated(tmp_path, umask, monkeypatch):
     from memoryd.files import log, log_line
 
     state = tmp_path / "missing" / "state"
-    close = log.configure(state, max_bytes=2_000).close
+    monkeypatch.setattr(log_line, "MAX_BYTES", 2_000)
+    close = log.configure(state).close
     try:
         for number in range(200):
             log.get_logger("memoryd.test").info("a line", number=number)

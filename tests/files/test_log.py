@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from scratch import until
 
 from memoryd.errors import StateError
-from memoryd.files import log
+from memoryd.files import log, log_line
 from memoryd.files.log import (
     bind_values,
     clean,
@@ -43,11 +43,12 @@ class Terminal(io.StringIO):
 
 
 @pytest.fixture
-def opened(tmp_path):
+def opened(tmp_path, monkeypatch):
     """Opens the log of `tmp_path/state` and closes it at the end."""
     closers = []
 
-    def open_log(**options):
+    def open_log(max_bytes=log_line.MAX_BYTES, **options):
+        monkeypatch.setattr(log_line, "MAX_BYTES", max_bytes)
         root = logging.getLogger()
         for handler in [each for each in root.handlers if isinstance(each, LogCaptureHandler)]:
             root.removeHandler(handler)  # pytest's own, until the end of the test: xdist carries no surrogate
