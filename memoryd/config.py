@@ -16,14 +16,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
 
-from memoryd import config_fleet, config_llm
+from memoryd import config_sections
 from memoryd import config_values as values
 from memoryd.agent_programs import PROGRAMS, make_slug
-from memoryd.config_admin import HINT as PAGE_HINT
-from memoryd.config_admin import AdminSettings, is_open_to_all
-from memoryd.config_fleet import FleetSettings
 from memoryd.config_keys import keys_of, make_key, make_list, make_required_key, make_section
-from memoryd.config_llm import LlmSettings
+from memoryd.config_sections import AdminSettings, FleetSettings, LlmSettings
 from memoryd.errors import ConfigError, NotFoundError
 from memoryd.yaml_reader import MarkedValue, YamlError
 from memoryd.yaml_reader import read as read_yaml
@@ -432,9 +429,9 @@ def _apply_privacy(reading: _ConfigReading, settings: Settings) -> Settings:
 
 def _refuse_open_page(reading: _ConfigReading, settings: Settings) -> None:
     """Refuse a page that other machines reach without TLS and passphrases, or without a named proxy."""
-    if settings.admin is not None and is_open_to_all(settings.admin):
+    if settings.admin is not None and config_sections.is_open_to_all(settings.admin):
         what = "other machines could reach the page without a login"
-        reading.refuse(reading.lines["admin.listen"], "admin.listen", what, PAGE_HINT)
+        reading.refuse(reading.lines["admin.listen"], "admin.listen", what, config_sections.ADMIN_HINT)
 
 
 def _refuse_mistakes(reading: _ConfigReading, settings: Settings) -> None:
@@ -443,8 +440,8 @@ def _refuse_mistakes(reading: _ConfigReading, settings: Settings) -> None:
         return  # one of these sections was already refused
     agents = [agent for agent in settings.agents or () if agent is not None]
     mistakes = (
-        *config_llm.find_mistakes(settings.llm, agents),
-        *config_fleet.find_mistakes(settings.fleet, settings.llm.provider, agents),
+        *config_sections.find_llm_mistakes(settings.llm, agents),
+        *config_sections.find_fleet_mistakes(settings.fleet, settings.llm.provider, agents),
     )
     for key, what, hint in mistakes:
         lines = [reading.lines[one] for one in (key, "llm.provider", "fleet.database") if one in reading.lines]

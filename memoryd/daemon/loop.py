@@ -23,7 +23,7 @@ from memoryd.agent_choice import choose
 from memoryd.app import App
 from memoryd.changing.captures import Captures
 from memoryd.config import Settings
-from memoryd.config_fleet import list_fixed
+from memoryd.config_sections import list_fixed
 from memoryd.counted import count_noun
 from memoryd.daemon import readiness, rest, schedule, scheduled_times
 from memoryd.daemon.timers import LookTimer, Timer

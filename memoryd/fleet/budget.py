@@ -11,7 +11,7 @@ import json
 from dataclasses import asdict, replace
 from typing import Any
 
-from memoryd.config_fleet import FleetSettings
+from memoryd.config_sections import FleetSettings
 from memoryd.fleet.connection import Database
 from memoryd.fleet.question import FleetQuestion
 from memoryd.jobs.job import Reply

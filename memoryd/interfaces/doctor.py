@@ -20,7 +20,7 @@ from typing import Any
 from rich.text import Text
 
 from memoryd.config import Settings
-from memoryd.config_fleet import PROVIDER as FLEET
+from memoryd.config_sections import PROVIDER as FLEET
 from memoryd.counted import count_noun
 from memoryd.database import backups, library, reads
 from memoryd.database.reads import DATABASE

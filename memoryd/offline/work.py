@@ -21,10 +21,9 @@ from itertools import chain, pairwise
 from memoryd.jobs import signals
 from memoryd.ledger import unfinished
 from memoryd.offline import lasting, lasting_model, replacement, words, work_lists, work_texts
-from memoryd.offline.cues import CUES
+from memoryd.offline.cues import CUES, WORK_CUES
 from memoryd.offline.sentences import NumberedSentence, is_question
 from memoryd.offline.statements import REPORTER, ConversationMessage
-from memoryd.offline.work_cues import WORK_CUES
 from memoryd.offline.work_statement import WorkStatement, drop_changed, is_outdated, repeats
 from memoryd.text import prose
 from memoryd.text.word_lists import list_words

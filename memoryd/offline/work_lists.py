@@ -9,8 +9,8 @@ work use the free room.
 from collections.abc import Callable
 
 from memoryd.ledger import unfinished
+from memoryd.offline.cues import WORK_CUES
 from memoryd.offline.statements import ConversationMessage
-from memoryd.offline.work_cues import WORK_CUES
 from memoryd.text.sentences import SentenceKind, split
 
 _APOSTROPHE = {0x2019: "'"}

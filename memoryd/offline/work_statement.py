@@ -1,6 +1,6 @@
 """Compare the statements of a working session, to find repeated, changed and outdated ones.
 
-Only the words are compared, not their order. Cues (`work_cues`) show that a statement reports a change.
+Only the words are compared, not their order. Cues show that a statement reports a change.
 """
 
 from collections import Counter, defaultdict
@@ -9,7 +9,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from memoryd.offline import replacement
-from memoryd.offline.work_cues import WORK_CUES
+from memoryd.offline.cues import WORK_CUES
 from memoryd.text import prose
 from memoryd.tiers.session_summary import Section
 

@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from memoryd.jobs import signals
 from memoryd.ledger import unfinished
 from memoryd.offline import lasting, lasting_model, replacement, words
-from memoryd.offline.cues import CUES
+from memoryd.offline.cues import CUES, WORK_CUES
 from memoryd.offline.sentences import is_question, split_sentences
 from memoryd.offline.statements import ConversationMessage
-from memoryd.offline.work_cues import WORK_CUES
 from memoryd.tiers.session_summary import Section
 
 _LONGEST_ANSWER = 600  # characters; a longer sentence is not an answer to the message before

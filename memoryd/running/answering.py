@@ -25,7 +25,7 @@ from sqlalchemy import Connection, Engine
 
 from memoryd.clock import Clock, moment_of
 from memoryd.config import Settings
-from memoryd.config_fleet import PROVIDER as FLEET
+from memoryd.config_sections import PROVIDER as FLEET
 from memoryd.database import alarms, runs, spend, sqlite
 from memoryd.database.runs import Run
 from memoryd.errors import StateError

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from fleet_world import ask
 
-from memoryd.config_fleet import FleetSettings
+from memoryd.config_sections import FleetSettings
 from memoryd.jobs.job import Reply
 from memoryd.llm.failure import Failure, Trouble
 

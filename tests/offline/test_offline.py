@@ -14,9 +14,8 @@ from memoryd.jobs.reply import ParsedSleepReply, parse
 from memoryd.offline import backend as offline
 from memoryd.offline import lasting, salience, sentences, words
 from memoryd.offline.cue_judge import CueJudge
-from memoryd.offline.cues import CUES
+from memoryd.offline.cues import CUES, WORK_CUES
 from memoryd.offline.statements import ConversationMessage, list_statements
-from memoryd.offline.work_cues import WORK_CUES
 from memoryd.text import prose
 from memoryd.text.neutral import neutralize
 from memoryd.tiers.session_summary import Section
