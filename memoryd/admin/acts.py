@@ -14,8 +14,7 @@ from memoryd.admin import settings_edit
 from memoryd.admin.pages import KINDS, Look
 from memoryd.config import Agent
 from memoryd.errors import ConfigError, NotFoundError, RefusedError
-from memoryd.ledger.facts import NewFact
-from memoryd.ledger.profile import ProfileSection
+from memoryd.ledger.facts import NewFact, ProfileSection
 from memoryd.requests import access, fleet, history, jobs_by_hand, lists, memory_changes
 from memoryd.requests.history import ImportRequest
 from memoryd.requests.jobs_by_hand import JobRequest

@@ -21,11 +21,10 @@ from memoryd.files.log import Log
 from memoryd.files.workspace import lock_workspace
 from memoryd.ledger import audit as chain
 from memoryd.ledger import portable
-from memoryd.ledger.facts import Fact, FactBatch, NewFact, Store, fact_of
+from memoryd.ledger.facts import Fact, FactBatch, NewFact, ProfileEntry, ProfileSection, Store, fact_of
 from memoryd.ledger.guards import Caller
 from memoryd.ledger.memory import MemoryKind
 from memoryd.ledger.operation import Operation
-from memoryd.ledger.profile import ProfileEntry, ProfileSection
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,10 +41,10 @@ from memoryd.jobs.evidence import parse_moment
 from memoryd.jobs.job import MoveWatermark
 from memoryd.ledger import audit as chain
 from memoryd.ledger import dates, forgetting
+from memoryd.ledger.facts import ProfileEntry, ProfileSection
 from memoryd.ledger.floor import is_said
 from memoryd.ledger.forgetting import OPERATION, ForgetVerdict, Grounded, SectionVersion
 from memoryd.ledger.memory import ANY_PREFIX, Memory, Source, draw_salt, sources_from_json
-from memoryd.ledger.profile import ProfileEntry, ProfileSection
 from memoryd.ledger.text_removal import MARK, TextRemoval, cut_of, lines_of, spare_texts
 from memoryd.reading import recording
 from memoryd.reading.store import LOST

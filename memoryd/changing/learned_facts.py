@@ -18,11 +18,10 @@ from memoryd.database.runs import Run
 from memoryd.jobs.job import EditFacts, LearnedFact
 from memoryd.ledger import forgetting
 from memoryd.ledger.audit import AuditStamp
-from memoryd.ledger.facts import FactBatch, NewFact, Store, fact_of
+from memoryd.ledger.facts import FactBatch, NewFact, ProfileEntry, ProfileSection, Store, fact_of
 from memoryd.ledger.guards import Caller, Guard, Refusal
 from memoryd.ledger.memory import Ending, Memory, MemoryKind, hash_of
 from memoryd.ledger.operation import Change, Delete
-from memoryd.ledger.profile import ProfileEntry, ProfileSection
 
 
 @dataclass(frozen=True, slots=True)

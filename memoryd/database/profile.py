@@ -6,8 +6,8 @@ from sqlalchemy import Connection
 
 from memoryd.database import query
 from memoryd.ledger import audit as chain
+from memoryd.ledger.facts import ProfileEntry, ProfileSection
 from memoryd.ledger.memory import Source, draw_salt, sources_from_json, sources_to_json
-from memoryd.ledger.profile import ProfileEntry, ProfileSection
 
 COLUMNS = ("section", "text", "updated_at", "sources", "run_id", "salt")
 _WRITE = query.make_upsert("profile_section", ("agent_id", *COLUMNS), "agent_id", "section")

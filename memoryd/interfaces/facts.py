@@ -166,7 +166,7 @@ def facts_import(call: Call, settings: Settings, agent: Agent, file: Path) -> No
 @of_agent
 def facts_profile(call: Call, settings: Settings, agent: Agent, section: str | None, text: str | None) -> None:
     """Show the user's profile, or write one of its sections. An empty TEXT removes the section."""
-    from memoryd.ledger.profile import ProfileSection
+    from memoryd.ledger.facts import ProfileSection
     from memoryd.requests import lists
 
     if section is not None and text is not None:

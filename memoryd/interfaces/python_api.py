@@ -16,8 +16,7 @@ from memoryd.finding.recall import LIMIT, Hit, Narrowing
 from memoryd.gauge.sleepiness import is_full
 from memoryd.jobs import chat as compression
 from memoryd.ledger.category import Category
-from memoryd.ledger.facts import Fact, FactBatch, FactOutcome, NewFact, Store, fact_of
-from memoryd.ledger.profile import ProfileSection
+from memoryd.ledger.facts import Fact, FactBatch, FactOutcome, NewFact, ProfileSection, Store, fact_of
 from memoryd.recall.injection import Injection
 from memoryd.requests import (
     access,
@@ -33,7 +32,6 @@ from memoryd.requests import (
     opening,
     searching,
     sessions,
-    summarizing,
 )
 from memoryd.requests.blame import Traced
 from memoryd.requests.flushing import FlushResult
@@ -167,7 +165,7 @@ class Memory:
                 self._settings.sleep.keep_recent,
                 summary,
                 worker.count,
-                partial(summarizing.summarize, self._settings, self._agent),
+                partial(flushing.summarize, self._settings, self._agent),
             )
 
     def deep_dream(self, lookback_days: int | None = None, *, force: bool = False) -> JobResult:

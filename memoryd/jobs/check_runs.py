@@ -6,8 +6,7 @@
 import re
 
 from memoryd.jobs.shell import Step
-from memoryd.text.patterns import read_patterns
-from memoryd.text.word_lists import list_words
+from memoryd.text.word_lists import list_words, read_patterns
 
 _PATTERNS = {
     name: re.compile(pattern, re.MULTILINE) for name, pattern in read_patterns(__name__, "check_runs.txt").items()

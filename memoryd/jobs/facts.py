@@ -28,11 +28,10 @@ from memoryd.jobs.sleep import block_of
 from memoryd.jobs.witness import digest_of
 from memoryd.ledger import forgetting
 from memoryd.ledger.category import Category
-from memoryd.ledger.facts import Fact
+from memoryd.ledger.facts import LONGEST_SECTION, PASSING_SECTIONS, Fact, ProfileEntry, ProfileSection
 from memoryd.ledger.floor import Material
 from memoryd.ledger.foreign import Foreign
 from memoryd.ledger.lane import Lane, MemoryClass
-from memoryd.ledger.profile import LONGEST, PASSING, ProfileEntry, ProfileSection
 from memoryd.text import normal, prose
 from memoryd.text.content import list_stems
 from memoryd.text.neutral import neutralize
@@ -484,11 +483,11 @@ def _sections(inputs: FactsInputs, kept: _KeptClaims) -> list[job.LearnedSection
         before = list_texts(inputs.profile[section].text) if section in inputs.profile else []
         repeated = {normal.normalize(one) for one in list_texts(judged[0].claim.origin.text)}
         new = dict.fromkeys(one.text for one in judged)
-        parts = [*(one for one in before if section not in PASSING or normal.normalize(one) in repeated), *new]
-        while len(parts) > 1 and len(" ".join(parts)) > LONGEST:
+        parts = [*(one for one in before if section not in PASSING_SECTIONS or normal.normalize(one) in repeated), *new]
+        while len(parts) > 1 and len(" ".join(parts)) > LONGEST_SECTION:
             parts.pop(0)
         sources = tuple(sorted({seq for one in judged for seq in one.seqs}))
-        found.append(job.LearnedSection(section.value, " ".join(parts)[:LONGEST], sources))
+        found.append(job.LearnedSection(section.value, " ".join(parts)[:LONGEST_SECTION], sources))
     return found
 
 

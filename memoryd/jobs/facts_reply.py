@@ -20,7 +20,7 @@ from typing import Any
 from memoryd.jobs.job import RejectedReply, Reply
 from memoryd.jobs.parts import find_unusable, merge_replies
 from memoryd.ledger.category import Category
-from memoryd.ledger.profile import ProfileSection
+from memoryd.ledger.facts import ProfileSection
 from memoryd.text.json_values import find_values
 
 DEFAULT_CONFIDENCE = 0.5  # the confidence of a fact that states none in a readable form

@@ -15,8 +15,7 @@ from memoryd.jobs.shell import Step, extract_command, list_steps, read_input
 from memoryd.jobs.task_list import keeps_tasks
 from memoryd.jobs.work_state import STATE, TAIL, WorkState, list_changes
 from memoryd.text.neutral import neutralize
-from memoryd.text.patterns import read_patterns
-from memoryd.text.word_lists import list_words
+from memoryd.text.word_lists import list_words, read_patterns
 from memoryd.transcripts.fields import CUT_MARK, PATCH
 from memoryd.transcripts.turn import Origin, StoredTurn, TurnKind
 

@@ -9,9 +9,8 @@ import re
 from enum import StrEnum
 
 from memoryd.text.content import list_stems
-from memoryd.text.patterns import read_patterns
 from memoryd.text.sentences import list_texts
-from memoryd.text.word_lists import list_words
+from memoryd.text.word_lists import list_words, read_patterns
 from memoryd.text.wording import find_stem, fold, normalize
 
 _PATTERNS = read_patterns(__name__, "signals.txt")

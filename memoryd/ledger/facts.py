@@ -1,24 +1,74 @@
-"""Handle facts: short statements about the user, each with a category and a confidence.
+"""Handle facts, short statements about the user, and the profile: six short sections of prose about the user.
 
-A `Store` is a snapshot of the live `fact` rows of one agent. Its methods change nothing in the database. They return
-ledger operations, and the outcome for the caller.
+Each fact has a category and a confidence. A `Store` is a snapshot of the live `fact` rows of one agent. Its
+methods change nothing in the database. They return ledger operations, and the outcome for the caller.
 """
 
 import math
 from bisect import insort
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 
 from memoryd.ledger.category import Category
 from memoryd.ledger.memory import Ending, Memory, MemoryKind, Source, draw_id
 from memoryd.ledger.operation import Add, Delete, Either, Operation, Update
-from memoryd.ledger.profile import ProfileSection
 from memoryd.text.neutral import neutralize
 from memoryd.tiers.core import normalize
 
 LONGEST_SHOWN = 300  # the most characters of one fact that an agent gets; a longer fact is cut so that others fit
 MANUAL = "manual"  # the source of a fact without a session
 _SOURCE_TAG = "source:"  # marks an imported fact; its `origin_at` is the time of its creation in the other program
+
+
+class ProfileSection(StrEnum):
+    """Name the sections of the profile, in the order of display."""
+
+    WORK = "work"
+    PERSONAL = "personal"
+    TOP_OF_MIND = "topOfMind"
+    RECENT = "recent"
+    EARLIER = "earlier"
+    BACKGROUND = "background"
+
+
+# Sections about the present time. The other sections hold lasting facts.
+PASSING_SECTIONS = frozenset({ProfileSection.TOP_OF_MIND, ProfileSection.RECENT})
+LONGEST_SECTION = 1000  # characters of a section; the oldest sentences of a longer section are dropped
+
+_TITLES = {
+    "User Context:": (
+        (ProfileSection.WORK, "Work"),
+        (ProfileSection.PERSONAL, "Personal"),
+        (ProfileSection.TOP_OF_MIND, "Top of Mind"),
+    ),
+    "History:": (
+        (ProfileSection.RECENT, "Recent"),
+        (ProfileSection.EARLIER, "Earlier"),
+        (ProfileSection.BACKGROUND, "Background"),
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileEntry:
+    """Hold the text of one section."""
+
+    text: str
+    updated_at: str  # UTC, ISO 8601 with Z
+
+
+def render_profile(profile: Mapping[ProfileSection, ProfileEntry]) -> list[str]:
+    """Return the profile as lines for an agent, without sections and titles that have no text.
+
+    Each text is one line that cannot close the block around it or forge a heading, list or tag.
+    """
+    lines: list[str] = []
+    for title, sections in _TITLES.items():
+        told = [(name, neutralize(profile[section].text)) for section, name in sections if section in profile]
+        shown = [f"- {name}: {text}" for name, text in told if text]
+        lines += [title, *shown] if shown else []
+    return lines
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,7 @@ from typing import Any
 
 from memoryd.errors import MemorydError
 from memoryd.ledger.category import Category
-from memoryd.ledger.facts import MANUAL, Fact, NewFact, check_fact
-from memoryd.ledger.profile import ProfileEntry, ProfileSection
+from memoryd.ledger.facts import MANUAL, Fact, NewFact, ProfileEntry, ProfileSection, check_fact
 from memoryd.text.json_values import refuse_constant
 
 FORMAT = "memoryd-facts"

@@ -28,7 +28,7 @@ from memoryd.llm import network, prompt, stream
 from memoryd.llm.endpoint import Endpoint, key_of
 from memoryd.llm.failure import Failure, Trouble
 from memoryd.text.fences import strip_fence
-from memoryd.text.patterns import read_patterns
+from memoryd.text.word_lists import read_patterns
 
 BACKEND = "openai"
 _OPENAI_HOST = "api.openai.com"

@@ -8,8 +8,7 @@ lowercased text.
 
 import re
 
-from memoryd.text.patterns import read_patterns
-from memoryd.text.word_lists import list_words
+from memoryd.text.word_lists import list_words, read_patterns
 
 # The cues whose case matters; the others may be written in either case.
 _EXACT = frozenset({"self", "time", "name", "quote", "fixed", "standing", "called", "halts", "identifier"})

@@ -14,7 +14,7 @@ from memoryd.jobs.job import MemoryType
 from memoryd.offline import lasting_model, words
 from memoryd.offline.cues import CUES
 from memoryd.offline.sentences import is_question
-from memoryd.text.patterns import read_patterns
+from memoryd.text.word_lists import read_patterns
 
 
 class Cue(NamedTuple):

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from memoryd.offline.cues import CUES
 from memoryd.text import prose
-from memoryd.text.patterns import read_patterns
+from memoryd.text.word_lists import read_patterns
 
 IN_CHAT, AT_WORK = 1.0, 1.9  # log odds; above, a statement lasts; a session of work has fewer such statements
 _SIGNS = {name: re.compile(one, re.IGNORECASE) for name, one in read_patterns(__name__, "lasting_signs.txt").items()}

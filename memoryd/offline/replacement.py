@@ -15,9 +15,8 @@ from typing import NamedTuple
 from memoryd.offline.words import list_content_words
 from memoryd.text import normal, prose
 from memoryd.text.content import strip_label
-from memoryd.text.patterns import read_patterns
 from memoryd.text.sentences import list_texts
-from memoryd.text.word_lists import list_words
+from memoryd.text.word_lists import list_words, read_patterns
 from memoryd.text.wording import STOP, expand, find_stem, fold
 
 _PATTERNS = read_patterns(__name__, "replacement.txt")

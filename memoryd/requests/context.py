@@ -20,9 +20,9 @@ from memoryd.finding.passages import CALL, PASTED
 from memoryd.finding.recall import Hit, Narrowing
 from memoryd.jobs.job import HEADINGS, MemoryType
 from memoryd.jobs.tally import strip_model_words
-from memoryd.ledger import facts, profile
+from memoryd.ledger import facts
+from memoryd.ledger.facts import ProfileEntry, ProfileSection
 from memoryd.ledger.memory import Memory
-from memoryd.ledger.profile import ProfileEntry, ProfileSection
 from memoryd.recall import injection, memory_files
 from memoryd.recall.injection import RECENT_FILE, Injection, split_statements
 from memoryd.recall.newer import put_newer_first
@@ -100,7 +100,7 @@ def gather(settings: Settings, agent: Agent, now: datetime, asker: Asker = ANYBO
     known = [one for _, same in equals for one in put_newer_first(same, lambda fact: (fact.content, said[fact.id]))]
     parts, unreadable = _files(agent, local, project, sorted(core, key=_weigh, reverse=True))
     return InjectionMaterial(
-        tuple(profile.render(entries)),
+        tuple(facts.render_profile(entries)),
         tuple(map(facts.render_line, known)),
         (
             *make_parts(ASKED, [f"- {line}" for _, line in access.list_notices(settings, agent)]),

@@ -1,24 +1,33 @@
-"""Store the messages of a program as a session, read it, and let it sleep."""
+"""Store the messages of a program as a session, read it, and let it sleep; or only summarize messages, as a sleep does.
+
+Summarizing runs in a sandbox, so nothing is stored.
+"""
 
 import time
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
 from sqlalchemy import Engine
 
-from memoryd.app import LOCK
+from memoryd.app import LOCK, open_app
 from memoryd.clock import Clock
 from memoryd.config import Agent, Settings
-from memoryd.database import reads
-from memoryd.errors import RefusedError, StateError
+from memoryd.database import reads, runs, sqlite, turns
+from memoryd.errors import MemorydError, RefusedError, StateError
+from memoryd.files import trial
+from memoryd.files.folders import make_private_dir
 from memoryd.files.locks import Lock
 from memoryd.reading import recording
 from memoryd.reading.recording import Recording
 from memoryd.requests import jobs_by_hand, opening, waiting
-from memoryd.running import sleeping
+from memoryd.running import sandbox, sleeping
+from memoryd.running.answering import OFFLINE
+from memoryd.running.modes import AUTO
 from memoryd.running.runner import block_bodies
 from memoryd.transcripts import chat
 from memoryd.transcripts.turn import Role
@@ -123,3 +132,55 @@ def _read_until(settings: Settings, agent_id: str, recorded: Recording, patience
         hint = "they are kept, and are read and slept over as soon as they can be; see the log"
         raise StateError("the messages are recorded and could not be read yet", path, hint)
     return session_id
+
+
+def summarize(settings: Settings, agent: Agent, messages: Sequence[dict[str, Any]]) -> str:
+    """Return the summary that a sleep would make of messages; empty if nothing in them is worth keeping.
+
+    Raises:
+        RefusedError: Too few tokens are left for the model today.
+        MemorydError: The backend did not answer.
+    """
+    if all(chat.role_of(message) is Role.SYSTEM for message in messages):
+        return ""
+    make_private_dir(settings.state_dir)
+    with _reserve_tokens(settings, agent) as settle, trial.make_folders(settings.state_dir, None) as place:
+        tried = sandbox.settings_of(settings, replace(agent, enabled=True), place)
+        tried = replace(
+            tried,
+            ingest=replace(settings.ingest, settle=timedelta(0)),
+            jobs=replace(settings.jobs, attempts=1),
+            modes=replace(settings.modes, sleep=AUTO),
+        )
+        with open_app(tried) as app:
+            try:
+                recording.record(tried.state_dir, agent.id, messages, app.scrubber, app.clock)
+                app.ingest.scan()
+                app.ingest.flush()
+                (run_id,) = jobs_by_hand.queue_sleeps(app.engine, app.clock, agent.id, None, force=True)
+                row = sandbox.carry_out(app.runner, run_id)
+            finally:
+                settle(app.engine)
+            if row["state"] not in {"succeeded", "skipped"}:
+                raise MemorydError(f"the messages could not be summed up: {row['error'] or row['why']}")
+            return sqlite.read(app.engine, turns.running_summary, str(row["session_id"])) or ""
+
+
+@contextmanager
+def _reserve_tokens(settings: Settings, agent: Agent) -> Iterator[Callable[[Engine], None]]:
+    """Reserve the tokens that a summary may cost. Yield a function that books what a sandbox has spent.
+
+    Raises:
+        RefusedError: Too few tokens are left today.
+    """
+    if settings.llm.provider == OFFLINE:
+        yield lambda _: None
+        return
+    clock = Clock()
+    with opening.open_to_change(settings) as (engine, _):
+        tokens = min(settings.llm.run_tokens, settings.llm.daily_tokens)
+        reserved = sandbox.reserve(engine, settings, clock, agent.id, runs.new_run_id(clock.now()), tokens)
+        if reserved is None:
+            what = f"less than {tokens:,} tokens of llm.daily_tokens are left today"
+            raise RefusedError(what, agent.id, "give a summary of your own, or another strategy")
+        yield lambda sandbox_engine: sandbox.settle(engine, reserved, sandbox_engine)

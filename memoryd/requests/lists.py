@@ -18,8 +18,8 @@ from memoryd.files.log_reader import LogFilter, read
 from memoryd.gauge.estimate import estimate
 from memoryd.gauge.fill import fill_of
 from memoryd.ledger import audit as chain
+from memoryd.ledger.facts import ProfileSection
 from memoryd.ledger.guards import Guard
-from memoryd.ledger.profile import ProfileSection
 from memoryd.requests import daemon_client, opening, status
 
 Wanted = Mapping[str, str | None]  # required value by column; None or a missing column allows any

@@ -16,9 +16,8 @@ from memoryd.jobs.exchanges import set_aside_scheduled
 from memoryd.jobs.facts import CONSUMER, FactsInputs
 from memoryd.jobs.job import NothingToDo
 from memoryd.jobs.joint import JointInputs
-from memoryd.ledger.facts import Store, fact_of
+from memoryd.ledger.facts import ProfileEntry, Store, fact_of
 from memoryd.ledger.memory import Memory, MemoryKind
-from memoryd.ledger.profile import ProfileEntry
 from memoryd.running import modes, queueing, sleeping
 from memoryd.running.queueing import list_candidates
 from memoryd.running.sleeping import GatherContext

@@ -16,8 +16,7 @@ from functools import lru_cache, partial
 from typing import NamedTuple
 
 from memoryd.text import prose
-from memoryd.text.patterns import read_patterns
-from memoryd.text.word_lists import list_words
+from memoryd.text.word_lists import list_words, read_patterns
 
 
 class Voice(StrEnum):

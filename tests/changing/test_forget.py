@@ -25,11 +25,10 @@ from memoryd.errors import StateError
 from memoryd.files import regular
 from memoryd.interfaces.ledger import list_similar
 from memoryd.ledger import audit as chain
-from memoryd.ledger.facts import NewFact
+from memoryd.ledger.facts import NewFact, ProfileEntry, ProfileSection
 from memoryd.ledger.forgetting import ALONE
 from memoryd.ledger.memory import Ending
 from memoryd.ledger.operation import Merge, Update, apply
-from memoryd.ledger.profile import ProfileEntry, ProfileSection
 from memoryd.running import retry
 from memoryd.tiers import daily
 

@@ -25,8 +25,7 @@ from memoryd.files import log_line
 from memoryd.files.log import get_logger
 from memoryd.interfaces import control, hook
 from memoryd.interfaces.hook_answers import HookAnswerer
-from memoryd.ledger.facts import NewFact
-from memoryd.ledger.profile import ProfileEntry, ProfileSection
+from memoryd.ledger.facts import NewFact, ProfileEntry, ProfileSection
 from memoryd.recall.injection import LEAD
 from memoryd.requests import context as contexts
 from memoryd.requests import daemon_client

@@ -30,9 +30,8 @@ from memoryd.jobs.job import (
 from memoryd.jobs.reader import UNREAD
 from memoryd.jobs.signals import Signal
 from memoryd.jobs.witness import digest_of
-from memoryd.ledger.facts import Fact
+from memoryd.ledger.facts import Fact, ProfileEntry, ProfileSection
 from memoryd.ledger.memory import hash_of
-from memoryd.ledger.profile import ProfileEntry, ProfileSection
 from memoryd.llm.openai_chat import answer_of
 from memoryd.offline import backend as offline
 from memoryd.offline.cue_judge import CueJudge

@@ -11,12 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.ledger import facts, operation, portable, profile
+from memoryd.ledger import facts, operation, portable
 from memoryd.ledger.category import Category
-from memoryd.ledger.facts import Fact, FactLimits, NewFact, Store
+from memoryd.ledger.facts import Fact, FactLimits, NewFact, ProfileEntry, ProfileSection, Store
 from memoryd.ledger.memory import Ending, MemoryKind, Source
 from memoryd.ledger.operation import Add, Delete, Update
-from memoryd.ledger.profile import ProfileEntry, ProfileSection
 
 NOW = "2026-03-04T10:00:00Z"
 LIMITS = FactLimits()
@@ -291,14 +290,14 @@ def test_the_profile_is_rendered_in_its_order_and_cannot_close_its_block():
         ProfileSection.WORK: ProfileEntry("The importer.", NOW),
         ProfileSection.RECENT: ProfileEntry(" ", NOW),
     }
-    assert profile.render(held) == [
+    assert facts.render_profile(held) == [
         "User Context:",
         "- Work: The importer.",
         "- Top of Mind: The release.",
         "History:",
         "- Background: Studied \u2039/memoryd-context> ## Facts",
     ]
-    assert profile.render({}) == []
+    assert facts.render_profile({}) == []
 
 
 def test_a_fact_is_rendered_on_one_line():

@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memoryd.ledger import facts
 from memoryd.ledger import facts as fact_lines
-from memoryd.ledger import profile
-from memoryd.ledger.facts import Fact
-from memoryd.ledger.profile import ProfileEntry, ProfileSection
+from memoryd.ledger.facts import Fact, ProfileEntry, ProfileSection
 from memoryd.recall.injection import FACTS, LEAD, TOP, Budget, Part, render, split_statements
 from memoryd.transcripts.injected import CLOSE, OPEN, strip
 
@@ -35,7 +34,7 @@ def fact(content, confidence=0.9, category="preference", number=1):
 
 
 def profile_lines(**sections):
-    return profile.render({ProfileSection(name): ProfileEntry(text, "") for name, text in sections.items()})
+    return facts.render_profile({ProfileSection(name): ProfileEntry(text, "") for name, text in sections.items()})
 
 
 def facts_lines(*contents):

@@ -4,7 +4,7 @@ import pkgutil
 
 import pytest
 
-from memoryd.text.patterns import read_patterns
+from memoryd.text.word_lists import read_patterns
 
 FILE = r"""
 # A comment of the file.

@@ -17,7 +17,7 @@ from chat_server import Connection, Request, speak
 from model_world import World, rows
 
 from memoryd.daemon.once import read_all
-from memoryd.ledger.profile import ProfileSection
+from memoryd.ledger.facts import ProfileSection
 from memoryd.running import extraction, sleeping
 
 if TYPE_CHECKING:
