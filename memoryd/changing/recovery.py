@@ -40,6 +40,7 @@ PARTED = "the old state has another history than the backup, so it is not merged
 Erasing = Mapping[str, list[str]]  # the kinds of runs that erased text → memories that only another history forgot
 _Prepare = Callable[[Connection, Erasing], None]
 _IDENTITY = "PRAGMA application_id"
+_MOST_LISTED = 10
 # An entry of the audit with the same number but another hash and another time belongs to another history. Damage
 # changes only one of them. With a second value of True, so does an entry with an unknown number.
 _CONFLICTING = (
@@ -172,7 +173,7 @@ class Keeper:
                     continue
                 if query.fetch_column(connection, _MISSING.format(*sorted(("main", "good"), reverse=last > seq))):
                     return seq, None
-                keys = list(changes.find_differing(connection, "good")) if last > seq else []
+                keys = list(changes.find_differing(connection)) if last > seq else []
                 rows = [(table, key, changes.read_row(connection, table, key, "good.")) for table, key in keys]
             if last <= seq or not _lacks_history(rows):
                 return max(last, seq), [{"of": of, "seq": last, "rows": rows}] if last > seq else []
@@ -254,9 +255,7 @@ class Keeper:
         with sqlite.begin_read(engine, good) as connection:
             damaged_texts = vault.find_damaged(connection)
             is_same = good is not None and _is_alike(connection)
-            keys = (
-                list(changes.find_differing(connection, "good")) if is_same and not self.journal.count_damaged() else []
-            )
+            keys = list(changes.find_differing(connection)) if is_same and not self.journal.count_damaged() else []
         with sqlite.begin_write(engine, good) as connection:
             vault.mark_damaged(connection, damaged_texts)
             mended = vault.mend(connection, "good", damaged_texts) if is_same else 0
@@ -411,6 +410,6 @@ def _mend_indexes(engine: Engine) -> list[str]:
     return ["the indexes of the database were damaged and were rebuilt"]
 
 
-def _list(ids: Iterable[Any], most: int = 10) -> str:
+def _list(ids: Iterable[Any]) -> str:
     given = list(map(str, ids))
-    return ", ".join(given[:most]) + (f" and {len(given) - most} more" if len(given) > most else "")
+    return ", ".join(given[:_MOST_LISTED]) + (f" and {len(given) - _MOST_LISTED} more" if given[_MOST_LISTED:] else "")

@@ -166,15 +166,12 @@ def is_waiting(table: str, row: Row | None) -> bool:
     return table == "job_run" and row is not None and row["finished_at"] is None and row["state"] != "proposed"
 
 
-def find_differing(connection: Connection, good: str) -> Iterator[tuple[str, list[Any]]]:
-    """Yield (table, primary key) of the rows that differ between the database and an attached copy of the same schema.
-
-    `good` is the name of the attached copy.
-    """
+def find_differing(connection: Connection) -> Iterator[tuple[str, list[Any]]]:
+    """Yield (table, primary key) of the rows that differ between the database and its copy, attached as `good`."""
     for table, keys in JOURNALED.items():
         only = " WHERE " + _ONLY[table].replace("NEW.", "") if table in _ONLY else ""
         named = ", ".join(f'"{name}"' for name in keys)
-        here, there = (f'SELECT * FROM {side}."{table}"{only}' for side in ("main", good))  # noqa: S608
+        here, there = (f'SELECT * FROM {side}."{table}"{only}' for side in ("main", "good"))  # noqa: S608
         sql = f"SELECT {named} FROM ({here} EXCEPT {there}) UNION SELECT {named} FROM ({there} EXCEPT {here})"  # noqa: S608
         for row in query.fetch_rows(connection, sql):
             yield table, list(row)

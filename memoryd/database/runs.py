@@ -53,7 +53,6 @@ class Run:
     attempt: int
     fence: int
     key: str | None = None
-    input_hash: str | None = None
     created_at: str = ""
 
     @property
@@ -480,10 +479,10 @@ def list_unannounced(connection: Connection, limit: int) -> list[tuple[str, str,
     return [(row[0], row[1], row[2], json.loads(row[3] or "[]")) for row in query.fetch_rows(connection, sql, limit)]
 
 
-def note_on_receipt(engine: Engine, run_id: str, key: str, value: str) -> None:
-    """Add a value to the report of a finished run."""
-    sql = "UPDATE job_run SET receipt = json_set(receipt, '$.' || ?, ?) WHERE id = ?"
-    sqlite.write(engine, query.run, sql, key, value, run_id)
+def note_hook(engine: Engine, run_id: str, outcome: str) -> None:
+    """Add the outcome of the hook `on_summary` to the report of a finished run."""
+    sql = "UPDATE job_run SET receipt = json_set(receipt, '$.on_summary', ?) WHERE id = ?"
+    sqlite.write(engine, query.run, sql, outcome, run_id)
 
 
 def slot_is_used(connection: Connection, slot: str) -> bool:

@@ -126,11 +126,16 @@ def _file_violation(folder: Path) -> ConfigError | None:
     return None
 
 
-def _name(uid: int) -> str:
+def find_user(uid: int) -> str | None:
+    """Return the login name of a user, or None for a user without a name."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
-        return f"user {uid}"
+        return None
+
+
+def _name(uid: int) -> str:
+    return find_user(uid) or f"user {uid}"
 
 
 def _is_private_group(gid: int, owner: int) -> bool:

@@ -97,7 +97,7 @@ def main(arguments: Sequence[str]) -> int:
     told = {"tool": "", "what": ""}
     try:
         # First, so that every later failure is logged in the right folder.
-        state_dir = os.path.dirname(_option(arguments, "--socket", ""))  # noqa: PTH120
+        state_dir = os.path.dirname(_option(arguments, "--socket"))  # noqa: PTH120
         nothing = DIALECTS[arguments[0]].nothing if arguments and arguments[0] in DIALECTS else ""
         with _in_time():
             hook = parse(arguments)
@@ -141,15 +141,15 @@ def parse(arguments: Sequence[str]) -> Hook:
     """
     if len(arguments) < 2 or arguments[0] not in DIALECTS or arguments[1] not in EVENTS:
         raise HookError(f"memoryd hook {'|'.join(DIALECTS)} {'|'.join(EVENTS)} --socket PATH --config FILE")
-    socket, config, workspace = (_option(arguments, name, "") for name in ("--socket", "--config", "--workspace"))
+    socket, config, workspace = (_option(arguments, name) for name in ("--socket", "--config", "--workspace"))
     if not (os.path.isabs(socket) and os.path.isabs(config or workspace)):  # noqa: PTH117
         raise HookError("--socket and --config take absolute paths; memoryd connect writes them")
     return Hook(arguments[0], arguments[1], socket, config, workspace)
 
 
-def _option(arguments: Sequence[str], name: str, default: str) -> str:
+def _option(arguments: Sequence[str], name: str) -> str:
     place = arguments.index(name) + 1 if name in arguments else len(arguments)
-    return arguments[place] if place < len(arguments) else default
+    return arguments[place] if place < len(arguments) else ""
 
 
 def _payload() -> dict[str, Any]:

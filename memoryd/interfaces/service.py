@@ -6,7 +6,6 @@
 import contextlib
 import os
 import plistlib
-import pwd
 import re
 import shlex
 import site
@@ -23,6 +22,7 @@ from memoryd.config import Settings
 from memoryd.errors import ConfigError, StateError
 from memoryd.files import unit
 from memoryd.files.folders import make_private_dir
+from memoryd.files.trust import find_user
 
 PATIENCE = "30s"  # how long to wait for another daemon; a daemon stops faster
 LINGER = "it ends when you log out and starts when you log in; loginctl enable-linger keeps it running"
@@ -197,10 +197,7 @@ def _quote_word(word: str, *, command: bool = False) -> str:
 def _owner(settings: Settings) -> str:
     """Return the name of the user who owns the workspaces, or the user id as text if it has no name."""
     uid = _owner_id(settings)
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
+    return find_user(uid) or str(uid)
 
 
 def _owner_id(settings: Settings) -> int:

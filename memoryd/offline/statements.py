@@ -52,7 +52,6 @@ class Statement(NamedTuple):
     talk: frozenset[str]  # content words that are small talk
     new: int  # the number of words in `told` that no recent message has
     answers: bool  # the preceding message asks a question
-    final: bool  # it is in the assistant's last message before the user speaks again
     asked: str = ""  # the question, if the answer is unclear without it
     asked_id: str = ""
     numbers: tuple[int, ...] = ()  # numbers of its sentences
@@ -134,12 +133,11 @@ class _ConversationReading:
             return None
         asks_before, question = self._question(turn)
         asked = question if len(told) <= THIN else ""
-        is_final = not one.by_user and (turn + 1 == len(self._said) or self._said[turn + 1].by_user)
         return Statement(
             turn, one.id, one.speaker, one.by_user, text,
             cost=prose.count_words(text) + prose.count_words(asked) + LABEL_WORDS,
             told=told, talk=talk, new=len(told - known),
-            answers=bool(question), final=is_final, asked=asked, asked_id=asks_before if asked else "",
+            answers=bool(question), asked=asked, asked_id=asks_before if asked else "",
             numbers=tuple(part.number for part in kept),
         )  # fmt: skip
 

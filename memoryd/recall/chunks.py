@@ -25,7 +25,6 @@ class Chunk:
     last_line: int  # the number of its last line in the file
     heading: tuple[str, ...]  # the headings above it, outermost first
     text: str
-    is_bullet: bool = False  # it is one bullet with everything below it
 
 
 class _MarkdownBlock(NamedTuple):
@@ -43,10 +42,9 @@ def split_chunks(data: bytes, *, apart: bool = False) -> list[Chunk]:
     line = 1
     for group in _group_blocks(_blocks(data), apart=apart):
         lines = [raw for block in group for raw in block.lines]
-        is_bullet = apart and any(block.kind == "bullet" for block in group)
         for part in _parts(lines):
             text = b"".join(part).decode(errors="replace")
-            found.append(Chunk(line, line + len(part) - 1, group[-1].heading, text, is_bullet))
+            found.append(Chunk(line, line + len(part) - 1, group[-1].heading, text))
             line += len(part)
     return found
 

@@ -45,12 +45,9 @@ class Person(NamedTuple):
 
 def find_user_name() -> str:
     """Return the login name of the user of this process, or `uid-N` for a user without a name."""
-    import pwd
+    from memoryd.files.trust import find_user
 
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return f"uid-{os.getuid()}"
+    return find_user(os.getuid()) or f"uid-{os.getuid()}"
 
 
 _PERSON: ContextVar[Person | None] = ContextVar("person", default=None)

@@ -427,14 +427,14 @@ class Runner:
             bodies = [None] if agent is None else block_bodies(agent.workspace, files)
             found = [body for body in bodies if body is not None]
             if len(found) < len(bodies) or not self.settings.hooks.on_summary:
-                runs.note_on_receipt(self.engine, run_id, "on_summary", "failed: memoryd was stopped before it")
+                runs.note_hook(self.engine, run_id, "failed: memoryd was stopped before it")
             else:
                 self._tell(run_id, agent_id, session_id, "\n".join(found))
 
     def _tell(self, run_id: str, agent_id: str, session_id: str | None, text: str) -> None:
         result = self.call_hook("on_summary", text, agent_id, session=session_id or "", run=run_id)
         if not result.stopped:  # otherwise it is called at the next start
-            runs.note_on_receipt(self.engine, run_id, "on_summary", result.outcome)
+            runs.note_hook(self.engine, run_id, result.outcome)
 
     def call_hook(self, hook: str, text: str, agent_id: str, *, session: str = "", **about: str) -> HookResult:
         """Run the user's command for an event with `text` as its input. A failure is logged with `about`."""

@@ -408,7 +408,7 @@ def test_many_restores_keep_as_many_copies_as_are_wanted_and_the_newest_is_of_th
     newest, _ = backups.list_copies(scratch.state)
     engine = sqlite.connect(scratch.state / "memoryd.db")
     with sqlite.begin_read(engine, newest) as connection:
-        assert list(changes.find_differing(connection, "good")) == []
+        assert list(changes.find_differing(connection)) == []
     engine.dispose()
 
 

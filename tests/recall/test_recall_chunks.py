@@ -77,9 +77,11 @@ def test_a_fence_is_kept_whole_until_it_is_too_long():
 def test_a_bullet_is_a_chunk_of_its_own_with_what_hangs_below_it():
     text = "# Memory\n\n- one\n  goes on\n\n  and on\n- two\n\n## Part\n- three\n"
     found = split_chunks(text.encode(), apart=True)
-    assert [(one.text, one.is_bullet) for one in found] == [
-        ("# Memory\n\n- one\n  goes on\n\n  and on\n", True), ("- two\n\n", True), ("## Part\n- three\n", True),
-    ]  # fmt: skip
+    assert [one.text for one in found] == [
+        "# Memory\n\n- one\n  goes on\n\n  and on\n",
+        "- two\n\n",
+        "## Part\n- three\n",
+    ]
 
 
 def test_bullets_of_one_list_stand_together_where_they_are_no_memories():
