@@ -101,13 +101,15 @@ class Indexer:
                 return
 
     def settle(self, agent: Agent, go_on: Callable[[], bool] = lambda: True) -> None:
-        """Merge the segments of a long history step by step, so that searches become faster."""
+        """Merge the segments of a long history step by step, so that searches become faster; give back the room."""
         with self.index.begin_read() as tables:
             number = tables.find_number(agent.id)
             is_settled = number is None or tables.segments(number) <= SEGMENTS
-        while not is_settled and go_on():
+        is_tight = False
+        while not is_tight and go_on():
             with self.index.begin_write() as tables:
-                is_settled = tables.find_number(agent.id) != number or number is None or not tables.merge(number)
+                is_settled = is_settled or tables.find_number(agent.id) != number or not tables.merge(number or 0)
+                is_tight = is_settled and not tables.give_back()
 
     def _is_up_to_date(self, agent_id: str) -> bool:
         """Return True if all rows of an agent are indexed."""

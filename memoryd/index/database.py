@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 NAME = "index.db"
 SIDES = ("", "-wal", "-shm", "-journal")
-VERSION = 7  # the version of tables and content; an index of another version is rebuilt
+VERSION = 8  # the version of tables and content; an index of another version is rebuilt
 _LOCK = "index.lock"
 _PATIENCE = timedelta(seconds=30)
 _LOG_PATIENCE_MS = 200
@@ -183,6 +183,8 @@ class Index:
             if not is_new and number != VERSION:
                 connection.close()
                 return f"it is of version {number}, not {VERSION}" if number else "it was left unfinished"
+            if is_new:  # in an older file, this statement would only wait for others that write
+                connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=NORMAL")
             connection.execute("PRAGMA cache_size=-16384")

@@ -32,6 +32,7 @@ _HASH_BYTES = 12 << 20  # the bytes of words in memory before they are written; 
 _SEGMENTS = 4  # this many segments of one size are merged step by step …
 _FILLING_SEGMENTS = 16  # … and this many while much text arrives, because merging would take a fifth of the time
 _MERGED_PAGES = 250  # the pages of 4 KiB that one step merges, in about 20 ms
+_FREE = 1 / 16  # a larger share of free pages, as a merge leaves them, is given back to the disk
 _MOST_SEGMENTS = 128  # this many segments of one size are merged at once, which delays a change
 _PLACE = "s.path, s.tier, d.first_line, d.last_line, d.piece, d.digest, d.day, d.shown, s.tags, d.voice"
 _SPEAKERS = dict(enumerate(Speaker))
@@ -137,11 +138,7 @@ class Tables:
         found = self.find_number(agent_id)
         if found is not None:
             return found
-        sql = (
-            "INSERT INTO agent (id, turn_id, turn_mark, audit_mark, waiting, live, removed)"
-            " VALUES (?, 0, '', '', '[]', 0, 0)"
-        )
-        number = int(self._change(sql, agent_id))
+        number = int(self._change("INSERT INTO agent (id) VALUES (?)", agent_id))
         self._change(_WORDS.format(n=number, columns=", ".join(COLUMNS)))
         self._change(_VECTORS.format(n=number))
         self._change(
@@ -170,8 +167,12 @@ class Tables:
         """Merge some of an agent's segments; return True if more can be merged (https://sqlite.org/fts5.html, §6.7)."""
         before = self._connection.total_changes
         self._change(f"INSERT INTO words_{number} (words_{number}, rank) VALUES ('merge', ?)", _MERGED_PAGES)  # noqa: S608
-        changes: int = self._connection.total_changes - before
-        return changes > 1
+        return bool(self._connection.total_changes - before > 1)
+
+    def give_back(self) -> bool:
+        """Give some of the free pages back to the disk, if there are many; return True if there may be more."""
+        is_loose = self._number("PRAGMA freelist_count") > _FREE * self._number("PRAGMA page_count")
+        return is_loose and bool(self._rows(f"PRAGMA incremental_vacuum({_MERGED_PAGES})"))
 
     def find_number(self, agent_id: str) -> int | None:
         """Return the number of an agent's tables; None if there are none."""
@@ -304,8 +305,7 @@ class Tables:
 
     def is_worn(self, agent_id: str) -> bool:
         """Return True if so many documents were removed that ranking suffers, because FTS5 still counts their words."""
-        rows = self._rows("SELECT removed > ? AND removed > live FROM agent WHERE id = ?", FEW, agent_id)
-        return bool(rows and rows[0][0])
+        return self._rows("SELECT removed > ? AND removed > live FROM agent WHERE id = ?", FEW, agent_id) == [(1,)]
 
     # --- vectors --------------------------------------------------------------------------------------------------
 
@@ -383,12 +383,11 @@ class Tables:
 
     def coverage(self, agent_id: str) -> Coverage:
         """Return the number of an agent's texts that have a vector, and the number that should have one."""
-        rows = self._rows(
+        ((done, wanted, model),) = self._rows(
             "SELECT count(*) FILTER (WHERE d.lacks = 0), count(d.lacks), a.model FROM agent a"
             " JOIN source s ON s.agent = a.number JOIN document d ON d.source = s.id WHERE a.id = ?",
             agent_id,
         )
-        done, wanted, model = rows[0]
         return Coverage(int(done), int(wanted), str(model or ""))
 
     # --- searches -------------------------------------------------------------------------------------------------

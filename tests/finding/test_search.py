@@ -545,6 +545,26 @@ def test_what_came_in_as_many_portions_is_put_together_and_found_as_before(world
     assert world.recall.indexer.problems(world.agent) == []
 
 
+def test_the_room_that_merging_leaves_goes_back_to_the_disk(world, monkeypatch):
+    def pages():
+        world.recall.indexer.settle(world.agent)
+        with world.index.begin_read() as tables:
+            return [tables._number(f"PRAGMA {name}") for name in ("freelist_count", "page_count")]
+
+    for number in range(2 * SEGMENTS):
+        world.turn(" ".join(f"kumquat{number}x{word}" for word in range(1500)))
+        monkeypatch.setattr("memoryd.finding.indexing.MUCH", 1)
+        world.search("kumquat0x0")
+    free, before = pages()
+    assert free <= before / 16
+    assert world.places("kumquat7x1499") == [("session:s1", 8)]
+    with world.index.begin_write() as tables:
+        tables.remove(1, range(1, 2 * SEGMENTS + 1))
+    free, after = pages()
+    assert free <= after / 16
+    assert world.recall.indexer.problems(world.agent) == []
+
+
 def test_what_is_new_is_found_without_sorting_all_turns(world, monkeypatch):
     asked = set()
     stream = DatabaseReader.stream

@@ -119,6 +119,14 @@ def test_one_that_another_process_has_made_anew_is_opened_anew(world):
     other.indexer.index.close()
 
 
+def test_it_is_opened_and_read_while_another_process_writes(world):
+    everything(world)
+    other = world.opened()
+    with world.index.begin_write(), other.indexer.index.begin_read() as tables:
+        assert tables.agents() == [world.agent.id]
+    other.indexer.index.close()
+
+
 def test_where_it_cannot_be_written_the_error_says_so(world):
     world.index.path.mkdir()
     with pytest.raises(StateError, match="index"):
