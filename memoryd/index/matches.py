@@ -30,10 +30,10 @@ _REMEMBERED = 10_000  # the largest number of counts in memory
 COMMON = 0.2  # words in more than this share of all documents get too little weight from FTS5 …
 _LEAST_IDF = 1e-6  # … down to this weight, which is the least one in its source code
 _LEAST_WORTH = 0.1  # the weight of a term that is in all documents
-_ITSELF = "- near :"  # searches all columns except the one with the neighbours' texts
+_ITSELF = "- aside :"  # searches all columns except the one with the neighbours' texts and the output of tools
 _K1 = 1.2  # the parameter k1 of BM25, as in FTS5
 # The BM25 score of a word in a neighbour, as a share of its score in a text of average length.
-_BESIDE = WEIGHTS["near"] * (_K1 + 1) / (WEIGHTS["near"] + _K1)
+_BESIDE = WEIGHTS["aside"] * (_K1 + 1) / (WEIGHTS["aside"] + _K1)
 _SCORE = f"bm25(words_{{n}}, {', '.join(str(WEIGHTS[name]) for name in COLUMNS)})"
 
 

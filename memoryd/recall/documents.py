@@ -1,8 +1,8 @@
 """Build the documents of the index from turns, chunks of files and facts, with the columns that FTS5 weighs.
 
 A turn is found by its own words, by those of two turns on each side, and by its day, because an answer often does not
-repeat its question. The user's words, those of others and the output of tools are in separate columns, so that each has
-its own weight.
+repeat its question. The user's words and those of others are in separate columns, so that each has its own weight. The
+output of tools has no neighbours, so its words and those of neighbours share a column.
 """
 
 import hashlib
@@ -19,9 +19,8 @@ from memoryd.transcripts.turn import SPOKEN, Origin, Role, TurnKind
 # Weights for BM25, measured on conversations with known evidence; small changes hardly affect the ranking. For each
 # word, FTS5 stores two bytes for its column, except for the first column, so the first one is the column with the most
 # words.
-WEIGHTS = {"tool": 0.5, "person": 1.0, "text": 1.0, "near": 0.4, "about": 1.0, "names": 0.5}
+WEIGHTS = {"aside": 0.4, "person": 1.0, "text": 1.0, "about": 1.0, "names": 0.5}
 COLUMNS = tuple(WEIGHTS)
-_TOOL = COLUMNS.index("tool")
 NEIGHBOURS = 2  # turns on each side
 _NEAR = 250  # characters of each neighbour; an answer names its subject at its beginning
 PIECE = 8000  # characters; a longer turn becomes several documents
@@ -55,14 +54,7 @@ class IndexDocument(NamedTuple):
     day: str | None = None  # YYYY-MM-DD; None if it is unknown
     piece: int = 0  # the number of the part of a long turn, from 0
     voice: Speaker = Speaker.DISTILLED
-
-    @property
-    def is_said(self) -> bool:
-        """Return True if the document is speech or writing, so that it needs a vector.
-
-        Output of tools is found by words only.
-        """
-        return not self.columns[_TOOL]
+    is_said: bool = True  # it is speech or writing, so that it needs a vector; output of tools is found by words only
 
 
 class IndexTurn(NamedTuple):
@@ -111,7 +103,7 @@ def of_turns(turns: Sequence[IndexTurn]) -> list[IndexDocument]:
             continue
         at = place.get(turn.seq)
         if at is None:
-            found += _of_turn(turn, "tool", "")
+            found += _of_turn(turn, "aside", "")
         else:
             window = near[max(0, at - NEIGHBOURS) : at] + near[at + 1 : at + NEIGHBOURS + 1]
             found += _of_turn(turn, "text", "\n".join([text for side, text in window if side == turn.sidechain]))
@@ -127,13 +119,15 @@ def _of_turn(turn: IndexTurn, column: str, near: str) -> list[IndexDocument]:
         column = "person"
     pieces = (text[start : start + PIECE] for start in range(0, len(text), PIECE))
     return [
-        IndexDocument(seq, seq, digest, _columns(own, column, near=near, about=about), day, piece, turn.voice)
+        IndexDocument(
+            seq, seq, digest, _columns(own, column, near=near, about=about), day, piece, turn.voice, column != "aside"
+        )
         for piece, own in enumerate(pieces)
     ]
 
 
 def _columns(own: str, column: str, *, near: str = "", about: str = "") -> tuple[str, ...]:
-    given = {column: make_indexable(own), "near": near, "about": about, "names": names_in(own)}
+    given = {"aside": near, column: make_indexable(own), "about": about, "names": names_in(own)}
     return tuple(given.get(name, "") for name in COLUMNS)
 
 

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memoryd.database.library import load_library
-from memoryd.recall.documents import COLUMNS, digest_of, of_fact
+from memoryd.recall.documents import COLUMNS, IndexTurn, digest_of, of_fact, of_turns
 from memoryd.recall.query import LONGEST, MOST_TERMS, MOST_WORDS, TermKind, build_expression, list_beginnings, parse
 from memoryd.recall.snippet import LENGTH, find_held, find_passage
 from memoryd.recall.words import fold, is_unspaced, list_runs, make_indexable
@@ -36,9 +36,16 @@ def found(table, text, query):
     """Whether a query finds a text, as the index has it."""
     table.execute("DELETE FROM words WHERE rowid = 1")
     values = of_fact(text, "", None).columns
-    table.execute(f"INSERT INTO words (rowid, {', '.join(COLUMNS)}) VALUES (1, ?, ?, ?, ?, ?, ?)", values)  # noqa: S608
+    table.execute(f"INSERT INTO words (rowid, {', '.join(COLUMNS)}) VALUES (1, ?, ?, ?, ?, ?)", values)  # noqa: S608
     match = build_expression(parse(query).terms)
     return bool(match) and bool(table.execute("SELECT 1 FROM words WHERE words MATCH ?", (match,)).fetchall())
+
+
+def test_neighbours_and_outputs_of_tools_share_the_column_that_takes_least_room():
+    said = [("user", "message", "a kumquat"), ("tool", "tool_result", "an orchard"), ("assistant", "message", "a mill")]
+    turns = [IndexTurn(seq, role, role, kind, text, None) for seq, (role, kind, text) in enumerate(said, 1)]
+    found = [(one.columns[0].split(), one.is_said) for one in of_turns(turns)]
+    assert found == [(["a", "mill"], True), (["an", "orchard"], False), (["a", "kumquat"], True)]
 
 
 @given(TEXTS)
@@ -52,7 +59,7 @@ def test_no_text_is_a_syntax_error(table, text):
     if terms:
         table.execute("SELECT rowid FROM words WHERE words MATCH ?", (build_expression(terms),)).fetchall()
         for term in terms:
-            table.execute("SELECT rowid FROM words WHERE words MATCH ?", (f"{{text near}} : {term.match}",)).fetchall()
+            table.execute("SELECT rowid FROM words WHERE words MATCH ?", (f"{{text aside}} : {term.match}",)).fetchall()
 
 
 @pytest.mark.parametrize(
