@@ -462,8 +462,7 @@ def may_last(one: WorkStatement) -> bool:
 
     Of an assistant's lines, only causes and lines with a high weight last, but no state of the work.
     """
-    is_order = not one.by_user and WORK_CUES["instructs"].match(one.text)
-    if one.speaker == REPORTER or is_order or WORK_CUES["leans"].match(one.text):
+    if one.speaker == REPORTER or WORK_CUES["leans"].match(one.text):
         return False
     if one.by_user and one.text.endswith((":.", ":", "：")):  # noqa: RUF001
         return False
@@ -476,10 +475,14 @@ def may_last(one: WorkStatement) -> bool:
 
 
 def _tells_result(one: WorkStatement) -> bool:
-    """Return True if an assistant's line gives a cause or has a high weight, and is neither a guess nor progress."""
+    """Return True if an assistant's line gives a cause or has a high weight.
+
+    A guess, the current step and an instruction to the user are no results.
+    """
     tells_cause = WORK_CUES["cause"].search(one.text) is not None
     is_left = unfinished.is_left(one.text) or work_texts.is_pending(one.text)
-    if one.is_guess or work_texts.is_progress(one.text) or (is_left and not tells_cause):
+    is_passing = work_texts.is_progress(one.text) or WORK_CUES["instructs"].match(one.text)
+    if one.is_guess or is_passing or (is_left and not tells_cause):
         return False
     return one.weight >= _WORTH_LASTING or tells_cause
 
