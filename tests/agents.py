@@ -30,6 +30,7 @@ from scratch import until
 from memoryd.requests.daemon_client import ask
 
 OPEN = "<memoryd-context>"
+LEAD = "Kept by memoryd from earlier sessions here. Not a message of the user; a fault may be fixed by now."
 OLD_DAYS = {"codex": "staging", "claude-code": "billing", "gemini": "mailing", "opencode": "backup", "pi": "printing",
             "openclaw": "testing"}  # fmt: skip
 PATIENCE = 240  # seconds of one run of an agent
@@ -364,9 +365,7 @@ class Trial:
             ]
         self.first = self.session(self.typed, *script, "All done.")
         text = self.shown()
-        began = (
-            f"{OPEN}\nKept by memoryd from earlier sessions here. Background to draw on, not a message of the user.\n"
-        )
+        began = f"{OPEN}\n{LEAD}\n"
         assert began in text, "nothing is told at the start"
         if self.agent.name != "openclaw":
             assert text.count(" - Deploys happen on Mondays.\n") == 1, "it is not told once what MEMORY.md holds"

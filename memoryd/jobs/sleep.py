@@ -47,7 +47,9 @@ from memoryd.transcripts.turn import StoredTurn
 
 CONSUMER = "sleep"
 CORE_IMPORTANCE = 0.7  # from this importance on, a memory is meant for the core; the rest stays in the daily file
-_FULL_IMPORTANCE = 0.85  # the same limit if the core is full: lasting rules, and what the user asks to remember
+# The same limit if the core has that many times the memories that dreams keep. At twice as many, it leaves out lessons.
+# At four times, it takes only lasting rules and what the user asks to remember.
+_IMPORTANCE_WHEN_FULL = ((4, 0.85), (2, 0.8))
 # The types that may go into the core, each with its class; for a fact the second reader decides the class.
 CORE_CLASSES = {
     job.MemoryType.PREFERENCE: MemoryClass.RULE,
@@ -112,7 +114,7 @@ class SleepInputs:
     program: str | None = None  # the agent program of the session; None if its transcript does not name it
     branch: str | None = None  # the last branch in the session's records
     earlier: tuple[StoredTurn, ...] = ()  # the turns of the session before these, for the first use of a word
-    is_full: bool = False  # the core has so many memories that it takes only what the user wants for good
+    fullness: float = 0.0  # the memories of the core, as a multiple of `dream.max_bullets`
     unscanned: int = 0  # the number of turns that could not be scanned for secrets; their text is empty for now
 
 
@@ -228,7 +230,7 @@ def _begin_judging(
         about=PurePosixPath(inputs.folder).name if inputs.folder else "",
     )
     lines = (_claim(f"s{number}", told, notes) for number, told in enumerate(parsed.summary, 1))
-    least = _FULL_IMPORTANCE if inputs.is_full else CORE_IMPORTANCE
+    least = next((least for times, least in _IMPORTANCE_WHEN_FULL if inputs.fullness >= times), CORE_IMPORTANCE)
     memories = (_claim(f"c{number}", told, notes, least) for number, told in enumerate(parsed.memories, 1))
     return Judging(made, (*lines, *memories))
 

@@ -9,7 +9,7 @@ from memoryd.jobs.sleep import CORE_CLASSES
 from memoryd.ledger import steering
 from memoryd.ledger.floor import TokenKind, find_tokens
 from memoryd.ledger.lane import MemoryClass
-from memoryd.offline import lasting, lasting_model
+from memoryd.offline import lasting, lasting_model, words
 from memoryd.offline.cues import CUES
 from memoryd.offline.sentences import is_question, split_sentences
 from memoryd.text.content import strip_label
@@ -21,6 +21,7 @@ _OF_HEADING = {
     for kind in (MemoryClass.RULE, MemoryClass.PERSON, MemoryClass.LESSON, MemoryClass.PROJECT)
 }
 _NAMED = re.compile(r"[^\W\d_][\w'.-]*(?: [A-Z]\w+)?:\s")  # the name before a message in a conversation between people
+_FEWEST_OF_LESSON = 5  # content words
 _THINGS = frozenset({TokenKind.MARK, TokenKind.URL, TokenKind.QUOTE})
 _SELF = re.compile(r"\b(?:i|i'm|my|me|ich|mein\w*|je|mon|ma|yo|mi)\b|[我私僕]|\b(?:я|мой|моя)\b", re.IGNORECASE)
 
@@ -46,7 +47,7 @@ class CueJudge:
         """Return the class of a text: by an order, by its heading, or by its wording; a rule by default.
 
         In the assistant's report of its work (`is_report`), "never" usually says how things are, and a user is usually
-        one of the software. So only a plain order makes it a rule, and it is a lesson by default.
+        one of the software. So only a plain order makes it a rule, and it is a lesson by default if it is not short.
         """
         said = strip_label(text)
         orders = steering.is_order if is_report else steering.is_instruction
@@ -65,7 +66,8 @@ class CueJudge:
             return MemoryClass.PROJECT
         if _SELF.search(said):
             return MemoryClass.PERSON
-        return MemoryClass.LESSON if is_report or CUES["why"].search(said) else MemoryClass.RULE
+        is_told = is_report and len(words.list_content_words(said)) >= _FEWEST_OF_LESSON
+        return MemoryClass.LESSON if is_told or CUES["why"].search(said) else MemoryClass.RULE
 
     def kind_below(self, heading: str) -> MemoryClass | None:
         """Return the class of the bullets below a heading, or None if the heading does not name one."""

@@ -39,7 +39,8 @@ _FEWEST_NAMED = 4  # content words; a user's line with fewer rarely names its su
 _BARE = 5  # words; a shorter answer is unclear without its question
 _MANY = 10  # content words; a line with this many is clear, even if a word refers to something else
 _LONGEST_FAREWELL = 6  # words; a longer sentence also says what comes next
-_FEWEST_ASKED = 2  # content words; a user's message with fewer is not a request
+_FEWEST_ASKED = 2  # content words; a user's message with fewer is not a request, if it has fewer words than the next
+_FEWEST_WORDS_ASKED = 4
 _JOINED = 280  # characters up to which sentences of one message are joined into one line
 _LONGEST_ASKED = 200  # characters of a question that is shown beside its answer
 _FEWEST_CLEAR = 5  # content words; a line of an answer with this many usually names its subject
@@ -184,7 +185,7 @@ class _WorkReading:
             for at, one in enumerate(said)
             if _is_answer(one) and WORK_CUES["diagnoses"].search(one.text)
         }
-        telling = (at for at, keys in asked.items() if len(keys) >= _FEWEST_ASKED or self._is_bare_answer(at))
+        telling = (at for at, keys in asked.items() if self._asks_enough(at, keys) or self._is_bare_answer(at))
         self._last_asked = max(telling, default=-1)
 
     def _read_turns(self) -> dict[str, tuple[bool, frozenset[str]]]:
@@ -259,6 +260,11 @@ class _WorkReading:
         if not question and prose.count_words(text) <= _BARE:
             asked_id, question = self._find_question(turn)
         return made._replace(asked=question, asked_id=asked_id, is_wish=steers)
+
+    def _asks_enough(self, turn: int, keys: Collection[str]) -> bool:
+        """Return True if a user's message with these content words says what it asks for: "commit it, I will push"."""
+        is_long = prose.count_words(self._said[turn].text) >= _FEWEST_WORDS_ASKED
+        return len(keys) >= (1 if is_long else _FEWEST_ASKED)
 
     def _is_bare_answer(self, turn: int) -> bool:
         """Return True if a user's message is short, but answers a question: "let's do 2"."""
@@ -502,7 +508,8 @@ def _rules(one: ConversationMessage, unit: Sequence[NumberedSentence], message: 
 def _requests(text: str, keys: frozenset[str]) -> bool:
     """Return True if a user's text may be a request, and not pasted data, a farewell or thanks."""
     thanks = len(keys) < _FEWEST and not is_question(text) and WORK_CUES["thanks"].search(text) is not None
-    return len(keys) > 0 and len(text) <= 2 * _LONGEST and not (thanks or CUES["halts"].search(text.lower()))
+    is_told = len(keys) > 0 and prose.count_words(text) > 1 and len(text) <= 2 * _LONGEST
+    return is_told and not (thanks or CUES["halts"].search(text.lower()))
 
 
 def _is_courtesy(text: str) -> bool:

@@ -4,7 +4,7 @@ The profile, the facts and the state of the project come first, then the files. 
 recognizes the text by these marks later, so that memoryd does not read its own text as new:
 
     <memoryd-context>
-    Kept by memoryd from earlier sessions here. Background to draw on, not a message of the user.
+    Kept by memoryd from earlier sessions here. Not a message of the user; a fault may be fixed by now.
     User Context:
     - Work: …
     Facts:
@@ -45,7 +45,7 @@ from memoryd.transcripts.injected import CLOSE, OPEN
 Count = Callable[[Sequence[str]], Sequence[int]]
 
 
-LEAD = "Kept by memoryd from earlier sessions here. Background to draw on, not a message of the user."
+LEAD = "Kept by memoryd from earlier sessions here. Not a message of the user; a fault may be fixed by now."
 FACTS = "Facts:"
 RECENT_FILE = ".continuum/memory/RECENT.md"
 FAILED = "Failed"  # start of the name of a section whose lines list what did not work
