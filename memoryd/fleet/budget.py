@@ -17,7 +17,7 @@ from memoryd.fleet.question import FleetQuestion
 from memoryd.jobs.job import Reply
 from memoryd.llm import circuit as breaker
 from memoryd.llm.circuit import Circuit
-from memoryd.llm.failure import BUSY_SECONDS, Failure, Trouble
+from memoryd.llm.failure import Failure, Trouble
 
 ALL = ""  # The row of `fleet_day` with this agent counts all agents.
 # A worker that probes a model counts as killed this many seconds after its timeout.
@@ -50,9 +50,7 @@ def reserve(connection: Any, asked: FleetQuestion, limits: FleetSettings) -> int
     now, day, count, oldest = connection.execute(_LAST_MINUTE, [asked.model, limits.requests_per_minute]).fetchone()
     opened, admitted = breaker.admit(circuit, now)
     if not admitted:
-        trouble = Trouble.BLOCKED if circuit.blocked else Trouble.BUSY
-        what = circuit.blocked or "calls to the model are paused after a failure"
-        return Failure(trouble, what, retry_after=breaker.wait(circuit, now))
+        return breaker.refuse(circuit, now, "model")
     if count >= limits.requests_per_minute:
         what = f"{asked.model} has reached fleet.requests_per_minute, {limits.requests_per_minute}"
         return Failure(Trouble.BUSY, what, retry_after=max(1.0, oldest + 60 - now), is_told=True)
@@ -100,8 +98,8 @@ def settle(connection: Any, reservation: int, tokens_in: int, tokens_out: int) -
 
 def note(connection: Any, model: str, result: Reply | Failure) -> None:
     """Record the outcome of a call in the circuit breaker that all workers share."""
-    trouble = result.trouble if isinstance(result, Failure) else None
-    if not isinstance(result, Failure) or trouble in {Trouble.BAD_REPLY, Trouble.OVERFLOW, Trouble.LIMIT}:
+    failure = breaker.failure_of(result)
+    if failure is None:
         row = connection.execute("SELECT circuit FROM fleet_model WHERE model = %s", [model]).fetchone()
         if row is not None and Circuit(**row[0]) != Circuit():
             _lock(connection, model)
@@ -109,13 +107,7 @@ def note(connection: Any, model: str, result: Reply | Failure) -> None:
         return
     circuit = _lock(connection, model)
     (now,) = connection.execute(_NOW).fetchone()
-    if trouble is Trouble.BLOCKED:
-        _store(connection, model, breaker.note_refusal(circuit, now, result.what))
-        return
-    if trouble is Trouble.UNAVAILABLE:
-        circuit = breaker.note_failure(circuit, now)
-    seconds = result.retry_after if trouble is Trouble.UNAVAILABLE else result.retry_after or BUSY_SECONDS
-    _store(connection, model, breaker.told_to_wait(circuit, now, seconds) if seconds else circuit)
+    _store(connection, model, breaker.note_result(circuit, now, failure))
 
 
 def renew(database: Database) -> None:

@@ -10,9 +10,12 @@ costs at most one question.
 
 from dataclasses import dataclass, replace
 
+from memoryd.llm.failure import BUSY_SECONDS, Failure, Trouble
+
 FAILURES = 3  # after this many failures in a row, an endpoint counts as down
 FIRST_PAUSE = 60.0
 LONGEST_PAUSE = 3600.0
+_ANSWERED = frozenset({Trouble.BAD_REPLY, Trouble.OVERFLOW, Trouble.LIMIT})  # failures of an endpoint that works
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +38,28 @@ def admit(circuit: Circuit, now: float) -> tuple[Circuit, bool]:
     return replace(circuit, probing=True), True
 
 
-def note_answer(_: Circuit) -> Circuit:
-    """Return the circuit after an answer with any content: it is closed, because the endpoint works."""
-    return Circuit()
+def refuse(circuit: Circuit, now: float, name: str) -> Failure:
+    """Return the failure of a question that was not admitted; `name` says what does not take calls."""
+    trouble = Trouble.BLOCKED if circuit.blocked else Trouble.BUSY
+    what = circuit.blocked or f"calls to the {name} are paused after a failure"
+    return Failure(trouble, what, retry_after=wait(circuit, now))
+
+
+def failure_of(result: object) -> Failure | None:
+    """Return the failure of a call, or None if there was an answer with any content, because the endpoint works."""
+    return result if isinstance(result, Failure) and result.trouble not in _ANSWERED else None
+
+
+def note_result(circuit: Circuit, now: float, failure: Failure | None) -> Circuit:
+    """Return the circuit after a call. An answer, which has no failure, closes it."""
+    if failure is None:
+        return Circuit()
+    if failure.trouble is Trouble.BLOCKED:
+        return note_refusal(circuit, now, failure.what)
+    if failure.trouble is not Trouble.UNAVAILABLE:
+        return told_to_wait(circuit, now, failure.retry_after or BUSY_SECONDS)
+    failed = note_failure(circuit, now)
+    return told_to_wait(failed, now, failure.retry_after) if failure.retry_after else failed
 
 
 def note_failure(circuit: Circuit, now: float) -> Circuit:

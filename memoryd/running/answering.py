@@ -37,7 +37,7 @@ from memoryd.jobs.reader import JOB as VERIFY
 from memoryd.llm import circuit as breaker
 from memoryd.llm.circuit import Circuit
 from memoryd.llm.endpoint import FLEET_URL, OPENAI_URL, Endpoint
-from memoryd.llm.failure import BUSY_SECONDS, Failure, ModelError, Trouble
+from memoryd.llm.failure import Failure, ModelError, Trouble
 from memoryd.reading.scrubbing import Scrubber
 from memoryd.worker.client import ClosedError, Worker, WorkerError
 from memoryd.worker.pool import Pool
@@ -413,11 +413,8 @@ class Answerer:
         with self.lock:
             circuit, admitted = breaker.admit(self.circuits.get(endpoint.name, Circuit()), now)
             self.circuits[endpoint.name] = circuit
-        if admitted or by_hand:
-            return
-        trouble = Trouble.BLOCKED if circuit.blocked else Trouble.BUSY
-        what = circuit.blocked or "calls to the endpoint are paused after a failure"
-        raise ModelError(Failure(trouble, what, retry_after=breaker.wait(circuit, now)), endpoint.name)
+        if not (admitted or by_hand):
+            raise ModelError(breaker.refuse(circuit, now, "endpoint"), endpoint.name)
 
     def _note_result(self, endpoint: Endpoint, result: Reply | Failure) -> None:
         """Record the outcome of a call.
@@ -436,25 +433,16 @@ class Answerer:
 
     def _note(self, endpoint: Endpoint, result: Reply | Failure) -> None:
         """Record the outcome of a call in the endpoint's circuit."""
-        now = self.clock.monotonic()
-        trouble = result.trouble if isinstance(result, Failure) else None
-        if not isinstance(result, Failure) or trouble in {Trouble.BAD_REPLY, *_LENGTHS}:
-            before = self._change(endpoint, breaker.note_answer)
+        now, failure = self.clock.monotonic(), breaker.failure_of(result)
+        before = self._change(endpoint, lambda circuit: breaker.note_result(circuit, now, failure))
+        if failure is None:
             if before.open_until is not None:
                 runs.unblock(self.engine, self.clock.text(), due_only=False)
             self.set_alarm("model", endpoint.name, None)
-            return
-        if trouble is Trouble.BLOCKED:
-            self._change(endpoint, lambda circuit: breaker.note_refusal(circuit, now, result.what))
-            self.set_alarm("model", endpoint.name, f"{endpoint.name}: {result.what}")
-            return
-        if trouble is Trouble.UNAVAILABLE:
-            self._change(endpoint, lambda circuit: breaker.note_failure(circuit, now))
-            if self.circuits[endpoint.name].open_until is not None:
-                self.set_alarm("model", endpoint.name, f"{endpoint.name}: {result.what}, again and again")
-        seconds = result.retry_after if trouble is Trouble.UNAVAILABLE else result.retry_after or BUSY_SECONDS
-        if seconds:
-            self._change(endpoint, lambda circuit: breaker.told_to_wait(circuit, now, seconds))
+        elif failure.trouble is Trouble.BLOCKED:
+            self.set_alarm("model", endpoint.name, f"{endpoint.name}: {failure.what}")
+        elif failure.trouble is Trouble.UNAVAILABLE and breaker.note_failure(before, now).open_until is not None:
+            self.set_alarm("model", endpoint.name, f"{endpoint.name}: {failure.what}, again and again")
 
     def _change(self, endpoint: Endpoint, change: Callable[[Circuit], Circuit]) -> Circuit:
         """Change the circuit of an endpoint; return its earlier state."""

@@ -9,9 +9,9 @@ from memoryd.llm.circuit import (
     LONGEST_PAUSE,
     Circuit,
     admit,
-    note_answer,
     note_failure,
     note_refusal,
+    note_result,
     release,
     told_to_wait,
     wait,
@@ -28,7 +28,7 @@ EVENTS = st.lists(
 def after(event, circuit, now, seconds):
     match event:
         case "answered":
-            return note_answer(circuit)
+            return note_result(circuit, now, None)
         case "failed":
             return note_failure(circuit, now)
         case "refused":
@@ -69,11 +69,11 @@ def test_it_opens_after_some_failures_in_a_row_and_for_longer_each_time():
     assert not admit(circuit, FIRST_PAUSE)[1]
     circuit = note_failure(circuit, FIRST_PAUSE)
     assert circuit.open_until == FIRST_PAUSE + 2 * FIRST_PAUSE
-    assert note_answer(circuit) == Circuit()
+    assert note_result(circuit, FIRST_PAUSE, None) == Circuit()
 
 
 def test_a_success_between_failures_counts_from_the_beginning():
-    circuit = note_answer(note_failure(note_failure(Circuit(), 0), 0))
+    circuit = note_result(note_failure(note_failure(Circuit(), 0), 0), 0, None)
     assert admit(note_failure(note_failure(circuit, 0), 0), 0)[1]
 
 
