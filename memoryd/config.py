@@ -19,8 +19,8 @@ from zoneinfo import ZoneInfo
 from memoryd import config_sections
 from memoryd import config_values as values
 from memoryd.agent_programs import PROGRAMS, make_slug
-from memoryd.config_keys import keys_of, make_key, make_list, make_required_key, make_section
 from memoryd.config_sections import AdminSettings, FleetSettings, LlmSettings
+from memoryd.config_values import keys_of, make_key, make_list, make_required_key, make_section
 from memoryd.errors import ConfigError, NotFoundError
 from memoryd.yaml_reader import MarkedValue, YamlError
 from memoryd.yaml_reader import read as read_yaml

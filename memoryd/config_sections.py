@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from memoryd import config_values as values
-from memoryd.config_keys import make_key, make_list, make_required_key
+from memoryd.config_values import make_key, make_list, make_required_key
 from memoryd.errors import ConfigError
 
 PROVIDER = "fleet"  # a value of `llm.provider`

@@ -1,5 +1,6 @@
-"""Parse the values of the configuration from YAML, and refuse values of another type.
+"""Declare keys of the configuration, parse their values from YAML, and refuse values of another type.
 
+A key is a field of a section with its parser and its default.
 No parser converts one type into another, and every refusal says what to write instead.
 """
 
@@ -9,10 +10,10 @@ import pwd
 import re
 import string
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import MISSING, Field, dataclass, field, fields
 from datetime import timedelta
 from pathlib import Path, PurePosixPath
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 from zoneinfo import ZoneInfo, available_timezones
 
 from memoryd import allowed
@@ -22,6 +23,7 @@ from memoryd.errors import ConfigError
 from memoryd.yaml_reader import MarkedValue
 
 Parser: TypeAlias = Callable[["PathBase", Any], Any]
+T = TypeVar("T")
 
 _AGENT_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _DURATION = re.compile(r"([0-9]{1,15})(ms|s|m|h|d)")
@@ -356,3 +358,36 @@ def split_pattern(pattern: str, workspace: Path) -> tuple[Path, str]:
             break
         fixed.append(literal)
     return workspace.joinpath(*fixed).resolve(), "/".join(parts[len(fixed) :])
+
+
+# --- the declaration of a key -----------------------------------------------------------------------------------------
+
+
+def make_key(parse: Parser, default: T) -> T:
+    """Declare a key with its parser, and its value if the file leaves it out."""
+    made: T = field(default=default, metadata={"parse": parse})
+    return made
+
+
+def make_required_key(parse: Parser, absent: str | None = None) -> Any:
+    """Declare a key without a default. A text `absent` is parsed if the file leaves the key out.
+
+    Without `absent`, the file must have the key.
+    """
+    return field(metadata={"parse": parse, "absent": absent})
+
+
+def make_section(default: T) -> T:
+    """Declare a section of keys. `default` is used if the file leaves the section out."""
+    made: T = field(default=default, metadata={"section": type(default)})
+    return made
+
+
+def make_list(model: type, default: Any = MISSING) -> Any:
+    """Declare a list of sections, each of the class `model`. Without a default, the file must have the list."""
+    return field(default=default, metadata={"list": model})
+
+
+def keys_of(model: type) -> dict[str, Field[Any]]:
+    """Return the keys of a section of the configuration by name, in the order of their declaration."""
+    return {key.name: key for key in fields(model) if key.metadata}

@@ -39,7 +39,7 @@ MAX_FUNCTION_LINES = 70
 
 # Limits that only move one way: whoever makes the package smaller, clearer or simpler writes the better number here.
 # `python bench/package_counts.py --list` prints the present ones and what they are made of.
-MOST_CODE_LINES = 53_683
+MOST_CODE_LINES = 53_664
 LEAST_EXPLAINED = 0.187  # the share of docstrings and comments among the lines that are not blank
 MOST_FILES_IN_CYCLES = 0  # files that import each other in a circle, also for types only or inside a function
 # Functions and files above a limit since before there was one. A name leaves these lists for good.
@@ -128,7 +128,7 @@ COMPLEX = {
 LEVELS = {
     "text": 0, "addresses": 0, "allowed": 0, "counted": 0, "errors": 0, "config": 0, "config_values": 0, "cron": 0,
     "version": 0, "yaml_reader": 0, "agent_choice": 0, "agent_programs": 0, "config_edit": 0, "config_file": 0,
-    "config_keys": 0, "config_sections": 0,
+    "config_sections": 0,
     "transcripts": 1, "scrub": 1, "gauge": 1, "tiers": 1, "ledger": 1,
     "jobs": 2, "recall": 2, "offline": 2,
     "clock": 3, "files": 3, "database": 3, "index": 3, "llm": 3, "worker": 3,
@@ -145,11 +145,8 @@ SIDEWAYS = {
     ("config_file", "errors"): "a file that there is not is an error",
     ("config_edit", "errors"): "a file that cannot be added to is an error",
     ("config", "config_sections"): "the keys of some sections",
-    ("config", "config_keys"): "what a key is",
-    ("config_sections", "config_keys"): "what a key is",
     ("config_sections", "config_values"): "what the values of its keys may be",
     ("config_sections", "errors"): "a database that cannot be asked is an error",
-    ("config_keys", "config_values"): "a key has a parser",
     ("config", "config_values"): "the keys and what their values may be are one level, two nouns",
     ("config", "errors"): "a bad configuration is an error",
     ("config", "yaml_reader"): "the text the configuration is read from",

@@ -22,8 +22,7 @@ from memoryd import config
 from memoryd.clock import Clock
 from memoryd.config import Settings
 from memoryd.config_file import default_text
-from memoryd.config_keys import keys_of
-from memoryd.config_values import duration_text
+from memoryd.config_values import duration_text, keys_of
 from memoryd.errors import MemorydError, RefusedError
 from memoryd.files import foreign_config
 from memoryd.files.locks import Lock

@@ -16,8 +16,8 @@ from memoryd.config import Agent, Settings
 from memoryd.errors import MemorydError
 from memoryd.files.log import Log
 from memoryd.finding.indexing import Indexer
+from memoryd.finding.passages import SourceTexts
 from memoryd.finding.recall import Meaning
-from memoryd.finding.source_texts import SourceTexts
 from memoryd.index.database import RebuiltError
 from memoryd.worker.client import ClosedError, LostError, Worker
 from memoryd.worker.embedder import CHARACTERS, list_missing

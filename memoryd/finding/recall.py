@@ -17,8 +17,7 @@ from memoryd.database import reads
 from memoryd.database.reads import DatabaseReader
 from memoryd.errors import ConfigError
 from memoryd.finding.indexing import AGAIN, CORE, TIERS, Indexer
-from memoryd.finding.passages import Passages
-from memoryd.finding.source_texts import SourceTexts
+from memoryd.finding.passages import Passages, SourceTexts
 from memoryd.index.database import RebuiltError
 from memoryd.index.matches import SearchFilter
 from memoryd.index.tables import Tables

@@ -29,7 +29,6 @@ from memoryd.interfaces import (
     page,
     recall,
     sessions,
-    upkeep,
 )
 from memoryd.interfaces.call import Call, agent_option, of_agent, parse_span, passed, start_log, user_folder
 from memoryd.interfaces.mcp import command as mcp
@@ -416,7 +415,7 @@ for _command in (
     *(ledger.core, ledger.audit, ledger.verify, ledger.rollback, ledger.forget),
     *(recall.search_command, recall.get_command, recall.save_command, recall.update_command, recall.feedback_command),
     *(consolidation.consolidate, consolidation.recover, git.git, git.resolve),
-    *(upkeep.validate, upkeep.repair, upkeep.archive),
+    *(consolidation.validate, consolidation.repair, consolidation.archive),
     *(fleet.fleet, mcp.mcp),
 ):
     cli.add_command(_command)

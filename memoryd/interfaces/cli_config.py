@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memoryd.config_file import default_text
-from memoryd.config_keys import keys_of
-from memoryd.config_values import duration_text
+from memoryd.config_values import duration_text, keys_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

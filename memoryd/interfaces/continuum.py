@@ -13,7 +13,7 @@ import click
 
 from memoryd.database import reads
 from memoryd.errors import ConfigError, NotFoundError
-from memoryd.interfaces import cli, consolidation, git, operation, recall, sessions, upkeep
+from memoryd.interfaces import cli, consolidation, git, operation, recall, sessions
 from memoryd.interfaces.call import Call, of_agent, passed
 from memoryd.interfaces.output import Output
 from memoryd.tiers.archive import FOLDER
@@ -150,8 +150,8 @@ for _name, _command in {
     "recover": consolidation.recover,
     "search": recall.search_command,
     "git": git.git,
-    "validate": upkeep.validate,
-    "repair": upkeep.repair,
+    "validate": consolidation.validate,
+    "repair": consolidation.repair,
     "status": operation.status,
 }.items():
     memory.add_command(_command, _name)
