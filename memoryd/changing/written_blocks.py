@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection
 
-from memoryd.changing import saving
+from memoryd.changing import ledger_runs
 from memoryd.database import query, turns
 from memoryd.files import regular
 from memoryd.jobs.exchanges import set_aside_scheduled
@@ -18,7 +18,7 @@ from memoryd.tiers import daily
 SLEPT = "coalesce(json_extract(r.options, '$.of'), r.kind) IN ('sleep', 'facts') AND r.session_id IS NOT NULL"
 # Runs of an agent's tool; a person's runs have no `witness`. An update that may not add to the core becomes a note,
 # too.
-NOTED = f"r.kind IN ('{saving.SAVE}', '{saving.UPDATE}') AND json_extract(r.options, '$.witness') IS NOT NULL"
+NOTED = f"r.kind IN ('{ledger_runs.SAVE}', '{ledger_runs.UPDATE}') AND json_extract(r.options, '$.witness') IS NOT NULL"
 _RECEIPT = "SELECT receipt FROM job_run WHERE id = ?"
 
 

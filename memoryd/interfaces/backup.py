@@ -11,7 +11,7 @@ from memoryd.changing.recovery import Keeper
 from memoryd.changing.restore import WATERMARKS
 from memoryd.clock import Clock
 from memoryd.config import Settings
-from memoryd.database import query, schema, snapshot, sqlite, texts
+from memoryd.database import backups, query, schema, sqlite, texts
 from memoryd.database.reads import DATABASE
 from memoryd.errors import MemorydError, StateError, describe, is_disk_trouble
 from memoryd.files import archive, journal
@@ -34,7 +34,7 @@ def backup(settings: Settings, path: Path) -> dict[str, Any]:
     """
     state = settings.state_dir
     with hold_folder(state, PREFIX) as folder:
-        snapshot.copy(state / DATABASE, folder / DATABASE)
+        backups.copy_database(state / DATABASE, folder / DATABASE)
         files = {DATABASE: folder / DATABASE}
         # Copy the journal after the database. It may then list more processed turns than the database, but never fewer.
         if (state / WATERMARKS).exists():
@@ -58,7 +58,7 @@ def restore(settings: Settings, path: Path) -> dict[str, Any]:
     keeper = Keeper(state, get_logger(part="recovery"))
     with Lock(state / LOCK), hold_folder(state, PREFIX) as folder:
         manifest = archive.unpack(path, folder, NAMES)
-        snapshot.check(folder / DATABASE)
+        backups.check(folder / DATABASE)
         schema.require_ours(folder / DATABASE)
         _copy_present(settings, keeper, state / DATABASE)
         journal.unite(folder / WATERMARKS, [folder / WATERMARKS, state / WATERMARKS])
@@ -67,7 +67,7 @@ def restore(settings: Settings, path: Path) -> dict[str, Any]:
         engine = recover_database(settings, folder / DATABASE, keeper, clock)
         texts.rewrite_file(engine)  # all of it is in one file then
         engine.dispose()
-        snapshot.settle(state / DATABASE)
+        backups.settle(state / DATABASE)
         kept = exchange_files(folder, state, NAMES, SIDES, f"memoryd.replaced-{clock.now():%Y%m%dT%H%M%S.%fZ}")
     try:  # remove again what only a scan of everything can remove
         with open_app(settings) as app:
@@ -89,7 +89,7 @@ def _copy_present(settings: Settings, keeper: Keeper, database: Path) -> None:
     """
     engine = sqlite.connect(database)
     try:
-        snapshot.check(database)
+        backups.check(database)
         schema.migrate(engine)
         keeper.found = keeper.inspect(engine)
         watermarks.reconcile(engine, journal.Journal(settings.state_dir / WATERMARKS, sealed=True), Clock().text())

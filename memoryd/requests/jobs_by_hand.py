@@ -10,7 +10,7 @@ from memoryd.changing.guard_check import HUMAN
 from memoryd.clock import Clock
 from memoryd.config import Agent, Settings
 from memoryd.counted import count_noun
-from memoryd.database import reads, runs, snapshot, sqlite
+from memoryd.database import backups, reads, runs, sqlite
 from memoryd.errors import NotFoundError, RefusedError
 from memoryd.files import log, trial
 from memoryd.requests import daemon_client, opening, permission, waiting
@@ -109,7 +109,7 @@ def run_dry(settings: Settings, kind: str, agent: Agent, asked: JobRequest) -> l
     require_mode(kind, asked.mode)
     _require_read(settings)
     with trial.make_folders(settings.state_dir, agent.workspace) as place:
-        snapshot.copy(reads.database_path(settings), place.state / reads.DATABASE)
+        backups.copy_database(reads.database_path(settings), place.state / reads.DATABASE)
         tried = sandbox.settings_of(settings, agent, place)
         with log.configure(place.state, level=settings.log.level), open_app(tried) as app:
             app.runner.proposes = False

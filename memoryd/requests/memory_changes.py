@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Engine
 
 from memoryd.changing import feedback as feedbacks
-from memoryd.changing import ledger_runs, rescrub, saving, time_machine
+from memoryd.changing import ledger_runs, rescrub, time_machine
 from memoryd.changing.facts import FactStore
 from memoryd.changing.guard_check import HUMAN
 from memoryd.changing.writer import Writer
@@ -35,7 +35,7 @@ def save(settings: Settings, agent: Agent, text: str, *, by: Caller = "owner") -
     `by` is the caller. A line of the agent counts as the user's words only if the user typed it.
     """
     permission.require(settings, agent, "edit", by, "save")
-    return _write(settings, agent, saving.SAVE, text, by)
+    return _write(settings, agent, ledger_runs.SAVE, text, by)
 
 
 def update(
@@ -52,10 +52,10 @@ def update(
     permission.require(settings, agent, "edit", by, "update")
     opening.catch_up(settings, agent)
     if replace is None:
-        return _write(settings, agent, saving.UPDATE, append or "", by)
+        return _write(settings, agent, ledger_runs.UPDATE, append or "", by)
     if core.is_open(replace.encode(errors="replace")):
         raise RefusedError("a <private> that nothing closes hides all below it", "the new text", "close it")
-    return _write(settings, agent, saving.REPLACE, replace, by)
+    return _write(settings, agent, ledger_runs.REPLACE, replace, by)
 
 
 def _write(settings: Settings, agent: Agent, kind: str, text: str, by: Caller) -> dict[str, Any]:

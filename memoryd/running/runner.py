@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy import Engine
 
 from memoryd.changing import commit as committing
-from memoryd.changing import ledger_runs, plan, restore, saving
+from memoryd.changing import ledger_runs, plan, restore
 from memoryd.changing.writer import Writer
 from memoryd.clock import Clock
 from memoryd.config import Settings
@@ -283,7 +283,7 @@ class Runner:
         run: Run,
         step: Done | NothingToDo,
         writer: Writer,
-        decided: saving.SavePlan | None = None,
+        decided: ledger_runs.LedgerPlan | None = None,
         *,
         reply: Reply | None = None,
         phases: Mapping[str, float] | None = None,
@@ -307,7 +307,7 @@ class Runner:
         step = self._redact_edits(run, step)
         blocks = [edit for edit in step.edits if isinstance(edit, job.AppendDaily) and self.kinds[run.kind].tells]
         outcome = self._outcome(run, step, reply, phases or {}, tells=bool(blocks and self.settings.hooks.on_summary))
-        decided = decided or saving.SavePlan(step)
+        decided = decided or ledger_runs.LedgerPlan(step)
         texts = [*_texts(step.edits, outcome.receipt, outcome.why), *decided.texts]
         self.scrubber.require_clean(texts, f"what run {run.id} would write")
         may_propose = self.is_proposing(run)

@@ -17,7 +17,7 @@ from scratch import STARTED, Scratch, filler, message, said
 from sweep import KILLED, Point, forked
 
 import memoryd
-from memoryd.changing import forgetting, ledger_runs, saving
+from memoryd.changing import forgetting, ledger_runs
 from memoryd.changing.written_blocks import find_written_blocks
 from memoryd.daemon.once import read_all, run_once
 from memoryd.database import audit, profile, reads, runs, sqlite, texts, turns
@@ -557,7 +557,7 @@ def test_a_note_that_a_tool_wrote_in_it_goes_with_it(world):
     def save(text, **more):
         run_id = runs.new_run_id(world.app.clock.now())
         options = {"day": "2026-03-04", "clock": "09:45", **more}
-        row = {"id": run_id, "kind": saving.SAVE, "agent_id": "demo", "actor": "agent-tool", "trigger": "agent"}
+        row = {"id": run_id, "kind": ledger_runs.SAVE, "agent_id": "demo", "actor": "agent-tool", "trigger": "agent"}
         row |= {"created_at": world.app.clock.text(), "scheduled_for": world.app.clock.text(), "options": options}
         with sqlite.begin_write(world.app.engine) as connection:
             runs.enqueue(connection, row)

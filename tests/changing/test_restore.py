@@ -11,7 +11,7 @@ from scratch import Scratch, filler, message, recent, said
 
 from memoryd import config
 from memoryd.changing import recovery
-from memoryd.database import snapshot
+from memoryd.database import backups
 from memoryd.errors import StateError
 from memoryd.files.journal import Journal
 from memoryd.interfaces import backup
@@ -135,7 +135,7 @@ def test_what_was_forgotten_after_a_redaction_stays_forgotten(scratch, what):
 def test_a_row_that_was_damaged_since_does_not_come_back_damaged(scratch):
     scratch.json("facts", "add", "Drinks oolong tea.")
     path = scratch.state / "memoryd.db"
-    snapshot.settle(path)
+    backups.settle(path)
     path.write_bytes(path.read_bytes().replace(b"size 43 shoes", b"size 99 shoes"))
     assert "1 row of memory differed from copy and journal" in restore(scratch)[0]
     assert facts(scratch) == ["Drinks oolong tea.", "Wears size 43 shoes."]
@@ -158,7 +158,7 @@ def refuse(number):
     return fail
 
 
-@pytest.mark.parametrize("at", ["memoryd.database.backups.snapshot.copy", "memoryd.files.archive.os.fsync"])
+@pytest.mark.parametrize("at", ["memoryd.database.backups.copy_database", "memoryd.files.archive.os.fsync"])
 def test_a_full_disk_stops_a_restore_before_it_replaces_anything(scratch, at):
     scratch.json("facts", "add", "Drinks oolong tea.")
     with patch(at, refuse(errno.ENOSPC)), pytest.raises((StateError, OSError), match="No space left") as told:
@@ -277,7 +277,7 @@ def test_lines_of_the_journal_that_were_damaged_beside_a_lost_database_are_told(
 def test_what_no_copy_has_is_told_where_the_journal_is_gone_too(scratch, lost):
     told = "the journal was missing; what changed after the newest copy is lost"
     scratch.json("facts", "add", "Drinks oolong tea.")
-    snapshot.settle(scratch.state / "memoryd.db")
+    backups.settle(scratch.state / "memoryd.db")
     with (scratch.state / "memoryd.db").open("rb+") as file:
         file.write(b"x" * 100)
     lose(scratch, *lost)

@@ -10,7 +10,7 @@ import pytest
 from scratch import Scratch, filler, in_process, message, recent, said, until
 
 from memoryd import config
-from memoryd.changing import saving, verify
+from memoryd.changing import ledger_runs, verify
 from memoryd.daemon.once import run_once
 from memoryd.database import reads, runs, sqlite
 from memoryd.errors import MemorydError, NotFoundError, RefusedError
@@ -402,7 +402,7 @@ def test_an_agent_rewords_no_rule_and_what_it_rewords_is_its_own_word():
     state = row_of("core_00000002", "CI runs on `bilby-1`.", None)
     live = {one.id: one for one in (rule, state)}
     witness = Witness([], CueJudge())
-    (passed,) = saving._weigh_operations(witness, [Update(state.id, "CI runs on `bilby-2`.")], live)
+    (passed,) = ledger_runs._weigh_operations(witness, [Update(state.id, "CI runs on `bilby-2`.")], live)
     assert passed.tags == (FROM_ASSISTANT,)
     assert lane_of_memory(replace(state, tags=passed.tags)) is Lane.ASSISTANT
     assert lane_of_memory(state) is Lane.USER
@@ -411,7 +411,7 @@ def test_an_agent_rewords_no_rule_and_what_it_rewords_is_its_own_word():
         Add(MemoryKind.CORE, "CI runs on `bilby-2`.", heading="Preferences", position=3),
     ):
         with pytest.raises(RefusedError, match=r"bullet 4: .*only the user may state a rule"):
-            list(saving._weigh_operations(witness, [operation], live))
+            list(ledger_runs._weigh_operations(witness, [operation], live))
 
 
 def row_of(memory_id, content, heading):
@@ -421,7 +421,7 @@ def row_of(memory_id, content, heading):
 
 def test_a_note_whose_command_was_stopped_is_written_once_when_it_is_given_again(scratch):
     with in_process(scratch) as app:
-        asked = (app.engine, app.clock, "demo", saving.SAVE)
+        asked = (app.engine, app.clock, "demo", ledger_runs.SAVE)
         day = {"day": "2026-03-04", "clock": "09:00"}
         first = waiting.request(*asked, day, text="the moon is out")  # and its command is gone
         scratch.change("UPDATE job_run SET scheduled_for = '2999' WHERE id = ?", first)  # it had failed, say

@@ -20,7 +20,7 @@ from hostile_world import Aftermath, Talk, play
 from model_world import World, rows
 from places import ROOT
 
-from memoryd.changing import saving
+from memoryd.changing import ledger_runs
 from memoryd.requests import waiting
 
 pytestmark = pytest.mark.timeout(600)  # on a busy machine
@@ -123,8 +123,8 @@ def _talk(number, scene):
 def _by_tools(app, scene):
     """The agent's tool keeps what the page wants, and what it makes of the wish."""
     options = {"day": "2026-05-04", "clock": "12:00", "witness": {"since": "2026-05-01T00:00:00Z"}}
-    asked = [(saving.SAVE, one) for one in scene.orders] + [
-        (saving.UPDATE, one) for one in (*scene.orders, *scene.bent)
+    asked = [(ledger_runs.SAVE, one) for one in scene.orders] + [
+        (ledger_runs.UPDATE, one) for one in (*scene.orders, *scene.bent)
     ]
     for kind, text in asked:
         waiting.request(app.engine, app.clock, "demo", kind, options, text=text)
