@@ -18,8 +18,7 @@ from typing import Any
 from memoryd.jobs import claims as reasons
 from memoryd.jobs import compress, evidence, job, reply
 from memoryd.jobs.claims import Claim, ClaimOutcome, JudgedClaim, Judges, count_claims, note_of
-from memoryd.jobs.corrections import CorrectingLines, collect_known, find_corrected
-from memoryd.jobs.day_lines import list_day_lines, without_speaker
+from memoryd.jobs.day_lines import CorrectingLines, collect_known, find_corrected, list_day_lines, without_speaker
 from memoryd.jobs.duplicates import KnownTexts
 from memoryd.jobs.evidence import NOTE, REPORT, SleepEvidence
 from memoryd.jobs.judging import Judging, context_of

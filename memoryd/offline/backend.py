@@ -1,8 +1,8 @@
 """Answer a job's question without a model, key or network: choose sentences from the material.
 
 The reply uses the same grammar as a model's reply. It holds whole sentences as they were said, each with the id by
-which it is cited, so the usual checks apply to it. `salience` chooses the sentences of a summary, and `lasting` chooses
-memories. In a summary, a relative date gets its day beside it, computed from the time of its own turn.
+which it is cited, so the usual checks apply to it. `statements` chooses the sentences of a summary, and `lasting`
+chooses memories. In a summary, a relative date gets its day beside it, computed from the time of its own turn.
 """
 
 import re
@@ -21,7 +21,7 @@ from memoryd.jobs.work_state import STATE
 from memoryd.ledger import dates
 from memoryd.ledger.category import Category
 from memoryd.ledger.lane import Lane, lanes_of_text
-from memoryd.offline import dreaming, lasting, lasting_model, replacement, salience, words, work, work_texts
+from memoryd.offline import dreaming, lasting, lasting_model, replacement, statements, words, work, work_texts
 from memoryd.offline.cues import CUES
 from memoryd.offline.sentences import is_question, number_sentences, split_sentences
 from memoryd.offline.statements import REPORTER, UNIT_WORDS, ConversationMessage, Statement, list_statements
@@ -311,7 +311,7 @@ def _summary(said: Sequence[ConversationMessage], days: dict[str, date | None], 
             day = days[line.id]
             candidates.append(line._replace(cost=line.cost + (len(dates.find(line.text, day)) if day else 0)))
     told = []
-    for line in salience.choose(candidates, limit):
+    for line in statements.choose(candidates, limit):
         day = days[line.id]
         text = dates.annotate(line.text, day) if day else line.text
         question = f" (asked: {line.asked})" if line.asked else ""

@@ -1,7 +1,7 @@
 """List cues: wordings that show the kind of a statement (`cues.txt`), or what a line of work is (`work_cues.txt`).
 
 English is covered best. Cues of time and of the first person also exist in the most common other languages, and those
-of work in German, French, Spanish and Chinese. `salience` and `work` use each cue as one feature of many, so no cue
+of work in German, French, Spanish and Chinese. `statements` and `work` use each cue as one feature of many, so no cue
 decides alone, and a statement in any other language is still ranked by its rare words. Patterns in lower case are for
 lowercased text.
 """

@@ -7,7 +7,7 @@ memory gets its date. All other memories stay.
 Lasting statements of the daily entries (`promotion`) are added in their original words, most important first. Each
 needs free room, or an earlier memory of less importance. The job decides which memories leave, because it knows the
 deletion limit. A conversation between people has few decisions, so its most informative statements are added too
-(`salience`).
+(`statements`).
 """
 
 import re
@@ -23,7 +23,7 @@ from memoryd.jobs.consolidation import AS_OF
 from memoryd.jobs.dream_reply import Declaration, LetGo, ReplyBullet, ReplySection
 from memoryd.jobs.job import HEADINGS, Ask, QuotedPiece
 from memoryd.ledger.lane import Lane, may_change, read_label
-from memoryd.offline import lasting, promotion, replacement, salience, words
+from memoryd.offline import lasting, promotion, replacement, statements, words
 from memoryd.offline.cue_judge import CueJudge
 from memoryd.offline.promotion import Offer
 from memoryd.offline.sentences import split_sentences
@@ -193,7 +193,7 @@ class _Night:
         taken = {entry for offer, _ in self._new.values() for entry in _entries_of(offer)}
         said = [ConversationMessage(one.id, one.speaker, one.by_user, one.text, one.sentences) for one in self._entries]
         told = [one for one in list_statements(said, unit_words=1_000_000) if one.id not in taken]
-        rated = [(self._by_id[one.id], salience.rate_statement(one)) for one in told]
+        rated = [(self._by_id[one.id], statements.rate_statement(one)) for one in told]
         new = [offer for entry, rating in rated if (offer := promotion.offer_told(entry, rating, known))]
         most = max(_FEWEST_TOLD, (self._bullets - len(self._stays) - len(self._new)) // _NIGHTS_TO_FILL)
         self._take(sorted(new, key=lambda one: one.importance, reverse=True)[:most])

@@ -16,7 +16,6 @@ from memoryd.files import log, trial
 from memoryd.requests import daemon_client, opening, permission, waiting
 from memoryd.running import (
     dreaming,
-    dry_run,
     evaluating,
     extraction,
     modes,
@@ -115,7 +114,7 @@ def run_dry(settings: Settings, kind: str, agent: Agent, asked: JobRequest) -> l
             app.runner.proposes = False
             opening.require_known(app.engine, agent.id)
             queued = _queue_runs(tried, app.engine, app.clock, kind, agent.id, asked)
-            return [dry_run.run_dry(app.runner, run_id, place.workspace) for run_id in queued]
+            return [sandbox.run_dry(app.runner, run_id, place.workspace) for run_id in queued]
 
 
 def _require_read(settings: Settings) -> None:

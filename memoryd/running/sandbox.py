@@ -1,23 +1,33 @@
 """Prepare a sandbox: a complete installation in a private folder, where runs cannot change real data.
 
-The self-test sends a made-up fact through an empty sandbox. A dry run carries out a job on copies of an agent's memory.
+The self-test sends a made-up fact through an empty sandbox. A dry run shows what a job would ask or write, by carrying
+it out on copies of an agent's memory. It stops before it asks a model, because that may cost money.
 """
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Protocol
 
 from sqlalchemy import Engine
 
 from memoryd.clock import Clock
 from memoryd.config import Agent, HooksSettings, Settings
-from memoryd.database import query, spend, sqlite
+from memoryd.database import query, runs, spend, sqlite
+from memoryd.database.runs import Run
+from memoryd.files import regular
 from memoryd.files.trial import TrialFolders
 from memoryd.finding.recall import Recall
+from memoryd.jobs import refine
+from memoryd.jobs.job import Ask, NothingToDo, Reply, first_of
 from memoryd.reading.ingest import Ingest
-from memoryd.running.answering import endpoint_of
-from memoryd.running.runner import Runner
+from memoryd.running import called_refining, refining
+from memoryd.running.answering import OFFLINE, RunQuestion, endpoint_of, measure
+from memoryd.running.deciding import KINDS
+from memoryd.running.runner import Runner, daily_blocks
+from memoryd.tiers import archive
 
 
 class Sandbox(Protocol):
@@ -64,3 +74,71 @@ def settle(engine: Engine, reserved: int, sandbox: Engine) -> None:
     sql = "SELECT coalesce(sum(coalesce(tokens_in, reserved)), 0), coalesce(sum(tokens_out), 0) FROM spend"
     (spent,) = sqlite.read(sandbox, query.fetch_rows, sql)
     sqlite.write(engine, spend.settle, reserved, spend.SpentTokens(*spent), "usage")
+
+
+def run_dry(runner: Runner, run_id: str, workspace: Path) -> dict[str, Any]:
+    """Carry out a run on the copies in a sandbox, and return what it would do.
+
+    The result has `kind`, `session_id`, and the final `state` and `why`. If the run would ask a model, `asks` has the
+    model and the tokens. `would` lists what would be written, each with `what`, `where` and `content`.
+    """
+    run = runs.get_run(runner.engine, run_id)
+    told: dict[str, Any] = {"kind": run.kind, "session_id": run.session_id, "why": None, "asks": None, "would": []}
+    if run.kind in {*KINDS, refining.KIND} and runner.settings.llm.provider != OFFLINE:
+        return told | _question(runner, run, workspace)
+    row = carry_out(runner, run_id)
+    would = [*_memories(runner, run_id), *_blocks(row["receipt"], workspace)]
+    return told | {"state": row["state"], "why": row["why"] or row["error"], "would": would}
+
+
+def _question(runner: Runner, run: Run, workspace: Path) -> dict[str, Any]:
+    step, merge = _first_step(runner, run, workspace)
+    if not isinstance(step, Ask):
+        return {"state": "skipped", "why": getattr(step, "why", None)}
+    asked = RunQuestion(run, step, runner.settings, runner.worker, merge)
+    model = endpoint_of(runner.settings, run.agent_id).name
+    asks = {
+        "model": model,
+        "tokens": measure(asked, step),
+        "reply_tokens": runner.settings.llm.max_output_tokens,
+        "pieces": len(step.material),
+    }
+    return {"state": "asks", "asks": asks}
+
+
+def _first_step(runner: Runner, run: Run, workspace: Path) -> tuple[object, Callable[[Sequence[Reply]], Any]]:
+    """Return the first question of a run (or the reason for none), and the function that joins its replies."""
+    if run.kind == refining.KIND:
+        return called_refining.refiner_of(runner, run).first_step(), refine.merge
+    kind = KINDS[run.kind]
+    is_up = runner.answerer.is_up(runner.settings, run.agent_id)
+    inputs = kind.gather(runner.source(workspace, is_up=is_up), run)
+    return inputs if isinstance(inputs, NothingToDo) else first_of(kind.decide(inputs)), kind.merge
+
+
+def _memories(runner: Runner, run_id: str) -> list[dict[str, Any]]:
+    """Return the changes that the run made to memories and the profile, in order."""
+    memories = (
+        'SELECT a.operation AS what, m.kind AS "where", m.content FROM audit a JOIN memory m ON m.id = a.memory_id'
+        " WHERE a.run_id = ? ORDER BY a.id"
+    )
+    sections = (
+        "SELECT 'rewrite' AS what, 'profile ' || section AS \"where\", text AS content FROM profile_section"
+        " WHERE run_id = ? ORDER BY section"
+    )
+    found = [sqlite.read(runner.engine, query.fetch_mappings, sql, run_id) for sql in (memories, sections)]
+    return [dict(row) for rows in found for row in rows]
+
+
+def _blocks(receipt: str, workspace: Path) -> list[dict[str, Any]]:
+    """Return the blocks that were appended to daily files, and the new files of the last sessions."""
+    told = json.loads(receipt or "{}").get("files", ())
+    whole = [item["path"] for item in told if item["path"].startswith(f"{archive.FOLDER}/")]
+    return [
+        {"what": "append", "where": path, "content": block.strip()}
+        for path, block in daily_blocks(workspace, told)
+        if block is not None
+    ] + [
+        {"what": "write", "where": path, "content": (regular.read_in(workspace, path) or b"").decode()}
+        for path in whole
+    ]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from memoryd.jobs.job import Ask, MemoryType, QuotedPiece
 from memoryd.jobs.reply import ParsedSleepReply, parse
 from memoryd.offline import backend as offline
-from memoryd.offline import lasting, salience, sentences, words
+from memoryd.offline import lasting, sentences, statements, words
 from memoryd.offline.cue_judge import CueJudge
 from memoryd.offline.cues import CUES, WORK_CUES
 from memoryd.offline.statements import ConversationMessage, list_statements
@@ -653,11 +653,11 @@ def test_choosing_keeps_to_its_budget_and_order(texts, budget):
         for n, text in enumerate(texts, 1)
     ]
     candidates = list_statements(talk)
-    chosen = salience.choose(candidates, budget)
+    chosen = statements.choose(candidates, budget)
     assert sum(one.cost for one in chosen) <= budget + 2 * len(chosen)
     rest = iter(candidates)
     assert all(one in rest for one in chosen)
-    assert all(0 < salience.rate_statement(one) < 1 for one in candidates)
+    assert all(0 < statements.rate_statement(one) < 1 for one in candidates)
 
 
 def test_a_repeated_statement_is_told_once():
