@@ -148,16 +148,12 @@ class TextRemoval:
         missing = sum(daily.find_block(data, one.sha256, one.size) is None for one in self.blocks if one.path == path)
         if not missing or not self.lines:
             return []
-        file = daily.parse(new)
         others = self._spans(path, new)
         found: list[tuple[int, int, int]] = []
-        begin = len(file.head)
-        for block in file.blocks:
-            end = begin + len(block.raw)
+        for begin, block in daily.parse(new).list_sections():
             held = sum(map(self.equals, block.body.splitlines()))
             if held and block.clock is not None and not any(first <= begin < last for first, last in others):
-                found.append((-held, begin, end))
-            begin = end
+                found.append((-held, begin, begin + len(block.raw)))
         return sorted((first, last) for _, first, last in sorted(found)[:missing])
 
     def list_edited_lines(self, path: str, data: bytes) -> list[str]:

@@ -412,21 +412,20 @@ def _start(settings: Settings, day: date) -> str:
     return text_of(datetime.combine(day, wall_time(), settings.zone).astimezone(UTC))
 
 
+def date_entry(settings: Settings, day: date, clock: str | None) -> str:
+    """Return when an entry of a daily file was said, as UTC text; without a clock, it existed at the end of its day."""
+    time = wall_time.fromisoformat(clock) if clock else wall_time(23, 59)
+    return text_of(datetime.combine(day, time, settings.zone).astimezone(UTC))
+
+
 def _of_file(
     settings: Settings, path: str, data: bytes, written: Sequence[WrittenBlock], now: str
 ) -> Iterator[tuple[DailyEntry, str | None, Source]]:
     """Yield the entries of a file (bullets and paragraphs), each with the id of its run and its place."""
     day = date.fromisoformat(path[-13:-3])
-    file = daily.parse(data)
     shown = mask_hidden(data)
-    sections: list[tuple[int, str | None, bytes]] = [(0, None, file.head)]
-    at = len(file.head)
-    for block in file.blocks:
-        sections.append((at, block.clock, block.raw))
-        at += len(block.raw)
-    for start, clock, raw in sections:
-        moment = datetime.combine(day, wall_time.fromisoformat(clock) if clock else wall_time(23, 59), settings.zone)
-        stamp = min(text_of(moment.astimezone(UTC)), now)
+    for start, block in daily.parse(data).list_sections():
+        raw, stamp = block.raw, min(date_entry(settings, day, block.clock), now)
         for first, text in daily.split_pieces(shown[start : start + len(raw)]):
             by = next((one for one in written if one.first <= start + first < one.end), None)
             if by is not None and daily.is_passing(raw, first):
@@ -438,7 +437,7 @@ def _of_file(
                 origin = f"{_SLEEP}{label or ''}"
             session_id = None if by is None else by.session_id
             at_work = session_id is not None and b"\n### " in raw
-            entry = DailyEntry("", text, origin or "", day, clock, stamp, session_id, path, at_work)
+            entry = DailyEntry("", text, origin or "", day, block.clock, stamp, session_id, path, at_work)
             place = Source(
                 session=session_id or "",
                 transcript=path,

@@ -9,8 +9,7 @@ mode at `off`). They are released by an evaluation that does not lose, or by a p
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
-from datetime import time as wall_time
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -85,12 +84,9 @@ def _entries(workspace: Path, settings: Settings) -> list[DatedEntry]:
     found = []
     for day in dreaming.list_days(workspace):
         file = daily.parse(mask_hidden(regular.read_in(workspace, f"memory/{day}.md") or b""))
-        sections = [(block.clock, block.raw, daily.session_of(block.body)) for block in file.blocks]
-        for clock, raw, session in [(None, file.head, ""), *sections]:
-            # An entry without a time existed at the end of its day.
-            time = wall_time.fromisoformat(clock) if clock else wall_time(23, 59)
-            at = text_of(datetime.combine(day, time, settings.zone).astimezone(UTC))
-            found += [DatedEntry(text, at, session) for _, text in daily.split_pieces(raw)]
+        for _, block in file.list_sections():
+            at, session = dreaming.date_entry(settings, day, block.clock), daily.session_of(block.body)
+            found += [DatedEntry(text, at, session) for _, text in daily.split_pieces(block.raw)]
     return sorted(found, key=lambda one: one.at)
 
 

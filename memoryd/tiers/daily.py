@@ -48,6 +48,13 @@ class DailyFile:
     head: bytes
     blocks: tuple[DailyBlock, ...]
 
+    def list_sections(self) -> Iterator[tuple[int, DailyBlock]]:
+        """Yield the head, as a block without a heading, and the blocks, each with the offset of its first byte."""
+        at = 0
+        for one in (DailyBlock("", None, "", self.head), *self.blocks):
+            yield at, one
+            at += len(one.raw)
+
 
 def new_file(day: date) -> bytes:
     """Return the first bytes of a day's file."""
