@@ -53,22 +53,25 @@ class CueJudge:
         orders = steering.is_order if is_report else steering.is_instruction
         if orders(said) or steering.is_preference(said):
             return MemoryClass.RULE
-        found = self.kind_below(heading)
-        if found is not None:
+        if found := self.kind_below(heading):
             return found
         cue = lasting.find_cue(said, by_user=False, working=True)
         if cue is not None:
             return CORE_CLASSES.get(cue.type) or MemoryClass.RULE
-        names_thing = any(one.kind in _THINGS for one in find_tokens(said))
-        if CUES["people"].search(said) and not (is_report and names_thing):
-            return MemoryClass.PERSON
-        if names_thing:
-            return MemoryClass.PROJECT
-        if _SELF.search(said):
-            return MemoryClass.PERSON
-        is_told = is_report and len(words.list_content_words(said)) >= _FEWEST_OF_LESSON
-        return MemoryClass.LESSON if is_told or CUES["why"].search(said) else MemoryClass.RULE
+        return _read_kind(said, is_report=is_report)
 
     def kind_below(self, heading: str) -> MemoryClass | None:
         """Return the class of the bullets below a heading, or None if the heading does not name one."""
         return next((kind for kind, cue in _OF_HEADING.items() if heading and cue.search(heading)), None)
+
+
+def _read_kind(said: str, *, is_report: bool) -> MemoryClass:
+    """Return the class of a statement without other cues, by the things and people that it names."""
+    names_thing = any(one.kind in _THINGS for one in find_tokens(said))
+    names_person = CUES["people"].search(said) is not None
+    if names_thing and (is_report or not names_person):
+        return MemoryClass.PROJECT
+    if names_person or _SELF.search(said):
+        return MemoryClass.PERSON
+    is_told = is_report and len(words.list_content_words(said)) >= _FEWEST_OF_LESSON
+    return MemoryClass.LESSON if is_told or CUES["why"].search(said) else MemoryClass.RULE
