@@ -644,3 +644,62 @@ def test_what_a_user_adds_to_a_shorter_line_is_news_and_the_shorter_line_is_not(
     )
     assert repeats(shorter, longer)
     assert not repeats(longer, shorter)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "Bevor ich die Datei lösche, suche ich ihre Aufrufer in Gdansk.",
+        "Pour vérifier l'hypothèse, je lance les tests du dépôt.",
+        "A continuación reviso la carga del depósito.",
+        "Controllo `src/load.py` e il registro del deposito.",
+        "Em seguida verifico a leitura do depósito.",
+        "Voordat ik iets wijzig, lees ik het logboek van het depot.",
+        "Сначала посмотрю журнал загрузчика.",
+        "Najpierw sprawdzę dziennik importera.",
+        "Reading through the log of the depot.",
+        "Möchtest du, dass ich das Depot umbenenne?",
+        "Fammi sapere se preferisci un altro nome del deposito.",
+    ],
+)
+def test_what_the_assistant_does_next_or_offers_is_no_line_in_any_language(step):
+    assert texts(lines(REQUEST, f"Assistant: {step}", LAST, ANSWER))[1:] == [LAST, ANSWER.removeprefix("Assistant: ")]
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        "Before the fix, the importer of Gdansk read each file twice.",
+        "Reading a file of the depot twice duplicates every row of it.",
+        "Vor jedem Lauf löscht der Importer die alten Dateien.",
+        "Para cada archivo del depósito se guarda una copia.",
+        "Il controllo degli accessi avviene solo nel deposito.",
+        "Nu leest de importer de bestanden van het depot maar een keer.",
+        "Загрузчик читает каждый файл склада дважды.",
+        "Problem leży w imporcie plików z Gdańska.",
+    ],
+)
+def test_a_finding_that_begins_like_a_step_stays(found):
+    assert found in texts(lines(REQUEST, f"Assistant: {found}", LAST, ANSWER))
+
+
+@pytest.mark.parametrize(
+    ("text", "is_kept"),
+    [
+        ("Press Ctrl+R in the window of `src/load.py`, because it loads files only once.", False),
+        ("Once the build is done, you can open `src/load.py` again, because it is cached.", False),
+        ("The importer reads `src/load.py` once, because you cannot reload it.", True),
+    ],
+)
+def test_an_instruction_for_the_moment_does_not_last(text, is_kept):
+    (found,) = (one for one in lines(REQUEST, f"Assistant: {text}") if not one.by_user)
+    assert work.may_last(found) is is_kept
+
+
+@pytest.mark.parametrize(
+    ("said", "last"),
+    [("Commit it, I will push.", "Commit it, I will push."), ("opus", REQUEST), ("@docs/manual.md:1-30", REQUEST)],
+)
+def test_the_last_request_says_something(said, last):
+    found = lines(REQUEST, ANSWER, said)
+    assert max(found, key=lambda one: one.weight).text == last
