@@ -68,11 +68,11 @@ class GitCall(NamedTuple):
 
     seq: int
     step: Step
+    shown: bool  # the call then shows the last commit, and no commit before
     text: str
     failed: bool
     plain: bool  # only commands of git printed anything in the call
     alone: bool  # one command of git printed the whole output
-    shown: bool  # the call ends by showing the last commit
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -223,7 +223,9 @@ class GitState:
         if (joins or goes_back) and not call.failed and not _UNCHANGED.search(call.text):
             self.subjects, self.unpushed = [], []  # it is unknown which of the commits are left
             self._list_earlier(call.seq)
-        if call.plain and (found := list(_COMMITTED.finditer(call.text))):
+        # A commit in the middle of a rebase is not the last one.
+        found = [one for one in _COMMITTED.finditer(call.text) if not one[0].startswith("[detached HEAD")]
+        if call.plain and found:
             self._say(call.seq, COMMIT, _show_commit(found[-1]))
         elif COMMIT in self.told and not call.failed and not _UNCHANGED.search(call.text):
             before = self.told[COMMIT][1].partition(", then `")[0]
@@ -231,6 +233,12 @@ class GitState:
 
     def _say(self, seq: int, key: str, text: str, most: int = _LONGEST) -> None:
         self.told[key] = (seq, shorten(neutralize(f"{key}: {text}").removeprefix(f"{key}:").strip(), most))
+
+
+def list_showing(steps: Sequence[Step]) -> list[bool]:
+    """Return, for each git command of a call, if the call then shows the last commit, and no commit before."""
+    shows = [one.words[1] in {"log", "show"} for one in steps]
+    return [any(shows[at:]) and not any(shows[:at]) for at in range(len(steps))]
 
 
 def _list_branches(call: GitCall) -> list[re.Match[str]]:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from memoryd.jobs import check_runs
-from memoryd.jobs.git_state import COMMIT, GitCall, GitState
+from memoryd.jobs.git_state import COMMIT, GitCall, GitState, list_showing
 from memoryd.jobs.shell import Step, extract_command, extract_folder, join_folder, list_steps
 from memoryd.jobs.task_list import TaskList
 from memoryd.jobs.uncommitted import UncommittedFiles, WorkFolder
@@ -86,8 +86,8 @@ class WorkState:
         telling = [one for one in git if one.words[1] not in {"add", "rm", "fetch"}]
         alone = plain and len(telling) == 1 and all(one.name == "head" for one in others)
         if git:
-            shown, failed = git[-1].words[1] in {"log", "show"}, check_runs.has_failed(output)
-            self._git.run([GitCall(seq, step, text, failed, plain, alone, shown) for step in git])
+            failed, shown = check_runs.has_failed(output), list_showing(git)
+            self._git.run([GitCall(seq, *one, text, failed, plain, alone) for one in zip(git, shown, strict=True)])
 
     def _run_others(self, seq: int, home: Sequence[Step], text: str, steps: Sequence[Step]) -> None:
         telling = [one for one in steps if one.name not in _SILENT | _FILTERS | {"git"}]

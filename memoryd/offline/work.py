@@ -275,12 +275,17 @@ class _WorkReading:
         return bool(asked) and 0 < prose.count_words(" ".join(part.text for part in parts)) <= _BARE
 
     def _find_question(self, turn: int) -> tuple[str, str]:
-        """Return the id of the answer before a message and the question or offer at its end, or empty texts."""
+        """Return the id of the answer before a message and the question, offer or advice that the message answers.
+
+        A question or offer is at the end of the answer. Advice may be anywhere in it, if the message agrees to it. Both
+        texts are empty if there is none.
+        """
         before = self._said[turn - 1] if turn else None
-        last = before.sentences[-2:] if before is not None and _is_answer(before) else ()
-        questions = [one for one in reversed(last) if is_question(one.text)]
-        asked = next((one.text for one in questions if one is last[-1] or WORK_CUES["offers"].search(one.text)), "")
-        return (before.id, asked) if before and 0 < len(asked) <= _LONGEST_ASKED else ("", "")
+        parts = before.sentences if before is not None and _is_answer(before) else ()
+        found = _list_questions(parts[-2:])
+        if not found and signals.after_assent(self._said[turn].text) is not None:
+            found = [one.text for one in reversed(parts) if WORK_CUES["advises"].search(one.text)]
+        return (before.id, found[0]) if before and found and len(found[0]) <= _LONGEST_ASKED else ("", "")
 
     def _find_choice(self, turn: int, text: str) -> tuple[str, str]:
         """Return the id of a list and the items that a text chooses from it by number; empty texts without a list."""
@@ -446,6 +451,12 @@ def _says_enough(text: str, fewest: int) -> bool:
 def _is_answer(one: ConversationMessage) -> bool:
     """Return True if a message is the assistant's, and not a subagent's."""
     return not one.by_user and one.speaker != REPORTER
+
+
+def _list_questions(last: Sequence[NumberedSentence]) -> list[str]:
+    """Return the questions in the last sentences of an answer, the last one first; before the end, only offers."""
+    questions = [one for one in reversed(last) if is_question(one.text)]
+    return [one.text for one in questions if one is last[-1] or WORK_CUES["offers"].search(one.text)]
 
 
 def _seq_of(one: ConversationMessage) -> int:

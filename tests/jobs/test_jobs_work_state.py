@@ -508,6 +508,7 @@ def test_only_the_own_request_is_merged() -> None:
     assert state(made, ("gh pr merge 52", merged)) == ["Pull request: https://github.com/o/r/pull/52 (merged)"]
 
 
+_READ = "git commit -q -F - <<'EOF'\nAdd it\n\nIt is small.\nEOF\n"
 _LONG = """git commit -{}m "$(cat <<'EOF'\nSay \"it\" (now)\n\nIt's done; rm x && y\nEOF\n)\""""
 
 
@@ -517,6 +518,8 @@ _LONG = """git commit -{}m "$(cat <<'EOF'\nSay \"it\" (now)\n\nIt's done; rm x &
         ("git commit -qam 'Add it' && git log --oneline -1", "1a2b3c4 Add it", "`1a2b3c4` Add it"),
         ("git commit -aqm 'Add it' && git log --oneline -2", "1a2b3c4 Add it\n5d6e7f8 Old", "`1a2b3c4` Add it"),
         ("pytest -q && git commit -qam 'Add it' && git log --oneline -1", "1a2b3c4 Add it", "`1a2b3c4` Add it"),
+        (f"{_READ}git log --oneline -1 && git status --short", "1a2b3c4 Add it\n?? notes.txt", "`1a2b3c4` Add it"),
+        (f"git log --oneline -1; {_READ}git log --oneline -1", "5d6e7f8 Old\n1a2b3c4 Add it", "its name was not shown"),
         ("git commit -qm 'Add it'; git push -q", "", "Add it"),
         ("git add -A && git commit -qm 'Add it' -m 'And more'", "", "Add it"),
         ("git -C sub commit -qam 'Add it'", "", "Add it"),
@@ -534,6 +537,15 @@ def test_a_commit_is_seen_however_its_options_are_written(command: str, output: 
 )
 def test_what_is_no_quiet_commit_of_the_repository_is_none(command: str, output: str) -> None:
     assert state((command, output)) == []
+
+
+def test_a_commit_in_the_middle_of_a_rebase_is_not_the_last_one() -> None:
+    made = ("git commit -m 'Add it'", "[main 1a2b3c4] Add it")
+    moved = (
+        "git rebase --continue",
+        "[detached HEAD 0fc0c86] Second\n 1 file changed\nRebasing (4/4)\nSuccessfully rebased",
+    )
+    assert "Last commit: `1a2b3c4` Add it, then `git rebase --continue`" in state(made, moved)
 
 
 def test_a_quiet_push_leaves_nothing_to_push() -> None:

@@ -703,3 +703,11 @@ def test_an_instruction_for_the_moment_does_not_last(text, is_kept):
 def test_the_last_request_says_something(said, last):
     found = lines(REQUEST, ANSWER, said)
     assert max(found, key=lambda one: one.weight).text == last
+
+
+def test_a_yes_belongs_to_the_advice_before_it():
+    advice = "My recommendation: keep the manual of the depot in docs/manual.md."
+    told = f"Assistant: I would not drop it. {advice} That is short."
+    last = lines(REQUEST, told, "yes, do that please")[-1]
+    assert (last.text, last.asked) == ("yes, do that please.", advice)
+    assert lines(REQUEST, told, "Rename the depot to Sopot.")[-1].asked == ""

@@ -78,7 +78,7 @@ def test_of_recent_what_was_asked_decided_found_and_left_is_told():
     part = make_recent(RECENT, lambda _name: True)
     assert lines(part) == [
         "## Session 2025-10-04 afternoon (12.9h)", "**Focus**:", "- Move the page.", "- Set up rewrites.",
-        "**Key decisions**:", "- [x] The URL is HTTPS.", "**State**: Branch main. Nothing is pushed.",
+        "**Key decisions**:", "- The URL is HTTPS.", "**State**: Branch main. Nothing is pushed.",
         "**Tasks**: 7 of 7 done.", "## Session 2025-09-29 evening (0.1h)", "**Focus**: Add a margin.",
     ]  # fmt: skip
     assert part.text.split("\n").index("**Tasks**: 7 of 7 done.") == RECENT.split("\n").index("**Tasks**: 7 of 7 done.")
