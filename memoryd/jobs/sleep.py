@@ -46,9 +46,9 @@ from memoryd.transcripts.turn import StoredTurn
 
 CONSUMER = "sleep"
 CORE_IMPORTANCE = 0.7  # from this importance on, a memory is meant for the core; the rest stays in the daily file
-# The same limit if the core has that many times the memories that dreams keep. At twice as many, it leaves out lessons.
-# At four times, it takes only lasting rules and what the user asks to remember.
-_IMPORTANCE_WHEN_FULL = ((4, 0.85), (2, 0.8))
+# The same limit if the core has that many times the memories that dreams keep. At three times as many, it leaves out
+# lessons. At four times, it takes only lasting rules and what the user asks to remember.
+_IMPORTANCE_WHEN_FULL = ((4, 0.85), (3, 0.8))
 # The types that may go into the core, each with its class; for a fact the second reader decides the class.
 CORE_CLASSES = {
     job.MemoryType.PREFERENCE: MemoryClass.RULE,

@@ -838,7 +838,7 @@ def test_the_fuller_the_core_the_less_it_takes_and_the_daily_file_takes_the_rest
     learned = "The root cause is the driver: `pgbouncer` drops the prepared statements of `importer.py` in Lisbon."
     talk = (*TALK, turn(5, decided), turn(6, learned, "assistant"))
     found = {}
-    for fullness in (0.0, 2.0, 4.0):
+    for fullness in (2.9, 3.0, 4.0):
         end, _ = run(inputs(talk, fullness=fullness, program="Claude Code"))
         assert isinstance(end, Done)
         added = "".join(str(edit) for edit in end.edits if isinstance(edit, AddMemories))
@@ -846,4 +846,4 @@ def test_the_fuller_the_core_the_less_it_takes_and_the_daily_file_takes_the_rest
         written = " ".join(edit.body for edit in end.edits if isinstance(edit, AppendDaily))
         assert decided in written
         assert learned in written
-    assert found == {0.0: [True, True, True], 2.0: [False, True, True], 4.0: [False, False, True]}
+    assert found == {2.9: [True, True, True], 3.0: [False, True, True], 4.0: [False, False, True]}
