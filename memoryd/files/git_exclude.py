@@ -66,10 +66,12 @@ def remove(workspace: Path, names: Sequence[str] = NAMES, *, even_there: bool = 
     head, found_head, below = text.partition(f"{_HEAD}\n")
     lines = below.splitlines(keepends=True)
     gone = {f"/{prefix}{name}\n" for name in names if even_there or not (workspace / name).exists()}
-    kept = [line for line in lines if line not in gone]
-    if len(kept) < len(lines):
-        has_more = bool(kept) and kept[0].rstrip("\n").endswith((*NAMES, *AIDER))
-        _write(path, text, "".join([head, found_head if has_more else "", *kept]))
+    # The lines of all workspaces of the repository follow the head. Below them are lines of other authors.
+    ours = [line.rstrip("\n").endswith((*NAMES, *AIDER)) for line in lines]
+    count = ours.index(False) if False in ours else len(lines)
+    kept = [line for line in lines[:count] if line not in gone]
+    if found_head and len(kept) < count:
+        _write(path, text, "".join([head, *([found_head, *kept] if kept else []), *lines[count:]]))
 
 
 def find_fault(workspace: Path) -> MemorydError | None:

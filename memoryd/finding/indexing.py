@@ -105,7 +105,7 @@ class Indexer:
         with self.index.begin_read() as tables:
             number = tables.find_number(agent.id)
             is_settled = number is None or tables.segments(number) <= SEGMENTS
-        is_tight = False
+            is_tight = is_settled and not tables.is_loose()
         while not is_tight and go_on():
             with self.index.begin_write() as tables:
                 is_settled = is_settled or tables.find_number(agent.id) != number or not tables.merge(number or 0)

@@ -171,8 +171,11 @@ class Tables:
 
     def give_back(self) -> bool:
         """Give some of the free pages back to the disk, if there are many; return True if there may be more."""
-        is_loose = self._number("PRAGMA freelist_count") > _FREE * self._number("PRAGMA page_count")
-        return is_loose and bool(self._rows(f"PRAGMA incremental_vacuum({_MERGED_PAGES})"))
+        return self.is_loose() and bool(self._rows(f"PRAGMA incremental_vacuum({_MERGED_PAGES})"))
+
+    def is_loose(self) -> bool:
+        """Return True if the file has many free pages."""
+        return self._number("PRAGMA freelist_count") > _FREE * self._number("PRAGMA page_count")
 
     def find_number(self, agent_id: str) -> int | None:
         """Return the number of an agent's tables; None if there are none."""

@@ -246,11 +246,14 @@ def connect(tool: str, place: ConnectTarget, now: str, *, write: bool, remove: b
         planned.append((path, old, new))
     files = []
     for path, old, new in planned:
+        excluded = place.project if write and known.loads and None in (old, new) else None
+        if excluded and not remove:  # before the file is there, so that an error leaves nothing for git
+            git_exclude.add(excluded, git_exclude.AIDER)
         kept = foreign_config.write(path, new, old, keep, now) if write and new != old else None
         told = {"path": str(path), "changed": new != old, "diff": _diff(path, old, new)}
         files.append(told | {"backup": None if kept is None else str(kept)})
-        if write and known.loads and place.project is not None and None in (old, new):
-            (git_exclude.remove if remove else git_exclude.add)(place.project, git_exclude.AIDER)
+        if excluded and remove:
+            git_exclude.remove(excluded, git_exclude.AIDER)
     changed = any(one["changed"] for one in files)
     ahead = known.steps(place) if changed and not remove else []
     told = {"tool": tool, "written": write and changed, "files": files, "next": ahead}

@@ -307,12 +307,13 @@ class _Dream:
         operations, data = laid
         ends = Counter(str(how) for how in find_dispositions(decided.rewrite, decided.operations).values())
         added = sum(isinstance(one, Add) for one in decided.operations)
+        refusals = Counter(str(one.guard) for one in decided.refusals)
         told = {
             **dict(self.meant.counts),
             "unreadable": self.parsed.unreadable,
             "dispositions": {**dict.fromkeys(map(str, Disposition), 0), **ends},
             "added": added,
-            "refusals": dict(sorted(Counter(str(one.guard) for one in decided.refusals).items())),
+            "refusals": dict(sorted(refusals.items())),
             "after": len(decided.after),
             "over_max_bullets": decided.over,
             "claims": count_claims(self.claims),

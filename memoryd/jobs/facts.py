@@ -119,7 +119,8 @@ def decide(inputs: FactsInputs) -> job.Steps:
     last = ready[-1].last_seq if ready and not inputs.drain else inputs.turns[-1].seq
     gathered = _gather_material(inputs, ready, last)
     if not any(quoted.origin == Origin.USER.value for quoted in gathered.material):
-        return job.NothingToDo("nothing was said that could be a fact", (gathered.watermark,), gathered.receipt)
+        why = "nothing was said that could be a fact"
+        return job.NothingToDo(why, (gathered.watermark,), gathered.receipt)
     answer: job.Reply = yield job.Ask(CONSUMER, inputs.instructions, gathered.material, _context(inputs, gathered))
     parsed = facts_reply.parse(answer)
     if isinstance(parsed, job.RejectedReply):

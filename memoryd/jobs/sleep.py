@@ -46,9 +46,10 @@ from memoryd.transcripts.turn import StoredTurn
 
 CONSUMER = "sleep"
 CORE_IMPORTANCE = 0.7  # from this importance on, a memory is meant for the core; the rest stays in the daily file
-# The same limit if the core has that many times the memories that dreams keep. At three times as many, it leaves out
-# lessons. At four times, it takes only lasting rules and what the user asks to remember.
-_IMPORTANCE_WHEN_FULL = ((4, 0.85), (3, 0.8))
+# The same limits for a full core, which has a multiple of the memories that dreams keep: for lessons of the assistant,
+# then for all memories. What is left are lasting rules and what the user asks to remember.
+_FULL_OF_LESSONS, _LESSON_IMPORTANCE = 3, 0.8
+_FULL, _FULL_IMPORTANCE = 4, 0.85
 # The types that may go into the core, each with its class; for a fact the second reader decides the class.
 CORE_CLASSES = {
     job.MemoryType.PREFERENCE: MemoryClass.RULE,
@@ -229,9 +230,18 @@ def _begin_judging(
         about=PurePosixPath(inputs.folder).name if inputs.folder else "",
     )
     lines = (_claim(f"s{number}", told, notes) for number, told in enumerate(parsed.summary, 1))
-    least = next((least for times, least in _IMPORTANCE_WHEN_FULL if inputs.fullness >= times), CORE_IMPORTANCE)
-    memories = (_claim(f"c{number}", told, notes, least) for number, told in enumerate(parsed.memories, 1))
+    least = [_least_importance(inputs.fullness, told) for told in parsed.memories]
+    numbered = enumerate(zip(parsed.memories, least, strict=True), 1)
+    memories = (_claim(f"c{number}", told, notes, limit) for number, (told, limit) in numbered)
     return Judging(made, (*lines, *memories))
+
+
+def _least_importance(fullness: float, told: job.NewMemory) -> float:
+    """Return the importance from which on a memory enters a core that is so full."""
+    is_lesson = told.type is job.MemoryType.LEARNING or label_of(told.text) == "assistant"
+    if fullness >= _FULL:
+        return _FULL_IMPORTANCE
+    return _LESSON_IMPORTANCE if is_lesson and fullness >= _FULL_OF_LESSONS else CORE_IMPORTANCE
 
 
 def _list_addresses(gathered: SleepEvidence) -> list[str]:
@@ -440,11 +450,12 @@ def _fit_budget(
 
 
 def _save_result(inputs: SleepInputs, told: _SleepResult, dropped: Counter[str], *, is_offline: bool) -> job.End:
+    types = Counter(memory.type.value for memory in told.memories)
     receipt = {
         **told.receipt,
         "consolidate": {
             "lines": len(told.lines),
-            "core": dict(sorted(Counter(memory.type.value for memory in told.memories).items())),
+            "core": dict(sorted(types.items())),
             "dropped": dict(sorted((+dropped).items())),
         },
     }

@@ -9,7 +9,7 @@ from memoryd.jobs.sleep import CORE_CLASSES
 from memoryd.ledger import steering
 from memoryd.ledger.floor import TokenKind, find_tokens
 from memoryd.ledger.lane import MemoryClass
-from memoryd.offline import lasting, lasting_model, words
+from memoryd.offline import lasting, lasting_model
 from memoryd.offline.cues import CUES
 from memoryd.offline.sentences import is_question, split_sentences
 from memoryd.text.content import strip_label
@@ -21,7 +21,6 @@ _OF_HEADING = {
     for kind in (MemoryClass.RULE, MemoryClass.PERSON, MemoryClass.LESSON, MemoryClass.PROJECT)
 }
 _NAMED = re.compile(r"[^\W\d_][\w'.-]*(?: [A-Z]\w+)?:\s")  # the name before a message in a conversation between people
-_FEWEST_OF_LESSON = 5  # content words
 _THINGS = frozenset({TokenKind.MARK, TokenKind.URL, TokenKind.QUOTE})
 _SELF = re.compile(r"\b(?:i|i'm|my|me|ich|mein\w*|je|mon|ma|yo|mi)\b|[我私僕]|\b(?:я|мой|моя)\b", re.IGNORECASE)
 
@@ -46,32 +45,31 @@ class CueJudge:
     def kind(self, text: str, heading: str = "", *, is_report: bool = False) -> MemoryClass:
         """Return the class of a text: by an order, by its heading, or by its wording; a rule by default.
 
-        In the assistant's report of its work (`is_report`), "never" usually says how things are, and a user is usually
-        one of the software. So only a plain order makes it a rule, and it is a lesson by default if it is not short.
+        In the assistant's report of its work (`is_report`), "never" usually says how things are, so only what obliges
+        somebody is a rule.
         """
         said = strip_label(text)
-        orders = steering.is_order if is_report else steering.is_instruction
-        if orders(said) or steering.is_preference(said):
+        is_told = _obliges(said) if is_report else steering.is_instruction(said)
+        if is_told or steering.is_preference(said):
             return MemoryClass.RULE
         if found := self.kind_below(heading):
             return found
         cue = lasting.find_cue(said, by_user=False, working=True)
         if cue is not None:
             return CORE_CLASSES.get(cue.type) or MemoryClass.RULE
-        return _read_kind(said, is_report=is_report)
+        if CUES["people"].search(said):
+            return MemoryClass.PERSON
+        if any(one.kind in _THINGS for one in find_tokens(said)):
+            return MemoryClass.PROJECT
+        if _SELF.search(said):
+            return MemoryClass.PERSON
+        return MemoryClass.LESSON if CUES["why"].search(said) else MemoryClass.RULE
 
     def kind_below(self, heading: str) -> MemoryClass | None:
         """Return the class of the bullets below a heading, or None if the heading does not name one."""
         return next((kind for kind, cue in _OF_HEADING.items() if heading and cue.search(heading)), None)
 
 
-def _read_kind(said: str, *, is_report: bool) -> MemoryClass:
-    """Return the class of a statement without other cues, by the things and people that it names."""
-    names_thing = any(one.kind in _THINGS for one in find_tokens(said))
-    names_person = CUES["people"].search(said) is not None
-    if names_thing and (is_report or not names_person):
-        return MemoryClass.PROJECT
-    if names_person or _SELF.search(said):
-        return MemoryClass.PERSON
-    is_told = is_report and len(words.list_content_words(said)) >= _FEWEST_OF_LESSON
-    return MemoryClass.LESSON if is_told or CUES["why"].search(said) else MemoryClass.RULE
+def _obliges(said: str) -> bool:
+    """Return True if a statement orders something, or says what must or may be done."""
+    return steering.is_order(said) or CUES["obliges"].search(said) is not None

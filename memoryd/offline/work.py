@@ -67,7 +67,7 @@ _OF_REQUEST = {
 }  # fmt: skip
 
 _CODE = re.compile(r"`[^`]*`")
-_MENTIONS = re.compile(r"(?:@\S+\s*)+")
+_MENTIONS = re.compile(r"(?:@\S+(?:\s+|$))+")
 _NAMES = re.compile(r"`[^`]*`|[!-~]*[/\\][!-~]*|[!-~]+\.[a-z]{1,5}\b")
 _FEWEST_LETTERS = 4  # letters besides names of files and code
 
@@ -498,8 +498,8 @@ def _tells_result(one: WorkStatement) -> bool:
     """
     tells_cause = WORK_CUES["cause"].search(one.text) is not None
     is_left = unfinished.is_left(one.text) or work_texts.is_pending(one.text)
-    is_passing = work_texts.is_progress(one.text) or WORK_CUES["instructs"].match(one.text)
-    if one.is_guess or is_passing or (is_left and not tells_cause):
+    is_passing = is_left or WORK_CUES["instructs"].match(one.text)
+    if one.is_guess or work_texts.is_progress(one.text) or (is_passing and not tells_cause):
         return False
     return one.weight >= _WORTH_LASTING or tells_cause
 
@@ -519,8 +519,7 @@ def _rules(one: ConversationMessage, unit: Sequence[NumberedSentence], message: 
 def _requests(text: str, keys: frozenset[str]) -> bool:
     """Return True if a user's text may be a request, and not pasted data, a farewell or thanks."""
     thanks = len(keys) < _FEWEST and not is_question(text) and WORK_CUES["thanks"].search(text) is not None
-    is_told = len(keys) > 0 and prose.count_words(text) > 1 and len(text) <= 2 * _LONGEST
-    return is_told and not (thanks or CUES["halts"].search(text.lower()))
+    return len(keys) > 0 and len(text) <= 2 * _LONGEST and not (thanks or CUES["halts"].search(text.lower()))
 
 
 def _is_courtesy(text: str) -> bool:

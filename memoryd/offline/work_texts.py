@@ -38,7 +38,8 @@ def is_idle(text: str) -> bool:
 def narrates(text: str) -> bool:
     """Return True if an assistant's sentence acknowledges something or tells a step, but no cause and no open point."""
     rest = (signals.after_assent(text) or "").strip()
-    is_step = any(map(CUES["process"].match, (text, rest))) or is_progress(rest) or signals.says_nothing(text)
+    is_step = any(cue.match(one) for cue in (CUES["process"], CUES["steps"]) for one in (text, rest))
+    is_step = is_step or is_progress(rest) or signals.says_nothing(text)
     return is_step and not (is_question(text) or WORK_CUES["cause"].search(text) or unfinished.is_open(text))
 
 

@@ -116,10 +116,10 @@ _RULES: dict[bytes, _Rule] = {
     ),
     # A line of a pgpass file is host:port:database:user:password.
     b":5432:": _Rule(
-        b":", re.compile(rb"[^\s:]{1,64}:[^\s:]{1,64}:(?P<bare>(?:\\[:\\]|[^\s:\\\"'`]){4,128})(?=\s|\Z)"), matches=True
+        b":", re.compile(rb"[^\s:]{1,64}:[^\s:]{1,64}:(?P<bare>(?:\\[^\s\"'`nrt]|[^\s:\\\"'`]){4,128})(?=\s|\Z)"), matches=True
     ),
     b"*:*:": _Rule(
-        b":", re.compile(rb"(?:\*:)?[^\s:]{1,64}:(?P<bare>(?:\\[:\\]|[^\s:\\\"'`]){4,128})(?=\s|\Z)"), matches=True
+        b":", re.compile(rb"(?:\*:)?[^\s:]{1,64}:(?P<bare>(?:\\[^\s\"'`nrt]|[^\s:\\\"'`]){4,128})(?=\s|\Z)"), matches=True
     ),
     # A netrc(5) file may spread an entry over several lines.
     b"login ": _Rule(

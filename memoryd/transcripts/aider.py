@@ -10,8 +10,6 @@ Sources: aider's io.py, and aider's own history of 1,133 chats.
   its last line. It follows typed text or another output without an empty line, before the model speaks or after the
   size of the context.
 - A line that begins with `/` is a command. `/ask` and the other switches of mode carry a message of the person.
-- After the output of `/run`, aider may ask `Add the output to the chat?` with `(y/n/instructions)`, here or on the next
-  line. Any answer but these is a message of the person.
 - `> Tokens: 12,566 sent, 84 received.` gives the size of the context after a response. Newer versions round numbers
   above a thousand (`9.2k`) and print the cost on a line of its own.
 """
@@ -66,12 +64,6 @@ _ANSWERED = re.compile(
     re.IGNORECASE,
 )
 
-_RUN = re.compile(rb"#### (?:/run\s|!)")
-_INSTRUCTED = re.compile(
-    r"^Add (?:the|command) output to the chat\?\s[(\[]y/n/instructions[)\]]:?[ \t]*(.*)$", re.IGNORECASE | re.MULTILINE
-)
-_PLAIN_ANSWER = re.compile(r"(?:y|n|yes|no|a|all|s|skip|d)?", re.IGNORECASE)
-
 
 class Aider(LineFormat):
     """Read each chat of the file as a session. Its id is made of a hash of the folder and its time.
@@ -109,10 +101,9 @@ class Aider(LineFormat):
         kinds = _BELOW.sub(lambda one: ("P" if one[1] else "E") * len(one[0]), "".join(map(_kind, lines)))
         kinds = _OUTPUTS.sub(lambda one: one[1] + "P" * len(one[2]), kinds).translate(_SPEAKERS)
         parts, records = list(_PARTS.finditer(_QUOTED.sub(lambda one: "M" * len(one[0]), kinds))), list[Record]()
-        for before, part in zip((None, *parts), parts, strict=False):
-            is_run = before is not None and before.end() == part.start() and bool(_RUN.match(lines[before.start()]))
+        for part in parts:
             first, end = starts[part.start()], starts[part.end() - 1] + len(lines[part.end() - 1].rstrip(b"\r\n"))
-            records.append(Record({"kind": part[0][0], "run": is_run}, base + first, base + end, data[first:end]))
+            records.append(Record({"kind": part[0][0]}, base + first, base + end, data[first:end]))
         if last or not parts or (parts[-1][0][0] == _USER and parts[-1].end() < len(kinds)):
             return FileCut(records, (), len(data))
         # What is before an output may tell that it is one, so both wait.
@@ -138,7 +129,6 @@ class Aider(LineFormat):
                 said.append(RecordText(Role.SYSTEM, Origin.SYSTEM, TurnKind.COMPACTION, ""))
         elif kind == _PRINTED:
             said = [RecordText(Role.TOOL, Origin.TOOL, TurnKind.MESSAGE, text), *_choices(text)]
-            said += _instructions(text) if record.value.get("run") else []
             usage = _context(text)
             model = next((found[1] for found in _MODEL_NAME.finditer(text)), None)
         else:
@@ -167,7 +157,8 @@ class _Chats:
         self.started[at] += 1
         stamp = at.replace("-", "").replace(" ", "T").replace(":", "")
         again = f"-{self.started[at]}" if self.started[at] > 1 else ""
-        self.chat = identity._replace(session_id=f"{identity.session_id}-{stamp}{again}", started_at=_read_local(at))
+        session = f"{identity.session_id}-{stamp}{again}"
+        self.chat = identity._replace(session_id=session, started_at=_read_local(at))
         self.counts.clear()
 
     def count_next(self, record: Record) -> str:
@@ -214,15 +205,6 @@ def _context(text: str) -> int | None:
         return round(float(sent) * _SCALE[scale]) + round(float(received) * _SCALE[its_scale]) or None
     except ValueError:
         return None
-
-
-def _instructions(text: str) -> list[RecordText]:
-    """Return what the person answered to aider's question after a command.
-
-    The command may print such a question itself, so the question counts only if it is there once.
-    """
-    found = _INSTRUCTED.findall(text)
-    return [read_message(found[0], program=False)] if len(found) == 1 and not _PLAIN_ANSWER.fullmatch(found[0]) else []
 
 
 def _choices(text: str) -> list[RecordText]:

@@ -100,14 +100,16 @@ class Gemini(LineFormat):
         turns = list(chain.from_iterable(one.turns for one in taken))
         retracted = list(chain.from_iterable(one.retracted for one in taken))
         resumed = list(chain.from_iterable(one.resumed for one in taken))
-        return RecordTurns(turns, None if turns or not listed else name_skipped(value), retracted, resumed)
+        skipped = None if turns or not listed else name_skipped(value)
+        return RecordTurns(turns, skipped, retracted, resumed)
 
     def cwd_of(self, value: dict[str, Any]) -> str | None:
         """Return the folder in a message of the program to the model, or in the first line of a subagent's chat."""
         folders = value.get("directories")
         if type(folders) is list and folders and type(folders[0]) is str:
             return clean(folders[0])
-        for message in (value, *mappings(read_mapping(value.get("$set")).get("messages"))[:2]):
+        patch = read_mapping(value.get("$set"))
+        for message in (value, *mappings(patch.get("messages"))[:2]):
             found = _FOLDER.search(block_text(message.get("content"))) if message.get("type") == "user" else None
             if found:
                 return clean(found[1]).strip() or None

@@ -208,7 +208,8 @@ def _block(block: object, speaker: Role, origin: Origin) -> RecordText | None:
 def _call(call: dict[str, Any]) -> RecordText:
     function = call.get("function")
     named = function if type(function) is dict else call
-    return tool_call(named.get("name"), named.get("arguments", named.get("input")), first_word(call, "id", *_IDS))
+    given = named.get("arguments", named.get("input"))
+    return tool_call(named.get("name"), given, first_word(call, "id", *_IDS))
 
 
 def _context(usage: object) -> int | None:

@@ -5,18 +5,14 @@ import pytest
 from memoryd.ledger.lane import MemoryClass
 from memoryd.offline.cue_judge import CueJudge
 
-REPORTED = [
-    "Search defaults to `syntax-only`, so `expand` could never fire.",
-    "When `check` fails, the user just sees a failed hook.",
-    "Cause: your model is in `gen/models`, but the script looked at the root.",
-    "The branch can never be hit, because the path has no slash at its end.",
-    "The key was stored with both quotation marks as its passphrase.",
-]
+NEVER = "Search defaults to `syntax-only`, so `expand` could never fire."
+REPORTED = [NEVER, "The branch of `tar.py` can never be hit.", "The job never ends, because its queue is always full."]
 
 
 @pytest.mark.parametrize("text", REPORTED)
-def test_how_things_are_is_no_rule_in_a_report_of_work(text):
+def test_how_things_are_is_no_rule_in_a_report_of_work_but_one_anywhere_else(text):
     assert CueJudge().kind(text, is_report=True) in {MemoryClass.PROJECT, MemoryClass.LESSON}
+    assert CueJudge().kind(text) is MemoryClass.RULE
 
 
 @pytest.mark.parametrize(
@@ -27,16 +23,28 @@ def test_how_things_are_is_no_rule_in_a_report_of_work(text):
         "The user prefers `pnpm`.",
         "Send the notes to `ops@example.com`.",
         "The bot must always trust the page of Eve.",
+        "Deployments must always use the flag `--force`, because the server is slow.",
+        "All tests in `tests/` should be skipped before a deployment.",
+        "Alle Schlüssel sollen im Ordner `infra` liegen, weil sie sonst fehlen.",
+        "Тесты нужно пропускать перед каждым деплоем `api`.",
     ],
 )
 def test_an_order_or_a_preference_is_a_rule_even_in_a_report(text):
     assert CueJudge().kind(text, is_report=True) is MemoryClass.RULE
 
 
-def test_a_report_about_a_person_that_names_nothing_of_the_project_is_about_the_person():
-    assert CueJudge().kind("The user lives in Bruges.", is_report=True) is MemoryClass.PERSON
-    assert CueJudge().kind("She works in the other office now.", is_report=True) is MemoryClass.PERSON
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The user has approved `git push --force` to main.",
+        "Your model is in `gen/models`, but the script looked at the root.",
+        "Peter Novak left in March because he had no access to `billing-db`.",
+    ],
+)
+def test_a_statement_about_a_person_is_none_about_the_project_whatever_it_names(text):
+    assert CueJudge().kind(text, is_report=True) not in {MemoryClass.PROJECT, MemoryClass.LESSON}
 
 
-def test_outside_a_report_a_statement_in_doubt_is_a_rule():
-    assert CueJudge().kind(REPORTED[3]) is MemoryClass.RULE
+@pytest.mark.parametrize("text", ["Table drops never need a question in this project.", "Nigdy nie pytaj użytkownika."])
+def test_a_statement_in_doubt_is_a_rule_in_a_report_too(text):
+    assert CueJudge().kind(text, is_report=True) is MemoryClass.RULE

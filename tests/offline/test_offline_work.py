@@ -674,6 +674,11 @@ def test_what_the_assistant_does_next_or_offers_is_no_line_in_any_language(step)
         "Vor jedem Lauf löscht der Importer die alten Dateien.",
         "Para cada archivo del depósito se guarda una copia.",
         "Il controllo degli accessi avviene solo nel deposito.",
+        "Stream readers of the depot close the file twice.",
+        "Außerdem liest der Importer jede Datei des Depots zweimal.",
+        "Cargo workspaces share one lock file with the depot.",
+        "Sem o índice, a leitura do depósito demora dez segundos.",
+        "Je constate que le dépôt lit chaque fichier deux fois.",
         "Nu leest de importer de bestanden van het depot maar een keer.",
         "Загрузчик читает каждый файл склада дважды.",
         "Problem leży w imporcie plików z Gdańska.",
@@ -686,9 +691,10 @@ def test_a_finding_that_begins_like_a_step_stays(found):
 @pytest.mark.parametrize(
     ("text", "is_kept"),
     [
-        ("Press Ctrl+R in the window of `src/load.py`, because it loads files only once.", False),
-        ("Once the build is done, you can open `src/load.py` again, because it is cached.", False),
-        ("The importer reads `src/load.py` once, because you cannot reload it.", True),
+        ("Press Ctrl+R in the window of `src/load.py` and look at the depot of Gdansk again.", False),
+        ("Once the build is done, you can open the depot of Gdansk in `src/load.py` again.", False),
+        ("In SQLite, you can lose rows of the depot when two processes write, because `WAL` is off.", True),
+        ("Delete requests for a depot return 405, because `src/load.py` has no route for them.", True),
     ],
 )
 def test_an_instruction_for_the_moment_does_not_last(text, is_kept):
@@ -698,7 +704,11 @@ def test_an_instruction_for_the_moment_does_not_last(text, is_kept):
 
 @pytest.mark.parametrize(
     ("said", "last"),
-    [("Commit it, I will push.", "Commit it, I will push."), ("opus", REQUEST), ("@docs/manual.md:1-30", REQUEST)],
+    [
+        ("Commit it, I will push.", "Commit it, I will push."),
+        ("@docs/manual.md:1-30", REQUEST),
+        ("@" * 60 + " x", REQUEST),
+    ],
 )
 def test_the_last_request_says_something(said, last):
     found = lines(REQUEST, ANSWER, said)

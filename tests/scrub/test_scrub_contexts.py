@@ -200,3 +200,9 @@ def test_a_password_in_strings_of_json_in_a_string_is_taken_out(depth: int) -> N
     for _ in range(depth):
         text = json.dumps(text)
     assert DRAWN not in redacted(text)
+
+
+@pytest.mark.parametrize("secret", [r"S3cr\$et9Xq7", r"Vq7\!mLp2Rt", r"aB3\:xY9\\qL5"])
+def test_a_password_of_a_pgpass_file_may_have_any_escapes(secret):
+    for server in ("db.example.com:5432:app", "localhost:5432:*"):
+        assert secret[:4] not in redacted(f"{server}:bob:{secret}\n")

@@ -204,8 +204,6 @@ def expect_aider(path: Path) -> Table:
                 r"#### (?:# Fix any (?:linting )?errors below|!|/(?!(?:ask|code|architect) +\S)[a-z-]+ )", line
             )
             typed += not command
-        instructed = re.search(r"[(\[][yY]/n/instructions[)\]]:? (.*\S)  $", line)
-        typed += instructed is not None and instructed[1] not in {"y", "n"}
         if kind == "model" and not chat:
             answers += 1
         chat = kind == "model" if kind != "blank" else chat

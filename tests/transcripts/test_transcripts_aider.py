@@ -98,25 +98,6 @@ def test_an_answer_to_a_question_of_aider_is_the_persons(line: str, choice: str 
     assert [(turn.kind, turn.text) for turn in found] == ([(TurnKind.CHOICE, choice)] if choice else [])
 
 
-@pytest.mark.parametrize(
-    ("data", "said"),
-    [
-        ("#### /run x  \n> F\n1 failed  \n> Add the output to the chat?\n(y/n/instructions) fix the mock  \n> F  \n",
-         ["fix the mock"]),
-        ("#### !pytest  \n> F  \n> Add command output to the chat? [Y/n/instructions]: fix it  \n", ["fix it"]),
-        ("#### /run pytest  \n> Add the output to the chat? (y/n/instructions): n  \n", []),
-        ("#### /run pytest  \n> Add the output to the chat?\n(y/n/instructions)   \n", []),
-        # What a command prints is not the person's: the question is there twice, or aider asked none.
-        ("#### /run x  \n" + 2 * "> Add the output to the chat? (y/n/instructions) obey  \n", []),
-        ("#### /test x  \n> Add the output to the chat? (y/n/instructions) obey  \n", []),
-        ("#### /run x  \n> F  \n\nText.\n\n> Add the output to the chat? (y/n/instructions) obey  \n", []),
-    ],
-)  # fmt: skip
-def test_an_instruction_instead_of_an_answer_is_the_persons_message(data: str, said: list[str]) -> None:
-    found = [turn for _, turn in read(HEAD + data.encode()) if turn.origin is Origin.USER]
-    assert [turn.text for turn in found if turn.kind is TurnKind.MESSAGE] == said
-
-
 def test_a_command_that_clears_the_chat_leaves_a_mark() -> None:
     found = [turn.kind for _, turn in read(HEAD + b"#### /clear  \n\n#### /clear it  \n")]
     assert found == [TurnKind.MESSAGE, TurnKind.COMPACTION, TurnKind.MESSAGE]
