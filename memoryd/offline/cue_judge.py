@@ -9,8 +9,8 @@ from memoryd.jobs.sleep import CORE_CLASSES
 from memoryd.ledger import steering
 from memoryd.ledger.floor import TokenKind, find_tokens
 from memoryd.ledger.lane import MemoryClass
-from memoryd.offline import lasting, lasting_model
-from memoryd.offline.cues import CUES
+from memoryd.offline import lasting, lasting_model, words
+from memoryd.offline.cues import CUES, WORK_CUES
 from memoryd.offline.sentences import is_question, split_sentences
 from memoryd.text.content import strip_label
 from memoryd.text.word_lists import list_words
@@ -21,6 +21,7 @@ _OF_HEADING = {
     for kind in (MemoryClass.RULE, MemoryClass.PERSON, MemoryClass.LESSON, MemoryClass.PROJECT)
 }
 _NAMED = re.compile(r"[^\W\d_][\w'.-]*(?: [A-Z]\w+)?:\s")  # the name before a message in a conversation between people
+_FEWEST_OF_LESSON = 5  # content words
 _THINGS = frozenset({TokenKind.MARK, TokenKind.URL, TokenKind.QUOTE})
 _SELF = re.compile(r"\b(?:i|i'm|my|me|ich|mein\w*|je|mon|ma|yo|mi)\b|[我私僕]|\b(?:я|мой|моя)\b", re.IGNORECASE)
 
@@ -57,13 +58,7 @@ class CueJudge:
         cue = lasting.find_cue(said, by_user=False, working=True)
         if cue is not None:
             return CORE_CLASSES.get(cue.type) or MemoryClass.RULE
-        if CUES["people"].search(said):
-            return MemoryClass.PERSON
-        if any(one.kind in _THINGS for one in find_tokens(said)):
-            return MemoryClass.PROJECT
-        if _SELF.search(said):
-            return MemoryClass.PERSON
-        return MemoryClass.LESSON if CUES["why"].search(said) else MemoryClass.RULE
+        return _read_kind(said, is_report=is_report)
 
     def kind_below(self, heading: str) -> MemoryClass | None:
         """Return the class of the bullets below a heading, or None if the heading does not name one."""
@@ -73,3 +68,24 @@ class CueJudge:
 def _obliges(said: str) -> bool:
     """Return True if a statement orders something, or says what must or may be done."""
     return steering.is_order(said) or CUES["obliges"].search(said) is not None
+
+
+def _read_kind(said: str, *, is_report: bool) -> MemoryClass:
+    """Return the class of a statement without other cues, by the people and things that it names."""
+    names_thing = any(one.kind in _THINGS for one in find_tokens(said))
+    # In a report that names things of the project, "the user" and "your" are of the software.
+    people = CUES["persons"] if is_report and names_thing else CUES["people"]
+    if people.search(said):
+        return MemoryClass.PERSON
+    if names_thing:
+        return MemoryClass.PROJECT
+    if _SELF.search(said):
+        return MemoryClass.PERSON
+    tells = CUES["why"].search(said) or (is_report and not CUES["persons"].search(said) and _declares(said))
+    return MemoryClass.LESSON if tells else MemoryClass.RULE
+
+
+def _declares(said: str) -> bool:
+    """Return True if a statement of some length says what was done, or how a thing is or was."""
+    is_long = len(words.list_content_words(said)) >= _FEWEST_OF_LESSON
+    return is_long and any(cue.search(said) for cue in (WORK_CUES["done"], CUES["declares"]))

@@ -17,6 +17,7 @@ _LABELS = frozenset({"Focus", "Key decisions", "Discoveries", "State", "Open", "
 _UNTOLD = frozenset({"Files", "Link", str(Section.FILES)})
 _NOTHING = frozenset({"none", "-", "–"})  # noqa: RUF001
 _TITLE = re.compile(r"# (?:RECENT|Daily Memory)\b")
+_FORGOTTEN = re.compile(r"- (?:\[x\] )?(?:\w+: )?\[forgotten\]\.?")
 _ANCHOR = re.compile(r"^\*\*Link\*\*:.*#session-([^()\s]+)\)$", re.MULTILINE)
 _SESSION = re.compile(r"^From [^,\n]+, [\d:-]+, session:(\S+)$", re.MULTILINE)
 _SIGNS = ("#", "**")
@@ -107,7 +108,7 @@ def _shorten_entry(entry: str) -> str:
         if label or line.startswith("#"):
             name = label[1] if label else line.lstrip("#").strip()
         is_nothing = label is not None and label[2].strip(" .").casefold() in _NOTHING
-        kept.append("" if name in _UNTOLD or is_nothing or _TITLE.match(line) else line)
+        kept.append("" if name in _UNTOLD or is_nothing or _TITLE.match(line) or _FORGOTTEN.fullmatch(line) else line)
     return _empty_bare("\n".join(_remove_empty(kept)))
 
 

@@ -32,6 +32,7 @@ from memoryd.scrub.hidden import mask_hidden
 from memoryd.text.content import label_of
 from memoryd.text.neutral import neutralize
 from memoryd.tiers.archive import name_of
+from memoryd.tiers.recent import CAUSE
 from memoryd.worker.client import Worker
 
 RULES = frozenset({"preference", "correction", "behavior"})  # categories of facts that come first in the injected text
@@ -167,8 +168,11 @@ def _tell_said(row: reads.Row) -> str:
 
 
 def _is_report_of(row: reads.Row, session: str) -> bool:
-    """Return True for an unprotected statement of the assistant whose only source is the session with this name."""
-    if row["constitutional"] or not row["content"].startswith("Assistant: "):
+    """Return True for an unprotected statement of the assistant whose only source is the session with this name.
+
+    `RECENT.md` has the main findings of this session, but maybe not each cause, so a cause is no report here.
+    """
+    if row["constitutional"] or not row["content"].startswith("Assistant: ") or CAUSE.search(row["content"]):
         return False
     return {name_of(one.get("session", "")) for one in json.loads(row["sources"])} == {session}
 

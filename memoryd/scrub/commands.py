@@ -80,6 +80,7 @@ def _list_flags() -> Iterator[tuple[bytes, _Rule]]:
         yield from ((program.encode() + end, rule) for end in (b" ", b'"', b"'"))
 
 
+_ESCAPING = rb"(?:\\[^\s\"'`nrt]|[^\s:\\\"'`])"
 _RULES: dict[bytes, _Rule] = {
     **dict(_list_flags()),
     b"nmcli": _Rule(b"", re.compile(rb"(?<=\s)(?:password|wifi-sec\.psk)[ \t]{1,4}" + _SECRET), _is_glued),
@@ -116,10 +117,10 @@ _RULES: dict[bytes, _Rule] = {
     ),
     # A line of a pgpass file is host:port:database:user:password.
     b":5432:": _Rule(
-        b":", re.compile(rb"[^\s:]{1,64}:[^\s:]{1,64}:(?P<bare>(?:\\[^\s\"'`nrt]|[^\s:\\\"'`]){4,128})(?=\s|\Z)"), matches=True
+        b":", re.compile(rb"[^\s:]{1,64}:[^\s:]{1,64}:(?P<bare>" + _ESCAPING + rb"{4,128})(?=\s|\Z)"), matches=True
     ),
     b"*:*:": _Rule(
-        b":", re.compile(rb"(?:\*:)?[^\s:]{1,64}:(?P<bare>(?:\\[^\s\"'`nrt]|[^\s:\\\"'`]){4,128})(?=\s|\Z)"), matches=True
+        b":", re.compile(rb"(?:\*:)?[^\s:]{1,64}:(?P<bare>" + _ESCAPING + rb"{4,128})(?=\s|\Z)"), matches=True
     ),
     # A netrc(5) file may spread an entry over several lines.
     b"login ": _Rule(

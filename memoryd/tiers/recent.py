@@ -35,7 +35,7 @@ _DAY = re.compile(rb"## Session (\d{4}-\d\d-\d\d)")
 _LABEL = re.compile(rb"^\*\*([A-Z][a-z ]+)\*\*:", re.MULTILINE)
 _LITTLE = {b"Focus", b"Files", b"Link"}
 _FEWEST_ASKED = 25  # characters of the question that are worth showing
-_CAUSE = re.compile("|".join(list_words("causes")), re.IGNORECASE)
+CAUSE = re.compile("|".join(list_words("causes")), re.IGNORECASE)
 # The names of the times of a day, each with the hour at which it ends.
 _TIMES = ((5, "night"), (12, "morning"), (18, "afternoon"), (23, "evening"), (24, "night"))
 _LINK = re.compile(
@@ -206,7 +206,7 @@ def _drop_answered(points: Iterable[SummaryPoint]) -> list[SummaryPoint]:
 
 
 def _is_lasting(point: SummaryPoint) -> bool:
-    return point.section is Section.DECIDED or _CAUSE.search(point.text) is not None
+    return point.section is Section.DECIDED or CAUSE.search(point.text) is not None
 
 
 def _of(section: Section, points: Sequence[SummaryPoint]) -> list[SummaryPoint]:

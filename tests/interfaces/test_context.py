@@ -365,6 +365,13 @@ def test_reports_of_the_session_that_recent_begins_with_are_not_injected_from_th
             assert (found in shown, rule in shown) == (injected, True)
             assert ("## Learnings" in shown) is injected, "no heading stands alone"
             assert len(shown.split("\n")) == len(core.split("\n")), "lines keep their numbers"
+        cause = f"{found} It stayed because the process was killed."
+        with sqlite.begin_write(app.engine) as connection:
+            change = "UPDATE memory SET sources = ?, constitutional = 0, content = ? WHERE content = ?"
+            query.run(connection, change, json.dumps([{"session": first}]), cause, found)
+        (scratch.workspace / "MEMORY.md").write_text(core.replace(found, cause), encoding="utf-8")
+        parts = context.gather(app.settings, app.settings.agents[0], app.clock.now()).parts
+        assert any(cause in part.text for part in parts if part.name == "MEMORY.md"), "RECENT.md may lack a cause"
 
 
 @pytest.mark.parametrize("session_id", ["9e953218-585f-4692-89df-9e0747a31c68", "again"])

@@ -74,6 +74,11 @@ def lines(part):
     return [line for line in part.text.split("\n") if line]
 
 
+def test_of_a_line_that_was_forgotten_nothing_is_told():
+    text = RECENT.replace("The URL is HTTPS.", "[forgotten].")
+    assert "forgotten" not in make_recent(text, lambda _: True).text
+
+
 def test_of_recent_what_was_asked_decided_found_and_left_is_told():
     part = make_recent(RECENT, lambda _name: True)
     assert lines(part) == [
