@@ -56,7 +56,7 @@ def run_now(
     rows = share_work(settings, ask_daemon, run_here)
     if fresh and all(row["state"] == "skipped" for row in rows):
         is_held_up = daemon_client.ask_data(settings.state_dir, "ping").get("waits_for_disk", False)
-        so = "what was said last is not read yet, so nothing was written; repeat the command when there is room"
+        so = "the last messages are not read yet, so nothing was written; repeat the command when there is room"
         _require_room(settings, so, is_held_up=is_held_up)
     return rows
 
@@ -192,7 +192,7 @@ def wait(settings: Settings, run_ids: Sequence[str], look: Callable[[], None]) -
     A failed run that waits for its next attempt counts as ended.
 
     Raises:
-        StateError: The disk of the state folder is full, and the runs wait for it.
+        StateError: The disk of the state folder cannot be written, and the runs wait for it.
     """
     lock = Lock(settings.state_dir / LOCK)
     while True:
@@ -208,7 +208,7 @@ def wait(settings: Settings, run_ids: Sequence[str], look: Callable[[], None]) -
 
 
 def _require_room(settings: Settings, so: str, where: str = "", *, is_held_up: bool = False) -> None:
-    """Raise a StateError if the disk of the state folder is full, or `is_held_up`; `so` says what that means."""
+    """Raise a StateError if the disk of the state folder cannot be written; `so` says what follows from it."""
     why = why_not_writable(settings.state_dir) or ("cannot be written" if is_held_up else None)
     if why is not None:
         what = f"the disk of the state folder {why}: {so}"

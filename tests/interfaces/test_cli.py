@@ -408,7 +408,7 @@ def test_a_session_that_ends_on_a_full_disk_is_told_what_was_done_and_what_to_do
     full = SimpleNamespace(f_flag=0, f_blocks=9, f_bavail=0, f_frsize=4096, f_files=0)
     monkeypatch.setattr(os, "statvfs", lambda _: full)
     told = data(scratch, capsys, "session", "end", session["id"], code=1)
-    so = "what was said last is not read yet, so nothing was written; repeat the command when there is room"
+    so = "the last messages are not read yet, so nothing was written; repeat the command when there is room"
     assert told["message"].endswith(f"the disk of the state folder is full: {so}")
     assert told["hint"] == "free some space on this disk"
     with in_process(scratch) as app:  # holds the lock, as a daemon does that waits for the disk
