@@ -46,8 +46,8 @@ class CueJudge:
     def kind(self, text: str, heading: str = "", *, is_report: bool = False) -> MemoryClass:
         """Return the class of a text: by an order, by its heading, or by its wording; a rule by default.
 
-        In the assistant's report of its work (`is_report`), "never" usually says how things are, so only what obliges
-        somebody is a rule.
+        In the assistant's report of its work (`is_report`), "never" usually says how things are. So it makes no rule
+        there, unless the text also orders, obliges or permits something.
         """
         said = strip_label(text)
         is_told = _obliges(said) if is_report else steering.is_instruction(said)

@@ -39,8 +39,8 @@ _FEWEST_NAMED = 4  # content words; a user's line with fewer rarely names its su
 _BARE = 5  # words; a shorter answer is unclear without its question
 _MANY = 10  # content words; a line with this many is clear, even if a word refers to something else
 _LONGEST_FAREWELL = 6  # words; a longer sentence also says what comes next
-_FEWEST_ASKED = 2  # content words; a user's message with fewer is not a request, if it has fewer words than the next
-_FEWEST_WORDS_ASKED = 4
+_FEWEST_ASKED = 2  # content words; a user's message with fewer is not a request, unless it has one and …
+_FEWEST_WORDS_ASKED = 4  # … at least this many words
 _JOINED = 280  # characters up to which sentences of one message are joined into one line
 _LONGEST_ASKED = 200  # characters of a question that is shown beside its answer
 _FEWEST_CLEAR = 5  # content words; a line of an answer with this many usually names its subject
@@ -277,8 +277,8 @@ class _WorkReading:
     def _find_question(self, turn: int) -> tuple[str, str]:
         """Return the id of the answer before a message and the question, offer or advice that the message answers.
 
-        A question or offer is at the end of the answer. Advice may be anywhere in it, if the message agrees to it. Both
-        texts are empty if there is none.
+        A question or offer is at the end of the answer. Advice may be anywhere in it, and the message must agree to it.
+        Both texts are empty if there is none.
         """
         before = self._said[turn - 1] if turn else None
         parts = before.sentences if before is not None and _is_answer(before) else ()
@@ -454,7 +454,7 @@ def _is_answer(one: ConversationMessage) -> bool:
 
 
 def _list_questions(last: Sequence[NumberedSentence]) -> list[str]:
-    """Return the questions in the last sentences of an answer, the last one first; before the end, only offers."""
+    """Return the questions in the last sentences of an answer, the last first. Before the end, only offers count."""
     questions = [one for one in reversed(last) if is_question(one.text)]
     return [one.text for one in questions if one is last[-1] or WORK_CUES["offers"].search(one.text)]
 
@@ -494,7 +494,8 @@ def may_last(one: WorkStatement) -> bool:
 def _tells_result(one: WorkStatement) -> bool:
     """Return True if an assistant's line gives a cause or has a high weight.
 
-    A guess, the current step and an instruction to the user are no results.
+    A guess and the current step are no results. A remaining task and an instruction to the user are results only with
+    a cause.
     """
     tells_cause = WORK_CUES["cause"].search(one.text) is not None
     is_left = unfinished.is_left(one.text) or work_texts.is_pending(one.text)
