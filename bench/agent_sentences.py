@@ -1,11 +1,11 @@
-"""Count which sentences of coding agents the offline backend may keep for good, by their kind and language.
+"""Count the sentences of coding agents that the offline backend may keep for good, by kind and language.
 
     python bench/agent_sentences.py [--aside | --tuned] [--list]
 
-`bench/plays/agent_sentences.jsonl` holds 640 sentences as agents say them during and at the end of a session: 60 in
-each of eight languages, and 160 in English. Their author had not seen the program. Causes, findings and what was done
-should stay. Steps, offers and instructions to the user should go. Every second sentence is held out (`--aside`). The
-cues were chosen with the others in view (`--tuned`). English has findings that are hard on purpose.
+`bench/plays/agent_sentences.jsonl` has 640 sentences such as agents write during and at the end of a session: 60 in
+each of eight languages, and 160 in English. Their author had not seen the program. Findings, reports of finished work
+and states should stay. Steps, offers, guesses and instructions to the user should go. Every second sentence is held out
+(`--aside`). The cues were chosen with the others in view (`--tuned`). Some English findings are hard on purpose.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from memoryd.tiers.session_summary import Section
 
 SENTENCES = Path(__file__).parent / "plays" / "agent_sentences.jsonl"
 GO = {"step", "offer", "instruction", "guess"}
-_WEIGHT = 0.5  # a line that the session ranks high; so only its wording decides
+_WEIGHT = 0.5  # a high weight, so that only the wording decides
 
 
 def lasts(text: str) -> bool:

@@ -1,6 +1,6 @@
-"""Hold the keys of three sections: the admin page, the model that answers, and a fleet, many hosts with one PostgreSQL.
+"""Hold the keys of three sections: the admin page, the model, and a fleet of many hosts that share one PostgreSQL.
 
-Also find what these sections lack, and tell whether other machines could reach the admin page without a login.
+Also find missing or forbidden values, and tell whether other machines could reach the admin page without a login.
 """
 # ruff: noqa: RUF009 - the calls in the class bodies make dataclass fields
 

@@ -192,7 +192,7 @@ def _told_of(refined: str, plan: RollbackPlan, target: RollbackTarget, now: str)
 
 
 def _decide_save(writer: Writer, run: Run) -> LedgerPlan:
-    """Return what the commit of a run must do.
+    """Return what the commit of a run with a saved text must do.
 
     Raises:
         RefusedError: there is no text to write.

@@ -1,4 +1,4 @@
-"""Exclude memory from git by lines in the repository's own `.git/info/exclude`, which other people do not get."""
+"""Keep memory and `.aider.conf.yml` out of git by lines in `.git/info/exclude`, which other people do not get."""
 
 import contextlib
 import os
@@ -66,7 +66,7 @@ def remove(workspace: Path, names: Sequence[str] = NAMES, *, even_there: bool = 
     head, found_head, below = text.partition(f"{_HEAD}\n")
     lines = below.splitlines(keepends=True)
     gone = {f"/{prefix}{name}\n" for name in names if even_there or not (workspace / name).exists()}
-    # The lines of all workspaces of the repository follow the head. Below them are lines of other authors.
+    # Below the head are the lines for all workspaces of the repository, and then the lines of other authors.
     ours = [line.rstrip("\n").endswith((*NAMES, *AIDER)) for line in lines]
     count = ours.index(False) if False in ours else len(lines)
     kept = [line for line in lines[:count] if line not in gone]

@@ -101,7 +101,7 @@ class Indexer:
                 return
 
     def settle(self, agent: Agent, go_on: Callable[[], bool] = lambda: True) -> None:
-        """Merge the segments of a long history step by step, so that searches become faster; give back the room."""
+        """Merge the segments of a long history step by step, for faster searches; give free space back to the disk."""
         with self.index.begin_read() as tables:
             number = tables.find_number(agent.id)
             is_settled = number is None or tables.segments(number) <= SEGMENTS

@@ -1,6 +1,6 @@
-"""Read the present texts of candidates, and find the passage of each that answers a search best.
+"""Read the current text of each candidate, and find the passage in it that answers a search best.
 
-The factors of the score that depend on the text or the passage are found here, too.
+Also compute the factors of the score that depend on the text or the passage.
 """
 
 from collections.abc import Collection, Iterable, Mapping

@@ -183,7 +183,7 @@ class Index:
             if not is_new and number != VERSION:
                 connection.close()
                 return f"it is of version {number}, not {VERSION}" if number else "it was left unfinished"
-            if is_new:  # in an older file, this statement would only wait for others that write
+            if is_new:  # in an existing file, this statement would only wait for other writers
                 connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=NORMAL")

@@ -201,7 +201,7 @@ class Cues(Protocol):
         """Return True if a user's words only ask an assistant for something, and state nothing that lasts."""
 
     def kind(self, text: str, heading: str = "", *, is_report: bool = False) -> MemoryClass:
-        """Return the class of a statement; in case of doubt a rule, or a lesson in the assistant's report of work."""
+        """Return the class of a statement; in case of doubt, a rule. `is_report`: the assistant reports its work."""
 
     def kind_below(self, heading: str) -> MemoryClass | None:
         """Return the class of the bullets below a heading; None if the heading does not name one."""

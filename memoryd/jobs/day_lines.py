@@ -2,8 +2,8 @@
 
 Each line names its speaker, unless its section already shows who spoke.
 
-Corrections are points of a session's earlier sleeps that a later sleep ends. Such a point is removed from the session's
-summary. The daily file is only appended to, so it gets a line `Corrected: …` before the line that holds now.
+A correction ends a point of the session's earlier sleeps. The point is removed from the session's summary. The daily
+file is only appended to, so it gets a line `Corrected: …` before the line that holds now.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence

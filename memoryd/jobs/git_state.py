@@ -68,7 +68,7 @@ class GitCall(NamedTuple):
 
     seq: int
     step: Step
-    shown: bool  # the call then shows the last commit, and no commit before
+    shown: bool  # this or a later command of the call shows the last commit, and no earlier one does
     text: str
     failed: bool
     plain: bool  # only commands of git printed anything in the call
@@ -236,7 +236,7 @@ class GitState:
 
 
 def list_showing(steps: Sequence[Step]) -> list[bool]:
-    """Return, for each git command of a call, if the call then shows the last commit, and no commit before."""
+    """Return, for each git command of a call, if it or a later one shows the last commit, and no earlier one does."""
     shows = [one.words[1] in {"log", "show"} for one in steps]
     return [any(shows[at:]) and not any(shows[:at]) for at in range(len(steps))]
 

@@ -46,8 +46,8 @@ from memoryd.transcripts.turn import StoredTurn
 
 CONSUMER = "sleep"
 CORE_IMPORTANCE = 0.7  # from this importance on, a memory is meant for the core; the rest stays in the daily file
-# The same limits for a full core, which has a multiple of the memories that dreams keep: for lessons of the assistant,
-# then for all memories. What is left are lasting rules and what the user asks to remember.
+# A core with this many times `dream.max_bullets` memories is full, first for lessons of the assistant, then for all
+# memories. From then on, the importance must be higher. At last, only rules and what the user asks to remember enter.
 _FULL_OF_LESSONS, _LESSON_IMPORTANCE = 3, 0.8
 _FULL, _FULL_IMPORTANCE = 4, 0.85
 # The types that may go into the core, each with its class; for a fact the second reader decides the class.
@@ -237,7 +237,7 @@ def _begin_judging(
 
 
 def _least_importance(fullness: float, told: job.NewMemory) -> float:
-    """Return the importance from which on a memory enters a core that is so full."""
+    """Return the importance that a memory needs to enter a core of this fullness."""
     is_lesson = told.type is job.MemoryType.LEARNING or label_of(told.text) == "assistant"
     if fullness >= _FULL:
         return _FULL_IMPORTANCE

@@ -39,19 +39,19 @@ def admit(circuit: Circuit, now: float) -> tuple[Circuit, bool]:
 
 
 def refuse(circuit: Circuit, now: float, name: str) -> Failure:
-    """Return the failure of a question that was not admitted; `name` says what does not take calls."""
+    """Return the failure of a question that was not admitted; `name` is what takes no calls."""
     trouble = Trouble.BLOCKED if circuit.blocked else Trouble.BUSY
     what = circuit.blocked or f"calls to the {name} are paused after a failure"
     return Failure(trouble, what, retry_after=wait(circuit, now))
 
 
 def failure_of(result: object) -> Failure | None:
-    """Return the failure of a call, or None if there was an answer with any content, because the endpoint works."""
+    """Return the failure of a call; None if the endpoint works, because it answered, even with an unusable reply."""
     return result if isinstance(result, Failure) and result.trouble not in _ANSWERED else None
 
 
 def note_result(circuit: Circuit, now: float, failure: Failure | None) -> Circuit:
-    """Return the circuit after a call. An answer, which has no failure, closes it."""
+    """Return the circuit after a call; if `failure` is None, there was an answer, which closes the circuit."""
     if failure is None:
         return Circuit()
     if failure.trouble is Trouble.BLOCKED:

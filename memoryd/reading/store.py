@@ -214,7 +214,7 @@ def session_for(engine: Engine, batches: Sequence[IngestBatch], cursor: Cursor, 
         "format": cursor.format,
         "folder": identity.cwd and clean(identity.cwd),
         "state": "active",
-        # A running memoryd sees a session at its beginning. If it was stopped then, the session is no history either.
+        # A session that began after memoryd first saw the agent is no history, even if memoryd was stopped then.
         "seen_at": max(known_since, min(now, began)),
         "started_at": identity.started_at,
         "last_turn_at": began,

@@ -32,7 +32,7 @@ def make_recent(text: str, is_told: Callable[[str], bool]) -> Part:
 
     `is_told` returns True if the entry of the session with this id must be injected.
     """
-    # The mark of a decision would read as a task that is done.
+    # The mark of a decision would look like that of a finished task.
     shown = _shorten(text, _ANCHOR, is_told).replace("\n- [x] ", "\n- ")
     headings = (line[3:].strip() for line in shown.split("\n") if line.startswith("## "))
     return Part(RECENT_FILE, shown, plain=frozenset((TOP, *_LABELS, *headings)))

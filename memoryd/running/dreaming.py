@@ -413,7 +413,7 @@ def _start(settings: Settings, day: date) -> str:
 
 
 def date_entry(settings: Settings, day: date, clock: str | None) -> str:
-    """Return when an entry of a daily file was said, as UTC text; without a clock, it existed at the end of its day."""
+    """Return the time of an entry of a daily file, as UTC text; without a clock, it is the end of the day."""
     time = wall_time.fromisoformat(clock) if clock else wall_time(23, 59)
     return text_of(datetime.combine(day, time, settings.zone).astimezone(UTC))
 

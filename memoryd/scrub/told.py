@@ -53,7 +53,7 @@ _PAIR = re.compile(
     + rb")(?=[ \t]))"
     rb"[ \t]*(?:[\w-]{2,32}(?:@[\w.-]{1,64})?(?:[ \t]?[/:,|][ \t]?|[ \t](?:and|und|et|y)[ \t]))?" + _VALUE
 )
-# This is a user and a random password with only a space between them: "creds: bob Vq7…".
+# A user and a random password with only a space between them, such as "creds: bob Vq7…".
 _SPACED = re.compile(
     rb"(?i)[ \t]?[:=][ \t]*[\w.@-]{2,32}[ \t](?P<value>" + _IS_DRAWN + rb"[^\s\"'`()<>/\x00]{8,64})(?!\S)"
 )
@@ -199,7 +199,7 @@ FINDS: dict[bytes, Find] = {
     **{word.encode() + b" ": find_password for word in _SHORT.split()},
     b"pw ": _either(find_password, _find_drawn),
     **dict.fromkeys(list_bytes("words for logins"), _either(_find_pair, _find_spaced)),
-    **dict.fromkeys((b"basic auth", b"login"), _find_pair),  # "login:" also begins a line of a log
+    **dict.fromkeys((b"basic auth", b"login"), _find_pair),  # not `_find_spaced`: logs have lines with "login:"
     **dict.fromkeys((b"log in as ", b"login as ", b"logged in as ", b"sign in as "), _find_as_user),
     **dict.fromkeys(list_bytes("accounts in brackets"), _find_account),
     **dict.fromkeys(list_bytes("wallets"), _find_wallet),

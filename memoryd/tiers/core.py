@@ -408,7 +408,7 @@ def _check(edits: Sequence[Edit], count: int) -> None:
 
 
 def drop_emptied(old: CoreFile, data: bytes, headings: frozenset[str]) -> bytes:
-    """Return a file's new bytes without each of these headings that has nothing below it, but had in `old`."""
+    """Return a file's new bytes `data` without those of `headings` that have nothing below them, but had in `old`."""
     pieces, were = parse(data).pieces, {old.pieces[place].text for place in _list_empty(old)}
     going = {place for place in _list_empty(parse(data)) if pieces[place].text in headings - were}
     left = b"".join(piece.raw for place, piece in enumerate(pieces) if place not in going)
