@@ -26,6 +26,12 @@ from memoryd.tiers.lines import lines_of
 from memoryd.transcripts.turn import Origin
 
 
+_BESIDE = 0.5  # the weight of a word beside a text, such as in a neighbouring turn, relative to a word in it
+_TYPED = 20_000  # characters; a longer message counts as pasted
+PASTED = "user (pasted)"  # the author of a passage that a person has pasted, at least partly
+CALL = "assistant (tool call)"  # the author of the call of a tool, which is no speech
+
+
 class SourceTexts:
     """Read the present texts of candidates from their sources, each file only once."""
 
@@ -105,12 +111,6 @@ class SourceTexts:
 def _get_place(candidate: Candidate) -> tuple[str, int]:
     """Return (session, number) of the turn that a candidate names."""
     return candidate.path.partition(":")[2], candidate.first_line
-
-
-_BESIDE = 0.5  # the weight of a word beside a text, such as in a neighbouring turn, relative to a word in it
-_TYPED = 20_000  # characters; a longer message counts as pasted
-PASTED = "user (pasted)"  # the author of a passage that a person has pasted, at least partly
-CALL = "assistant (tool call)"  # the author of the call of a tool, which is no speech
 
 
 class Passages:
