@@ -25,7 +25,6 @@ from memoryd.tiers.archive import mask_frame
 from memoryd.tiers.lines import lines_of
 from memoryd.transcripts.turn import Origin
 
-
 _BESIDE = 0.5  # the weight of a word beside a text, such as in a neighbouring turn, relative to a word in it
 _TYPED = 20_000  # characters; a longer message counts as pasted
 PASTED = "user (pasted)"  # the author of a passage that a person has pasted, at least partly
