@@ -46,10 +46,7 @@ from memoryd.transcripts.turn import StoredTurn
 
 CONSUMER = "sleep"
 CORE_IMPORTANCE = 0.7  # from this importance on, a memory is meant for the core; the rest stays in the daily file
-# A core with this many times `dream.max_bullets` memories is full, first for lessons of the assistant, then for all
-# memories. From then on, the importance must be higher. At last, only rules and what the user asks to remember enter.
-_FULL_OF_LESSONS, _LESSON_IMPORTANCE = 3, 0.8
-_FULL, _FULL_IMPORTANCE = 4, 0.85
+_FULL_IMPORTANCE = 0.85  # the same limit if the core is full: lasting rules, and what the user asks to remember
 # The types that may go into the core, each with its class; for a fact the second reader decides the class.
 CORE_CLASSES = {
     job.MemoryType.PREFERENCE: MemoryClass.RULE,
@@ -114,7 +111,7 @@ class SleepInputs:
     program: str | None = None  # the agent program of the session; None if its transcript does not name it
     branch: str | None = None  # the last branch in the session's records
     earlier: tuple[StoredTurn, ...] = ()  # the turns of the session before these, for the first use of a word
-    fullness: float = 0.0  # the memories of the core, as a multiple of `dream.max_bullets`
+    is_full: bool = False  # the core has so many memories that it takes only what the user wants for good
     unscanned: int = 0  # the number of turns that could not be scanned for secrets; their text is empty for now
 
 
@@ -230,18 +227,9 @@ def _begin_judging(
         about=PurePosixPath(inputs.folder).name if inputs.folder else "",
     )
     lines = (_claim(f"s{number}", told, notes) for number, told in enumerate(parsed.summary, 1))
-    least = [_least_importance(inputs.fullness, told) for told in parsed.memories]
-    numbered = enumerate(zip(parsed.memories, least, strict=True), 1)
-    memories = (_claim(f"c{number}", told, notes, limit) for number, (told, limit) in numbered)
+    least = _FULL_IMPORTANCE if inputs.is_full else CORE_IMPORTANCE
+    memories = (_claim(f"c{number}", told, notes, least) for number, told in enumerate(parsed.memories, 1))
     return Judging(made, (*lines, *memories))
-
-
-def _least_importance(fullness: float, told: job.NewMemory) -> float:
-    """Return the importance that a memory needs to enter a core of this fullness."""
-    is_lesson = told.type is job.MemoryType.LEARNING or label_of(told.text) == "assistant"
-    if fullness >= _FULL:
-        return _FULL_IMPORTANCE
-    return _LESSON_IMPORTANCE if is_lesson and fullness >= _FULL_OF_LESSONS else CORE_IMPORTANCE
 
 
 def _list_addresses(gathered: SleepEvidence) -> list[str]:

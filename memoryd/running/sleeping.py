@@ -51,6 +51,8 @@ REASONS = (TRIMMED, RECOVERY, SUMMARY, NOTES)  # headings of the blocks that sle
 COUNT_CHUNK = 2000
 CLOCKS_DIFFER = timedelta(minutes=10)
 DAYS_MAX = 40
+# The core is full at this many times `dream.max_bullets`. Dreams cannot shrink it fast, because of the deletion limit.
+_FULL = 4
 _END = "UPDATE session SET state = 'ended', ended_at = last_turn_at WHERE id = ?"
 
 
@@ -355,7 +357,7 @@ def make_inputs(
         live=(),
         previous_summary=None,
         core=known[1],
-        fullness=len(known[1]) / settings.dream.max_bullets,
+        is_full=len(known[1]) >= _FULL * settings.dream.max_bullets,
         daily=known[0],
         window=fill_of(row, window_of(settings, run.agent_id)).window.tokens,
         budget=settings.sleep.budget,
