@@ -753,14 +753,13 @@ def test_what_codex_did_is_told_to_claude_code_and_to_codex_only_what_claude_cod
         assert "request" not in started(world, "codex", own), "nobody is told of themselves"
         assert "Codex, " in started(world, "claude-code", CLAUDE_START), "another session still is"
         asked = {"role": "user", "content": "Write the changelog for the move of the invoices."}
-        record = {"type": "user", "uuid": "u1", "sessionId": CLAUDE_ID, "timestamp": recent(9).isoformat(), "cwd": "/p"}
+        later = recent(9)
+        record = {"type": "user", "uuid": "u1", "sessionId": CLAUDE_ID, "timestamp": later.isoformat(), "cwd": "/p"}
         mine = scratch.append([record | {"message": asked}], name=CLAUDE_ID)
         world.app.ingest.scan()
         world.app.ingest.flush()
         text = started(world, "codex", own)
-        assert (
-            f"({shown(recent(9))}, Claude Code, not in a daily file yet):\n - Last request: Write the changelog" in text
-        )
+        assert f"({shown(later)}, Claude Code, not in a daily file yet):\n - Last request: Write the changelog" in text
         assert "PostgreSQL" not in text
         end = own | {"hook_event_name": "SessionEnd", "reason": "other"}
         assert world.hook("codex", "session-end", end) == b""
