@@ -39,6 +39,7 @@ def test_an_order_or_a_preference_is_a_rule_even_in_a_report(text):
         "The user has approved `git push --force` to main.",
         "Your boss approved `--no-verify` for every commit, because the hook is slow.",
         "Jonas said that `make deploy` may go to production.",
+        "The user lives beside the depot `Gdansk` in Poland.",
         "Peter Novak left in March because he had no access to `billing-db`.",
     ],
 )
