@@ -158,7 +158,7 @@ class FactStore:
         states = []
         for section, entry in sections.items():
             at = ProfileEntry(entry.text, entry.updated_at or now)
-            row = profile.build_values(section, at, sources=(), run_id=run_id, new_hex=self.writer.new_id)
+            row = profile.build_values(section, at, (), self.writer.new_id, run_id)
             states.append(profile.write(connection, self.agent_id, row))
         audit.note(connection, states, chain.AuditStamp(now, self.agent_id, guard_check.HUMAN, run_id))
 

@@ -17,6 +17,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from functools import partial
@@ -49,7 +50,8 @@ from memoryd.ledger.text_removal import MARK, TextRemoval, cut_of, lines_of, spa
 from memoryd.reading import recording
 from memoryd.reading.store import LOST
 from memoryd.text.content import measure_overlap
-from memoryd.tiers import diary
+from memoryd.text.private import is_private
+from memoryd.tiers import archive, diary, recent
 from memoryd.tiers.session_summary import parse_points
 
 KIND = "forget"
@@ -57,6 +59,9 @@ _MOST_OF = 0.5  # a memory counts as derived from removed lines if they have thi
 _DAILIES = "memory"
 _ALWAYS = "9999-12-31"
 _DAILY = re.compile(r"\d{4}-\d\d-\d\d\.md(?=\Z|[.~-])")  # the longer name of a copy also matches
+# Files that people read; the copies in `backup/` are cleaned too.
+_ARCHIVED = (recent.NAME, "MEMORY*.md", f"{archive.MOVED}/MEMORY*.md")
+_FILES = (CORE_FILE, f"{_DAILIES}/**/*.md", *(f"{archive.FOLDER}/{one}" for one in _ARCHIVED))
 # Tables that may repeat the text of a memory; the commit handles the ledger itself.
 _COPIES = ("turn", "session_summary", "job_run", "alarm", "grant")
 
@@ -103,6 +108,26 @@ class ForgetPlan:
             hint = "to erase them, run memoryd core unprotect for each first"
             raise RefusedError("are protected, but would have to be erased", ", ".join(self.verdict.protected), hint)
 
+    def clean_file(self, name: str, data: bytes, clean: Callable[[bytes], bytes]) -> bytes:
+        """Return the new bytes of a file; `clean` removes the text from a file of unknown format.
+
+        A copy of a daily file is cleaned like the daily file itself. A dream diary also loses the model's words of the
+        days on which a dream may have seen the text. Other files lose their parts about the sessions, too.
+        """
+        day = _DAILY.match(name)
+        if day is None:
+            return clean(drop_sessions(name, data, self.sessions))
+        if not diary.is_one(data):
+            return self.cut.of_daily(f"{_DAILIES}/{day[0]}", data)
+        left = self.cut.of_daily(f"{diary.FOLDER}/{day[0]}", data)
+        is_shown = self.shown is not None and self.shown[0] <= day[0].removesuffix(".md") <= self.shown[1]
+        return diary.without_impressions(left) if is_shown else left
+
+    def clean_path(self, path: str, data: bytes) -> bytes:
+        """Return the new bytes of a file at a path in the workspace."""
+        is_core = path == CORE_FILE
+        return self.cut.of_core(data) if is_core else self.clean_file(Path(path).name, data, self.cut.of_bytes)
+
     def edits(self) -> list[MoveWatermark]:
         """Return the edits that mark the sessions as fully processed."""
         consumers = (sleep.CONSUMER, facts.CONSUMER)
@@ -144,7 +169,7 @@ def plan(connection: Connection, agent_id: str, workspace: OpenFolder, target: F
         verdict = forgetting.of_sessions(held, sessions, grounded)
     cut = _cut(connection, agent_id, workspace, _HeldMemories(held, known, verdict, sessions, tz))
     verdict = forgetting.without_notes(held, verdict, cut.says)
-    lines = _cut_lines(workspace, cut)
+    lines = _cut_lines(workspace, [f"{_DAILIES}/*.md"], cut.of_daily)
     gone = {source.session for one in verdict.erased for source in held[one].sources if target.memory_id is not None}
     sections = _sections(known, cut, sessions, grounded)
     last = "SELECT id, last_seq FROM session WHERE id IN (SELECT value FROM json_each(?))"
@@ -162,7 +187,8 @@ def plan(connection: Connection, agent_id: str, workspace: OpenFolder, target: F
         transcripts=frozenset(turns.list_paths(connection, sessions)),
         shown=_find_shown_days(held, verdict, lines, tz) if target.memory_id is not None else None,
     )
-    found.told.update(_build_report(connection, agent_id, found, lines))
+    lost = {path: text.count("\n") + 1 for path, text in _cut_lines(workspace, _FILES, found.clean_path).items()}
+    found.told.update(_build_report(connection, agent_id, found, lines), lost=lost)
     return found
 
 
@@ -275,14 +301,16 @@ def _sections(
     return found
 
 
-def _cut_lines(workspace: OpenFolder, cut: TextRemoval) -> dict[str, str]:
-    """Return the lines that each daily file will lose, by path."""
+def _cut_lines(workspace: OpenFolder, patterns: Iterable[str], clean: Callable[[str, bytes], bytes]) -> dict[str, str]:
+    """Return the lines that each file will lose, in whole or in part, by path."""
     found = {}
-    for path, data in _read_dailies(workspace):
-        if cut.says(data.decode(errors="replace")) or any(block.path == path for block in cut.blocks):
-            left = Counter(cut.of_daily(path, data).splitlines())
-            found[path] = b"\n".join(Counter(data.splitlines()) - left).decode(errors="replace")
-    return {path: text for path, text in found.items() if text.strip()}
+    for path in [path for pattern in patterns for path in sorted(workspace.path.glob(pattern))]:
+        name = path.relative_to(workspace.path).as_posix()
+        with suppress(StateError):  # a link or another thing that memoryd leaves alone
+            data = b"" if is_private(name) else regular.read_below(workspace, name) or b""
+            lost = Counter(data.splitlines()) - Counter(clean(name, data).splitlines())
+            found[name] = b"\n".join(line for line in lost.elements() if line.strip()).decode(errors="replace")
+    return {path: text for path, text in found.items() if text}
 
 
 def _find_shown_days(
@@ -302,22 +330,17 @@ def _build_report(connection: Connection, agent_id: str, found: ForgetPlan, line
     sql = "SELECT memory_id FROM audit WHERE agent_id = ? AND actor = ? AND operation = 'update'"
     edited = dict.fromkeys(query.fetch_column(connection, sql, agent_id, HUMAN), "; a person had edited it")
     became = {one: {"became": "erased", "why": why + edited.get(one, "")} for one, why in verdict.erased.items()}
-    why = {one: forgetting.why_kept(held[one], left) for one, left in verdict.kept.items()}
-    became |= {one: {"became": "kept", "why": why[one]} for one in verdict.kept}
+    became |= {
+        one: {"became": "kept", "why": forgetting.why_kept(held[one], left)} for one, left in verdict.kept.items()
+    }
     became |= {one: {"became": "restored", "why": forgetting.MERGED} for one in verdict.restored}
     named = found.target.memory_id
     records = {(s.record_id, s.part) for one in verdict.erased for s in held[one].sources} if named else set()
     said = replace(found.cut, spared=())
-    beside = [
-        one.id
-        for one in held.values()
-        if one.id not in became
-        and (
-            (one.is_live and not records.isdisjoint((s.record_id, s.part) for s in one.sources))
-            or (named and said.says(one.content))
-            or (one.is_live and _is_of(one, lines))
-        )
-    ]
+    others = [one for one in held.values() if one.id not in became]
+    near = {one.id for one in others if not records.isdisjoint((s.record_id, s.part) for s in one.sources)}
+    near |= {one.id for one in others if _is_of(one, lines)}
+    beside = [one.id for one in others if (named and said.says(one.content)) or (one.is_live and one.id in near)]
     counts = Counter(str(one["became"]) for one in became.values())
     return {
         "memory": named,
@@ -330,7 +353,6 @@ def _build_report(connection: Connection, agent_id: str, found: ForgetPlan, line
         "beside": {
             "sessions": list(found.replies),
             "memories": beside,
-            "files": sorted(lines) if named else [],
             "notes": erasure.find_shared_runs(connection, agent_id, found.sessions),
         },
         "counts": {
@@ -390,7 +412,10 @@ class Forgetter:
         found.check()
         now = self.now()
         changes = forgetting.changes_of(found.memories, found.verdict, now, lambda: draw_salt(self.new_hex))
-        sections = [(section, self._section(section, *left, now)) for section, left in found.sections.items()]
+        sections = [
+            (section, profile.build_values(section, ProfileEntry(text, now), sources, self.new_hex) if text else None)
+            for section, (text, sources) in found.sections.items()
+        ]
         states = [
             (chain.PROFILE + section, None if row is None else chain.dump_state(**row)) for section, row in sections
         ]
@@ -422,15 +447,6 @@ class Forgetter:
             if self.made[key] != data:
                 yield path, data, self.made[key]
 
-    def _section(
-        self, section: ProfileSection, text: str, sources: Iterable[Source], now: str
-    ) -> dict[str, Any] | None:
-        if not text:
-            return None
-        return profile.build_values(
-            section, ProfileEntry(text, now), sources=sources, run_id=None, new_hex=self.new_hex
-        )
-
 
 def _read_dailies(workspace: OpenFolder) -> Iterator[tuple[str, bytes]]:
     """Yield (path, bytes) of the daily files, without anything that is not a regular file."""
@@ -455,14 +471,11 @@ class Copies(FullScan):
     """Remove forgotten text from all copies of it."""
 
     ACTOR: ClassVar[str] = HUMAN
-    cut: TextRemoval
-    sessions: tuple[str, ...]  # the sessions to erase in databases that were put aside
-    transcripts: frozenset[str]  # the transcripts of these sessions; memoryd cleans those that it recorded
-    shown: tuple[str, str] | None  # days whose diaries may mention the text; None if no diary does
+    plan: ForgetPlan
 
     def clean_texts(self, given: Sequence[str], *, in_file: bool = False) -> dict[str, str]:  # noqa: ARG002 - alike
         """Return a mapping from each text to the same text without forgotten text."""
-        return {text: self.cut.of_text(text) for text in given}
+        return {text: self.plan.cut.of_text(text) for text in given}
 
     def database(self, engine: Engine) -> None:
         """Remove the text from a database.
@@ -472,17 +485,17 @@ class Copies(FullScan):
         """
         if engine is self.engine:
             sqlite.write(engine, vault.empty_damaged, LOST)  # a damaged text may contain the forgotten one
-            self.rows_of(engine, () if self.sessions else _COPIES)
+            self.rows_of(engine, () if self.plan.sessions else _COPIES)
             return
         there = texts.list_tables(engine)
-        copies = ("job_run",) if self.sessions else _COPIES
+        copies = ("job_run",) if self.plan.sessions else _COPIES
         self.rows_of(engine, [table for table in ("memory", "profile_section", *copies) if table in there])
         with sqlite.begin_write(engine) as connection:
-            erasure.erase_sessions(connection, self.sessions)
-            erasure.erase_replies(connection, self.sessions)
+            erasure.erase_sessions(connection, self.plan.sessions)
+            erasure.erase_replies(connection, self.plan.sessions)
             if "audit" in there:
                 for agent_id in self.workspaces:
-                    _erase_said(connection, agent_id, self.cut)
+                    _erase_said(connection, agent_id, self.plan.cut)
             for agent_id in self.workspaces:
                 erasure.erase_judgements(connection, agent_id)
 
@@ -497,23 +510,12 @@ class Copies(FullScan):
 
         Each message keeps its id, and a digest by which the copy of its program is recognised.
         """
-        cut = (lambda _: "") if str(path) in self.transcripts else self.cut.of_text
+        cut = (lambda _: "") if str(path) in self.plan.transcripts else self.plan.cut.of_text
         return [recording.remove_text(message, cut) for message in messages]
 
     def of_file(self, name: str, data: bytes, parting: re.Pattern[str] = PARTS) -> bytes:
-        """Return the new bytes of a file.
-
-        A copy of a daily file is cleaned like the daily file itself. A dream diary also loses the model's words of the
-        days on which a dream may have seen the text. Other files lose their parts about the sessions, too.
-        """
-        day = _DAILY.match(name)
-        if day is None:
-            return self.of_bytes(drop_sessions(name, data, self.sessions), parting)
-        if not diary.is_one(data):
-            return self.cut.of_daily(f"{_DAILIES}/{day[0]}", data)
-        left = self.cut.of_daily(f"{diary.FOLDER}/{day[0]}", data)
-        is_shown = self.shown is not None and self.shown[0] <= day[0].removesuffix(".md") <= self.shown[1]
-        return diary.without_impressions(left) if is_shown else left
+        """Return the new bytes of a file; see `ForgetPlan.clean_file`."""
+        return self.plan.clean_file(name, data, partial(self.of_bytes, parting=parting))
 
     def is_spared(self, path: Path) -> bool:
         """Return True if the commit itself rewrites the file."""

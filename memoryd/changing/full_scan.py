@@ -39,6 +39,7 @@ from memoryd.files.workspace import WorkspaceFolders, lock_files, open_workspace
 from memoryd.reading import recording
 from memoryd.reading.scrubbing import strings_of, with_strings
 from memoryd.text.private import is_private
+from memoryd.tiers import archive
 
 Hold = Callable[[], AbstractContextManager[None]]
 
@@ -238,7 +239,8 @@ class FullScan(ABC):
                 self._folder(place.workspace, CORE_FILE, hold, deep=False)
             for pattern in ("MEMORY*.md", "RECENT.md", "consolidation.log"):
                 self._folder(own, pattern, hold, deep=False)
-            for folder, name, pattern in ((place.workspace, "memory", "*.md"), (own, "backup", "*")):
+            deep = (place.workspace, "memory", "*.md"), (own, archive.MOVED, "MEMORY*.md"), (own, "backup", "*")
+            for folder, name, pattern in deep:
                 with suppress(FileNotFoundError), folder.folder(name) as below:
                     self._folder(below, pattern, hold, deep=True)
 

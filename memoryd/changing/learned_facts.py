@@ -58,7 +58,7 @@ def carry_out(connection: Connection, writer: Writer, run: Run, edit: EditFacts)
     for one in edit.sections:
         section, entry = ProfileSection(one.section), ProfileEntry(one.text, now)
         cites = cited(one.sources)
-        row = profile.build_values(section, entry, sources=cites, run_id=run.id, new_hex=writer.new_id)
+        row = profile.build_values(section, entry, cites, writer.new_id, run.id)
         states.append(profile.write(connection, agent_id, row))
     audit.note(connection, states, AuditStamp(now, agent_id, ACTOR, run.id))
     done = {change.memory_id for change in passed.changes}

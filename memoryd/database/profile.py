@@ -30,13 +30,9 @@ def write(connection: Connection, agent_id: str, row: Mapping[str, str | int | N
 
 
 def build_values(
-    section: ProfileSection,
-    entry: ProfileEntry,
-    *,
-    sources: Iterable[Source],
-    run_id: str | None,
-    new_hex: Callable[[], str],
-) -> dict[str, str | int | None]:
+    section: ProfileSection, entry: ProfileEntry, sources: Iterable[Source], new_hex: Callable[[], str],
+    run_id: str | None = None,
+) -> dict[str, str | int | None]:  # fmt: skip
     """Return the values of a section's row, with a new salt."""
     return {
         "section": section.value,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memoryd import clock
+from memoryd.counted import count_noun
 from memoryd.database import reads
 from memoryd.interfaces.call import Call, agent_option, of_agent
 from memoryd.interfaces.output import make_visible, one_line, render_table
@@ -264,7 +265,7 @@ def _forgotten_text(
     told: dict[str, Any], texts: Mapping[str, str], similar: Mapping[str, Any], *, is_tried: bool = False
 ) -> str:
     counted = {"turns": "turns", "summaries": "summaries", "replies": "kept replies", "blocks": "daily blocks"}
-    be, lost, beside = "would be " * is_tried, "would lose" if is_tried else "lost", told["beside"]
+    be, lose, beside = "would be " * is_tried, "would lose" if is_tried else "lost", told["beside"]
     lines = [
         f"{one} {be}{became['became']}: {became['why']}{texts.get(one, '')}" for one, became in told["memories"].items()
     ]
@@ -273,7 +274,7 @@ def _forgotten_text(
     lines += [f"protected, so nothing is forgotten: {one}" for one in told["protected"]]
     lines += [f"says it too, or is from the same records, and stays: {one}" for one in beside["memories"]]
     lines += list_similar(similar)
-    lines += [f"{lost} text: {one}" for one in beside.get("files", ())]
+    lines += [f"{path} {lose} text in {count_noun(count, 'line')}" for path, count in told.get("lost", {}).items()]
     lines += [f"may be of it or of another session, and stays: the note of {one}" for one in beside.get("notes", ())]
     if sessions := ", ".join(told["sessions"] or beside["sessions"]):
         lines.append(f"the transcripts of {sessions} are the agent's own, and stay")

@@ -119,7 +119,7 @@ class TextRemoval:
         """
         file = core.parse(data)
         going = [core.Remove(one.position) for one in file.bullets if one.text and not self.of_text(one.text)]
-        return self._of_bytes(core.edit(file, going) if going else data)
+        return self.of_bytes(core.edit(file, going) if going else data)
 
     def of_daily(self, path: str, data: bytes) -> bytes:
         """Return a daily file without forgotten text; a block without other text is removed with its heading."""
@@ -135,10 +135,10 @@ class TextRemoval:
 
     def of_part(self, path: str, data: bytes) -> bytes:
         """Return a part of a daily file without forgotten text; the blocks in `others` stay unchanged."""
-        if self._of_bytes(data) == data:
+        if self.of_bytes(data) == data:
             return data
         parts = _split_spans(data, self._spans(path, data))
-        return b"".join(part if is_others else self._of_bytes(part) for part, is_others in parts)
+        return b"".join(part if is_others else self.of_bytes(part) for part, is_others in parts)
 
     def _find_remains(self, path: str, data: bytes, new: bytes) -> list[tuple[int, int]]:
         """Return the (start, end) offsets of `blocks` that somebody has edited.
@@ -167,7 +167,8 @@ class TextRemoval:
         found = ((daily.find_block(data, one.sha256, one.size), one) for one in self.others if one.path == path)
         return sorted({(at, at + one.size) for at, one in found if at is not None})
 
-    def _of_bytes(self, data: bytes) -> bytes:
+    def of_bytes(self, data: bytes) -> bytes:
+        """Return the bytes of a text without forgotten text."""
         return self.of_text(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
 

@@ -47,10 +47,7 @@ def _take_out(runner: Runner, run: Run, workspace: Path) -> dict[str, Any]:
         go_on=partial(runner.go_on, run),
         stuck=partial(runner.list_stuck, [run.agent_id]),
         log=runner.log,
-        cut=planned.cut,
-        sessions=planned.sessions,
-        transcripts=planned.transcripts,
-        shown=planned.shown,
+        plan=planned,
     )
     copies.scan_all()
     forgetter.prepare(workspace, planned.cut)

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import shutil
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -117,6 +118,28 @@ def done(world, operation):
 
 
 # --- a memory ---
+
+
+@pytest.mark.parametrize("what", ["memory", "session"])
+def test_the_dry_run_and_the_run_name_every_file_that_loses_text(world, what):
+    def texts():
+        found = {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*.md")}
+        return {name: text for name, text in found.items() if "backup/" not in name and "NOW-" not in name}
+
+    folder = world.scratch.workspace
+    world.do("rollover")
+    target = saying(world, "tabs").id if what == "memory" else the_session(world)
+    before = texts()
+    world.app.close()
+    planned = world.scratch.json("forget", target, "--dry-run")["lost"]
+    assert texts() == before
+    shown = world.scratch.run("forget", target, "--yes").stdout
+    assert {name for name, text in texts().items() if before.get(name) != text} == set(planned)
+    assert set(planned) >= {"MEMORY.md", ".continuum/memory/RECENT.md"}
+    counted = [f"{name} lost text in {count} line{'s' * (count > 1)}" for name, count in planned.items()]
+    assert sorted(line for line in shown.splitlines() if " lost " in line) == sorted(counted)
+    own = Counter(before["MEMORY.md"].splitlines()) - Counter(texts()["MEMORY.md"].splitlines())
+    assert planned["MEMORY.md"] == sum(line.startswith("- ") for line in own.elements())
 
 
 def test_a_memory_is_in_no_byte_any_more_and_only_it(world):
@@ -668,8 +691,7 @@ def test_a_section_of_the_profile_loses_what_only_the_session_said(world):
     with sqlite.begin_write(world.app.engine) as connection:
         for text, cites in zip(texts, ((), turns.build_sources(connection, session, seqs)), strict=True):
             row = profile.build_values(
-                ProfileSection.WORK, ProfileEntry(text, "2026"), sources=cites, run_id=None,
-                new_hex=world.app.runner.new_id,
+                ProfileSection.WORK, ProfileEntry(text, "2026"), cites, world.app.runner.new_id
             )  # fmt: skip
             state = profile.write(connection, "demo", row)
             audit.note(connection, [state], chain.AuditStamp("2026", "demo", "memoryd"))
@@ -848,10 +870,14 @@ def test_lines_with_most_sentences_of_a_forgotten_statement_go_too(world):
     recent = (own / "RECENT.md").read_text() if (own / "RECENT.md").exists() else ""
     (own / "RECENT.md").write_text(f"{recent}\n- {line}\n")
     (own / "MEMORY-2026-03-02.md").write_text(f"# 2026-03-02\n\n- The oven is hot.\n- {line}\n")
+    (own / "archive").mkdir()
+    (own / "archive/MEMORY-2026-01-05.md").write_text(f"# 2026-01-05\n\n- {line}\n")  # `memoryd archive` moved it
     world.app.close()
     fact = world.scratch.json("facts", "add", told)["fact"]["id"]
     planned = world.scratch.json("forget", fact, "--dry-run")
-    assert planned["beside"]["files"] == ["memory/2026-03-02.md"], "also lines with some sentences are announced"
+    own_files = {f".continuum/memory/{name}": 1 for name in ("RECENT.md", "MEMORY-2026-03-02.md")}
+    own_files[".continuum/memory/archive/MEMORY-2026-01-05.md"] = 1
+    assert planned["lost"] == {"memory/2026-03-02.md": 1, **own_files}, "also lines with some sentences are announced"
     assert planned["similar"] == {"memory/2026-03-02.md:4": "- Sounds great."}
     assert world.scratch.json("forget", fact, "--yes")["similar"] == {"memory/2026-03-02.md:3": "- Sounds great."}
     assert holders(world, "gold leaf", "kidding") == []
@@ -957,6 +983,6 @@ def test_forget_says_which_memory_a_person_had_edited_and_which_file_loses_text(
     planned = world.scratch.json("forget", session, "--dry-run")["memories"]
     assert planned[tabs.id]["why"] == f"{ALONE}; a person had edited it"
     assert planned[orders.id]["why"] == ALONE
-    assert f"\nwould lose text: memory/{name}\n" in world.scratch.run("forget", orders.id, "--dry-run").stdout
-    assert f"\nlost text: memory/{name}\n" in world.scratch.run("forget", orders.id, "--yes").stdout
+    assert f"\nmemory/{name} would lose text in 1 line\n" in world.scratch.run("forget", orders.id, "--dry-run").stdout
+    assert f"\nmemory/{name} lost text in 1 line\n" in world.scratch.run("forget", orders.id, "--yes").stdout
     assert f"{tabs.id} erased: {ALONE}; a person had edited it" in world.scratch.run("forget", session, "--yes").stdout

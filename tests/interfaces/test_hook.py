@@ -85,7 +85,7 @@ class World:
         with sqlite.begin_write(self.app.engine) as connection:
             entry = ProfileEntry("Builds brakes.", "2026-03-04T09:00:00.000Z")
             section = ProfileSection.WORK
-            row = profile.build_values(section, entry, sources=(), run_id=None, new_hex=lambda: "0" * 8)
+            row = profile.build_values(section, entry, (), lambda: "0" * 8)
             profile.write(connection, "demo", row)
 
     @contextmanager
