@@ -140,7 +140,7 @@ def _roll_back(order: Order) -> str:
     run_id = order.text("id") if entry is None else None
     options = memory_changes.find_rollback(settings, order.agent, run_id, entry, order.text("memory") or None)
     if order.text("preview") == "1":
-        order.shown["plan"] = memory_changes.preview_rollback(settings, order.agent, options)
+        order.shown["plan"] = memory_changes.preview_rollback(settings, order.agent, options)[1]
         order.shown["order"] = {name: order.text(name) for name in ("agent", "id", "to", "memory")}
         return "a preview: nothing was changed"
     row = memory_changes.rollback(settings, order.agent, options)

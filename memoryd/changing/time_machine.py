@@ -30,6 +30,7 @@ from memoryd.database import audit, erasure, memories, summaries
 from memoryd.errors import NotFoundError, StateError
 from memoryd.files import regular
 from memoryd.files.open_folder import OpenFolder
+from memoryd.files.workspace import WorkspaceFolders
 from memoryd.ledger import audit as chain
 from memoryd.ledger import forgetting, rollback
 from memoryd.ledger.memory import ANY_PREFIX, PREFIXES, Ending, MemoryKind, from_json, to_json
@@ -113,6 +114,22 @@ def as_row(found: RollbackPlan) -> dict[str, Any]:
     }
 
 
+def list_files(
+    connection: Connection, agent_id: str, target: RollbackTarget, found: RollbackPlan, place: WorkspaceFolders
+) -> list[dict[str, Any]]:
+    """Return the files that the plan `found` would rewrite or remove, without texts."""
+    brought = CoreImport(regular.read(place.workspace / CORE_FILE), agrees=True)
+    revision = revise(connection, agent_id, target, found, (place.workspace, place.continuum), brought)
+    core_name = chain.FILE + CORE_FILE
+    is_changed = any(
+        step.memory_id == core_name or rollback.describe_outcome(step.before, step.after) != rollback.AS_BEFORE
+        for step in found.steps
+        if step.memory_id.startswith((core_name, PREFIXES[MemoryKind.CORE]))
+    )
+    own = [{"path": CORE_FILE, "removed": revision.core_goes}] * is_changed
+    return own + [{"path": path, "removed": new is None} for path, _, new in revision.rewrites]
+
+
 def revise(
     connection: Connection, agent_id: str, target: RollbackTarget, found: RollbackPlan,
     folders: tuple[OpenFolder, OpenFolder], brought: CoreImport,
@@ -135,21 +152,14 @@ def revise(
     rewrites = {one[0]: one for one in list_drops(continuum, told)} | rewrites
     is_made = any(item["path"] == CORE_FILE and "after" in item and item["before"] is None for item in files)
 
-    def values(step: RollbackStep) -> dict[str, Any] | None:
-        return None if step.after is None else dict(chain.values_of(step.after))
+    def list_rows(prefix: str) -> list[tuple[str, dict[str, Any] | None]]:
+        own = [(one.memory_id.removeprefix(prefix), one.after) for one in others if one.memory_id.startswith(prefix)]
+        return [(name, None if after is None else dict(chain.values_of(after))) for name, after in own]
 
     return Revision(
         changes=tuple(_changes(connection, agent_id, steps)),
-        marks=tuple(
-            Mark(*step.memory_id.removeprefix(chain.WATERMARK).rpartition(":")[::2], values(step))
-            for step in others
-            if step.memory_id.startswith(chain.WATERMARK)
-        ),
-        sections=tuple(
-            (step.memory_id.removeprefix(chain.PROFILE), values(step))
-            for step in others
-            if step.memory_id.startswith(chain.PROFILE)
-        ),
+        marks=tuple(Mark(*name.rpartition(":")[::2], values) for name, values in list_rows(chain.WATERMARK)),
+        sections=tuple(list_rows(chain.PROFILE)),
         notes=tuple((rollback.OPERATION, step.memory_id, step.after) for step in others),
         core=back,
         core_goes=back == b"" and is_made,
@@ -190,12 +200,10 @@ def _read_backup(continuum: OpenFolder, name: str, sha256: str) -> bytes | None:
             if not stat.S_ISDIR((backups / run_id).lstat().st_mode):
                 continue  # a file of somebody else
             with backups.folder(run_id) as place:
-                kept = (regular.read(place / file) for file in place.names() if file.startswith(name))
-                found = next(
-                    (data for data in kept if data is not None and regular.compute_digest(data) == sha256), None
-                )
-                if found is not None:
-                    return found
+                for file in place.names():
+                    data = regular.read(place / file) if file.startswith(name) else None
+                    if data is not None and regular.compute_digest(data) == sha256:
+                        return data
     return None
 
 
@@ -214,14 +222,12 @@ def _dailies(
         path = item["path"]
         if path not in held:
             held[path] = new[path] = regular.read_below(workspace, path)
-        data = new[path]
+        data, is_append = new[path], "appended" in item
         if data is not None:
-            new[path] = (
-                _without_block(data, item) if "appended" in item else _with_cut(data, item, continuum, forgotten)
-            )
-            if "appended" not in item and item["before"] is None and regular.compute_digest(data) == item["after"]:
+            new[path] = _without_block(data, item) if is_append else _with_cut(data, item, continuum, forgotten)
+            if not is_append and item["before"] is None and regular.compute_digest(data) == item["after"]:
                 new[path] = None  # the run created it
-        elif "appended" not in item and item["after"] is None:
+        elif not is_append and item["after"] is None:
             back = _read_original(continuum, item, forgotten)
             new[path] = back if back is None or _has_content(path, back) else None
     made = {item["path"] for item in items if item.get("made")}

@@ -121,12 +121,11 @@ def audit(call: Call, run_id: str | None, since: str | None, agent_id: str | Non
     chosen = call.agent(settings, agent_id).id if agent_id else None
     start = None if since is None else _parse_since(settings, since)
     with call.reader(settings) as reader:
-        run = None if run_id is None else reads.job_run(reader, run_id)
-        full = None if run is None else str(run["id"])
-        rows = reads.audit_rows(reader, agent_id=chosen, run_id=full, since=start)
+        run = {} if run_id is None else reads.job_run(reader, run_id)
+        rows = reads.audit_rows(reader, agent_id=chosen, run_id=run.get("id"), since=start)
     columns = ("id", "at", "agent_id", "by", "trigger", "actor", "operation", "memory_id", "run_id")
     text = render_table(rows, columns) if rows else "nothing has been changed"
-    refined = (run or {}).get("receipt", {}).get(timeline.REFINE)
+    refined = run.get("receipt", {}).get(timeline.REFINE)
     call.output.result(rows, f"{text}\n{timeline.count_refined(refined)}" if rows and refined else text)
 
 
@@ -164,12 +163,9 @@ def verify(call: Call) -> None:
 @click.command()
 @click.argument("run_id", metavar="RUN", required=False)
 @click.option(
-    "--to",
-    "audit_id",
-    type=click.IntRange(1, 2**63 - 1),
-    metavar="AUDIT_ID",
+    "--to", "audit_id", type=click.IntRange(1, 2**63 - 1), metavar="AUDIT_ID",
     help="Revert everything after this change; with --agent, only that agent's changes.",
-)
+)  # fmt: skip
 @click.option("--memory", "memory_id", metavar="ID", help="Revert only the last change of this memory in RUN.")
 @click.option("--dry-run", is_flag=True, help="Show what the rollback would change.")
 @agent_option
@@ -178,7 +174,6 @@ def rollback(
     call: Call, *, run_id: str | None, audit_id: int | None, memory_id: str | None, dry_run: bool, agent_id: str | None
 ) -> None:
     """Revert a run, one of its changes, or everything after a change."""
-    from memoryd.changing import time_machine
     from memoryd.requests import memory_changes
 
     if (run_id is None) == (audit_id is None):
@@ -188,33 +183,35 @@ def rollback(
     settings = call.settings()
     with call.reader(settings) as reader:
         row = {} if run_id is None else reads.job_run(reader, run_id)
+        beside = reads.list_beside(reader, row) if row and memory_id is None else {}
         owner = agent_id or row.get("agent_id") or reads.audit_upto(reader, int(audit_id or 0), None)[1]
     agent = call.agent(settings, owner)
     options = memory_changes.find_rollback(settings, agent, run_id, audit_id, memory_id)
     if dry_run:
-        plan = memory_changes.planned_rollback(settings, agent.id, options)
-        planned = time_machine.as_row(plan)
+        plan, planned = memory_changes.preview_rollback(settings, agent, options)
         states = {one.memory_id: (one.before, one.after) for one in plan.steps}
         texts = [
             {"memory": one, "before": _text_in(states[one][0]), "after": _text_in(states[one][1])}
             for one in planned["memories"]
         ]
-        planned["texts"] = access.show_rows(settings, agent, "rollback --dry-run", texts, "before", "after")
+        shown = access.show_rows(settings, agent, "rollback --dry-run", texts, "before", "after")
+        planned |= {"texts": shown, "beside": beside}
         call.output.result(planned, _plan_text(planned, states, is_tried=True))
         return
     with call.output.busy("reverting"):
         done = memory_changes.rollback(settings, agent, options)
     with call.reader(settings) as reader:
         states = {row["memory_id"]: (row["before"], row["after"]) for row in reads.states_of_run(reader, done["id"])}
-    told = done["why"] or "\n".join([_plan_text(done["receipt"].get("rollback", {}), states), *_files(done["receipt"])])
-    is_sleep = memory_id is None and row.get("kind") == "sleep"
-    if is_sleep and row["session_id"] and not done["why"]:
+    files = [{"path": one["path"], "removed": one["after"] is None} for one in done["receipt"].get("files", ())]
+    reverted = done["receipt"].get("rollback", {}) | {"files": files, "beside": beside}
+    told = done["why"] or _plan_text(reverted, states)
+    if memory_id is None and row.get("kind") in {"sleep", "facts"} and row["session_id"] and not done["why"]:
         told += (
-            f"\nsession {row['session_id']} will sleep again, with memoryd import if it is from before memoryd, and may"
-            " write the same lines. memoryd forget ID, with an id that was taken out, keeps that line away;"
+            f"\nsession {row['session_id']} will be processed again, with memoryd import if it is from before memoryd,"
+            " and may bring the same lines. memoryd forget ID, with an id that was taken out, keeps that line away;"
             f" memoryd forget {row['session_id']} removes the session for good"
         )
-    call.output.result(done, f"{done['id']} {told}")
+    call.output.result(done | {"beside": beside}, f"{done['id']} {told}")
 
 
 @click.command()
@@ -293,14 +290,6 @@ def list_similar(found: Mapping[str, Any]) -> list[str]:
     return lines + [f"similar lines were not looked for: {found.get('unsearched')}"] * ("unsearched" in found)
 
 
-def _files(receipt: dict[str, Any]) -> list[str]:
-    """Return a line for each file that a rollback changed."""
-    return [
-        f"{one['path']} {'removed' if one.get('after') is None and 'appended' not in one else 'rewritten'}"
-        for one in receipt.get("files", ())
-    ]
-
-
 def _text_in(state: str | None) -> str | None:
     """Return the text of a memory in a stored state, or None if the memory has ended in it."""
     from memoryd.ledger.memory import from_json
@@ -324,29 +313,29 @@ def _plan_text(
 
     if planned.get("already"):
         return "it was rolled back before"
-    be, goes = ("would be ", "would go") if is_tried else ("", "goes")
+    be, goes = "would be " * is_tried, ("goes", "would go")[is_tried]
     texts = {row["memory"]: _text_lines(row) for row in planned.get("texts", ())}
-    lines = [
-        line
-        for one in planned.get("memories", ())
-        for line in (f"{one} {be}{describe_outcome(*states[one]) if one in states else AS_BEFORE}", *texts.get(one, ()))
-    ]
+    lines = []
+    for one in planned.get("memories", ()):
+        lines += [f"{one} {be}{describe_outcome(*states.get(one, (None, None)))}", *texts.get(one, ())]
     # Entries `run:` only mark the reverted runs, which the caller knows.
     lines += [
         f"what {one.removeprefix(_REJECTED)} proposed may be proposed again"
         if one.startswith(_REJECTED)
-        else f"{one.removeprefix(_FILE)} {be}{AS_BEFORE}"
+        else f"{one} {be}{AS_BEFORE}"
         for one in planned.get("others", ())
-        if not one.startswith("run:")
+        if not one.startswith(("run:", _FILE))
     ]
+    lines += [f"{one['path']} {be}{'removed' if one['removed'] else 'rewritten'}" for one in planned.get("files", ())]
     back = f"only what is named here {goes} back in it" if lines else f"nothing {goes} back in it"
-    for one in planned.get("stayed", ()):
-        if one.startswith(_FILE):
-            lines.append(f"{one.removeprefix(_FILE)} was changed since: {back}")
-        else:
-            lines.append(f"{one} stays: it was changed or forgotten since")
-    lines += ["nothing would change, because later changes are in conflict:"] * bool(planned.get("conflicts"))
     lines += [
-        f"conflict {one['memory']}: {one['why']}{later_ones(one['later'])}" for one in planned.get("conflicts", ())
-    ]
+        f"{one.removeprefix(_FILE)} was changed since: {back}" if one.startswith(_FILE)
+        else f"{one} stays: it was changed or forgotten since"
+        for one in planned.get("stayed", ())
+    ]  # fmt: skip
+    clashes = planned.get("conflicts", ())
+    lines += ["nothing would change, because later changes are in conflict:"] * bool(clashes)
+    lines += [f"conflict {one['memory']}: {one['why']}{later_ones(one['later'])}" for one in clashes]
+    stay = "of the same session, and stay; to take them out: memoryd rollback"
+    lines += [f"{', '.join(ids)} {stay} {run}" for run, ids in planned.get("beside", {}).items()]
     return "\n".join(lines) or "nothing to take back"

@@ -236,7 +236,7 @@ class Memory:
             raise ValueError("give run, run and memory, or to")
         options = memory_changes.find_rollback(self._settings, self._agent, run, to, memory)
         if dry_run:
-            return memory_changes.preview_rollback(self._settings, self._agent, options)
+            return memory_changes.preview_rollback(self._settings, self._agent, options)[1]
         return memory_changes.rollback(self._settings, self._agent, options)
 
     def forget(self, target: str, *, dry_run: bool = False) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from memoryd.daemon import scheduled_times
 from memoryd.database import reads, sqlite
 from memoryd.errors import NotFoundError, RefusedError
 from memoryd.files.log import get_logger
+from memoryd.files.workspace import open_workspace
 from memoryd.jobs import refinement_tools
 from memoryd.ledger.facts import FactLimits
 from memoryd.ledger.guards import GuardLimits
@@ -211,18 +212,15 @@ def rollback(settings: Settings, agent: Agent, options: dict[str, Any]) -> dict[
     return waiting.require_accepted(waiting.carried_out(settings, agent.id, ledger_runs.ROLLBACK, options))
 
 
-def preview_rollback(settings: Settings, agent: Agent, options: dict[str, Any]) -> dict[str, Any]:
-    """Return the effects of a rollback, as `memoryd rollback --dry-run --json` does: ids and numbers, never a text."""
-    return time_machine.as_row(planned_rollback(settings, agent.id, options))
-
-
-def planned_rollback(settings: Settings, agent_id: str, options: dict[str, Any]) -> RollbackPlan:
-    """Return the plan of a rollback, without carrying it out.
+def preview_rollback(settings: Settings, agent: Agent, options: dict[str, Any]) -> tuple[RollbackPlan, dict[str, Any]]:
+    """Return the plan of a rollback, and its effects as ids, numbers and files, without carrying it out.
 
     Raises:
         MemorydError: The target cannot be rolled back, for example because its run has not ended.
     """
     target = ledger_runs.target_of(options)
-    with opening.open_connection(settings) as connection:
+    with opening.open_connection(settings) as connection, open_workspace(agent.workspace) as place:
         ledger_runs.require_done(connection, target)
-        return time_machine.plan(connection, agent_id, target, Clock().text())
+        plan = time_machine.plan(connection, agent.id, target, Clock().text())
+        files = time_machine.list_files(connection, agent.id, target, plan, place) if plan.steps else []
+        return plan, time_machine.as_row(plan) | {"files": files}

@@ -149,7 +149,7 @@ def test_a_rollback_of_a_sleep_says_that_the_session_is_slept_over_again_and_how
     del scratch.agents[0]["privacy"]
     scratch.write_config()
     told = scratch.run("rollback", row["id"]).stdout
-    assert f"session {row['session_id']} will sleep again, with memoryd import if it is from before memoryd" in told
+    assert f"session {row['session_id']} will be processed again, with memoryd import if it is from before" in told
     assert f"memoryd forget {row['session_id']} removes the session for good" in told
     kept, *others = rules
     assert "memoryd forget ID, with an id that was taken out, keeps that line away" in told
@@ -157,6 +157,56 @@ def test_a_rollback_of_a_sleep_says_that_the_session_is_slept_over_again_and_how
         scratch.json("forget", rules[rule]["id"], "--yes")
     scratch.json("run", "--once")
     assert set(core(scratch)) == {kept}, "what was forgotten stays away"
+
+
+def test_a_rollback_and_its_dry_run_name_all_files_that_change_and_the_facts_that_stay(tmp_path):
+    def texts():
+        found = {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*.md")}
+        return {name: text for name, text in found.items() if "/backup/" not in name}
+
+    scratch = Scratch(tmp_path / "scratch")
+    folder = scratch.workspace
+    (folder / "MEMORY.md").write_text("# Notes\n\n- an old one\n", encoding="utf-8")
+    scratch.json("run", "--once")
+    at = recent()
+    scratch.append([*said(at=at), filler(at=at)])
+    scratch.json("run", "--once")
+    scratch.json("job", "run", "facts")
+    scratch.json("consolidate")
+    runs = {row["kind"]: row["id"] for row in scratch.json("job", "list") if row["state"] == "succeeded"}
+    facts = [row["id"] for row in scratch.json("facts", "list")]
+    assert facts
+    assert "## Decisions" in scratch.core
+    before = texts()
+    tried = scratch.json("rollback", runs["sleep"], "--dry-run")
+    assert texts() == before
+    assert set(tried["beside"][runs["facts"]]) == set(facts), "the facts are of another run"
+    told = scratch.run("rollback", runs["sleep"]).stdout
+    changed = {name: text for name, text in before.items() if texts().get(name) != text}
+    assert {one["path"]: one["removed"] for one in tried["files"]} == {name: name not in texts() for name in changed}
+    assert {"MEMORY.md", ".continuum/memory/RECENT.md"} <= set(changed)
+    assert all(f"\n{name} {'rewritten' if name in texts() else 'removed'}" in told for name in changed)
+    assert "as before" not in "".join(line for line in told.splitlines() if ".md" in line)
+    assert f"of the same session, and stay; to take them out: memoryd rollback {runs['facts']}\n" in told
+    assert all(one in told for one in facts)
+    assert scratch.core == "# Notes\n\n- an old one\n"
+    told = scratch.run("rollback", runs["facts"]).stdout
+    assert "of the same session" not in told
+    assert "will be processed again" in told
+    assert scratch.json("facts", "list") == []
+
+
+def test_a_rollback_removes_own_headings_that_it_empties_but_no_others(tmp_path):
+    scratch = Scratch(tmp_path / "scratch")
+    at = recent()
+    scratch.append([*said(at=at), filler(at=at)])
+    scratch.json("run", "--once")
+    sleep = next(row["id"] for row in scratch.json("job", "list", "--kind", "sleep") if row["state"] == "succeeded")
+    assert "## Decisions" in scratch.core
+    path = scratch.workspace / "MEMORY.md"
+    path.write_text(f"{scratch.core}\n## Later\n\n## Mine\n\n- tea at four\n", encoding="utf-8")
+    scratch.json("rollback", sleep)
+    assert scratch.core == "# Memory\n\n## Later\n\n## Mine\n\n- tea at four\n"
 
 
 def test_a_dream_that_changes_nothing_says_so(tmp_path):

@@ -168,7 +168,7 @@ def test_a_refinement_is_proposed_whole_and_done_when_it_is_accepted(fresh):
     mistaken = world.run(ledger_runs.ROLLBACK, run=row["id"])  # it has written no more than that it waits
     assert (mistaken["state"], accepted["id"] in mistaken["why"], LAW in world.text()) == ("declined", True, True)
     with pytest.raises(RefusedError, match="only made a proposal"):
-        memory_changes.planned_rollback(world.app.settings, "demo", {"run": row["id"]})
+        memory_changes.preview_rollback(world.app.settings, world.app.settings.agents[0], {"run": row["id"]})
     undone = world.run(ledger_runs.ROLLBACK, run=accepted["id"])
     assert undone["state"] == "succeeded", undone
     assert world.text() == text
