@@ -400,8 +400,7 @@ class Forgetter:
     def prepare(self, workspace: Path, cut: TextRemoval) -> None:
         """Compute the new daily files before the transaction; the commit recomputes files that change later."""
         with open_folder(workspace) as folder:
-            for _ in self._dailies(folder, cut):
-                pass
+            list(self._dailies(folder, cut))
 
     def revise(self, connection: Connection, folders: tuple[OpenFolder, OpenFolder], _brought: object) -> Revision:
         """Return the new rows and files for the commit.
@@ -455,15 +454,11 @@ def _read_dailies(workspace: OpenFolder) -> Iterator[tuple[str, bytes]]:
     except FileNotFoundError:
         return
     with folder:
-        for name in sorted(folder.names()):
-            if not name.endswith(".md"):
-                continue
-            try:
-                data = regular.read(folder / name)
-            except StateError:
-                continue
-            if data is not None:
-                yield f"{_DAILIES}/{name}", data
+        for name in folder.names():
+            with suppress(StateError):
+                data = regular.read(folder / name) if name.endswith(".md") else None
+                if data is not None:
+                    yield f"{_DAILIES}/{name}", data
 
 
 @dataclass(slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from memoryd.interfaces.output import make_visible, one_line, render_table
 from memoryd.requests import access
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Mapping
 
     from memoryd.config import Agent, Settings
 
@@ -236,9 +236,14 @@ def forget(call: Call, *, target: str, dry_run: bool, yes: bool, agent_id: str |
         shown = _read_texts(call, settings, agent, planned["memories"])
         named = next((row["content"] for row in shown if row["id"] == options.get("memory")), None)
         similar = forgetting.find_similar(settings, agent, named) if named else {"similar": {}}
-    texts = {row["id"]: f"\n    {one_line(access.text_of(row['content'], row))}" for row in shown}
+    texts: dict[str, str] = {}
+    for row in shown:
+        lead = f"{texts[row['id']]}\n    earlier: " if row["id"] in texts else "\n    "
+        texts[row["id"]] = lead + one_line(access.text_of(row["content"], row))
     if dry_run:
-        planned["texts"] = {row["id"]: row["content"] for row in shown}
+        present = len(planned["memories"])
+        planned["texts"] = {row["id"]: row["content"] for row in shown[:present]}
+        planned["earlier"] = [{"memory": row["id"], "content": row["content"]} for row in shown[present:]]
         call.output.result(planned | similar, _forgotten_text(planned, texts, similar, is_tried=True))
         return
     if not yes:
@@ -251,10 +256,14 @@ def forget(call: Call, *, target: str, dry_run: bool, yes: bool, agent_id: str |
     call.output.result(told | similar, _forgotten_text(told, {}, similar))
 
 
-def _read_texts(call: Call, settings: Settings, agent: Agent, ids: Collection[str]) -> list[dict[str, Any]]:
-    """Return the rows of memories, without the texts that the caller may not see."""
+def _read_texts(call: Call, settings: Settings, agent: Agent, became: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the present text of each memory, then the earlier ones of erased memories, as the caller may see them."""
     with call.reader(settings, agent) as reader:
-        rows = [reads.find_memory(reader, agent.id, one) for one in ids]
+        rows = [reads.find_memory(reader, agent.id, one) for one in became]
+        for row in [row for row in rows if became[row["id"]]["became"] == "erased"]:
+            history = reads.read_history(reader, agent.id, row["id"])
+            earlier = dict.fromkeys(one["content"] for one in reversed(history) if one["content"])
+            rows += [{"id": row["id"], "content": text} for text in earlier if text != row["content"]]
     return access.show_rows(settings, agent, "forget", rows, "content") if rows else []
 
 

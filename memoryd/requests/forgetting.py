@@ -126,9 +126,5 @@ def _whole_lines(path: Path) -> int:
 def planned_forgetting(settings: Settings, agent: Agent, options: dict[str, Any]) -> dict[str, Any]:
     """Return what forgetting would do: ids, reasons and counts."""
     target = forgetting.target_of(options)
-    with (
-        opening.open_beside(settings) as engine,
-        open_folder(agent.workspace) as folder,
-        sqlite.begin_read(engine) as connection,
-    ):
-        return forgetting.plan(connection, agent.id, folder, target, settings.zone).told
+    with opening.open_beside(settings) as engine, open_folder(agent.workspace) as folder:
+        return sqlite.read(engine, forgetting.plan, agent.id, folder, target, settings.zone).told

@@ -860,6 +860,20 @@ def test_a_deleted_fact_names_the_lines_that_say_it_too_and_how_they_go(world):
     assert scratch.run("facts", "delete", fact).stdout == f"{fact} is deleted\n"
 
 
+def test_forget_shows_the_earlier_wording_of_a_memory_before_it_goes(world):
+    tabs = saying(world, "tabs")
+    world.write(world.text().replace(tabs.content, "User: I prefer tabs in Makefiles."))
+    world.take()
+    assert saying(world, "tabs").id == tabs.id
+    world.app.close()
+    planned = world.scratch.json("forget", tabs.id, "--dry-run")
+    assert planned["texts"][tabs.id] == "User: I prefer tabs in Makefiles."
+    assert planned["earlier"] == [{"memory": tabs.id, "content": tabs.content}]
+    assert f"\n    earlier: {tabs.content}\n" in world.scratch.run("forget", tabs.id, "--dry-run").stdout
+    world.scratch.json("forget", tabs.id, "--yes")
+    assert holders(world, TABS) == []
+
+
 def test_lines_with_most_sentences_of_a_forgotten_statement_go_too(world):
     told = "Sounds great. I only eat gold leaf anyway, haha. No, just kidding."
     line = "I only eat gold leaf anyway, haha. No, just kidding."
