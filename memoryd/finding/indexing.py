@@ -24,7 +24,7 @@ from memoryd.files.open_folder import FolderEntry, OpenFolder, open_folder
 from memoryd.index.database import Index, RebuiltError
 from memoryd.index.tables import IndexSource, Progress, Tables
 from memoryd.recall import documents
-from memoryd.recall.chunks import Chunk, split_chunks
+from memoryd.recall.chunks import Chunk, below_headings, split_chunks
 from memoryd.recall.documents import IndexDocument, IndexTurn
 from memoryd.recall.ranking import FACT, SESSION
 from memoryd.scrub.hidden import mask_hidden
@@ -191,8 +191,11 @@ class Indexer:
                 self.log.warning("file not indexed", path=path, why=str(error))
             return _File(path, tier, stamp, (), frozenset())
         _, about = _about(entry.name)
-        found = split_chunks(mask_frame(data) if tier in {RECENT, ARCHIVE} else data, apart=tier == CORE)
-        keyed = tuple((one, _key(one, about)) for one in found if one.text.strip())
+        is_own = tier in {RECENT, ARCHIVE}
+        found = split_chunks(mask_frame(data) if is_own else data, apart=tier == CORE)
+        # memoryd's own headings without a line below them answer nothing.
+        says = below_headings if is_own else str
+        keyed = tuple((one, _key(one, about)) for one in found if says(one.text).strip())
         return _File(path, tier, stamp, keyed, _front_tags(data))
 
     def _put(self, tables: Tables, number: int, file: _File, shown: Mapping[bytes, str]) -> bool:

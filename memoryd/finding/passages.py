@@ -134,7 +134,7 @@ class Passages:
     def read(self, candidate: Candidate) -> str:
         """Return the text of a candidate as it is shown; a part of a file comes without its headings."""
         text = self.sources.show_text(candidate)
-        return text if candidate.tier in {SESSION, FACT} else below_headings(text)
+        return text if candidate.tier in {SESSION, FACT} else below_headings(text) or text
 
     def find_speaker(self, candidate: Candidate) -> str | None:
         """Return the author of a turn's passage: a value of `Origin`, `PASTED` or `CALL`; None for other documents."""

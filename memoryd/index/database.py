@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 NAME = "index.db"
 SIDES = ("", "-wal", "-shm", "-journal")
-VERSION = 9  # the version of tables and content; an index of another version is rebuilt
+VERSION = 10  # the version of tables and content; an index of another version is rebuilt
 _LOCK = "index.lock"
 _PATIENCE = timedelta(seconds=30)
 _LOG_PATIENCE_MS = 200

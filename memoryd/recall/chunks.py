@@ -8,6 +8,7 @@ line is in exactly one chunk. Headings, fences and bullets are recognised by sin
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import dropwhile
 from typing import NamedTuple
 
 from memoryd.tiers.lines import FRONT_MATTER, heading_of, lines_of, open_fence
@@ -50,11 +51,8 @@ def split_chunks(data: bytes, *, apart: bool = False) -> list[Chunk]:
 
 
 def below_headings(text: str) -> str:
-    """Return the text of a chunk without the headings at its beginning."""
-    lines = text.splitlines()
-    while lines and (not lines[0].strip() or lines[0].startswith("#")):
-        lines.pop(0)
-    return "\n".join(lines) or text
+    """Return the text of a chunk without the headings at its beginning; empty if it has only headings."""
+    return "\n".join(dropwhile(lambda line: not line.strip() or line.startswith("#"), text.splitlines()))
 
 
 def _blocks(data: bytes) -> Iterator[_MarkdownBlock]:

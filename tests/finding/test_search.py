@@ -48,6 +48,18 @@ def test_a_part_of_an_archive_with_times_is_found_and_not_indexed_again(world):
             assert tables.matches(tables.find_number("demo"))._all().last <= 3
 
 
+def test_headings_of_the_archive_without_a_line_below_them_are_no_hits(world):
+    entry = "- [Jam](MEMORY-2026-04-01.md#jam) - The kumquat froze."
+    index = f"# Long-term Memory Index\n\n## Architecture Decisions\n\n{entry}\n\n## Development Patterns\n"
+    world.write(".continuum/memory/MEMORY.md", index)
+    world.write(".continuum/memory/RECENT.md", "# RECENT - Last 3 Sessions\n")
+    world.write("memory/2026-05-03.md", "# Daily Memory: 2026-05-03\n\n- The architecture has one layer.\n")
+    found = world.search("architecture decisions") + world.search("development patterns") + world.search("recent")
+    assert [hit.path for hit in found] == ["memory/2026-05-03.md"]
+    world.write(".continuum/memory/MEMORY.md", f"{index}\nMy own pattern: small steps.\n")
+    assert [hit.snippet for hit in world.search("development patterns")] == ["My own pattern: small steps."]
+
+
 def test_every_source_is_found_with_its_tier_and_its_lines(world):
     world.write("MEMORY.md", "# Memory\n\n## Garden\n\n- Ottilie grows kumquat trees\n- another\n")
     world.write("memory/2026-05-03.md", DAY)
