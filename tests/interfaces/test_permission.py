@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from unittest.mock import patch
 
@@ -27,6 +28,7 @@ def scratch(tmp_path_factory):
     def model(*_, **__):
         return Model(made.root / "asked")
 
+    importlib.import_module("memoryd.interfaces.hook_answers")  # its annotations need the real class
     with patch.object(app, "Worker", model), patch.object(client, "Worker", model):
         (made.workspace / "MEMORY.md").write_text(RULE, encoding="utf-8")
         at = recent()
