@@ -1,9 +1,8 @@
 r"""Decode one layer of what may hide a secret.
 
-The layers are escapes, percent signs, base64, colour codes and characters without width. Each encoded stretch is
-decoded into a view, which is scanned. A finding in a view redacts the whole stretch. Most stretches are short runs
-without spaces. Colour codes and characters without width are removed from a whole text instead, and each finding is
-mapped back to its exact place.
+The layers are escapes, percent signs, entities, base64, colour codes and characters without width. What is decoded is a
+view, which is scanned. A finding in base64 redacts the whole run. Everything else is decoded in whole lines or texts,
+because an escape may be in a name alone, and each finding is mapped back to its exact place.
 """
 
 from __future__ import annotations
@@ -11,16 +10,15 @@ from __future__ import annotations
 import binascii
 import html
 import re
-from bisect import bisect_right
-from functools import cache, partial
+from bisect import bisect_left, bisect_right
+from functools import cache
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import unquote_to_bytes
 
 from memoryd.scrub.finding import SecretSpan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from ahocorasick_rs import BytesAhoCorasick
 
@@ -32,15 +30,15 @@ _RUN_LEAST = 16
 
 # Each pattern begins with fixed letters, which `re` finds faster than it runs the pattern.
 _ESCAPED = re.compile(
-    rb"\\(?:u00[0-7][0-9a-fA-F]|x[2-7][0-9a-fA-F]|(?:u\{0{0,4}|U000000)[2-7][0-9a-fA-F]|"
+    rb"\\(?:u(?![dD][89a-fA-F])[0-9a-fA-F]{4}|x[2-7][0-9a-fA-F]|(?:u\{0{0,4}|U000000)[2-7][0-9a-fA-F]|"
     rb"(?:0[4-7]|1[0-7])[0-7](?=[\w\\-]))"
 )
 _ESCAPE = re.compile(
-    rb"\\+(?:(?:u00|x|U000000|u\{0{0,4})(?P<hex>[0-7][0-9a-fA-F])\}?|(?P<octal>(?:0[4-7]|1[0-7])[0-7])(?=[\w\\-]))"
+    rb"\\+(?:u(?P<wide>(?![dD][89a-fA-F])[0-9a-fA-F]{4})|(?:x|U000000|u\{0{0,4})(?P<hex>[0-7][0-9a-fA-F])\}?|"
+    rb"(?P<octal>(?:0[4-7]|1[0-7])[0-7])(?=[\w\\-]))"
 )
-_ENTITY = re.compile(rb"&#(?:[0-9]{2,3}|[xX]0{0,4}[2-7][0-9a-fA-F]);")
-_PERCENT = re.compile(rb"%[2-7][0-9A-Fa-f]")
-_NOT_IN_STRETCH = re.compile(rb"[\s\"'<>\x1e`]")
+_ENTITY = re.compile(rb"&(?:#(?:[0-9]{2,3}|[xX]0{0,4}[2-7][0-9a-fA-F])|quot|apos|amp|lt|gt);")
+_PERCENT = re.compile(rb"%(?P<hex>[2-7][0-9A-Fa-f])")
 _BASE64_LETTERS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_")
 _SHAPE = bytes(65 if byte in _BASE64_LETTERS else 32 for byte in range(256))
 _PLAIN_SHAPE = bytes(65 if byte in _BASE64_LETTERS - frozenset(b"+/-_") else 32 for byte in range(256))
@@ -83,10 +81,9 @@ class View(NamedTuple):
         """Return the part of the buffer that the part `first` to `last` of the view comes from."""
         if not self.cuts:
             return SecretSpan(self.first, self.last, rule)
-        return SecretSpan(self._origin(first), self._origin(last - 1) + 1, rule)
-
-    def _origin(self, place: int) -> int:
-        return self.first + place + bisect_right(self.cuts, place) - 1
+        # The removed bytes before the first letter belong to it, because an escape ends with its letter.
+        begin = self.first + first + max(0, bisect_left(self.cuts, first) - 1)
+        return SecretSpan(begin, self.first + last + bisect_right(self.cuts, last - 1) - 1, rule)
 
 
 def list_views(joined: JoinedTexts) -> Iterator[View]:
@@ -106,23 +103,20 @@ def _view_unescaped(joined: JoinedTexts) -> Iterator[View]:
             if found.start() < behind:
                 continue
             begin = max(behind, found.start() - 512)
-            first = begin
-            for edge in _NOT_IN_STRETCH.finditer(buffer, begin, found.start()):
-                first = edge.end()
-            edge_behind = _NOT_IN_STRETCH.search(buffer, found.end(), found.end() + LENGTH_MAX)
-            behind = edge_behind.start() if edge_behind else min(len(buffer), found.end() + LENGTH_MAX)
-            if behind - first >= 8:
-                yield View(decode(buffer[first:behind]), first, behind)
+            first = buffer.rfind(b"\n", begin, found.start()) + 1 or begin
+            limit = min(len(buffer), found.end() + LENGTH_MAX)
+            line = buffer.find(b"\n", found.end(), limit)
+            behind = limit if line < 0 else line
+            yield _view_unmarked(decode(_mark_escape, buffer[first:behind]), first)
 
 
-_DECODERS: tuple[tuple[re.Pattern[bytes], Callable[[bytes], bytes]], ...] = (
-    (
-        _ESCAPED,
-        partial(_ESCAPE.sub, lambda found: bytes([int(found["hex"] or found["octal"], 16 if found["hex"] else 8)])),
-    ),
-    (_PERCENT, unquote_to_bytes),
-    (_ENTITY, partial(_ENTITY.sub, lambda found: html.unescape(found[0].decode()).encode())),
-)
+def _mark_escape(found: re.Match[bytes]) -> bytes:
+    kind = found.lastgroup or ""
+    letter = chr(int(found[kind], 8 if kind == "octal" else 16)) if kind else html.unescape(found[0].decode())
+    return letter.encode().rjust(len(found[0]), b"\1")
+
+
+_DECODERS = ((_ESCAPED, _ESCAPE.sub), (_PERCENT, _PERCENT.sub), (_ENTITY, _ENTITY.sub))
 
 
 def _base64(joined: JoinedTexts) -> Iterator[View]:

@@ -68,7 +68,7 @@ _WHOLE_REST = re.compile(
     rb"(?:_?[A-Za-z0-9]){2,40}+(?![\w\-'\x80-\xff])"
     rb"(?<!is|be|to|es|on)(?<!was|are|ist|war|era|est)(?<!reads)(?<!equals)(?<!lautet)"
 )
-_QUOTE = rb"\\{0,7}[\"'`]"
+_QUOTE = rb"\\{0,31}[\"'`]"
 _VALUE_KEY = _QUOTE + rb"value" + _QUOTE + rb"[ \t]{0,4}:[ \t]{0,4}"
 _AFTER = re.compile(
     rb"(?P<rest>" + _NAME_REST + rb")"

@@ -10,7 +10,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from ahocorasick_rs import BytesAhoCorasick, Implementation, MatchKind
 
@@ -31,7 +31,7 @@ from memoryd.scrub.policy import Policy
 # Finds the known formats in a buffer, as (rule, first byte, last byte). The last byte is exclusive.
 FindKnown = Callable[[bytes], Iterable[tuple[str, int, int]]]
 
-_T = TypeVar("_T", SecretSpan, View)
+_FindAll = Callable[[JoinedTexts, bytes], Iterable[SecretSpan]]
 
 ROUNDS_MAX = 8
 # Names may be inside each other's values this often. A longer chain costs too much and is redacted as a whole.
@@ -89,11 +89,9 @@ def _search(parts: Sequence[bytes], policy: Policy, find_known: FindKnown) -> di
     if policy.secrets != "off":
         find = partial(_secrets, find_known=find_known)
         spans += find(joined, low)
-        outer = [*list_views(joined)]
-        outer += [View(one.data, *place[:2]) for one, place in _inner(outer, lambda inner, _: list_views(inner))]
-        strings = [*view_strings(joined)]
-        spans += _in_views([*outer, *whole, *strings], find)
-        spans += _in_views(strings, lambda inner, _: _in_views([*view_strings(inner)], find))
+        spans += _in_views(whole, find)
+        spans += _in_layers(joined, list_views, find, layers=2)
+        spans += _in_layers(joined, view_strings, find, layers=5)
     if policy.pii == "mask":
         spans += personal.find(joined.buffer)
     by_text: dict[int, list[SecretSpan]] = {}
@@ -107,19 +105,28 @@ def _search(parts: Sequence[bytes], policy: Policy, find_known: FindKnown) -> di
     return {text: found for text, found in kept.items() if found}
 
 
-def _inner(views: list[View], find: Callable[[JoinedTexts, bytes], Iterable[_T]]) -> Iterator[tuple[_T, SecretSpan]]:
-    """Yield what is found in views, each with its place in the original texts."""
+def _in_views(views: list[View], find: _FindAll) -> Iterator[SecretSpan]:
+    """Yield what is found in views, at its place in the original texts."""
     if not views:
         return
     inner = JoinedTexts([view.data for view in views])
-    for one in find(inner, inner.buffer.lower()):
-        text = inner.find_text(one.first)
+    for first, last, rule in find(inner, inner.buffer.lower()):
+        text = inner.find_text(first)
         begin = inner.begins[text]
-        yield one, views[text].span(one.first - begin, one.last - begin, "")
+        yield views[text].span(first - begin, last - begin, rule)
 
 
-def _in_views(views: list[View], find: Callable[[JoinedTexts, bytes], Iterable[SecretSpan]]) -> Iterator[SecretSpan]:
-    return (place._replace(rule=one.rule) for one, place in _inner(views, find))
+def _in_layers(
+    joined: JoinedTexts, list_layer: Callable[[JoinedTexts], Iterable[View]], find: _FindAll, *, layers: int
+) -> Iterator[SecretSpan]:
+    """Yield what is found below each of several layers of the same kind."""
+
+    def find_deeper(inner: JoinedTexts, low: bytes) -> Iterator[SecretSpan]:
+        yield from find(inner, low)
+        if layers > 1:
+            yield from _in_layers(inner, list_layer, find, layers=layers - 1)
+
+    return _in_views([*list_layer(joined)], find_deeper)
 
 
 def _private_parts(joined: JoinedTexts, low: bytes) -> Iterator[SecretSpan]:

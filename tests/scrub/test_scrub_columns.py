@@ -93,6 +93,6 @@ def encoded(text: str, how: str) -> str:
 def test_two_layers_of_encoding_are_looked_through(first: str, second: str) -> None:
     hidden = encoded(encoded(f"password={KEY}\n", first), second)
     left = redacted(f"see {hidden} there")
-    assert hidden[8:24] not in left
+    assert hidden[-24:-8] not in left
     assert left.startswith("see ")
     assert left.endswith(" there")

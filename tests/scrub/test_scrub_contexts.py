@@ -31,6 +31,7 @@ def redacted(text: str) -> str:
         "get(u, auth=('bob', '{}'))",
         "HTTPBasicAuth('bob', '{}')", "jdbc:oracle:thin:scott/{}@//h:1521/x", "use password {} to log in",
         "log in as admin with password {}", "Password:\n{}", "password     {}\n", "password\t{}",
+        "{{&quot;password&quot;: &#34;{}&#34;}}", "&lt;password&gt;{}&lt;/password&gt;",
     ],
 )  # fmt: skip
 def test_a_password_in_its_place_is_taken_out(text: str) -> None:
@@ -200,6 +201,24 @@ def test_a_password_in_strings_of_json_in_a_string_is_taken_out(depth: int) -> N
     for _ in range(depth):
         text = json.dumps(text)
     assert DRAWN not in redacted(text)
+
+
+@pytest.mark.parametrize("depth", range(6))
+@pytest.mark.parametrize(
+    "line",
+    ['{{"db_pass": "{}"}}', '{{"smtp_pw":"{}"}}', r'{{"\u0070assword": "{}"}}', r'{{"p\u0061ss\x77ord":"{}"}}',
+     r"{{\u0022password\u0022: \u0022{}\u0022}}", r'{{"contrase\u00f1a": "{}"}}',
+     r'{{"\u5bc6\u7801": "{}", "a": "\ud83d"}}', r"\u003cpassword\u003e{}\u003c/password\u003e",
+     "a?b=c%3Fpassword%3D{}%20x"],
+)  # fmt: skip
+def test_escapes_in_a_name_or_around_a_value_hide_nothing_and_the_rest_stays(line: str, depth: int) -> None:
+    text = line.format("hunter2xyz")
+    for _ in range(depth):
+        text = json.dumps({"out": text})
+    before, after = text.split("hunter2xyz")
+    found = redacted(text)
+    assert "hunter2" not in found
+    assert (found.startswith(before), found.endswith(after)) == (True, True)
 
 
 @pytest.mark.parametrize("secret", [r"S3cr\$et9Xq7", r"Vq7\!mLp2Rt", r"aB3\:xY9\\qL5"])
