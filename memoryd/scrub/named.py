@@ -408,14 +408,14 @@ def trim(text: bytes) -> bytes:
 # --- set apart ---
 
 # The value is alone on the line below the name, or in the second column of a two-column table.
-_APART_VALUE = rb"(?P<quote>[`\"']?)(?P<value>[^\s`\"']{8,256})(?P=quote)[ \t]{0,8}(?=\r?\n|\Z)"
+_APART_VALUE = rb"(?P<quote>[`\"']?)(?P<value>[^\s`\"']{6,256})(?P=quote)[ \t]{0,8}(?=\r?\n|\Z)"
 _APART = (
     rb"(?P<below>(?:\r?\n[ \t]{0,16}){1,2}(?:```\w{0,12}\r?\n[ \t]{0,16})?)"
-    rb"(?:[>*-][ \t]{1,4})?(?P<sure>\w{1,8}:[ \t]{1,4}|it's[ \t])?" + _APART_VALUE
+    rb"(?:[>*-][ \t]{1,4})?(?P<sure>\w{1,8}:[ \t]{1,4}|<[\w-]{1,16}>[ \t]|it's[ \t])?" + _APART_VALUE
 )
 _BELOW = re.compile(
-    rb"(?P<rest>[\w-]{0,40})[\"'`*]{0,2}(?:(?:[ \t][^\s:?]{1,24}){0,7}[:?.)]|[ \t]{0,4}[:?]?)[\"'`*]{0,2}[ \t]{0,4}"
-    + _APART
+    rb"(?P<rest>[\w-]{0,40})[\"'`*]{0,2}(?:(?:[ \t][^\s:?]{1,24}){0,7}[:?.)]|[ \t]{0,4}(?:[:?]|\xef\xbc\x9a)?)"
+    rb"[\"'`*]{0,2}[ \t]{0,4}" + _APART
 )
 _BESIDE = re.compile(
     rb"(?P<rest>[\w-]{0,40})[\"'`*]{0,2}(?P<below>\x00)?"
@@ -438,17 +438,21 @@ def _set_apart(place: KeywordPlace, before: bytes) -> Iterator[SecretSpan]:
             return
     kind = kind_of(before + place.buffer[place.first : place.last] + found["rest"])
     value = found["value"]
-    if _is_apart(kind, value, is_sure=bool(found["sure"])) and not value.endswith((b":", b",", b"{", b"(")):
+    is_label = bool(found["below"]) and place.buffer[place.last : found.start("below")].rstrip(b" \t*`\"'").endswith(
+        (b":", b"?", b"\xef\xbc\x9a")
+    )
+    if _is_apart(kind, value, is_sure=bool(found["sure"] or is_label)) and not value.endswith((b":", b",", b"{", b"(")):
         yield SecretSpan(found.start("value"), found.end("value"), f"{kind}-told")
 
 
 def _is_apart(kind: str | None, value: bytes, *, is_sure: bool) -> bool:
     """Return True if a value that is apart from its name is a secret.
 
-    `is_sure` says that words or dots lead from the name to the value. Then a password may be plainer.
+    `is_sure` says that words, dots, a colon or a question mark lead from the name to the value. Then a password may be
+    plainer.
     """
     if kind == PASSWORD:
-        return is_odd_password(value, quoted=False) or (is_sure and is_made_up(value))
+        return is_odd_password(value, quoted=False) or (is_sure and (is_made_up(value) or is_word(value)))
     return kind == TOKEN and len(value) >= 16 and is_mixed(value) and is_token(value, quoted=False)
 
 

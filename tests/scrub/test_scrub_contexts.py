@@ -203,6 +203,25 @@ def test_a_password_in_strings_of_json_in_a_string_is_taken_out(depth: int) -> N
     assert DRAWN not in redacted(text)
 
 
+@pytest.mark.parametrize("secret", ["Otter5creek", "Fox_91", "correcthorsebattery", "hunter2xyz"])
+@pytest.mark.parametrize(
+    "text",
+    ["Password:\n{}", "**Password:**\n\n{}\n", "db:\n  password:\n    {}\n  user: bob", "password:\n- {}\n",
+     "パスワード\uff1a\n{}", "the password?\n<bob> {}\n", "Ida: password?\nBob: {}", "Enter password for bob:\n`{}`"],
+)  # fmt: skip
+def test_a_password_on_the_line_below_its_label_is_taken_out(text: str, secret: str) -> None:
+    assert secret not in redacted(text.format(secret))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Password:\nrequired", "Forgot password?\nSign in", "password:\n  type: string", "password:\n- required\n- min:8",
+     "Password:\n__________", "reset the password?\n<bob> yes", "password:\nauthentication", "password:\nusers_table"],
+)  # fmt: skip
+def test_other_text_below_a_label_for_passwords_stays(text: str) -> None:
+    assert redacted(text) == text
+
+
 @pytest.mark.parametrize("depth", range(6))
 @pytest.mark.parametrize(
     "line",
