@@ -86,7 +86,7 @@ _RULES: dict[bytes, _Rule] = {
     b"nmcli": _Rule(b"", re.compile(rb"(?<=\s)(?:password|wifi-sec\.psk)[ \t]{1,4}" + _SECRET), _is_glued),
     **dict.fromkeys(
         (b"requirepass ", b"masterauth ", b"auth_pass ", b"bindpw ", b"rootpw ", b"enable secret ", b"enable password ",
-         b"snmp-server community ", b"bw unlock "),
+         b"snmp-server community ", b"bw unlock ", b"nickserv identify "),
         _Rule(b"", re.compile(_SECRET + rb"(?=[ \t]*(?:[\r\n]|\Z|RO|RW))"), is_made_up, matches=True),
     ),
     **dict.fromkeys((b"authtoken ", b"secret_access_key ", b"pypi-token.pypi ", b"github.token "), _KEY),

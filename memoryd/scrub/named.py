@@ -86,7 +86,7 @@ _AFTER = re.compile(
     rb"\\{0,3}>|[ \t]{1,8}\||"
     rb"[ \t][^<>\n]{0,80}?\bvalue=(?=" + _QUOTE + rb"))"  # the value of a form field
     rb"[ \t]{0,8}(?:\*\*[ \t]?){0,2}"
-    rb"(?:[|>][+-]?\s{1,40}|![a-z]+ |Buffer\.from\(|[fbrFBRu]{1,2}(?=" + _QUOTE + rb"))?"
+    rb"(?:[|>][+-]?\s{1,40}|![a-z]+ |\{\{ ?(?=" + _QUOTE + rb")|Buffer\.from\(|[fbrFBRu]{1,2}(?=" + _QUOTE + rb"))?"
     rb"(?P<quote>(?:" + _QUOTE + rb"{1,3})?)"
 )
 _FLAG = re.compile(rb"(?P<rest>" + _NAME_REST + rb")(?:=|[ \t]{1,4})(?P<quote>(?:" + _QUOTE + rb")?)")
@@ -181,7 +181,8 @@ def kind_of(name: bytes) -> str | None:
 def _short_kind(last: bytes, owners: list[bytes], *, shouted: bool) -> str | None:
     if last == b"pin":
         return PIN
-    if last in {b"psk", b"mdp"} or (last.endswith(b"pass") and last[:-4] in _PASS_OWNERS):
+    is_wireless = last in {b"key", "schlüssel".encode()} and not {b"wpa", b"wifi", b"wlan"}.isdisjoint(owners)
+    if is_wireless or last in {b"psk", b"mdp"} or (last.endswith(b"pass") and last[:-4] in _PASS_OWNERS):
         return PASSWORD
     if last not in {b"pass", b"pw"}:
         return None
@@ -367,11 +368,10 @@ def value_at(place: KeywordPlace, at: int, quote: bytes, *, to_space: bool = Fal
     It is None if there is no value.
     """
     buffer, end = place.buffer, min(place.end, at + _LONG)
-    if quote:
-        close = _find_closing(buffer, at, end, quote)
-        if close is not None:
-            text = buffer[at:close]
-            return Value(text, at, quoted=True) if text else None
+    close = _find_closing(buffer, at, end, quote) if quote else None
+    if close is not None:
+        text = buffer[at:close]
+        return Value(text, at, quoted=True) if text else None
     found = _BARE.match(buffer, at, end)
     if found is None:
         return None
@@ -462,7 +462,7 @@ def _is_apart(kind: str | None, value: bytes, *, is_sure: bool) -> bool:
 _LINK = (
     "(?:(?:is|was|are|will be|be|equals|reads|to|ist|lautet|war|es|era|est|c'est|é|è|jest|är|on|это)(?![\\w'\u2019-])"
     "|\\.[ \\t]{1,4}(?:[Ii]t's|[Ii]t is|[Ee]s ist|[Cc]'est)(?=[ \\t])"
-    "|:|=|->|→|—|(?<=[ \\t])-(?=[ \\t])|改为|改成|换成|是|为|\uff1a|は|는|은)"
+    "|(?:'|\u2019)s(?=[ \\t])|:|=|->|→|—|(?<=[ \\t])-(?=[ \\t])|改为|改成|换成|是|为|\uff1a|は|는|은)"
 ).encode()
 _ADVERB = rb"(?:[ \t]+(?:now|still|currently|set to|just|simply|actually|this|following))?"
 _OPENING = rb"[ \t]*(?P<quote>(?:" + _QUOTE + rb"|\*{1,2}|\xe2\x80[\x98-\x9f]|\xc2\xab ?)?)(?=[^\s])"
@@ -521,7 +521,7 @@ def _is_introduced(place: KeywordPlace, found: re.Match[bytes]) -> bool:
     # This covers "use password X" and "log in with the password X".
     if place.buffer[found.end("rest") : found.start("quote")].strip() or found["rest"]:
         return False
-    if re.match(rb"(?:is|was|are|to|[:=-])(?![\w'])", place.buffer[found.end() : found.end() + 5]):
+    if re.match(rb"(?:s|is|was|are|to|[:=-])(?![\w'])", place.buffer[found.end() : found.end() + 5]):
         return False
     return bool(_INTRODUCTION.search(place.buffer[max(place.begin, place.first - 40) : place.first]))
 

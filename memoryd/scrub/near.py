@@ -20,7 +20,7 @@ _DIGIT = re.compile(rb"[0-9]")
 _LINE_ENDS = (b"\n", b"\\n")
 # Words with a number, such as `Users_2`, are passwords only right behind the word and a link.
 _LINK = re.compile(
-    rb"(?i)[\s:=>\"'`(|,-]*(?:(?:is|are|was|be|now|ist|lautet|war|est|es|era|jest|to|as|with|\xc3\xa8|\xc3\xa4r|er|"
+    rb"(?i)[\s:=>\"'`(|,-]*(?:(?:'s|is|are|was|be|now|ist|lautet|war|est|es|era|jest|to|as|with|\xc3\xa8|\xc3\xa4r|er|"
     rb"\xe6\x98\xaf|\xe4\xb8\xba|\xec\x9d\x80|\xeb\x8a\x94|\xe3\x81\xaf)[\s:=>\"'`(-]*)?"
 )
 # Before a value in quotes: an argument, or the content of a field.

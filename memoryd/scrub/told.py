@@ -48,7 +48,7 @@ _IS_DRAWN = (
 _PAIR = re.compile(
     rb"(?i)(?:[ \t]+"
     + _LETTERS
-    + rb"{2,20}){0,3}?(?:[ \t]*(?:[:=]|->|\xef\xbc\x9a)|[ \t]+(?:"
+    + rb"{2,20}){0,3}?(?:[ \t]*(?:[:=]|->|\xef\xbc\x9a|\xe3\x81\xaf)|[ \t]+(?:"
     + _LINK
     + rb")(?=[ \t]))"
     rb"[ \t]*(?:[\w-]{2,32}(?:@[\w.-]{1,64})?(?:[ \t]?[/:,|][ \t]?|[ \t](?:and|und|et|y)[ \t]))?" + _VALUE
@@ -200,7 +200,7 @@ FINDS: dict[bytes, Find] = {
     b"pw ": _either(find_password, _find_drawn),
     **dict.fromkeys(list_bytes("words for logins"), _either(_find_pair, _find_spaced)),
     **dict.fromkeys((b"basic auth", b"login"), _find_pair),  # not `_find_spaced`: logs have lines with "login:"
-    **dict.fromkeys((b"log in as ", b"login as ", b"logged in as ", b"sign in as "), _find_as_user),
+    **dict.fromkeys((b"log in as ", b"login as ", b"logging in as ", b"logged in as ", b"sign in as "), _find_as_user),
     **dict.fromkeys(list_bytes("accounts in brackets"), _find_account),
     **dict.fromkeys(list_bytes("wallets"), _find_wallet),
     **dict.fromkeys(list_bytes("words for wallets"), _find_wallet_key),

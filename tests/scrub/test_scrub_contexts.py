@@ -222,6 +222,30 @@ def test_other_text_below_a_label_for_passwords_stays(text: str) -> None:
     assert redacted(text) == text
 
 
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [("pdftotext -upw {} a.pdf", "Austern9x"), ("mc admin user add local bob {}", "Fischotter22"),
+     ("/msg NickServ IDENTIFY {}", "Backbord99"), ('restic --password-command "echo {}" snapshots', "Schneeball44"),
+     ("the wifi is Loft and the password's {}", "Moinmoin2023"), ("WPA2-Schlüssel: {}", "48213905617283940516"),
+     ("WLAN-Key: {}", "fischbroetchen11"), ("a palavra-passe da conta é {}", "Gaivota+mar8"),
+     ("adgangskoden er {}", "Havn_2024x"), ("ログインは admin / {} です", "Kamome#55"),
+     ("user: name=root password={{{{ '{}' | password_hash('sha512') }}}}", "Hummer_31")],
+)  # fmt: skip
+def test_a_password_in_other_words_and_programs_is_taken_out(text: str, secret: str) -> None:
+    assert secret not in redacted(text.format(secret))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["mc admin user list local", "nickserv identify failed", "wifi key: none", "WLAN-Schlüssel: siehe Router",
+     "password: {{ 'auth.password' | translate }}", "password: {{ 'changeme' | quote }}", 'passcmd "pass show mail"',
+     '--password-command "echo $PASS"', "the password's length must be 8chars", "glemt adgangskode? klik her",
+     "ログインは必須です", "a palavra-passe expirou em 2024", "the wlan key is in Vault2"],
+)  # fmt: skip
+def test_such_words_and_programs_without_a_password_stay(text: str) -> None:
+    assert redacted(text) == text
+
+
 @pytest.mark.parametrize("depth", range(6))
 @pytest.mark.parametrize(
     "line",
