@@ -618,6 +618,26 @@ def test_what_was_said_while_the_daemon_was_stopped_is_no_history(scratch, time)
     assert scratch.query(left) == [(2,)]
 
 
+def test_in_a_folder_that_is_added_only_what_ended_before_the_agent_was_known_is_history(scratch, time):
+    with in_process(scratch, time) as app:
+        run_once(app)
+    added = scratch.sessions.parent / "added"
+    added.mkdir()
+    scratch.agents[0]["transcripts"].append({"path": f"{added}/*.jsonl", "format": "messages"})
+    scratch.write_config()
+    keep = "We decided to keep the {} in the vault because the audit needs them."
+    for thing, days in (("orders", -5), ("letters", 5)):
+        at = STARTED + timedelta(days=days)
+        path = added / f"{thing}.jsonl"
+        path.write_text(json.dumps(message("user", keep.format(thing), at=at)) + "\n", encoding="utf-8")
+        os.utime(path, (at.timestamp(), at.timestamp()))
+    time.now = STARTED + timedelta(days=9)
+    with in_process(scratch, time) as app:
+        run_once(app)
+    text = "".join(scratch.dailies().values())
+    assert [thing for thing in ("orders", "letters") if thing in text] == ["letters"]
+
+
 def test_nothing_worth_saying_makes_no_file_and_says_why(scratch, time):
     scratch.append([message("user", "ok", 0), message("assistant", "ok", 1)])
     time.now = STARTED + timedelta(minutes=10)
