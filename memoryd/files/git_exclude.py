@@ -10,7 +10,7 @@ from pathlib import Path
 from memoryd.errors import MemorydError
 from memoryd.files.durable import replace
 from memoryd.files.open_folder import follow_folder
-from memoryd.files.regular import compute_digest, read
+from memoryd.files.regular import as_state_error, compute_digest, read
 
 NAMES = ("MEMORY.md", "memory/", ".continuum/memory/")
 AIDER = (".aider.conf.yml",)
@@ -108,9 +108,9 @@ def _git(workspace: Path, *words: str) -> str | None:
 
 
 def _read(path: Path) -> str:
-    if not path.parent.is_dir():
+    if not path.parent.exists():
         return ""
-    with follow_folder(path.parent) as folder:
+    with as_state_error("cannot be read", path), follow_folder(path.parent) as folder:
         return (read(folder / path.name) or b"").decode("utf-8", "surrogateescape")
 
 

@@ -246,14 +246,14 @@ def connect(tool: str, place: ConnectTarget, now: str, *, write: bool, remove: b
         planned.append((path, old, new))
     files = []
     for path, old, new in planned:
-        excluded = place.project if write and known.loads and None in (old, new) else None
-        if excluded and not remove:  # before the file is there, so that an error leaves nothing for git
+        excluded = place.project if write and known.loads and (old is None) != (new is None) else None
+        if excluded and remove:  # Git comes first, so that nothing is done if its file cannot be changed.
+            git_exclude.remove(excluded, git_exclude.AIDER, even_there=True)
+        elif excluded:
             git_exclude.add(excluded, git_exclude.AIDER)
         kept = foreign_config.write(path, new, old, keep, now) if write and new != old else None
         told = {"path": str(path), "changed": new != old, "diff": _diff(path, old, new)}
         files.append(told | {"backup": None if kept is None else str(kept)})
-        if excluded and remove:
-            git_exclude.remove(excluded, git_exclude.AIDER)
     changed = any(one["changed"] for one in files)
     ahead = known.steps(place) if changed and not remove else []
     told = {"tool": tool, "written": write and changed, "files": files, "next": ahead}

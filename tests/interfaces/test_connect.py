@@ -276,6 +276,31 @@ def paths(tool, place):
     return [Path(one["path"]) for one in connect(tool, place, NOW, write=False, remove=False)["files"]]
 
 
+@pytest.mark.parametrize("odd", ["link", "folder", "file"])
+def test_if_lines_for_git_cannot_be_changed_nothing_is_written_and_nothing_removed(place, odd):
+    project = place.agent.workspace
+    subprocess.run(["git", "init", "-q", str(project)], check=True)
+    exclude, aider = project / ".git" / "info" / "exclude", project / ".aider.conf.yml"
+    there = replace(place, project=project)
+    for remove in (False, True):
+        if remove:
+            written("aider", there)
+        kept = exclude.parent.rename(project.parent / "kept")
+        if odd == "file":
+            exclude.parent.touch()
+        else:
+            exclude.parent.mkdir()
+            exclude.symlink_to(kept / "exclude") if odd == "link" else exclude.mkdir()
+        before = aider.read_bytes() if remove else None
+        with pytest.raises(StateError, match=r"regular file|Not a directory"):
+            written("aider", there, remove=remove)
+        assert (aider.read_bytes() if aider.exists() else None) == before
+        exclude.parent.unlink() if odd == "file" else shutil.rmtree(exclude.parent)
+        kept.rename(exclude.parent)
+    written("aider", there, remove=True)
+    assert (aider.exists(), "aider" in exclude.read_text()) == (False, False)
+
+
 def test_the_command_says_all_that_the_hook_needs_whatever_the_paths_hold(place, tmp_path):
     there = replace(place, settings=replace(place.settings, source=tmp_path / "it's $a" / "memoryd.yaml"))
     command = there.command("codex", "pre-compact")
