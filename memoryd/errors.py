@@ -18,7 +18,7 @@ _HINTS = MappingProxyType({
     errno.EFBIG: "raise the limit on file sizes",
     errno.ENOENT: "make its folder first, or correct the path",
     errno.ENOTDIR: "a part of the path is a file, not a folder: correct the path",
-    errno.EROFS: "the disk is mounted read-only",
+    errno.EROFS: "mount the disk read-write again, after a look at the kernel log",
     errno.EACCES: "check owner and mode of the file and its folder",
     errno.EPERM: "check owner, mode and attributes of the file and its folder",
     errno.EIO: "check the disk and the kernel log",
@@ -27,9 +27,9 @@ _HINTS = MappingProxyType({
 # Each part of SQLite's messages, with the same in plain words and the remedy.
 _DATABASE = MappingProxyType({
     "disk is full": ("the disk is full", "free some space on the disk of state_dir"),
-    "disk I/O error": ("the disk cannot be read or written", "check the disk and the kernel log"),
-    "readonly database": ("the database is read-only", "check owner and mode of the files in state_dir"),
-    "unable to open": ("the database cannot be opened", "check owner and mode of state_dir"),
+    "disk I/O error": ("the disk cannot be read or written", "check the disk, this user's quota and the kernel log"),
+    "readonly database": ("the database is read-only", "check owner and mode of the files in state_dir, and its mount"),
+    "unable to open": ("the database cannot be opened", "check owner and mode of state_dir, and its mount"),
     "is locked": ("another program holds the database", "try it again; if it lasts, end the program that has it open"),
 })  # fmt: skip
 

@@ -4,12 +4,13 @@ import contextlib
 import errno
 import os
 import stat
+import tempfile
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path, PurePosixPath
 
 from memoryd.config import Settings
-from memoryd.errors import MemorydError, StateError
+from memoryd.errors import MemorydError, StateError, hint_at
 from memoryd.files import git_exclude
 from memoryd.files.durable import MovedError, replace, sync_folder
 from memoryd.files.open_folder import FolderEntry, OpenFolder, follow_folder, require_plain
@@ -19,20 +20,18 @@ from memoryd.files.temporary import list_leftovers, make_name
 LEAST_ROOM = 64 * 1024  # bytes; a transaction may need more than this
 
 
-def why_not_writable(folder: Path) -> str | None:
-    """Return why the disk of a folder cannot be written, as text for people; None if no reason is known.
+def find_disk_fault(folder: Path, *, is_held_up: bool = False) -> tuple[str, str] | None:
+    """Return why the disk of a folder cannot be written, and the remedy; None if it can.
 
-    It asks the file system with statvfs(3), because a full disk cannot store an alarm either.
+    This writes a small file and removes it, because only that shows a full quota. A full disk cannot store an alarm.
+    `is_held_up` says that another process could not write.
     """
     try:
-        found = os.statvfs(folder)
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(bytes(LEAST_ROOM))
     except OSError as error:
-        return f"cannot be asked: {os.strerror(error.errno or 0)}"
-    if found.f_flag & os.ST_RDONLY:
-        return "is read-only"
-    if found.f_blocks and found.f_bavail * found.f_frsize < LEAST_ROOM:
-        return "is full"
-    return "has no room for another file" if found.f_files and not found.f_favail else None
+        return os.strerror(error.errno or 0), hint_at(error.errno)
+    return ("the daemon could not write", "try it again") if is_held_up else None
 
 
 def make_folder(folder: OpenFolder, name: str) -> OpenFolder:

@@ -18,7 +18,7 @@ from memoryd.database import history, reads, vault
 from memoryd.database.reads import DatabaseReader, Row
 from memoryd.errors import StateError
 from memoryd.files import regular, state_files
-from memoryd.files.folders import why_not_writable
+from memoryd.files.folders import find_disk_fault
 from memoryd.files.locks import Lock
 from memoryd.files.log import get_logger
 from memoryd.gauge.estimate import estimate
@@ -120,9 +120,9 @@ def list_alarms(settings: Settings, reader: DatabaseReader, *, waits: bool = Fal
     """Return the open alarms with their remedy. A full disk cannot store its own alarm, so the disk is checked here."""
     workspaces = {agent.id: agent.workspace for agent in settings.agents}
     found = [one for one in reads.list_alarms(reader) if one["agent"] in {None, *workspaces}]
-    why = why_not_writable(settings.state_dir) or ("cannot be written" if waits else None)
-    if why is not None and all(alarm["kind"] != "disk" for alarm in found):
-        text = f"the disk of the state folder {why}; ingest waits"
+    fault = find_disk_fault(settings.state_dir, is_held_up=waits)
+    if fault is not None and all(alarm["kind"] != "disk" for alarm in found):
+        text = f"{fault[0]} in the state folder; ingest waits: {fault[1]}"
         since = text_of(datetime.now(UTC))
         found.append({"kind": "disk", "agent": None, "subject": "", "since": since, "text": text})
     return [one | {"fix": _find_fix(one, settings.state_dir, workspaces.get(one["agent"]))} for one in found]

@@ -13,7 +13,7 @@ from memoryd.config import Settings
 from memoryd.daemon.once import await_settled, read_all
 from memoryd.database import query, reads, runs, sqlite
 from memoryd.errors import LockedError, MemorydError, NotFoundError, RefusedError, StateError
-from memoryd.files.folders import why_not_writable
+from memoryd.files.folders import find_disk_fault
 from memoryd.files.locks import Lock
 from memoryd.requests import daemon_client, opening
 from memoryd.running import queueing
@@ -56,7 +56,7 @@ def run_now(
     rows = share_work(settings, ask_daemon, run_here)
     if fresh and all(row["state"] == "skipped" for row in rows):
         is_held_up = daemon_client.ask_data(settings.state_dir, "ping").get("waits_for_disk", False)
-        so = "the last messages are not read yet, so nothing was written; repeat the command when there is room"
+        so = "the last messages are not read yet, so nothing was written; repeat the command afterwards"
         _require_room(settings, so, is_held_up=is_held_up)
     return rows
 
@@ -202,17 +202,18 @@ def wait(settings: Settings, run_ids: Sequence[str], look: Callable[[], None]) -
             return rows
         if holder is None:
             return None
-        _require_room(settings, "the request is stored, and is carried out when there is room", rows[-1]["id"])
+        _require_room(
+            settings, "the request is stored, and is carried out when the disk can be written", rows[-1]["id"]
+        )
         look()
         time.sleep(opening.POLL_SECONDS)
 
 
 def _require_room(settings: Settings, so: str, where: str = "", *, is_held_up: bool = False) -> None:
     """Raise a StateError if the disk of the state folder cannot be written; `so` says what follows from it."""
-    why = why_not_writable(settings.state_dir) or ("cannot be written" if is_held_up else None)
-    if why is not None:
-        what = f"the disk of the state folder {why}: {so}"
-        raise StateError(what, where or str(settings.state_dir), "free some space on this disk")
+    fault = find_disk_fault(settings.state_dir, is_held_up=is_held_up)
+    if fault is not None:
+        raise StateError(f"{fault[0]} in the state folder: {so}", where or str(settings.state_dir), fault[1])
 
 
 def await_read(settings: Settings, agent_id: str, path: str, size: int, until: float) -> str | None:

@@ -400,20 +400,35 @@ def test_a_trouble_of_the_machine_is_told_as_what_it_is(slept, capsys, monkeypat
     assert "defect" not in json.dumps(told)
 
 
-def test_a_session_that_ends_on_a_full_disk_is_told_what_was_done_and_what_to_do(tmp_path, capsys, monkeypatch):
+@pytest.mark.parametrize(
+    ("number", "hint"),
+    [
+        (errno.ENOSPC, "free some space"),
+        (errno.EDQUOT, "this user's quota"),
+        (errno.EROFS, "mount the disk read-write"),
+    ],
+)
+def test_a_session_that_ends_while_the_disk_cannot_be_written_is_told_why_and_what_to_do(
+    tmp_path, capsys, monkeypatch, number, hint
+):
     scratch = Scratch(tmp_path / "scratch")
     scratch.append([*said(at=recent()), filler(at=recent())])
     scratch.json("run", "--once")
     (session,) = scratch.json("session", "list")
-    full = SimpleNamespace(f_flag=0, f_blocks=9, f_bavail=0, f_frsize=4096, f_files=0)
-    monkeypatch.setattr(os, "statvfs", lambda _: full)
+
+    def fail(**_options):
+        raise OSError(number, "")
+
+    monkeypatch.setattr("memoryd.files.folders.tempfile", SimpleNamespace(TemporaryFile=fail))
     told = data(scratch, capsys, "session", "end", session["id"], code=1)
-    so = "the last messages are not read yet, so nothing was written; repeat the command when there is room"
-    assert told["message"].endswith(f"the disk of the state folder is full: {so}")
-    assert told["hint"] == "free some space on this disk"
+    so = "the last messages are not read yet, so nothing was written; repeat the command afterwards"
+    assert told["message"].endswith(f"{os.strerror(number)} in the state folder: {so}")
+    assert hint in told["hint"]
+    (alarm,) = data(scratch, capsys, "status")["alarms"]
+    assert (alarm["kind"], hint in alarm["text"]) == ("disk", True)
     with in_process(scratch) as app:  # holds the lock, as a daemon does that waits for the disk
         queued = waiting.request(app.engine, app.clock, "demo", "dream", {})
-        with pytest.raises(StateError, match="is full: the request is stored") as refused:
+        with pytest.raises(StateError, match="in the state folder: the request is stored") as refused:
             waiting.wait(app.settings, [queued], lambda: None)
     assert refused.value.where == queued
 
