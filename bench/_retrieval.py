@@ -142,11 +142,16 @@ def read_memory(what: str) -> float:
 def run_apart(work: Callable[[], Tally | None]) -> Tally | None:
     """Do work in a child process, so that its memory can be measured."""
     context = get_context("fork")
-    results = context.SimpleQueue()
-    child = context.Process(target=lambda: results.put(work()))
+    reader, writer = context.Pipe(duplex=False)
+    child = context.Process(target=lambda: writer.send(work()))
     child.start()
-    child.join()
-    return None if results.empty() else results.get()
+    writer.close()  # only the child holds the other end, so that its death ends the reading
+    try:
+        return reader.recv()  # before the child is joined, because a pipe holds only 64 KiB
+    except EOFError:
+        return None
+    finally:
+        child.join()
 
 
 class Tally:
