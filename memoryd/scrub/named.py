@@ -438,10 +438,9 @@ def _set_apart(place: KeywordPlace, before: bytes) -> Iterator[SecretSpan]:
             return
     kind = kind_of(before + place.buffer[place.first : place.last] + found["rest"])
     value = found["value"]
-    is_label = bool(found["below"]) and place.buffer[place.last : found.start("below")].rstrip(b" \t*`\"'").endswith(
-        (b":", b"?", b"\xef\xbc\x9a")
-    )
-    if _is_apart(kind, value, is_sure=bool(found["sure"] or is_label)) and not value.endswith((b":", b",", b"{", b"(")):
+    label = place.buffer[place.last : found.start("below")] if found["below"] else b""
+    is_sure = bool(found["sure"]) or label.rstrip(b" \t*`\"'").endswith((b":", b"?", b"\xef\xbc\x9a"))
+    if _is_apart(kind, value, is_sure=is_sure) and not value.endswith((b":", b",", b"{", b"(")):
         yield SecretSpan(found.start("value"), found.end("value"), f"{kind}-told")
 
 

@@ -98,11 +98,9 @@ def _search(parts: Sequence[bytes], policy: Policy, find_known: FindKnown) -> di
     for first, last, rule in spans:
         text = joined.find_text(first)
         begin = joined.begins[text]
-        by_text.setdefault(text, []).append(
-            SecretSpan(max(0, first - begin), min(last - begin, len(parts[text])), rule)
-        )
-    kept = {text: _keep_spans(parts[text], found, policy) for text, found in by_text.items()}
-    return {text: found for text, found in kept.items() if found}
+        own = SecretSpan(max(0, first - begin), min(last - begin, len(parts[text])), rule)
+        by_text.setdefault(text, []).append(own)
+    return {text: kept for text, found in by_text.items() if (kept := _keep_spans(parts[text], found, policy))}
 
 
 def _in_views(views: list[View], find: _FindAll) -> Iterator[SecretSpan]:
