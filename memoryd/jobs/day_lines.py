@@ -83,7 +83,9 @@ def _line(judged: JudgedClaim, foreign: Foreign, *, in_sections: bool) -> reply.
         one.lane is Lane.OUTSIDE and one.piece.text.startswith((CHANGED, FAILED, STATE)) for one in judged.cited
     )
     shown = _by_speaker(foreign.remove_tokens(text), judged)
-    return reply.SummaryLine(seqs, without_speaker(shown, section, is_of_tool=is_of_tool), ids, section=section)
+    said = without_speaker(shown, section, is_of_tool=is_of_tool)
+    is_earlier = getattr(judged.claim.origin, "is_earlier", False)
+    return reply.SummaryLine(seqs, said, ids, section=section, is_earlier=is_earlier)
 
 
 def _section_of(origin: object) -> Section | None:

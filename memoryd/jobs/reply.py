@@ -10,8 +10,9 @@
     - preference 0.90 [t12,t15] User: always run the tests before a commit.
 
 The headings are those of `Section`. A line above the first heading has no section, as in a conversation in which nobody
-works. A point of the earlier summary that no longer holds is listed as superseded, below any heading. Each of the two
-parts may be empty. `[NOTHING]` alone means that nothing is worth keeping.
+works. Below a heading such as `### Found out (earlier)` are lines that the session may have overtaken. A point of the
+earlier summary that no longer holds is listed as superseded, below any heading. Each of the two parts may be empty.
+`[NOTHING]` alone means that nothing is worth keeping.
 
 The parser accepts changes of form that models make: other letter case, bold, one fence around the whole, CRLF and `*`
 bullets. It rejects a reply that was cut off or refused, is empty, or has no readable line.
@@ -37,6 +38,7 @@ class SummaryLine:
     cites: tuple[str, ...] = ()  # the citations as the reply has them, with sentences: "t15.2"
     required: bool = False  # the line is never left out for length, such as the user's words of a refused claim
     section: Section | None = None  # None in a conversation in which nobody works
+    is_earlier: bool = False  # the rest of the session may have overtaken the line
 
 
 class SupersededPoint(NamedTuple):
@@ -60,6 +62,7 @@ _SECTION = re.compile(r"^[\s#>*_]*\[\s*(SUMMARY|MEMORIES|NOTHING)\s*\][\s:*_]*$"
 _HEADING = re.compile(
     r"^(?:#{1,6}\s*|\*\*\s*)*(?P<word>asked|decided|found|state|open|failed|files)\b[^\[\].!?]{0,30}$", re.IGNORECASE
 )
+_EARLIER = " (earlier)"
 _BY_WORD = {section.value.split()[0].casefold(): section for section in Section}
 _ID = r"t\d{1,9}(?:\.\d{1,4})?"
 _CITED = rf"\[\s*(?P<ids>{_ID}(?:\s*[,;]\s*{_ID})*)\s*\]"
@@ -96,11 +99,12 @@ def render(
 
 def _render_summary(lines: Iterable[SummaryLine]) -> Iterator[str]:
     """Yield the lines in order, with a heading before each change of section; lines without a section come first."""
-    section: Section | None = None
+    heading = ""
     for one in sorted(lines, key=lambda one: one.section is not None):
-        if one.section is not None and one.section is not section:
-            section = one.section
-            yield f"### {section.value}"
+        named = f"### {one.section.value}{_EARLIER * one.is_earlier}" if one.section is not None else ""
+        if named != heading:
+            heading = named
+            yield heading
         yield f"- [{_ids(one)}] {one.text}"
 
 
@@ -122,6 +126,7 @@ def _ids(one: SummaryLine | NewMemory) -> str:
 def _sections(lines: list[str]) -> ParsedSleepReply | RejectedReply:
     part, seen = "", set()
     section: Section | None = None
+    is_earlier = False
     summary: list[SummaryLine] = []
     superseded: list[SupersededPoint] = []
     memories: list[NewMemory] = []
@@ -133,8 +138,9 @@ def _sections(lines: list[str]) -> ParsedSleepReply | RejectedReply:
             seen.add(part)
         elif part == "SUMMARY" and (named := _HEADING.match(line.strip())):
             section = _BY_WORD[named["word"].casefold()]
+            is_earlier = _EARLIER in line.casefold()
         elif line.strip() and part:
-            told = _parse_line(line.strip(), section) if part == "SUMMARY" else []
+            told = _parse_line(line.strip(), section, is_earlier=is_earlier) if part == "SUMMARY" else []
             kept = _parse_memory(line.strip()) if part == "MEMORIES" else []
             ended = _parse_superseded(line.strip()) if part == "SUMMARY" else []
             summary += told
@@ -148,11 +154,12 @@ def _sections(lines: list[str]) -> ParsedSleepReply | RejectedReply:
     return ParsedSleepReply(tuple(summary), tuple(memories), unreadable, tuple(superseded))
 
 
-def _parse_line(line: str, section: Section | None) -> list[SummaryLine]:
+def _parse_line(line: str, section: Section | None, *, is_earlier: bool) -> list[SummaryLine]:
     found = _TOLD.match(line)
     if found is None:
         return []
-    return [SummaryLine(_sources(found["ids"]), found["text"].strip(), _cites(found["ids"]), section=section)]
+    text, ids = found["text"].strip(), found["ids"]
+    return [SummaryLine(_sources(ids), text, _cites(ids), section=section, is_earlier=is_earlier)]
 
 
 def _parse_superseded(line: str) -> list[SupersededPoint]:

@@ -35,6 +35,7 @@ from memoryd.tiers import daily
 from memoryd.tiers.recent import LONGEST
 from memoryd.tiers.session_summary import (
     CORRECTED,
+    EARLIER,
     Section,
     SummaryPoint,
     merge_points,
@@ -359,7 +360,7 @@ def _merge_earlier(
 
 def _point(line: reply.SummaryLine) -> SummaryPoint:
     section = line.section or (Section.ASKED if label_of(line.text) == "user" else Section.FOUND)
-    return SummaryPoint(section, without_speaker(line.text, section))
+    return SummaryPoint(section, f"{EARLIER * line.is_earlier}{without_speaker(line.text, section)}")
 
 
 def _receipt(

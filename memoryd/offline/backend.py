@@ -188,7 +188,8 @@ def _work_line(one: WorkStatement) -> reply.SummaryLine:
     asked, question = ((one.asked_id,), f" (asked: {one.asked})") if one.asked else ((), "")
     cites = (*asked, *(f"{one.id}.{number}" for number in one.numbers))
     text = neutralize(f"{one.speaker}: {one.text}{question}")
-    return reply.SummaryLine(tuple(int(name[1:]) for name in (*asked, one.id)), text, cites, section=one.section)
+    seqs = tuple(int(name[1:]) for name in (*asked, one.id))
+    return reply.SummaryLine(seqs, text, cites, section=one.section, is_earlier=one.is_passed)
 
 
 def _list_lasting(chosen: Sequence[WorkStatement], limit: int, *known: KnownTexts, chatting: bool) -> list[NewMemory]:

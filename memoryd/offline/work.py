@@ -24,7 +24,7 @@ from memoryd.offline import lasting, lasting_model, replacement, words, work_lis
 from memoryd.offline.cues import CUES, WORK_CUES
 from memoryd.offline.sentences import NumberedSentence, is_question
 from memoryd.offline.statements import REPORTER, ConversationMessage
-from memoryd.offline.work_statement import WorkStatement, drop_changed, is_outdated, repeats
+from memoryd.offline.work_statement import LaterAnswers, WorkStatement, drop_changed, is_outdated, repeats
 from memoryd.text import prose
 from memoryd.text.word_lists import list_words
 from memoryd.tiers.session_summary import Section
@@ -179,6 +179,9 @@ class _WorkReading:
         self._asked = frozenset(chain.from_iterable(asked.values()))
         self._announced = find_announced(said)
         self._last = _find_last_answer(said)
+        self._later = LaterAnswers(
+            [_is_answer(one) for one in said], [one.by_user for one in said], self._keys, self._rarity
+        )
         self._turns = self._read_turns()
         self._diagnoses = {
             at: _collect_keys([part for part in one.sentences if WORK_CUES["diagnoses"].search(part.text)])
@@ -186,7 +189,7 @@ class _WorkReading:
             if _is_answer(one) and WORK_CUES["diagnoses"].search(one.text)
         }
         telling = (at for at, keys in asked.items() if self._asks_enough(at, keys) or self._is_bare_answer(at))
-        self._last_asked = max(telling, default=-1)
+        self._asking = [-1, *telling]
 
     def _read_turns(self) -> dict[str, tuple[bool, frozenset[str]]]:
         """Return, by the id of each user message, what its first two sentences reject.
@@ -222,7 +225,7 @@ class _WorkReading:
                 yield found._replace(section=Section.FOUND, weight=found.weight + _OF_REPORT)
 
     def _read_request(self, turn: int, one: ConversationMessage) -> Iterator[WorkStatement]:
-        is_bare = turn == self._last_asked and self._is_bare_answer(turn)
+        is_bare = turn == self._asking[-1] and self._is_bare_answer(turn)
         parts = self._own_parts(one) if is_bare else self._told_parts(one)
         if signals.says_nothing(" ".join(part.text for part in parts)) and not is_bare:
             return
@@ -230,7 +233,7 @@ class _WorkReading:
             if is_bare or _requests(_text_of(unit), _keys_of(_text_of(unit))):
                 made = self._read_unit(turn, one, unit, len(parts))
                 # The next session continues with the last request, so it is always shown.
-                is_last = turn == self._last_asked and not number
+                is_last = turn == self._asking[-1] and not number
                 yield made._replace(weight=made.weight + _OF_LAST) if is_last else made
 
     def _read_unit(
@@ -242,7 +245,7 @@ class _WorkReading:
         rules = _rules(one, unit, "" if one.id in self._announced else one.text)
         steers = rules or work_texts.steers(text)
         # The last request counts as a request in any wording, because no answer shows that it was done.
-        is_asked = turn == self._last_asked or (not rules and (not steers or is_question(text)))
+        is_asked = turn == self._asking[-1] or (not rules and (not steers or is_question(text)))
         section = Section.ASKED if is_asked else Section.DECIDED
         signs = self._signs(turn, text, keys, sentences) | {
             "steers": steers,
@@ -259,7 +262,10 @@ class _WorkReading:
         asked_id, question = self._find_choice(turn, text)
         if not question and prose.count_words(text) <= _BARE:
             asked_id, question = self._find_question(turn)
-        return made._replace(asked=question, asked_id=asked_id, is_wish=steers)
+        # A fault that the user reported before the last request is probably gone.
+        is_amid = turn in self._asking[2:-1] or turn not in self._asking
+        is_passed = is_amid and section is Section.ASKED and _reports_fault(text)
+        return made._replace(asked=question, asked_id=asked_id, is_wish=steers, is_passed=is_passed)
 
     def _asks_enough(self, turn: int, keys: Collection[str]) -> bool:
         """Return True if a user's message with these content words says what it asks for: "commit it, I will push"."""
@@ -351,7 +357,12 @@ class _WorkReading:
         numbers = tuple(part.number for part in unit)
         marked = work_texts.find_mark(text)
         weight += _OF_MARK if marked else 0.0
-        return WorkStatement(turn, one.id, numbers, one.speaker, text, marked or section, _keys_of(text), weight)
+        keys = _keys_of(text)
+        # A report of what was done stays true.
+        is_passed = not one.by_user and section is Section.FOUND and self._later.overtake(turn, keys)
+        return WorkStatement(
+            turn, one.id, numbers, one.speaker, text, marked or section, keys, weight, is_passed=is_passed
+        )
 
     def _section(self, turn: int, text: str) -> Section:
         """Return the section of a line of an answer; a state that is older than the last answer is outdated."""
@@ -500,9 +511,14 @@ def _tells_result(one: WorkStatement) -> bool:
     tells_cause = WORK_CUES["cause"].search(one.text) is not None
     is_left = unfinished.is_left(one.text) or work_texts.is_pending(one.text)
     is_passing = is_left or WORK_CUES["instructs"].match(one.text)
-    if one.is_guess or work_texts.is_progress(one.text) or (is_passing and not tells_cause):
+    if one.is_guess or one.is_passed or work_texts.is_progress(one.text) or (is_passing and not tells_cause):
         return False
     return one.weight >= _WORTH_LASTING or tells_cause
+
+
+def _reports_fault(text: str) -> bool:
+    """Return True if a user's words only report a fault, and ask for nothing else."""
+    return WORK_CUES["faults"].search(text) is not None and not work_texts.steers(text)
 
 
 def find_announced(said: Sequence[ConversationMessage]) -> set[str]:

@@ -3,8 +3,10 @@
 Only the words are compared, not their order. Cues show that a statement reports a change.
 """
 
+from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import chain
 from typing import NamedTuple
 
@@ -13,6 +15,8 @@ from memoryd.offline.cues import WORK_CUES
 from memoryd.text import prose
 from memoryd.tiers.session_summary import Section
 
+_REVISITED = 0.3  # the share of a line's words in later answers from which on they may have overtaken it …
+_MOST_AFTER = 4  # … if the user said more than this number of messages after it
 _SAME = 0.7  # a line repeats another if it shares this part of the words
 _CHANGED = 0.6  # a later change makes a line obsolete if it shares this part of the words
 _MOST = 100  # a word that more changes share is skipped, which limits the time
@@ -31,6 +35,7 @@ class WorkStatement(NamedTuple):
     weight: float
     is_wish: bool = False  # the user says what they want
     is_guess: bool = False  # it is hedged, rejected by the user, or acted upon at once
+    is_passed: bool = False  # the session went on and may have overtaken it
     asked: str = ""  # the question, if the answer is unclear without it
     asked_id: str = ""
 
@@ -43,6 +48,29 @@ class WorkStatement(NamedTuple):
     def cost(self) -> int:
         """Return the number of words that the line takes, with its question and the mark before it."""
         return prose.count_words(self.text) + prose.count_words(self.asked) + 1
+
+
+class LaterAnswers:
+    """Tell whether the rest of a session may have overtaken a line of an answer."""
+
+    def __init__(
+        self,
+        answers: Sequence[bool],
+        by_user: Sequence[bool],
+        keys: Sequence[AbstractSet[str]],
+        rarity: Mapping[str, float],
+    ) -> None:
+        """Take, of each message, whether it is an answer or the user's, and its words; and the weight of each word."""
+        self._rarity = rarity
+        self._asked = [at for at, is_theirs in enumerate(by_user) if is_theirs]
+        self._newest = {key: at for at, is_answer in enumerate(answers) if is_answer for key in keys[at]}
+
+    def overtake(self, turn: int, keys: AbstractSet[str]) -> bool:
+        """Return True if the user said much after a line with these words, and later answers have many of the words."""
+        after = self._asked[bisect_right(self._asked, turn) :]
+        mass = sum(self._rarity.get(key, 0.0) for key in sorted(keys))
+        again = sum(self._rarity.get(key, 0.0) for key in sorted(keys) if after and self._newest.get(key, 0) > after[0])
+        return len(after) > _MOST_AFTER and again > _REVISITED * mass
 
 
 def repeats(one: WorkStatement, other: WorkStatement) -> bool:

@@ -56,7 +56,7 @@ _HEADING = re.compile(r"(#{1,6})[ \t]+(.*)", re.DOTALL)
 LABEL = re.compile(r"\*\*([A-Z][a-z ]{2,20})\*\*:[ \t]*(.*)", re.DOTALL)
 _LEVEL = {"##": 2, "###": 3}  # level of each heading mark that memoryd writes
 _ALONE = re.compile(r"[-*+][ \t]+(.*)")
-_FRAMING = re.compile(r"(?:(?:user|assistant|agent|asked|last request|last answer|open): )+")
+_FRAMING = re.compile(r"(?:(?:user|assistant|agent|asked|last request|last answer|open|earlier): )+")
 _MARKS = str.maketrans("", "", '*`"“”„«»')
 _DONE = re.compile(r"\[[ xX]\] ")
 _STOP = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])")  # noqa: RUF001
@@ -413,13 +413,21 @@ def _gap(first: int, last: int, whole: str) -> str:
 class _ToldStatements:
     """Collect the statements injected so far, while a text is built from top to bottom."""
 
-    def __init__(self, said: Mapping[str, str], untold: AbstractSet[str]) -> None:
+    def __init__(
+        self, said: Mapping[str, str], untold: AbstractSet[str], longer: Sequence[frozenset[str]] = ()
+    ) -> None:
         self.lines = dict(said)  # statement -> first line that says it
+        self._longer = longer  # the statements of lines with several, which may come later
         self._untold = untold  # statements whose line does not fit and is not injected
         self._near = {begins: one for one in said for begins in _list_beginnings(one)}
 
     def find_all(self, line: _PartLine) -> set[str]:
-        """Return the injected statements that a line repeats; empty if the line also says much that is new."""
+        """Return the injected statements that a line repeats; empty if the line also says much that is new.
+
+        All statements of a line are repeated if a longer line has them too.
+        """
+        if self._untold.isdisjoint(line.said) and any(line.said < one for one in self._longer):
+            return set(line.said)
         found = {one: self._find(one) for one in line.said}
         more = sum(len(one) for one, told in found.items() if not told)
         told = sum(map(len, found)) - more
@@ -452,12 +460,13 @@ def _list_beginnings(one: str) -> tuple[str, ...]:
 def _choose_unsaid(blocks: Sequence[_PartBlock], said: Mapping[str, str], room: int, count: Count) -> _ChosenText:
     """Return the text of the blocks within `room` tokens, without repetitions.
 
-    A line is left out if an earlier line says the same. If that earlier line itself does not fit, the later one stays.
-    `said` maps each statement that is already injected to its line.
+    A line is left out if an earlier line says the same, or if a longer line below has all of it. If that other line
+    itself does not fit, this one stays. `said` maps each statement that is already injected to its line.
     """
     untold: set[str] = set()
+    longer = [line.said for block in blocks if not block.newest_last for line in block.lines if len(line.said) > 1]
     for _ in range(_ROUNDS):
-        told, again = _ToldStatements(said, untold), set[str]()
+        told, again = _ToldStatements(said, untold, longer), set[str]()
         fewer = []
         for block in blocks:
             lines = []
@@ -470,7 +479,7 @@ def _choose_unsaid(blocks: Sequence[_PartBlock], said: Mapping[str, str], room: 
             fewer.append(_remove_empty(block, lines))
         chosen = _files([block for block in fewer if block.lines], room, count)
         shown = f"\n{chosen.text}"
-        missing = {one for one in again if f"\n{told.lines[one]}" not in shown}
+        missing = {one for one in again if f"\n{told.lines.get(one, one)}" not in shown}
         if not missing:
             return chosen
         untold |= missing

@@ -2,7 +2,7 @@
 
 The format is memoryd's own: `# RECENT - Last N Sessions`, and for each session `## Session YYYY-MM-DD morning (2.5h)`
 with fields such as `**Focus**:`. The last field is `**Link**:` to the session's part of the archive, which has the
-whole summary.
+summary.
 """
 
 import re
@@ -14,7 +14,7 @@ from memoryd.text.neutral import neutralize
 from memoryd.text.sentences import split
 from memoryd.text.word_lists import list_words
 from memoryd.tiers.archive import PastSession, split_sections
-from memoryd.tiers.session_summary import Section, SummaryPoint
+from memoryd.tiers.session_summary import EARLIER, Section, SummaryPoint
 
 NAME = "RECENT.md"
 NEWEST_CHARACTERS, OLDER_CHARACTERS = 3500, 1100  # the most characters of an entry
@@ -170,8 +170,8 @@ def choose_points(points: Sequence[SummaryPoint], room: int, *, is_newest: bool 
     """Return the points for an entry, in order and shortened.
 
     Each section has a limit, and all points together have `room` characters. The first points of each section are
-    preferred. In the newest entry, the last request always stays. In an older one, changed files are
-    dropped first, and decisions and causes last.
+    preferred, and those that may be overtaken come last. In the newest entry, the last request always stays. In an
+    older one, changed files are dropped first, and decisions and causes last.
     """
     told = _drop_answered(dict.fromkeys(replace(one, text=_shorten(one)) for one in points))
     ranks = _rank_points(told, is_newest=is_newest)
@@ -194,7 +194,7 @@ def choose_points(points: Sequence[SummaryPoint], room: int, *, is_newest: bool 
 def _rank_points(told: Sequence[SummaryPoint], *, is_newest: bool) -> dict[SummaryPoint, tuple[bool, bool, int]]:
     """Return the rank of each point; the points of the least rank are kept longest."""
     first = _of(Section.ASKED, told)[-1:] if is_newest else [one for one in told if _is_lasting(one)]
-    less = [] if is_newest else _of(Section.FILES, told)
+    less = [one for one in told if one.text.startswith(EARLIER)] + ([] if is_newest else _of(Section.FILES, told))
     return {one: (one not in first, one in less, at) for at, one in enumerate(told)}
 
 

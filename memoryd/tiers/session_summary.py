@@ -32,6 +32,7 @@ class Section(StrEnum):
 HEADINGS = {f"### {section.value}": section for section in Section}
 BY_USER = "User: "
 CORRECTED = "Corrected: "  # in a daily file, before an earlier point that no longer holds
+EARLIER = "Earlier: "  # before a point that the session may have overtaken
 _NOTHING = ": nothing"  # ends a point of the state whose key has no value any more
 # The keys of the state that memoryd itself reads.
 STATE_KEYS = (
@@ -50,8 +51,9 @@ class SummaryPoint:
     @property
     def by_user(self) -> bool:
         """Return True if the point is in the user's own words."""
-        is_labelled = label_of(self.text) not in {"", "user"}
-        return self.text.startswith(BY_USER) or (self.section is Section.ASKED and not is_labelled)
+        text = self.text.removeprefix(EARLIER)
+        is_labelled = label_of(text) not in {"", "user"}
+        return text.startswith(BY_USER) or (self.section is Section.ASKED and not is_labelled)
 
 
 @dataclass(frozen=True, slots=True)

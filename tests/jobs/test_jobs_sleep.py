@@ -705,6 +705,15 @@ def test_the_next_sleep_replaces_the_state_and_keeps_the_rest_and_the_last_reque
     assert running(step).texts(Section.ASKED) == ["Write the importer anew.", last]
 
 
+def test_the_next_session_knows_what_may_be_overtaken():
+    step, _ = run(inputs(), SECTIONS.replace("### Asked", "### Asked (earlier)"))
+    told, before = running(step), running(run(inputs(), SECTIONS)[0])
+    assert told.texts(Section.ASKED) == [f"Earlier: {text}" for text in before.texts(Section.ASKED)]
+    assert told.texts(Section.DECIDED) == before.texts(Section.DECIDED)
+    assert all(point.by_user for point in told.points if point.section is Section.ASKED)
+    assert daily(step) == daily(run(inputs(), SECTIONS)[0])
+
+
 def test_the_receipt_holds_no_content():
     step, _ = run(
         inputs(), GOOD + "- preference 0.90 [t3] User: Always run the tests before you commit.\n- fact 1 [t1] Madrid"

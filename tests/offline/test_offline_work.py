@@ -721,3 +721,44 @@ def test_a_yes_belongs_to_the_advice_before_it():
     last = lines(REQUEST, told, "yes, do that please")[-1]
     assert (last.text, last.asked) == ("yes, do that please.", advice)
     assert lines(REQUEST, told, "Rename the depot to Sopot.")[-1].asked == ""
+
+
+FAULTS = [
+    "The list of the depot still shows no prices.",
+    "The build fails with an error in load.py.",
+    "还是显示默认的价格。",
+    "Die Liste zeigt immer noch keine Preise.",
+    "L'affichage n'est toujours pas correct.",
+    "Кнопка всё ещё не работает.",
+]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_that_the_user_reports_amid_the_session_may_be_gone_at_its_end(fault):
+    amid = lines(REQUEST, ANSWER, fault, "Assistant: The list has its prices again.", LAST)
+    assert [one.is_passed for one in amid if one.by_user] == [False, True, False]
+    ends = lines(REQUEST, ANSWER, fault)
+    assert [one.is_passed for one in ends if one.by_user] == [False, False]
+    begins = lines(fault, "Assistant: The list has its prices again.", LAST)
+    assert [one.is_passed for one in begins if one.by_user] == [False, False]
+
+
+@pytest.mark.parametrize(
+    "wish", [REQUEST, "The page should show an error if the depot is closed.", "Add a button that loads the list anew."]
+)
+def test_a_request_is_no_fault(wish):
+    amid = lines(LAST, ANSWER, wish, "Assistant: That is done.", REQUEST)
+    assert not any(one.is_passed for one in amid if one.by_user)
+
+
+def test_a_finding_that_a_long_session_takes_up_again_may_be_overtaken_and_a_report_of_work_is_not():
+    finding = "The `loadDepot` hook keeps the old `depotPrice` because the cache is never emptied."
+    work_done = "Added `refreshDepot` to the `loadDepot` hook, which reads the `depotPrice` anew."
+    later = "Assistant: `loadDepot` and `refreshDepot` share the hook and the `depotPrice` of the cache now."
+    more = [line for number in range(5) for line in (f"Next, write part {number} of the manual of Riga.", later)]
+    by_text = {one.text: one.is_passed for one in lines(REQUEST, f"Assistant: {finding} {work_done}", *more)}
+    assert (by_text[finding], by_text[work_done]) == (True, False)
+    apart = [line.replace(later, "Assistant: The part of the manual is there.") for line in more]
+    assert not any(one.is_passed for one in lines(REQUEST, f"Assistant: {finding}", *apart) if one.text == finding)
+    # A short session has not gone on.
+    assert not any(one.is_passed for one in lines(REQUEST, f"Assistant: {finding}", *more[:4]) if one.text == finding)

@@ -460,3 +460,24 @@ def test_where_the_work_stands_is_taken_from_the_last_recap_if_nothing_was_said_
     assert any("pull request for the depot of Gdansk" in point.text for point in sections(step).points)
     step = slept(*said, "Thanks. Write the manual of the importer.", "ASSISTANT: Written.", program="Claude Code")
     assert "depot of Gdansk" not in written(step)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "Every time I ask you for a change, please log it in notes.md.",
+        "Whenever you touch the schema, run the migration tests.",
+        "Chaque fois que tu modifies le schéma, lance les tests.",
+    ],
+)
+def test_what_is_to_be_done_each_time_lasts(rule):
+    step = slept(rule, "ASSISTANT: Understood.", "Now fix the importer.", "ASSISTANT: Done.", program="Codex")
+    assert any(rule.rstrip(".") in text for text in core(step))
+
+
+@pytest.mark.parametrize(
+    "report", ["Every time I run the tests, they fail.", "Each time we deploy, push messages stop."]
+)
+def test_what_happens_each_time_is_no_rule(report):
+    step = slept(report, "ASSISTANT: I will look.", "Now fix the importer.", "ASSISTANT: Done.", program="Codex")
+    assert not any(report.rstrip(".") in text for text in core(step))

@@ -401,6 +401,16 @@ def test_what_has_no_room_above_is_told_where_it_stands_next():
     assert without.text.index("MEMORY.md:") < without.text.index(LIKES)
 
 
+def test_a_line_that_a_longer_one_below_has_whole_is_told_there_unless_that_one_has_no_room():
+    more = f"{MOVES} {LIKES} {'The keys are in Bergen. ' * 9}"
+    both = render([], [], [core_part(MOVES, GREETS), core_part(more)], WIDE, characters).text
+    assert both.count(MOVES) == 1
+    assert both.index(GREETS) < both.index(MOVES)
+    room = len(render([], [], [core_part(MOVES, GREETS)], WIDE, characters).text)
+    tight = render([], [], [core_part(MOVES, GREETS), core_part(more)], Budget(1000, room), characters).text
+    assert (tight.count(MOVES), tight.count(more)) == (1, 0)
+
+
 statements = st.sampled_from([LIKES, MOVES, GREETS, "short", f"User: {LIKES}", MOVES.upper(), f"{GREETS} Really."])
 said_twice = st.tuples(
     st.lists(statements, max_size=4, unique_by=str.casefold).map(lambda contents: facts_lines(*contents)),

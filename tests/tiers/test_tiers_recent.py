@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from memoryd.tiers import recent
 from memoryd.tiers.archive import PastSession
-from memoryd.tiers.session_summary import Section, SummaryPoint, parse_points, render_points
+from memoryd.tiers.session_summary import EARLIER, Section, SummaryPoint, parse_points, render_points
 
 ID = "9e953218-585f-4692-89df-9e0747a31c68"
 AT = datetime(2025, 10, 4, 13, 5, tzinfo=UTC)
@@ -61,6 +61,15 @@ def test_a_short_entry_has_points_beyond_the_limit_of_their_section_and_a_long_o
     many = [SummaryPoint(section, f"Point {number}. " + "a " * 110) for section in Section for number in range(8)]
     kept = recent.choose_points(many, 3000)
     assert all(sum(one.section is section for one in kept) <= most for section, most in recent.MOST.items())
+
+
+def test_what_may_be_overtaken_gives_way_to_what_is_not():
+    points = [SummaryPoint(Section.FOUND, f"{EARLIER}The cause of fault {number} is the cache.") for number in range(9)]
+    points.append(SummaryPoint(Section.FOUND, "The cause is the proxy, which keeps old answers."))
+    kept = recent.choose_points(points, 170)
+    assert kept[-1] == points[-1]
+    assert 1 < len(kept) < 6
+    assert recent.choose_points(points, 3000) == tuple(points)
 
 
 def test_an_older_entry_keeps_decisions_and_causes_before_requests():
