@@ -189,7 +189,7 @@ class _WorkReading:
             if _is_answer(one) and WORK_CUES["diagnoses"].search(one.text)
         }
         telling = (at for at, keys in asked.items() if self._asks_enough(at, keys) or self._is_bare_answer(at))
-        self._asking = [-1, *telling]
+        self._asking = list(telling) or [-1]
 
     def _read_turns(self) -> dict[str, tuple[bool, frozenset[str]]]:
         """Return, by the id of each user message, what its first two sentences reject.
@@ -263,7 +263,7 @@ class _WorkReading:
         if not question and prose.count_words(text) <= _BARE:
             asked_id, question = self._find_question(turn)
         # A fault that the user reported before the last request is probably gone.
-        is_amid = turn in self._asking[2:-1] or turn not in self._asking
+        is_amid = self._asking[0] < turn < self._asking[-1]
         is_passed = is_amid and section is Section.ASKED and _reports_fault(text)
         return made._replace(asked=question, asked_id=asked_id, is_wish=steers, is_passed=is_passed)
 

@@ -739,6 +739,8 @@ def test_a_fault_that_the_user_reports_amid_the_session_may_be_gone_at_its_end(f
     assert [one.is_passed for one in amid if one.by_user] == [False, True, False]
     ends = lines(REQUEST, ANSWER, fault)
     assert [one.is_passed for one in ends if one.by_user] == [False, False]
+    short = lines(REQUEST, ANSWER, LAST, "Assistant: That is done.", "Still broken!")
+    assert not any(one.is_passed for one in short if one.by_user)
     begins = lines(fault, "Assistant: The list has its prices again.", LAST)
     assert [one.is_passed for one in begins if one.by_user] == [False, False]
 
