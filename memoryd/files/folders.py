@@ -23,7 +23,8 @@ LEAST_ROOM = 64 * 1024  # bytes; a transaction may need more than this
 def find_disk_fault(folder: Path, *, is_held_up: bool = False) -> tuple[str, str] | None:
     """Return why the disk of a folder cannot be written, and the remedy; None if it can.
 
-    This writes a small file and removes it, because only that shows a full quota. A full disk cannot store an alarm.
+    This writes a small file and removes it, because nothing else shows a used-up quota. Stored alarms are not enough,
+    because a full disk cannot store one.
     `is_held_up` says that another process could not write.
     """
     try:
@@ -31,7 +32,7 @@ def find_disk_fault(folder: Path, *, is_held_up: bool = False) -> tuple[str, str
             file.write(bytes(LEAST_ROOM))
     except OSError as error:
         return os.strerror(error.errno or 0), hint_at(error.errno)
-    return ("the daemon could not write", "try it again") if is_held_up else None
+    return ("the daemon reported it", "look at memoryd status") if is_held_up else None
 
 
 def make_folder(folder: OpenFolder, name: str) -> OpenFolder:

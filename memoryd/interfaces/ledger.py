@@ -207,9 +207,9 @@ def rollback(
     told = done["why"] or _plan_text(reverted, states)
     if memory_id is None and row.get("kind") in {"sleep", "facts"} and row["session_id"] and not done["why"]:
         told += (
-            f"\nsession {row['session_id']} will be processed again, with memoryd import if it is from before memoryd,"
-            " and may bring the same lines. memoryd forget ID, with an id that was taken out, keeps that line away;"
-            f" memoryd forget {row['session_id']} removes the session for good"
+            f"\nsession {row['session_id']} will be processed again and may bring the same lines back. If it ended"
+            " before memoryd first saw the agent, this needs memoryd import. To keep a line out: memoryd forget ID,"
+            f" with its id above. To erase the whole session: memoryd forget {row['session_id']}"
         )
     call.output.result(done | {"beside": beside}, f"{done['id']} {told}")
 
@@ -345,6 +345,7 @@ def _plan_text(
     clashes = planned.get("conflicts", ())
     lines += ["nothing would change, because later changes are in conflict:"] * bool(clashes)
     lines += [f"conflict {one['memory']}: {one['why']}{later_ones(one['later'])}" for one in clashes]
-    stay = "of the same session, and stay; to take them out: memoryd rollback"
-    lines += [f"{', '.join(ids)} {stay} {run}" for run, ids in planned.get("beside", {}).items()]
+    stays = "stays, because another run wrote it for the same session:"
+    for run, ids in planned.get("beside", {}).items():
+        lines.append(f"{stays} {', '.join(ids)}; to revert that run: memoryd rollback {run}")
     return "\n".join(lines) or "nothing to take back"

@@ -269,7 +269,7 @@ def _spans(cut: TextRemoval, text: str) -> Iterator[tuple[int, int]]:
 def _choose_spans(cut: TextRemoval, text: str, spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     """Yield the longest of several spans with one start, in order and without overlaps.
 
-    A person may have added lines to a line of a forgotten session. Then only that line is yielded.
+    If a person added lines below a line of a forgotten session, only the session's line is yielded.
     """
     found = sorted(spans, key=lambda span: (span[0], -span[1]))
     shortest = dict(found) if cut.lines or cut.blocks else {}

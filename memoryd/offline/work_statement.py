@@ -15,8 +15,8 @@ from memoryd.offline.cues import WORK_CUES
 from memoryd.text import prose
 from memoryd.tiers.session_summary import Section
 
-_REVISITED = 0.3  # the share of a line's words in later answers from which on they may have overtaken it …
-_MOST_AFTER = 4  # … if the user said more than this number of messages after it
+_REVISITED = 0.3  # a line may be overtaken if later answers hold more than this share of its words
+_MOST_AFTER = 4  # it may be overtaken only if the user wrote more messages than this after it
 _SAME = 0.7  # a line repeats another if it shares this part of the words
 _CHANGED = 0.6  # a later change makes a line obsolete if it shares this part of the words
 _MOST = 100  # a word that more changes share is skipped, which limits the time
@@ -60,7 +60,10 @@ class LaterAnswers:
         keys: Sequence[AbstractSet[str]],
         rarity: Mapping[str, float],
     ) -> None:
-        """Take, of each message, whether it is an answer or the user's, and its words; and the weight of each word."""
+        """Take, for each message, whether it is an answer, whether it is the user's, and its words.
+
+        `rarity` has the weight of each word.
+        """
         self._rarity = rarity
         self._asked = [at for at, is_theirs in enumerate(by_user) if is_theirs]
         self._newest = {key: at for at, is_answer in enumerate(answers) if is_answer for key in keys[at]}

@@ -122,7 +122,7 @@ def list_alarms(settings: Settings, reader: DatabaseReader, *, waits: bool = Fal
     found = [one for one in reads.list_alarms(reader) if one["agent"] in {None, *workspaces}]
     fault = find_disk_fault(settings.state_dir, is_held_up=waits)
     if fault is not None and all(alarm["kind"] != "disk" for alarm in found):
-        text = f"{fault[0]} in the state folder; ingest waits: {fault[1]}"
+        text = f"the state folder cannot be written ({fault[0]}); ingest waits" + f"; {fault[1]}" * bool(fault[1])
         since = text_of(datetime.now(UTC))
         found.append({"kind": "disk", "agent": None, "subject": "", "since": since, "text": text})
     return [one | {"fix": _find_fix(one, settings.state_dir, workspaces.get(one["agent"]))} for one in found]

@@ -56,7 +56,7 @@ def run_now(
     rows = share_work(settings, ask_daemon, run_here)
     if fresh and all(row["state"] == "skipped" for row in rows):
         is_held_up = daemon_client.ask_data(settings.state_dir, "ping").get("waits_for_disk", False)
-        so = "the last messages are not read yet, so nothing was written; repeat the command afterwards"
+        so = "the last messages are not read yet, so nothing was written; repeat the command when the disk is writable"
         _require_room(settings, so, is_held_up=is_held_up)
     return rows
 
@@ -213,7 +213,9 @@ def _require_room(settings: Settings, so: str, where: str = "", *, is_held_up: b
     """Raise a StateError if the disk of the state folder cannot be written; `so` says what follows from it."""
     fault = find_disk_fault(settings.state_dir, is_held_up=is_held_up)
     if fault is not None:
-        raise StateError(f"{fault[0]} in the state folder: {so}", where or str(settings.state_dir), fault[1])
+        raise StateError(
+            f"the state folder cannot be written ({fault[0]}): {so}", where or str(settings.state_dir), fault[1]
+        )
 
 
 def await_read(settings: Settings, agent_id: str, path: str, size: int, until: float) -> str | None:

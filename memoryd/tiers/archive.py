@@ -1,4 +1,4 @@
-"""Parse and render the archive, `.continuum/memory/MEMORY-YYYY-MM-DD.md`: a day's sessions in full, by theme.
+"""Parse and render the archive, `.continuum/memory/MEMORY-YYYY-MM-DD.md`: the summaries of a day's sessions, by theme.
 
 The format is memoryd's own. Front matter and the title `# Month YYYY Consolidated Memory` come first. Each theme is a
 section `## Theme`, whose first lines count its content. Below them, each session has a part `### Session ID`, to which

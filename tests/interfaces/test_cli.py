@@ -421,14 +421,14 @@ def test_a_session_that_ends_while_the_disk_cannot_be_written_is_told_why_and_wh
 
     monkeypatch.setattr("memoryd.files.folders.tempfile", SimpleNamespace(TemporaryFile=fail))
     told = data(scratch, capsys, "session", "end", session["id"], code=1)
-    so = "the last messages are not read yet, so nothing was written; repeat the command afterwards"
-    assert told["message"].endswith(f"{os.strerror(number)} in the state folder: {so}")
+    so = "the last messages are not read yet, so nothing was written; repeat the command when the disk is writable"
+    assert told["message"].endswith(f"the state folder cannot be written ({os.strerror(number)}): {so}")
     assert hint in told["hint"]
     (alarm,) = data(scratch, capsys, "status")["alarms"]
     assert (alarm["kind"], hint in alarm["text"]) == ("disk", True)
     with in_process(scratch) as app:  # holds the lock, as a daemon does that waits for the disk
         queued = waiting.request(app.engine, app.clock, "demo", "dream", {})
-        with pytest.raises(StateError, match="in the state folder: the request is stored") as refused:
+        with pytest.raises(StateError, match=r"cannot be written .*: the request is stored") as refused:
             waiting.wait(app.settings, [queued], lambda: None)
     assert refused.value.where == queued
 

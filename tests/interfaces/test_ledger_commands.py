@@ -149,10 +149,10 @@ def test_a_rollback_of_a_sleep_says_that_the_session_is_slept_over_again_and_how
     del scratch.agents[0]["privacy"]
     scratch.write_config()
     told = scratch.run("rollback", row["id"]).stdout
-    assert f"session {row['session_id']} will be processed again, with memoryd import if it is from before" in told
-    assert f"memoryd forget {row['session_id']} removes the session for good" in told
+    assert f"session {row['session_id']} will be processed again and may bring the same lines back" in told
+    assert f"To erase the whole session: memoryd forget {row['session_id']}" in told
     kept, *others = rules
-    assert "memoryd forget ID, with an id that was taken out, keeps that line away" in told
+    assert "To keep a line out: memoryd forget ID, with its id above" in told
     for rule in others:
         scratch.json("forget", rules[rule]["id"], "--yes")
     scratch.json("run", "--once")
@@ -187,7 +187,7 @@ def test_a_rollback_and_its_dry_run_name_all_files_that_change_and_the_facts_tha
     assert {"MEMORY.md", ".continuum/memory/RECENT.md"} <= set(changed)
     assert all(f"\n{name} {'rewritten' if name in texts() else 'removed'}" in told for name in changed)
     assert "as before" not in "".join(line for line in told.splitlines() if ".md" in line)
-    assert f"of the same session, and stay; to take them out: memoryd rollback {runs['facts']}\n" in told
+    assert f"; to revert that run: memoryd rollback {runs['facts']}\n" in told
     assert all(one in told for one in facts)
     assert scratch.core == "# Notes\n\n- an old one\n"
     told = scratch.run("rollback", runs["facts"]).stdout
