@@ -1,7 +1,7 @@
 """A whole sleep, killed or failed at each system call that touches its files, comes to the same as an undisturbed one.
 
-In `make test` a sample of the points, chosen by a seed that is printed (and can be given: MEMORYD_SWEEP_SEED); in
-`make soak` all of them.
+In `make test` a sample of the points, chosen by a seed that is printed (and can be given: MEMORYD_SWEEP_SEED). In
+`make soak` every kind of point, as `syscall_sweep.py` tells them apart, and a sample of the repeats, another each time.
 """
 
 import json
@@ -24,7 +24,8 @@ from memoryd.database import schema
 SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
 SEED = int(os.environ.get("MEMORYD_SWEEP_SEED") or random.randrange(1_000_000))
 # Of thousands of points of commands a day visits a dozen: the same ones, so that a change answers for its own failures.
-DAILY_SEED = int(os.environ.get("MEMORYD_SWEEP_SEED") or 5)
+DAILY_SEED = SEED if SOAK else int(os.environ.get("MEMORYD_SWEEP_SEED") or 5)
+OF_REPEATS = 8
 JOB = "swept_sleep:SLEEP"
 KILLED = -9
 WHY_NOT = syscall_watch.available()
@@ -32,9 +33,9 @@ WHY_NOT = syscall_watch.available()
 pytestmark = [pytest.mark.skipif(WHY_NOT is not None, reason=WHY_NOT or ""), pytest.mark.timeout(7200 if SOAK else 600)]
 
 
-def often(how, each):
-    """This fault at each so manieth of its points; at all of them in `make soak`."""
-    return how if SOAK else f"{how}/{each}"
+def often(how):
+    """This fault at each so manieth of its points; in `make soak` at each kind of point, and some repeats."""
+    return f"{how.partition('/')[0]}%{OF_REPEATS}" if SOAK else how
 
 
 def sweep(folder, *hows, job=JOB, record_property, seed=SEED):
@@ -44,9 +45,11 @@ def sweep(folder, *hows, job=JOB, record_property, seed=SEED):
     assert done.returncode == 0, done.stderr
     first, *points = map(json.loads, done.stdout.splitlines())
     assert (first["code"], first["again"]) == (0, 0)
+    kinds = first["kinds"]
     swept = Counter(point["how"] for point in points)
     for how, there in first["points"].items():
-        record_property("covered", f"{job} {how}: {swept[how]} of {there} points, seed {seed}")
+        different = f" of {kinds[how]} kinds" if how in kinds else ""
+        record_property("covered", f"{job} {how}: {swept[how]} of {there} points{different}, seed {seed}")
         assert swept[how]
     return first["after"], points
 
@@ -87,9 +90,9 @@ def old_or_new(point, alone):
     assert point["between"]["files"][core] in {alone["files"][core], OLD}, told(point)
 
 
-def test_an_upgrade_killed_at_a_call_comes_to_the_same_schema_and_rows(tmp_path, record_property):
-    how = often("kill", 12)
-    alone, points = sweep(tmp_path, how, job="swept_migration:UPGRADE", record_property=record_property)
+def test_an_upgrade_killed_at_a_call_comes_to_the_same_schema_and_rows(quick_folder, record_property):
+    how = often("kill/7")
+    alone, points = sweep(quick_folder, how, job="swept_migration:UPGRADE", record_property=record_property)
     assert (alone["sound"], alone["number"], alone["files"]) == (
         [["ok"]],
         len(schema.read_migrations()),
@@ -117,9 +120,9 @@ def test_an_upgrade_killed_at_a_call_comes_to_the_same_schema_and_rows(tmp_path,
         assert point["after"] == alone, told(point)
 
 
-def test_an_import_facts_and_a_rollback_killed_at_a_call_come_to_the_same(tmp_path, record_property):
-    how = often("kill", 32)
-    alone, points = sweep(tmp_path, how, job="swept_ledger:LEDGER", record_property=record_property)
+def test_an_import_facts_and_a_rollback_killed_at_a_call_come_to_the_same(quick_folder, record_property):
+    how = often("kill/9")
+    alone, points = sweep(quick_folder, how, job="swept_ledger:LEDGER", record_property=record_property)
     core = alone["files"]["workspace/MEMORY.md"]
     assert [core.count(text) for text in ("- mine\n\nand this", swept_ledger.RULE, "about green tea")] == [1, 1, 1]
     assert "Ottilie" not in core
@@ -131,8 +134,8 @@ def test_an_import_facts_and_a_rollback_killed_at_a_call_come_to_the_same(tmp_pa
             assert point["after"][what] == alone[what], f"{what}: {told(point)}"
 
 
-# What one process sweeps: of each kind of fault one point in so many, all in `make soak`.
-COMMANDS = {"NIGHT": ("kill/300", "EIO+/300", "ENOSPC/200"), "ACTS": ("kill/400", "EIO/500", "ENOSPC+/300")}
+# What one process sweeps: of each fault one point in so many; in `make soak` each fault in a process of its own.
+COMMANDS = {"NIGHT": ("kill/80", "EIO+/300", "ENOSPC/200"), "ACTS": ("kill/80", "EIO/500", "ENOSPC+/300")}
 ALL = ("kill", "EIO", "EIO+", "ENOSPC", "ENOSPC+")
 
 
@@ -141,10 +144,10 @@ ALL = ("kill", "EIO", "EIO+", "ENOSPC", "ENOSPC+")
     [(name, (how,)) for name in COMMANDS for how in ALL] if SOAK else COMMANDS.items(),
     ids=lambda given: given if isinstance(given, str) else " ".join(given),
 )
-def test_commands_killed_or_failed_at_a_call_lose_and_double_nothing(tmp_path, record_property, name, hows):
+def test_commands_killed_or_failed_at_a_call_lose_and_double_nothing(quick_folder, record_property, name, hows):
     """Import, sleep, facts, dream, rollover and refinement; facts, flags, access, notes, rollback and forgetting."""
     alone, points = sweep(
-        tmp_path, *hows, job=f"swept_commands:{name}", record_property=record_property, seed=DAILY_SEED
+        quick_folder, *map(often, hows), job=f"swept_commands:{name}", record_property=record_property, seed=DAILY_SEED
     )
     assert (alone["wrong"], alone["rows"]["open"]) == ([], [])
     assert swept_commands.EXPECTED[name] <= {kind for (kind,) in alone["rows"]["runs"]}
@@ -156,8 +159,8 @@ def test_commands_killed_or_failed_at_a_call_lose_and_double_nothing(tmp_path, r
         assert point["after"] == alone, at
 
 
-def test_killed_at_a_call_it_comes_to_the_same(tmp_path, record_property):
-    alone, points = sweep(tmp_path, often("kill", 32), record_property=record_property)
+def test_killed_at_a_call_it_comes_to_the_same(quick_folder, record_property):
+    alone, points = sweep(quick_folder, often("kill/10"), record_property=record_property)
     for point in points:
         assert point["code"] == KILLED, told(point)
         old_or_new(point, alone)
@@ -172,9 +175,9 @@ FAULTS = (
 
 
 @pytest.mark.parametrize("hows", [(how,) for hows in FAULTS for how in hows] if SOAK else FAULTS, ids=" ".join)
-def test_failed_at_a_call_it_tells_and_comes_to_the_same_later(tmp_path, record_property, hows):
-    several = (often(how, 8 if how in {"short", "lie"} else 64) for how in hows)
-    alone, points = sweep(tmp_path, *several, record_property=record_property)
+def test_failed_at_a_call_it_tells_and_comes_to_the_same_later(quick_folder, record_property, hows):
+    several = (often(f"{how}/{8 if how in {'short', 'lie'} else 64}") for how in hows)
+    alone, points = sweep(quick_folder, *several, record_property=record_property)
     for point in points:
         assert point["code"] in {0, 1}, f"{told(point)} {point['said']}"
         old_or_new(point, alone)

@@ -10,7 +10,7 @@ between two files or folders. A file whose name was never made durable is gone w
 
 What nobody relies on after a cut (the log, locks, the tests' list of questions) is never fsynced, so that it would
 double the states of each moment: it is lost or torn for itself at one moment of sixteen, and else all there or missing
-with the rest.
+with the rest. Amid the pages that SQLite writes to one file in a row no cut is tried, see `is_amid_pages`.
 
 On each such disk the job is started once more. What that came to is printed as one line of JSON. The shared memory of
 SQLite's log is never on the disk: it is made anew at each opening. Files of people (those that the job does not write)
@@ -41,6 +41,7 @@ _CALL = re.compile(r"^(?:\d+ +)?(\w+)\((.*)\) += (-?\d+)(.*)$")
 _PART = re.compile(r'\s*(?:"((?:\\x[0-9a-f]{2})*)"|(AT_FDCWD|-?\d+)<([^>]*)>|([^,]+))')
 EXCHANGE = ("RENAME_EXCHANGE",)
 RELIED_ON_BY_NOBODY = re.compile(r"(?:^|/)(?:asked|log(?:/.*)?|[^/]*\.lock)$")
+PAGES = re.compile(r"\.db(?:-wal|-journal)?$")
 EACH = 16
 
 
@@ -306,6 +307,17 @@ def cuts(
             disk.apply(changes[number])
 
 
+def is_amid_pages(changes: list[Change], number: int) -> bool:
+    """Whether a change is one of many writes in a row to one file, and neither the first nor the last of them.
+
+    SQLite alone acts between them. It promises the same whichever of them are there, and at the last one half of them
+    and a torn one are tried: so three quarters of all states would be of one kind.
+    """
+    three = changes[max(number - 1, 0) : number + 2]
+    alike = len(three) == 3 and {(one.kind, one.path) for one in three} == {("write", three[1].path)}
+    return alike and PAGES.search(three[1].path) is not None
+
+
 def tree_of(root: Path) -> dict[str, bytes | None]:
     found: dict[str, bytes | None] = {"": None}
     for path in sorted(root.rglob("*")):
@@ -379,8 +391,9 @@ def states(
     seen: set[frozenset[tuple[str, int]]] = set()
     found = []
     random.seed(seed)
-    every = range(len(changes) + 1)
-    moments = None if most is None else random.sample(every, min(most, len(every)))
+    moments = [number for number in range(len(changes) + 1) if not is_amid_pages(changes, number)]
+    if most is not None:
+        moments = random.sample(moments, min(most, len(moments)))
     # Thousands of states differ in a few files: each content is held once.
     contents: dict[bytes, bytes] = {}
     for number, how, tree in cuts(disk, changes, moments):

@@ -1,15 +1,26 @@
 """One job, killed or failed at each of its system calls that touch its folder: a server that forks a child for each.
 
-    syscall_sweep.py MODULE:NAME FOLDER HOW[/K]… [--seed S]
+    syscall_sweep.py MODULE:NAME FOLDER HOW[/K|%K]… [--seed S]
 
 HOW is `kill`; an error number's name (`EIO`, `ENOSPC`, `EDQUOT`: that call fails once; with a `+`: every call that
 writes fails from there on); `short` (a `write` takes half of what it was given); or `lie` (a `write` says it took
-eight bytes and took none); with `/K` each K-th of its points only. NAME is a `Job`. It is carried out once undisturbed,
+eight bytes and took none); with `/K` each K-th of its points only; with `%K` the first point of each kind, and each
+K-th of the others. NAME is a `Job`. It is carried out once undisturbed,
 which warms the server up; then once for each point: the folder is copied from the template, a forked child runs into
 its fault, and a second child runs undisturbed. What each point came to is printed as one line of JSON.
 
 A point is the how-many-eth call of its name on its path, from which times and random parts are left out. So it is the
 same call in each run, though the interpreter makes some calls of its own now and then.
+
+Points of one kind, which tell the same:
+
+* Of kills: those that find the same files, byte for byte. A process that is killed leaves nothing else: its locks and
+  what it held in memory are gone, and the page cache stays, so that an `fsync`, a `flock` or an `openat` that creates
+  nothing leaves what was there before it. Never swept.
+* Of calls that fail: the same call on the same path (a date is any date) after the same call, made by the same lines of
+  the program. It is swept for each chain of its innermost lines, and again for each command, which the outermost lines
+  tell: so a database is opened with a fault in each command, but not each time that a command opens it in the same way.
+  Other data may be at stake the next time, so repeats are swept by sample.
 """
 
 import argparse
@@ -26,17 +37,19 @@ import signal
 import sys
 import traceback
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import syscall_watch
+from call_classes import Files, Places, keys_of
 from syscall_watch import GO_ON, KILL, NAMES, REMOVALS, WRITES, Answer
 
 PATIENCE = 90  # seconds until a child that hangs is ended, which its exit code tells
 NEVER = 0
 RANDOM = re.compile(r"\d{8}T\d{6}\.\d+Z|[0-9a-f]{16}|run-\d{8}T\d{6}-[0-9a-f]{6}")
+DATE = re.compile(r"\d{4}-\d\d-\d\d")
 LIE = 8
 
 
@@ -78,6 +91,13 @@ class Watched:
         self.has_hit = False
         self._counted = Counter[tuple[str, str]]()
 
+    @property
+    def names(self) -> Iterable[str]:
+        """The calls that have to be looked at: the fewer, the faster the child."""
+        if self.fault is None:
+            return syscall_watch.CALLS
+        return {self.fault.point.name, *(WRITES + NAMES + REMOVALS if self.fault.how.endswith("+") else ())}
+
     def __call__(self, call: syscall_watch.Call) -> Answer:
         path = RANDOM.sub("*", call.path)
         self._counted[call.name, path] += 1
@@ -89,6 +109,23 @@ class Watched:
             self.has_hit = True
             return self.fault.answer
         return self.fault.later(call.name) if self.has_hit else GO_ON
+
+
+class Recorded(Watched):
+    """The calls of an undisturbed run, and what they have in common."""
+
+    def __init__(self, root: Path, places: Places | None) -> None:
+        super().__init__()
+        self.files: list[str] = []  # of each call, the files that it finds
+        self.places: list[tuple[str, ...]] = []
+        self._folder = Files(root)
+        self._places = places
+
+    def __call__(self, call: syscall_watch.Call) -> Answer:
+        is_below = call.path != "-"
+        self.files.append(self._folder.digest() if is_below else "")
+        self.places.append(self._places.ask() if self._places and is_below else ())
+        return super().__call__(call)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +173,11 @@ class Server:
         gc.collect()
         gc.freeze()
 
-    def watched(self, decide: Callable[[syscall_watch.Call], Answer], short: int = NEVER) -> int:
+    def watched(self, decide: Watched, short: int = NEVER, before: Callable[[], None] = lambda: None) -> int:
         """Run the job in a child whose calls are answered; its exit code, negative for a signal."""
-        return syscall_watch.watch(lambda: self._carry_out(0, short), decide, str(self.root))
+        return syscall_watch.watch(
+            lambda: self._carry_out(0, short), decide, str(self.root), decide.names, before=before
+        )
 
     def plain(self, runs: int) -> int:
         """Run the job in a child that nobody disturbs."""
@@ -215,6 +254,32 @@ def _is_amid_pages(three: list[Point]) -> bool:
     return len(three) == 3 and {(one.name, one.path) for one in three} == {("pwrite64", three[1].path)}
 
 
+def kinds_of(run: Recorded, points: list[int], how: str) -> list[int]:
+    """Choose of these points the first of each kind, as the head of this module tells."""
+    seen: set[Hashable] = set()
+    chosen = []
+    for index in points:
+        call, before = run.points[index], run.points[index - 1] if index else None
+        if how == "kill":
+            keys: set[Hashable] = {run.files[index]}
+        else:
+            about = call.name, call.creates, DATE.sub("*", call.path)
+            keys = keys_of(run.places[index], *about, before and (before.name, DATE.sub("*", before.path)))
+        if not keys <= seen:
+            chosen.append(index)
+        seen |= keys
+    return chosen
+
+
+def sample(points: list[int], kinds: list[int], each: int, of_repeats: int, seed: int) -> list[int]:
+    """Choose each so manieth point; or the first of each kind, and each so manieth of the others."""
+    chance = random.Random(seed)
+    if not of_repeats:
+        return points[chance.randrange(each) :: each]
+    repeats = sorted({*points} - {*kinds})
+    return sorted([*kinds, *repeats[chance.randrange(of_repeats) :: of_repeats]])
+
+
 def tell(**what: Any) -> None:
     sys.stdout.write(json.dumps(what) + "\n")
     sys.stdout.flush()
@@ -240,26 +305,35 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("job")
     parser.add_argument("folder", type=Path)
-    parser.add_argument("hows", nargs="+", metavar="HOW[/K]")
+    parser.add_argument("hows", nargs="+", metavar="HOW[/K|%K]")
     parser.add_argument("--seed", type=int, default=0, help="chooses the first of each K-th points")
     parser.add_argument("--only", type=int, help="only the point of this index")
     given = parser.parse_args()
     module, _, name = given.job.partition(":")
+    asked_for = {how: (int(each or 1), int(rest or 0)) for how, each, rest in map(_read_how, given.hows)}
     server = Server(getattr(importlib.import_module(module), name), given.folder)
     server.warm_up()
     server.lay_out()
-    watched = Watched()
-    code = server.watched(watched)
-    calls = watched.points
-    every = {how: int(each or 1) for how, _, each in (one.partition("/") for one in given.hows)}
-    points = {how: points_of(calls, how, server.job.is_state) for how in every}
+    places = Places() if any(rest and how != "kill" for how, (_, rest) in asked_for.items()) else None
+    run = Recorded(server.root, places)
+    code = server.watched(run, before=places.start if places else lambda: None)
+    possible = {how: points_of(run.points, how, server.job.is_state) for how in asked_for}
+    kinds = {how: kinds_of(run, found, how) for how, found in possible.items()}
     again = server.plain(1)
-    count = {how: len(found) for how, found in points.items()}
-    tell(how="undisturbed", code=code, again=again, points=count, after=server.job.state(server.root))
-    for how, each in every.items():
-        first = random.Random(given.seed).randrange(each)
-        for index in points[how][first::each] if given.only is None else [given.only]:
-            one_point(server, calls, index, how)
+    count = {how: len(found) for how, found in possible.items()}
+    different = {how: len(found) for how, found in kinds.items() if places or how == "kill"}
+    after = server.job.state(server.root)
+    tell(how="undisturbed", code=code, again=again, points=count, kinds=different, after=after)
+    for how, (each, rest) in asked_for.items():
+        points = kinds[how] if how == "kill" else possible[how]
+        chosen = sample(points, kinds[how], each, rest, given.seed)
+        for index in chosen if given.only is None else [given.only]:
+            one_point(server, run.points, index, how)
+
+
+def _read_how(text: str) -> tuple[str, str, str]:
+    how, each, rest = re.fullmatch(r"([^/%]+)(?:/(\d+))?(?:%(\d+))?", text).groups()
+    return how, each, rest
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import select
 import signal
 import socket
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,10 +81,17 @@ def available() -> str | None:
     return None if code == 1 else "seccomp's notifications do not work"
 
 
-def watch(action: Callable[[], None], decide: Callable[[Call], Answer], root: str) -> int:
+def watch(
+    action: Callable[[], None],
+    decide: Callable[[Call], Answer],
+    root: str,
+    names: Iterable[str] = CALLS,
+    before: Callable[[], None] = lambda: None,
+) -> int:
     """Carry an action out in a child; its exit code, negative for a signal, 1 for an exception.
 
-    `decide` is asked before each call of `CALLS`, also for those whose path is not below the root.
+    `decide` is asked before each call of these names, also for those whose path is not below the root; the child does
+    what is to be done `before` it is watched.
     """
     ours, theirs = socket.socketpair()
     pid = os.fork()
@@ -92,7 +99,8 @@ def watch(action: Callable[[], None], decide: Callable[[Call], Answer], root: st
         code = 1
         try:
             ours.close()
-            listener = _install()
+            before()
+            listener = _install(names)
             socket.send_fds(theirs, [b"-"], [listener])
             os.close(listener)
             theirs.close()
@@ -114,9 +122,10 @@ def watch(action: Callable[[], None], decide: Callable[[Call], Answer], root: st
     return code
 
 
-def _install() -> int:
-    """Stop this process from here on at each of the calls; the descriptor that tells of them."""
-    wanted = sorted(NUMBERS[platform.machine()].values())
+def _install(names: Iterable[str]) -> int:
+    """Stop this thread from here on at each call of these names; the descriptor that tells of them."""
+    numbers = NUMBERS[platform.machine()]
+    wanted = sorted({numbers[name] for name in names if name in numbers})
     steps = [(LOAD_NUMBER, 0, 0, 0)]
     steps += [(JUMP_IF_EQUAL, len(wanted) - index, 0, number) for index, number in enumerate(wanted)]
     steps += [(RETURN, 0, 0, ALLOW), (RETURN, 0, 0, NOTIFY)]
