@@ -11,13 +11,13 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Hashable
 from pathlib import Path
+from typing import NamedTuple
 
 import memoryd
 
 PACKAGE = str(Path(memoryd.__file__).parent)
-INNER, OUTER = 6, 5  # lines of the program: those that lead to the call, and those that tell which command it is
+INNER, OUTER = 6, 5  # lines of the program: those that lead to a call, and those that tell which command it is
 AWAIT = 0.05  # seconds for the other thread's word; it has none while the call's own thread holds the interpreter
 RACY = 50_000_000  # nanoseconds within which a file may change twice with the same times
 
@@ -57,6 +57,16 @@ class Files:
         return self._read[key]
 
 
+class Place(NamedTuple):
+    """Where the program is: the lines that lead to a call, the innermost first; its command and the kind of its run."""
+
+    lines: tuple[str, ...]
+    phase: tuple[str, ...]
+
+
+NOWHERE = Place((), ())
+
+
 class Places:
     """Where the program is while its call waits for an answer: a second thread of the child tells its parent.
 
@@ -66,7 +76,7 @@ class Places:
     def __init__(self) -> None:
         self._ours, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._asked = 0
-        self._last: tuple[str, ...] = ()
+        self._last = NOWHERE
 
     def start(self) -> None:
         """Begin to tell, in the child, of the thread that calls this."""
@@ -75,28 +85,21 @@ class Places:
     def _tell(self, thread: int) -> None:
         while number := self._theirs.recv(16):
             frame = sys._current_frames().get(thread)
-            lines = []
+            lines, kind = [], ""
             while frame is not None:
                 if frame.f_code.co_filename.startswith(PACKAGE):
                     lines.append(f"{frame.f_code.co_filename.removeprefix(PACKAGE)}:{frame.f_lineno}")
+                    kind = kind or getattr(frame.f_locals.get("run"), "kind", "")
                 frame = frame.f_back
-            self._theirs.send(json.dumps([int(number), lines]).encode())
+            self._theirs.send(json.dumps([int(number), lines, kind]).encode())
 
-    def ask(self) -> tuple[str, ...]:
-        """The lines of the program that lead to the call, the innermost first.
-
-        While SQLite closes a database it holds the interpreter: then those of the call before, and that it is so.
-        """
+    def ask(self) -> Place:
+        """Where the program is now; while SQLite closes a database and holds the interpreter, where it was before."""
         self._asked += 1
         self._ours.send(str(self._asked).encode())
         while select.select([self._ours], [], [], AWAIT)[0]:
-            number, lines = json.loads(self._ours.recv(1 << 20))
+            number, lines, kind = json.loads(self._ours.recv(1 << 20))
             if number == self._asked:
-                self._last = tuple(lines)
+                self._last = Place(tuple(lines[:INNER]), (*lines[-OUTER:], kind))
                 return self._last
-        return ("held", *self._last)
-
-
-def keys_of(place: tuple[str, ...], *what: Hashable) -> set[Hashable]:
-    """What of a call has to be new for it to be swept: it, called from these lines; or it, of this command."""
-    return {("lines", *what, place[:INNER]), ("command", *what, place[-OUTER:])}
+        return Place(("held", *self._last.lines), self._last.phase)

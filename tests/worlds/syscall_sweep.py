@@ -17,10 +17,11 @@ Points of one kind, which tell the same:
 * Of kills: those that find the same files, byte for byte. A process that is killed leaves nothing else: its locks and
   what it held in memory are gone, and the page cache stays, so that an `fsync`, a `flock` or an `openat` that creates
   nothing leaves what was there before it. Never swept.
-* Of calls that fail: the same call on the same path (a date is any date) after the same call, made by the same lines of
-  the program. It is swept for each chain of its innermost lines, and again for each command, which the outermost lines
-  tell: so a database is opened with a fault in each command, but not each time that a command opens it in the same way.
-  Other data may be at stake the next time, so repeats are swept by sample.
+* Of calls that fail: the same call on the same path (a date is any date), made by the same six lines of the program;
+  and the same call on the same path in the same command and the same kind of run. Each of both is swept at least once:
+  each fault that the program can meet, and each file in each thing that a person asks for. What is left are repeats, as
+  of a database that each command opens. The program does the same about them, but other work comes after: they are
+  swept by sample, others each time.
 """
 
 import argparse
@@ -43,7 +44,7 @@ from pathlib import Path
 from typing import Any
 
 import syscall_watch
-from call_classes import Files, Places, keys_of
+from call_classes import NOWHERE, Files, Place, Places
 from syscall_watch import GO_ON, KILL, NAMES, REMOVALS, WRITES, Answer
 
 PATIENCE = 90  # seconds until a child that hangs is ended, which its exit code tells
@@ -117,14 +118,14 @@ class Recorded(Watched):
     def __init__(self, root: Path, places: Places | None) -> None:
         super().__init__()
         self.files: list[str] = []  # of each call, the files that it finds
-        self.places: list[tuple[str, ...]] = []
+        self.places: list[Place] = []
         self._folder = Files(root)
         self._places = places
 
     def __call__(self, call: syscall_watch.Call) -> Answer:
         is_below = call.path != "-"
         self.files.append(self._folder.digest() if is_below else "")
-        self.places.append(self._places.ask() if self._places and is_below else ())
+        self.places.append(self._places.ask() if self._places and is_below else NOWHERE)
         return super().__call__(call)
 
 
@@ -259,15 +260,15 @@ def kinds_of(run: Recorded, points: list[int], how: str) -> list[int]:
     seen: set[Hashable] = set()
     chosen = []
     for index in points:
-        call, before = run.points[index], run.points[index - 1] if index else None
         if how == "kill":
-            keys: set[Hashable] = {run.files[index]}
+            kinds: set[Hashable] = {run.files[index]}
         else:
+            call, place = run.points[index], run.places[index]
             about = call.name, call.creates, DATE.sub("*", call.path)
-            keys = keys_of(run.places[index], *about, before and (before.name, DATE.sub("*", before.path)))
-        if not keys <= seen:
+            kinds = {(about, place.lines), (about, place.phase)}
+        if not kinds <= seen:
             chosen.append(index)
-        seen |= keys
+        seen |= kinds
     return chosen
 
 
