@@ -5,23 +5,25 @@
 HOW is `kill`; an error number's name (`EIO`, `ENOSPC`, `EDQUOT`: that call fails once; with a `+`: every call that
 writes fails from there on); `short` (a `write` takes half of what it was given); or `lie` (a `write` says it took
 eight bytes and took none); with `/K` each K-th of its points only; with `%K` the first point of each kind, and each
-K-th of the others. NAME is a `Job`. It is carried out once undisturbed,
-which warms the server up; then once for each point: the folder is copied from the template, a forked child runs into
-its fault, and a second child runs undisturbed. What each point came to is printed as one line of JSON.
+K-th of the others. NAME is a `Job`. It is carried out once undisturbed, which warms the server up; then once for each
+point: the folder is copied from the template, a forked child runs into its fault, and a second child runs undisturbed.
+What each point came to is printed as one line of JSON.
 
 A point is the how-many-eth call of its name on its path, from which times and random parts are left out. So it is the
 same call in each run, though the interpreter makes some calls of its own now and then.
 
-Points of one kind, which tell the same:
+Some points tell the same as others, so that the first of their kind stands for them:
 
 * Of kills: those that find the same files, byte for byte. A process that is killed leaves nothing else: its locks and
   what it held in memory are gone, and the page cache stays, so that an `fsync`, a `flock` or an `openat` that creates
-  nothing leaves what was there before it. Never swept.
+  nothing leaves what was there before it. One of each kind is swept, the others never. Measured: all 204 others of
+  SLEEP and all 196 of LEDGER came to what the first of their kind came to.
 * Of calls that fail: the same call on the same path (a date is any date), made by the same six lines of the program;
   and the same call on the same path in the same command and the same kind of run. Each of both is swept at least once:
-  each fault that the program can meet, and each file in each thing that a person asks for. What is left are repeats, as
-  of a database that each command opens. The program does the same about them, but other work comes after: they are
-  swept by sample, others each time.
+  each fault that the program can meet, and each file in each thing that a person asks for. The others, as when the next
+  command opens the same database, are swept by sample, others each time: the program does about the fault what it did
+  before, but other work comes after. Measured by EIO at each call of LEDGER, which cannot repeat what failed: it came
+  to something else at 36 calls in three stretches; of these, 31 are the first of a kind, and each stretch has some.
 """
 
 import argparse
