@@ -18,7 +18,7 @@ import memoryd
 
 PACKAGE = str(Path(memoryd.__file__).parent)
 INNER, OUTER = 6, 5  # lines of the program: those that lead to a call, and those that tell which command it is
-AWAIT = 0.05  # seconds for the other thread's word; it has none while the call's own thread holds the interpreter
+AWAIT = 0.02  # seconds for the other thread's word; it has none while the call's own thread holds the interpreter
 RACY = 50_000_000  # nanoseconds within which a file may change twice with the same times
 
 

@@ -46,7 +46,7 @@ from pathlib import Path
 from typing import Any
 
 import syscall_watch
-from call_classes import NOWHERE, Files, Place, Places
+from call_classes import Files, Place, Places
 from syscall_watch import GO_ON, KILL, NAMES, REMOVALS, WRITES, Answer
 
 PATIENCE = 90  # seconds until a child that hangs is ended, which its exit code tells
@@ -54,6 +54,7 @@ NEVER = 0
 RANDOM = re.compile(r"\d{8}T\d{6}\.\d+Z|[0-9a-f]{16}|run-\d{8}T\d{6}-[0-9a-f]{6}")
 DATE = re.compile(r"\d{4}-\d\d-\d\d")
 LIE = 8
+ATTEMPTS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,20 +116,27 @@ class Watched:
 
 
 class Recorded(Watched):
-    """The calls of an undisturbed run, and what they have in common."""
+    """What the calls of an undisturbed run have in common.
 
-    def __init__(self, root: Path, places: Places | None) -> None:
+    Such a run takes seconds, in which the program may do some work that it puts off otherwise: so the points are those
+    of another run.
+    """
+
+    def __init__(self, folder: Files | None, places: Places | None) -> None:
         super().__init__()
-        self.files: list[str] = []  # of each call, the files that it finds
-        self.places: list[Place] = []
-        self._folder = Files(root)
+        self.files: dict[Point, str] = {}  # that the call finds
+        self.places: dict[Point, Place] = {}
+        self._folder = folder
         self._places = places
 
     def __call__(self, call: syscall_watch.Call) -> Answer:
-        is_below = call.path != "-"
-        self.files.append(self._folder.digest() if is_below else "")
-        self.places.append(self._places.ask() if self._places and is_below else NOWHERE)
-        return super().__call__(call)
+        answer = super().__call__(call)
+        if call.path != "-":
+            if self._folder:
+                self.files[self.points[-1]] = self._folder.digest()
+            if self._places:
+                self.places[self.points[-1]] = self._places.ask()
+        return answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,17 +265,18 @@ def _is_amid_pages(three: list[Point]) -> bool:
     return len(three) == 3 and {(one.name, one.path) for one in three} == {("pwrite64", three[1].path)}
 
 
-def kinds_of(run: Recorded, points: list[int], how: str) -> list[int]:
+def kinds_of(run: Recorded, calls: list[Point], points: list[int], how: str) -> list[int]:
     """Choose of these points the first of each kind, as the head of this module tells."""
     seen: set[Hashable] = set()
     chosen = []
     for index in points:
-        if how == "kill":
-            kinds: set[Hashable] = {run.files[index]}
-        else:
-            call, place = run.points[index], run.places[index]
-            about = call.name, call.creates, DATE.sub("*", call.path)
-            kinds = {(about, place.lines), (about, place.phase)}
+        call = calls[index]
+        about = call.name, call.creates, DATE.sub("*", call.path)
+        kinds: set[Hashable] = {(call,)}  # what that run did not have is of a kind of its own
+        if how == "kill" and call in run.files:
+            kinds = {run.files[call]}
+        elif how != "kill" and call in run.places:
+            kinds = {(about, run.places[call].lines), (about, run.places[call].phase)}
         if not kinds <= seen:
             chosen.append(index)
         seen |= kinds
@@ -289,10 +298,13 @@ def tell(**what: Any) -> None:
 
 
 def one_point(server: Server, calls: list[Point], index: int, how: str) -> None:
-    server.lay_out()
-    watched = Watched(Fault(how, calls[index]))
     short = points_of(calls, how, server.job.is_state).index(index) + 1 if how == "short" else NEVER
-    code = server.watched(watched, short)
+    for _ in range(ATTEMPTS):  # on a busy machine a run may do less or more than the one that was recorded
+        server.lay_out()
+        watched = Watched(Fault(how, calls[index]))
+        code = server.watched(watched, short)
+        if watched.has_hit:
+            break
     said = server.stderr.read_text(encoding="utf-8", errors="replace").strip().splitlines()
     between = server.job.glance(server.root)
     again = server.plain(1)
@@ -317,11 +329,15 @@ def main() -> None:
     server = Server(getattr(importlib.import_module(module), name), given.folder)
     server.warm_up()
     server.lay_out()
+    watched = Watched()
+    code = server.watched(watched)
+    calls = watched.points
+    server.lay_out()
     places = Places() if any(rest and how != "kill" for how, (_, rest) in asked_for.items()) else None
-    run = Recorded(server.root, places)
-    code = server.watched(run, before=places.start if places else lambda: None)
-    possible = {how: points_of(run.points, how, server.job.is_state) for how in asked_for}
-    kinds = {how: kinds_of(run, found, how) for how, found in possible.items()}
+    run = Recorded(Files(server.root) if "kill" in asked_for else None, places)
+    code = server.watched(run, before=places.start if places else lambda: None) or code
+    possible = {how: points_of(calls, how, server.job.is_state) for how in asked_for}
+    kinds = {how: kinds_of(run, calls, found, how) for how, found in possible.items()}
     again = server.plain(1)
     count = {how: len(found) for how, found in possible.items()}
     different = {how: len(found) for how, found in kinds.items() if places or how == "kill"}
@@ -331,7 +347,7 @@ def main() -> None:
         points = kinds[how] if how == "kill" else possible[how]
         chosen = sample(points, kinds[how], each, rest, given.seed)
         for index in chosen if given.only is None else [given.only]:
-            one_point(server, run.points, index, how)
+            one_point(server, calls, index, how)
 
 
 def _read_how(text: str) -> tuple[str, str, str]:
