@@ -266,8 +266,11 @@ def _cut(connection: Connection, agent_id: str, workspace: OpenFolder, held: _He
     blocks = erasure.read_blocks(connection, agent_id, held.sessions) if held.sessions else ([], [])
     said = held.list_removed_texts()
     said += _list_points(erasure.read_summaries(connection, held.sessions))
-    found = lines_of(said, *blocks)
-    edited = [line for one in _read_dailies(workspace) for line in found.list_edited_lines(*one)]
+    edited = [
+        line
+        for path, data in _read_dailies(workspace)
+        for line in lines_of(said, *blocks).list_edited_lines(path, data)
+    ]
     if edited:
         stored = (turn for one in held.sessions for turn in turns.stored_turns(connection, one))
         told = [(turn.text, utc_now().date()) for turn in stored if turn.text]

@@ -105,8 +105,7 @@ def plan_core(
         rewrite = encode_rewrite(CORE_FILE, brought.data, None if revision.core_goes else revision.core)
         return Preview((rewrite, *others), tuple(changes), refusals, passed)
     live = memories.read_places(connection, run.agent_id)
-    goes = cut.equals if cut is not None and cut.lines else None
-    new = core.edit(file, list(_file_edits(live, changes, told.bullets)), goes)
+    new = core.edit(file, list(_file_edits(live, changes, told.bullets)))
     if revision is not None:
         new = core.drop_emptied(file, new if cut is None else cut.of_core(new), frozenset(HEADINGS.values()))
     if new == (brought.data or b""):

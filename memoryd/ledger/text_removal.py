@@ -157,10 +157,10 @@ class TextRemoval:
         return sorted((first, last) for _, first, last in sorted(found)[:missing])
 
     def list_edited_lines(self, path: str, data: bytes) -> list[str]:
-        """Return the lines of edited `blocks` that are left in a daily file, without the indented ones of a person."""
+        """Return the lines of edited `blocks` that are left in a daily file."""
         left = b"".join(data[first:last] for first, last in self._find_remains(path, data, data))
         bodies = (block.body for block in daily.parse(left).blocks)
-        return [line.removeprefix("- ").strip() for body in bodies for line in body.splitlines() if line[:1].strip()]
+        return [line.removeprefix("- ").strip() for body in bodies for line in body.splitlines() if line.strip()]
 
     def _spans(self, path: str, data: bytes) -> list[tuple[int, int]]:
         """Return the (start, end) offsets of the blocks in `others`, in order; blocks never overlap."""
@@ -263,19 +263,9 @@ def _spans(cut: TextRemoval, text: str) -> Iterator[tuple[int, int]]:
         elif _is_apart(text, first, last) and not any(_is_within(folded, places, at) for at in (begin, end)):
             hits.append((first, last, searched.patterns[index]))
     wholes = (_find_whole(text, *one) for one in sorted(_join_parts(searched, text, _list_outside(hits))))
-    yield from _choose_spans(cut, text, {whole for whole in wholes if whole})
-
-
-def _choose_spans(cut: TextRemoval, text: str, spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Yield the longest of several spans with one start, in order and without overlaps.
-
-    If a person added lines below a line of a forgotten session, only the session's line is yielded.
-    """
-    found = sorted(spans, key=lambda span: (span[0], -span[1]))
-    shortest = dict(found) if cut.lines or cut.blocks else {}
     end = 0
-    for first, last in found:
-        if last > end and shortest.get(first, last) > text.find("\n", first, last):
+    for first, last in sorted((whole for whole in wholes if whole), key=lambda span: (span[0], -span[1])):
+        if last > end:
             yield max(first, end), last
             end = last
 

@@ -358,8 +358,9 @@ class _WorkReading:
         marked = work_texts.find_mark(text)
         weight += _OF_MARK if marked else 0.0
         keys = _keys_of(text)
-        # A report of what was done stays true.
-        is_passed = not one.by_user and section is Section.FOUND and self._later.overtake(turn, keys)
+        # A report of what was done or changed stays true.
+        is_report = section is not Section.FOUND or WORK_CUES["changes"].search(text) is not None
+        is_passed = not one.by_user and not is_report and self._later.overtake(turn, keys)
         return WorkStatement(
             turn, one.id, numbers, one.speaker, text, marked or section, keys, weight, is_passed=is_passed
         )

@@ -15,7 +15,7 @@ from memoryd.offline.cues import WORK_CUES
 from memoryd.text import prose
 from memoryd.tiers.session_summary import Section
 
-_REVISITED = 0.3  # a line may be overtaken if later answers hold more than this share of its words
+_REVISITED = 0.4  # a line may be overtaken if later answers hold more than this share of its words
 _MOST_AFTER = 4  # it may be overtaken only if the user wrote more messages than this after it
 _SAME = 0.7  # a line repeats another if it shares this part of the words
 _CHANGED = 0.6  # a later change makes a line obsolete if it shares this part of the words

@@ -12,7 +12,7 @@ front matter stays one piece.
 import functools
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -380,10 +380,8 @@ class Move:
 Edit = Replace | Remove | Insert | Move
 
 
-def edit(file: CoreFile, edits: Sequence[Edit], goes: Callable[[str], bool] | None = None) -> bytes:
+def edit(file: CoreFile, edits: Sequence[Edit]) -> bytes:
     """Return the file's bytes after edits; each position is that of a bullet in `file`, whatever other edits do.
-
-    If `goes` is true of the first line of a removed bullet, its further lines stay, as a paragraph of their own.
 
     Only the text lines of the changed bullets change. The removal of a bullet may turn the text below it into something
     else. For example, its end closed a fence, or a rule becomes the first line and would open front matter. Then a line
@@ -393,7 +391,7 @@ def edit(file: CoreFile, edits: Sequence[Edit], goes: Callable[[str], bool] | No
         ValueError: a text is blank, there is no bullet at a position, or two edits change the same bullet.
     """
     _check(edits, len(file.bullets))
-    draft = _Draft(file, goes)
+    draft = _Draft(file)
     for one in edits:
         draft.note(one)
     return render(_append_blocks(draft.file(), draft.ends))
@@ -442,8 +440,8 @@ def own_text(piece: CorePiece, text: str) -> bytes:
 class _Draft:
     """Apply edits to the pieces of a file."""
 
-    def __init__(self, file: CoreFile, goes: Callable[[str], bool] | None) -> None:
-        self._given, self._goes = file, goes
+    def __init__(self, file: CoreFile) -> None:
+        self._given = file
         self._pieces = file.pieces
         self._raws = [piece.raw for piece in file.pieces]
         self._texts = [piece.text if piece.kind is PieceKind.BULLET else None for piece in file.pieces]
@@ -469,10 +467,7 @@ class _Draft:
         self._cut.add(place)
         self._texts[place] = None
         if isinstance(edit, Remove):
-            first, *further = lines_of(piece.raw[: piece.own])
-            is_kept = bool(further and self._goes and self._goes(first.decode(errors="replace")))
-            lead = b"" if not is_kept or self._raws[place - 1].endswith(self._newline * 2) else self._newline
-            self._raws[place] = lead + piece.raw[len(first) if is_kept else piece.own :]
+            self._raws[place] = piece.raw[piece.own :]
         else:
             end = len(piece.raw) if piece.raw[piece.room :].strip() else piece.room
             block = piece.raw[:end]

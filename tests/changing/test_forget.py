@@ -468,21 +468,6 @@ def test_what_a_person_wrote_stays_where_it_only_quotes_the_session(world):
     assert f"- {longer}\n" in world.text()
 
 
-@pytest.mark.parametrize(
-    "mine", ["  My own words about it.", "  - Mine too.", "    a note of mine", "lazy words of mine"]
-)
-def test_lines_that_a_person_wrote_below_a_line_of_the_session_stay(world, mine):
-    path = next((world.scratch.workspace / "memory").glob("*.md"))
-    for one in (path, world.path):
-        whole = one.read_text()
-        line = next(line for line in whole.splitlines() if TABS in line)
-        one.write_text(whole.replace(f"{line}\n", f"{line}\n{mine}\n"))
-    world.take()
-    forget(world, session=the_session(world))
-    assert [f"{mine}\n" in one.read_text() for one in (path, world.path)] == [True, True]
-    assert holders(world, TABS) == []
-
-
 def test_what_another_session_says_too_stays(world):
     session = the_session(world)
     world.scratch.append([message(role, text, 40) for role, text in ECHO], name="two")

@@ -124,23 +124,6 @@ def test_where_edits_go(data, edits, expected):
 
 
 @pytest.mark.parametrize(
-    ("data", "expected"),
-    [
-        (b"- b\n- a\n  mine\n- c\n", b"- b\n\n  mine\n- c\n"),
-        (b"## H\n\n- a\nmine\n  - deeper\n", b"## H\n\nmine\n  - deeper\n"),
-        (b"- b\r\n- a\r\n  mine", b"- b\r\n\r\n  mine"),
-        (b"- b\n- a c\n  mine\n", b"- b\n"),
-        (b"- b\n- a\n", b"- b\n"),
-    ],
-)
-def test_further_lines_of_a_removed_bullet_stay_if_its_first_line_goes_alone(data, expected):
-    gone = next(bullet.position for bullet in parse(data).bullets if bullet.text.startswith("a"))
-    left = edit(parse(data), [Remove(gone)], lambda line: line.strip() == "- a")
-    assert left == expected
-    assert all("mine" not in bullet.text for bullet in parse(left).bullets)
-
-
-@pytest.mark.parametrize(
     ("edits", "why"),
     [
         ([Replace(1, "x")], "no bullet 1"),
