@@ -564,12 +564,12 @@ def states_of_run(reader: DatabaseReader, run_id: str) -> list[Row]:
 
 
 def list_beside(reader: DatabaseReader, run: Row) -> dict[str, list[str]]:
-    """Return the live memories that runs of other kinds have added for the session of a run: ids, by run."""
+    """Return the live memories that other runs have added for the session of a run: ids, by run."""
     rows = reader.rows(
         "SELECT r.id, json_group_array(m.id) AS ids FROM job_run r JOIN audit a ON a.run_id = r.id"
-        ' JOIN memory m ON m.id = a.memory_id WHERE r.session_id = ? AND r.kind <> ? AND a."before" IS NULL'
+        ' JOIN memory m ON m.id = a.memory_id WHERE r.session_id = ? AND r.id <> ? AND a."before" IS NULL'
         " AND m.deleted_at IS NULL GROUP BY r.id",
-        run["session_id"], run["kind"],
+        run["session_id"], run["id"],
     )  # fmt: skip
     return {row["id"]: json.loads(row["ids"]) for row in rows}
 

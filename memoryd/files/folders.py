@@ -31,7 +31,8 @@ def find_disk_fault(folder: Path, *, is_held_up: bool = False) -> tuple[str, str
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(bytes(LEAST_ROOM))
     except OSError as error:
-        return os.strerror(error.errno or 0), hint_at(error.errno)
+        if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EROFS}:  # else this process alone may be kept from writing
+            return os.strerror(error.errno), hint_at(error.errno)
     return ("the daemon reported it", "look at memoryd status") if is_held_up else None
 
 

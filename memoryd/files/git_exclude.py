@@ -108,7 +108,7 @@ def _git(workspace: Path, *words: str) -> str | None:
 
 
 def _read(path: Path) -> str:
-    if not path.parent.exists():
+    if not (path.parent.exists() or path.parent.is_symlink()):
         return ""
     with as_state_error("cannot be read", path), follow_folder(path.parent) as folder:
         return (read(folder / path.name) or b"").decode("utf-8", "surrogateescape")

@@ -22,7 +22,7 @@ from memoryd.jobs import signals
 from memoryd.ledger import unfinished
 from memoryd.offline import lasting, lasting_model, replacement, words, work_lists, work_texts
 from memoryd.offline.cues import CUES, WORK_CUES
-from memoryd.offline.sentences import NumberedSentence, is_question
+from memoryd.offline.sentences import NumberedSentence, is_question, split_sentences
 from memoryd.offline.statements import REPORTER, ConversationMessage
 from memoryd.offline.work_statement import LaterAnswers, WorkStatement, drop_changed, is_outdated, repeats
 from memoryd.text import prose
@@ -519,7 +519,8 @@ def _tells_result(one: WorkStatement) -> bool:
 
 def _reports_fault(text: str) -> bool:
     """Return True if a user's words only report a fault, and ask for nothing else."""
-    return WORK_CUES["faults"].search(text) is not None and not work_texts.steers(text)
+    asks = work_texts.steers(text) or any(CUES["order"].search(one) for one in split_sentences(text))
+    return WORK_CUES["faults"].search(text) is not None and not (asks or WORK_CUES["requests"].search(text))
 
 
 def find_announced(said: Sequence[ConversationMessage]) -> set[str]:

@@ -70,10 +70,12 @@ class LaterAnswers:
 
     def overtake(self, turn: int, keys: AbstractSet[str]) -> bool:
         """Return True if the user said much after a line with these words, and later answers have many of the words."""
-        after = self._asked[bisect_right(self._asked, turn) :]
+        next_asked = bisect_right(self._asked, turn)
+        if len(self._asked) - next_asked <= _MOST_AFTER:
+            return False
         mass = sum(self._rarity.get(key, 0.0) for key in sorted(keys))
-        again = sum(self._rarity.get(key, 0.0) for key in sorted(keys) if after and self._newest.get(key, 0) > after[0])
-        return len(after) > _MOST_AFTER and again > _REVISITED * mass
+        again = [key for key in sorted(keys) if self._newest.get(key, 0) > self._asked[next_asked]]
+        return sum(self._rarity.get(key, 0.0) for key in again) > _REVISITED * mass
 
 
 def repeats(one: WorkStatement, other: WorkStatement) -> bool:

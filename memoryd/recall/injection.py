@@ -482,7 +482,8 @@ def _choose_unsaid(blocks: Sequence[_PartBlock], said: Mapping[str, str], room: 
         missing = {one for one in again if f"\n{told.lines.get(one, one)}" not in shown}
         if not missing:
             return chosen
-        untold |= missing
+        untold |= set() if longer else missing
+        longer = []
     return _files(blocks, room, count)
 
 

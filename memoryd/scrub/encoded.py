@@ -34,11 +34,15 @@ _ESCAPED = re.compile(
     rb"(?:0[4-7]|1[0-7])[0-7](?=[\w\\-]))"
 )
 _ESCAPE = re.compile(
-    rb"\\+(?:u(?P<wide>(?![dD][89a-fA-F])[0-9a-fA-F]{4})|(?:x|U000000|u\{0{0,4})(?P<hex>[0-7][0-9a-fA-F])\}?|"
+    rb"(?<!\\)\\+(?:u(?P<wide>(?![dD][89a-fA-F])[0-9a-fA-F]{4})|(?:x|U000000|u\{0{0,4})(?P<hex>[0-7][0-9a-fA-F])\}?|"
     rb"(?P<octal>(?:0[4-7]|1[0-7])[0-7])(?=[\w\\-]))"
 )
 _ENTITY = re.compile(rb"&(?:#(?:[0-9]{2,3}|[xX]0{0,4}[2-7][0-9a-fA-F])|quot|apos|amp|lt|gt);")
-_PERCENT = re.compile(rb"%(?P<hex>[2-7][0-9A-Fa-f])")
+_PERCENT = re.compile(rb"%[2-7C-Fc-f][0-9A-Fa-f]")
+_PERCENTS = re.compile(rb"%(?P<byte>[0-9A-Fa-f]{2})")
+# What makes a line worth decoding, and what is then decoded in it: one view for all kinds, because each is scanned.
+_ENCODED = re.compile(b"|".join((_ESCAPED.pattern, _PERCENT.pattern, _ENTITY.pattern)))
+_DECODED = re.compile(b"|".join((_ESCAPE.pattern, _PERCENTS.pattern, _ENTITY.pattern)))
 _BASE64_LETTERS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_")
 _SHAPE = bytes(65 if byte in _BASE64_LETTERS else 32 for byte in range(256))
 _PLAIN_SHAPE = bytes(65 if byte in _BASE64_LETTERS - frozenset(b"+/-_") else 32 for byte in range(256))
@@ -96,27 +100,24 @@ def list_views(joined: JoinedTexts) -> Iterator[View]:
 
 
 def _view_unescaped(joined: JoinedTexts) -> Iterator[View]:
-    buffer = joined.buffer
-    for pattern, decode in _DECODERS:
-        behind = 0
-        for found in pattern.finditer(buffer):
-            if found.start() < behind:
-                continue
-            begin = max(behind, found.start() - 512)
-            first = buffer.rfind(b"\n", begin, found.start()) + 1 or begin
-            limit = min(len(buffer), found.end() + LENGTH_MAX)
-            line = buffer.find(b"\n", found.end(), limit)
-            behind = limit if line < 0 else line
-            yield _view_unmarked(decode(_mark_escape, buffer[first:behind]), first)
+    buffer, behind = joined.buffer, 0
+    for found in _ENCODED.finditer(buffer):
+        if found.start() < behind:
+            continue
+        begin = max(behind, found.start() - 512)
+        first = buffer.rfind(b"\n", begin, found.start()) + 1 or begin
+        limit = min(len(buffer), found.end() + LENGTH_MAX)
+        line = buffer.find(b"\n", found.end(), limit)
+        behind = limit if line < 0 else line
+        yield _view_unmarked(_DECODED.sub(_mark_escape, buffer[first:behind]), first)
 
 
 def _mark_escape(found: re.Match[bytes]) -> bytes:
     kind = found.lastgroup or ""
+    if kind == "byte":
+        return bytes.fromhex(found[kind].decode()).rjust(3, b"\1")
     letter = chr(int(found[kind], 8 if kind == "octal" else 16)) if kind else html.unescape(found[0].decode())
     return letter.encode().rjust(len(found[0]), b"\1")
-
-
-_DECODERS = ((_ESCAPED, _ESCAPE.sub), (_PERCENT, _PERCENT.sub), (_ENTITY, _ENTITY.sub))
 
 
 def _base64(joined: JoinedTexts) -> Iterator[View]:

@@ -28,7 +28,7 @@ def split_question(text: str) -> tuple[str, str]:
 
 def label_of(text: str) -> str:
     """Return the label that begins `text`, in lower case and without its colon; empty if there is none."""
-    found = _LABEL.match(text)
+    found = _LABEL.match(text.removeprefix("Earlier: "))
     return found[0].strip(" :-*+").partition(":")[0].casefold() if found else ""
 
 

@@ -51,9 +51,8 @@ class SummaryPoint:
     @property
     def by_user(self) -> bool:
         """Return True if the point is in the user's own words."""
-        text = self.text.removeprefix(EARLIER)
-        is_labelled = label_of(text) not in {"", "user"}
-        return text.startswith(BY_USER) or (self.section is Section.ASKED and not is_labelled)
+        is_labelled = label_of(self.text) not in {"", "user"}
+        return self.text.startswith(BY_USER) or (self.section is Section.ASKED and not is_labelled)
 
 
 @dataclass(frozen=True, slots=True)

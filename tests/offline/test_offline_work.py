@@ -746,7 +746,18 @@ def test_a_fault_that_the_user_reports_amid_the_session_may_be_gone_at_its_end(f
 
 
 @pytest.mark.parametrize(
-    "wish", [REQUEST, "The page should show an error if the depot is closed.", "Add a button that loads the list anew."]
+    "wish",
+    [
+        REQUEST,
+        "The page should show an error if the depot is closed.",
+        "Add a button that loads the list anew.",
+        "Write a parser which gives errors with line numbers.",
+        "Show an empty state when there are no errors.",
+        "Please add logging, this fails silently.",
+        "Rewrite the worker so that it doesn't start twice.",
+        "Bitte eine Fehlerseite bauen, die immer noch fehlt.",
+        "我们需要一个错误页面。",
+    ],
 )
 def test_a_request_is_no_fault(wish):
     amid = lines(LAST, ANSWER, wish, "Assistant: That is done.", REQUEST)
@@ -756,7 +767,9 @@ def test_a_request_is_no_fault(wish):
 def test_a_finding_that_a_long_session_takes_up_again_may_be_overtaken_and_a_report_of_work_is_not():
     finding = "The `loadDepot` hook keeps the old `depotPrice` because the cache is never emptied."
     work_done = "Added `refreshDepot` to the `loadDepot` hook, which reads the `depotPrice` anew."
-    later = "Assistant: `loadDepot` and `refreshDepot` share the hook and the `depotPrice` of the cache now."
+    later = (
+        "Assistant: `loadDepot` and `refreshDepot` share the hook, which never keeps an old `depotPrice` in the cache."
+    )
     more = [line for number in range(5) for line in (f"Next, write part {number} of the manual of Riga.", later)]
     by_text = {one.text: one.is_passed for one in lines(REQUEST, f"Assistant: {finding} {work_done}", *more)}
     assert (by_text[finding], by_text[work_done]) == (True, False)

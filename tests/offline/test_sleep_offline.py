@@ -466,8 +466,7 @@ def test_where_the_work_stands_is_taken_from_the_last_recap_if_nothing_was_said_
     "rule",
     [
         "Every time I ask you for a change, please log it in notes.md.",
-        "Whenever you touch the schema, run the migration tests.",
-        "Chaque fois que tu modifies le schéma, lance les tests.",
+        "Whenever you touch the schema, please run the migration tests.",
     ],
 )
 def test_what_is_to_be_done_each_time_lasts(rule):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from urllib.parse import quote
 
 import pytest
 
@@ -262,6 +263,18 @@ def test_escapes_in_a_name_or_around_a_value_hide_nothing_and_the_rest_stays(lin
     found = redacted(text)
     assert "hunter2" not in found
     assert (found.startswith(before), found.endswith(after)) == (True, True)
+
+
+@pytest.mark.parametrize("name", ["contraseña", "пароль", "密码", "password"])
+@pytest.mark.parametrize("rest", ["%3D{}", "%3A%20{}"])
+def test_a_name_in_percent_encoding_hides_nothing(name: str, rest: str) -> None:
+    line = f"q={quote(name)}{rest}"
+    assert "Zk9mQ2" not in redacted(line.format("Zk9mQ2vLw7"))
+
+
+def test_a_long_run_of_backslashes_beside_an_escape_ends() -> None:
+    text = "\\u0041 " + "\\" * 300_000
+    assert redacted(text) == text
 
 
 @pytest.mark.parametrize("secret", [r"S3cr\$et9Xq7", r"Vq7\!mLp2Rt", r"aB3\:xY9\\qL5"])
