@@ -16,7 +16,7 @@ from memoryd.database import alarms, query, reads, schema
 from memoryd.database.reads import KeptReader
 from memoryd.database.schema import OpenedDatabase
 from memoryd.errors import LockedError, StateError, StillLockedError
-from memoryd.files import locked_folder, mounts, staging, trial, trust
+from memoryd.files import locked_folder, mounts, trust
 from memoryd.files.folders import make_memory_folders, make_private_dir
 from memoryd.files.journal import Journal
 from memoryd.files.locks import Lock
@@ -118,8 +118,7 @@ def open_app(
     lock = Lock(settings.state_dir / LOCK)
     _take(lock, patience, log)
     try:
-        for prefix in (trial.PREFIX, staging.PREFIX):
-            locked_folder.remove_left(settings.state_dir, prefix)
+        locked_folder.remove_left(settings.state_dir)
         return _build(settings, clock, log, lock, lender)
     except BaseException:
         lock.release()

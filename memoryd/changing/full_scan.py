@@ -30,11 +30,10 @@ from memoryd.clock import text_of, utc_now
 from memoryd.database import audit, sqlite, texts
 from memoryd.database.texts import ColumnKind
 from memoryd.errors import MemorydError, StateError
-from memoryd.files import durable, late_edits, locked_folder, regular, staging, temporary, trial
+from memoryd.files import durable, late_edits, locked_folder, regular
 from memoryd.files.journal import Journal
 from memoryd.files.log import Log, at_rest
-from memoryd.files.open_folder import FolderEntry, OpenFolder, follow_folder
-from memoryd.files.temporary import Leftover
+from memoryd.files.open_folder import FolderEntry, Leftover, OpenFolder, follow_folder
 from memoryd.files.workspace import WorkspaceFolders, lock_files, open_workspace
 from memoryd.reading import recording
 from memoryd.reading.scrubbing import strings_of, with_strings
@@ -128,8 +127,7 @@ class FullScan(ABC):
         self.left += [str(path) for path in sorted(self.state_dir.glob("memoryd.db.damaged-*"))]
         # These folders belong to a dry run, backup or restore that is running, so their copies of the database cannot
         # be scanned.
-        for prefix in (trial.PREFIX, staging.PREFIX):
-            self.left += map(str, locked_folder.remove_left(self.state_dir, prefix))
+        self.left += map(str, locked_folder.remove_left(self.state_dir))
         self.left += sorted({*stuck, *self.stuck()})
 
     # --- rows -----------------------------------------------------------------------------------------------------
@@ -259,7 +257,7 @@ class FullScan(ABC):
         return found
 
     def _folder(self, folder: OpenFolder, pattern: str, hold: Hold, *, deep: bool) -> None:
-        for left in temporary.list_leftovers(folder):
+        for left in folder.leftovers():
             if _is_meant(left.target, pattern):
                 with hold():
                     self._leftover(folder, left)

@@ -19,9 +19,8 @@ from typing import NamedTuple
 
 from memoryd.errors import MemorydError, StateError
 from memoryd.files.descriptor import Step, extend, fill, no_step
-from memoryd.files.open_folder import Descriptor, FolderEntry, OpenFolder, give_to
+from memoryd.files.open_folder import Descriptor, FolderEntry, Leftover, OpenFolder, give_to
 from memoryd.files.regular import as_state_error, compute_digest, open_regular, read, read_all
-from memoryd.files.temporary import Leftover, list_leftovers, make_name
 
 Keep = Callable[["FolderEntry", bytes], bool]
 
@@ -114,7 +113,7 @@ def remove(entry: FolderEntry, expected: str, step: Step = no_step) -> None:
         found = read(entry)
         if found is None or compute_digest(found) != expected:
             raise _make_moved_error(entry)
-        aside = make_name(entry, "swap")  # if the process is stopped here, `settle` checks this file
+        aside = entry.make_temporary("swap")  # if the process is stopped here, `settle` checks this file
         step("before:remove")
         entry.rename(aside)
         step("after:remove")
@@ -152,7 +151,7 @@ def _make_moved_error(entry: FolderEntry, more: str = "") -> MovedError:
 
 
 def _write_temp(entry: FolderEntry, new: bytes, old: _OldFile | None, mode: int | None, step: Step) -> FolderEntry:
-    temp = make_name(entry, "new")
+    temp = entry.make_temporary("new")
     step("before:create")
     fd = temp.open(os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     try:
@@ -214,7 +213,7 @@ def _rename_no_replace(temp: FolderEntry, entry: FolderEntry) -> None:
 def _swap(temp: FolderEntry, entry: FolderEntry, expected: str, ours: _OwnWrite, step: Step, keep: Keep | None) -> None:
     """Exchange the old and the new file, check the old one twice, and only then delete it."""
     step("before:mark")
-    ready = make_name(entry, "swap")
+    ready = entry.make_temporary("swap")
     temp.rename(ready)  # from here on, this file may get somebody's edit, as its name says
     step("after:mark")
     step("before:swap")
@@ -238,7 +237,7 @@ def _exchange(ready: FolderEntry, entry: FolderEntry) -> FolderEntry:
             return ready
         # Without an exchange of names, a second name keeps the old file. If somebody renames a file between these two
         # calls, that file is lost.
-        aside = make_name(entry, "swap")
+        aside = entry.make_temporary("swap")
         entry.link(aside)
         ready.rename(entry)
     except OSError as error:
@@ -375,7 +374,7 @@ def settle(entry: FolderEntry, before: str | None, after: str) -> list[FolderEnt
     """
     kept: list[FolderEntry] = []
     with as_state_error("cannot be recovered", entry):
-        for left in list_leftovers(entry.folder):
+        for left in entry.folder.leftovers():
             if left.target == entry.name:
                 kept += _settle_one(left, entry, before, after)
         sync_folder(entry.folder)

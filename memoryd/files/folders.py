@@ -15,7 +15,6 @@ from memoryd.files import git_exclude
 from memoryd.files.durable import MovedError, replace, sync_folder
 from memoryd.files.open_folder import FolderEntry, OpenFolder, follow_folder, require_plain
 from memoryd.files.regular import as_state_error, read
-from memoryd.files.temporary import list_leftovers, make_name
 
 LEAST_ROOM = 64 * 1024  # bytes; a transaction may need more than this
 
@@ -102,7 +101,7 @@ def continuum_folder(workspace: OpenFolder) -> OpenFolder:
             if not entry.exists():
                 _make_ignored(entry)
             # A process that is still creating one notices the removal, and uses the existing folder.
-            for left in list_leftovers(outer):
+            for left in outer.leftovers():
                 if left.target == entry.name and left.kind == "new":
                     with contextlib.suppress(OSError, StateError):
                         left.entry.remove_folder()
@@ -120,7 +119,7 @@ def _is_tracked(workspace: Path) -> bool:
 
 
 def _make_ignored(entry: FolderEntry) -> None:
-    ready = make_name(entry, "new")
+    ready = entry.make_temporary("new")
     try:
         ready.make_folder()  # another process that was first may remove this folder
         with ready.folder.folder(ready.name) as folder:
@@ -151,7 +150,7 @@ def backup(folder: OpenFolder, run_id: str, name: str, data: bytes) -> Path:
         require_plain(part)  # checked before anything is created
     with _private(folder, "backup") as backups, _private(backups, run_id) as place:
         with as_state_error("cannot be cleared", place.path):
-            for left in list_leftovers(place):  # left by this run, if it was stopped here
+            for left in place.leftovers():  # left by this run, if it was stopped here
                 left.entry.unlink()
         return _keep(place, name, data)
 

@@ -20,7 +20,6 @@ from memoryd.files.descriptor import extend, fill
 from memoryd.files.durable import sync_folder
 from memoryd.files.open_folder import Descriptor, FolderEntry, follow_folder
 from memoryd.files.regular import as_state_error, open_regular, read_all
-from memoryd.files.temporary import list_leftovers, make_name
 
 Entry = dict[str, Any]
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -70,7 +69,7 @@ class Journal:
             return
         with self._hold(), as_state_error("cannot be written", self.path), follow_folder(self.path.parent) as folder:
             found = make(self._read()[0])
-            for left in list_leftovers(folder):  # writers hold this lock, so a writer of such a file was stopped
+            for left in folder.leftovers():  # writers hold this lock, so a writer of such a file was stopped
                 if left.target == self.path.name:
                     left.entry.unlink()
             _put(folder / self.path.name, map(self._line, found))
@@ -149,7 +148,7 @@ def unite(target: Path, sources: Iterable[Path]) -> None:
 
 def _put(entry: FolderEntry, lines: Iterable[bytes]) -> None:
     """Replace a journal by a new file with these lines. The caller holds its lock."""
-    new = make_name(entry, "new")
+    new = entry.make_temporary("new")
     try:
         with Descriptor(new.open(os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)) as opened:
             fill(opened.fd, b"".join(lines))

@@ -8,6 +8,10 @@ effect.
 
 Links on the path of a workspace are resolved once, when the configuration is read. A link that appears there later is
 refused, until the configuration is read again.
+
+Temporary files have names that a later process recognises and nobody can predict. A killed writer leaves files named
+`.memoryd-new-…tmp` or `.memoryd-swap-…tmp`. A "new" file is memoryd's, perhaps incomplete. A "swap" file is memoryd's
+before the exchange; afterwards it is the old file or somebody's edit.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import stat
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -24,6 +29,7 @@ from memoryd.errors import StateError
 _FOLDER = os.O_DIRECTORY | os.O_CLOEXEC
 # Linux can open a folder that may be entered but not listed. Other systems need read permission.
 _PASS = getattr(os, "O_PATH", os.O_RDONLY) | _FOLDER | os.O_NOFOLLOW
+_TEMP_NAME = re.compile(r"\.memoryd-(new|swap)-[0-9a-f]{16}-(.+)\.tmp", re.DOTALL)
 
 
 class Descriptor:
@@ -85,6 +91,15 @@ class OpenFolder(Descriptor):
         """Return the names in the folder, sorted."""
         return sorted(os.listdir(self.fd))  # noqa: PTH208 - a path has no descriptor
 
+    def leftovers(self) -> list[Leftover]:
+        """Return the temporary files that stopped writers left in the folder, sorted by name.
+
+        Raises:
+            OSError: the folder cannot be listed.
+        """
+        named = [(name, _TEMP_NAME.fullmatch(name)) for name in self.names()]
+        return [Leftover(self / name, match[1], match[2]) for name, match in named if match]
+
 
 class FolderEntry(NamedTuple):
     """Name a file in an open folder. All functions that read or write files of a workspace take one."""
@@ -103,6 +118,28 @@ class FolderEntry(NamedTuple):
     def get_sibling(self, name: str) -> FolderEntry:
         """Return another entry in the same folder."""
         return self.folder / name
+
+    def make_temporary(self, kind: str) -> FolderEntry:
+        """Return a new name in the same folder that `leftovers` recognises. `kind` is `new` or `swap`."""
+        import secrets  # imported late: it loads OpenSSL, which takes too long for a hook
+
+        return self.folder / f".memoryd-{kind}-{secrets.token_hex(8)}-{self.name}.tmp"
+
+    def has_only_temporary_names(self, status: os.stat_result) -> bool:
+        """Return True if all other names of a file are temporary names of memoryd in the same folder.
+
+        If the system cannot exchange two names, a writer creates such a second name for a moment. A killed writer
+        leaves it.
+        """
+        beside = [left.entry for left in self.folder.leftovers() if left.target == self.name]
+        return status.st_nlink <= 1 + sum(one.is_file(status) for one in beside)
+
+    def is_file(self, status: os.stat_result) -> bool:
+        """Return True if the entry is the file with this status."""
+        try:
+            return os.path.samestat(self.lstat(), status)
+        except FileNotFoundError:
+            return False
 
     def open(self, flags: int, mode: int = 0o600) -> int:
         """Return a descriptor of the file that is closed on exec. A link is not followed."""
@@ -227,3 +264,11 @@ def follow_folder(path: Path) -> OpenFolder:
         OSError: it is not a folder, or may not be opened.
     """
     return OpenFolder(os.open(path, os.O_RDONLY | _FOLDER), path)
+
+
+class Leftover(NamedTuple):
+    """Hold a temporary file of a writer that was stopped."""
+
+    entry: FolderEntry
+    kind: str  # new | swap
+    target: str  # name of the file for which it was made

@@ -10,7 +10,6 @@ from pathlib import Path, PurePosixPath
 
 from memoryd.errors import StateError, hint_at
 from memoryd.files.open_folder import Descriptor, FolderEntry, OpenFolder, open_folder
-from memoryd.files.temporary import is_twin
 
 MAX_BYTES = 64 * 1024 * 1024
 _CHUNK = 1024 * 1024
@@ -96,7 +95,7 @@ def _require_regular(fd: int, entry: FolderEntry, *, shared: bool) -> None:
     status = os.fstat(fd)
     if not stat.S_ISREG(status.st_mode):
         raise _not_regular(entry.path)
-    if not shared and status.st_nlink > 1 and not is_twin(entry, status):
+    if not shared and status.st_nlink > 1 and not entry.has_only_temporary_names(status):
         hint = "copy it, and put the copy in its place; memoryd left it alone"
         raise StateError("is a hard link: the file has another name elsewhere", str(entry.path), hint)
 

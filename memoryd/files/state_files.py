@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from memoryd.files import trial
+from memoryd.files.locked_folder import TRIAL
 from memoryd.files.log import log_path, name_rotated
 from memoryd.files.log_line import KEPT_FILES
 
@@ -74,7 +74,7 @@ def _kind(name: str) -> str:
         return "database"
     if _INDEX.fullmatch(name):
         return "index"
-    is_copy = _COPY.fullmatch(name) or name.startswith(trial.PREFIX) or name == "backups"
+    is_copy = _COPY.fullmatch(name) or name.startswith(TRIAL) or name == "backups"
     return "log" if name == "log" else "copies" if is_copy else "other"
 
 

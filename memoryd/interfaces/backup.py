@@ -16,10 +16,9 @@ from memoryd.database.reads import DATABASE
 from memoryd.errors import MemorydError, StateError, describe, is_disk_trouble
 from memoryd.files import archive, journal
 from memoryd.files.folders import make_private_dir
-from memoryd.files.locked_folder import hold_folder
+from memoryd.files.locked_folder import STAGING, exchange_files, hold_folder
 from memoryd.files.locks import Lock
 from memoryd.files.log import get_logger
-from memoryd.files.staging import PREFIX, exchange_files
 from memoryd.version import __version__
 
 NAMES = (DATABASE, WATERMARKS)
@@ -33,7 +32,7 @@ def backup(settings: Settings, path: Path) -> dict[str, Any]:
     Returns `path`, the size in `bytes`, and the fields of the archive's manifest.
     """
     state = settings.state_dir
-    with hold_folder(state, PREFIX) as folder:
+    with hold_folder(state, STAGING) as folder:
         backups.copy_database(state / DATABASE, folder / DATABASE)
         files = {DATABASE: folder / DATABASE}
         # Copy the journal after the database. It may then list more processed turns than the database, but never fewer.
@@ -56,7 +55,7 @@ def restore(settings: Settings, path: Path) -> dict[str, Any]:
     """
     state, clock = make_private_dir(settings.state_dir), Clock()
     keeper = Keeper(state, get_logger(part="recovery"))
-    with Lock(state / LOCK), hold_folder(state, PREFIX) as folder:
+    with Lock(state / LOCK), hold_folder(state, STAGING) as folder:
         manifest = archive.unpack(path, folder, NAMES)
         backups.check(folder / DATABASE)
         schema.require_ours(folder / DATABASE)

@@ -29,7 +29,6 @@ from memoryd.files import mounts, sources, trust
 from memoryd.files.locks import Lock
 from memoryd.files.log import get_logger
 from memoryd.files.open_folder import open_folder
-from memoryd.files.temporary import list_leftovers
 from memoryd.index.database import Index
 from memoryd.interfaces import service
 from memoryd.interfaces.output import make_list, style, tell_time
@@ -385,7 +384,7 @@ def _left_in(folder: Path, now: datetime) -> Iterator[Check]:
             if _KEPT.fullmatch(name):
                 hint = "merge it by hand, then remove it"
                 yield Check("leftovers", WARN, f"{folder / name} is one of two simultaneous edits", hint)
-        for left in list_leftovers(opened):
+        for left in opened.leftovers():
             if now.timestamp() - _get_mtime(left.entry.path) > SETTLED_SECONDS:
                 hint = "the next job of this agent removes it"
                 yield Check("leftovers", WARN, f"{left.entry.path} remains from an interrupted write", hint)

@@ -19,8 +19,8 @@ from memoryd.clock import Clock
 from memoryd.config import Agent, Settings
 from memoryd.database import reads, runs, sqlite, turns
 from memoryd.errors import MemorydError, RefusedError, StateError
-from memoryd.files import trial
 from memoryd.files.folders import make_private_dir
+from memoryd.files.locked_folder import make_trial
 from memoryd.files.locks import Lock
 from memoryd.reading import recording
 from memoryd.reading.recording import Recording
@@ -144,7 +144,7 @@ def summarize(settings: Settings, agent: Agent, messages: Sequence[dict[str, Any
     if all(chat.role_of(message) is Role.SYSTEM for message in messages):
         return ""
     make_private_dir(settings.state_dir)
-    with _reserve_tokens(settings, agent) as settle, trial.make_folders(settings.state_dir, None) as place:
+    with _reserve_tokens(settings, agent) as settle, make_trial(settings.state_dir, None) as place:
         tried = sandbox.settings_of(settings, replace(agent, enabled=True), place)
         tried = replace(
             tried,

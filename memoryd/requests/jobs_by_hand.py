@@ -12,7 +12,7 @@ from memoryd.config import Agent, Settings
 from memoryd.counted import count_noun
 from memoryd.database import backups, reads, runs, sqlite
 from memoryd.errors import NotFoundError, RefusedError
-from memoryd.files import log, trial
+from memoryd.files import locked_folder, log
 from memoryd.requests import daemon_client, opening, permission, waiting
 from memoryd.running import (
     dreaming,
@@ -107,7 +107,7 @@ def run_dry(settings: Settings, kind: str, agent: Agent, asked: JobRequest) -> l
     check_kind(kind)
     require_mode(kind, asked.mode)
     _require_read(settings)
-    with trial.make_folders(settings.state_dir, agent.workspace) as place:
+    with locked_folder.make_trial(settings.state_dir, agent.workspace) as place:
         backups.copy_database(reads.database_path(settings), place.state / reads.DATABASE)
         tried = sandbox.settings_of(settings, agent, place)
         with log.configure(place.state, level=settings.log.level), open_app(tried) as app:

@@ -17,7 +17,7 @@ from memoryd.changing.now_folder import NowSession
 from memoryd.clock import text_of, utc_now
 from memoryd.config import Agent, Settings
 from memoryd.errors import ConfigError, NotFoundError
-from memoryd.files import appends, durable, folders, regular, temporary
+from memoryd.files import appends, durable, folders, regular
 from memoryd.files.open_folder import FolderEntry, OpenFolder
 from memoryd.files.workspace import lock_workspace
 from memoryd.requests import scanner
@@ -180,7 +180,7 @@ def _lock_files(settings: Settings, agent: Agent) -> Iterator[OpenFolder]:
 
 def _clear_leftovers(folder: OpenFolder) -> None:
     """Remove leftovers of a killed writer if the NOW file has all of their text."""
-    for left in temporary.list_leftovers(folder):
+    for left in folder.leftovers():
         if now_file.is_now_path(PurePosixPath(left.target)):
             entry = folder / left.target
             old, data = regular.read(left.entry) or b"", regular.read(entry) or b""

@@ -18,7 +18,7 @@ from memoryd.config import Agent, HooksSettings, Settings
 from memoryd.database import query, runs, spend, sqlite
 from memoryd.database.runs import Run
 from memoryd.files import regular
-from memoryd.files.trial import TrialFolders
+from memoryd.files.locked_folder import TrialFolders
 from memoryd.finding.recall import Recall
 from memoryd.jobs import refine
 from memoryd.jobs.job import Ask, NothingToDo, Reply, first_of

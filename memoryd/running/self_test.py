@@ -19,7 +19,7 @@ from memoryd.config import Agent, Settings
 from memoryd.database import query, readers, runs, sqlite, turns
 from memoryd.database.runs import Run
 from memoryd.errors import MemorydError, StateError
-from memoryd.files import regular, trial
+from memoryd.files import locked_folder, regular
 from memoryd.jobs.sleep import CONSUMER
 from memoryd.reading import recording
 from memoryd.running import dreaming, queueing, sandbox, sleeping
@@ -161,7 +161,7 @@ def _test_stages(runner: Runner, run: Run, opened: Opener) -> dict[str, Any]:
         raise StateError("the agent is not in the configuration", run.agent_id)
     reserved = None if settings.llm.provider == OFFLINE else _reserve(runner, run)
     told: dict[str, Any] = {"stages": []}
-    with trial.make_folders(settings.state_dir, None) as place:
+    with locked_folder.make_trial(settings.state_dir, None) as place:
         tried = _settings(settings, agent, place)
         with opened(tried) as app:
             readers.share(runner.engine, app.engine)
@@ -186,7 +186,7 @@ def _test_stages(runner: Runner, run: Run, opened: Opener) -> dict[str, Any]:
     return told
 
 
-def _settings(settings: Settings, agent: Agent, place: trial.TrialFolders) -> Settings:
+def _settings(settings: Settings, agent: Agent, place: locked_folder.TrialFolders) -> Settings:
     tokens = min(TOKENS, settings.llm.daily_tokens)
     return replace(
         sandbox.settings_of(settings, replace(agent, privacy="open", enabled=True), place),

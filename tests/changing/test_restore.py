@@ -68,7 +68,8 @@ def kill(scratch, at):
 
 CALLS = (
     "memoryd.interfaces.backup.recover_database", "memoryd.database.texts.rewrite_file",
-    "memoryd.interfaces.backup.exchange_files", "memoryd.files.staging.os.link", "memoryd.files.staging.follow_folder",
+    "memoryd.interfaces.backup.exchange_files", "memoryd.files.locked_folder.os.link",
+    "memoryd.files.locked_folder.follow_folder",
     "memoryd.interfaces.backup.open_app", "memoryd.running.runner.Runner.recover",
 )  # fmt: skip
 

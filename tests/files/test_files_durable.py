@@ -14,7 +14,7 @@ import pytest
 from steps import APPEND_STEPS, PLACE_STEPS, REPLACE_STEPS
 
 from memoryd.errors import NotFoundError, StateError
-from memoryd.files import appends, durable, regular, temporary
+from memoryd.files import appends, durable, regular
 from memoryd.files.appends import missing_part
 from memoryd.files.durable import MovedError
 from memoryd.files.open_folder import open_folder
@@ -58,7 +58,7 @@ def settle(path: Path, before: str | None, after: str) -> list[str]:
 
 def leftovers(path: Path) -> list[str]:
     with open_folder(path) as folder:
-        return [left.kind for left in temporary.list_leftovers(folder)]
+        return [left.kind for left in folder.leftovers()]
 
 
 @pytest.fixture(params=["exchange", "fallback"])

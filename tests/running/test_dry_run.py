@@ -7,7 +7,7 @@ from scratch import Scratch, filler, in_process, said
 
 from memoryd import config
 from memoryd.daemon.once import run_once
-from memoryd.files import locked_folder, staging, state_files, trial
+from memoryd.files import locked_folder, state_files
 from memoryd.requests import jobs_by_hand
 
 
@@ -80,16 +80,16 @@ def test_what_a_killed_dry_run_left_is_removed_and_one_that_runs_is_not(scratch,
     left = scratch.state / "trial-left"
     (left / "workspace").mkdir(parents=True)
     (left / "workspace" / "MEMORY.md").write_text("- the same\n")
-    killed = scratch.state / f"{staging.PREFIX}left"  # by a backup
+    killed = scratch.state / f"{locked_folder.STAGING}left"  # by a backup
     killed.mkdir(exist_ok=True)  # the tests of this module share a state folder
     (killed / "memoryd.db").write_bytes(b"a copy")
-    with trial.make_folders(scratch.state, scratch.workspace) as running:
+    with locked_folder.make_trial(scratch.state, scratch.workspace) as running:
         assert state_files.measure_uses(scratch.state)["copies"] > 0
         if opens:
             in_process(scratch).close()
             assert not killed.exists()
         else:
-            assert locked_folder.remove_left(scratch.state, trial.PREFIX) == [running.state.parent]
+            assert locked_folder.remove_left(scratch.state) == [running.state.parent]
         assert [path.parent for path in scratch.state.glob("trial-*/state")] == [running.state.parent]
         assert not left.exists()
     assert list(scratch.state.glob("trial-*")) == []
