@@ -9,10 +9,14 @@ Sources: the program's chatRecordingService and chatRecordingTypes, and public c
   repeats messages, some under new ids. Messages that are missing at its beginning were compressed.
 - `tokens.input` includes cached tokens. `total` includes thoughts, which leave the context.
 - A subagent's chat is in the folder of its parent: `chats/<parent session>/<id>.jsonl`.
+
+Until early 2026, a chat was one JSON file `{sessionId, projectHash, startTime, messages}`. The file is rewritten with
+each message, and its last message gets tokens, calls and their results. If such a chat is resumed, a newer program
+writes it again as an event log with the same ids. Both files remain.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import chain
@@ -34,10 +38,17 @@ from memoryd.transcripts.format import UNHEARD, UNKNOWN_PARENT, Identity, LineFo
 from memoryd.transcripts.lines import Pass, Record, clean, derived_id
 from memoryd.transcripts.record_text import Envelope, RecordText, read_message, tool_call, tool_result, turns_of
 from memoryd.transcripts.turn import Origin, Role, Turn, TurnKind
-from memoryd.transcripts.whole import parse_object
+from memoryd.transcripts.whole import (
+    RESTED_SECONDS,
+    DocumentFile,
+    DocumentFormat,
+    SessionRecords,
+    parse_document,
+    parse_object,
+)
 
 ASKS = "ask_user"
-ROOT_FILE = ".project_root"  # a file beside `chats/` that holds only the path of the project
+_ROOT_FILE = ".project_root"  # a file beside `chats/` that holds only the path of the project
 _NOTICES = frozenset({"info", "warning", "error"})
 # A message may get more calls and results, so each kind of part has its own range of numbers.
 _SLOT = 64
@@ -62,6 +73,10 @@ _FOLDER = re.compile(
     r"(?:currently working in the (?:following )?director(?:y|ies):\s*(?:- )?|\*\*Workspace Directories:\*\*\s*- )"
     r"([^\n]{1,4096})"
 )
+# The first members of an older file.
+_HEAD = re.compile(rb'\s*\{(?=.{0,4000}"sessionId"\s*:)(?=.{0,4000}"projectHash"\s*:)', re.DOTALL)
+_ROOT = f"../{_ROOT_FILE}"
+_FIRST = 3  # messages in which the program may name the folder to the model
 
 
 class Gemini(LineFormat):
@@ -118,7 +133,7 @@ class Gemini(LineFormat):
     def root_file(self, path: PurePosixPath) -> PurePosixPath | None:
         """Return the path of the file that holds the path of a chat's project; None outside `chats/`."""
         folders = [folder for folder in path.parents if folder.name == "chats"]
-        return folders[0].with_name(ROOT_FILE) if folders else None
+        return folders[0].with_name(_ROOT_FILE) if folders else None
 
 
 def turns_of_message(message: dict[str, Any], *, sidechain: bool = False) -> list[Turn]:
@@ -371,3 +386,40 @@ class _Log:
             return [one for one in turns if one.tool_call_id is None or one.tool_call_id not in self.answered]
         self.answered.update(one.tool_call_id or "" for one in turns if one.kind is TurnKind.TOOL_RESULT)
         return turns
+
+
+class GeminiFile(DocumentFormat):
+    """Read one of the older JSON files. Its messages are read as in the event log."""
+
+    name = Gemini.name
+    program = "Gemini CLI"
+
+    def sniff(self, head: bytes, path: PurePosixPath) -> bool:
+        """Return True if a file begins with the first members of such a chat."""
+        del path
+        return bool(_HEAD.match(head))
+
+    def list_companions(self, path: PurePosixPath, found: Iterable[str]) -> Sequence[str]:
+        """Return the name of the file that holds the path of the project."""
+        del found
+        return (_ROOT,) if path.parent.name == "chats" else ()
+
+    def read(self, document: DocumentFile) -> SessionRecords | None:
+        """Return the chat. Its last answer is included only when it is finished."""
+        parsed = parse_document(document.data)
+        if parsed is None:
+            return None
+        members, records = parsed
+        identity = Gemini().identify([members, *(one.value for one in records[:_FIRST])], document.path)
+        if identity is None:
+            return None
+        root = clean(document.beside.get(_ROOT, b"").decode("utf-8", "replace")).strip()
+        found = SessionRecords(identity if identity.cwd or not root else identity._replace(cwd=root))
+        last = records[-1].value if records else {}
+        found.held = last.get("type") == "gemini" and document.age < RESTED_SECONDS
+        for record in records[:-1] if found.held else records:
+            turns = turns_of_message(record.value, sidechain=identity.sidechain)
+            found.add(turns, record)
+            if not turns:
+                found.skipped[name_skipped(record.value)] += 1
+        return found

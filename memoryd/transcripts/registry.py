@@ -13,8 +13,7 @@ from memoryd.transcripts.claude_code import ClaudeCode
 from memoryd.transcripts.cline import Cline
 from memoryd.transcripts.codex import Codex
 from memoryd.transcripts.format import DRIFTED, LineFormat, Unsupported, Values
-from memoryd.transcripts.gemini import Gemini
-from memoryd.transcripts.gemini_file import GeminiFile
+from memoryd.transcripts.gemini import Gemini, GeminiFile
 from memoryd.transcripts.messages import Messages
 from memoryd.transcripts.openclaw_database import OpenClawDatabase
 from memoryd.transcripts.opencode import OpenCodeDatabase, OpenCodeTree
