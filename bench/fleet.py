@@ -39,7 +39,7 @@ def work(root: str, uri: str) -> None:
 
 def question(number: int) -> Any:
     """Return a question of a usual size, from one of many agents."""
-    from memoryd.fleet.question import FleetQuestion
+    from memoryd.fleet.questions import FleetQuestion
 
     text = "The report of the nightly build names every module that was compiled. " * 300  # 21 kB
     return FleetQuestion(f"host-a/agent-{number % 1000}", MODEL, fleet_world.ask(text), 1000, 9000, 30.0)
@@ -109,7 +109,7 @@ def measure_tables(fleet: Fleet, agents: int, days: int) -> None:
     """Print rows and bytes of each table for a number of agents, and the time of the usual statements at that size."""
     import psycopg
 
-    from memoryd.fleet import budget, retention, view
+    from memoryd.fleet import budget, view, worker
     from memoryd.fleet.connection import Database
 
     with psycopg.connect(fleet.uri, autocommit=True) as connection:
@@ -120,7 +120,7 @@ def measure_tables(fleet: Fleet, agents: int, days: int) -> None:
             table: connection.execute("SELECT pg_total_relation_size(%s)", [table]).fetchone()[0] / rows
             for table, rows in (("fleet_run", SAMPLE), ("fleet_spend", SAMPLE), ("fleet_day", agents))
         }
-    spend_days = retention.SPEND.days
+    spend_days = worker.SPEND_KEPT.days
     for table, per_day, kept in (
         ("fleet_run", agents * RUNS_A_DAY, days),
         ("fleet_spend", agents * QUESTIONS_A_DAY, spend_days),
@@ -147,7 +147,7 @@ def measure_tables(fleet: Fleet, agents: int, days: int) -> None:
             act()
         print(f"{name}: {(time.perf_counter() - began) * 50:.1f} ms at {SAMPLE:,} runs and as many calls")
     began = time.perf_counter()
-    gone = retention.prune(database, limits.keep)
+    gone = worker.prune(database, limits.keep)
     print(f"retention: {gone:,} rows deleted in {time.perf_counter() - began:.1f} s")
     database.close()
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from memoryd.config_sections import FleetSettings
 from memoryd.fleet.connection import Database
-from memoryd.fleet.question import FleetQuestion
+from memoryd.fleet.questions import FleetQuestion
 from memoryd.jobs.job import Reply
 from memoryd.llm import circuit as breaker
 from memoryd.llm.circuit import Circuit

@@ -20,8 +20,7 @@ from memoryd.files.token_file import read_or_make
 from memoryd.fleet import leases, requests
 from memoryd.fleet.connection import AWAY, Database
 from memoryd.fleet.mirror import Mirror
-from memoryd.fleet.question import FleetQuestion
-from memoryd.fleet.questions import LATE, FleetAsker
+from memoryd.fleet.questions import LATE, FleetAsker, FleetQuestion
 from memoryd.fleet.requests import HostRequest
 from memoryd.fleet.sealing import read_seal
 from memoryd.jobs.job import Ask, Reply

@@ -1,21 +1,24 @@
 """Ask the fleet's workers: store a question, wait for its reply, and delete both once the host has the reply.
 
 The id of a question is a hash of its content. So a host that stopped during the wait finds a reply that came meanwhile,
-and does not ask again. A reply after the deadline waits for the next attempt of its run.
+and does not ask again. A reply after the deadline waits for the next attempt of its run. Questions and answers
+travel as JSON.
 """
 
 import contextlib
 import hashlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
+
+from pydantic import TypeAdapter
 
 from memoryd.errors import MemorydError, RefusedError
 from memoryd.fleet.connection import AWAY, Database, FleetAwayError
 from memoryd.fleet.extra import procrastinate, psycopg
-from memoryd.fleet.question import ANSWERS, OF_HOST, QUESTIONS, FleetQuestion
 from memoryd.fleet.sealing import Seal
-from memoryd.jobs.job import Reply
+from memoryd.jobs.job import Ask, Reply
 from memoryd.llm.failure import Failure, Trouble
 from memoryd.worker.client import ClosedError
 
@@ -30,6 +33,34 @@ DEFER_SECONDS = 30.0
 LATE = "no worker of the fleet has answered in time"
 # Seconds until a run asks again.
 AGAIN_SECONDS = 30.0
+# Questions that a live session waits for come first, and those of nightly jobs last.
+PRIORITIES: Mapping[str, int] = {"sleep": 30, "joint": 30, "verify": 20, "facts": 10}
+
+
+@dataclass(frozen=True, slots=True)
+class FleetQuestion:
+    """Hold a question for a worker.
+
+    It lacks the address and the key of the model, because only workers have these.
+    """
+
+    agent: str  # HOST/AGENT
+    model: str
+    ask: Ask
+    output: int  # the most tokens of the reply
+    tokens: int  # the most tokens that it costs
+    timeout: float  # seconds
+
+    @property
+    def priority(self) -> int:
+        """Return the priority among the questions of all hosts. A higher number is answered earlier."""
+        return PRIORITIES.get(self.ask.job, 0)
+
+
+# They convert from and to JSON values, and raise ValueError for an invalid value.
+QUESTIONS = TypeAdapter(FleetQuestion)
+ANSWERS: TypeAdapter[Reply | Failure] = TypeAdapter(Reply | Failure)
+OF_HOST = {"ask": {"about"}}  # these fields never leave the host
 
 
 def channel_of(host: str) -> str:

@@ -2,7 +2,8 @@
 
 A worker runs anywhere near the model. A question names only the model, and the worker alone has its address and key. A
 reply is stored before its task is acknowledged, so a question is not asked twice if a worker is killed after that. If a
-worker is killed during a call, `retry_stalled` gives its task to the others and releases the agent's lock.
+worker is killed during a call, `retry_stalled` gives its task to the others and releases the agent's lock. Once an
+hour, a worker deletes the old rows of the fleet's tables. Their times are those of PostgreSQL.
 """
 
 import asyncio
@@ -12,17 +13,17 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from memoryd.clock import text_of
 from memoryd.config import Settings
 from memoryd.errors import MemorydError, RefusedError, StateError, describe
 from memoryd.files.log import Log
-from memoryd.fleet import budget, retention
+from memoryd.fleet import budget
 from memoryd.fleet.connection import Database, FleetAwayError, connect_options
 from memoryd.fleet.extra import procrastinate
-from memoryd.fleet.question import ANSWERS, QUESTIONS, FleetQuestion
-from memoryd.fleet.questions import QUEUE, TASK, channel_of
+from memoryd.fleet.questions import ANSWERS, QUESTIONS, QUEUE, TASK, FleetQuestion, channel_of
 from memoryd.fleet.sealing import Seal, read_seal
 from memoryd.jobs.job import Reply
 from memoryd.llm.endpoint import OPENAI_URL, Endpoint
@@ -45,6 +46,11 @@ KEPT_TRIES = 300
 LAST_TRIES = 3  # attempts of a worker that is stopped
 # This makes a task due at once, whatever this host's clock says.
 _LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
+# Longer than a host is usually away. A question is deleted as soon as its host has the reply.
+QUESTIONS_KEPT = timedelta(days=7)
+SPEND_KEPT = timedelta(days=7)  # for single calls; the sums of each day stay longer
+_AGED = {"fleet_question": ("asked_at", QUESTIONS_KEPT), "fleet_spend": ("at", SPEND_KEPT)}
+_KEPT = {"fleet_request": "asked_at", "fleet_day": "day", "fleet_lease": "until"}
 
 
 @dataclass(slots=True)
@@ -226,7 +232,7 @@ def _build_tasks(worker: FleetWorker) -> Any:
 
     def tidy(timestamp: int) -> None:
         del timestamp
-        retention.prune(worker.database, worker.settings.fleet.keep)
+        prune(worker.database, worker.settings.fleet.keep)
 
     tasks.task(name=TASK, queue=QUEUE)(worker.answer)
     often = tasks.task(name="memoryd.retry_stalled", queue=QUEUE, queueing_lock="memoryd.retry_stalled")(retry_stalled)
@@ -274,3 +280,26 @@ def serve(settings: Settings, log: Log, concurrency: int) -> None:
         scrubber.close()
         database.close()
         log.info("worker stopped")
+
+
+def prune(database: Database, keep: timedelta) -> int:
+    """Delete old rows, and return their number.
+
+    A host that was not seen for the time `keep` loses its rows as well.
+    """
+    deleted: int = 0
+    with database.begin() as connection:
+        for table, (column, age) in (_AGED | {table: (column, keep) for table, column in _KEPT.items()}).items():
+            sql = f"DELETE FROM {table} WHERE {column} < clock_timestamp() - %s"  # noqa: S608 - names from above
+            deleted += connection.execute(sql, [age]).rowcount
+        (now,) = connection.execute("SELECT clock_timestamp()").fetchone()
+        sql = "DELETE FROM fleet_run WHERE finished_at < %s"
+        deleted += connection.execute(sql, [text_of(now - keep)]).rowcount
+        gone = connection.execute(
+            "DELETE FROM fleet_host WHERE seen_at < clock_timestamp() - %s RETURNING host", [keep]
+        ).fetchall()
+        deleted += len(gone)
+        # Only rows of the hosts deleted here are searched. A search for all rows without a host reads the whole table.
+        sql = "DELETE FROM fleet_run WHERE host = ANY(%s)"
+        deleted += connection.execute(sql, [[host for (host,) in gone]]).rowcount
+    return deleted

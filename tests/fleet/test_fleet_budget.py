@@ -26,7 +26,7 @@ def database(fleet):
 
 def reserve(database, agent="a/demo", tokens=100, model=MODEL, **limits):
     from memoryd.fleet import budget
-    from memoryd.fleet.question import FleetQuestion
+    from memoryd.fleet.questions import FleetQuestion
 
     asked = FleetQuestion(agent, model, ask(), 200, tokens, 30.0)
     with database.begin() as connection:

@@ -109,26 +109,26 @@ def test_status_shows_all_hosts_or_one(fleet, host):
 
 
 def test_old_rows_leave_the_fleet_and_stay_on_the_host(fleet, host):
-    from memoryd.fleet import retention
+    from memoryd.fleet import worker
 
     with in_process(host) as app:
         run_once(app)
         count = len(own_rows(app))
         fleet.fetch("UPDATE fleet_run SET finished_at = '2020-01-01T00:00:00.000Z'")
-        assert retention.prune(app.link.database, timedelta(days=90)) == count
+        assert worker.prune(app.link.database, timedelta(days=90)) == count
         assert not fleets_rows(fleet)
         assert len(own_rows(app)) == count
 
 
 def test_a_host_that_is_gone_for_long_loses_its_rows_and_no_other_host_does(fleet, host):
-    from memoryd.fleet import retention
+    from memoryd.fleet import worker
 
     for one in (host, make_host(fleet, "host-b")):
         with in_process(one) as app:
             run_once(app)
     fleet.fetch("UPDATE fleet_host SET seen_at = '2020-01-01' WHERE host = 'host-a'")
     with in_process(make_host(fleet, "host-c")) as app:
-        retention.prune(app.link.database, timedelta(days=90))
+        worker.prune(app.link.database, timedelta(days=90))
     assert {host for (host,) in fleet.fetch("SELECT DISTINCT host FROM fleet_run")} == {"host-b"}
     assert "host-a" not in {host for (host,) in fleet.fetch("SELECT host FROM fleet_host")}
 

@@ -25,7 +25,7 @@ def asker(fleet):
 
 
 def question(asked=None, agent="host-a/demo", tokens=500):
-    from memoryd.fleet.question import FleetQuestion
+    from memoryd.fleet.questions import FleetQuestion
 
     return FleetQuestion(agent, MODEL, asked or ask(), 200, tokens, 5.0)
 
@@ -165,7 +165,7 @@ def test_a_reply_that_was_made_for_another_question_is_refused(fleet, asker):
 def test_a_forged_question_is_not_asked(fleet):
     models = Models()
     worker = fleet.worker(models)
-    from memoryd.fleet.question import OF_HOST, QUESTIONS
+    from memoryd.fleet.questions import OF_HOST, QUESTIONS
     from memoryd.fleet.sealing import Seal
 
     body = Seal([]).wrap("question q1", QUESTIONS.dump_python(question(), mode="json", exclude=OF_HOST))
