@@ -1,27 +1,33 @@
-"""Map each kind of run to the function that carries it out, in `KINDS`."""
+"""Map each kind of run to the function that carries it out, in `KINDS`.
+
+The jobs that erase text permanently are here: `forget`, and `scrub --again` for secrets that are found late.
+"""
 
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 from memoryd.changing import commit as committing
-from memoryd.changing import forgetting, ledger_runs, rescrub
-from memoryd.database import runs
+from memoryd.changing import forgetting, ledger_runs, rescrub, restore
+from memoryd.database import alarms as alarm_rows
+from memoryd.database import runs, sqlite, texts
 from memoryd.database.history import KIND as HISTORY
 from memoryd.database.runs import Run
 from memoryd.errors import NotFoundError
 from memoryd.ledger import guards
 from memoryd.running import (
     alarms,
+    called_refining,
     deciding,
     evaluating,
     extraction,
     history,
     proposing,
     refining,
-    removal,
     rollover,
     self_test,
 )
-from memoryd.running.called_refining import carry_out as refine
 from memoryd.running.runner import RunKind, Runner
 
 
@@ -58,18 +64,92 @@ def _answer_proposal(runner: Runner, run: Run) -> None:
     proposing.tidy(runner.engine, workspace, run.agent_id)
 
 
+def _forget(runner: Runner, run: Run) -> None:
+    """Erase the text that a person wants forgotten from files, rows, copies and the search index."""
+    workspace = runner.workspace_of(run)
+    receipt = sqlite.read(runner.engine, runs.read_receipt, run.id)
+    if forgetting.KIND not in receipt:  # otherwise an earlier attempt has already committed
+        receipt = _take_out(runner, run, workspace)
+    runner.erase_index(run.agent_id)
+    restore.tell_forgotten(runner.engine, runner.journal)
+    runner.step("before:vacuum")
+    texts.rewrite_file(runner.engine)
+    runner.renew_copies()
+    runner.step("after:vacuum")
+    runner.end(run, "succeeded", receipt=receipt)
+    runner.clear_alarms_of(run)
+    sqlite.write(runner.engine, alarm_rows.clear_of_sessions, receipt[forgetting.KIND]["sessions"], runner.clock.text())
+    if receipt[forgetting.KIND]["sessions"]:
+        rollover.request(runner.engine, runner.settings, runner.clock, run.agent_id)
+
+
+def _take_out(runner: Runner, run: Run, workspace: Path) -> dict[str, Any]:
+    writer = runner.writer(workspace)
+    proposing.take_back(writer, run.agent_id, proposing.FORGOTTEN)
+    called_refining.give_up(runner.engine, run.agent_id, runner.clock.text(), proposing.FORGOTTEN)
+    target = forgetting.target_of(run.options)
+    forgetter = forgetting.Forgetter(run.agent_id, target, runner.settings.zone, writer.now, writer.new_id)
+    planned = forgetter.plan(runner.engine, workspace)
+    copies = forgetting.Copies(
+        engine=runner.engine,
+        state_dir=runner.settings.state_dir,
+        workspaces={run.agent_id: workspace},
+        everybody=False,
+        journal=runner.journal,
+        go_on=partial(runner.go_on, run),
+        stuck=partial(runner.list_stuck, [run.agent_id]),
+        log=runner.log,
+        plan=planned,
+    )
+    copies.scan_all()
+    forgetter.prepare(workspace, planned.cut)
+    swept = {name: copies.counts[name] for name in ("rows", "files")}
+    told = planned.told | {"copies": swept, "left": copies.left}
+    outcome = committing.RunOutcome(committing.RUNNING, receipt={forgetting.KIND: told})
+    done = committing.commit(writer, run, planned.edits(), outcome, revise=forgetter.revise)
+    runner.record_watermarks(run)
+    runner.log.info("forgotten", run=run.id, agent=run.agent_id, files=list(done.files), counts=told["counts"])
+    return sqlite.read(runner.engine, runs.read_receipt, run.id)
+
+
+def _scrub_again(runner: Runner, run: Run) -> None:
+    """Redact what the present rules find in the stored texts of some agents, or of all; then continue blocked runs."""
+    wanted = run.options.get("agents")
+    agents = runner.settings.agents
+    work = rescrub.Rescrub(
+        engine=runner.engine,
+        state_dir=runner.settings.state_dir,
+        scrubber=runner.scrubber,
+        workspaces={agent.id: agent.workspace for agent in agents if wanted is None or agent.id in wanted},
+        everybody=wanted is None,
+        journal=runner.journal,
+        go_on=partial(runner.go_on, run),
+        stuck=partial(runner.list_stuck, wanted),
+        renamed=runner.renamed,
+        log=runner.log,
+    )
+    try:
+        counts = work.run(is_restored=run.trigger == "restore")
+    finally:
+        runner.erase_index(None)
+    runner.renew_copies()
+    # Runs that were blocked by a secret can continue.
+    runs.unblock(runner.engine, runner.clock.text(), due_only=False)
+    runner.end(run, "succeeded", receipt=counts)
+
+
 KINDS: dict[str, RunKind] = {
     **dict.fromkeys(deciding.KINDS, RunKind(deciding.carry_out)),
     extraction.KIND: RunKind(deciding.carry_out, tells=False),
     **dict.fromkeys(ledger_runs.KINDS, RunKind(_decide_ledger_run, declines=True, tells=False)),
     **dict.fromkeys(proposing.KINDS, RunKind(_answer_proposal, declines=True)),
-    refining.KIND: RunKind(refine),
+    refining.KIND: RunKind(called_refining.carry_out),
     HISTORY: RunKind(history.wait),
     rollover.KIND: RunKind(rollover.carry_out),
     self_test.KIND: RunKind(self_test.carry_out),
     evaluating.KIND: RunKind(evaluating.carry_out),
-    forgetting.KIND: RunKind(removal.forget, declines=True),
-    rescrub.KIND: RunKind(removal.scrub_again),
+    forgetting.KIND: RunKind(_forget, declines=True),
+    rescrub.KIND: RunKind(_scrub_again),
 }
 
 
