@@ -3,20 +3,30 @@
 No run notices that a day is over, that a model is no longer configured, or that a person has removed a file. `review`
 clears alarms about such causes. `AlarmHook` passes each open alarm once to the command, on a thread of its own, so that
 nothing waits for the command.
+
+`review` also checks whether the dreams of an agent come to something. A night is one scheduled time of the dream. It
+had input if a daily file was new, or if a sleep before the dream failed. It came to nothing if the dream did not
+finish, or if it changed nothing and something of its reply was refused. If all is in memory already, there is nothing
+to change. A night without input, a night with a paused agent and a dream by hand that succeeded end a row of nights.
 """
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection
 
 from memoryd.clock import moment_of
 from memoryd.config import Settings
-from memoryd.database import alarms, memories, sqlite
+from memoryd.database import alarms, memories, query, runs, sqlite
 from memoryd.database.alarms import Alarm
+from memoryd.ledger.operation import Disposition
 from memoryd.reading import drift
-from memoryd.running import nights, proposing, self_test
+from memoryd.running import dreaming, proposing, self_test
 from memoryd.running.answering import OFFLINE
 from memoryd.running.hooks import HookResult
 from memoryd.running.runner import PROTECTED, Runner
@@ -29,6 +39,10 @@ TRIES = 3
 AGAIN_SECONDS = 120.0
 _MEMORY = re.compile(r"\bcore_[0-9a-f]{8}\b")
 MOST = 20  # alarms that are passed at one time
+NIGHTS = "nights"
+MOST_NIGHTS = 3  # in a row that came to nothing, before the alarm
+_WRITTEN = frozenset({"succeeded", "skipped", "declined", "cancelled", runs.PROPOSED})  # of a sleep before a dream
+_CHANGED = frozenset(Disposition) - {Disposition.KEPT}
 
 
 def clear_at_start(runner: Runner) -> None:
@@ -44,7 +58,7 @@ def review(runner: Runner) -> None:
     found = clear_over(runner)
     if any(one.kind == proposing.ALARM for one in found):
         runner.tend_proposals()
-    nights.review(runner)
+    _review_nights(runner)
     drift.review(runner.engine, runner.settings, runner.clock, runner.log)
 
 
@@ -143,3 +157,42 @@ class AlarmHook:
 
     def _run(self, kind: str, agent_id: str, text: str) -> HookResult:
         return self.runner.call_hook("on_alarm", f"{kind}: {text}\n", agent_id, alarm=kind)
+
+
+def _list_unchanged(connection: Connection, agent_id: str) -> list[str]:
+    """Return the runs of the last nights in a row that came to nothing, newest first, at most `MOST_NIGHTS`."""
+    sql = (
+        "SELECT id, state, why, receipt FROM job_run WHERE agent_id = ? AND kind = ?"
+        " AND (slot IS NOT NULL OR state = 'succeeded')"
+        " AND state NOT IN ('queued', 'running', 'interrupted') ORDER BY id DESC LIMIT ?"
+    )
+    found: list[str] = []
+    for run_id, state, why, receipt in query.fetch_rows(connection, sql, agent_id, dreaming.KIND, MOST_NIGHTS):
+        if why == dreaming.PAUSED or not _is_unchanged(state, json.loads(receipt)):
+            break
+        found.append(run_id)
+    return found
+
+
+def _is_unchanged(state: str, receipt: Mapping[str, Any]) -> bool:
+    """Return True if a night came to nothing, judged by the state and the report of its run."""
+    told = receipt.get(dreaming.KIND, {})
+    if state == runs.PROPOSED or "waits_for" in receipt or "proposal" in receipt:
+        return False
+    if state == "skipped":
+        # With a report, the dream found nothing new, so only a failed sleep counts as input. Without one, an earlier
+        # dream was still open.
+        return not told or any(how not in _WRITTEN for how in told.get("flushed", {}).values())
+    if state != "succeeded":
+        return state != "cancelled"
+    ends, claims = told.get("dispositions", {}), told.get("claims", {})
+    is_refused = told.get("refusals") or told.get("unreadable") or any(how.startswith("refused") for how in claims)
+    return bool(is_refused) and not (told.get("added") or any(ends.get(how) for how in _CHANGED))
+
+
+def _review_nights(runner: Runner) -> None:
+    """Raise the alarm for each agent whose last nights came to nothing; clear it for the others."""
+    for agent in runner.settings.agents:
+        found = sqlite.read(runner.engine, _list_unchanged, agent.id)
+        text = f"on {MOST_NIGHTS} nights, the dream failed or all that it wanted was refused: {', '.join(found)}"
+        runner.set_alarm(NIGHTS, text if len(found) >= MOST_NIGHTS else None, agent.id)
