@@ -31,8 +31,8 @@ from memoryd.finding.indexing import TIERS
 from memoryd.interfaces.mcp import values
 from memoryd.interfaces.mcp.calls import Bound, CallKind, Calls
 from memoryd.interfaces.mcp.server import INSTRUCTIONS
+from memoryd.interfaces.mcp.serving import InputStream, UnansweredRequests
 from memoryd.interfaces.mcp.tools import LONGEST_TEXT, MemoryTools
-from memoryd.interfaces.mcp.unanswered import InputStream, UnansweredRequests
 from memoryd.interfaces.mcp.values import UpdateArguments
 from memoryd.requests.rate import Bucket
 from memoryd.text.neutral import neutral_markdown
