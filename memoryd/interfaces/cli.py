@@ -22,8 +22,6 @@ from memoryd.interfaces import (
     facts,
     fleet,
     git,
-    grants,
-    history,
     ledger,
     operation,
     page,
@@ -407,11 +405,11 @@ def config_default(call: Call) -> None:
 
 
 for _command in (
-    history.import_command,
+    sessions.import_command,
     sessions.session,
     *(operation.status, operation.service, operation.doctor, operation.backup, operation.restore),
     *(agents.init, agents.context, agents.connect, agents.hook),
-    *(facts.facts, grants.grant, page.admin, evidence.blame),
+    *(facts.facts, agents.grant, page.admin, evidence.blame),
     *(ledger.core, ledger.audit, ledger.verify, ledger.rollback, ledger.forget),
     *(recall.search_command, recall.get_command, recall.save_command, recall.update_command, recall.feedback_command),
     *(consolidation.consolidate, consolidation.recover, git.git, git.resolve),
