@@ -7,7 +7,6 @@ from typing import Any
 
 from sqlalchemy import Engine
 
-from memoryd.changing import feedback as feedbacks
 from memoryd.changing import ledger_runs, rescrub, time_machine
 from memoryd.changing.facts import FactStore
 from memoryd.changing.guard_check import HUMAN
@@ -15,13 +14,15 @@ from memoryd.changing.writer import Writer
 from memoryd.clock import Clock, text_of
 from memoryd.config import Agent, Settings
 from memoryd.daemon import scheduled_times
-from memoryd.database import reads, sqlite
+from memoryd.database import audit, memories, reads, sqlite
 from memoryd.errors import NotFoundError, RefusedError
 from memoryd.files.log import get_logger
 from memoryd.files.workspace import open_workspace
 from memoryd.jobs import refinement_tools
+from memoryd.ledger.audit import AuditStamp
 from memoryd.ledger.facts import FactLimits
 from memoryd.ledger.guards import GuardLimits
+from memoryd.ledger.memory import to_json
 from memoryd.ledger.rollback import RollbackPlan
 from memoryd.requests import opening, permission, scanner, waiting
 from memoryd.requests.permission import Caller
@@ -114,11 +115,24 @@ def core_size_if_due(settings: Settings, agent: Agent) -> int | None:
 
 
 def record_feedback(settings: Settings, agent: Agent, memory_id: str, verdict: str) -> str:
-    """Record a rating of a memory and return its full id. A unique beginning of the id is enough."""
+    """Record a rating of a memory, and return its full id. A unique beginning of the id is enough.
+
+    The rating, `good` or `bad`, is audited and affects the ranking, but does not change the memory.
+
+    Raises:
+        NotFoundError: the agent has no such memory.
+        RefusedError: the memory has ended.
+    """
     permission.require(settings, agent, "edit", "owner", f"feedback {verdict}")
     full = str(reads.ask(reads.database_path(settings), reads.find_memory, agent.id, memory_id)["id"])
-    with opening.open_state(settings, agent) as (engine, _):
-        feedbacks.give(engine, agent.id, full, verdict, actor=HUMAN, now=Clock().text())
+    with opening.open_state(settings, agent) as (engine, _), sqlite.begin_write(engine) as connection:
+        memory = memories.by_ids(connection, agent.id, [full]).get(full)
+        if memory is None:
+            raise NotFoundError(f"there is no memory {full!r}", hint="memoryd core list, facts list, search")
+        if not memory.is_live:
+            raise RefusedError(f"the memory has ended ({memory.ended_as})", full, "memoryd core restore")
+        stamp = AuditStamp(Clock().text(), agent.id, HUMAN)
+        audit.note(connection, [(f"feedback {verdict}", full, to_json(memory))], stamp)
     return full
 
 

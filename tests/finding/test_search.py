@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from places import WORLDS
 from recall_world import AT, NOW, World
 
-from memoryd.changing import feedback
 from memoryd.clock import utc_now
-from memoryd.database import sqlite
+from memoryd.database import audit, sqlite
 from memoryd.database.library import load_library
 from memoryd.database.reads import DatabaseReader, open_reader
 from memoryd.errors import ConfigError, StateError
@@ -24,6 +23,7 @@ from memoryd.finding.indexing import BATCH, SEGMENTS
 from memoryd.finding.recall import Narrowing
 from memoryd.index.matches import Counts, SearchFilter
 from memoryd.index.tables import SCHEMA, Tables
+from memoryd.ledger.audit import AuditStamp
 from memoryd.ledger.facts import NewFact
 from memoryd.recall import documents
 from memoryd.recall.query import parse
@@ -298,12 +298,17 @@ def test_feedback_weighs_and_is_audited(world):
     for _ in range(30):
         world.turn("nothing of it", session="other")
     last = world.search("likes tea")[-1].id
+
+    def rate(verdict):
+        with sqlite.begin_write(world.engine) as connection:
+            audit.note(connection, [(f"feedback {verdict}", last, "{}")], AuditStamp(NOW, "demo", "human"))
+
     for _ in range(2):
-        feedback.give(world.engine, "demo", last, "good", actor="human", now=NOW)
+        rate("good")
     best = world.search("likes tea")[0]
     assert (best.id, best.why.rpartition("; ")[2]) == (last, "feedback +2")
     for _ in range(4):
-        feedback.give(world.engine, "demo", last, "bad", actor="human", now=NOW)
+        rate("bad")
     assert world.search("likes tea")[-1].id == last
     assert set(ids) == {hit.id for hit in world.search("likes tea") if hit.tier == "fact"}
 
