@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from memoryd.jobs.check_runs import has_failed, has_passed, shorten
 from memoryd.jobs.git_state import BRANCH
 from memoryd.jobs.shell import Step, extract_command, list_steps, read_input
-from memoryd.jobs.task_list import keeps_tasks
-from memoryd.jobs.work_state import STATE, TAIL, WorkState, list_changes
+from memoryd.jobs.work_state import STATE, TAIL, WorkState, keeps_tasks, list_changes
 from memoryd.text.neutral import neutralize
 from memoryd.text.word_lists import list_words, read_patterns
 from memoryd.transcripts.fields import CUT_MARK, PATCH
