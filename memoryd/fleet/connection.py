@@ -1,19 +1,29 @@
-"""Connect to the fleet's PostgreSQL with a pool of connections that survives an outage, and check the schema."""
+"""Connect to the fleet's PostgreSQL with a pool of connections that survives an outage; check and migrate its schema.
+
+The migrations of procrastinate come before those of memoryd.
+"""
 
 import contextlib
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Self
 
 from memoryd.config import Settings
 from memoryd.errors import RefusedError, StateError, describe
-from memoryd.fleet.extra import psycopg, psycopg_pool
-from memoryd.fleet.schema import require_schema
+from memoryd.fleet.extra import procrastinate, psycopg, psycopg_pool
 
 # The wait for a connection. A daemon must not hang if the server is away.
 PATIENCE_SECONDS = 3.0
 STATEMENT_SECONDS = 30
 AWAY = "the fleet's database cannot be reached"
+MIGRATIONS = Path(__file__).with_name("migrations")
+# This PostgreSQL advisory lock prevents two hosts from migrating at the same time.
+_LOCK = 7_346_201_150
+_TABLE = (
+    "CREATE TABLE IF NOT EXISTS fleet_migration"
+    " (name text PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT clock_timestamp())"
+)
 # The pool warns at each attempt, but the alarm and the error report an outage once.
 logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
 
@@ -107,3 +117,62 @@ def connect_options(host: str, *, is_lazy: bool = False) -> dict[str, Any]:
         "keepalives_interval": 5,
         "keepalives_count": 3,
     }
+
+
+def list_files() -> dict[str, Path]:
+    """Return the files of all migrations by name, in the order of their application."""
+    theirs = Path(procrastinate.schema.SchemaManager.get_migrations_path())
+    own = {path.name: path for path in sorted(MIGRATIONS.glob("*.sql"))}
+    return {f"procrastinate/{path.name}": path for path in sorted(theirs.glob("*.sql"))} | own
+
+
+def _list_applied(connection: Any) -> set[str]:
+    """Return the names of the migrations that the database has. A new database has none."""
+    if connection.execute("SELECT to_regclass('fleet_migration')").fetchone()[0] is None:
+        return set()
+    return {name for (name,) in connection.execute("SELECT name FROM fleet_migration").fetchall()}
+
+
+def require_schema(connection: Any) -> None:
+    """Check that the database has exactly the migrations that this version knows.
+
+    Raises:
+        StateError: a migration is missing, or is of a newer version.
+    """
+    known, applied = list_files(), _list_applied(connection)
+    if missing := [name for name in known if name not in applied]:
+        what = f"the fleet's schema lacks {len(missing)} migrations, first {missing[0]}"
+        raise StateError(what, "fleet.database", "memoryd fleet migrate")
+    if newer := sorted(applied - set(known)):
+        what = f"the fleet's schema is of a newer memoryd: it has {newer[-1]}"
+        raise StateError(what, "fleet.database", "update memoryd on this host")
+
+
+def migrate(url: str) -> list[str]:
+    """Apply all missing migrations in one transaction, and return their names.
+
+    Raises:
+        StateError: the database cannot be reached or changed.
+    """
+    try:
+        with psycopg.connect(url, **connect_options("migrate")) as connection:
+            return _apply_missing(connection)
+    except psycopg.Error as error:
+        hint = "check that the server runs and that this user may create tables"
+        raise StateError(f"the fleet's schema was not changed: {describe(error)}", "fleet.database", hint) from error
+
+
+def _apply_missing(connection: psycopg.Connection) -> list[str]:
+    connection.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
+    connection.execute(_TABLE)
+    applied = _list_applied(connection)
+    missing = {name: path for name, path in list_files().items() if name not in applied}
+    is_new = connection.execute("SELECT to_regclass('procrastinate_jobs')").fetchone()[0] is None
+    # A new database gets procrastinate's whole schema. Its migrations only bring older schemas to that state.
+    if is_new:
+        connection.execute(procrastinate.schema.SchemaManager.get_schema())
+    for name, path in missing.items():
+        if not (is_new and name.startswith("procrastinate/")):
+            connection.execute(path.read_text(encoding="utf-8"))
+        connection.execute("INSERT INTO fleet_migration (name) VALUES (%s)", [name])
+    return [*missing]

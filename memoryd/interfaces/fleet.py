@@ -23,7 +23,7 @@ def fleet() -> None:
 def migrate(call: Call) -> None:
     """Create or update the tables of the fleet. Run it once per fleet before you start a new version."""
     from memoryd.fleet.connection import Database
-    from memoryd.fleet.migrate import migrate as apply
+    from memoryd.fleet.connection import migrate as apply
 
     database = Database(call.settings())
     done = apply(database.url)

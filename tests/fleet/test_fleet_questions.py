@@ -51,9 +51,7 @@ def answered(fleet, asker, worker, question_id="q1", of=None):
 def test_the_schema_is_applied_once_and_checked_at_start(fleet_server, tmp_path):
     import pg_world
 
-    from memoryd.fleet.connection import Database
-    from memoryd.fleet.migrate import migrate
-    from memoryd.fleet.schema import list_files
+    from memoryd.fleet.connection import Database, list_files, migrate
 
     uri = pg_world.make_database(fleet_server, "bare")
     made = fleet_world.Fleet(tmp_path, uri)

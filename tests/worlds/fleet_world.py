@@ -121,7 +121,7 @@ class Unscrubbed:
 
 
 def make(server, root, name, **how):
-    from memoryd.fleet.migrate import migrate
+    from memoryd.fleet.connection import migrate
 
     uri = pg_world.make_database(server, name)
     migrate(uri)
