@@ -13,10 +13,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from memoryd.files import regular
 from memoryd.files.durable import sync_folder
 from memoryd.files.open_folder import Descriptor, follow_folder
-from memoryd.files.regular import as_state_error
+from memoryd.files.regular import as_state_error, read_in
 
 STAGING = ".memoryd-staging-"
 TRIAL = "trial-"
@@ -131,7 +130,7 @@ def make_trial(state_dir: Path, workspace: Path | None) -> Iterator[TrialFolders
 def _copy(workspace: Path, to: Path) -> None:
     found = sorted(path for pattern in COPIED for path in workspace.glob(pattern))
     for relative in (path.relative_to(workspace) for path in found):
-        data = regular.read_in(workspace, str(relative))
+        data = read_in(workspace, str(relative))
         if data is not None:
             (to / relative).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             (to / relative).write_bytes(data)
