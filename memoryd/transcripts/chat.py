@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from memoryd.transcripts.fields import first_word, has_words, is_output, output_text, read_word
-from memoryd.transcripts.messages import COUNTS, SPEAKERS, time_of
+from memoryd.transcripts.messages import CALLS, COUNTS, SPEAKERS, time_of
 from memoryd.transcripts.turn import Role
 
 Message = Mapping[str, Any]
@@ -19,7 +19,6 @@ FORGOTTEN = "forgotten"  # the key of the digest that a stored message had befor
 _STAMPS = ("uuid", "timestamp")  # keys that are added when a message is stored
 _KEYS = ("tool_call_id", "tool_use_id", "call_id", "id", "name", "tool_name")
 _NAMES = frozenset({*_KEYS, "role", "type", "model", *_STAMPS, FORGOTTEN})
-_CALLS = frozenset({"tool_use", "function_call"})
 
 
 class WholeMessages(NamedTuple):
@@ -186,7 +185,7 @@ def _recorded_part(part: Any) -> dict[str, Any]:
     if not isinstance(part, Mapping):
         return {"type": "text", "text": str(part)}
     kept: dict[str, Any] = {"type": kind} | {name: found for name in _KEYS if (found := read_word(part.get(name)))}
-    if kind in _CALLS:
+    if kind in CALLS:
         return kept | {"input": _argument_text(part.get("input", part.get("arguments")))}
     if is_output(kind):
         return kept | {"content": output_text(dict(part))}
@@ -217,7 +216,7 @@ def _kind(part: object) -> str:
 
 def _is_worded(part: dict[str, Any]) -> bool:
     kind = _kind(part)
-    return kind in _CALLS or is_output(kind) or has_words(part) or "thinking" in kind or kind == "refusal"
+    return kind in CALLS or is_output(kind) or has_words(part) or "thinking" in kind or kind == "refusal"
 
 
 def _texts(value: Any, key: str = "") -> list[str]:
@@ -234,7 +233,7 @@ def _list_calls(message: Message) -> list[str]:
     """Return the keys of the calls that a message makes: the ids, or the names of calls without an id."""
     if role_of(message) is not Role.ASSISTANT:
         return []
-    calls = [*(message.get("tool_calls") or ()), *(part for part in _parts(message) if _kind(part) in _CALLS)]
+    calls = [*(message.get("tool_calls") or ()), *(part for part in _parts(message) if _kind(part) in CALLS)]
     if isinstance(message.get("function_call"), dict):
         calls.append(message["function_call"])
     return [_key(call) or _key(call.get("function") or {}) for call in calls]

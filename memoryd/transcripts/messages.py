@@ -43,7 +43,7 @@ SPEAKERS = {
 _TIMES = ("timestamp", "ts", "created_at", "time")
 _IDS = ("tool_call_id", "tool_use_id", "call_id")
 _UNSPOKEN = frozenset({"thinking", "redacted_thinking", "reasoning"})
-_CALLS = frozenset({"tool_use", "function_call"})
+CALLS = frozenset({"tool_use", "function_call"})
 _WORDLESS = re.compile(
     r"image|audio|video|(?<![a-z])file(?![a-z])|document|tool.(?:use|call|result)$|^step.(?:start|finish)$"
 )
@@ -150,7 +150,7 @@ def _find_unknown(value: dict[str, Any], messages: Sequence[dict[str, Any]]) -> 
 def _is_unknown(part: dict[str, Any]) -> bool:
     """Return True if a part of a message shows as a marker at most, and is of no type that holds no words."""
     kind = type_name(part.get("type"))
-    return not (has_words(part) or kind in _UNSPOKEN | _CALLS or is_output(kind) or _WORDLESS.search(kind))
+    return not (has_words(part) or kind in _UNSPOKEN | CALLS or is_output(kind) or _WORDLESS.search(kind))
 
 
 def _list_messages(value: dict[str, Any]) -> list[dict[str, Any]]:
@@ -194,7 +194,7 @@ def _block(block: object, speaker: Role, origin: Origin) -> RecordText | None:
     if isinstance(block, dict) and type(kind) is str:
         if kind in _UNSPOKEN:
             return None
-        if kind in _CALLS:
+        if kind in CALLS:
             return _call(block)
         if is_output(kind):
             return tool_result(output_text(block), first_word(block, *_IDS))
