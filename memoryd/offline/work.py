@@ -179,9 +179,7 @@ class _WorkReading:
         self._asked = frozenset(chain.from_iterable(asked.values()))
         self._announced = find_announced(said)
         self._last = _find_last_answer(said)
-        self._later = LaterAnswers(
-            [_is_answer(one) for one in said], [one.by_user for one in said], self._keys, self._rarity
-        )
+        self._later = LaterAnswers(said, self._keys, self._rarity)
         self._turns = self._read_turns()
         self._diagnoses = {
             at: _collect_keys([part for part in one.sentences if WORK_CUES["diagnoses"].search(part.text)])

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from memoryd.offline import replacement
 from memoryd.offline.cues import WORK_CUES
+from memoryd.offline.statements import ConversationMessage
 from memoryd.text import prose
 from memoryd.tiers.session_summary import Section
 
@@ -55,18 +56,15 @@ class LaterAnswers:
 
     def __init__(
         self,
-        answers: Sequence[bool],
-        by_user: Sequence[bool],
+        said: Sequence[ConversationMessage],
         keys: Sequence[AbstractSet[str]],
         rarity: Mapping[str, float],
     ) -> None:
-        """Take, for each message, whether it is an answer, whether it is the user's, and its words.
-
-        `rarity` has the weight of each word.
-        """
+        """Take the messages, the words of each of them, and the weight of each word."""
         self._rarity = rarity
-        self._asked = [at for at, is_theirs in enumerate(by_user) if is_theirs]
-        self._newest = {key: at for at, is_answer in enumerate(answers) if is_answer for key in keys[at]}
+        self._asked = [at for at, is_theirs in enumerate(one.by_user for one in said) if is_theirs]
+        answers = (at for at, one in enumerate(said) if one.speaker == "Assistant")
+        self._newest = {key: at for at in answers for key in keys[at]}
 
     def overtake(self, turn: int, keys: AbstractSet[str]) -> bool:
         """Return True if the user said much after a line with these words, and later answers have many of the words."""
