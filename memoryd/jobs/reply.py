@@ -10,8 +10,8 @@
     - preference 0.90 [t12,t15] User: always run the tests before a commit.
 
 The headings are those of `Section`. A line above the first heading has no section, as in a conversation in which nobody
-works. Below a heading such as `### Found out (earlier)` are lines that the session may have overtaken. A point of the
-earlier summary that no longer holds is listed as superseded, below any heading. Each of the two parts may be empty.
+works. Below `### Asked (earlier)` are faults that the user reported and that are probably gone. A point of the earlier
+summary that no longer holds is listed as superseded, below any heading. Each of the two parts may be empty.
 `[NOTHING]` alone means that nothing is worth keeping.
 
 The parser accepts changes of form that models make: other letter case, bold, one fence around the whole, CRLF and `*`
@@ -38,7 +38,7 @@ class SummaryLine:
     cites: tuple[str, ...] = ()  # the citations as the reply has them, with sentences: "t15.2"
     required: bool = False  # the line is never left out for length, such as the user's words of a refused claim
     section: Section | None = None  # None in a conversation in which nobody works
-    is_earlier: bool = False  # the rest of the session may have overtaken the line
+    is_earlier: bool = False  # a fault that the user reported, and that is probably gone
 
 
 class SupersededPoint(NamedTuple):

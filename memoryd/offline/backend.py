@@ -189,7 +189,7 @@ def _work_line(one: WorkStatement) -> reply.SummaryLine:
     cites = (*asked, *(f"{one.id}.{number}" for number in one.numbers))
     text = neutralize(f"{one.speaker}: {one.text}{question}")
     seqs = tuple(int(name[1:]) for name in (*asked, one.id))
-    return reply.SummaryLine(seqs, text, cites, section=one.section, is_earlier=one.is_passed)
+    return reply.SummaryLine(seqs, text, cites, section=one.section, is_earlier=one.is_passed and one.by_user)
 
 
 def _list_lasting(chosen: Sequence[WorkStatement], limit: int, *known: KnownTexts, chatting: bool) -> list[NewMemory]:

@@ -261,8 +261,7 @@ class _WorkReading:
         if not question and prose.count_words(text) <= _BARE:
             asked_id, question = self._find_question(turn)
         # A fault that the user reported before the last request is probably gone.
-        is_amid = self._asking[0] < turn < self._asking[-1]
-        is_passed = is_amid and section is Section.ASKED and _reports_fault(text)
+        is_passed = section is Section.ASKED and self._asking[0] < turn < self._asking[-1] and _reports_fault(text)
         return made._replace(asked=question, asked_id=asked_id, is_wish=steers, is_passed=is_passed)
 
     def _asks_enough(self, turn: int, keys: Collection[str]) -> bool:
@@ -510,7 +509,8 @@ def _tells_result(one: WorkStatement) -> bool:
     tells_cause = WORK_CUES["cause"].search(one.text) is not None
     is_left = unfinished.is_left(one.text) or work_texts.is_pending(one.text)
     is_passing = is_left or WORK_CUES["instructs"].match(one.text)
-    if one.is_guess or one.is_passed or work_texts.is_progress(one.text) or (is_passing and not tells_cause):
+    is_overtaken = one.is_passed and lasting.find_cue(one.text, by_user=False, working=True) is None
+    if one.is_guess or is_overtaken or work_texts.is_progress(one.text) or (is_passing and not tells_cause):
         return False
     return one.weight >= _WORTH_LASTING or tells_cause
 

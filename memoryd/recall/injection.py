@@ -56,7 +56,7 @@ _HEADING = re.compile(r"(#{1,6})[ \t]+(.*)", re.DOTALL)
 LABEL = re.compile(r"\*\*([A-Z][a-z ]{2,20})\*\*:[ \t]*(.*)", re.DOTALL)
 _LEVEL = {"##": 2, "###": 3}  # level of each heading mark that memoryd writes
 _ALONE = re.compile(r"[-*+][ \t]+(.*)")
-_FRAMING = re.compile(r"(?:(?:user|assistant|agent|asked|last request|last answer|open|earlier): )+")
+_FRAMING = re.compile(r"(?:(?:user|assistant|agent|asked|last request|last answer|open|reported earlier): )+")
 _MARKS = str.maketrans("", "", '*`"“”„«»')
 _DONE = re.compile(r"\[[ xX]\] ")
 _STOP = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])")  # noqa: RUF001

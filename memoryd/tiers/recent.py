@@ -170,8 +170,8 @@ def choose_points(points: Sequence[SummaryPoint], room: int, *, is_newest: bool 
     """Return the points for an entry, in order and shortened.
 
     Each section has a limit, and all points together have `room` characters. The first points of each section are
-    preferred, and those that may be overtaken are dropped first. In the newest entry, the last request always stays. In
-    an older one, changed files are dropped first, and decisions and causes last.
+    preferred, and faults that are probably gone are dropped first. In the newest entry, the last request always stays.
+    In an older one, changed files are dropped first, and decisions and causes last.
     """
     told = _drop_answered(dict.fromkeys(replace(one, text=_shorten(one)) for one in points))
     ranks = _rank_points(told, is_newest=is_newest)

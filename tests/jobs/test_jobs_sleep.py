@@ -705,10 +705,10 @@ def test_the_next_sleep_replaces_the_state_and_keeps_the_rest_and_the_last_reque
     assert running(step).texts(Section.ASKED) == ["Write the importer anew.", last]
 
 
-def test_the_next_session_knows_what_may_be_overtaken():
+def test_the_next_session_knows_which_faults_are_probably_gone():
     step, _ = run(inputs(), SECTIONS.replace("### Asked", "### Asked (earlier)"))
     told, before = running(step), running(run(inputs(), SECTIONS)[0])
-    assert told.texts(Section.ASKED) == [f"Earlier: {text}" for text in before.texts(Section.ASKED)]
+    assert told.texts(Section.ASKED) == [f"Reported earlier: {text}" for text in before.texts(Section.ASKED)]
     assert told.texts(Section.DECIDED) == before.texts(Section.DECIDED)
     assert all(point.by_user for point in told.points if point.section is Section.ASKED)
     assert daily(step) == daily(run(inputs(), SECTIONS)[0])

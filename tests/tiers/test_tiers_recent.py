@@ -64,8 +64,8 @@ def test_a_short_entry_has_points_beyond_the_limit_of_their_section_and_a_long_o
 
 
 def test_what_may_be_overtaken_gives_way_to_what_is_not():
-    points = [SummaryPoint(Section.FOUND, f"{EARLIER}The cause of fault {number} is the cache.") for number in range(9)]
-    points.append(SummaryPoint(Section.FOUND, "The cause is the proxy, which keeps old answers."))
+    points = [SummaryPoint(Section.ASKED, f"{EARLIER}The list {number} shows no prices.") for number in range(9)]
+    points.append(SummaryPoint(Section.ASKED, "Write the manual of the proxy."))
     kept = recent.choose_points(points, 170)
     assert kept[-1] == points[-1]
     assert 1 < len(kept) < 6
