@@ -346,7 +346,7 @@ def _plan_text(
     back = f"only what is named here {goes} back in it" if lines else f"nothing {goes} back in it"
     lines += [
         f"{one.removeprefix(_FILE)} was changed since: {back}" if one.startswith(_FILE)
-        else f"{one} stays: it was changed or forgotten since"
+        else f"{one} is left as it is: it was changed or forgotten since"
         for one in planned.get("stayed", ())
     ]  # fmt: skip
     clashes = planned.get("conflicts", ())

@@ -1,10 +1,10 @@
 """Remove forgotten text from other texts, without any other change to them.
 
-The search ignores case, spacing and speaker labels (`User: …`). It finds a forgotten text alone or inside a longer
-text, but not inside a word. It also finds a long text that was shortened, and adjacent sentences of a text that have
-most of its words, because a job may leave out sentences. A text that is too short to be unique (`uses Vim`) is found
-only as a whole line, bullet or sentence. A line with nothing left is removed. Within a longer line, `[forgotten]` marks
-the gap.
+The search ignores case, spacing, bold and italic marks, and speaker labels (`User: …`). It finds a forgotten text alone
+or inside a longer text, but not inside a word. It also finds a long text that was shortened, and adjacent sentences of
+a text that have most of its words, because a job may leave out sentences. A text that is too short to be unique
+(`uses Vim`) is found only as a whole line, bullet or sentence. A line with nothing left is removed. Within a longer
+line, `[forgotten]` marks the gap.
 """
 
 import re
@@ -45,9 +45,11 @@ _BETWEEN = f"{_CLOSING}\u2026 \t\r\n"  # characters between adjacent sentences
 _GAP = re.compile(f"[{re.escape(_BETWEEN)}]*+")
 _BEGUN = re.compile(rf"{_GAP.pattern}([^\n]{{1,400}}?)(?:\u2026|\.\.\.)")  # the beginning of a shortened sentence
 _EMPTY = re.compile(rf"(?m)^[ \t]*(?:[-*+][ \t]+)?(?:\[forgotten\][ \t,;:{_STOPS}]*)+(?:\(asked: .*\))?(?:\r?\n|\Z)")
-# Characters that `neutralize` or typography writes for another character; both are compared as equal.
+# Characters that `neutralize` or typography writes for another character; both are compared as equal. Marks of bold
+# and italic text do not count.
 _ALIKE = str.maketrans({
     "\u2039": "<", "\u203a": ">", "\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "\u201e": '"', "(": "[",
+    "*": "",
 })  # fmt: skip
 
 
@@ -257,7 +259,7 @@ def _spans(cut: TextRemoval, text: str) -> Iterator[tuple[int, int]]:
     hits: list[_Hit] = []
     folded, places = _fold_with_places(text)
     for index, begin, end in searched.automaton.find_matches_as_indexes(folded, overlapping=True):
-        first, last = places[begin], places[end - 1] + 1
+        first, last = _with_marks(text, places[begin], places[end - 1] + 1)
         if index >= len(searched.patterns):
             hits += _find_shortened(searched, text, folded, places, begin)
         elif _is_apart(text, first, last) and not any(_is_within(folded, places, at) for at in (begin, end)):
@@ -268,6 +270,15 @@ def _spans(cut: TextRemoval, text: str) -> Iterator[tuple[int, int]]:
         if last > end:
             yield max(first, end), last
             end = last
+
+
+def _with_marks(text: str, first: int, last: int) -> tuple[int, int]:
+    """Return a span with the asterisks directly before and after it."""
+    while first and text[first - 1] == "*":
+        first -= 1
+    while text[last : last + 1] == "*":
+        last += 1
+    return first, last
 
 
 def _find_shortened(searched: _TextSearch, text: str, folded: str, places: Sequence[int], begin: int) -> Iterator[_Hit]:
@@ -424,7 +435,10 @@ def _fold_with_places(text: str) -> tuple[str, list[int]]:
 
 @cache
 def _fold_char(given: str) -> str:
-    """Return a character in its form for comparison: decomposed, without case, one form for look-alike signs."""
+    """Return a character in its form for comparison: decomposed, without case, one form for look-alike signs.
+
+    The asterisk is left out, because a job may store a statement without its bold or italic marks.
+    """
     char = "\ufffd" if "\ud800" <= given <= "\udfff" else given  # a surrogate stands for a byte that is not UTF-8
     return unicodedata.normalize("NFD", unicodedata.normalize("NFD", char).casefold()).translate(_ALIKE)
 

@@ -55,10 +55,7 @@ class LaterAnswers:
     """Tell whether the rest of a session may have overtaken a line of an answer."""
 
     def __init__(
-        self,
-        said: Sequence[ConversationMessage],
-        keys: Sequence[AbstractSet[str]],
-        rarity: Mapping[str, float],
+        self, said: Sequence[ConversationMessage], keys: Sequence[AbstractSet[str]], rarity: Mapping[str, float]
     ) -> None:
         """Take the messages, the words of each of them, and the weight of each word."""
         self._rarity = rarity

@@ -28,21 +28,17 @@ if TYPE_CHECKING:
 LENGTH_MAX = 64 * 1024
 _RUN_LEAST = 16
 
-# Each pattern begins with fixed letters, which `re` finds faster than it runs the pattern.
-_ESCAPED = re.compile(
+_ENTITY = rb"&(?:#(?:[0-9]{2,3}|[xX]0{0,4}[2-7][0-9a-fA-F])|quot|apos|amp|lt|gt);"
+# What makes a line worth decoding. Each branch begins with fixed letters, which `re` finds faster than it runs it.
+_ENCODED = re.compile(
     rb"\\(?:u(?![dD][89a-fA-F])[0-9a-fA-F]{4}|x[2-7][0-9a-fA-F]|(?:u\{0{0,4}|U000000)[2-7][0-9a-fA-F]|"
-    rb"(?:0[4-7]|1[0-7])[0-7](?=[\w\\-]))"
+    rb"(?:0[4-7]|1[0-7])[0-7](?=[\w\\-]))|%[2-7C-Fc-f][0-9A-Fa-f]|" + _ENTITY
 )
-_ESCAPE = re.compile(
+# What is then decoded in it: one view for all kinds, because each view is scanned.
+_DECODED = re.compile(
     rb"(?<!\\)\\+(?:u(?P<wide>(?![dD][89a-fA-F])[0-9a-fA-F]{4})|(?:x|U000000|u\{0{0,4})(?P<hex>[0-7][0-9a-fA-F])\}?|"
-    rb"(?P<octal>(?:0[4-7]|1[0-7])[0-7])(?=[\w\\-]))"
+    rb"(?P<octal>(?:0[4-7]|1[0-7])[0-7])(?=[\w\\-]))|%(?P<byte>[0-9A-Fa-f]{2})|" + _ENTITY
 )
-_ENTITY = re.compile(rb"&(?:#(?:[0-9]{2,3}|[xX]0{0,4}[2-7][0-9a-fA-F])|quot|apos|amp|lt|gt);")
-_PERCENT = re.compile(rb"%[2-7C-Fc-f][0-9A-Fa-f]")
-_PERCENTS = re.compile(rb"%(?P<byte>[0-9A-Fa-f]{2})")
-# What makes a line worth decoding, and what is then decoded in it: one view for all kinds, because each is scanned.
-_ENCODED = re.compile(b"|".join((_ESCAPED.pattern, _PERCENT.pattern, _ENTITY.pattern)))
-_DECODED = re.compile(b"|".join((_ESCAPE.pattern, _PERCENTS.pattern, _ENTITY.pattern)))
 _BASE64_LETTERS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_")
 _SHAPE = bytes(65 if byte in _BASE64_LETTERS else 32 for byte in range(256))
 _PLAIN_SHAPE = bytes(65 if byte in _BASE64_LETTERS - frozenset(b"+/-_") else 32 for byte in range(256))

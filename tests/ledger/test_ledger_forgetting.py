@@ -266,6 +266,19 @@ def test_most_sentences_of_a_text_go_with_it(text, left):
     assert cut_of([said]).of_core(f"- {text}\n  - mine\n".encode()).decode().endswith("  - mine\n")
 
 
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("- **Reason**: the depot sends its lots twice.\n- other\n", "- other\n"),
+        ("* Reason: the *depot* sends its lots twice.\nother\n", "other\n"),
+        ("It is so. **Reason:** the depot sends its lots twice. More.\n", f"It is so. {MARK}. More.\n"),
+    ],
+)
+def test_a_text_is_found_with_marks_of_bold_and_italic_in_it(text, left):
+    assert cut_of(["Reason: the depot sends its lots twice."]).of_text(text) == left
+    assert cut_of([text.splitlines()[0].removeprefix("- ")]).of_text("a ** b, *c*\n") == "a ** b, *c*\n"
+
+
 def test_an_answer_alone_is_no_forgotten_text_but_goes():
     cut = cut_of(["Only the old branch. (asked: Shall I delete the whole branch of Ann?)"])
     assert cut.of_text("- Only the old branch.\n- mine\n") == "- mine\n"
