@@ -29,13 +29,12 @@ from memoryd.jobs.work_state import STATE
 from memoryd.ledger.foreign import ONLY_A_PAGE, Foreign
 from memoryd.ledger.lane import Lane, MemoryClass
 from memoryd.text import prose
-from memoryd.text.content import label_of, strip_label
+from memoryd.text.content import EARLIER, label_of, strip_label
 from memoryd.text.neutral import neutralize
 from memoryd.tiers import daily
 from memoryd.tiers.recent import LONGEST
 from memoryd.tiers.session_summary import (
     CORRECTED,
-    EARLIER,
     Section,
     SummaryPoint,
     merge_points,

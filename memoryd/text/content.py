@@ -8,6 +8,7 @@ from memoryd.text.wording import STOP, find_stem, fold, list_units
 
 # Labels of a speaker or a kind before a line of memory; they do not belong to its text.
 LABELS = "User|Assistant|Agent|Report|Decision|Learned|Changed|Failed|Event|Asked|Done|Open|Corrected|Reported earlier"
+EARLIER = "Reported earlier: "  # before a fault that the user reported and that is probably gone
 # The question of the other speaker in brackets, behind an answer that is unclear alone.
 _QUESTION = re.compile(r" \(asked: .*\)$", re.DOTALL)
 _LABEL = re.compile(rf"^(?:[-*+]\s+)?(?:(?:{LABELS}):\s+)+", re.IGNORECASE)
@@ -28,7 +29,7 @@ def split_question(text: str) -> tuple[str, str]:
 
 def label_of(text: str) -> str:
     """Return the label that begins `text`, in lower case and without its colon; empty if there is none."""
-    found = _LABEL.match(text.removeprefix("Reported earlier: "))
+    found = _LABEL.match(text.removeprefix(EARLIER))
     return found[0].strip(" :-*+").partition(":")[0].casefold() if found else ""
 
 

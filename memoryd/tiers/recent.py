@@ -9,12 +9,12 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from memoryd.text.content import label_of, split_question, strip_label
+from memoryd.text.content import EARLIER, label_of, split_question, strip_label
 from memoryd.text.neutral import neutralize
 from memoryd.text.sentences import split
 from memoryd.text.word_lists import list_words
 from memoryd.tiers.archive import PastSession, split_sections
-from memoryd.tiers.session_summary import EARLIER, Section, SummaryPoint
+from memoryd.tiers.session_summary import Section, SummaryPoint
 
 NAME = "RECENT.md"
 NEWEST_CHARACTERS, OLDER_CHARACTERS = 3500, 1100  # the most characters of an entry

@@ -32,7 +32,6 @@ class Section(StrEnum):
 HEADINGS = {f"### {section.value}": section for section in Section}
 BY_USER = "User: "
 CORRECTED = "Corrected: "  # in a daily file, before an earlier point that no longer holds
-EARLIER = "Reported earlier: "  # before a fault that the user reported and that is probably gone
 _NOTHING = ": nothing"  # ends a point of the state whose key has no value any more
 # The keys of the state that memoryd itself reads.
 STATE_KEYS = (

@@ -750,7 +750,7 @@ def test_a_fault_that_the_user_reports_amid_the_session_may_be_gone_at_its_end(f
     [
         REQUEST,
         "The page should show an error if the depot is closed.",
-        "Add a button that loads the list anew.",
+        "Add a button that loads the list again.",
         "Write a parser which gives errors with line numbers.",
         "Show an empty state when there are no errors.",
         "Please add logging, this fails silently.",
@@ -766,7 +766,7 @@ def test_a_request_is_no_fault(wish):
 
 def test_a_finding_that_a_long_session_takes_up_again_may_be_overtaken_and_a_report_of_work_is_not():
     finding = "The `loadDepot` hook keeps the old `depotPrice` because the cache is never emptied."
-    work_done = "Added `refreshDepot` to the `loadDepot` hook, which reads the `depotPrice` anew."
+    work_done = "Added `refreshDepot` to the `loadDepot` hook, which reads the `depotPrice` again."
     later = (
         "Assistant: `loadDepot` and `refreshDepot` share the hook, which never keeps an old `depotPrice` in the cache."
     )

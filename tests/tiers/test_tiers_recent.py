@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memoryd.text.content import EARLIER
 from memoryd.tiers import recent
 from memoryd.tiers.archive import PastSession
-from memoryd.tiers.session_summary import EARLIER, Section, SummaryPoint, parse_points, render_points
+from memoryd.tiers.session_summary import Section, SummaryPoint, parse_points, render_points
 
 ID = "9e953218-585f-4692-89df-9e0747a31c68"
 AT = datetime(2025, 10, 4, 13, 5, tzinfo=UTC)

@@ -25,8 +25,8 @@ RACY = 50_000_000  # nanoseconds within which a file may change twice with the s
 class Files:
     """The files of a folder, as a digest that is equal while nothing has changed that a restart could see.
 
-    The shared memory of SQLite's log counts by its name alone: the first to open a database makes it anew. Times do not
-    count: a run looks at those of transcripts alone, which no run changes.
+    The shared memory of SQLite's log counts by its name alone: the first to open a database creates it again. Times do
+    not count: a run looks at those of transcripts alone, which no run changes.
     """
 
     def __init__(self, root: Path) -> None:
