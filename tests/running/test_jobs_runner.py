@@ -95,16 +95,15 @@ from memoryd.database import runs, sqlite
 engine = sqlite.connect(Path(sys.argv[1]))
 def claim():
     return runs.claim_run(engine, owner=sys.argv[2], now="2999", agents=["demo"])
-while (run := claim()) is not None or sqlite_has_more(engine):
+def has_more():
+    with sqlite.begin_read(engine) as connection:
+        return connection.exec_driver_sql("SELECT count(*) FROM job_run WHERE state <> 'succeeded'").scalar_one()
+while (run := claim()) is not None or has_more():
     if run is not None:
         print(run.id, flush=True)
         with sqlite.begin_write(engine) as connection:
             assert runs.finish(connection, run, state="succeeded", now="2999", values={})
 """
-CLAIMER = CLAIMER.replace(
-    "sqlite_has_more(engine)",
-    "engine.connect().exec_driver_sql(\"SELECT count(*) FROM job_run WHERE state <> 'succeeded'\").scalar_one()",
-)
 
 
 def test_two_processes_claim_each_run_once_and_never_two_of_an_agent(opened, scratch):
