@@ -16,7 +16,7 @@ _PATTERNS = read_patterns(__name__, "cues.txt", retractions="|".join(list_words(
 CUES = {name: re.compile(one, 0 if name in _EXACT else re.IGNORECASE) for name, one in _PATTERNS.items()}
 
 # Case also matters in these cues of work. One of them is matched at the beginning of each line.
-_FLAGS = {"progress": 0, "capital": 0, "chooses": 0, "listed": re.MULTILINE}
+_FLAGS = {"progress": 0, "chooses": 0, "listed": re.MULTILINE}
 WORK_CUES = {
     name: re.compile(pattern, _FLAGS.get(name, re.IGNORECASE))
     for name, pattern in read_patterns(__name__, "work_cues.txt").items()

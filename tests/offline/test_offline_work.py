@@ -230,6 +230,15 @@ def test_what_a_subagent_reports_last_leaves_what_the_answer_left_open():
     assert not any(work.may_last(one) for one in reported)
 
 
+def test_points_below_an_item_that_is_a_label_are_open_as_far_as_they_are_indented_below_it():
+    table = (
+        "1. Well\n- Columns:\n  - WellName VARCHAR(50) NOT NULL\n- Open:\n  - No unique index on WellName yet.\n"
+        "- Constraints:\n  - FK_Well_Block on the block\n\n2. Rig\n- Columns:\n  - RigNo VARCHAR(20) NOT NULL"
+    )
+    found = lines(REQUEST, f"Assistant: {table}")
+    assert [one.text for one in found if one.section is Section.OPEN] == ["No unique index on WellName yet."]
+
+
 def test_points_below_a_label_or_heading_are_open_as_far_as_the_list_goes():
     answer = "{}\n\n- the exporter\n- tell Marek of the depot\n\nThe importer reads 900 files in a second.\n"
     for label in ("Next steps:", "## Next steps", "**Still to do:**", "Noch offen:"):
@@ -343,7 +352,10 @@ def test_how_something_was_before_it_was_changed_is_told_no_more():
     [
         (STATE_BEFORE, "Assistant: Removed the old manual of Riga and its pictures."),  # something else
         ("The parser of depots was dropping `CRLF` files without a word.", CHANGED),  # tells that it was before
-        ("The parser of depots drops `CRLF` files because the split is at `LF`.", CHANGED),  # a cause
+        (
+            "The parser of depots drops `CRLF` files because its old loop splits lines at Unix newlines.",
+            CHANGED,
+        ),  # a cause
     ],
 )
 def test_what_no_later_line_changes_and_what_was_or_why_stays(before, after):
