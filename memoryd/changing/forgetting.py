@@ -39,7 +39,7 @@ from memoryd.files import regular
 from memoryd.files.open_folder import OpenFolder, open_folder
 from memoryd.jobs import facts, sleep
 from memoryd.jobs.evidence import parse_moment
-from memoryd.jobs.job import MoveWatermark
+from memoryd.jobs.job import HEADINGS, MoveWatermark
 from memoryd.ledger import audit as chain
 from memoryd.ledger import dates, forgetting
 from memoryd.ledger.facts import ProfileEntry, ProfileSection
@@ -49,9 +49,9 @@ from memoryd.ledger.memory import ANY_PREFIX, Memory, Source, draw_salt, sources
 from memoryd.ledger.text_removal import MARK, TextRemoval, cut_of, lines_of, spare_texts
 from memoryd.reading import recording
 from memoryd.reading.store import LOST
-from memoryd.text.content import measure_overlap
+from memoryd.text.content import list_stems, measure_overlap
 from memoryd.text.private import is_private
-from memoryd.tiers import archive, diary, recent
+from memoryd.tiers import archive, core, daily, diary, recent
 from memoryd.tiers.session_summary import parse_points
 
 KIND = "forget"
@@ -61,9 +61,14 @@ _ALWAYS = "9999-12-31"
 _DAILY = re.compile(r"\d{4}-\d\d-\d\d\.md(?=\Z|[.~-])")  # the longer name of a copy also matches
 # Files that people read; the copies in `backup/` are cleaned too.
 _ARCHIVED = (recent.NAME, "MEMORY*.md", f"{archive.MOVED}/MEMORY*.md")
-_FILES = (CORE_FILE, f"{_DAILIES}/**/*.md", *(f"{archive.FOLDER}/{one}" for one in _ARCHIVED))
+_FILES = (CORE_FILE, f"{_DAILIES}/*/**/*.md", *(f"{archive.FOLDER}/{one}" for one in _ARCHIVED))  # without daily files
 # Tables that may repeat the text of a memory; the commit handles the ledger itself.
 _COPIES = ("turn", "session_summary", "job_run", "alarm", "grant")
+
+_BOLD = re.compile(r"\*\*[^*]{1,30}\*\*:?")  # the label of a field, or a speaker
+
+_Rewrite = tuple[str, bytes, bytes]  # path, old bytes, new bytes
+_Cleaned = dict[tuple[object, ...], bytes]  # the new bytes of files, by the path and the digest of the old ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +101,8 @@ class ForgetPlan:
     marks: Mapping[str, int]  # the number of the last turn of each session
     transcripts: frozenset[str]  # paths of the sessions' transcripts
     shown: tuple[str, str] | None  # first and last day on which a dream may have seen an erased memory
+    rewrites: tuple[_Rewrite, ...]  # the daily files that change
+    lines: dict[str, str] = field(default_factory=dict)  # the lines that each file loses, in whole or in part, by path
     told: dict[str, Any] = field(default_factory=dict)  # values for the run report, without texts
 
     def check(self) -> None:
@@ -125,8 +132,9 @@ class ForgetPlan:
 
     def clean_path(self, path: str, data: bytes) -> bytes:
         """Return the new bytes of a file at a path in the workspace."""
-        is_core = path == CORE_FILE
-        return self.cut.of_core(data) if is_core else self.clean_file(Path(path).name, data, self.cut.of_bytes)
+        if path != CORE_FILE:
+            return self.clean_file(Path(path).name, data, self.cut.of_bytes)
+        return core.drop_emptied(core.parse(data), self.cut.of_core(data), frozenset(HEADINGS.values()))
 
     def edits(self) -> list[MoveWatermark]:
         """Return the edits that mark the sessions as fully processed."""
@@ -147,8 +155,15 @@ class _AuditedTexts:
     lasts: frozenset[str]  # digests of the last states
 
 
-def plan(connection: Connection, agent_id: str, workspace: OpenFolder, target: ForgetTarget, tz: tzinfo) -> ForgetPlan:
-    """Return the plan to forget a target.
+def plan(
+    connection: Connection,
+    agent_id: str,
+    workspace: OpenFolder,
+    target: ForgetTarget,
+    tz: tzinfo,
+    made: _Cleaned | None = None,
+) -> ForgetPlan:
+    """Return the plan to forget a target; `made` keeps cleaned files for the next plan.
 
     Raises:
         NotFoundError: the agent has no such memory or session.
@@ -169,7 +184,9 @@ def plan(connection: Connection, agent_id: str, workspace: OpenFolder, target: F
         verdict = forgetting.of_sessions(held, sessions, grounded)
     cut = _cut(connection, agent_id, workspace, _HeldMemories(held, known, verdict, sessions, tz))
     verdict = forgetting.without_notes(held, verdict, cut.says)
-    lines = _cut_lines(workspace, [f"{_DAILIES}/*.md"], cut.of_daily)
+    made = {} if made is None else made
+    rewrites = tuple(_clean(_read_dailies(workspace), cut.of_daily, (cut,), made))
+    lines = _list_lost(rewrites)
     gone = {source.session for one in verdict.erased for source in held[one].sources if target.memory_id is not None}
     sections = _sections(known, cut, sessions, grounded)
     last = "SELECT id, last_seq FROM session WHERE id IN (SELECT value FROM json_each(?))"
@@ -186,8 +203,11 @@ def plan(connection: Connection, agent_id: str, workspace: OpenFolder, target: F
         marks={row[0]: row[1] for row in query.fetch_rows(connection, last, sessions)},
         transcripts=frozenset(turns.list_paths(connection, sessions)),
         shown=_find_shown_days(held, verdict, lines, tz) if target.memory_id is not None else None,
+        rewrites=rewrites,
     )
-    lost = {path: text.count("\n") + 1 for path, text in _cut_lines(workspace, _FILES, found.clean_path).items()}
+    others = _clean(_read_others(workspace), found.clean_path, (cut, found.shown), made)
+    found.lines.update(lines | _list_lost(others))
+    lost = {path: text.count("\n") + 1 for path, text in found.lines.items()}
     found.told.update(_build_report(connection, agent_id, found, lines), lost=lost)
     return found
 
@@ -301,16 +321,48 @@ def _sections(
     return found
 
 
-def _cut_lines(workspace: OpenFolder, patterns: Iterable[str], clean: Callable[[str, bytes], bytes]) -> dict[str, str]:
-    """Return the lines that each file will lose, in whole or in part, by path."""
-    found = {}
-    for path in [path for pattern in patterns for path in sorted(workspace.path.glob(pattern))]:
+def list_lines_beside(connection: Connection, found: ForgetPlan) -> list[tuple[str, str]]:
+    """Return lines that go with a session but hold words that it did not say, each with its path.
+
+    A person may have written them below a line of the session. No rule can tell them from a line of the session that
+    was wrapped anew, so they go too. Lines of `MEMORY.md` are left out, because they are texts of memories.
+    """
+    said = [turn.text or "" for one in found.sessions for turn in turns.stored_turns(connection, one)]
+    held = list_stems("\n".join((*said, *erasure.read_summaries(connection, found.sessions))))
+    return [
+        (path, line.strip())
+        for path, text in found.lines.items()
+        for line in text.splitlines()
+        if found.sessions and path != CORE_FILE and not line.startswith("#") and not daily.says_nothing(line)
+        if not list_stems(_BOLD.sub("", archive.mask_frame(line.encode()).decode())) <= held
+    ]
+
+
+def _clean(
+    files: Iterable[tuple[str, bytes]], clean: Callable[[str, bytes], bytes], cut: tuple[object, ...], made: _Cleaned
+) -> Iterator[_Rewrite]:
+    """Yield the files that change; `made` has the new bytes of those that were cleaned before."""
+    for path, data in files:
+        key = (*cut, path, regular.compute_digest(data))
+        if key not in made:
+            made[key] = clean(path, data)
+        if made[key] != data:
+            yield path, data, made[key]
+
+
+def _list_lost(rewrites: Iterable[_Rewrite]) -> dict[str, str]:
+    """Return the lines that each file loses, in whole or in part, by path; blank lines do not count."""
+    lost = {path: Counter(old.splitlines()) - Counter(new.splitlines()) for path, old, new in rewrites}
+    lines = {path: [line for line in one.elements() if line.strip()] for path, one in lost.items()}
+    return {path: b"\n".join(those).decode(errors="replace") for path, those in lines.items() if those}
+
+
+def _read_others(workspace: OpenFolder) -> Iterator[tuple[str, bytes]]:
+    """Yield (path, bytes) of the other files that people read."""
+    for path in [path for pattern in _FILES for path in sorted(workspace.path.glob(pattern))]:
         name = path.relative_to(workspace.path).as_posix()
         with suppress(StateError):  # a link or another thing that memoryd leaves alone
-            data = b"" if is_private(name) else regular.read_below(workspace, name) or b""
-            lost = Counter(data.splitlines()) - Counter(clean(name, data).splitlines())
-            found[name] = b"\n".join(line for line in lost.elements() if line.strip()).decode(errors="replace")
-    return {path: text for path, text in found.items() if text}
+            yield name, b"" if is_private(name) else regular.read_below(workspace, name) or b""
 
 
 def _find_shown_days(
@@ -382,8 +434,7 @@ class Forgetter:
     tz: tzinfo
     now: Callable[[], str]
     new_hex: Callable[[], str]
-    # New bytes of daily files, computed before the transaction.
-    made: dict[tuple[TextRemoval, str, str], bytes] = field(default_factory=dict)
+    made: _Cleaned = field(default_factory=dict)  # files that were cleaned before the transaction
 
     def plan(self, engine: Engine, workspace: Path) -> ForgetPlan:
         """Return the plan for the current state.
@@ -393,21 +444,16 @@ class Forgetter:
             RefusedError: a protected memory would have to be erased.
         """
         with open_folder(workspace) as folder, sqlite.begin_read(engine) as connection:
-            found = plan(connection, self.agent_id, folder, self.target, self.tz)
+            found = plan(connection, self.agent_id, folder, self.target, self.tz, self.made)
         found.check()
         return found
-
-    def prepare(self, workspace: Path, cut: TextRemoval) -> None:
-        """Compute the new daily files before the transaction; the commit recomputes files that change later."""
-        with open_folder(workspace) as folder:
-            list(self._dailies(folder, cut))
 
     def revise(self, connection: Connection, folders: tuple[OpenFolder, OpenFolder], _brought: object) -> Revision:
         """Return the new rows and files for the commit.
 
         The plan is rebuilt, because an edit may just have been imported.
         """
-        found = plan(connection, self.agent_id, folders[0], self.target, self.tz)
+        found = plan(connection, self.agent_id, folders[0], self.target, self.tz, self.made)
         found.check()
         now = self.now()
         changes = forgetting.changes_of(found.memories, found.verdict, now, lambda: draw_salt(self.new_hex))
@@ -419,15 +465,14 @@ class Forgetter:
             (chain.PROFILE + section, None if row is None else chain.dump_state(**row)) for section, row in sections
         ]
         states += [(chain.SESSION + one, chain.dump_state(session=one, forgotten_at=now)) for one in found.sessions]
-        rewrites = tuple(self._dailies(folders[0], found.cut))
-        for path, old, new in rewrites:
+        for path, old, new in found.rewrites:
             record_left(connection, self.agent_id, path, old, new, partial(found.cut.of_part, path))
         names = [change.memory_id for change in changes] + [chain.PROFILE + section for section, _ in sections]
         return Revision(
             changes=changes,
             sections=tuple((str(section), row) for section, row in sections),
             notes=tuple((OPERATION, name, state) for name, state in states),
-            rewrites=rewrites,
+            rewrites=found.rewrites,
             cut=found.cut,
             erasure={
                 "sessions": list(found.sessions),
@@ -436,15 +481,6 @@ class Forgetter:
                 "states": list(found.states),
             },
         )
-
-    def _dailies(self, workspace: OpenFolder, cut: TextRemoval) -> Iterator[tuple[str, bytes, bytes]]:
-        """Yield the daily files that change, as (path, old bytes, new bytes)."""
-        for path, data in _read_dailies(workspace):
-            key = (cut, path, regular.compute_digest(data))
-            if key not in self.made:
-                self.made[key] = cut.of_daily(path, data)
-            if self.made[key] != data:
-                yield path, data, self.made[key]
 
 
 def _read_dailies(workspace: OpenFolder) -> Iterator[tuple[str, bytes]]:

@@ -17,7 +17,7 @@ from memoryd.interfaces.output import make_visible, one_line, render_table
 from memoryd.requests import access
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from memoryd.config import Agent, Settings
 
@@ -239,14 +239,12 @@ def forget(call: Call, *, target: str, dry_run: bool, yes: bool, agent_id: str |
     if not (dry_run or yes or sys.stdin.isatty()):
         raise click.UsageError("there is no terminal to ask on: --yes forgets without asking, --dry-run shows what")
     with call.output.busy("looking for it"):
-        planned = forgetting.planned_forgetting(settings, agent, options)
+        planned, lines = forgetting.planned_forgetting(settings, agent, options)
+        planned["lines"] = access.show_rows(settings, agent, "forget", lines, "content")
         shown = _read_texts(call, settings, agent, planned["memories"])
         named = next((row["content"] for row in shown if row["id"] == options.get("memory")), None)
         similar = forgetting.find_similar(settings, agent, named) if named else {"similar": {}}
-    texts: dict[str, str] = {}
-    for row in shown:
-        lead = f"{texts[row['id']]}\n    earlier: " if row["id"] in texts else "\n    "
-        texts[row["id"]] = lead + one_line(access.text_of(row["content"], row))
+    texts = _join_texts(shown)
     if dry_run:
         present = len(planned["memories"])
         planned["texts"] = {row["id"]: row["content"] for row in shown[:present]}
@@ -260,7 +258,18 @@ def forget(call: Call, *, target: str, dry_run: bool, yes: bool, agent_id: str |
         told = forgetting.forget(settings, agent, options)
         # The erasure moved the lines that stay.
         similar = forgetting.find_similar(settings, agent, named, also_same=True) if named else similar
-    call.output.result(told | similar, _forgotten_text(told, {}, similar))
+    # An agent has no terminal. It would keep the texts in its transcript.
+    short = {one: f"\n    {shorten(text, _LONGEST_SIMILAR)}" for one, text in texts.items()}
+    call.output.result(told | similar, _forgotten_text(told, short if sys.stdin.isatty() else {}, similar))
+
+
+def _join_texts(rows: Iterable[dict[str, Any]]) -> dict[str, str]:
+    """Return the lines for people about the texts of each memory, by its id."""
+    texts: dict[str, str] = {}
+    for row in rows:
+        lead = f"{texts[row['id']]}\n    earlier: " if row["id"] in texts else "\n    "
+        texts[row["id"]] = lead + one_line(access.text_of(row["content"], row))
+    return texts
 
 
 def _read_texts(call: Call, settings: Settings, agent: Agent, became: dict[str, Any]) -> list[dict[str, Any]]:
@@ -288,12 +297,19 @@ def _forgotten_text(
     lines += [f"says it too, or is from the same records, and stays: {one}" for one in beside["memories"]]
     lines += list_similar(similar)
     lines += [f"{path} {lose} text in {count_noun(count, 'line')}" for path, count in told.get("lost", {}).items()]
+    lines += _list_lines_beside(told.get("lines", ()))
     lines += [f"may be of it or of another session, and stays: the note of {one}" for one in beside.get("notes", ())]
     if sessions := ", ".join(told["sessions"] or beside["sessions"]):
         lines.append(f"the transcripts of {sessions} are the agent's own, and stay")
     lines += [f"look at it yourself, or delete it: {path}" for path in told.get("left", ())]
     lines.append("archives that `memoryd backup` made are where you put them, and stay")
     return "\n".join(line for line in lines if line)
+
+
+def _list_lines_beside(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Return the lines of files that go and may be a person's as lines for people."""
+    head = "these lines go too, although they have words that the session did not say. Copy what is yours:"
+    return [head] * bool(rows) + [f"    {row['path']} {one_line(access.text_of(row['content'], row))}" for row in rows]
 
 
 def list_similar(found: Mapping[str, Any]) -> list[str]:

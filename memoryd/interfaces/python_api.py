@@ -255,7 +255,7 @@ class Memory:
         """
         _, options = forgetting.find_target(self._settings, target, lambda _: self._agent)
         if dry_run:
-            return forgetting.planned_forgetting(self._settings, self._agent, options)
+            return forgetting.planned_forgetting(self._settings, self._agent, options)[0]
         return forgetting.forget(self._settings, self._agent, options)
 
     def search(

@@ -123,8 +123,18 @@ def _whole_lines(path: Path) -> int:
         return 0  # the file is gone or not readable, so there is nothing to wait for
 
 
-def planned_forgetting(settings: Settings, agent: Agent, options: dict[str, Any]) -> dict[str, Any]:
-    """Return what forgetting would do: ids, reasons and counts."""
+def planned_forgetting(
+    settings: Settings, agent: Agent, options: dict[str, Any]
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return what forgetting would do: ids, reasons and counts, then the redacted lines that may be a person's."""
     target = forgetting.target_of(options)
-    with opening.open_beside(settings) as engine, open_folder(agent.workspace) as folder:
-        return sqlite.read(engine, forgetting.plan, agent.id, folder, target, settings.zone).told
+    with (
+        opening.open_beside(settings) as engine,
+        open_folder(agent.workspace) as folder,
+        open_scrubber(settings) as own,
+    ):
+        with sqlite.begin_read(engine) as connection:
+            found = forgetting.plan(connection, agent.id, folder, target, settings.zone)
+            lines = forgetting.list_lines_beside(connection, found)
+        shown = own.redact_own([line for _, line in lines])
+    return found.told, [{"path": path, "content": line} for (path, _), line in zip(lines, shown, strict=True)]

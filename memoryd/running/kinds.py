@@ -102,7 +102,6 @@ def _take_out(runner: Runner, run: Run, workspace: Path) -> dict[str, Any]:
         plan=planned,
     )
     copies.scan_all()
-    forgetter.prepare(workspace, planned.cut)
     swept = {name: copies.counts[name] for name in ("rows", "files")}
     told = planned.told | {"copies": swept, "left": copies.left}
     outcome = committing.RunOutcome(committing.RUNNING, receipt={forgetting.KIND: told})

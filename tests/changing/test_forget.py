@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import shutil
 from collections import Counter
 from datetime import UTC, datetime, timedelta
@@ -134,12 +135,12 @@ def test_the_dry_run_and_the_run_name_every_file_that_loses_text(world, what):
     planned = world.scratch.json("forget", target, "--dry-run")["lost"]
     assert texts() == before
     shown = world.scratch.run("forget", target, "--yes").stdout
-    assert {name for name, text in texts().items() if before.get(name) != text} == set(planned)
+    lost = {name: Counter(text.split("\n")) - Counter(texts()[name].split("\n")) for name, text in before.items()}
+    lost = {name: sum(1 for line in one.elements() if line) for name, one in lost.items() if one}
+    assert lost == planned, "headings that go count too"
     assert set(planned) >= {"MEMORY.md", ".continuum/memory/RECENT.md"}
     counted = [f"{name} lost text in {count} line{'s' * (count > 1)}" for name, count in planned.items()]
     assert sorted(line for line in shown.splitlines() if " lost " in line) == sorted(counted)
-    own = Counter(before["MEMORY.md"].splitlines()) - Counter(texts()["MEMORY.md"].splitlines())
-    assert planned["MEMORY.md"] == sum(line.startswith("- ") for line in own.elements())
 
 
 def test_a_memory_is_in_no_byte_any_more_and_only_it(world):
@@ -959,6 +960,10 @@ def test_on_a_terminal_it_asks(world, monkeypatch):
     assert (done.returncode, done.stdout) == (130, "")
     assert "it was named" in done.stderr
     assert TABS in world.text()
+    tabs = saying(world, "tabs").id
+    monkeypatch.setattr("sys.stdin", Terminal("y\n"))
+    shown = world.scratch.run("forget", tabs).stdout
+    assert re.search(f"^{tabs} erased: .*\n    User: My name .* {TABS[2:]}", shown, re.MULTILINE), shown
 
 
 class Terminal(io.StringIO):
@@ -1000,3 +1005,22 @@ def test_forget_says_which_memory_a_person_had_edited_and_which_file_loses_text(
     assert f"\nmemory/{name} would lose text in 1 line\n" in world.scratch.run("forget", orders.id, "--dry-run").stdout
     assert f"\nmemory/{name} lost text in 1 line\n" in world.scratch.run("forget", orders.id, "--yes").stdout
     assert f"{tabs.id} erased: {ALONE}; a person had edited it" in world.scratch.run("forget", session, "--yes").stdout
+
+
+def test_the_dry_run_shows_lines_of_a_person_that_go_with_a_session(world):
+    world.do("rollover")
+    folder, session = world.scratch.workspace, the_session(world)
+    mine = "  A remark about bicycles, with the password Kestrel-Lantern-42."
+    for path in (folder / ".continuum/memory").rglob("*.md"):
+        line = next((line for line in path.read_text().splitlines() if TABS in line), None)
+        if line and "MEMORY_INDEX" not in path.name:
+            path.write_text(path.read_text().replace(f"{line}\n", f"{line}\n{mine}\n"))
+    world.app.close()
+    planned = world.scratch.json("forget", session, "--dry-run")["lines"]
+    assert {row["path"].partition("-")[0] for row in planned} == {
+        f".continuum/memory/{name}" for name in ("MEMORY", "RECENT.md")
+    }
+    assert {row["content"][:24] for row in planned} == {"A remark about bicycles,"}
+    assert "Kestrel" not in str(planned)
+    assert "Copy what is yours:\n    .continuum/memory/" in world.scratch.run("forget", session, "--dry-run").stdout
+    assert "bicycles" not in world.scratch.run("forget", session, "--yes").stdout
