@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator
 
 from memoryd.scrub.finding import Find, KeywordPlace, SecretSpan
-from memoryd.scrub.named import PASSWORD, TOKEN, kind_of
-from memoryd.scrub.plausible import is_mixed, is_odd_password, is_password, is_token
+from memoryd.scrub.named import PASS, PASSWORD, TOKEN, kind_of
+from memoryd.scrub.plausible import is_made_up, is_mixed, is_odd_password, is_password, is_token
 
 RULE = "column-value"
 _LINE_MAX = 2048
@@ -110,7 +110,7 @@ def _value(cell: bytes, mark: bytes) -> bytes:
 def _kind_of_head(name: bytes) -> str | None:
     # A name with digits may also be a value. If it counted as a head, each row would be the head of the next.
     kind = None if is_mixed(name) else kind_of(name.replace(b" ", b"_"))
-    return kind if kind in {PASSWORD, TOKEN} else None
+    return kind if kind in {PASSWORD, TOKEN} or name.lower() == b"pw" else None
 
 
 def _line_begin(place: KeywordPlace) -> int:
@@ -124,6 +124,8 @@ def _is_secret(value: bytes, kind: str | None) -> bool:
         return False
     if kind == PASSWORD:
         return is_odd_password(value, quoted=True) or (is_mixed(value) and is_password(value, quoted=True))
+    if kind == PASS:
+        return is_made_up(value)
     return kind == TOKEN and is_mixed(value) and is_token(value, quoted=True)
 
 
@@ -153,6 +155,6 @@ def _find_inserted(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]
 FINDS: dict[bytes, Find] = {
     # These words begin or end the name of a column. Other words for secrets are not used as heads, or mean too much
     # else.
-    **dict.fromkeys(b"password passwd passwort passphrase pwd token secret apikey key".split(), _find_below),
+    **dict.fromkeys(b"password passwd passwort passphrase pwd pw token secret apikey key".split(), _find_below),
     b"insert into": _find_inserted,
 }

@@ -47,8 +47,8 @@ _NOT_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
 # Each branch begins with one fixed letter, so that `re` searches for those letters first.
 _NO_WIDTH = (
     rb"\x1b\[[0-9;:?]{0,40}[A-Za-z]|\xc2\x9b[0-9;:?]{0,40}[A-Za-z]|\x1b\][^\x07\x1b\n]{0,200}(?:\x07|\x1b\\)|"
-    rb"\x1b[()][0-9A-B]|\xe2\x80[\x8b-\x8f\xaa-\xae]|\xe2\x81[\xa0-\xa4]|\xef\xbb\xbf|\xc2\xad|\xcd\x8f|\xe1\xa0\x8e|"
-    rb"\xe3\x85\xa4|\xef\xb8[\x80-\x8f](?<=[\w-]...)(?=[\w-])|\xf3\xa0[\x80-\x87][\x80-\xbf]|"
+    rb"\x1b[()][0-9A-B]|\xe2\x80[\x8b-\x8f\xaa-\xae]|\xe2\x81[\xa0-\xaf]|\xef\xbb\xbf|\xc2\xad|\xcd\x8f|\xe1\xa0\x8e|"
+    rb"\xd8\x9c|\xe1\x85[\x9f\xa0]|\xe3\x85\xa4|\xef\xb8[\x80-\x8f](?<=[\w-]...)(?=[\w-])|\xf3\xa0[\x80-\x87][\x80-\xbf]|"
     rb"\r(?<=[\w-].)(?=[\w-])"
 )
 _WIDTHLESS = re.compile(_NO_WIDTH, re.DOTALL)
@@ -63,7 +63,7 @@ _UNMARKED = bytes.maketrans(b'"\2\3', b'\n\\"')
 
 WIDTHLESS_MARKS = (
     *(b"\xc2\x9b", b"\xef\xbb\xbf", b"\xc2\xad", b"\xcd\x8f", b"\xe1\xa0\x8e"),
-    *(b"\xe2\x81", b"\xe3\x85\xa4", b"\xef\xb8", b"\xf3\xa0"),
+    *(b"\xd8\x9c", b"\xe1\x85\x9f", b"\xe1\x85\xa0", b"\xe2\x81", b"\xe3\x85\xa4", b"\xef\xb8", b"\xf3\xa0"),
     *(b"\xe2\x80" + bytes([last]) for last in (*range(0x8B, 0x90), *range(0xAA, 0xAF))),
 )
 

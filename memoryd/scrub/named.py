@@ -236,6 +236,8 @@ def _find_behind(place: KeywordPlace, keyword: bytes, before: bytes) -> Iterator
         found = _FLAG.match(buffer, last, end)
     if found is not None:
         yield from _find_assigned(place, before + buffer[place.first : last] + found["rest"], found)
+    if keyword == b"pw:":
+        yield from _set_apart(place, before)
     if keyword in _SHORT_WORDS:
         return
     if not _TOO_LONG.match(buffer, last, end):
@@ -440,7 +442,7 @@ def _set_apart(place: KeywordPlace, before: bytes) -> Iterator[SecretSpan]:
     value = found["value"]
     label = place.buffer[place.last : found.start("below")] if found["below"] else b""
     is_sure = bool(found["sure"]) or label.rstrip(b" \t*`\"'").endswith((b":", b"?", b"\xef\xbc\x9a"))
-    if _is_apart(kind, value, is_sure=is_sure) and not value.endswith((b":", b",", b"{", b"(")):
+    if _is_apart(kind, value, is_sure=is_sure) and not value.endswith((b":", b",", b"{", b"(", b"~#", b"~$")):
         yield SecretSpan(found.start("value"), found.end("value"), f"{kind}-told")
 
 
@@ -450,7 +452,7 @@ def _is_apart(kind: str | None, value: bytes, *, is_sure: bool) -> bool:
     `is_sure` says that words, dots, a colon or a question mark lead from the name to the value. Then a password may be
     plainer.
     """
-    if kind == PASSWORD:
+    if kind in {PASSWORD, PASS}:
         return is_odd_password(value, quoted=False) or (is_sure and (is_made_up(value) or is_word(value)))
     return kind == TOKEN and len(value) >= 16 and is_mixed(value) and is_token(value, quoted=False)
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from memoryd.scrub.finding import Find, KeywordPlace, SecretSpan
 from memoryd.scrub.named import name_before, owner_before, trim
 from memoryd.scrub.plausible import (
+    is_coined,
     is_made_up,
     is_mixed,
     is_number,
@@ -23,7 +24,8 @@ from memoryd.scrub.plausible import (
 from memoryd.text.word_lists import list_bytes, list_words
 
 # These are words of all languages. The short ones mean much else, and need a link such as "is" after them.
-_SHORT = "pass pw p/w mdp pasword passwrd"
+_WIRELESS = list_words("wireless codes")
+_SHORT = ("pass", "pw", "p/w", "mdp", "pasword", "passwrd", *_WIRELESS)
 LONG = frozenset(list_bytes("words for passwords"))
 # After these words comes the name of an account, a file or a number, but no password.
 _NOT_BEFORE = frozenset(list_words("not before passwords"))
@@ -40,6 +42,8 @@ _LED = re.compile(
     rb"(?:[ \t]+(?:" + rb"|".join(list_bytes("words behind such links")) + rb"))?"
     rb"(?P<apart>[ \t]*(?:\r?\n[ \t]{0,8})?)" + _VALUE
 )  # fmt: skip
+# Shorter first words occur in names of classes, such as `Base64Encoder`.
+_WORD_NUMBER_WORD = re.compile(rb"(?!Windows|Android|Python|Float)[A-Z][a-z]{4,16}[0-9]{2,4}[A-Z][a-z]{2,16}")
 # A random token has letters of both cases and digits. Names of secrets, hashes and paths have one case, or a word.
 _IS_DRAWN = (
     rb"(?-i:(?=[^\s\"'`]{0,40}[a-z])(?=[^\s\"'`]{0,40}[A-Z])(?=[^\s\"'`]{0,40}[0-9])"
@@ -48,10 +52,11 @@ _IS_DRAWN = (
 _PAIR = re.compile(
     rb"(?i)(?:[ \t]+"
     + _LETTERS
-    + rb"{2,20}){0,3}?(?:[ \t]*(?:[:=]|->|\xef\xbc\x9a|\xe3\x81\xaf)|[ \t]+(?:"
+    + rb"{2,20}){0,3}?[\"']?(?:[ \t]*(?:[:=]|->|\xef\xbc\x9a|\xe3\x81\xaf)|[ \t]+(?:"
     + _LINK
     + rb")(?=[ \t]))"
-    rb"[ \t]*(?:[\w-]{2,32}(?:@[\w.-]{1,64})?(?:[ \t]?[/:,|][ \t]?|[ \t](?:and|und|et|y)[ \t]))?" + _VALUE
+    rb"[ \t]*[\"']?(?!env:|header:)(?:[\w-]{2,32}(?:@[\w.-]{1,64})?(?:[ \t]?[/:,|][ \t]?|[ \t](?:and|und|et|y)[ \t]))?"
+    + _VALUE
 )
 # A user and a random password with only a space between them, such as "creds: bob Vq7…".
 _SPACED = re.compile(
@@ -61,6 +66,7 @@ _AS_USER = re.compile(
     rb"(?i)[\w.@-]{2,64}(?:[ \t]?[/,][ \t]?|[ \t](?:with|using|and|mit)[ \t])"
     rb"(?:the[ \t])?(?:(?:password|pw|pass)[ \t])?" + _VALUE
 )
+_WITH_USER = re.compile(rb"(?i)[\w.@-]{2,64}[ \t]/[ \t]" + _VALUE)
 _BRACKET = re.compile(rb"[ \t]?[/:][ \t]?(?P<value>[^\s'\"`()\x00]{6,128})\)")
 _WORDS = re.compile(rb"(?i)[^\n\x00]{0,24}?[:=\s]\s{0,8}[\"'`]?(?P<value>(?:[a-z]{3,8}[ ]){11,23}[a-z]{3,8})(?![a-z])")
 _COMMON = frozenset(list_bytes("words of no wallet"))
@@ -102,15 +108,24 @@ def find_password(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
     if found is None or place.buffer[place.first : place.first + 4] == b"PASS":
         return
     value, words = trim(found["value"]), found["words"].lower().split()
-    is_short = keyword.rstrip(b" :?-").decode() in _SHORT.split()
+    word = keyword.rstrip(b" :?-").decode()
+    is_short = word in _SHORT
     if (is_short and (not found["link"] or name_before(place))) or not (found["link"] or found["apart"]):
         return
     if b"\n" in found["apart"] and not found["link"].strip().isalpha():  # a sentence continues on the next line
         return
-    is_sure = found["link"] or not keyword.isascii()
-    judged = is_made_up(value) if is_sure else is_odd_password(value, quoted=False)
-    if judged and not (words and words[-1].decode("utf-8", "replace") in _NOT_BEFORE):
+    is_sure = bool(found["link"]) or not keyword.isascii()
+    if _is_led_to(word, value, is_sure=is_sure) and not (words and words[-1].decode("utf-8", "replace") in _NOT_BEFORE):
         yield _span(found)
+
+
+def _is_led_to(word: str, value: bytes, *, is_sure: bool) -> bool:
+    """Return True if a value after a word for passwords is one."""
+    if word in _WIRELESS and re.match(rb"[0-9]|[A-Z]{2}|esp", value):  # a standard or a chip: 802.11ac, ESP32-S3
+        return False
+    if is_sure:
+        return is_made_up(value)
+    return is_odd_password(value, quoted=False) or _WORD_NUMBER_WORD.fullmatch(value) is not None
 
 
 def _find_number(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
@@ -195,12 +210,17 @@ def _either(first: Find, second: Find) -> Find:
 
 
 FINDS: dict[bytes, Find] = {
-    **{word.encode() + end: find_password for word in _SHORT.split() for end in (b": ", b"? ")},
-    **{word.encode() + b" ": find_password for word in _SHORT.split()},
+    **{word.encode() + end: find_password for word in _SHORT for end in (b": ", b"? ")},
+    **{word.encode() + b" ": find_password for word in _SHORT},
     b"pw ": _either(find_password, _find_drawn),
     **dict.fromkeys(list_bytes("words for logins"), _either(_find_pair, _find_spaced)),
-    **dict.fromkeys((b"basic auth", b"login"), _find_pair),  # not `_find_spaced`: logs have lines with "login:"
+    # Not `_find_spaced`, because logs have lines with "login:".
+    **dict.fromkeys((b"basic auth", b"basicauth", b"basic_auth", b"basic-auth", b"login"), _find_pair),
     **dict.fromkeys((b"log in as ", b"login as ", b"logging in as ", b"logged in as ", b"sign in as "), _find_as_user),
+    **dict.fromkeys(
+        (b"log in with ", b"login with ", b"logging in with ", b"logged in with ", b"sign in with "),
+        _behind(_WITH_USER, lambda value: is_coined(trim(value)), "password-told"),
+    ),
     **dict.fromkeys(list_bytes("accounts in brackets"), _find_account),
     **dict.fromkeys(list_bytes("wallets"), _find_wallet),
     **dict.fromkeys(list_bytes("words for wallets"), _find_wallet_key),

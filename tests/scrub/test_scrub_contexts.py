@@ -50,6 +50,66 @@ def test_a_password_that_is_told_in_few_words_is_taken_out(text: str, secret: st
 
 
 @pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("gpg --batch --passphrase {} --decrypt x.gpg", "amberfield"),
+        ("gpg --passphrase '{}' -c x", "river otter lamp"),
+        ('run(["gpg", "--passphrase", "{}", "-d", path])', "marigoldhill"),
+        ("gpg2 --passphrase={} --sign x", "velvetmoon"),
+        ("basicAuth: admin:{}", "hunter22go"),
+        ('"basicAuth": "reports:{}"', "t9Gz-wolke"),
+        ("basic-auth: u:{}", "Kiln_b88"),
+        ("the wifi code is {}", "Sunflower88"),
+        ("le code wifi c'est {}", "Tournesol44"),
+        ("wi-fi code: {}", "Lachs-7-Teich"),
+        ("I'm logging in with bob / {}", "winter2024x"),
+        ("sign in with staging / {}", "Quince#42"),
+        ("pass\u2066word: {}", "Amsel44nest"),
+        ("password\u061c is Am\u115fsel44nest{}", "sel44nest"),
+        ("| name | pw |\n|---|---|\n| bob | {} |\n", "Kranich-9!"),
+        ("user,PW\nanna,{}\n", "Lerche2024x"),
+        ("pw:\n{}\n", "Reiher88dach"),
+        ("Kennwort {}", "Wiesel44Moos"),
+        ("Passwort {} bitte merken", "Hamster33Feld"),
+    ],
+)
+def test_a_password_that_people_give_in_passing_is_taken_out(text: str, secret: str) -> None:
+    assert secret not in redacted(text.format(secret))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "gpg --passphrase-file pass.txt -d x",
+        "gpg --passphrase needs --pinentry-mode",
+        "gpg --passphrase PASSPHRASE --batch",
+        'run(["gpg", "--passphrase", passphrase, "-d", path])',
+        "gpg --passphrase requires --batch",
+        "basicAuth: user:password",
+        "basic_auth: localhost:8080",
+        "basicAuth: env:BASIC_AUTH_V2",
+        "the wifi code is 802.11ac",
+        "the wifi code is WPA2",
+        "the wifi code is ESP32-specific",
+        "le code wifi c'est dans wifi2.c",
+        "sign in with GitHub / OAuth2.0",
+        "log in with Firefox / Chrome120",
+        "logging in with ssh / port2222",
+        "| laser | pw |\n|---|---|\n| x | 12ns |\n",
+        "x,pw,y\nfoo1,bar2,baz3\n",
+        "a | pw\n--|--\nb | varchar(20)\n",
+        "Enter password:\nroot@host1:~#",
+        "pw:\nutf8",
+        "Passwort Base64Encoder",
+        "Kennwort Windows11Rechner",
+        "Passwort OAuth2 entfällt",
+    ],
+)
+def test_what_only_looks_like_such_a_password_stays(text: str) -> None:
+    assert redacted(text) == text
+
+
+@pytest.mark.parametrize(
     "text",
     ["all tests pass python3.11", "use pass by reference", "user alice / bob@example.com", "with pass 2 of 3",
      "user agents / v1.2.3", "use password hashing bcrypt2", "root password policy v2.1", "paths: src / Xy7!kk2"],
