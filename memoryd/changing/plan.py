@@ -107,7 +107,8 @@ def plan_core(
     live = memories.read_places(connection, run.agent_id)
     new = core.edit(file, list(_file_edits(live, changes, told.bullets)))
     if revision is not None:
-        new = core.drop_emptied(file, new if cut is None else cut.of_core(new), frozenset(HEADINGS.values()))
+        own = frozenset(HEADINGS.values()) - revision.headings
+        new = core.drop_emptied(file, new if cut is None else cut.of_core(new), own)
     if new == (brought.data or b""):
         return Preview(others, tuple(changes), refusals, passed)
     lines = [[one.heading or "", one.content] for one in _find_incoming(changes).values()]

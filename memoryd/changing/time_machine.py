@@ -37,7 +37,7 @@ from memoryd.ledger.memory import ANY_PREFIX, PREFIXES, Ending, MemoryKind, from
 from memoryd.ledger.operation import Change
 from memoryd.ledger.rollback import RollbackPlan, RollbackStep
 from memoryd.ledger.text_removal import TextRemoval, lines_of
-from memoryd.tiers import daily, diary
+from memoryd.tiers import core, daily, diary
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,7 @@ class Revision:
     notes: tuple[tuple[str, str, str | None], ...] = ()  # (operation, name, state) for the audit
     core: bytes | None = None  # the new bytes of `MEMORY.md`; None if they follow from the changes
     core_goes: bool = False  # the runs created the file, so it is deleted
+    headings: frozenset[str] = frozenset()  # the headings of `MEMORY.md` from before the runs, which stay
     rewrites: tuple[tuple[str, bytes | None, bytes | None], ...] = ()  # other files: path, old and new bytes
     undone: tuple[str, ...] = ()  # reverted runs; their summaries are reverted too
     cut: TextRemoval | None = None  # text to remove also from files that are edited meanwhile; then no backup is kept
@@ -163,9 +164,17 @@ def revise(
         notes=tuple((rollback.OPERATION, step.memory_id, step.after) for step in others),
         core=back,
         core_goes=back == b"" and is_made,
+        headings=_list_headings(continuum, files),
         rewrites=tuple(rewrites.values()),
         undone=tuple(run_id for run_id, _ in undone),
     )
+
+
+def _list_headings(continuum: OpenFolder, files: Sequence[Mapping[str, Any]]) -> frozenset[str]:
+    """Return the headings that `MEMORY.md` had before the first of the runs, as far as a backup has them."""
+    before = next((str(item["before"]) for item in files if item["path"] == CORE_FILE and item.get("before")), None)
+    data = before and _read_backup(continuum, CORE_FILE, before)
+    return frozenset(piece.text for piece in core.parse(data or b"").pieces if piece.kind is core.PieceKind.HEADING)
 
 
 def _changes(connection: Connection, agent_id: str, steps: Sequence[RollbackStep]) -> Iterator[Change]:

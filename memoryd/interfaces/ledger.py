@@ -338,6 +338,12 @@ def _text_lines(row: dict[str, Any]) -> list[str]:
     return [f"  {mark} {one_line(text)}" for mark, text in shown.items() if text is not None]
 
 
+def _describe_file(row: dict[str, Any]) -> str:
+    """Return what a rollback does to a file."""
+    own = " without the entries of reverted sessions and your lines in them; the old file stays in backup/"
+    return "removed" if row["removed"] else "rewritten" + own * row["path"].startswith(".continuum/")
+
+
 def _plan_text(
     planned: dict[str, Any], states: Mapping[str, tuple[str | None, str | None]], *, is_tried: bool = False
 ) -> str:
@@ -358,7 +364,7 @@ def _plan_text(
         for one in planned.get("others", ())
         if not one.startswith(("run:", _FILE))
     ]
-    lines += [f"{one['path']} {be}{'removed' if one['removed'] else 'rewritten'}" for one in planned.get("files", ())]
+    lines += [f"{one['path']} {be}{_describe_file(one)}" for one in planned.get("files", ())]
     back = f"only what is named here {goes} back in it" if lines else f"nothing {goes} back in it"
     lines += [
         f"{one.removeprefix(_FILE)} was changed since: {back}" if one.startswith(_FILE)

@@ -209,6 +209,26 @@ def test_a_rollback_removes_own_headings_that_it_empties_but_no_others(tmp_path)
     assert scratch.core == "# Memory\n\n## Later\n\n## Mine\n\n- tea at four\n"
 
 
+def test_a_rollback_keeps_headings_of_a_person_and_says_what_happens_to_their_lines(tmp_path):
+    scratch = Scratch(tmp_path / "scratch")
+    path = scratch.workspace / "MEMORY.md"
+    path.write_text("# Notes\n\n## Decisions\n\n## Mine\n\n- tea at four\n", encoding="utf-8")
+    at = recent()
+    scratch.append([*said(at=at), filler(at=at)])
+    scratch.json("run", "--once")
+    scratch.json("consolidate")
+    sleep = next(row["id"] for row in scratch.json("job", "list", "--kind", "sleep") if row["state"] == "succeeded")
+    assert "## Decisions\n\n- " in scratch.core
+    path.write_text(f"{scratch.core}- and a walk\n", encoding="utf-8")
+    last = scratch.workspace / ".continuum" / "memory" / "RECENT.md"
+    last.write_text(f"{last.read_text()}- a line of mine\n")
+    told = scratch.run("rollback", sleep).stdout
+    assert "## Decisions\n" in scratch.core
+    assert "- and a walk\n" in scratch.core
+    assert "RECENT.md rewritten without the entries of reverted sessions and your lines in them; the old" in told
+    assert any("- a line of mine\n" in kept.read_text() for kept in last.parent.glob("backup/*/RECENT.md"))
+
+
 def test_a_dream_that_changes_nothing_says_so(tmp_path):
     scratch = Scratch(tmp_path / "scratch")
     (scratch.workspace / "memory").mkdir()
