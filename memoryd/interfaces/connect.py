@@ -247,11 +247,11 @@ def connect(tool: str, place: ConnectTarget, now: str, *, write: bool, remove: b
     files = []
     for path, old, new in planned:
         excluded = place.project if write and known.loads and (old is None) != (new is None) else None
-        if excluded and remove:  # Git comes first, so that nothing is done if its file cannot be changed.
-            git_exclude.remove(excluded, git_exclude.AIDER, even_there=True)
-        elif excluded:
+        if excluded:  # The line must be there as long as the file. If git's file cannot be read, nothing is done.
             git_exclude.add(excluded, git_exclude.AIDER)
         kept = foreign_config.write(path, new, old, keep, now) if write and new != old else None
+        if excluded and remove:
+            git_exclude.remove(excluded, git_exclude.AIDER)
         told = {"path": str(path), "changed": new != old, "diff": _diff(path, old, new)}
         files.append(told | {"backup": None if kept is None else str(kept)})
     changed = any(one["changed"] for one in files)

@@ -20,6 +20,7 @@ from memoryd.running import queueing
 
 T = TypeVar("T")
 KNOWN_SECONDS = 1.0
+TEST_SECONDS = 2.0  # the time between two tests of the disk, each of which writes a file
 WAITING = ("queued", "running", "interrupted")
 UNDONE = frozenset({"failed", "dead", "blocked", "interrupted", "queued", "cancelled"})
 
@@ -195,6 +196,7 @@ def wait(settings: Settings, run_ids: Sequence[str], look: Callable[[], None]) -
         StateError: The disk of the state folder cannot be written, and the runs wait for it.
     """
     lock = Lock(settings.state_dir / LOCK)
+    tested = time.monotonic()
     while True:
         holder = lock.holder()
         rows = rows_of(settings, run_ids)
@@ -202,9 +204,10 @@ def wait(settings: Settings, run_ids: Sequence[str], look: Callable[[], None]) -
             return rows
         if holder is None:
             return None
-        _require_room(
-            settings, "the request is stored, and is carried out when the disk can be written", rows[-1]["id"]
-        )
+        if time.monotonic() - tested >= TEST_SECONDS:
+            so = "the request is stored, and is carried out when the disk can be written"
+            _require_room(settings, so, rows[-1]["id"])
+            tested = time.monotonic()
         look()
         time.sleep(opening.POLL_SECONDS)
 

@@ -433,6 +433,24 @@ def test_a_session_that_ends_while_the_disk_cannot_be_written_is_told_why_and_wh
     assert refused.value.where == queued
 
 
+def test_a_command_that_waits_tests_the_disk_every_two_seconds(tmp_path, monkeypatch):
+    tested, passed = [], [0.0]
+
+    def sleep(seconds):
+        passed[0] += seconds
+        if passed[0] > 60:
+            raise TimeoutError
+
+    scratch = Scratch(tmp_path / "scratch")
+    monkeypatch.setattr(waiting, "find_disk_fault", lambda *_, **__: tested.append(passed[0]))
+    monkeypatch.setattr(waiting, "time", SimpleNamespace(monotonic=lambda: passed[0], sleep=sleep))
+    with in_process(scratch) as app:
+        queued = waiting.request(app.engine, app.clock, "demo", "dream", {})
+        with pytest.raises(TimeoutError):
+            waiting.wait(app.settings, [queued], lambda: None)
+    assert 25 < len(tested) < 31
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_an_output_that_is_full_is_told_on_standard_error(slept):
     buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from memoryd.config import Agent, Settings, TranscriptSource
 from memoryd.errors import ConfigError, RefusedError, StateError
+from memoryd.files import foreign_config, git_exclude
 from memoryd.interfaces import connect as connecting
 from memoryd.interfaces import hook as hooks
 from memoryd.interfaces.connect import TOOLS, ConnectTarget, as_text, connect
@@ -299,6 +300,28 @@ def test_if_lines_for_git_cannot_be_changed_nothing_is_written_and_nothing_remov
         kept.rename(exclude.parent)
     written("aider", there, remove=True)
     assert (aider.exists(), "aider" in exclude.read_text()) == (False, False)
+
+
+@pytest.mark.parametrize("remove", [False, True])
+def test_the_line_for_git_is_there_as_long_as_the_file(place, monkeypatch, remove):
+    class StoppedError(Exception):
+        """The process ends here."""
+
+    def stop(*_, **__):
+        raise StoppedError
+
+    project = place.agent.workspace
+    subprocess.run(["git", "init", "-q", str(project)], check=True)
+    exclude, aider = project / ".git" / "info" / "exclude", project / ".aider.conf.yml"
+    there = replace(place, project=project)
+    if remove:
+        written("aider", there)
+    for module, step in ((foreign_config, "write"), (git_exclude, "remove" if remove else "add")):
+        with monkeypatch.context() as patched:
+            patched.setattr(module, step, stop)
+            with pytest.raises(StoppedError):
+                written("aider", there, remove=remove)
+        assert not aider.exists() or "aider" in exclude.read_text()
 
 
 def test_the_command_says_all_that_the_hook_needs_whatever_the_paths_hold(place, tmp_path):
