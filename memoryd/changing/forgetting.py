@@ -156,12 +156,7 @@ class _AuditedTexts:
 
 
 def plan(
-    connection: Connection,
-    agent_id: str,
-    workspace: OpenFolder,
-    target: ForgetTarget,
-    tz: tzinfo,
-    made: _Cleaned | None = None,
+    connection: Connection, agent_id: str, workspace: OpenFolder, target: ForgetTarget, tz: tzinfo, made: _Cleaned
 ) -> ForgetPlan:
     """Return the plan to forget a target; `made` keeps cleaned files for the next plan.
 
@@ -184,7 +179,6 @@ def plan(
         verdict = forgetting.of_sessions(held, sessions, grounded)
     cut = _cut(connection, agent_id, workspace, _HeldMemories(held, known, verdict, sessions, tz))
     verdict = forgetting.without_notes(held, verdict, cut.says)
-    made = {} if made is None else made
     rewrites = tuple(_clean(_read_dailies(workspace), cut.of_daily, (cut,), made))
     lines = _list_lost(rewrites)
     gone = {source.session for one in verdict.erased for source in held[one].sources if target.memory_id is not None}
@@ -286,11 +280,8 @@ def _cut(connection: Connection, agent_id: str, workspace: OpenFolder, held: _He
     blocks = erasure.read_blocks(connection, agent_id, held.sessions) if held.sessions else ([], [])
     said = held.list_removed_texts()
     said += _list_points(erasure.read_summaries(connection, held.sessions))
-    edited = [
-        line
-        for path, data in _read_dailies(workspace)
-        for line in lines_of(said, *blocks).list_edited_lines(path, data)
-    ]
+    own = lines_of(said, *blocks)
+    edited = [line for one in _read_dailies(workspace) for line in own.list_edited_lines(*one)]
     if edited:
         stored = (turn for one in held.sessions for turn in turns.stored_turns(connection, one))
         told = [(turn.text, utc_now().date()) for turn in stored if turn.text]

@@ -205,14 +205,9 @@ def rollback(
     files = [{"path": one["path"], "removed": one["after"] is None} for one in done["receipt"].get("files", ())]
     reverted = done["receipt"].get("rollback", {}) | {"files": files, "beside": beside}
     told = done["why"] or _plan_text(reverted, states)
-    is_open = not any(one.startswith("watermark:") for one in reverted.get("stayed", ()))  # a later run went on from it
-    if (
-        memory_id is None
-        and row.get("kind") in {"sleep", "facts"}
-        and row["session_id"]
-        and is_open
-        and not done["why"]
-    ):
+    is_new = memory_id is None and row.get("kind") in {"sleep", "facts"} and row["session_id"] and not done["why"]
+    # Unless a later run went on from the watermark, which then stays.
+    if is_new and not any(one.startswith("watermark:") for one in reverted.get("stayed", ())):
         told += (
             f"\nsession {row['session_id']} will be processed again and may bring the same lines back. If it ended"
             " before memoryd first saw the agent, this needs memoryd import. To keep a line out: memoryd forget ID,"

@@ -13,19 +13,7 @@ from memoryd.text.content import list_content_words
 from memoryd.text.neutral import neutralize
 from memoryd.text.word_lists import list_words
 
-_INSTRUCTS = re.compile(
-    r"\b(?:always|never|must(?! have)|from now on|in (?:the )?future|do not|don't|make sure|ignore|disregard|forget "
-    r"(?:all|every|what)|remember to|be sure to|you (?:should|need to|have to|may not|are to|will now)|keep in mind|"
-    r"without asking|at all times|no matter what|mandatory|obligatory|compulsory|"
-    r"(?:is|are) (?:required|to be (?:used|sent|paid|run)))\b"
-    r"|\b(?:immer|niemals?|stets|ab jetzt|von nun an|muss|müssen|darf nicht|toujours|jamais|désormais|il faut|ne pas|"
-    r"siempre|nunca|jamás|a partir de ahora|debes?|no debes|sempre|mai|d'ora in poi|devi|non devi|doravante|"
-    r"deves?|altijd|nooit|voortaan|moet(?:en)?)\b"
-    r"|\b(?:всегда|никогда|обязательно|отныне|нельзя|должен|должна|должны)\b"
-    r"|必ず|常に|絶対に|決して|今後は|しないで|してください"
-    r"|总是|總是|永远|永遠|始终|务必|務必|不要|必须|必須|从现在起|以后都|항상|절대|반드시",
-    re.IGNORECASE,
-)
+_INSTRUCTS = re.compile("|".join(list_words("words of rules")), re.IGNORECASE)
 # English cues that also say how things are, as "Worklets must be registered first" does.
 _MAY_DESCRIBE = re.compile(r"always|never|must(?! have)|do not|don't", re.IGNORECASE)
 # Words of people, agents and what they say, send or keep secret: with one of these, a sentence may be an order.
@@ -42,13 +30,7 @@ _IMPERATIVE = re.compile(
     r"(?!\s*(?:\(|=|is\b|was\b|are\b|were\b|has\b|of\b))",
     re.IGNORECASE,
 )
-_PREFERS = re.compile(
-    r"\b(?:prefers?|preferred|favou?rite|likes?|loves?|enjoys?|hates?|dislikes?|wants?|wishes|would rather|allergic|"
-    r"bevorzugt?|bevorzuge|mag|möchte|lieber|hasst|préfère|aime|déteste|veut|prefiere|prefiero|le gusta|odia|quiere|"
-    r"preferisce|preferisco|vuole|prefere|prefiro|gosta|voorkeur|wil)\b"
-    r"|\b(?:предпочита\w+|любит|люблю|хочет|ненавидит)\b|喜欢|喜歡|偏好|讨厌|討厭|好き|嫌い|좋아|선호",
-    re.IGNORECASE,
-)
+_PREFERS = re.compile("|".join(list_words("words of preferences")), re.IGNORECASE)
 
 
 def is_instruction(text: str) -> bool:

@@ -7,32 +7,14 @@ import re
 
 from memoryd.text.word_lists import list_words
 
-_LABELS = (
-    r"(?:still |currently |noch )?open(?: (?:items?|points?|tasks?|issues?|work|questions?|todos?))?",
-    r"(?:still )?to[- ]?dos?|(?:still |left )?to (?:be done|do)|left(?: to do| over| open)?|what(?:'s| is) left",
-    r"(?:still )?(?:not|un)[- ]?(?:yet )?(?:done|finished|started|tested|committed|pushed|merged)(?: yet)?",
-    r"remaining(?: (?:work|tasks?|steps?|items?|points?|issues?|todos?))?|still remaining|remains|remains to be done",
-    r"next(?: (?:steps?|up|tasks?|actions?))?|pending|outstanding|(?:still )?missing|follow-?ups?",
-    r"(?:noch |weiterhin )?offen(?:e (?:punkte|aufgaben|fragen)|(?: (?:ist|sind|bleib(?:t|en)|noch))+)?|als nächstes",
-    r"nächste[rs]? schritte?|(?:noch )?nicht (?:erledigt|fertig|getestet|committet)|(?:es )?fehlt(?: noch)?|ausstehend",
-    r"(?:reste )?à faire|reste|en suspens|(?:queda )?pendientes?|por hacer|falta|(?:ancora )?da fare|in sospeso",
-    r"(?:noch )?zu (?:tun|erledigen)|por fazer|pendências|nog te doen",
-    r"осталось(?: сделать)?|待办(?:事项)?|待辦|未完成|剩余|剩下|残り|未完了|残作業|남은 작업",
-)
-_LABEL = rf"(?:{'|'.join(_LABELS)})"
+_LABEL = rf"(?:{'|'.join(list_words('labels of open work'))})"
 _COUNT = r"(?:\s{0,2}\(\d{1,3}\))?"
 _LABELLED = re.compile(rf"^(?P<label>{_LABEL}){_COUNT}\s{{0,2}}(?:[:：]|[–—-](?=\s))\s*", re.IGNORECASE)  # noqa: RUF001
 _HEADED = re.compile(
     rf"^[ \t]{{0,3}}(?:#{{1,6}}[ \t]+|\*\*)(?P<label>{_LABEL}){_COUNT}[ \t]*:?[ \t]*(?:\*\*)?:?[ \t]*$",
     re.IGNORECASE | re.MULTILINE,
 )
-_STILL = re.compile(
-    r"\b(?:to-?dos?(?! lists?\b)|next steps?|still (?:needs?|has|have|must) to|"
-    r"still (?:open|missing|fails|failing|red|broken)|remains to be|left to do|not yet|"
-    r"(?:noch|weiterhin) (?:offen|nicht)|schl[aä]gt? (?:noch|weiterhin) fehl|"
-    rf"{'|'.join(list_words('left open'))})\b",
-    re.IGNORECASE,
-)
+_STILL = re.compile(rf"\b(?:{'|'.join(list_words('left open'))})\b", re.IGNORECASE)
 _KEPT = r"(?:committed|pushed|merged|deployed|released|staged|committet|gepusht|gemergt|eingecheckt|übernommen)"
 _STATE = re.compile(
     rf"\b(?:nothing|not|none|never|isn't|aren't|hasn't|haven't|wasn't|nichts?|keine?r?)\b[^.;!?\n]{{0,40}}?\b{_KEPT}\b"

@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 
 from memoryd.recall.documents import Speaker
+from memoryd.text.word_lists import list_words
 from memoryd.tiers.session_summary import BY_USER, HEADINGS, Section
 
 ASKS = 0.7  # factor for a sentence that asks or orders …
@@ -74,19 +75,9 @@ _TIME = re.compile(
     r"|\b(?:yesterday|today|tonight|tomorrow|last|next|ago|week(?:end)?|month|year)\b|昨|今天|明天|去年|[年月日]",
     re.IGNORECASE,
 )
-_PERSON = re.compile(
-    r"\b(?:the|our|my) user\b|\buser(?:'s)? (?:want|prefer|like|dislike|think|decide|say|ask)|用户|我(?!们|們)"
-    r"|^(?!\W*how (?:do|can|should|would|could) i\b).*\b(?:i|i'm|i've|i'd|my|mine|me|ich|mein\w*|mir|mich|je|mes)\b",
-    re.IGNORECASE,
-)
-_AGENT = re.compile(  # Only the past tense, because in a search for advice the user's words count.
-    r"\b(?:did|had|have) (?:you|the (?:assistant|agent))\b"
-    r"|\b(?:you|the (?:assistant|agent)) (?:\w+ )?(?:suggested|recommended|proposed|advised|explained|described|found"
-    r"|listed|concluded|gave|said|told|mentioned|answered|wrote)\b"
-    r"|\byour (?:\w+ )?(?:advice|suggestion|recommendation|answer|explanation|opinion|view|reply|response|summary)\b"
-    r"|你(?:建议|推荐|说|提到|解释)",
-    re.IGNORECASE,
-)
+_PERSON = re.compile("|".join(list_words("words of the user")), re.IGNORECASE)
+# Only the past tense, because in a search for advice the user's words count.
+_AGENT = re.compile("|".join(list_words("words of the assistant's answers")), re.IGNORECASE)
 # Factors for the call of a tool, its output, and messages of the agent program.
 _OF_VOICE = {Speaker.CALL: 0.3, Speaker.OUTPUT: 0.6, Speaker.SYSTEM: 0.7}
 _WANTED = tuple(

@@ -134,7 +134,7 @@ def planned_forgetting(
         open_scrubber(settings) as own,
     ):
         with sqlite.begin_read(engine) as connection:
-            found = forgetting.plan(connection, agent.id, folder, target, settings.zone)
+            found = forgetting.plan(connection, agent.id, folder, target, settings.zone, {})
             lines = forgetting.list_lines_beside(connection, found)
         shown = own.redact_own([line for _, line in lines])
     return found.told, [{"path": path, "content": line} for (path, _), line in zip(lines, shown, strict=True)]

@@ -12,6 +12,7 @@ from ahocorasick_rs import BytesAhoCorasick, Implementation
 from memoryd.scrub.finding import Find, KeywordPlace, SecretSpan
 from memoryd.scrub.named import REJECTED, trim, value_at
 from memoryd.scrub.plausible import is_mixed, is_password, is_stand_in, is_token, looks_random
+from memoryd.text.word_lists import list_bytes
 
 _SCHEMES = (
     rb"(?:Bearer|Basic|Token|Digest|Negotiate|ApiKey|Api-Key|JWT|Key|SSWS|Splunk|GenieKey|OAuth|AWS4-HMAC-SHA256)"
@@ -45,16 +46,7 @@ _ONLY_USER = re.compile(rb"(?P<user>[^\s/:@\"'<>`|\\]{16,512})@(?=[\w\[%-])")
 _WELL_KNOWN = frozenset(b"password pass passwd pwd secret user username token x ... port pw".split())
 
 # Functions of many libraries take a name and a password, without saying which argument is which.
-_LOGINS = (
-    b"login(",
-    b"log_in(",
-    b"signin(",
-    b"sign_in(",
-    b"authenticate(",
-    b"basicauth(",
-    b"basic_auth(",
-    b"networkcredential(",
-)
+_LOGINS = list_bytes("calls that log in")
 _PAIR = re.compile(
     rb"[ \t]{0,4}(?:auth=)?\(?[ \t]{0,4}(?P<opening>[\"'])(?P<user>[^\"'\n]{1,128})(?P=opening),[ \t]{0,4}"
     rb"(?P<quote>[\"'])(?P<password>[^\"'\n]{4,256})(?P=quote)"

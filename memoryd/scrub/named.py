@@ -40,10 +40,7 @@ _KINDS = {
     KEY: "key auth signature dsn clave chiave clé schlüssel ключ",
 }
 _TOKEN_ENDS = list_bytes("ends of names of tokens")
-_SHORT = {
-    word.encode(): kind
-    for word, kind in {"pass": PASS, "pw": PASS, "pin": PIN, "psk": PASSWORD, "mdp": PASSWORD}.items()
-}
+_SHORT = {b"pass": PASS, b"pw": PASS, b"pin": PIN, b"psk": PASSWORD, b"mdp": PASSWORD}
 # A short word is the name of a value only before one of these.
 _SHORT_ENDS = (b"=", b" =", b":", b" :", b'"', b"'", b"`", b">", b"->", b" ->", b'\\"', b"**")
 _PASS_OWNERS = frozenset(list_bytes("owners of passwords"))

@@ -63,10 +63,10 @@ _SPACED = re.compile(
     rb"(?i)[ \t]?[:=][ \t]*[\w.@-]{2,32}[ \t](?P<value>" + _IS_DRAWN + rb"[^\s\"'`()<>/\x00]{8,64})(?!\S)"
 )
 _AS_USER = re.compile(
-    rb"(?i)[\w.@-]{2,64}(?:[ \t]?[/,][ \t]?|[ \t](?:with|using|and|mit)[ \t])"
+    rb"(?i)[ \t][\w.@-]{2,64}(?:[ \t]?[/,][ \t]?|[ \t](?:with|using|and|mit)[ \t])"
     rb"(?:the[ \t])?(?:(?:password|pw|pass)[ \t])?" + _VALUE
 )
-_WITH_USER = re.compile(rb"(?i)[\w.@-]{2,64}[ \t]/[ \t]" + _VALUE)
+_WITH_USER = re.compile(rb"(?i)[ \t][\w.@-]{2,64}[ \t]/[ \t]" + _VALUE)
 _BRACKET = re.compile(rb"[ \t]?[/:][ \t]?(?P<value>[^\s'\"`()\x00]{6,128})\)")
 _WORDS = re.compile(rb"(?i)[^\n\x00]{0,24}?[:=\s]\s{0,8}[\"'`]?(?P<value>(?:[a-z]{3,8}[ ]){11,23}[a-z]{3,8})(?![a-z])")
 _COMMON = frozenset(list_bytes("words of no wallet"))
@@ -109,8 +109,7 @@ def find_password(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
         return
     value, words = trim(found["value"]), found["words"].lower().split()
     word = keyword.rstrip(b" :?-").decode()
-    is_short = word in _SHORT
-    if (is_short and (not found["link"] or name_before(place))) or not (found["link"] or found["apart"]):
+    if (word in _SHORT and (not found["link"] or name_before(place))) or not (found["link"] or found["apart"]):
         return
     if b"\n" in found["apart"] and not found["link"].strip().isalpha():  # a sentence continues on the next line
         return
@@ -199,6 +198,7 @@ _find_spaced = _behind(_SPACED, lambda value: looks_random(value) and not is_sta
 _find_account = _behind(_BRACKET, lambda value: is_made_up(trim(value)), "password-told")
 # This finds a login as people say it: "log in as admin with …".
 _find_as_user = _behind(_AS_USER, lambda value: is_made_up(trim(value)), "password-told")
+_find_with_user = _behind(_WITH_USER, lambda value: is_coined(trim(value)), "password-told")
 # This finds the base32 seed of one-time passwords (RFC 4226), as programs show it.
 _find_seed = _behind(_SEED, lambda value: looks_random(value.replace(b" ", b"")), "otp-seed")
 # This finds a random token directly after the word "secret": "sign it with the secret Vq7…".
@@ -215,12 +215,9 @@ FINDS: dict[bytes, Find] = {
     b"pw ": _either(find_password, _find_drawn),
     **dict.fromkeys(list_bytes("words for logins"), _either(_find_pair, _find_spaced)),
     # Not `_find_spaced`, because logs have lines with "login:".
-    **dict.fromkeys((b"basic auth", b"basicauth", b"basic_auth", b"basic-auth", b"login"), _find_pair),
-    **dict.fromkeys((b"log in as ", b"login as ", b"logging in as ", b"logged in as ", b"sign in as "), _find_as_user),
-    **dict.fromkeys(
-        (b"log in with ", b"login with ", b"logging in with ", b"logged in with ", b"sign in with "),
-        _behind(_WITH_USER, lambda value: is_coined(trim(value)), "password-told"),
-    ),
+    **dict.fromkeys(list_bytes("words for one login"), _find_pair),
+    **dict.fromkeys(list_bytes("logins as a user"), _find_as_user),
+    **dict.fromkeys(list_bytes("logins with a user"), _find_with_user),
     **dict.fromkeys(list_bytes("accounts in brackets"), _find_account),
     **dict.fromkeys(list_bytes("wallets"), _find_wallet),
     **dict.fromkeys(list_bytes("words for wallets"), _find_wallet_key),
