@@ -247,7 +247,7 @@ class Memory:
             dry_run: Only report what would be erased.
 
         Returns:
-            The data of `memoryd forget --json` without `similar`: ids, reasons and counts, never a text.
+            The data of `memoryd forget --json` without `similar` and texts: ids, reasons and counts.
 
         Raises:
             NotFoundError: This agent has no such id.

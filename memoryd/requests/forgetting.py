@@ -50,6 +50,7 @@ def find_target(settings: Settings, name: str, agent: Callable[[str | None], Age
     chosen = agent(row["agent_id"])
     if chosen.id != row["agent_id"]:
         raise NotFoundError(f"this is not the agent {chosen.id!r}'s", where=row["id"])
+    opening.catch_up(settings, chosen)
     return chosen, {"session": row["id"]}
 
 
@@ -116,8 +117,7 @@ def _whole_lines(path: Path) -> int:
     """Return the size of a transcript up to its last complete line, in bytes. An unfinished line cannot be read yet."""
     try:
         with path.open("rb") as file:
-            at = max(0, file.seek(0, os.SEEK_END) - _TAIL)
-            file.seek(at)
+            at = file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
             return at + file.read().rfind(b"\n") + 1
     except OSError:
         return 0  # the file is gone or not readable, so there is nothing to wait for

@@ -1007,6 +1007,20 @@ def test_forget_says_which_memory_a_person_had_edited_and_which_file_loses_text(
     assert f"{tabs.id} erased: {ALONE}; a person had edited it" in world.scratch.run("forget", session, "--yes").stdout
 
 
+def test_the_dry_run_knows_an_edit_that_nobody_has_imported_yet(world):
+    (name,) = world.scratch.dailies()
+    day, mine = world.scratch.workspace / "memory" / name, "and a remark about bicycles"
+    line = next(line for line in day.read_text().splitlines() if TABS in line)
+    day.write_text(day.read_text().replace(f"{line}\n", f"{line}\n{mine}\n"))
+    world.write(world.text().replace("in all Makefiles.\n", f"in all Makefiles.\n{mine}\n"))
+    long_ago = STARTED.timestamp()
+    os.utime(world.path, (long_ago, long_ago))
+    world.app.close()
+    first, second = (world.scratch.json("forget", the_session(world), "--dry-run") for _ in range(2))
+    assert first["lost"] == second["lost"]
+    assert mine in [row["content"] for row in first["lines"]]
+
+
 def test_the_dry_run_shows_lines_of_a_person_that_go_with_a_session(world):
     world.do("rollover")
     folder, session = world.scratch.workspace, the_session(world)
