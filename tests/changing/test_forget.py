@@ -31,6 +31,7 @@ from memoryd.ledger.facts import NewFact, ProfileEntry, ProfileSection
 from memoryd.ledger.forgetting import ALONE
 from memoryd.ledger.memory import Ending
 from memoryd.ledger.operation import Merge, Update, apply
+from memoryd.ledger.text_removal import TextRemoval
 from memoryd.running import retry
 from memoryd.tiers import daily
 
@@ -1005,6 +1006,16 @@ def test_forget_says_which_memory_a_person_had_edited_and_which_file_loses_text(
     assert f"\nmemory/{name} would lose text in 1 line\n" in world.scratch.run("forget", orders.id, "--dry-run").stdout
     assert f"\nmemory/{name} lost text in 1 line\n" in world.scratch.run("forget", orders.id, "--yes").stdout
     assert f"{tabs.id} erased: {ALONE}; a person had edited it" in world.scratch.run("forget", session, "--yes").stdout
+
+
+def test_each_daily_file_is_cleaned_once(world, monkeypatch):
+    (name,) = world.scratch.dailies()
+    cleaned, clean = Counter(), TextRemoval.of_daily
+    monkeypatch.setattr(
+        TextRemoval, "of_daily", lambda cut, path, data: cleaned.update([(path, data)]) or clean(cut, path, data)
+    )
+    forget(world, session=the_session(world))
+    assert {path: count for (path, _), count in cleaned.items()} == {f"memory/{name}": 1}
 
 
 def test_the_dry_run_knows_an_edit_that_nobody_has_imported_yet(world):
