@@ -50,9 +50,8 @@ _SHORT = 380  # words of a summary; a shorter one has no guesses, and no user's 
 _LEAST_OF_USER = -2.0  # below are jokes and what a user only thinks about
 _OF_REPORT = -0.3  # added to the weight of a subagent's lines, because the assistant usually repeats the important ones
 
-# Weights by feature. They were fitted as described above, except "refers", "jokes" and "corrects", which were set by
-# hand. "messages" is the logarithm of the number of sentences in the message, "parts" counts colons and semicolons,
-# "behind" is the share of the message before the line, and "code" is the share of code in the line.
+# Weights by feature, fitted as described above, except "jokes", which was set by hand. "behind" is the share of the
+# message before the line, and "last" is true for answers that the user did not reply to.
 _OF_ANSWER = {
     "": -4.5, "late": 0.45, "length": 0.7, "words": 0.03, "names": 0.15, "cause": 0.4, "final": 0.45, "hedge": -0.55,
     "refuted": -0.4, "behind": -0.45, "thin": -0.6, "last": 0.65,
