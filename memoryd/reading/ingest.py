@@ -155,7 +155,7 @@ class Ingest:
         for source in self.sources:
             found = sources.walk(source.pattern)
             printable = [path for path in found.paths if unreadable_paths.make_printable(path) == path]
-            self.scrubber.names(printable, self.progress)  # all at once
+            self.scrubber.names({*printable, *(Path(path).stem for path in printable)}, self.progress)  # all at once
             for path in found.paths:
                 if (source.agent.id, path) not in seen:
                     seen.add((source.agent.id, path))
@@ -521,11 +521,12 @@ class Ingest:
 
     def without_secrets(self, identity: Identity) -> Identity:
         """Return the identity of a session with secrets in its ids and path redacted."""
-        parent, cwd = identity.parent_session_id, identity.cwd
+        session, parent, cwd = identity.session_id, identity.parent_session_id, identity.cwd and clean(identity.cwd)
+        self.scrubber.names({session, parent or session, cwd or session})  # all at once
         return identity._replace(
-            session_id=self.scrubber.name(identity.session_id),
+            session_id=self.scrubber.name(session),
             parent_session_id=parent and self.scrubber.name(parent),
-            cwd=cwd and self.scrubber.redact_path(clean(cwd)),
+            cwd=cwd and self.scrubber.redact_path(cwd),
         )
 
     def is_wanted(self, source: SourcePattern, cursor: Cursor, identity: Identity) -> bool:

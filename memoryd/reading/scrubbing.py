@@ -121,12 +121,16 @@ class Scrubber:
 
     # --- texts from outside ---------------------------------------------------------------------------------------
 
-    def scan(self, texts: Sequence[str], progress: Progress = lambda: None) -> list[ScrubbedText | None]:
+    def scan(
+        self, texts: Sequence[str], progress: Progress = lambda: None, names: Iterable[str] = ()
+    ) -> list[ScrubbedText | None]:
         """Return each text in its stored form; None for a text that could not be scanned.
 
         A text of at least `LEAST_KNOWN` characters that had no finding before is not scanned again, because a resumed
-        session repeats its texts. `require_clean` always scans. `progress` is called after each part.
+        session repeats its texts. `require_clean` always scans. `progress` is called after each part. The `names` are
+        scanned too, so that a later call of the method `names` returns them at once.
         """
+        self.names(names)
         return self._scan_new(texts, self._known, progress, LEAST_KNOWN)
 
     def scan_redacting(self, texts: Sequence[str], *, private: bool = True) -> list[ScrubbedText | None]:
@@ -136,9 +140,9 @@ class Scrubber:
         """
         return self._scan(texts, _make_redacting(self.policy, private=private))
 
-    def begin(self, texts: Sequence[str]) -> Scan:
+    def begin(self, texts: Sequence[str], names: Iterable[str] = ()) -> Scan:
         """Start a scan on another thread and return it at once. It waits for earlier scans to end."""
-        return Scan(lambda progress: self.scan(texts, progress), self._scanning)
+        return Scan(lambda progress: self.scan(texts, progress, names), self._scanning)
 
     def _scan_new(
         self, texts: Sequence[str], known: _CleanTexts, progress: Progress = lambda: None, least: int = 0
@@ -171,16 +175,9 @@ class Scrubber:
         A name with a secret becomes its hash, which does not depend on time or other names. So it still identifies
         things.
         """
-        asked = set(given)
         policy, cache, _ = self._known
-        found: dict[str, str | None] = {}
-        unknown = []
-        for name in asked:
-            known = name if _PLAIN.fullmatch(name) else cache.get(name)
-            if known is None:
-                unknown.append(name)
-            else:
-                found[name] = known
+        found = {name: name if _PLAIN.fullmatch(name) else cache.get(name) for name in set(given)}
+        unknown = [name for name, known in found.items() if known is None]
         for name, scrubbed in zip(unknown, self._scan(unknown, _make_redacting(policy), progress), strict=True):
             found[name] = None if scrubbed is None else hash_name(name) if scrubbed.findings else name
         if len(cache) > KEPT_NAMES:

@@ -76,18 +76,15 @@ class IngestBatch:
             reading.seal(cursor)
             self.rows[key] = cursor.row()
 
-    def texts(self) -> list[str]:
-        """Return the texts of the turns, in order, for the scan."""
-        return [found.turn.text for found in self.found]
-
     def scan(self, scrubber: Scrubber) -> None:
-        """Begin to scan the turns that were added since the last call."""
-        self.scans.append(scrubber.begin(self.texts()[self.begun :]))
+        """Begin to scan the turns that were added since the last call, with their names."""
+        texts = [found.turn.text for found in self.found[self.begun :]]
+        self.scans.append(scrubber.begin(texts, self.names(self.begun)))
         self.begun = len(self.found)
 
-    def names(self) -> set[str]:
-        """Return the ids and names in the turns that come from transcripts."""
-        return {name for found in self.found for name in _GET_NAMES(found.turn)} - {None}
+    def names(self, begin: int = 0) -> set[str]:
+        """Return the ids and names in the turns, from `begin` on, that come from transcripts."""
+        return set().union(*(_GET_NAMES(found.turn) for found in self.found[begin:])) - {None}
 
     def collect_skipped(self) -> set[str]:
         """Return the names of skipped records, which come from transcripts too."""
@@ -105,8 +102,10 @@ class IngestBatch:
         changed = {name for name, as_kept in kept.items() if as_kept != name}
         for place, (found, scrubbed) in enumerate(zip(self.found, scanned, strict=True)):
             turn = found.turn
-            withheld = UNSCANNED if scrubbed is None else SKIPPED if scrubbed.dropped else None
-            withheld = withheld if turn.text else None  # an empty text cannot be withheld
+            # An empty text cannot be withheld.
+            withheld = (
+                None if not turn.text else UNSCANNED if scrubbed is None else SKIPPED if scrubbed.dropped else None
+            )
             text = "" if scrubbed is None else scrubbed.text
             if text == turn.text and not (changed and changed.intersection(turn)):
                 continue

@@ -117,10 +117,10 @@ class UnscannedTurns:
         reader = registry.by_name(row["format"])
         head = reading.head_records(handle, handle.observe().size, reading.HEAD_READ)
         identity = reader.identify(head.whole + head.salvaged, PurePosixPath(row["path"]))
-        records = reader.cut(handle.read(first, last - first), first, last=True).records
-        if identity is None or not records:
+        record = next(iter(reader.cut(handle.read(first, last - first), first, last=True).records), None)
+        if identity is None or record is None:
             return None
-        found = reader.turns(records[0], identity, splitting.Pass(row["session_id"] or "")).turns
+        found = reader.turns(record, identity, splitting.Pass(row["session_id"] or "")).turns
         same = [turn for turn in found if turn.part == row["part"]]
         return next((turn for turn in same if turn.record_id == row["record_id"]), same[0] if same else None)
 
@@ -130,7 +130,8 @@ class UnscannedTurns:
         there = {turn_id: one for turn_id, one in found.items() if one is not None}
         batch = store.IngestBatch(found=list(there.values()))
         names = {name: name for name in batch.names()}  # the rows already have their names in stored form
-        batch.take_scanned(ingest.scrubber.scan(batch.texts(), ingest.progress), names)
+        texts = [one.turn.text for one in batch.found]
+        batch.take_scanned(ingest.scrubber.scan(texts, ingest.progress), names)
         lost = [turn_id for turn_id, one in found.items() if one is None]
         skipped = [i for i, one in zip(there, batch.found, strict=True) if one.withheld == store.SKIPPED]
         with sqlite.begin_write(ingest.engine) as connection:

@@ -244,6 +244,13 @@ def test_what_cannot_be_scanned_is_not_let_through(scrubber, scanner, gone):
     assert scrubber.begin(["unscannable"]).result() == [None]
 
 
+def test_names_that_were_scanned_beside_texts_are_known(scrubber, scanner):
+    assert scrubber.begin(["a"], ["/srv/shop", f"id-{SECRET}"]).result()
+    asked = len(scanner.calls)
+    assert scrubber.names(["/srv/shop", f"id-{SECRET}"])[f"id-{SECRET}"] == hash_name(f"id-{SECRET}")
+    assert len(scanner.calls) == asked
+
+
 def test_a_name_is_asked_for_once_and_an_ordinary_id_never(scrubber, scanner):
     names = [
         "0b5c0a1e-0000-4000-8000-000000000001",
