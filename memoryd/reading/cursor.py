@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -386,14 +386,14 @@ def _consume(cursor: Cursor, handle: Handle, data: bytes, result: CursorReading,
     return len(data)
 
 
-def _take(cursor: Cursor, records: Sequence[Record]) -> CursorReading:
+def _take(cursor: Cursor, records: Iterable[Record]) -> CursorReading:
     """Convert records to turns. An import of history spends most of its time here."""
     reader, identity, meetings = cursor.context
     sha256, result = hashlib.sha256, CursorReading()
     found, turns_of, version_of = result.found, reader.turns, reader.version_of
-    cursor.records += len(records)
-    cursor.version = next(filter(None, (version_of(one.value) for one in reversed(records))), cursor.version)
     for record in records:
+        cursor.records += 1
+        cursor.version = version_of(record.value) or cursor.version
         turns, skipped, retracted, resumed, owner = turns_of(record, identity, meetings)
         if turns:
             _, first, last, data = record

@@ -8,7 +8,7 @@ records are read. All other bytes are reported as `BadSpan`, so that no byte is 
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, NamedTuple, TypeVar, cast
@@ -65,9 +65,13 @@ class BadSpan(NamedTuple):
 
 
 class FileCut(NamedTuple):
-    """Hold the records and bad spans of whole lines, in order."""
+    """Hold the records and bad spans of whole lines, in order.
 
-    records: Sequence[Record]
+    The records may be an iterator, because it is faster to use each one before the next is decoded. Then `bad` is
+    complete after the last one.
+    """
+
+    records: Iterable[Record]
     bad: Sequence[BadSpan]
     consumed: int  # bytes; the rest belongs to an incomplete record
 
@@ -115,16 +119,17 @@ def cut(data: bytes, base: int, *, last: bool) -> FileCut:
     consumed = data.rfind(b"\n") + 1
     if last and is_record(data[consumed:]):
         consumed = len(data)
-    records: list[Record] = []
     bad: list[BadSpan] = []
-    first = base
-    for line in data[:consumed].split(b"\n"):
+    return FileCut(_iter_records(data[:consumed], base, bad), bad, consumed)
+
+
+def _iter_records(data: bytes, first: int, bad: list[BadSpan]) -> Iterator[Record]:
+    for line in data.split(b"\n"):
         if line.strip():
             found, broken = decode(line, first)
-            records += found
             bad += broken
+            yield from found
         first += len(line) + 1
-    return FileCut(records, bad, consumed)
 
 
 def is_record(line: bytes) -> bool:

@@ -118,5 +118,4 @@ def _join_private(parts: list[RecordText]) -> list[RecordText]:
 def turns_with_usage_last(said: Iterable[RecordText], envelope: Envelope, usage: int | None) -> list[Turn]:
     """Return the turns of one record whose usage includes its own text. An empty turn after them carries the usage."""
     turns = turns_of(said, envelope)
-    after = turns_of((), envelope, usage)
-    return [*turns, *(turn._replace(part=len(turns)) for turn in after)]
+    return turns if usage is None else [*turns, turns_of((), envelope, usage)[0]._replace(part=len(turns))]

@@ -42,13 +42,14 @@ def test_any_bytes_are_read_to_their_end_without_an_error(name: str, pieces: lis
     reader, data = FORMATS[name], b"\n".join(pieces) + b"\n" * ends
     cut = reader.cut(data, 100, last=True)
     assert data.rfind(b"\n") + 1 <= cut.consumed <= len(data)
-    for one in cut.records:
+    records = list(cut.records)
+    for one in records:
         assert data[one.first_byte - 100 : one.last_byte - 100] == one.data
-    values = [one.value for one in cut.records]
+    values = [one.value for one in records]
     reader.sniff(values, PATH)
     identity = reader.identify(values, PATH) or Identity("s")
     meetings = Pass(identity.session_id)
-    for one in cut.records:
+    for one in records:
         found = reader.turns(one, identity, meetings)
         for turn in found.turns:
             assert turn.usage is None or turn.usage > 0

@@ -10,15 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memoryd.transcripts import lines
 from memoryd.transcripts.lines import (
     NOT_AN_OBJECT,
     NOT_JSON,
     NUL_BYTES,
     TOO_DEEP,
+    FileCut,
     Pass,
     Record,
     clean,
-    cut,
     decode,
     derived_id,
     is_record,
@@ -34,6 +35,12 @@ OBJECTS = st.dictionaries(
     min_size=1,
     max_size=4,
 )
+
+
+def cut(data: bytes, base: int, *, last: bool) -> FileCut:
+    """Cut the data and use up the records, so that the bad spans are complete."""
+    records, bad, consumed = lines.cut(data, base, last=last)
+    return FileCut(list(records), bad, consumed)
 
 
 def values_of(data: bytes) -> list[dict[str, Any]]:
