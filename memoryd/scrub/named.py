@@ -204,9 +204,8 @@ def owner_before(place: KeywordPlace) -> bytes:
 def _find_before(place: KeywordPlace, keyword: bytes) -> bytes:
     """Return the part of a name before its keyword, also if the name is two words."""
     before = name_before(place)
-    if not before and place.buffer[place.first - 1] in b" -" and keyword in _SECOND_WORDS:
-        return owner_before(place)
-    return before
+    is_second = not before and keyword in _SECOND_WORDS and place.buffer[place.first - 1] in b" -"
+    return owner_before(place) if is_second else before
 
 
 def find(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
@@ -216,14 +215,22 @@ def find(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
     """
     if keyword in _SHORT_WORDS:
         place = place._replace(last=place.first + len(_SHORT_WORDS[keyword]))
-    before = _find_before(place, keyword)
-    rest = _WHOLE_REST.match(place.buffer, place.last, place.end)
-    # Some patterns see the name as it is written, and others its keyword in lower case.
-    written = {place.buffer[place.first : place.last], keyword}
-    if rest is None or any(kind_of(before + one + rest[0]) is not None for one in written):
-        yield from _find_behind(place, keyword, before)
+    if not is_other_name(place, keyword):
+        yield from _find_behind(place, keyword, _find_before(place, keyword))
     if keyword not in _SHORT_WORDS and place.buffer[place.first - 1 : place.first] == b" ":
         yield from _said_before(place, keyword)
+
+
+def is_other_name(place: KeywordPlace, keyword: bytes) -> bool:
+    """Return True if a keyword is part of a name that is no secret's, so that no value is behind it."""
+    buffer, first, _, _, end = place
+    last = first + len(_SHORT_WORDS.get(keyword, keyword))
+    rest = _WHOLE_REST.match(buffer, last, end)
+    if rest is None:
+        return False
+    before, written = _find_before(place, keyword), buffer[first:last]
+    # Some patterns see the name as it is written, and others its keyword in lower case.
+    return kind_of(before + written + rest[0]) is None and kind_of(before + keyword + rest[0]) is None
 
 
 def _find_behind(place: KeywordPlace, keyword: bytes, before: bytes) -> Iterator[SecretSpan]:
@@ -235,9 +242,7 @@ def _find_behind(place: KeywordPlace, keyword: bytes, before: bytes) -> Iterator
         yield from _find_assigned(place, before + buffer[place.first : last] + found["rest"], found)
     if keyword == b"pw:":
         yield from _set_apart(place, before)
-    if keyword in _SHORT_WORDS:
-        return
-    if not _TOO_LONG.match(buffer, last, end):
+    if keyword not in _SHORT_WORDS and not _TOO_LONG.match(buffer, last, end):
         operator = b":" if found is None else found.groupdict().get("operator", b"")
         if operator.strip() == b":":
             yield from _set_apart(place, before)

@@ -10,7 +10,6 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
-from typing import NamedTuple
 
 from ahocorasick_rs import BytesAhoCorasick, Implementation, MatchKind
 
@@ -45,11 +44,8 @@ _MARK = b"[redacted:"
 _UNSEEN = tuple((seen, b" " * len(seen)) for seen in (b"-----BEGIN ", b"curl", b"\0"))
 
 
-class _Keyword(NamedTuple):
-    text: bytes
-    # The offset is that of this keyword in the keyword that contains it.
-    offset: int
-    finds: tuple[Find, ...]
+# A keyword, its offset in the keyword that contains it, and its rules.
+_Keyword = tuple[bytes, int, tuple[Find, ...]]
 
 
 def scan(texts: Sequence[str], policy: Policy, find_known: FindKnown) -> list[ScrubbedText]:
@@ -165,11 +161,11 @@ def _ours(joined: JoinedTexts, low: bytes) -> Iterator[SecretSpan]:
             skip_to = space.start() if space else end
             yield SecretSpan(nest, skip_to, UNSETTLED)
             continue
-        for keyword in keywords[index]:
-            first = at + keyword.offset
-            place = KeywordPlace(joined.buffer, first, first + len(keyword.text), begin, end)
-            for find in keyword.finds:
-                for span in (of_names if find is named.find else find)(place, keyword.text):
+        for keyword, offset, finds in keywords[index]:
+            first = at + offset
+            place = KeywordPlace(joined.buffer, first, first + len(keyword), begin, end)
+            for find in finds:
+                for span in (of_names if find is named.find else find)(place, keyword):
                     if span.rule != named.REJECTED:
                         yield span
                     if span.rule != columns.RULE:  # a finding in a column is far below its heading
@@ -186,14 +182,18 @@ def make_cached_find() -> Callable[[KeywordPlace, bytes], list[SecretSpan]]:
     known: dict[tuple[bytes, int, bytes], tuple[int, int, list[SecretSpan]]] = {}
 
     def find(place: KeywordPlace, keyword: bytes) -> list[SecretSpan]:
+        is_spoken, is_near = keyword in told.LONG, keyword in near.WORDS
         buffer, first, last, begin, end = place
+        is_alone = buffer[first - 1 : first] == b" "  # a value may be before it
+        if not (is_spoken or is_near or is_alone) and named.is_other_name(place, keyword):
+            return []
         begin, end = max(begin, first - named.BEHIND), min(end, first + named.AHEAD)
         key = keyword, first - begin, buffer[first : first + 64]
         since, until, spans = known.get(key, (0, 0, []))
         if until == 0 or buffer[since:until] != buffer[begin:end]:
             inner = KeywordPlace(buffer, first, last, begin, end)
-            found = [*named.find(inner, keyword), *(told.find_password(inner, keyword) if keyword in told.LONG else ())]
-            found += near.find_near(inner, keyword) if keyword in near.WORDS else ()
+            found = [*named.find(inner, keyword), *(told.find_password(inner, keyword) if is_spoken else ())]
+            found += near.find_near(inner, keyword) if is_near else ()
             spans = [SecretSpan(span.first - begin, span.last - begin, span.rule) for span in found]
             if len(known) >= REMEMBERED_MAX:
                 known.clear()
@@ -229,7 +229,7 @@ def _rules() -> tuple[BytesAhoCorasick, list[list[_Keyword]]]:
     words = sorted(finds)
     contained = [
         [
-            _Keyword(inner, offset, tuple(finds[inner]))
+            (inner, offset, tuple(finds[inner]))
             for inner in words
             for offset in range(len(word) - len(inner) + 1)
             if word.startswith(inner, offset) and (word, inner) != (b"authorization", b"auth")

@@ -27,11 +27,12 @@ SIZE = 6_000
 CALLS_PER_BYTE = 30
 PAIRS = 600
 PIECES = ("password", "pwd", "token", "senha", "key", " is ", ": ", "=", " ", "\n", '"', "Xk9#mQ2v", "my ", "hunter2 ",
-          "as the ", "use ", "_", "x" * 300, "a1B2c3D4" * 200, "{default = ", "senha: ", "pwd ")  # fmt: skip
+          "as the ", "use ", "_", "word_null", "api ", "pin=", "x" * 300, "a1B2c3D4" * 200, "{default = ", "senha: ",
+          "pwd ")  # fmt: skip
 
 
 def triggers() -> list[str]:
-    words = {max((keyword.text for keyword in inner), key=len) for inner in scanning._rules()[1]}
+    words = {max((keyword for keyword, *_ in inner), key=len) for inner in scanning._rules()[1]}
     return sorted({word.decode() for word in words} | {prefix.decode() for prefix in formats._TABLE})
 
 
@@ -74,7 +75,7 @@ def test_what_repeats_itself_costs_little(shape: str) -> None:
 def test_what_is_remembered_is_what_the_rule_says(pieces: list[str]) -> None:
     text = "".join(pieces).encode()
     remembered = scanning.make_cached_find()
-    for word in ("password", "pwd", "token", "senha", "key"):
+    for word in ("password", "pwd", "token", "senha", "key", "pin="):
         keyword = word.encode()
         for found in re.finditer(keyword, text):
             place = KeywordPlace(text, *found.span(), 0, len(text))
