@@ -9,7 +9,7 @@ import json
 import math
 import os
 import traceback
-from collections import Counter
+from collections import ChainMap, Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -634,10 +634,11 @@ class Ingest:
 
     def _await_scan(self, batch: IngestBatch) -> set[str]:
         """Wait for the scans of a batch and put the results into it; return the ids that could not be scanned."""
-        scanned, ids = [one for scan in batch.scans for one in scan.result(self.progress)], batch.names()
-        kept = self.scrubber.names(ids | batch.collect_skipped(), self.progress)
-        batch.take_scanned(scanned, kept)
-        return {name for name in ids if kept[name] is None}
+        results = [scan.result(self.progress) for scan in batch.scans]
+        names = dict(ChainMap(*(names for _, names in results)))
+        skipped = self.scrubber.names(batch.collect_skipped(), self.progress)
+        batch.take_scanned([one for texts, _ in results for one in texts], names | skipped)
+        return {name for name, kept in names.items() if kept is None}
 
     def _store_scanned(self, batch: IngestBatch, unscanned: set[str]) -> None:
         """Store a batch in one transaction; if that fails, store its transcripts one by one."""

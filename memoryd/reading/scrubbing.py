@@ -21,7 +21,8 @@ from memoryd.scrub.policy import Policy
 from memoryd.worker.client import ClosedError, Worker, WorkerError, hash_text
 
 Progress = Callable[[], None]
-
+ScannedNames = dict[str, str | None]  # the stored form of each name; None for a name that could not be scanned
+ScanResult = tuple[list[ScrubbedText | None], ScannedNames]
 
 KEPT_NAMES = 20_000  # enough for a batch and its files; without this limit, an import needed 20 MB more
 KEPT_CLEAN = 30_000  # number of hashes, which take 4 MB
@@ -51,13 +52,13 @@ class UnscannedError(StateError):
 class Scan:
     """Run a scan on a thread of its own."""
 
-    def __init__(self, work: Callable[[Progress], list[ScrubbedText | None]], turn: threading.Lock) -> None:
+    def __init__(self, work: Callable[[Progress], ScanResult], turn: threading.Lock) -> None:
         """Start the scan, which waits for its `turn`. `work` does it, and calls its argument after each part."""
         self._more: SimpleQueue[bool] = SimpleQueue()
-        self._outcome: Future[list[ScrubbedText | None]] = Future()
+        self._outcome: Future[ScanResult] = Future()
         threading.Thread(target=self._run, args=(work, turn), name="scan", daemon=True).start()
 
-    def _run(self, work: Callable[[Progress], list[ScrubbedText | None]], turn: threading.Lock) -> None:
+    def _run(self, work: Callable[[Progress], ScanResult], turn: threading.Lock) -> None:
         try:
             with turn:
                 self._outcome.set_result(work(lambda: self._more.put(item=True)))
@@ -66,8 +67,8 @@ class Scan:
         finally:
             self._more.put(item=False)
 
-    def result(self, progress: Progress = lambda: None) -> list[ScrubbedText | None]:
-        """Wait for the scan and return its texts; call it only once.
+    def result(self, progress: Progress = lambda: None) -> ScanResult:
+        """Wait for the scan and return its texts and its names; call it only once.
 
         `progress` is called on this thread after each part.
         """
@@ -121,16 +122,12 @@ class Scrubber:
 
     # --- texts from outside ---------------------------------------------------------------------------------------
 
-    def scan(
-        self, texts: Sequence[str], progress: Progress = lambda: None, names: Iterable[str] = ()
-    ) -> list[ScrubbedText | None]:
+    def scan(self, texts: Sequence[str], progress: Progress = lambda: None) -> list[ScrubbedText | None]:
         """Return each text in its stored form; None for a text that could not be scanned.
 
         A text of at least `LEAST_KNOWN` characters that had no finding before is not scanned again, because a resumed
-        session repeats its texts. `require_clean` always scans. `progress` is called after each part. The `names` are
-        scanned too, so that a later call of the method `names` returns them at once.
+        session repeats its texts. `require_clean` always scans. `progress` is called after each part.
         """
-        self.names(names)
         return self._scan_new(texts, self._known, progress, LEAST_KNOWN)
 
     def scan_redacting(self, texts: Sequence[str], *, private: bool = True) -> list[ScrubbedText | None]:
@@ -142,7 +139,7 @@ class Scrubber:
 
     def begin(self, texts: Sequence[str], names: Iterable[str] = ()) -> Scan:
         """Start a scan on another thread and return it at once. It waits for earlier scans to end."""
-        return Scan(lambda progress: self.scan(texts, progress, names), self._scanning)
+        return Scan(lambda progress: (self.scan(texts, progress), self.names(names, progress)), self._scanning)
 
     def _scan_new(
         self, texts: Sequence[str], known: _CleanTexts, progress: Progress = lambda: None, least: int = 0
@@ -169,7 +166,7 @@ class Scrubber:
             self._log.warning("texts not scanned", texts=len(texts), why=str(error))
             return [None] * len(texts)
 
-    def names(self, given: Iterable[str], progress: Progress = lambda: None) -> dict[str, str | None]:
+    def names(self, given: Iterable[str], progress: Progress = lambda: None) -> ScannedNames:
         """Return ids and other short names in their stored form, by name; None for a name that could not be scanned.
 
         A name with a secret becomes its hash, which does not depend on time or other names. So it still identifies

@@ -241,13 +241,14 @@ def test_what_cannot_be_scanned_is_not_let_through(scrubber, scanner, gone):
     with pytest.raises(UnscannedError):
         scrubber.name("unscannable-name-1")
     assert scrubber.scan(["unscannable"]) == [None]
-    assert scrubber.begin(["unscannable"]).result() == [None]
+    assert scrubber.begin(["unscannable"]).result() == ([None], {})
 
 
 def test_names_that_were_scanned_beside_texts_are_known(scrubber, scanner):
-    assert scrubber.begin(["a"], ["/srv/shop", f"id-{SECRET}"]).result()
+    _, names = scrubber.begin(["a"], ["/srv/shop", f"id-{SECRET}"]).result()
+    assert names == {"/srv/shop": "/srv/shop", f"id-{SECRET}": hash_name(f"id-{SECRET}")}
     asked = len(scanner.calls)
-    assert scrubber.names(["/srv/shop", f"id-{SECRET}"])[f"id-{SECRET}"] == hash_name(f"id-{SECRET}")
+    assert scrubber.names(names) == names
     assert len(scanner.calls) == asked
 
 
@@ -312,7 +313,7 @@ def test_an_answer_by_the_old_policy_does_not_outlive_it(scrubber, scanner, tmp_
 
 def test_who_waits_for_a_scan_is_told_of_its_parts_on_his_own_thread(scrubber, scanner):
     threads = []
-    found = scrubber.begin(["a"]).result(lambda: threads.append(threading.current_thread()))
+    found, _ = scrubber.begin(["a"]).result(lambda: threads.append(threading.current_thread()))
     assert [one.text for one in found] == ["a"]
     assert threads == [threading.current_thread()]
     scanner.meanwhile = lambda: 1 / 0
