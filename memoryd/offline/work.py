@@ -67,7 +67,7 @@ _OF_LAST = 20.0  # added to the weight of the last request
 _OF_MARK = 10.0  # added to the weight of lines that the speaker marked as a decision, a finding or the state
 _MOST_OF_NOTE = 8  # lines of one note, which may be about a whole session
 _LEAST_SAID = 80  # words reserved for messages if there are long notes
-_WORTH_LASTING = -0.2  # the weight from which on a line of an answer lasts, whatever its wording
+_WORTH_LASTING = -0.5  # the weight from which on a line of an answer lasts, whatever its wording
 _OF_STATES = frozenset(map(words.key_of, list_words("words of states")))
 _LEAST_NOTED = -1.3  # the least weight of a statement that occurs only in a note
 

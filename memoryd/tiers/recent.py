@@ -19,7 +19,7 @@ from memoryd.tiers.session_summary import Section, SummaryPoint
 NAME = "RECENT.md"
 NEWEST_CHARACTERS, OLDER_CHARACTERS = 3500, 1100  # the most characters of an entry
 _FRAME = 250  # characters for an entry's heading, labels and link
-_FILLED = 2400  # characters; a shorter entry gets points beyond the limits of their sections
+_FILLED = 2300  # characters; a shorter entry gets points beyond the limits of their sections
 LONGEST = 240  # characters of a point
 _LISTED = 7  # the number of characters for the mark and line end of a point
 MOST = {
