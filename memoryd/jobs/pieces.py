@@ -271,8 +271,9 @@ def is_of_user(cited: Sequence[Citation]) -> bool:
 def is_verbatim(text: str, cited: Sequence[Citation], *, original: bool = False) -> bool:
     """Return True if a text repeats whole sentences that it cites.
 
-    Case, white space, list marks, emphasis and the mark that ends a sentence do not matter. With `original`, an entry
-    that paraphrases turns does not count, but its original sentences do.
+    Case, white space, list marks, emphasis and the mark that ends a sentence do not matter. The first sentence may be a
+    heading before a dash. With `original`, an entry that paraphrases turns does not count, but its original sentences
+    do.
     """
     wanted = normal.normalize_quotation(strip_label(text))
     for one in cited:
@@ -282,6 +283,7 @@ def is_verbatim(text: str, cited: Sequence[Citation], *, original: bool = False)
             plain = [" ".join(prose.list_lines(line.text)) for line in lines]
             ended = [text if text[-1:] in prose.ENDS else f"{text}." for text in plain]
             texts += [*(line.text for line in lines), " ".join(line.text for line in lines), *plain, " ".join(ended)]
+            texts += [prose.below_head(prose.read_head(lines[0].text), " ".join(ended[1:]))] if lines[1:] else []
         if wanted in map(normal.normalize_quotation, texts) or wanted in (
             normal.normalize_quotation(strip_label(said)) for said in texts
         ):

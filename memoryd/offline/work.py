@@ -299,13 +299,14 @@ class _WorkReading:
                     yield self._make(turn, one, [part], part.text, Section.OPEN, weight)
             elif not (is_open or is_offered or self._is_passing(turn, part.text)):
                 parts.append(part)
+        heads = work_lists.find_heads(one)
         for unit in _join(parts, _leans_on):
             text = _text_of(unit)
             if _says_enough(text, _FEWEST):
                 weight = self._rate(turn, one, unit, _keys_of(text))
                 made = self._make(turn, one, unit, text, self._section(turn, text), weight)
                 is_guess = unit[-1].number in acted or self._is_guess(turn, text, made.keys)
-                yield made._replace(is_guess=is_guess)
+                yield _put_below(made, *heads.get(unit[0].number, (0, "")))._replace(is_guess=is_guess)
 
     def _is_passing(self, turn: int, text: str) -> bool:
         """Return True if a line holds only for the moment: narration, a label, or a task that a later answer may do."""
@@ -406,6 +407,13 @@ class _WorkReading:
             "length": math.log1p(len(text)),
             "words": min(20, len(keys)),
         }
+
+
+def _put_below(one: WorkStatement, number: int, head: str) -> WorkStatement:
+    """Return a line with the heading of its list, by number and text, unless the line has all words of it."""
+    if one.keys.issuperset(_keys_of(head)):
+        return one
+    return one._replace(text=prose.below_head(head, one.text), numbers=(number, *one.numbers))
 
 
 def _weigh(signs: Mapping[str, float], weights: Mapping[str, float]) -> float:

@@ -11,8 +11,10 @@ from collections.abc import Callable
 from memoryd.ledger import unfinished
 from memoryd.offline.cues import WORK_CUES
 from memoryd.offline.statements import ConversationMessage
+from memoryd.text import prose
 from memoryd.text.sentences import SentenceKind, split
 
+_LONGEST_HEAD = 60  # characters of a line that is shown before an item of its list
 _APOSTROPHE = {0x2019: "'"}
 
 
@@ -35,6 +37,20 @@ def list_offered(one: ConversationMessage) -> set[int]:
         return WORK_CUES["proposes"].search(text.translate(_APOSTROPHE)) is not None
 
     return _list_below(one, is_offer)
+
+
+def find_heads(one: ConversationMessage) -> dict[int, tuple[int, str]]:
+    """Return, by the number of each list item, the number and text of the line that introduces its list.
+
+    A long line is left out, and so is one that names no subject, such as "Changes".
+    """
+    parts = split(one.text)
+    found = {}
+    for number, part in enumerate(parts, 1):
+        head = "" if part.lead is None else prose.read_head(parts[part.lead].text)
+        if part.lead is not None and 0 < len(head) <= _LONGEST_HEAD and not WORK_CUES["plain heads"].fullmatch(head):
+            found[number] = part.lead + 1, head
+    return found
 
 
 def is_advice(text: str) -> bool:

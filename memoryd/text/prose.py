@@ -58,6 +58,16 @@ def list_lines(text: str) -> list[str]:
     return kept
 
 
+def read_head(line: str) -> str:
+    """Return a heading, or another line that introduces a list, without its marks and its closing colon."""
+    return _strip_markup(_MARK.sub("", line.strip(), count=1)).strip(" :\uff1a")
+
+
+def below_head(head: str, text: str) -> str:
+    """Return a text below a heading as one line. A dash is between them, because a colon would mark a speaker."""
+    return f"{head} \u2013 {text}"
+
+
 def mark_log_lines(given: Sequence[str]) -> list[bool]:
     """Return, for each line, True if other lines differ from it only in their numbers, as the lines of a log do."""
     shapes = _shapes(given)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.jobs.pieces import Citation, Piece, Pieces, piece_of_text, piece_of_turn
+from memoryd.jobs.pieces import Citation, Piece, Pieces, is_verbatim, piece_of_text, piece_of_turn
 from memoryd.ledger.lane import Lane
 from memoryd.text.sentences import list_texts
 from memoryd.transcripts.turn import Origin, Role, StoredTurn, TurnKind
@@ -88,6 +88,16 @@ def test_each_sentence_of_a_turn_can_be_cited(text):
 
 def quoted(made: Piece, *numbers: int) -> str:
     return Citation(made, numbers).quotation()
+
+
+@pytest.mark.parametrize("head", ["## Proposals", "**Proposals**", "1. Proposals", "Proposals:"])
+def test_a_cited_item_is_verbatim_below_the_heading_that_it_cites(head):
+    made = piece(1, f"{head}\n\n- The generator waits for the worklet.\n- Names are sorted.", origin="assistant")
+    below = "Assistant: Proposals \u2013 The generator waits for the worklet."
+    assert is_verbatim(below, [Citation(made, (1, 2))])
+    assert not is_verbatim(below, [Citation(made, (2,))])
+    assert not is_verbatim(below, [Citation(made, (1, 3))])
+    assert not is_verbatim(below.replace("Proposals", "Done"), [Citation(made, (1, 2))])
 
 
 def test_a_short_turn_is_copied_whole_with_its_conditions():

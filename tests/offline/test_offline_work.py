@@ -247,6 +247,24 @@ def test_points_below_a_label_or_heading_are_open_as_far_as_the_list_goes():
         assert any("900 files" in text for text in texts(found, Section.FOUND)), label
 
 
+@pytest.mark.parametrize("head", ["## Import of {}", "**Import of {}:**", "1. Import of {}", "Import of {}:"])
+def test_an_item_comes_with_the_line_that_introduces_its_list(head):
+    listed = f"{head.format('depots')}\n   - Splits each file at its line ends.\n   - Skips the depots without files."
+    found = [one for one in lines(REQUEST, f"Assistant: Done.\n\n{listed}") if not one.by_user]
+    below = ["Import of depots \u2013 Splits each file at its line ends."]
+    # The second item has one of its words, but not all.
+    assert texts(found, Section.FOUND)[-2:] == [*below, "Import of depots \u2013 Skips the depots without files."]
+    assert [one.numbers for one in found][-2:] == [(2, 3), (2, 4)]
+
+
+@pytest.mark.parametrize(
+    "head", ["## Changes", "What I changed:", "Notes:", "Here is what the import does now, as said:"]
+)
+def test_a_heading_that_names_no_subject_is_not_shown_before_its_items(head):
+    found = lines(REQUEST, f"Assistant: Done.\n\n{head}\n\n- The import splits each file at its line ends.")
+    assert texts(found, Section.FOUND) == ["The import splits each file at its line ends."]
+
+
 def test_a_short_answer_of_the_user_comes_with_the_question_it_answers():
     asked = "Shall I move the archive to the Lisbon bucket of Nordpost?"
     answered = next(one for one in lines(REQUEST, f"{ANSWER} {asked}", "Yes, after Friday.") if one.id == "t3")
