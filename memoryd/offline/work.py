@@ -53,11 +53,11 @@ _OF_REPORT = -0.3  # added to the weight of a subagent's lines, because the assi
 # Weights by feature, fitted as described above, except "jokes", which was set by hand. "behind" is the share of the
 # message before the line, and "last" is true for answers that the user did not reply to.
 _OF_ANSWER = {
-    "": -4.5, "late": 0.45, "length": 0.7, "words": 0.03, "names": 0.15, "cause": 0.4, "final": 0.45, "hedge": -0.55,
-    "refuted": -0.4, "behind": -0.45, "thin": -0.6, "last": 0.65,
+    "": -4.47, "late": 0.46, "length": 0.68, "words": 0.03, "names": 0.16, "cause": 0.39, "final": 0.42, "hedge": -0.5,
+    "refuted": -0.34, "behind": -0.44, "thin": -0.58, "last": 0.61,
 }  # fmt: skip
-_OF_PASSED = -0.45  # added to the weight of an answer's line that the session may have overtaken
-_OF_REQUEST = {"": -2.9, "late": 0.5, "length": 0.4, "words": 0.1, "steers": 1.0, "passed": -0.8, "jokes": -4.0}
+_OF_PASSED = -0.43  # added to the weight of an answer's line that the session may have overtaken
+_OF_REQUEST = {"": -2.85, "late": 0.44, "length": 0.41, "words": 0.11, "steers": 1.0, "passed": -0.76, "jokes": -4.0}
 
 _MENTIONS = re.compile(r"(?:@\S+(?:\s+|$))+")
 _NAMES = re.compile(r"`[^`]*`|[!-~]*[/\\][!-~]*|[!-~]+\.[a-z]{1,5}\b")

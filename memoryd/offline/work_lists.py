@@ -63,15 +63,16 @@ def _list_below(one: ConversationMessage, begins: Callable[[int, str, object], b
     """Return the numbers of the sentences below a line for which `begins` is true, up to the end of its list."""
     found: set[int] = set()
     is_open = is_listed = False
-    column = 0  # of the line that began; an item that is not indented below it is not part of its list
+    column = 0  # an item at this column, or further left, ends the list; text that is no item has 0
     for number, part in enumerate(split(one.text), 1):
         is_item = part.kind is SentenceKind.ITEM
         at = part.start - one.text.rfind("\n", 0, part.start) if is_item else 0
         if begins(number, part.text, part.kind is SentenceKind.HEADING):
             is_open, is_listed, column = True, False, at
-        elif part.kind is SentenceKind.HEADING or (is_listed and not is_item) or 0 < at <= column:
+        elif part.kind is SentenceKind.HEADING or (is_listed and at <= column):
             is_open = False
         elif is_open:
-            is_listed = is_listed or is_item
+            if is_item and not is_listed:  # a list may be no more indented than the label above it
+                is_listed, column = True, min(column, at - 1)
             found.add(number)
     return found

@@ -23,7 +23,7 @@ _FILLED = 2300  # characters; a shorter entry gets points beyond the limits of t
 LONGEST = 240  # characters of a point
 _LISTED = 7  # the number of characters for the mark and line end of a point
 MOST = {
-    Section.ASKED: 3, Section.DECIDED: 6, Section.FOUND: 5, Section.STATE: 5, Section.OPEN: 4, Section.FAILED: 3,
+    Section.ASKED: 3, Section.DECIDED: 5, Section.FOUND: 5, Section.STATE: 5, Section.OPEN: 4, Section.FAILED: 3,
     Section.FILES: 2,
 }  # fmt: skip
 _LABELS = {

@@ -230,6 +230,19 @@ def test_what_a_subagent_reports_last_leaves_what_the_answer_left_open():
     assert not any(work.may_last(one) for one in reported)
 
 
+@pytest.mark.parametrize(
+    "listed",
+    [
+        "1. **Done:**\n- the reader\n\n2. **Still to do:**\n- the exporter\n- tell Marek of the depot",
+        "2. Next steps:\n* the exporter\n* tell Marek of the depot",
+        "- Still to do:\n- the exporter\n- tell Marek of the depot",
+        "* Open:\n  - the exporter\n  - tell Marek of the depot\n* Done:\n  - the reader of all depots",
+    ],
+)
+def test_points_below_a_numbered_or_listed_label_are_open(listed):
+    assert texts(lines(REQUEST, f"Assistant: {listed}"), Section.OPEN) == ["the exporter", "tell Marek of the depot"]
+
+
 def test_points_below_an_item_that_is_a_label_are_open_as_far_as_they_are_indented_below_it():
     table = (
         "1. Well\n- Columns:\n  - WellName VARCHAR(50) NOT NULL\n- Open:\n  - No unique index on WellName yet.\n"
