@@ -49,15 +49,13 @@ _IS_DRAWN = (
     rb"(?-i:(?=[^\s\"'`]{0,40}[a-z])(?=[^\s\"'`]{0,40}[A-Z])(?=[^\s\"'`]{0,40}[0-9])"
     rb"(?![/$@&]|[^\s\"'`]{0,64}[a-z]{5}))"
 )
+# Behind a name in quotes, a user must come first, because `"login": "octocat123"` is the name of an account.
 _PAIR = re.compile(
-    rb"(?i)(?:[ \t]+"
-    + _LETTERS
-    + rb"{2,20}){0,3}?[\"']?(?:[ \t]*(?:[:=]|->|\xef\xbc\x9a|\xe3\x81\xaf)|[ \t]+(?:"
-    + _LINK
-    + rb")(?=[ \t]))"
-    rb"[ \t]*[\"']?(?!env:|header:)(?:[\w-]{2,32}(?:@[\w.-]{1,64})?(?:[ \t]?[/:,|][ \t]?|[ \t](?:and|und|et|y)[ \t]))?"
+    rb"(?i)(?:[ \t]+" + _LETTERS + rb"{2,20}){0,3}?(?P<quote>[\"'])?"
+    rb"(?:[ \t]*(?:[:=]|->|\xef\xbc\x9a|\xe3\x81\xaf)|[ \t]+(?:" + _LINK + rb")(?=[ \t]))[ \t]*[\"']?(?!env:|header:)"
+    rb"(?:[\w-]{2,32}(?:@[\w.-]{1,64})?(?:[ \t]?[/:,|][ \t]?|[ \t](?:and|und|et|y)[ \t]))?(?(quote)(?<=\w:|/[ ]))"
     + _VALUE
-)
+)  # fmt: skip
 # A user and a random password with only a space between them, such as "creds: bob Vq7…".
 _SPACED = re.compile(
     rb"(?i)[ \t]?[:=][ \t]*[\w.@-]{2,32}[ \t](?P<value>" + _IS_DRAWN + rb"[^\s\"'`()<>/\x00]{8,64})(?!\S)"
@@ -194,6 +192,7 @@ def _behind(pattern: re.Pattern[bytes], judge: Callable[[bytes], bool], rule: st
 
 # These find the password of a login such as "credentials: admin / …" or "(root / …)".
 _find_pair = _behind(_PAIR, lambda value: is_made_up(trim(value)), "password-told")
+_find_basic = _behind(_PAIR, lambda value: is_made_up(trim(value)), "password-told", back=1)
 _find_spaced = _behind(_SPACED, lambda value: looks_random(value) and not is_stand_in(value), "password-told")
 _find_account = _behind(_BRACKET, lambda value: is_made_up(trim(value)), "password-told")
 # This finds a login as people say it: "log in as admin with …".
@@ -215,7 +214,9 @@ FINDS: dict[bytes, Find] = {
     b"pw ": _either(find_password, _find_drawn),
     **dict.fromkeys(list_bytes("words for logins"), _either(_find_pair, _find_spaced)),
     # Not `_find_spaced`, because logs have lines with "login:".
-    **dict.fromkeys(list_bytes("words for one login"), _find_pair),
+    b"login": _find_pair,
+    # These end in a sign, so that they hide no longer keyword, such as `authorization`.
+    **dict.fromkeys(list_bytes("names of basic auth"), _find_basic),
     **dict.fromkeys(list_bytes("logins as a user"), _find_as_user),
     **dict.fromkeys(list_bytes("logins with a user"), _find_with_user),
     **dict.fromkeys(list_bytes("accounts in brackets"), _find_account),

@@ -36,6 +36,18 @@ def triggers() -> list[str]:
     return sorted({word.decode() for word in words} | {prefix.decode() for prefix in formats._TABLE})
 
 
+# A few keywords end in these words, which begin longer keywords. Such a pair in one name is no known secret's.
+ENDS = {"root", "user", "code", "secret", "seed", "bind", "kode", "key", "passwd", "ena", "api", "crypt", "log", "nic",
+        "pass", "ken", "kinit"}  # fmt: skip
+
+
+def test_no_other_keyword_ends_in_a_word_that_begins_a_longer_one() -> None:
+    words = [max((keyword for keyword, *_ in inner), key=len).decode() for inner in scanning._rules()[1]]
+    ends = {word[at:] for word in words for at in range(1, len(word) - 2)}
+    found = {end for end in ends if end.isalpha() and any(word.startswith(end) and word != end for word in words)}
+    assert found == ENDS
+
+
 def calls(text: str) -> int:
     counted = 0
 
