@@ -42,6 +42,11 @@ _LED = re.compile(
     rb"(?:[ \t]+(?:" + rb"|".join(list_bytes("words behind such links")) + rb"))?"
     rb"(?P<apart>[ \t]*(?:\r?\n[ \t]{0,8})?)" + _VALUE
 )  # fmt: skip
+# These are standards, chips and numbers of issues: `802.11ac`, `RTL8812AU`. A key for Wi-Fi has at least 8 characters.
+_WIRELESS_NAME = re.compile(
+    rb"(?i)802\.|wpa|wep|esp[-0-9]|.{0,7}\Z|[0-9.]{1,4}ghz|.*-(?:only|specific|based)\Z|"
+    rb"(?-i:[A-Z]{1,5}-?[0-9]{2,5}[A-Z]{0,2}(?:-[a-z]{4,16})?\Z)"
+)
 # Shorter first words occur in names of classes, such as `Base64Encoder`.
 _WORD_NUMBER_WORD = re.compile(rb"(?!Windows|Android|Python|Float)[A-Z][a-z]{4,16}[0-9]{2,4}[A-Z][a-z]{2,16}")
 # A random token has letters of both cases and digits. Names of secrets, hashes and paths have one case, or a word.
@@ -52,7 +57,8 @@ _IS_DRAWN = (
 # Behind a name in quotes, a user must come first, because `"login": "octocat123"` is the name of an account.
 _PAIR = re.compile(
     rb"(?i)(?:[ \t]+" + _LETTERS + rb"{2,20}){0,3}?(?P<quote>[\"'])?"
-    rb"(?:[ \t]*(?:[:=]|->|\xef\xbc\x9a|\xe3\x81\xaf)|[ \t]+(?:" + _LINK + rb")(?=[ \t]))[ \t]*[\"']?(?!env:|header:)"
+    rb"(?:[ \t]*(?:[:=]|->|\xef\xbc\x9a|\xe3\x81\xaf)|[ \t]+(?:" + _LINK + rb")(?=[ \t]))[ \t]*[\"']?"
+    rb"(?!(?-i:(?:env|header):[A-Z_][A-Z0-9_]*(?![^\s\"'])))"
     rb"(?:[\w-]{2,32}(?:@[\w.-]{1,64})?(?:[ \t]?[/:,|][ \t]?|[ \t](?:and|und|et|y)[ \t]))?(?(quote)(?<=\w:|/[ ]))"
     + _VALUE
 )  # fmt: skip
@@ -118,8 +124,8 @@ def find_password(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
 
 def _is_led_to(word: str, value: bytes, *, is_sure: bool) -> bool:
     """Return True if a value after a word for passwords is one."""
-    if word in _WIRELESS and re.match(rb"[0-9]|[A-Z]{2}|esp", value):  # a standard or a chip: 802.11ac, ESP32-S3
-        return False
+    if word in _WIRELESS and (value.isdigit() or _WIRELESS_NAME.match(value)):
+        return len(value) >= 8 and value.isdigit() and not is_stand_in(value)
     if is_sure:
         return is_made_up(value)
     return is_odd_password(value, quoted=False) or _WORD_NUMBER_WORD.fullmatch(value) is not None
