@@ -637,7 +637,7 @@ class Ingest:
         results = [scan.result(self.progress) for scan in batch.scans]
         names = dict(ChainMap(*(names for _, names in results)))
         skipped = self.scrubber.names(batch.collect_skipped(), self.progress)
-        batch.take_scanned([one for texts, _ in results for one in texts], names | skipped)
+        batch.take_scanned([one for texts, _ in results for one in texts], skipped | names)
         return {name for name, kept in names.items() if kept is None}
 
     def _store_scanned(self, batch: IngestBatch, unscanned: set[str]) -> None:

@@ -440,6 +440,21 @@ def test_only_the_transcript_waits_whose_ids_cannot_be_scanned(world, scanner):
     world.check_spans()
 
 
+def test_an_id_that_also_names_a_skipped_record_stays_out_if_its_second_scan_fails(world, monkeypatch):
+    scan, asked = world.scrubber.names, []
+
+    def scan_once(given, *more):
+        asked.append(SECRET in given)
+        return {SECRET: None} if SECRET in given and asked.count(True) > 1 else scan(given, *more)
+
+    monkeypatch.setattr(world.scrubber, "names", scan_once)
+    world.write("a.jsonl", lines([with_id(1, "one", SECRET), typed(SECRET)]))
+    world.poll()
+    assert asked.count(True) == 2
+    assert world.query("SELECT record_id FROM turn") == [{"record_id": hash_name(SECRET)}]
+    assert SECRET.encode() not in everything(world)
+
+
 def test_an_empty_turn_waits_for_no_scan():
     turn = Turn("an id", 0, Role.ASSISTANT, Origin.ASSISTANT, TurnKind.MESSAGE, "")
     batch = store.IngestBatch(found=[reading.FoundTurn(reading.Cursor("ann", "/a", 1, 1), turn, 0, 1, b"")])
