@@ -47,8 +47,6 @@ _WIRELESS_NAME = re.compile(
     rb"(?i)802\.|wpa|wep|esp[-0-9]|.{0,7}\Z|[0-9.]{1,4}ghz|.*-(?:only|specific|based)\Z|"
     rb"(?-i:[A-Z]{1,5}-?[0-9]{2,5}[A-Z]{0,2}(?:-[a-z]{4,16})?\Z)"
 )
-# Shorter first words occur in names of classes, such as `Base64Encoder`.
-_WORD_NUMBER_WORD = re.compile(rb"(?!Windows|Android|Python|Float)[A-Z][a-z]{4,16}[0-9]{2,4}[A-Z][a-z]{2,16}")
 # A random token has letters of both cases and digits. Names of secrets, hashes and paths have one case, or a word.
 _IS_DRAWN = (
     rb"(?-i:(?=[^\s\"'`]{0,40}[a-z])(?=[^\s\"'`]{0,40}[A-Z])(?=[^\s\"'`]{0,40}[0-9])"
@@ -126,9 +124,7 @@ def _is_led_to(word: str, value: bytes, *, is_sure: bool) -> bool:
     """Return True if a value after a word for passwords is one."""
     if word in _WIRELESS and (value.isdigit() or _WIRELESS_NAME.match(value)):
         return len(value) >= 8 and value.isdigit() and not is_stand_in(value)
-    if is_sure:
-        return is_made_up(value)
-    return is_odd_password(value, quoted=False) or _WORD_NUMBER_WORD.fullmatch(value) is not None
+    return is_made_up(value) if is_sure else is_odd_password(value, quoted=False)
 
 
 def _find_number(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:

@@ -91,8 +91,8 @@ def test_a_password_that_is_told_in_few_words_is_taken_out(text: str, secret: st
         ("| name | pw |\n|---|---|\n| bob | {} |\n", "Kranich-9!"),
         ("user,PW\nanna,{}\n", "Lerche2024x"),
         ("pw:\n{}\n", "Reiher88dach"),
-        ("Kennwort {}", "Wiesel44Moos"),
-        ("Passwort {} bitte merken", "Hamster33Feld"),
+        ("| role | PW |\n|---|---|\n| admin | {} |\n", "Admin123!"),
+        ("user,pw\nanna,{}\n", "TIGER2024!"),
     ],
 )
 def test_a_password_that_people_give_in_passing_is_taken_out(text: str, secret: str) -> None:
@@ -107,6 +107,9 @@ def test_a_password_that_people_give_in_passing_is_taken_out(text: str, secret: 
         "gpg --passphrase PASSPHRASE --batch",
         'run(["gpg", "--passphrase", passphrase, "-d", path])',
         "gpg --passphrase requires --batch",
+        "gpg --passphrase supported --batch",
+        "gpg --passphrase parameter --batch",
+        "gpg --passphrase argument -d",
         "basicAuth: user:password",
         "basic_auth: localhost:8080",
         "basicAuth: env:BASIC_AUTH_V2",
@@ -135,6 +138,13 @@ def test_a_password_that_people_give_in_passing_is_taken_out(text: str, secret: 
         "Passwort Base64Encoder",
         "Kennwort Windows11Rechner",
         "Passwort OAuth2 entfällt",
+        "Password Level15Admin",
+        "Passwort Schritt12Anleitung",
+        "the password Chapter12Intro",
+        "password Oauth20Provider",
+        "password Argon22Hash",
+        "| part | pw |\n|---|---|\n| bolt | PR-1234 |\n",
+        "part,pw\nbolt,KW48-2024\n",
     ],
 )
 def test_what_only_looks_like_such_a_password_stays(text: str) -> None:
