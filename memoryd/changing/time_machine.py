@@ -141,7 +141,8 @@ def revise(
     core_name = chain.FILE + CORE_FILE
     others = [step for step in found.steps if not step.memory_id.startswith(ANY_PREFIX) and step.memory_id != core_name]
     core_step = next((step for step in found.steps if step.memory_id == core_name), None)
-    undone = _receipts(connection, agent_id, target) if target.memory_id is None else []
+    reports = _receipts(connection, agent_id, target)
+    undone = reports if target.memory_id is None else []
     receipts = [receipt for _, receipt in undone]
     back = None if core_step is None else _backed_up(continuum, core_step, brought, receipts)
 
@@ -164,7 +165,7 @@ def revise(
         notes=tuple((rollback.OPERATION, step.memory_id, step.after) for step in others),
         core=back,
         core_goes=back == b"" and is_made,
-        headings=_list_headings(continuum, files),
+        headings=_list_headings(continuum, [item for _, receipt in reports for item in receipt.get("files", ())]),
         rewrites=tuple(rewrites.values()),
         undone=tuple(run_id for run_id, _ in undone),
     )
@@ -172,7 +173,7 @@ def revise(
 
 def _list_headings(continuum: OpenFolder, files: Sequence[Mapping[str, Any]]) -> frozenset[str]:
     """Return the headings that `MEMORY.md` had before the first of the runs, as far as a backup has them."""
-    before = next((str(item["before"]) for item in files if item["path"] == CORE_FILE and item.get("before")), None)
+    before = next((item["before"] for item in files if item["path"] == CORE_FILE and "before" in item), None)
     data = before and _read_backup(continuum, CORE_FILE, before)
     return frozenset(piece.text for piece in core.parse(data or b"").pieces if piece.kind is core.PieceKind.HEADING)
 

@@ -1,7 +1,7 @@
 """The commands of the ledger as programs call them: shapes, exit codes, with and without a daemon."""
 
 import pytest
-from scratch import Scratch, filler, recent, said, until
+from scratch import Scratch, filler, message, recent, said, until
 
 OLD = "# Notes\n\n- an old one\n\n## Rules\n\n- never deploy on a Friday\n"
 MEMORY = {
@@ -227,6 +227,38 @@ def test_a_rollback_keeps_headings_of_a_person_and_says_what_happens_to_their_li
     assert "- and a walk\n" in scratch.core
     assert "RECENT.md rewritten without the entries of reverted sessions and your lines in them; the old" in told
     assert any("- a line of mine\n" in kept.read_text() for kept in last.parent.glob("backup/*/RECENT.md"))
+
+
+def test_a_rollback_of_several_runs_removes_the_headings_that_the_first_of_them_made(tmp_path):
+    scratch = Scratch(tmp_path / "scratch")
+    at = recent()
+    scratch.append([*said(at=at), filler(at=at)])
+    scratch.json("job", "run", "facts")
+    last = scratch.json("audit")[-1]["id"]
+    scratch.json("run", "--once")
+    assert "## Decisions" in scratch.core
+    told = "We decided to keep the invoices in Oslo because the office there pays them."
+    scratch.append([message("user", told, at=at), filler(at=at)], "two")
+    scratch.json("consolidate")
+    assert told[:-1] in scratch.core
+    (scratch.workspace / "MEMORY.md").write_text(f"{scratch.core}\n## Mine\n\n- tea\n", encoding="utf-8")
+    scratch.json("rollback", "--to", str(last))
+    assert scratch.core == "# Memory\n\n## Mine\n\n- tea\n"
+
+
+def test_a_rollback_of_one_memory_keeps_the_heading_of_a_person(tmp_path):
+    scratch = Scratch(tmp_path / "scratch")
+    path = scratch.workspace / "MEMORY.md"
+    path.write_text("# Notes\n\n## Decisions\n\n## Mine\n\n- tea at four\n", encoding="utf-8")
+    at = recent()
+    scratch.append([*said(at=at), filler(at=at)])
+    scratch.json("run", "--once")
+    sleep = next(row["id"] for row in scratch.json("job", "list", "--kind", "sleep") if row["state"] == "succeeded")
+    (only,) = [row["id"] for row in scratch.json("core", "list") if row["heading"] == "Decisions"]
+    before = scratch.core
+    scratch.json("rollback", sleep, "--memory", only)
+    assert scratch.core != before
+    assert "## Decisions\n" in scratch.core
 
 
 def test_a_dream_that_changes_nothing_says_so(tmp_path):
