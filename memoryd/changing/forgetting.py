@@ -103,6 +103,7 @@ class ForgetPlan:
     shown: tuple[str, str] | None  # first and last day on which a dream may have seen an erased memory
     rewrites: tuple[_Rewrite, ...]  # the daily files that change
     lines: dict[str, str] = field(default_factory=dict)  # the lines that each file loses, in whole or in part, by path
+    left: dict[str, str] = field(default_factory=dict)  # what is left of those that it loses in part, by path
     told: dict[str, Any] = field(default_factory=dict)  # values for the run report, without texts
 
     def check(self) -> None:
@@ -199,8 +200,9 @@ def plan(
         shown=_find_shown_days(held, verdict, lines, tz) if target.memory_id is not None else None,
         rewrites=rewrites,
     )
-    others = _clean(_read_others(workspace), found.clean_path, (cut, found.shown), made)
+    others = tuple(_clean(_read_others(workspace), found.clean_path, (cut, found.shown), made))
     found.lines.update(lines | _list_lost(others))
+    found.left.update(_list_lost((path, new, old) for path, old, new in (*rewrites, *others)))
     lost = {path: text.count("\n") + 1 for path, text in found.lines.items()}
     found.told.update(_build_report(connection, agent_id, found, lines), lost=lost)
     return found
@@ -316,7 +318,8 @@ def list_lines_beside(connection: Connection, found: ForgetPlan) -> list[tuple[s
     """Return lines that go with a session but hold words that it did not say, each with its path.
 
     A person may have written them below a line of the session. No rule can tell them from a line of the session that
-    was wrapped anew, so they go too. Lines of `MEMORY.md` are left out, because they are texts of memories.
+    was wrapped anew, so they go too. Lines of `MEMORY.md` are left out, because they are texts of memories. So are
+    lines that are only shortened, if these words stay.
     """
     said = [turn.text or "" for one in found.sessions for turn in turns.stored_turns(connection, one)]
     held = list_stems("\n".join((*said, *erasure.read_summaries(connection, found.sessions))))
@@ -325,8 +328,14 @@ def list_lines_beside(connection: Connection, found: ForgetPlan) -> list[tuple[s
         for path, text in found.lines.items()
         for line in text.splitlines()
         if found.sessions and path != CORE_FILE and not line.startswith("#") and not daily.says_nothing(line)
-        if not list_stems(_BOLD.sub("", archive.mask_frame(line.encode()).decode())) <= held
+        if (own := _list_own_stems(line)) - held
+        if not any(own - held <= _list_own_stems(one) <= own for one in found.left.get(path, "").splitlines())
     ]
+
+
+def _list_own_stems(line: str) -> frozenset[str]:
+    """Return the stems of a line of a memory file, without what memoryd itself writes around a text."""
+    return list_stems(_BOLD.sub("", archive.mask_frame(line.replace(MARK, "").encode()).decode()))
 
 
 def _clean(

@@ -1049,3 +1049,20 @@ def test_the_dry_run_shows_lines_of_a_person_that_go_with_a_session(world):
     assert "Kestrel" not in str(planned)
     assert "Copy what is yours:\n    .continuum/memory/" in world.scratch.run("forget", session, "--dry-run").stdout
     assert "bicycles" not in world.scratch.run("forget", session, "--yes").stdout
+
+
+def test_the_dry_run_shows_no_line_of_which_the_words_of_a_person_stay(world):
+    (name,) = world.scratch.dailies()
+    day, session = world.scratch.workspace / "memory" / name, the_session(world)
+    stays, goes = "I also bought a red bicycle in Utrecht.", "and a red bicycle"
+    text = day.read_text()
+    tabs, orders = (next(line for line in text.splitlines() if words in line) for words in (TABS, POSTGRES))
+    day.write_text(text.replace(tabs, f"{tabs} {stays}").replace(f"{orders}\n", f"{orders}\n{goes}\n"))
+    world.write(world.text().replace(f"{orders}\n", f"{orders}\n{goes}\n"))  # so this line is part of a memory
+    world.take()
+    world.app.close()
+    planned = world.scratch.json("forget", session, "--dry-run")
+    assert planned["lines"] == [{"path": f"memory/{name}", "content": goes}]
+    world.scratch.run("forget", session, "--yes")
+    assert stays in day.read_text()
+    assert goes not in day.read_text()
