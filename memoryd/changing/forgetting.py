@@ -314,8 +314,8 @@ def _sections(
     return found
 
 
-def list_lines_beside(connection: Connection, found: ForgetPlan) -> list[tuple[str, str]]:
-    """Return lines that go with a session but hold words that it did not say, each with its path.
+def list_lines_beside(connection: Connection, found: ForgetPlan) -> list[dict[str, Any]]:
+    """Return lines that go with a session but hold words that it did not say, as `content` with their `path`.
 
     A person may have written them below a line of the session. No rule can tell them from a line of the session that
     was wrapped anew, so they go too. Lines of `MEMORY.md` are left out, because they are texts of memories. So are
@@ -324,7 +324,7 @@ def list_lines_beside(connection: Connection, found: ForgetPlan) -> list[tuple[s
     said = [turn.text or "" for one in found.sessions for turn in turns.stored_turns(connection, one)]
     held = list_stems("\n".join((*said, *erasure.read_summaries(connection, found.sessions))))
     return [
-        (path, line.strip())
+        {"path": path, "content": line.strip()}
         for path, text in found.lines.items()
         for line in text.splitlines()
         if found.sessions and path != CORE_FILE and not line.startswith("#") and not daily.says_nothing(line)
@@ -524,10 +524,9 @@ class Copies(FullScan):
         with sqlite.begin_write(engine) as connection:
             erasure.erase_sessions(connection, self.plan.sessions)
             erasure.erase_replies(connection, self.plan.sessions)
-            if "audit" in there:
-                for agent_id in self.workspaces:
-                    _erase_said(connection, agent_id, self.plan.cut)
             for agent_id in self.workspaces:
+                if "audit" in there:
+                    _erase_said(connection, agent_id, self.plan.cut)
                 erasure.erase_judgements(connection, agent_id)
 
     def was_written(self, connection: Connection, table: str, row: Mapping[str, Any]) -> None:

@@ -248,9 +248,7 @@ def _dailies(
 
 
 def _has_content(path: str, data: bytes) -> bool:
-    if path.startswith(f"{diary.FOLDER}/"):
-        return diary.has_content(data)
-    return daily.has_content(daily.parse(data))
+    return diary.has_content(data) if path.startswith(f"{diary.FOLDER}/") else daily.has_content(daily.parse(data))
 
 
 def _without_block(data: bytes, item: Mapping[str, Any]) -> bytes:

@@ -234,7 +234,7 @@ def forget(call: Call, *, target: str, dry_run: bool, yes: bool, agent_id: str |
     if not (dry_run or yes or sys.stdin.isatty()):
         raise click.UsageError("there is no terminal to ask on: --yes forgets without asking, --dry-run shows what")
     with call.output.busy("looking for it"):
-        planned, lines = forgetting.planned_forgetting(settings, agent, options)
+        planned, lines = forgetting.planned_forgetting(settings, agent, options, has_lines=dry_run or not yes)
         planned["lines"] = access.show_rows(settings, agent, "forget", lines, "content")
         shown = _read_texts(call, settings, agent, planned["memories"])
         named = next((row["content"] for row in shown if row["id"] == options.get("memory")), None)
@@ -253,9 +253,9 @@ def forget(call: Call, *, target: str, dry_run: bool, yes: bool, agent_id: str |
         told = forgetting.forget(settings, agent, options)
         # The erasure moved the lines that stay.
         similar = forgetting.find_similar(settings, agent, named, also_same=True) if named else similar
-    # An agent has no terminal. It would keep the texts in its transcript.
+    # A file, or the transcript of an agent, would keep the texts.
     short = {one: f"\n    {shorten(text, _LONGEST_SIMILAR)}" for one, text in texts.items()}
-    call.output.result(told | similar, _forgotten_text(told, short if sys.stdin.isatty() else {}, similar))
+    call.output.result(told | similar, _forgotten_text(told, short if sys.stdout.isatty() else {}, similar))
 
 
 def _join_texts(rows: Iterable[dict[str, Any]]) -> dict[str, str]:

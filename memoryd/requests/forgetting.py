@@ -124,17 +124,20 @@ def _whole_lines(path: Path) -> int:
 
 
 def planned_forgetting(
-    settings: Settings, agent: Agent, options: dict[str, Any]
+    settings: Settings, agent: Agent, options: dict[str, Any], *, has_lines: bool = False
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return what forgetting would do: ids, reasons and counts, then the redacted lines that may be a person's."""
-    target = forgetting.target_of(options)
+    """Return what forgetting would do: ids, reasons and counts, then the redacted lines that may be a person's.
+
+    The lines are left out unless `has_lines` is set, because nothing else here needs the scanner.
+    """
     with (
         opening.open_beside(settings) as engine,
         open_folder(agent.workspace) as folder,
-        open_scrubber(settings) as own,
+        sqlite.begin_read(engine) as connection,
     ):
-        with sqlite.begin_read(engine) as connection:
-            found = forgetting.plan(connection, agent.id, folder, target, settings.zone, {})
-            lines = forgetting.list_lines_beside(connection, found)
-        shown = own.redact_own([line for _, line in lines])
-    return found.told, [{"path": path, "content": line} for (path, _), line in zip(lines, shown, strict=True)]
+        found = forgetting.plan(connection, agent.id, folder, forgetting.target_of(options), settings.zone, {})
+        rows = forgetting.list_lines_beside(connection, found) if has_lines else []
+    with open_scrubber(settings) as scrubber:
+        shown = scrubber.scan_redacting([row["content"] for row in rows], private=False)
+    texts = ("(not scanned)" if one is None else one.text for one in shown)
+    return found.told, [row | {"content": text} for row, text in zip(rows, texts, strict=True)]

@@ -34,6 +34,7 @@ from memoryd.ledger.operation import Merge, Update, apply
 from memoryd.ledger.text_removal import TextRemoval
 from memoryd.running import retry
 from memoryd.tiers import daily
+from memoryd.worker.client import Worker
 
 TABS = "I prefer tabs over spaces in all Makefiles"
 POSTGRES = "We decided to keep the orders in PostgreSQL 16"
@@ -961,8 +962,12 @@ def test_on_a_terminal_it_asks(world, monkeypatch):
     assert (done.returncode, done.stdout) == (130, "")
     assert "it was named" in done.stderr
     assert TABS in world.text()
-    tabs = saying(world, "tabs").id
+    tabs, orders = saying(world, "tabs").id, saying(world, "PostgreSQL").id
     monkeypatch.setattr("sys.stdin", Terminal("y\n"))
+    shown = world.scratch.run("forget", orders).stdout
+    assert "orders" not in shown, "the result goes to a file"
+    monkeypatch.setattr("sys.stdin", Terminal("y\n"))
+    monkeypatch.setattr("io.StringIO", Terminal)
     shown = world.scratch.run("forget", tabs).stdout
     assert re.search(f"^{tabs} erased: .*\n    User: My name .* {TABS[2:]}", shown, re.MULTILINE), shown
 
@@ -1066,3 +1071,25 @@ def test_the_dry_run_shows_no_line_of_which_the_words_of_a_person_stay(world):
     world.scratch.run("forget", session, "--yes")
     assert stays in day.read_text()
     assert goes not in day.read_text()
+
+
+def test_forget_shows_unscanned_lines_without_their_text_and_scans_none_that_it_does_not_show(world, monkeypatch):
+    def scan(_worker, texts, *_):
+        asked.extend(texts)
+        return [None] * len(texts)
+
+    world.do("rollover")
+    folder, session, asked = world.scratch.workspace, the_session(world), []
+    last = folder / ".continuum" / "memory" / "RECENT.md"
+    line = next(line for line in last.read_text().splitlines() if TABS in line)
+    last.write_text(last.read_text().replace(f"{line}\n", f"{line}\n  A remark about bicycles.\n"))
+    world.app.close()
+    config = world.scratch.config
+    config.write_text(config.read_text().replace('"secrets": "off"', '"secrets": "redact"'))
+    monkeypatch.setattr(Worker, "scan", scan)
+    planned = world.scratch.json("forget", session, "--dry-run")
+    assert [row["content"] for row in planned["lines"]] == ["(not scanned)"]
+    assert asked == ["A remark about bicycles."]
+    done = world.scratch.run("forget", session, "--yes")
+    assert "the run ended as queued: a text: could not be scanned" in done.stderr
+    assert asked.count("A remark about bicycles.") == 1
