@@ -293,8 +293,7 @@ class _WorkReading:
             is_offered = part.number in offered or work_lists.is_advice(part.text)
             offer = _OF_OFFER * (part is one.sentences[-1])
             weight = _weigh_open(part.text, offer, is_open=is_open, is_offered=is_offered)
-            weight = weight if turn == self._last else None
-            if weight is not None:
+            if weight is not None and turn == self._last:
                 if _says_enough(part.text, 1 if weight else _FEWEST):
                     yield self._make(turn, one, [part], part.text, Section.OPEN, weight)
             elif not (is_open or is_offered or self._is_passing(turn, part.text)):
@@ -387,11 +386,10 @@ class _WorkReading:
     ) -> float:
         """Return the weight of a line of an answer."""
         text = _text_of(unit)
-        is_final = turn + 1 == len(self._said) or self._said[turn + 1].by_user
         signs = self._signs(turn, text, keys) | {
             "names": min(4, len(CUES["identifier"].findall(text))),
             "cause": WORK_CUES["cause"].search(text) is not None,
-            "final": is_final,
+            "final": turn + 1 == len(self._said) or self._said[turn + 1].by_user,
             "refuted": self._is_rejected(turn, keys) or self._is_overtaken(turn, text, keys),
             "hedge": WORK_CUES["hedges"].search(text) is not None,
             "behind": bisect_left(one.sentences, unit[0].number, key=lambda it: it.number) / max(1, len(one.sentences)),
