@@ -234,7 +234,7 @@ def forget(call: Call, *, target: str, dry_run: bool, yes: bool, agent_id: str |
     if not (dry_run or yes or sys.stdin.isatty()):
         raise click.UsageError("there is no terminal to ask on: --yes forgets without asking, --dry-run shows what")
     with call.output.busy("looking for it"):
-        planned, lines = forgetting.planned_forgetting(settings, agent, options, has_lines=dry_run or not yes)
+        planned, lines = forgetting.planned_forgetting(settings, agent, options, has_lines=any((dry_run, not yes)))
         planned["lines"] = access.show_rows(settings, agent, "forget", lines, "content")
         shown = _read_texts(call, settings, agent, planned["memories"])
         named = next((row["content"] for row in shown if row["id"] == options.get("memory")), None)
