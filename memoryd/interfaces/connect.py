@@ -247,7 +247,7 @@ def connect(tool: str, place: ConnectTarget, now: str, *, write: bool, remove: b
     files = []
     for path, old, new in planned:
         excluded = place.project if write and known.loads and (old is None) != (new is None) else None
-        if excluded:  # The line must be there as long as the file. If git's file cannot be read, nothing is done.
+        if excluded:  # The line must be there as long as the file. If git's file cannot be read, nothing changes.
             git_exclude.add(excluded, git_exclude.AIDER)
         kept = foreign_config.write(path, new, old, keep, now) if write and new != old else None
         if excluded and remove:

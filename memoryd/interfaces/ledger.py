@@ -303,7 +303,7 @@ def _forgotten_text(
 
 def _list_lines_beside(rows: Sequence[dict[str, Any]]) -> list[str]:
     """Return the lines of files that go and may be a person's as lines for people."""
-    head = "these lines go too, although they have words that the session did not say. Copy what is yours:"
+    head = "these lines go too, but they have words that the session did not say. Copy what is yours first:"
     return [head] * bool(rows) + [f"    {row['path']} {one_line(access.text_of(row['content'], row))}" for row in rows]
 
 
@@ -335,7 +335,7 @@ def _text_lines(row: dict[str, Any]) -> list[str]:
 
 def _describe_file(row: dict[str, Any]) -> str:
     """Return what a rollback does to a file."""
-    own = " without the entries of reverted sessions and your lines in them; the old file stays in backup/"
+    own = "; backup/ keeps the old file, also lines of yours in an entry that goes"
     return "removed" if row["removed"] else "rewritten" + own * row["path"].startswith(".continuum/")
 
 

@@ -271,9 +271,9 @@ def is_of_user(cited: Sequence[Citation]) -> bool:
 def is_verbatim(text: str, cited: Sequence[Citation], *, original: bool = False) -> bool:
     """Return True if a text repeats whole sentences that it cites.
 
-    Case, white space, list marks, emphasis and the mark that ends a sentence do not matter. The first sentence may be a
-    heading before a dash. With `original`, an entry that paraphrases turns does not count, but its original sentences
-    do.
+    Case, white space, list marks, emphasis and the mark that ends a sentence do not matter. The first cited line may be
+    a heading; the text then begins with it and a dash. With `original`, an entry that paraphrases turns does not count,
+    but its original sentences do.
     """
     wanted = normal.normalize_quotation(strip_label(text))
     for one in cited:

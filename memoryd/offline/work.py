@@ -408,7 +408,7 @@ class _WorkReading:
 
 
 def _put_below(one: WorkStatement, number: int, head: str) -> WorkStatement:
-    """Return a line with the heading of its list, by number and text, unless the line has all words of it."""
+    """Return a line with the heading of its list before it, unless the line has all words of the heading."""
     if one.keys.issuperset(_keys_of(head)):
         return one
     return one._replace(text=prose.below_head(head, one.text), numbers=(number, *one.numbers))

@@ -72,7 +72,7 @@ def _list_below(one: ConversationMessage, begins: Callable[[int, str, object], b
         elif part.kind is SentenceKind.HEADING or (is_listed and at <= column):
             is_open = False
         elif is_open:
-            if is_item and not is_listed:  # a list may be no more indented than the label above it
+            if is_item and not is_listed:  # it may stand at the same column as the label above
                 is_listed, column = True, min(column, at - 1)
             found.add(number)
     return found

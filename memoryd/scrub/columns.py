@@ -125,7 +125,7 @@ def _is_secret(value: bytes, kind: str | None) -> bool:
     if kind == PASSWORD:
         return is_odd_password(value, quoted=True) or (is_mixed(value) and is_password(value, quoted=True))
     if kind == PASS:
-        return is_made_up(value) and not re.fullmatch(rb"[A-Z0-9._/-]+", value)  # the number of a part or a week
+        return is_made_up(value) and not re.fullmatch(rb"[A-Z0-9._/-]+", value)  # not a part or a week: `KW48-2024`
     return kind == TOKEN and is_mixed(value) and is_token(value, quoted=True)
 
 

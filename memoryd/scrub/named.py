@@ -222,7 +222,7 @@ def find(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
 
 
 def is_other_name(place: KeywordPlace, keyword: bytes) -> bool:
-    """Return True if a keyword is part of a name that is no secret's, so that no value is behind it."""
+    """Return True if a keyword is part of a longer name that is not the name of a secret. Then no secret follows it."""
     buffer, first, _, _, end = place
     last = first + len(_SHORT_WORDS.get(keyword, keyword))
     rest = _WHOLE_REST.match(buffer, last, end)

@@ -42,7 +42,8 @@ _LED = re.compile(
     rb"(?:[ \t]+(?:" + rb"|".join(list_bytes("words behind such links")) + rb"))?"
     rb"(?P<apart>[ \t]*(?:\r?\n[ \t]{0,8})?)" + _VALUE
 )  # fmt: skip
-# These are standards, chips and numbers of issues: `802.11ac`, `RTL8812AU`. A key for Wi-Fi has at least 8 characters.
+# Names of standards and chips, and numbers of issues, are no codes: `802.11ac`, `RTL8812AU`. A key for Wi-Fi has at
+# least 8 characters.
 _WIRELESS_NAME = re.compile(
     rb"(?i)802\.|wpa|wep|esp[-0-9]|.{0,7}\Z|[0-9.]{1,4}ghz|.*-(?:only|specific|based)\Z|"
     rb"(?-i:[A-Z]{1,5}-?[0-9]{2,5}[A-Z]{0,2}(?:-[a-z]{4,16})?\Z)"
@@ -217,7 +218,7 @@ FINDS: dict[bytes, Find] = {
     **dict.fromkeys(list_bytes("words for logins"), _either(_find_pair, _find_spaced)),
     # Not `_find_spaced`, because logs have lines with "login:".
     b"login": _find_pair,
-    # These end in a sign, so that they hide no longer keyword, such as `authorization`.
+    # Each ends in a sign or a space. Otherwise they would hide longer keywords, such as `authorization`.
     **dict.fromkeys(list_bytes("names of basic auth"), _find_basic),
     **dict.fromkeys(list_bytes("logins as a user"), _find_as_user),
     **dict.fromkeys(list_bytes("logins with a user"), _find_with_user),

@@ -225,7 +225,7 @@ def test_a_rollback_keeps_headings_of_a_person_and_says_what_happens_to_their_li
     told = scratch.run("rollback", sleep).stdout
     assert "## Decisions\n" in scratch.core
     assert "- and a walk\n" in scratch.core
-    assert "RECENT.md rewritten without the entries of reverted sessions and your lines in them; the old" in told
+    assert "RECENT.md rewritten; backup/ keeps the old file, also lines of yours in an entry that goes" in told
     assert any("- a line of mine\n" in kept.read_text() for kept in last.parent.glob("backup/*/RECENT.md"))
 
 
