@@ -23,7 +23,7 @@ from memoryd.changing import restore
 from memoryd.clock import Clock
 from memoryd.config import Settings
 from memoryd.counted import count_noun
-from memoryd.database import alarms, backups, changes, erasure, query, schema, sqlite, texts, vault
+from memoryd.database import alarms, backups, changes, erasure, memories, query, schema, sqlite, texts, vault
 from memoryd.database.changes import Image, Row
 from memoryd.database.erasure import Forgotten
 from memoryd.database.schema import OpenedDatabase
@@ -189,7 +189,10 @@ class Keeper:
         """
         with sqlite.begin_write(engine) as connection:
             query.run(connection, "PRAGMA defer_foreign_keys = ON")
+            begin = changes.last_seq(connection)
             left_out = _apply_later(connection, later) if later else ""
+            if later and (any(one.get("from", 0) > begin for one in later) or self.journal.count_damaged()):
+                query.run(connection, "DELETE FROM core_file")  # memories are missing, so `MEMORY.md` is imported again
             if later is None:
                 schema.set_identity(connection, secrets.randbits(30) + 1)
             erasure.copy_forgotten(connection, told)
@@ -214,11 +217,15 @@ class Keeper:
         copies = backups.list_copies(self.state_dir)
         entries = self.journal.entries()
         today = clock.now().astimezone(settings.zone).date()
+        sql = "SELECT text FROM alarm WHERE kind = ? AND cleared_at IS NULL AND since > ?"
+        fresh = sqlite.read(engine, query.fetch_text, sql, ALARM, clock.text(ahead=timedelta(days=-1)))
+        if bad := sqlite.read(engine, memories.list_damaged):
+            what = f"{count_noun(len(bad), 'memory', 'memories')} could not be read: {_list(bad)}"
+            self.found += [what] * (what not in str(fresh))
         is_well = bool(entries) and not self.found and not self.journal.count_damaged()
         if copies and is_well and backups.made_at(copies[0]).astimezone(settings.zone).date() == today:
             return
-        found = self.found + self.inspect(engine)
-        self.found = []
+        found, self.found = self.found + self.inspect(engine), []
         if not self._is_behind and (damaged := self.journal.count_damaged()):
             found.append(f"damaged in the journal: {count_noun(damaged, 'line')}; an up-to-date database has them")
         watermarks = Journal(self.state_dir / restore.WATERMARKS, sealed=True)
@@ -229,8 +236,6 @@ class Keeper:
             found.append("all copies of the database were gone")
         for one in found:
             self.log.error("damage", what=one)
-        sql = "SELECT text FROM alarm WHERE kind = ? AND cleared_at IS NULL AND since > ?"
-        fresh = sqlite.read(engine, query.fetch_text, sql, ALARM, clock.text(ahead=timedelta(days=-1)))
         alarms.set_alarm(engine, ALARM, fresh, clock.text())  # end an old alarm, so that a new finding opens a new one
         told = filter(None, [fresh, *filter(lambda one: one not in str(fresh), found)])
         alarms.set_alarm(engine, ALARM, "; ".join(told) or None, clock.text())
@@ -390,10 +395,8 @@ def _is_erased(table: str, _key: list[Any], row: dict[str, Any] | None) -> bool:
 def _is_alike(connection: Connection) -> bool:
     """Return True if the attached copy is of this database, with the same schema."""
     asked = ("application_id", "user_version")
-    here, there = (
-        [query.fetch_number(connection, f"PRAGMA {side}.{one}") for one in asked] for side in ("main", "good")
-    )
-    return here == there
+    sides = [[query.fetch_number(connection, f"PRAGMA {side}.{one}") for one in asked] for side in ("main", "good")]
+    return sides[0] == sides[1]
 
 
 def _lacks_history(rows: Iterable[Image]) -> bool:

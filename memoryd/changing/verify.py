@@ -155,13 +155,9 @@ def _profile(session: Session, agent_id: str, told: dict[str, str | ErasedState 
 
 
 def _is_as_told(row: dict[str, Any], state: str | ErasedState | None) -> bool:
-    try:
-        memory = memories.of_row(row)
-    except (MemorydError, ValueError):
-        return False
     if isinstance(state, ErasedState):
-        return memory.ended_as is Ending.ERASED and not memory.content
-    return to_json(memory) == state
+        return memories.is_sound(row) and row["ended_as"] == Ending.ERASED and not row["content"]
+    return memories.is_sound(row) and to_json(memories.of_row(row)) == state
 
 
 def _file(reader: DatabaseReader, agent: Agent) -> Iterator[Problem]:

@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, RowMapping
 
 from memoryd.database import query
+from memoryd.errors import StateError
 from memoryd.ledger.memory import (
     TOMBSTONES,
     Ending,
@@ -28,11 +29,24 @@ _WRITE = query.make_upsert("memory", COLUMNS, "id", kept=("agent_id", "kind"))
 
 def of_row(row: Mapping[str, Any] | RowMapping) -> Memory:
     """Return the memory that a row with all columns holds."""
-    values = {name: row[name] for name in COLUMNS}
-    values |= {name: tuple(json.loads(row[name])) for name in _LISTS}
+    values = {name: row[name] for name in COLUMNS} | {name: tuple(json.loads(row[name])) for name in _LISTS}
     values |= {"kind": MemoryKind(row["kind"]), "constitutional": bool(row["constitutional"])}
     ended_as = None if row["ended_as"] is None else Ending(row["ended_as"])
     return Memory(**values | {"sources": sources_from_json(row["sources"]), "ended_as": ended_as})
+
+
+def is_sound(row: Mapping[str, Any] | RowMapping) -> bool:
+    """Return False for a damaged row. The next check of the database repairs it, so readers leave it out."""
+    try:
+        return bool(of_row(row))
+    except (StateError, ValueError, TypeError):
+        return False
+
+
+def list_damaged(connection: Connection) -> list[str]:
+    """Return the ids of live memories whose row is damaged."""
+    rows = query.fetch_mappings(connection, f"{_SELECT} WHERE deleted_at IS NULL")
+    return [row["id"] for row in rows if not is_sound(row)]
 
 
 def _values(memory: Memory) -> tuple[Any, ...]:

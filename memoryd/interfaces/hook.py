@@ -176,7 +176,7 @@ def _answer(hook: Hook, payload: dict[str, Any]) -> str:
     """Return the text for the agent, from the daemon or from the files; empty if there is none.
 
     Raises:
-        HookError: Standard output is a terminal, the daemon reports an error, or it does not answer.
+        HookError: Standard output is a terminal, or the daemon gives no text, and the files do not replace it.
     """
     if os.isatty(1):
         raise HookError("this is for agents: memoryd context shows a person the injected text")
@@ -187,30 +187,27 @@ def _answer(hook: Hook, payload: dict[str, Any]) -> str:
         "session": _text(payload, "session_id"),
         "transcript": _text(payload, "transcript_path"),
     }
+    verb = {START: "context", PROMPT: "prompt"}.get(hook.event, "announce")
     if hook.event in {START, PROMPT}:
-        verb = "context" if hook.event == START else "prompt"
-        about |= {"units": hook.dialect.units, "files": hook.dialect.files}
-        about["keeps"] = hook.dialect.keeps
+        about |= {"units": hook.dialect.units, "files": hook.dialect.files, "keeps": hook.dialect.keeps}
         if hook.dialect.names is not None:
             about["source"] = _text(payload, "source")
         about["prompt"] = _extract_prompt(hook.dialect, payload)[:MOST_PROMPT] if hook.event == PROMPT else None
     else:
-        verb = "announce"
         about["event"] = hook.event
     answer = ask(hook.state_dir, verb, ASK_SECONDS if hook.event == START else ALL_SECONDS, **about)
-    if answer is not None:
-        if answer.get("ok"):
-            return str(answer["data"].get("text", ""))
-        raise HookError(str(answer["error"]["message"]))
-    if hook.event != START:
-        raise HookError("no daemon answers")
+    if answer is not None and answer.get("ok"):
+        return str(answer["data"].get("text", ""))
+    code, why = (None, "no daemon answers") if answer is None else map(answer["error"].get, ("code", "message"))
+    if hook.event != START or code not in {None, "failed", "state"}:  # for other codes, files may tell too much
+        raise HookError(str(why))
     text = _from_files(hook, about["cwd"])
     if busy := socket_file.connect(os.path.join(hook.state_dir, SOCKET), 0.1):  # noqa: PTH118
         from memoryd.scrub.likely import INSTEAD
 
         busy.close()
         text = text.replace(INSTEAD, INSTEAD.replace("no daemon is there", "the daemon is too busy"))
-    log_line.append(hook.state_dir, "warning", "memoryd.hook", "no daemon answers: injected from files", tool=hook.tool)
+    log_line.append(hook.state_dir, "warning", "memoryd.hook", f"{why}: injected from files", tool=hook.tool)
     return text
 
 

@@ -446,7 +446,7 @@ class MemoryFacts(_OfAgent):
         access.require(self._settings, self._agent, f"python: {what}")
         database = reads.database_path(self._settings)
         rows = reads.ask(database, reads.fact_rows, self._agent.id) if database.exists() else ()
-        return Store(fact_of(memories.of_row(row)) for row in rows)
+        return Store(fact_of(memories.of_row(row)) for row in filter(memories.is_sound, rows))
 
 
 class MemoryCore(_OfAgent):

@@ -302,6 +302,46 @@ def test_a_damaged_row_is_told_where_the_copy_lacks_an_entry_of_the_audit(scratc
     assert "differed from a copy that lacks some history" in told
 
 
+@pytest.mark.parametrize("copies", [True, False], ids=["with a copy", "without a copy"])
+def test_rows_that_cannot_be_read_cost_only_themselves_and_the_next_run_repairs_and_tells_them(scratch, copies):
+    scratch.json("facts", "add", "Lives in Graz.")
+    fact = scratch.query("SELECT id FROM memory WHERE content LIKE 'Wears%'")[0][0]
+    triggers = [one for one in changes.TRIGGERS if one.startswith("CREATE TRIGGER memory")]
+    for one in triggers:
+        scratch.change(f"DROP TRIGGER {one.split()[2]}")
+    scratch.change("UPDATE memory SET sources = 'x' || sources WHERE kind = 'core' OR content LIKE 'Wears%'")
+    for one in triggers:
+        scratch.change(one)
+    if not copies:
+        with (scratch.state / "journal.jsonl").open("ab") as file:
+            file.write(b"torn\n")
+    assert facts(scratch) == ["Lives in Graz."]
+    assert "Lives in Graz." in str(scratch.json("context"))
+    for _ in range(2):
+        scratch.json("run", "--once")
+        ((told,),) = scratch.query("SELECT text FROM alarm WHERE kind = ? AND cleared_at IS NULL", ALARM)
+        assert "could not be read" in told
+        assert fact in told
+        assert ("were repaired" in told) == copies
+        assert facts(scratch) == ["Lives in Graz.", "Wears size 43 shoes."][: 1 + copies]
+        made = [backups.made_at(one) for one in backups.list_copies(scratch.state)]
+    scratch.json("run", "--once")
+    assert [backups.made_at(one) for one in backups.list_copies(scratch.state)] == made, "the same finding, no new copy"
+
+
+def test_bullets_that_only_lost_copies_had_are_imported_again_from_the_file(scratch):
+    scratch.json("session", "end", "one")
+    scratch.json("update", "--append", "The first office is in Graz.")
+    shutil.rmtree(scratch.state / "backups")
+    scratch.json("run", "--once")  # a new copy, and a journal that begins there
+    scratch.json("update", "--append", "The second office is in Linz.")
+    shutil.rmtree(scratch.state / "backups")
+    lose(scratch)
+    scratch.json("run", "--once")
+    held = {row for (row,) in scratch.query("SELECT content FROM memory WHERE kind = 'core' AND deleted_at IS NULL")}
+    assert {"The first office is in Graz.", "The second office is in Linz."} <= held
+
+
 def test_a_copy_of_another_database_mends_nothing(scratch):
     """Only its number tells this copy from one of this database."""
     (copy,) = backups.list_copies(scratch.state)

@@ -229,6 +229,19 @@ def test_a_withheld_line_tells_whether_the_daemon_is_away_or_only_busy(world, mo
         core.write_bytes(before)
 
 
+@pytest.mark.parametrize(("code", "is_told"), [("state", True), ("failed", True), ("refused", False)])
+def test_a_daemon_that_cannot_read_its_database_leaves_the_files(world, monkeypatch, code, is_told):
+    error = {"code": code, "message": "the database cannot be read", "hint": ""}
+    monkeypatch.setattr(hook, "ask", lambda *_, **__: {"ok": False, "error": error})
+    place = str(world.scratch.state / "memoryd.sock"), str(world.scratch.config)
+    if is_told:
+        assert FILES in hook._answer(hook.Hook("opencode", "session-start", *place), {})
+        assert world.told()[-1]["event"] == "the database cannot be read: injected from files"
+    for event in ("session-start",) * (not is_told) + ("prompt",):
+        with pytest.raises(hook.HookError, match="the database cannot be read"):
+            hook._answer(hook.Hook("opencode", event, *place), {})
+
+
 def test_a_secret_that_somebody_wrote_into_a_file_is_not_told_without_a_daemon(world):
     """At whichever end of a long file it stands that is told."""
     core = world.workspace / "MEMORY.md"
