@@ -147,9 +147,8 @@ class Keeper:
 
     def _is_parted(self, connection: Connection, lines: list[Entry], shown: list[Entry]) -> bool:
         """Return True if the journal shows another history; `shown` are its lines if none is of this database."""
-        if query.has_row(connection, _CONFLICTING, json.dumps(_list_rows(shown, "audit")), not lines):
-            return True
-        return bool(shown and not lines and not backups.list_copies(self.state_dir))
+        is_conflicting = query.has_row(connection, _CONFLICTING, json.dumps(_list_rows(shown, "audit")), not lines)
+        return is_conflicting or bool(shown and not lines and not backups.list_copies(self.state_dir))
 
     def _read_newer_copy(self, engine: Engine, of: int, seq: int, *, is_sure: bool) -> tuple[int, list[Entry] | None]:
         """Return the last change of the newest good copy, and the rows that differ in it as a line of the journal.
@@ -165,8 +164,7 @@ class Keeper:
                 continue
             with sqlite.begin_read(engine, copy) as connection:
                 identity = query.fetch_number(connection, "PRAGMA good.application_id")
-                is_foreign = all((is_newest, self._is_behind, identity != of))
-                is_newest = False
+                is_foreign, is_newest = all((is_newest, self._is_behind, identity != of)), False
                 if is_foreign and query.has_row(connection, _MISSING.format("good", "main")):
                     return seq, None
                 if not _is_alike(connection):
@@ -337,16 +335,14 @@ class CaughtUp:
         if ids and not self.is_lost:
             count = count_noun(len(ids), "memory", "memories")
             told = f"the database was older than its journal, as after a restore; later changes of {count} came back"
-        lacks = self.list_lacking()
-        missing = f"not restored: {', '.join(lacks)}" if lacks else ""
+        missing = f"not restored: {', '.join(lacks)}" if (lacks := self.list_lacking()) else ""
         return "; ".join(filter(None, (told, missing)))
 
     def list_lacking(self) -> list[str]:
         """Return what may be missing, for people."""
         lacks = ["later running summaries, and waiting runs"] if self.is_lost else []
-        if self.damaged:
-            lacks.append(f"the content of {count_noun(self.damaged, 'damaged line')} of the journal")
-        lacks += filter(None, [self.left_out])
+        damaged = f"the content of {count_noun(self.damaged, 'damaged line')} of the journal" if self.damaged else ""
+        lacks += filter(None, [damaged, self.left_out])
         if any(one.get("from", 0) > self.seq for one in self.lines) or (self.is_lost and not (self.copy or self.lines)):
             lacks.append("memories, facts, flags, access and audit from before the journal begins")
         return lacks
