@@ -4,7 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from operator import attrgetter
 from pathlib import PurePath
 from typing import Any
@@ -102,13 +102,11 @@ class IngestBatch:
         changed = {name for name, as_kept in kept.items() if as_kept != name}
         for place, (found, scrubbed) in enumerate(zip(self.found, scanned, strict=True)):
             turn = found.turn
-            # An empty text cannot be withheld.
-            withheld = (
-                None if not turn.text else UNSCANNED if scrubbed is None else SKIPPED if scrubbed.dropped else None
-            )
+            kept_back = UNSCANNED if scrubbed is None else SKIPPED if scrubbed.dropped else None
             text = "" if scrubbed is None else scrubbed.text
             if text == turn.text and not (changed and changed.intersection(turn)):
                 continue
+            withheld = kept_back if turn.text else None  # an empty text cannot be withheld
             self.found[place] = found._replace(turn=_rename_turn(turn._replace(text=text), kept), withheld=withheld)
 
 
@@ -153,10 +151,10 @@ def store(engine: Engine, batch: IngestBatch, now: str, restored: Restore | None
                 sql = f"INSERT INTO session ({', '.join(rows[0])}) VALUES ({', '.join('?' * len(rows[0]))})"  # noqa: S608
                 query.change_each(connection, sql, (tuple(row.values()) for row in rows))
             _store_cursors(connection, batch)
-            _store_turns(connection, batch, result, restored)
+            _store_turns(connection, batch, now, result, restored)
             _store_live(connection, batch, result)
             _store_bad(connection, batch, now, result)
-            _end_sessions(connection, batch, result)
+            _end_sessions(connection, batch, now, result)
     except BaseException:
         for cursor in fresh:
             cursor.id = None  # its row was rolled back
@@ -204,7 +202,8 @@ def session_for(engine: Engine, batches: Sequence[IngestBatch], cursor: Cursor, 
                 return candidate
             number += 1
         known_since = turns.agent_seen_at(connection, cursor.agent_id)
-    began = _moment(identity.started_at, cursor.mtime_ns)
+    started = _known_time(identity.started_at, now)
+    began = _moment(started, cursor.mtime_ns, now)
     batches[-1].sessions[candidate] = {
         "id": candidate,
         "agent_id": cursor.agent_id,
@@ -215,7 +214,7 @@ def session_for(engine: Engine, batches: Sequence[IngestBatch], cursor: Cursor, 
         "state": "active",
         # A session that began after memoryd first saw the agent is no history, even if memoryd was stopped then.
         "seen_at": max(known_since, min(now, began)),
-        "started_at": identity.started_at,
+        "started_at": started,
         "last_turn_at": began,
         **_EMPTY_SESSION,
     }
@@ -259,14 +258,18 @@ def _store_bad(connection: Connection, batch: IngestBatch, now: str, result: Sto
             result.bad.append((cursor, span))
 
 
-def _store_turns(connection: Connection, batch: IngestBatch, result: StoreResult, restored: Restore | None) -> None:
+def _store_turns(
+    connection: Connection, batch: IngestBatch, now: str, result: StoreResult, restored: Restore | None
+) -> None:
     by_agent: dict[str, list[FoundTurn]] = {}
     for found in batch.found:
-        by_agent.setdefault(found.cursor.agent_id, []).append(found)
+        at = _known_time(found.turn.at, now)
+        known = found if at == found.turn.at else found._replace(turn=found.turn._replace(at=at))
+        by_agent.setdefault(found.cursor.agent_id, []).append(known)
     for agent_id, listed in by_agent.items():
         seen = turns.SeenRecords(connection, agent_id, list({found.turn.record_id for found in listed}))
         new = list(_iter_unseen(connection, batch, listed, seen, result))
-        seqs = _insert(connection, agent_id, batch, new, result)
+        seqs = _insert(connection, agent_id, batch, new, now, result)
         if restored is not None and new:
             restored(connection, agent_id, new, seqs)
 
@@ -281,7 +284,7 @@ def _store_live(connection: Connection, batch: IngestBatch, result: StoreResult)
 
 
 def _insert(
-    connection: Connection, agent_id: str, batch: IngestBatch, new: Sequence[FoundTurn], result: StoreResult
+    connection: Connection, agent_id: str, batch: IngestBatch, new: Sequence[FoundTurn], now: str, result: StoreResult
 ) -> list[int]:
     states: dict[str, _SessionState] = {}
     calls: dict[tuple[str, str], str | None] = {}  # calls of this batch, by (session, call)
@@ -309,7 +312,7 @@ def _insert(
         ))  # fmt: skip
     if rows:
         connection.exec_driver_sql(turns.INSERT_TURNS, rows)
-        query.change_each(connection, _UPDATE_SESSION, (state.values() for state in states.values()))
+        query.change_each(connection, _UPDATE_SESSION, (state.values(now) for state in states.values()))
         result.turns += len(rows)
         result.sessions.update(states)
     return seqs
@@ -329,10 +332,10 @@ def _confirm_origin(
     return turn._replace(role=Role.SYSTEM, origin=Origin.UNKNOWN, kind=TurnKind.MESSAGE, tool_name=None)
 
 
-def _end_sessions(connection: Connection, batch: IngestBatch, result: StoreResult) -> None:
+def _end_sessions(connection: Connection, batch: IngestBatch, now: str, result: StoreResult) -> None:
     sql = "UPDATE session SET state = 'ended', ended_at = ?1 WHERE id = ?2 AND (state <> 'ended' OR ended_at <> ?1)"
     for session_id, ended_at in batch.ended.items():
-        if query.change_one(connection, sql, ended_at, session_id):
+        if query.change_one(connection, sql, _known_time(ended_at, now) or now, session_id):
             result.sessions.add(session_id)
 
 
@@ -424,9 +427,8 @@ def _same_version(connection: Connection, found: FoundTurn) -> turns.TurnVersion
         for one in versions
         if one.sha256 == found.sha256 or (not (one.withheld or found.withheld) and one.text == found.turn.text)
     )
-    return next(exact, None) or next(
-        (one for one in versions if one.withheld in {UNSCANNED, LOST, DAMAGED, turns.FORGOTTEN, EXPIRED}), None
-    )
+    missing = (one for one in versions if one.withheld in {UNSCANNED, LOST, DAMAGED, turns.FORGOTTEN, EXPIRED})
+    return next(exact, None) or next(missing, None)
 
 
 def reveal(connection: Connection, agent_id: str, record_id: str, found: FoundTurn) -> set[str]:
@@ -488,17 +490,21 @@ class _SessionState:
         if seq >= measured_at and seq >= self.gauge.since_seq:
             self.gauge = live.with_text(self.gauge, turn)
 
-    def values(self) -> tuple[Any, ...]:
+    def values(self, now: str = "") -> tuple[Any, ...]:
         """Return the values for `_UPDATE_SESSION`, which makes the session active again."""
         gauge = dict(self.gauge._asdict().items() - live.Gauge()._asdict().items())  # without default values
-        last = self.moment if self.file_time is None else max(self.moment, _moment(self.latest, self.file_time))
-        text = json.dumps(gauge, sort_keys=True)
-        return self.seq, self.turns, text, self.model, self.branch, last, self.id
+        last = self.moment if self.file_time is None else max(self.moment, _moment(self.latest, self.file_time, now))
+        return self.seq, self.turns, json.dumps(gauge, sort_keys=True), self.model, self.branch, last, self.id
 
 
-def _moment(text: str | None, mtime_ns: int) -> str:
-    """Return a transcript's time as UTC text; if it is missing or invalid, return the file time."""
+def _known_time(at: str | None, now: str) -> str | None:
+    """Return a transcript's time; None if it is more than a day after now, because then a clock was wrong."""
+    return None if at is not None and at > now and at > text_of(moment_of(now) + timedelta(days=1)) else at
+
+
+def _moment(text: str | None, mtime_ns: int, now: str) -> str:
+    """Return a transcript's time as UTC text; if it is missing or invalid, return the file time, but at most now."""
     try:
         return text_of(moment_of(text or ""))
     except (ValueError, OverflowError):
-        return text_of(datetime.fromtimestamp(mtime_ns / 1e9, UTC))
+        return min(now, text_of(datetime.fromtimestamp(mtime_ns / 1e9, UTC)))

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 from collections import Counter
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -681,6 +682,43 @@ def test_a_session_without_times_has_that_of_its_file_however_old(world):
     os.utime(path, (0, 0))
     world.poll()
     assert world.query("SELECT last_turn_at FROM session") == [{"last_turn_at": "1970-01-01T00:00:00.000Z"}]
+
+
+@pytest.mark.parametrize("at", ["9999-12-31T23:59:59Z", 1e11, "in two days"])
+def test_a_time_more_than_a_day_ahead_is_unknown_and_the_file_has_the_time(world, at):
+    at = (world.clock.now() + timedelta(days=2)).isoformat() if at == "in two days" else at
+    ahead = json.dumps(json.loads(message("Never deploy on a Friday.")) | {"timestamp": at}).encode()
+    path = world.write("ahead.jsonl", lines([ahead]))
+    os.utime(path, (0, 0))
+    world.poll()
+    since = "1970-01-01T00:00:00.000Z"
+    assert world.query("SELECT started_at, last_turn_at FROM session") == [{"started_at": since, "last_turn_at": since}]
+    assert world.query("SELECT at FROM turn") == [{"at": None}]
+    world.append("ahead.jsonl", lines([ahead.replace(b"Friday", b"Monday")]))
+    os.utime(path, (9e9, 9e9))  # a file time that is ahead becomes the time of reading
+    world.poll()
+    (session,) = world.query("SELECT turns, last_turn_at FROM session")
+    assert session["turns"] == 2
+    assert "1970" < session["last_turn_at"] <= world.clock.text()
+
+
+def test_a_time_within_a_day_ahead_is_kept(world):
+    at = (world.clock.now() + timedelta(hours=20)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    world.write("zone.jsonl", lines([json.dumps(json.loads(message("text 1")) | {"timestamp": at}).encode()]))
+    world.poll()
+    assert world.query("SELECT last_turn_at FROM session") == [{"last_turn_at": at}]
+
+
+def test_a_now_file_that_ends_ahead_ends_when_it_is_read(tmp_path):
+    with World(tmp_path, {"pattern": "sessions/NOW-*.md"}) as world:
+        times = "timestamp_start: 2099-01-01T00:00:00Z\ntimestamp_end: 2099-01-01T01:00:00Z"
+        world.write("NOW-1.md", f"---\nsession_id: one\n{times}\n---\n\n## user\n\nNever deploy.\n".encode())
+        world.poll()
+        world.later(120)
+        world.poll()
+        (session,) = world.query("SELECT started_at, last_turn_at, ended_at FROM session")
+        assert all(at is None or at <= world.clock.text() for at in session.values()), session
+        assert session["ended_at"] is not None
 
 
 def test_two_sources_with_one_pattern_and_two_projects_take_both(tmp_path):
