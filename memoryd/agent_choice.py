@@ -51,7 +51,7 @@ def _nearness(agent: Agent, cwd: object) -> int:
 
 def _depth(folders: tuple[Path, ...], cwd: object) -> int:
     """Return the number of parts of the longest of these folders that contains `cwd`, or 0 if none does."""
-    if not isinstance(cwd, str) or not cwd:
+    if not isinstance(cwd, str) or not cwd.startswith("/"):  # a relative one would lead from this process's folder
         return 0
     here = Path(cwd.replace("\0", "")).resolve()
     return max((len(one.parts) for one in folders if here.is_relative_to(one.resolve())), default=0)

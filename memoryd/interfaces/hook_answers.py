@@ -122,8 +122,7 @@ class HookAnswerer:
         The request has the fields of `context`, and also `prompt`, the session's `transcript`, and `keeps`. With
         `keeps`, the tool keeps injected text, so no text is injected twice.
         """
-        agent = self._agent(request)
-        text = request.get("prompt")
+        agent, text = self._agent(request), request.get("prompt")
         if agent is None and self._app.settings.discover and isinstance(request.get("cwd"), str):
             self._loop.look_for_project()
         if agent is None or not isinstance(text, str):
@@ -174,13 +173,11 @@ class HookAnswerer:
         own = self._own(agent, request)
         row = None if own is None else sqlite.read(self._app.engine, turns.session_row, own)
         settings = self._app.settings
-        near = []
-        if row is not None and fill_of(row, agent.context_window).ratio >= settings.sleep.threshold:
-            near.append("the context")
-        if now_files.is_near_limit(settings, self._app.clock, agent.workspace):
-            near.append("the NOW file")
+        is_full = row is not None and fill_of(row, agent.context_window).ratio >= settings.sleep.threshold
+        is_long = now_files.is_near_limit(settings, self._app.clock, agent.workspace)
+        near = {name: name for name, is_near in (("the context", is_full), ("the NOW file", is_long)) if is_near}
         asked = self._take_new(own or agent.id, dict(access.list_notices(settings, agent)))
-        new = self._take_new(own or agent.id, dict(zip(near, near, strict=True)))
+        new = self._take_new(own or agent.id, near)
         text = f"{' and '.join(new)} of this session will soon be full: memory_consolidate writes down what was said."
         near_full = [text[0].upper() + text[1:]] if new else []
         return [*contexts.make_parts(contexts.ASKED, asked), *contexts.make_parts("memoryd", near_full)]
@@ -325,8 +322,7 @@ class HookAnswerer:
     def _find_last(self, asked: _InjectionRequest, remembered: InjectionMaterial) -> Injection | None:
         """Return the cached answer if material, policy and budget are unchanged; else None."""
         last, budget = self._last.get(asked), contexts.budget_of(self._app.settings, units=asked.units)
-        same = last is not None and last[:3] == (remembered, self._app.scrubber.policy, budget)
-        return last[3] if last is not None and same else None
+        return last[3] if last is not None and last[:3] == (remembered, self._app.scrubber.policy, budget) else None
 
     def _fit(
         self, asked: _InjectionRequest, remembered: InjectionMaterial, policy: Policy, clean: InjectionMaterial
@@ -342,10 +338,10 @@ class HookAnswerer:
         Raises:
             ConfigError: There is no such event.
         """
-        if request.get("event") not in set(HookEventKind):
+        event = next((one for one in HookEventKind if one == request.get("event")), None)
+        if event is None:
             raise ConfigError("there is no such event", hint=", ".join(HookEventKind))
         transcript, session = _session(request)
-        event = HookEventKind(request["event"])
         agent, folder = self._agent(request), request.get("cwd")
         if agent is None and not (self._app.settings.discover and isinstance(folder, str)):
             return {}
@@ -373,7 +369,7 @@ class HookAnswerer:
 def _read_request(agent: Agent, request: Mapping[str, Any], own: str | None) -> _InjectionRequest:
     units, folder = request.get("units"), request.get("cwd")
     # Without a folder, the project is unknown. The session then gets only texts that belong to no project.
-    root = projects.find_root(folder, agent) if isinstance(folder, str) and folder else projects.OTHER
+    root = projects.find_root(folder, agent) if isinstance(folder, str) and folder.startswith("/") else projects.OTHER
     files = bool(request.get("files", True))
     return _InjectionRequest(agent.id, files, units if isinstance(units, int) else None, Asker(own, root))
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from memoryd.agent_choice import choose, is_nearer_to_another
+from memoryd.agent_choice import choose, is_nearer_to_another, is_within
 from memoryd.config import Agent, Settings, TranscriptSource
 
 
@@ -41,6 +41,15 @@ def test_an_agent_that_reads_transcripts_only_in_its_workspace_has_no_sessions_o
     assert chosen([agent("alone")], "/x", "/w/alone") == [None, "alone"], "nor one that reads no transcripts"
     shared = Agent(id="chat", workspace=Path("/w/chat"), transcripts=(chat,), share=(Path("/y"),))
     assert chosen([shared], "/x", "/y/z") == [None, "chat"]
+
+
+def test_a_folder_that_is_not_absolute_is_in_no_project(tmp_path, monkeypatch):
+    (tmp_path / "x").mkdir()
+    monkeypatch.chdir(tmp_path)
+    folders = [".", "x", "\0", "..", f"\0{tmp_path}"]
+    assert chosen([agent("a", tmp_path), agent("b", tmp_path / "x")], *folders) == [None] * len(folders)
+    assert not any(is_within(agent("a", tmp_path), folder) for folder in folders)
+    assert chosen([agent("a", tmp_path)], f"{tmp_path}/x\0") == ["a"]
 
 
 def test_a_link_to_a_project_is_the_project(tmp_path):
