@@ -43,6 +43,19 @@ _READ = 16 * 1024
 Verb = Callable[[Mapping[str, Any]], Any]  # answers a request; the result must be JSON
 
 
+# The types of required fields of requests; all other required fields are texts or null.
+_TYPES = {"agent": str, "text": str, "narrowing": dict, "tags": list, "limit": int, "max_tokens": int | None}
+
+
+class _Request(dict[str, Any]):
+    """Hold an object of a request. A required field that is missing or has a wrong type raises an error."""
+
+    def __getitem__(self, key: str) -> Any:
+        if key not in self or not isinstance(self.get(key), _TYPES.get(key, str | None)):
+            raise MemorydError("the request lacks this field, or its type is wrong", key)
+        return super().__getitem__(key)
+
+
 class Control:
     """Serve the control socket inside a `with` block. `hooks` are the verbs with a lock of their own."""
 
@@ -183,7 +196,7 @@ class Control:
 
     def _carry_out(self, frame: bytes) -> Any:
         try:
-            request = json.loads(frame)
+            request = json.loads(frame, object_hook=_Request)
         except (ValueError, RecursionError):
             raise MemorydError("this is not JSON", hint='{"verb": "ping"}') from None
         if not isinstance(request, dict) or not isinstance(request.get("verb"), str):

@@ -67,23 +67,23 @@ def _verbs(app: App, loop: Loop) -> dict[str, Verb]:
         return {}
 
     def session_end(request: Mapping[str, Any]) -> dict[str, Any]:
-        row = reads.ask(app.database, reads.find_session, str(request.get("id")))
+        row = reads.ask(app.database, reads.find_session, str(request["id"]))
         sleeping.end(app.engine, row["id"])
         loop.look_now(row["id"])
         return {"session": row["id"]}
 
     def take(request: Mapping[str, Any]) -> dict[str, Any]:
-        agent = app.settings.find_agent(str(request.get("agent")))
+        agent = app.settings.find_agent(str(request["agent"]))
         return {"agrees": agent is None or loop.core.take(agent, settled=False)}
 
     def read(request: Mapping[str, Any]) -> dict[str, Any]:
-        loop.read(str(request.get("path")))
+        loop.read(str(request["path"]))
         return {}
 
     def embed(request: Mapping[str, Any]) -> dict[str, Any]:
         if app.recall.meaning is None:
             return meanings.as_json(Meaning(why="the daemon searches by words alone"))
-        return meanings.as_json(app.recall.meaning(str(request.get("text")))())
+        return meanings.as_json(app.recall.meaning(str(request["text"]))())
 
     return {
         "embed": embed,
@@ -132,9 +132,8 @@ def _get_open_agent(app: App, request: Mapping[str, Any]) -> Agent:
 
 def _require_same(app: App, request: Mapping[str, Any]) -> None:
     """Raise a StateError if the caller has another version or other settings. It then works without the daemon."""
-    same = request.get("same")
     here = {"version": __version__, "settings": [str(app.settings.source), app.settings.sha256]}
-    if same is not None and same != here:
+    if request.get("same") not in (None, here):
         raise StateError("the daemon has another version or other settings")
 
 

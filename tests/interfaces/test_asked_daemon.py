@@ -74,6 +74,21 @@ def test_what_a_daemon_refuses_the_command_says_itself(served):
     assert scratch.json("status")["agents"][0]["sessions"][0]["window"] == 5000
 
 
+def test_a_request_without_a_field_or_with_a_wrong_one_is_told_its_name(served):
+    scratch, _, _ = served
+    search = {"agent": "demo", "text": "mill", "narrowing": NARROWING}
+    inject = {"agent": "demo", "query": None, "folder": None, "max_tokens": None}
+    for verb, good, wrong in (("search", search, 5), ("inject", inject, [])):
+        assert daemon_client.ask(scratch.state, verb, **good)["ok"]
+        for name in good:
+            for bad in ({**good, name: wrong}, {one: good[one] for one in good if one != name}):
+                message = daemon_client.ask(scratch.state, verb, **bad)["error"]["message"]
+                assert message == f"{name}: the request lacks this field, or its type is wrong"
+    for name in NARROWING:
+        told = daemon_client.ask(scratch.state, "search", **search | {"narrowing": {**NARROWING, name: {}}})
+        assert told["error"]["message"].startswith(f"{name}: ")
+
+
 def test_a_daemon_shows_nobody_an_agent_in_private_mode(tmp_path):
     scratch = Scratch(tmp_path / "s", privacy_default="silo")
     with in_process(scratch) as app:
