@@ -195,11 +195,10 @@ class Control:
         return json.dumps({"ok": False, "error": told}).encode() + b"\n"
 
     def _carry_out(self, frame: bytes) -> Any:
-        try:
+        request = None
+        with contextlib.suppress(ValueError, RecursionError):
             request = json.loads(frame, object_hook=_Request)
-        except (ValueError, RecursionError):
-            raise MemorydError("this is not JSON", hint='{"verb": "ping"}') from None
-        if not isinstance(request, dict) or not isinstance(request.get("verb"), str):
+        if not isinstance(request, _Request):
             raise MemorydError("this is not a request", hint='{"verb": "ping"}')
         if (answer := self._verbs.get(request["verb"])) is None:
             raise MemorydError("there is no such verb", hint=", ".join(self._verbs))

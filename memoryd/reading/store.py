@@ -340,11 +340,7 @@ def _end_sessions(connection: Connection, batch: IngestBatch, now: str, result: 
 
 
 def _iter_unseen(
-    connection: Connection,
-    batch: IngestBatch,
-    listed: Sequence[FoundTurn],
-    seen: turns.SeenRecords,
-    result: StoreResult,
+    connection: Connection, batch: IngestBatch, listed: list[FoundTurn], seen: turns.SeenRecords, result: StoreResult
 ) -> Iterable[FoundTurn]:
     """Yield the turns that are not stored yet; a record whose text has changed is yielded under a new id, `id~hash`."""
     confirmed: list[tuple[int, int, int, bytes, str, str, int]] = []
