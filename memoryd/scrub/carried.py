@@ -11,7 +11,7 @@ from ahocorasick_rs import BytesAhoCorasick, Implementation
 
 from memoryd.scrub.finding import Find, KeywordPlace, SecretSpan
 from memoryd.scrub.named import REJECTED, trim, value_at
-from memoryd.scrub.plausible import is_mixed, is_password, is_stand_in, is_token, looks_random
+from memoryd.scrub.plausible import is_drawn, is_mixed, is_password, is_stand_in, is_token, looks_random
 from memoryd.text.word_lists import list_bytes
 
 _SCHEMES = (
@@ -42,7 +42,7 @@ _NETRC = re.compile(
     rb"password[ \t]{1,8}(?P<password>[^\s\x00]{4,512})"
 )
 _NETRC_LONGEST = 1100  # The rule reads this many bytes of such a line.
-_ONLY_USER = re.compile(rb"(?P<user>[^\s/:@\"'<>`|\\]{16,512})@(?=[\w\[%-])")
+_ONLY_USER = re.compile(rb"(?P<user>[^\s/:@\"'<>`|\\]{10,512})@(?=[\w\[%-])")
 _WELL_KNOWN = frozenset(b"password pass passwd pwd secret user username token x ... port pw".split())
 
 # Functions of many libraries take a name and a password, without saying which argument is which.
@@ -166,12 +166,10 @@ def is_userinfo_secret(user: bytes, password: bytes) -> bool:
 def _userinfo(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
     end = min(place.end, place.last + 800)
     found = _USERINFO.match(place.buffer, place.last, end)
-    if found:
-        if is_userinfo_secret(found["user"], found["password"]):
-            yield SecretSpan(found.start("password"), found.end("password"), "url-password")
-        return
-    alone = _ONLY_USER.match(place.buffer, place.last, end)
-    if alone and is_token(alone["user"], quoted=True):
+    if found and is_userinfo_secret(found["user"], found["password"]):
+        yield SecretSpan(found.start("password"), found.end("password"), "url-password")
+    alone = None if found else _ONLY_USER.match(place.buffer, place.last, end)
+    if alone and (is_drawn(alone[1]) or (len(alone[1]) >= 16 and is_token(alone[1], quoted=True))):
         yield SecretSpan(alone.start("user"), alone.end("user"), "url-password")
 
 

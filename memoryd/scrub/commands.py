@@ -53,7 +53,9 @@ _IDENTIFIED = _Rule(
     b"", re.compile(rb"(?i)\s{1,8}(?:with\s{1,8}[\w']{1,40}\s{1,8})?(?:by|as)\s{1,8}(?=['\"])" + _SECRET),
     _is_sql_password, within=400, matches=True, lines=True,
 )  # fmt: skip
-_KEY = _Rule(b"", re.compile(_SECRET), _is_key, matches=True)
+_KEY = _Rule(b"", re.compile(rb"[ \t]{0,40}" + _SECRET), _is_key, matches=True)
+_SET = re.compile(rb"(?:[07] )?" + _SECRET + rb"(?=[ \t]*(?:[\r\n]|\Z|RO|RW|address ))")
+_SASL = re.compile(rb"[ \t]{0,20}[^\s:]{1,64}:(?P<bare>[^\s:\"']{6,128})(?=[\s\"']|\Z)")
 _SHARE = re.compile(rb"[^\s\x00]{1,8}[ \t]{1,4}\\\\[^\s\x00]{1,128}[ \t]{1,4}(?:/user:\S{1,60}[ \t]{1,4})?+" + _SECRET)
 
 
@@ -84,12 +86,8 @@ _ESCAPING = rb"(?:\\[^\s\"'`nrt]|[^\s:\\\"'`])"
 _RULES: dict[bytes, _Rule] = {
     **dict(_list_flags()),
     b"nmcli": _Rule(b"", re.compile(rb"(?<=\s)(?:password|wifi-sec\.psk)[ \t]{1,4}" + _SECRET), _is_glued),
-    **dict.fromkeys(
-        (b"requirepass ", b"masterauth ", b"auth_pass ", b"bindpw ", b"rootpw ", b"enable secret ", b"enable password ",
-         b"snmp-server community ", b"bw unlock ", b"nickserv identify "),
-        _Rule(b"", re.compile(_SECRET + rb"(?=[ \t]*(?:[\r\n]|\Z|RO|RW))"), is_made_up, matches=True),
-    ),
-    **dict.fromkeys((b"authtoken ", b"secret_access_key ", b"pypi-token.pypi ", b"github.token "), _KEY),
+    **{word + b" ": _Rule(b"", _SET, is_made_up, matches=True) for word in list_bytes("settings of passwords")},
+    **{word + end: _KEY for word in list_bytes("settings of tokens") for end in (b" ", b"\t")},
     b"net use ": _Rule(b"/user", _SHARE, _is_glued, matches=True),
     # This rule finds `-u` among other letters. `carried` finds it alone.
     b"curl": _Rule(b":", re.compile(rb"(?<=\s)-[a-zA-Z]{1,8}u[ \t]{1,4}['\"]?[\w.@-]{1,64}:" + _SECRET)),
@@ -115,6 +113,8 @@ _RULES: dict[bytes, _Rule] = {
         (b"sudo -s ", b"kinit ", b"cryptsetup ", b"chpasswd ", b"password-stdin "),
         _Rule(b"<<<", re.compile(rb"(?<!-s )[^\n|;<]{0,80}<<<[ \t]{0,4}" + _SECRET), matches=True),
     ),
+    # A line of Postfix is [host]:port user:password.
+    **dict.fromkeys((b"]:25 ", b"]:465 ", b"]:587 ", b"]:submission "), _Rule(b":", _SASL, is_made_up, matches=True)),
     # A line of a pgpass file is host:port:database:user:password.
     b":5432:": _Rule(
         b":", re.compile(rb"[^\s:]{1,64}:[^\s:]{1,64}:(?P<bare>" + _ESCAPING + rb"{4,128})(?=\s|\Z)"), matches=True
@@ -208,10 +208,8 @@ def _variable(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
 FINDS: dict[bytes, Find] = {
     **dict.fromkeys(_RULES, _by_rule),
     **dict.fromkeys((b"setx ", b"setenv ", b"env ", b"set -gx ", b"set -ux ", b"set -x ", b"set -xg "), _variable),
-    **dict.fromkeys((b"chpasswd", b"password-stdin", b"passwd --stdin", b"sudo -s", b"| su -"), _find_piped),
-    **dict.fromkeys(
-        (b"| kinit", b"| cryptsetup ", b"| sudo cryptsetup ", b"| passwd ", b"| sudo passwd "), _find_piped
-    ),
+    **dict.fromkeys((b"chpasswd", b"password-stdin", b"passwd --stdin", b"sudo -s"), _find_piped),
+    **{b"| " + program: _find_piped for program in list_bytes("programs behind a pipe")},
     b"password '": _in_statement,
     **dict.fromkeys(list_bytes("secret addresses"), _find_in_address),
 }

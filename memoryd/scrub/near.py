@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from memoryd.scrub.finding import Find, KeywordPlace, SecretSpan
 from memoryd.scrub.named import KEYWORDS, kind_of
-from memoryd.scrub.plausible import is_made_up, is_outstanding
+from memoryd.scrub.plausible import is_drawn, is_made_up, is_outstanding
 from memoryd.text.word_lists import list_bytes
 
 # The rule reads this many bytes of the line before and after the word.
@@ -57,7 +57,7 @@ def find_near(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
 def _is_password(place: KeywordPlace, keyword: bytes, found: re.Match[bytes], value: bytes) -> bool:
     is_sure = keyword in _SURE
     is_linked = place.last <= found.start() and bool(_LINK.fullmatch(place.buffer, place.last, found.start()))
-    if is_outstanding(value, is_sure=is_sure and is_linked):
+    if (is_sure and is_drawn(value)) or is_outstanding(value, is_sure=is_sure and is_linked):
         return True
     before = max(place.begin, found.start() - 16)
     is_given = is_sure and place.last < found.start() and _GIVEN.search(place.buffer, before, found.start())

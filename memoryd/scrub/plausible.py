@@ -62,6 +62,7 @@ _CAPITALISED = re.compile(
     rb"(?:[_.]?[0-9]+(?![A-Z])" + _LETTERS + rb"(?:[_-]" + _LETTERS + rb")*|(?:[_.-]" + _LETTERS + rb")*[_.][0-9]+|"
     rb"(?:[_.-]" + _LETTERS + rb")+[0-9]+)[!?]?|[a-z]{4,16}[0-9]{2,4}[A-Z]"
 )  # fmt: skip
+_DRAWN = re.compile(rb"(?=.{10})(?=.*[A-Z])(?=.*[a-z])(?!.*(?:[a-z]{3}|[A-Z]{4}|\d{3}))(?:[A-Za-z]+\d+){3,}[A-Za-z]*")
 _NAMED_NUMBER = re.compile(rb"[A-Za-z]+[._-]?[0-9]+")  # `Host_3`, `Users_2`
 _CAPITAL = re.compile(rb"[A-Z][^A-Z]|[!#$%^&*?+~]")
 _SIGN = re.compile(rb"[!@#$%^&*?+]")
@@ -282,6 +283,11 @@ def is_made_up(value: bytes, *, quoted: bool = False) -> bool:
 def is_coined(value: bytes) -> bool:
     """Return True if a value is made up, and is not one word with a number, which may be the name of a host."""
     return is_made_up(value) and not _NAMED_NUMBER.fullmatch(value)
+
+
+def is_drawn(value: bytes) -> bool:
+    """Return True if a value mixes both cases and digits like no name does: `Kt5Wm8Zb2Qx7`."""
+    return bool(_DRAWN.fullmatch(value)) and looks_random(value)
 
 
 def is_outstanding(value: bytes, *, is_sure: bool) -> bool:

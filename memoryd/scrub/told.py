@@ -13,6 +13,7 @@ from memoryd.scrub.finding import Find, KeywordPlace, SecretSpan
 from memoryd.scrub.named import name_before, owner_before, trim
 from memoryd.scrub.plausible import (
     is_coined,
+    is_drawn,
     is_made_up,
     is_mixed,
     is_number,
@@ -217,7 +218,7 @@ FINDS: dict[bytes, Find] = {
     b"pw ": _either(find_password, _find_drawn),
     **dict.fromkeys(list_bytes("words for logins"), _either(_find_pair, _find_spaced)),
     # Not `_find_spaced`, because logs have lines with "login:".
-    b"login": _find_pair,
+    b"login": _either(_find_pair, _behind(_WITH_USER, lambda value: is_drawn(trim(value)), "password-told")),
     # Each ends in a sign or a space. Otherwise they would hide longer keywords, such as `authorization`.
     **dict.fromkeys(list_bytes("names of basic auth"), _find_basic),
     **dict.fromkeys(list_bytes("logins as a user"), _find_as_user),

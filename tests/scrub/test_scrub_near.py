@@ -44,6 +44,19 @@ TOLD = {
     'subprocess.run(["sshpass", "-p", "night8shade", "ssh"])': ("night8shade",),
     "lftp -u deploy,night8shade sftp://files": ("night8shade",),
     "swaks --server mail -au ida -ap night8shade": ("night8shade",),
+    "Kt5Wm8Zb2Qx7 ist das Passwort vom NAS": ("Kt5Wm8Zb2Qx7",),
+    "Kt5Wm8Zb2Qx7 est le mot de passe": ("Kt5Wm8Zb2Qx7",),
+    "用户名 ida 密码 Kt5Wm8Zb2Qx7": ("Kt5Wm8Zb2Qx7",),
+    "I set the new PSK to Kt5Wm8Zb2Qx7 on both ends": ("Kt5Wm8Zb2Qx7",),
+    "Login ida / Kt5Wm8Zb2Qx7, always use this account": ("Kt5Wm8Zb2Qx7",),
+    "einloggen mit ida / Kt5Wm8Zb2Qx7": ("Kt5Wm8Zb2Qx7",),
+    "git remote add o https://Kt5Wm8Zb2Qx7@github.com/x/y": ("Kt5Wm8Zb2Qx7",),
+    "enable secret 0 night8Shade": ("night8Shade",),
+    "crypto isakmp key night8Shade address 10.1.1.1": ("night8Shade",),
+    "tacacs-server key night8Shade": ("night8Shade",),
+    "snmpwalk -v3 -u ida -A night8shade -X owl9harbor sw1": ("night8shade", "owl9harbor"),
+    "spark.hadoop.fs.s3a.secret.key   Kt5Wm8Zb2Qx7": ("Kt5Wm8Zb2Qx7",),
+    "[mail.nest.org]:587 ida@nest.org:night8Shade": ("night8Shade",),
 }
 HARMLESS = (
     "the meeting is in room 4471", "error code 390517", "pin 4471 of the header", "the code for the tests is 2047",
@@ -51,6 +64,11 @@ HARMLESS = (
     "https://nest.org/hooks/pre-commit", "https://nest.org/a?code=200", '["mysql", "-u", "root", "-p"]',
     '["ssh", "-p", "2222", "pi@h"]', "lftp -u deploy sftp://files", "the pin says 47",
     "'password' => 'required|min:8|confirmed',", "OLDPWD=/home/ida/v1.2",
+    "the password check lives in Pbkdf2HmacSha256V3Impl", "the password hash uses Argon2IdV19M65536",
+    "Login dialog / Web2Form", "https://K8sDeploy2Bot@git.nest.org/x", "crypto isakmp key <PSK> address 0.0.0.0",
+    "tacacs-server key command of IOS15", "snmpwalk -v3 -l authPriv -a SHA -A $AUTH_PASS2 sw1",
+    "fs.s3a.secret.key org.apache.hadoop.S3AProvider2", "[a.py]:587 line2:col14",
+    "host key fingerprint: SHA256:Kt5Wm8Zb2Qx7Ld4Vn",
 )  # fmt: skip
 
 
