@@ -494,8 +494,12 @@ class _SessionState:
 
 
 def _known_time(at: str | None, now: str) -> str | None:
-    """Return a transcript's time; None if it is more than a day after now, because then a clock was wrong."""
-    return None if at is not None and at > now and at > text_of(moment_of(now) + timedelta(days=1)) else at
+    """Return a transcript's time; None if it is more than a day after now, because then a clock was wrong.
+
+    A machine without a clock of its own starts in 1970, so a year before 2020 is no measure.
+    """
+    is_ahead = at is not None and at > now > "2020" and at > text_of(moment_of(now) + timedelta(days=1))
+    return None if is_ahead else at
 
 
 def _moment(text: str | None, mtime_ns: int, now: str) -> str:

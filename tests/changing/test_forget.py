@@ -1052,7 +1052,9 @@ def test_the_dry_run_shows_lines_of_a_person_that_go_with_a_session(world):
     }
     assert {row["content"][:24] for row in planned} == {"A remark about bicycles,"}
     assert "Kestrel" not in str(planned)
-    assert "Copy what is yours:\n    .continuum/memory/" in world.scratch.run("forget", session, "--dry-run").stdout
+    assert (
+        "Copy what is yours first:\n    .continuum/memory/" in world.scratch.run("forget", session, "--dry-run").stdout
+    )
     assert "bicycles" not in world.scratch.run("forget", session, "--yes").stdout
 
 

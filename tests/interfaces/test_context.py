@@ -20,6 +20,7 @@ from memoryd.interfaces.output import render
 from memoryd.interfaces.status_view import list_parts
 from memoryd.ledger.audit import AuditStamp
 from memoryd.ledger.facts import NewFact
+from memoryd.ledger.memory import Source, sources_to_json
 from memoryd.ledger.operation import Update, apply
 from memoryd.recall.injection import Budget, Part
 from memoryd.requests import context, projects, status
@@ -339,6 +340,10 @@ def test_a_session_of_questions_keeps_the_state_that_the_session_before_left(scr
     ) in made.text
 
 
+def _source_in(session: str) -> Source:
+    return Source(session, "t", "r", 0, 0, 9, "0" * 64, "assistant")
+
+
 def test_reports_of_the_session_that_recent_begins_with_are_not_injected_from_the_core_too(scratch):
     rule, found = "User: Nobody writes into the spool folder.", "Assistant: The lock of the spool folder stayed."
     core = f"# Memory\n\n## Preferences\n\n- {rule}\n\n## Learnings\n\n- {found}\n"
@@ -356,7 +361,7 @@ def test_reports_of_the_session_that_recent_begins_with_are_not_injected_from_th
             ("5c8ff8a1", [], False, True),
         ):  # fmt: skip
             with sqlite.begin_write(app.engine) as connection:
-                sources = json.dumps([{"session": one} for one in sessions])
+                sources = sources_to_json(map(_source_in, sessions))
                 change = "UPDATE memory SET sources = ?, constitutional = ? WHERE kind = 'core'"
                 query.run(connection, change, sources, protected)
             recent_file.write_text(entry.format(newest) + entry.format("5c8ff8a1"), encoding="utf-8")
@@ -368,7 +373,7 @@ def test_reports_of_the_session_that_recent_begins_with_are_not_injected_from_th
         cause = f"{found} It stayed because the process was killed."
         with sqlite.begin_write(app.engine) as connection:
             change = "UPDATE memory SET sources = ?, constitutional = 0, content = ? WHERE content = ?"
-            query.run(connection, change, json.dumps([{"session": first}]), cause, found)
+            query.run(connection, change, sources_to_json([_source_in(first)]), cause, found)
         (scratch.workspace / "MEMORY.md").write_text(core.replace(found, cause), encoding="utf-8")
         parts = context.gather(app.settings, app.settings.agents[0], app.clock.now()).parts
         assert any(cause in part.text for part in parts if part.name == "MEMORY.md"), "RECENT.md may lack a cause"
