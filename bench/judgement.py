@@ -220,7 +220,7 @@ def _real_turns(name: str, folders: dict[str, Path]) -> tuple[StoredTurn, ...] |
     path = root / name.removeprefix("gold/") if root else None
     if path is None or not path.is_file():
         return None
-    records = cut(path.read_bytes() + b"\n", 0, last=True).records
+    records = list(cut(path.read_bytes() + b"\n", 0, last=True).records)
     values, name_of = [one.value for one in records[:50]], PurePosixPath(path.name)
     reading = registry.detect(values, name_of)
     if reading is None or isinstance(reading, registry.Unsupported):

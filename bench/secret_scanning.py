@@ -62,7 +62,7 @@ def texts_of(folder: Path) -> tuple[list[str], list[bytes]]:
     lines: list[bytes] = []
     for path in sorted(folder.rglob("*.jsonl")):
         data = path.read_bytes()
-        records = cut(data + b"\n", 0, last=True).records
+        records = list(cut(data + b"\n", 0, last=True).records)
         lines += [record.data for record in records]
         values = [record.value for record in records]
         reader = detect(values, PurePosixPath(path))
