@@ -103,7 +103,7 @@ class ForgetPlan:
     shown: tuple[str, str] | None  # first and last day on which a dream may have seen an erased memory
     rewrites: tuple[_Rewrite, ...]  # the daily files that change
     lines: dict[str, str] = field(default_factory=dict)  # the lines that each file loses, in whole or in part, by path
-    left: dict[str, str] = field(default_factory=dict)  # what is left of those that it loses in part, by path
+    left: dict[str, str] = field(default_factory=dict)  # the shortened lines as they will be, by path
     told: dict[str, Any] = field(default_factory=dict)  # values for the run report, without texts
 
     def check(self) -> None:
@@ -317,9 +317,9 @@ def _sections(
 def list_lines_beside(connection: Connection, found: ForgetPlan) -> list[dict[str, Any]]:
     """Return lines that go with a session but hold words that it did not say, as `content` with their `path`.
 
-    A person may have written them below a line of the session. No rule can tell them from a line of the session that
-    was wrapped anew, so they go too. Lines of `MEMORY.md` are left out, because they are texts of memories. So are
-    lines that are only shortened, if these words stay.
+    A person may have written them below a line of the session. No rule can distinguish them from a line of the session
+    that an editor has wrapped, so they go too. Lines of `MEMORY.md` are left out, because they are shown as texts of
+    memories. A line that is only shortened is left out if the words that the session did not say stay in it.
     """
     said = [turn.text or "" for one in found.sessions for turn in turns.stored_turns(connection, one)]
     held = list_stems("\n".join((*said, *erasure.read_summaries(connection, found.sessions))))

@@ -20,7 +20,7 @@ from memoryd.running import queueing
 
 T = TypeVar("T")
 KNOWN_SECONDS = 1.0
-TEST_SECONDS = 2.0  # the time between two tests of the disk, each of which writes a file
+TEST_SECONDS = 2.0  # between two tests of the disk; each test writes a file
 WAITING = ("queued", "running", "interrupted")
 UNDONE = frozenset({"failed", "dead", "blocked", "interrupted", "queued", "cancelled"})
 
