@@ -26,7 +26,7 @@ from sqlalchemy import Connection
 from memoryd.changing.core_import import CORE_FILE, CoreImport, digest_of
 from memoryd.changing.guard_check import HUMAN
 from memoryd.changing.session_files import list_drops
-from memoryd.database import audit, erasure, memories, summaries
+from memoryd.database import audit, erasure, memories, query, summaries
 from memoryd.errors import NotFoundError, StateError
 from memoryd.files import regular
 from memoryd.files.open_folder import OpenFolder
@@ -69,7 +69,7 @@ class Revision:
     core_goes: bool = False  # the runs created the file, so it is deleted
     headings: frozenset[str] = frozenset()  # the headings of `MEMORY.md` from before the runs, which stay
     rewrites: tuple[tuple[str, bytes | None, bytes | None], ...] = ()  # other files: path, old and new bytes
-    undone: tuple[str, ...] = ()  # reverted runs; their summaries are reverted too
+    undone: tuple[str, ...] = ()  # reverted runs, also under later ids; their summaries are reverted too
     cut: TextRemoval | None = None  # text to remove also from files that are edited meanwhile; then no backup is kept
     erasure: dict[str, Any] | None = None  # see `database.erasure.erase`
     actor: str = HUMAN
@@ -150,7 +150,8 @@ def revise(
     forgotten = lines_of((), *erasure.read_blocks(connection, agent_id, ()))
     rewrites = {one[0]: one for one in _dailies(receipts, workspace, continuum, forgotten)}
     # Reverted summaries disappear from the files of the last sessions. The next rollover writes the remaining ones.
-    told = summaries.list_told(connection, [run_id for run_id, _ in undone])
+    reverted = _list_standing(connection, [run_id for run_id, _ in undone])
+    told = summaries.list_told(connection, reverted)
     rewrites = {one[0]: one for one in list_drops(continuum, told)} | rewrites
     is_made = any(item["path"] == CORE_FILE and "after" in item and item["before"] is None for item in files)
 
@@ -167,7 +168,7 @@ def revise(
         core_goes=back == b"" and is_made,
         headings=_list_headings(continuum, [item for _, receipt in reports for item in receipt.get("files", ())]),
         rewrites=tuple(rewrites.values()),
-        undone=tuple(run_id for run_id, _ in undone),
+        undone=tuple(reverted),
     )
 
 
@@ -288,6 +289,21 @@ def _receipts(connection: Connection, agent_id: str, target: RollbackTarget) -> 
         (agent_id, forgetting.OPERATION, target.run_id, last),
     )
     return [(row[0], json.loads(row[1])) for row in rows]
+
+
+def _list_standing(connection: Connection, run_ids: Sequence[str]) -> list[str]:
+    """Return runs with the rollbacks that brought them back after an earlier rollback.
+
+    A summary that came back has the id of the rollback that restored it.
+    """
+    reverts = "kind = 'rollback' AND state = 'succeeded' AND json_extract(options, '$.memory') IS NULL"
+    sql = (
+        f"WITH RECURSIVE back AS (SELECT id, json_extract(options, '$.run') AS run FROM job_run WHERE {reverts}),"  # noqa: S608
+        " standing(id) AS (SELECT value FROM json_each(?) UNION SELECT redone.id FROM standing"
+        " JOIN back undone ON undone.run = standing.id JOIN back redone ON redone.run = undone.id)"
+        " SELECT id FROM standing"
+    )
+    return query.fetch_column(connection, sql, list(run_ids))
 
 
 def encode_rewrite(

@@ -21,8 +21,8 @@ from memoryd.tiers.core import normalize
 
 OPERATION = "forget"  # the name of the operation in the audit
 
-NAMED = "it was named"
-BECAME = "it became the named memory"
+NAMED = "you named it"
+BECAME = "it became the memory that you named"
 SAYS_IT = "it says the same"
 ALONE = "nothing else says it"
 UNGROUNDED = "its other sources do not say it"

@@ -3,6 +3,8 @@
 A plan compares each object that a run changed (memories, watermarks, files) at three times: before the run, after it,
 and now. If the object is still in the state after the run, it returns to the state before it. If a later run changed a
 memory, there is a conflict, and nothing is rolled back. A memory that the run added stays as a row, ended as `undone`.
+There is a conflict too if the run is a rollback and a later run has processed the same messages again: their memories
+would be there twice.
 
 A rollback is a run of its own and is audited like any other. The audit also records it as the state of `run:ID`. A
 rollback of the rollback sets this state back. Text that was forgotten after the run stays forgotten.
@@ -40,7 +42,8 @@ class Conflict:
 
     Attributes:
         memory_id: the id of the memory.
-        why: `changed` by later runs, `needed` as the successor of a memory that a later run ended, or `erased`.
+        why: `changed` by later runs, `needed` as the successor of a memory that a later run ended, `processed again`
+            (a watermark), or `erased`.
         later: (audit id, run id) of the entries that prevent the return.
     """
 
@@ -73,7 +76,7 @@ class RollbackPlan:
             RefusedError: there are conflicts; the error names each memory and the later runs.
         """
         if self.conflicts:
-            told = "; ".join(f"{one.memory_id} {one.why}{later_ones(one.later)}" for one in self.conflicts)
+            told = "; ".join(name_conflict(one.memory_id, one.why, one.later) for one in self.conflicts)
             hint = "roll back the later runs first, or everything after an entry of the audit: rollback --to"
             if any(one.why == "erased" for one in self.conflicts):
                 hint = "what was forgotten cannot be brought back"
@@ -90,16 +93,19 @@ class _Trace:
     before: str | None  # the state before the first own entry
     after: str | None  # the state after the last own entry
     now: str | None
+    is_reversal: bool  # the last own entry was written by a rollback, and the session was not forgotten since
     between: list[tuple[int, str | None]] = field(default_factory=list)  # foreign entries between own ones
     later: list[tuple[int, str | None]] = field(default_factory=list)  # foreign entries after the last own one
 
 
-def later_ones(later: Iterable[tuple[int, str | None]]) -> str:
-    """Return text for people about the later changes that prevent a rollback.
+def name_conflict(memory_id: str, why: str, later: Iterable[tuple[int, str | None]]) -> str:
+    """Return text for people about a conflict and the later changes that caused it.
 
-    The items are (audit id, run id); an edit by hand has no run.
+    The items of `later` are (audit id, run id); an edit by hand has no run.
     """
-    return "".join(f" by {run or 'an edit'} (audit {at})" for at, run in later)
+    by = "".join(f" by {run or 'an edit'} (audit {at})" for at, run in later)
+    session_id = memory_id.removeprefix(audit.WATERMARK).rpartition(":")[0]
+    return f"{f'session {session_id}' if memory_id.startswith(audit.WATERMARK) else memory_id} {why}{by}"
 
 
 def plan(
@@ -248,17 +254,19 @@ def _note(traces: dict[str, _Trace], entry: audit.AuditEntry, texts: StateTexts,
         for name, marked in traces.items():
             if name.rpartition(":")[0] == f"{audit.WATERMARK}{entry.memory_id.removeprefix(audit.SESSION)}":
                 marked.later.append((entry.id, entry.run_id))
+                marked.is_reversal = False
     if entry.memory_id.startswith(_STAYS):
         return
     trace = traces.get(entry.memory_id)
     if trace is None:
         if of_run:
-            traces[entry.memory_id] = _Trace(entry.before, entry.after, entry.after)
+            traces[entry.memory_id] = _Trace(entry.before, entry.after, entry.after, entry.operation == OPERATION)
         return
     if of_run:
         trace.between += trace.later if not _is_alike(entry.memory_id, trace.after, entry.before, texts) else []
         trace.later = []
         trace.after = entry.after
+        trace.is_reversal = entry.operation == OPERATION
     else:
         trace.later.append((entry.id, entry.run_id))
     trace.now = entry.after
@@ -277,6 +285,10 @@ def _plan(
     conflicts: list[Conflict] = []
     stayed: list[str] = []
     for memory_id, trace in reversed(traces.items()):
+        is_again = trace.is_reversal and trace.now != trace.after and memory_id.startswith(audit.WATERMARK)
+        if is_run and is_again:
+            conflicts.append(Conflict(memory_id, "processed again", tuple(trace.later)))
+            continue
         if trace.now == trace.before or (
             trace.before is None and _ended_as(memory_id, trace.now, texts) is Ending.UNDONE
         ):

@@ -960,7 +960,7 @@ def test_on_a_terminal_it_asks(world, monkeypatch):
     monkeypatch.setattr("sys.stdin", Terminal("n\n"))
     done = world.scratch.run("forget", saying(world, "tabs").id)
     assert (done.returncode, done.stdout) == (130, "")
-    assert "it was named" in done.stderr
+    assert "you named it" in done.stderr
     assert TABS in world.text()
     tabs, orders = saying(world, "tabs").id, saying(world, "PostgreSQL").id
     monkeypatch.setattr("sys.stdin", Terminal("y\n"))

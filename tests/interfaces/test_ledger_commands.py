@@ -159,6 +159,62 @@ def test_a_rollback_of_a_sleep_says_that_the_session_is_slept_over_again_and_how
     assert set(core(scratch)) == {kept}, "what was forgotten stays away"
 
 
+def test_a_rollback_is_not_reverted_after_the_session_was_processed_again(tmp_path):
+    scratch = Scratch(tmp_path / "scratch")
+    at = recent()
+    scratch.append([*said(at=at), filler(at=at)])
+    scratch.json("run", "--once")
+    scratch.json("consolidate")
+    folder = scratch.workspace
+
+    def texts():
+        files = [*folder.glob("*.md"), *folder.glob("memory/*.md"), *folder.glob(".continuum/memory/*.md")]
+        return {path.name: path.read_text() for path in files}
+
+    def sleeps():
+        rows = scratch.json("job", "list", "--kind", "sleep")
+        return [row["id"] for row in rows if row["state"] == "succeeded"]
+
+    (first,) = sleeps()
+    lines = sorted(core(scratch))
+    undone = scratch.json("rollback", first)["id"]
+    scratch.json("run", "--once")
+    scratch.json("consolidate")
+    again, _ = sleeps()
+    before = texts()
+    told = scratch.run("rollback", undone, "--dry-run").stdout
+    assert f"processed again by {again}" in told
+    refused = scratch.run("rollback", undone)
+    assert refused.returncode == 4
+    assert "roll back the later runs first" in refused.stderr
+    assert texts() == before
+    assert sorted(core(scratch)) == lines
+    scratch.json("rollback", again)
+    scratch.json("rollback", undone)
+    assert sorted(core(scratch)) == lines
+    assert scratch.json("verify")["ok"] is True
+
+
+def test_a_run_that_was_brought_back_is_rolled_back_once_more_with_its_summary(tmp_path):
+    scratch = Scratch(tmp_path / "scratch")
+    at = recent()
+    scratch.append([*said(at=at), filler(at=at)])
+    scratch.json("run", "--once")
+    scratch.json("consolidate")
+    folder = scratch.workspace / ".continuum" / "memory"
+    sleep = next(row["id"] for row in scratch.json("job", "list", "--kind", "sleep") if row["state"] == "succeeded")
+    before = scratch.core
+    for _ in range(2):
+        undone = scratch.json("rollback", sleep)["id"]
+        assert "\n## Session " not in (folder / "RECENT.md").read_text()
+        assert not any("### Session" in path.read_text() for path in folder.glob("MEMORY-*.md"))
+        assert core(scratch) == {}
+        scratch.json("rollback", undone)
+        scratch.json("consolidate")
+        assert (folder / "RECENT.md").read_text().count("\n## Session ") == 1
+        assert scratch.core == before
+
+
 def test_a_rollback_and_its_dry_run_name_all_files_that_change_and_the_facts_that_stay(tmp_path):
     def texts():
         found = {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*.md")}
