@@ -79,7 +79,9 @@ def _rows(place: KeywordPlace, at: int, mark: bytes, kinds: list[str | None]) ->
 
 
 def _cells(line: bytes, mark: bytes) -> list[bytes]:
-    return [_value(line[first:last], mark) for first, last in _bounds(line, mark)]
+    if mark == b"|":  # has no quoted cells
+        return [cell.strip(_PADDING) for cell in line.split(mark)]
+    return [_value(line[first:last]) for first, last in _bounds(line, mark)]
 
 
 def _bounds(line: bytes, mark: bytes) -> Iterator[tuple[int, int]]:
@@ -96,12 +98,12 @@ def _bounds(line: bytes, mark: bytes) -> Iterator[tuple[int, int]]:
         at = end + 1
 
 
-def _value(cell: bytes, mark: bytes) -> bytes:
+def _value(cell: bytes) -> bytes:
     """Return the text of a cell, without its quotes.
 
     A doubled quote in a quoted cell means one quote (RFC 4180).
     """
-    quoted = None if mark == b"|" else _QUOTED.match(cell)
+    quoted = _QUOTED.match(cell)
     if quoted is not None:
         cell = quoted["text"].replace(b'""', b'"') + cell[quoted.end() :]
     return cell.strip(_PADDING)

@@ -104,6 +104,7 @@ def test_what_is_remembered_is_what_the_rule_says(pieces: list[str]) -> None:
         "key-",
         " -u a:b",
         "password,password\n",
+        "pwd|x\n",
         "insert into a(password",
         "loginX5!ab ",
         "pskX5!ab ",
