@@ -123,7 +123,10 @@ def _list_sentences(text: str) -> Iterator[str]:
     for one in split(text):
         bare = _TITLE.sub("", one.text.strip())
         words = _NAMES.sub(" ", bare).split()
-        is_own = one.kind not in _LEFT_OUT and not _QUOTED.match(bare) and not _FRAME.match(_MARK.sub("", bare))
+        is_quoted = _QUOTED.match(bare) or (
+            bare.endswith('"') and bare.count('"') % 2 > 0
+        )  # also the rest of a quotation
+        is_own = one.kind not in _LEFT_OUT and not is_quoted and not _FRAME.match(_MARK.sub("", bare))
         tells = prose.is_wide(bare) or sum(any(map(str.isalpha, word)) for word in words) >= _FEWEST_OWN
         if is_own and tells:
             yield bare

@@ -65,11 +65,9 @@ _FEWEST_LETTERS = 4  # letters besides names of files and code
 
 _OF_LAST = 20.0  # added to the weight of the last request
 _OF_MARK = 10.0  # added to the weight of lines that the speaker marked as a decision, a finding or the state
-_MOST_OF_NOTE = 8  # lines of one note, which may be about a whole session
 _LEAST_SAID = 80  # words reserved for messages if there are long notes
 _WORTH_LASTING = -0.5  # the weight from which on a line of an answer lasts, whatever its wording
 _OF_STATES = frozenset(map(words.key_of, list_words("words of states")))
-_LEAST_NOTED = -1.3  # the least weight of a statement that occurs only in a note
 
 
 def list_work(said: Sequence[ConversationMessage], own: Mapping[str, Collection[int]]) -> list[WorkStatement]:
@@ -89,7 +87,7 @@ def choose_lines(
     noted: Sequence[ConversationMessage],
     budget: int,
 ) -> tuple[list[WorkStatement], list[WorkStatement]]:
-    """Return the best lines within `budget` words, best first: a list from messages, and a list from notes.
+    """Return the best lines within `budget` words: from messages, best first, and from notes, in their order.
 
     Args:
         said: as for `list_work`.
@@ -105,8 +103,9 @@ def choose_lines(
     chosen = _choose_said(found, max(budget - int(share * budget), min(budget, _LEAST_SAID)))
     left = budget - sum(one.cost for one in chosen)
     reading = _WorkReading(said, own)
-    told = [one for note in noted for one in reading.read_note(note) if one.weight >= _LEAST_NOTED]
-    return chosen, choose_work(told, left, chosen, _MOST_OF_NOTE)
+    told = [one for note in noted for one in reading.read_note(note)]
+    taken = choose_work(told, left, chosen, len(told))
+    return chosen, [one for one in told if one in taken]
 
 
 def _choose_said(found: Sequence[WorkStatement], budget: int) -> list[WorkStatement]:

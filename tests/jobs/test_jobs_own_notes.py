@@ -140,6 +140,30 @@ def test_a_note_is_a_line_of_the_day_but_no_memory_and_keeps_its_file_among_thos
     assert not any("cache" in text for text in memories)
 
 
+def test_a_summary_of_turns_that_are_gone_becomes_lines_of_the_day_in_its_order():
+    told = [
+        "The importer keeps its own cache of station names.",
+        "Stations without a clock are skipped in `read_stations()`.",
+        "Priya knows the two hundred trains of a day by number.",
+        "`parse_depot()` raises KeyError on an empty yard.",
+        "The night job was moved to four in the morning.",
+        "Postgres 16 runs on host lisbon.",
+        "Tickets older than a year are deleted by law.",
+        "The map tiles come from a mirror server in Porto.",
+        "Compression makes the archive slower by a third.",
+        "The old scheduler still owns the ferry lines.",
+    ]
+    user = [
+        'User feedback: They said "keep the old names.',
+        'Do not add many of them."',
+        '"Never touch the depot."',
+    ]
+    summary = FRAME + "\n".join(f"- {text}" for text in [*told, *user])
+    lines, _ = slept(turns(("summary", summary), *TALK, ("Bash", {"command": "ls"}), ("tool", "parser.py")))
+    assert [line[2:] for line in lines if line[2:] in told] == told
+    assert not any("add many" in line or "Never touch" in line for line in lines), "rests of quotations"
+
+
 def test_a_dream_finds_the_sentence_that_a_line_stands_on():
     given = turns(*TALK, ("summary", FRAME + NEWS))
     note = next(quoted for quoted in gather(given[2:], None, UTC, given[:2]).material if quoted.origin == NOTE)
