@@ -5,7 +5,7 @@ has edited stays as it is.
 """
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 from sqlalchemy import Engine, RowMapping
@@ -56,7 +56,8 @@ class Captures:
         held = {one.header.session_id: one for one in now_folder.list_files(agent.workspace) if one.is_capture}
         late = clock.now() - settings.sessions.now_keep
         changes: list[tuple[str, bytes | None, bytes | None]] = []
-        changes += [(one.name, one.data, None) for one in held.values() if _is_over(one, late)]
+        cleared = [one for one in held.values() if now.is_cleared(one.document)]
+        changes += [(one.name, one.data, None) for one in cleared if one.end is not None and moment_of(one.end) < late]
         changes += [
             change
             for row in rows
@@ -97,7 +98,3 @@ def _render_turns(said: Sequence[StoredTurn]) -> Iterator[bytes]:
         role = _ROLES.get(turn.role)
         if role is not None and turn.origin is not Origin.INJECTED and turn.text.strip():
             yield now.render_entry(role, turn.text, turn.tool_name)
-
-
-def _is_over(file: NowSession, late: datetime) -> bool:
-    return now.is_cleared(file.document) and file.end is not None and moment_of(file.end) < late

@@ -39,6 +39,12 @@ from memoryd.ledger.rollback import RollbackPlan, RollbackStep
 from memoryd.ledger.text_removal import TextRemoval, lines_of
 from memoryd.tiers import core, daily, diary
 
+# The rollbacks of the rollbacks of a run.
+_REDONE = (
+    "SELECT redo.id FROM job_run undo JOIN job_run redo ON json_extract(redo.options, '$.run') = undo.id"
+    " WHERE undo.kind = 'rollback' AND json_extract(undo.options, '$.run') = ? AND redo.state = 'succeeded'"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class RollbackTarget:
@@ -151,8 +157,7 @@ def revise(
     rewrites = {one[0]: one for one in _dailies(receipts, workspace, continuum, forgotten)}
     # Reverted summaries disappear from the files of the last sessions. The next rollover writes the remaining ones.
     reverted = _list_standing(connection, [run_id for run_id, _ in undone])
-    told = summaries.list_told(connection, reverted)
-    rewrites = {one[0]: one for one in list_drops(continuum, told)} | rewrites
+    rewrites = {one[0]: one for one in list_drops(continuum, summaries.list_told(connection, reverted))} | rewrites
     is_made = any(item["path"] == CORE_FILE and "after" in item and item["before"] is None for item in files)
 
     def list_rows(prefix: str) -> list[tuple[str, dict[str, Any] | None]]:
@@ -296,14 +301,9 @@ def _list_standing(connection: Connection, run_ids: Sequence[str]) -> list[str]:
 
     A summary that came back has the id of the rollback that restored it.
     """
-    reverts = "kind = 'rollback' AND state = 'succeeded' AND json_extract(options, '$.memory') IS NULL"
-    sql = (
-        f"WITH RECURSIVE back AS (SELECT id, json_extract(options, '$.run') AS run FROM job_run WHERE {reverts}),"  # noqa: S608
-        " standing(id) AS (SELECT value FROM json_each(?) UNION SELECT redone.id FROM standing"
-        " JOIN back undone ON undone.run = standing.id JOIN back redone ON redone.run = undone.id)"
-        " SELECT id FROM standing"
-    )
-    return query.fetch_column(connection, sql, list(run_ids))
+    for run_id in (found := list(run_ids)):  # grows meanwhile
+        found += query.fetch_column(connection, _REDONE, run_id)
+    return found
 
 
 def encode_rewrite(

@@ -195,7 +195,9 @@ class Indexer:
         found = split_chunks(mask_frame(data) if is_own else data, apart=tier == CORE)
         # memoryd's own headings without a line below them answer nothing.
         says = below_headings if is_own else str
-        keyed = tuple((one, _key(one, about)) for one in found if says(one.text).strip())
+        # Chunks with the same key share one document, wherever they are.
+        shown = ((one, "\0".join((one.text, about, *one.heading))) for one in found if says(one.text).strip())
+        keyed = tuple((one, documents.digest_of(key)) for one, key in shown)
         return _File(path, tier, stamp, keyed, _front_tags(data))
 
     def _put(self, tables: Tables, number: int, file: _File, shown: Mapping[bytes, str]) -> bool:
@@ -421,11 +423,6 @@ def _about(name: str) -> tuple[str | None, str]:
     except ValueError:
         day = None
     return (None, name.removesuffix(".md")) if day is None else (day.isoformat(), documents.day_words(day))
-
-
-def _key(chunk: Chunk, about: str) -> bytes:
-    """Return the key of a chunk; chunks with the same key share one document, wherever they are."""
-    return documents.digest_of("\0".join((chunk.text, about, *chunk.heading)))
 
 
 def _front_tags(data: bytes) -> frozenset[str]:

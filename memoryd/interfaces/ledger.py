@@ -204,7 +204,7 @@ def rollback(
         states = {row["memory_id"]: (row["before"], row["after"]) for row in reads.states_of_run(reader, done["id"])}
     files = [{"path": one["path"], "removed": one["after"] is None} for one in done["receipt"].get("files", ())]
     reverted = done["receipt"].get("rollback", {}) | {"files": files, "beside": beside}
-    told = _plan_text(reverted, states)
+    told = done["why"] or f"is this rollback\n{_plan_text(reverted, states)}"
     is_new = memory_id is None and row.get("kind") in {"sleep", "facts"} and row["session_id"] and not done["why"]
     # Unless a later run went on from the watermark, which then stays.
     if is_new and not any(one.startswith("watermark:") for one in reverted.get("stayed", ())):
@@ -213,8 +213,7 @@ def rollback(
             " before memoryd first saw the agent, this needs memoryd import. To keep a line out: memoryd forget ID,"
             f" with its id above. To erase the whole session: memoryd forget {row['session_id']}"
         )
-    lead = f"{done['id']} {done['why']}" if done["why"] else f"{done['id']} is this rollback\n{told}"
-    call.output.result(done | {"beside": beside}, lead)
+    call.output.result(done | {"beside": beside}, f"{done['id']} {told}")
 
 
 @click.command()
@@ -340,17 +339,10 @@ def _describe_file(row: dict[str, Any]) -> str:
     return "removed" if row["removed"] else "rewritten" + own * row["path"].startswith(".continuum/")
 
 
-def _name_other(name: str) -> str:
-    """Return words for people about an object of the audit that is no memory, such as a watermark."""
-    kind, _, rest = name.partition(":")
-    session_id, _, consumer = rest.rpartition(":")
-    return f"what {consumer} has processed of session {session_id}" if kind == "watermark" else name
-
-
 def _plan_text(
     planned: dict[str, Any], states: Mapping[str, tuple[str | None, str | None]], *, is_tried: bool = False
 ) -> str:
-    from memoryd.ledger.rollback import AS_BEFORE, describe_outcome, name_conflict
+    from memoryd.ledger.rollback import AS_BEFORE, describe_outcome, name_conflict, name_object
 
     if planned.get("already"):
         return "it was rolled back before"
@@ -363,7 +355,7 @@ def _plan_text(
     lines += [
         f"what {one.removeprefix(_REJECTED)} proposed may be proposed again"
         if one.startswith(_REJECTED)
-        else f"{_name_other(one)} {be}{AS_BEFORE}"
+        else f"{name_object(one)} {be}{AS_BEFORE}"
         for one in planned.get("others", ())
         if not one.startswith(("run:", _FILE))
     ]
@@ -371,7 +363,7 @@ def _plan_text(
     back = f"only what is named here {goes} back in it" if lines else f"nothing {goes} back in it"
     lines += [
         f"{one.removeprefix(_FILE)} was changed since: {back}" if one.startswith(_FILE)
-        else f"{_name_other(one)} stays as it is, because it was changed or forgotten since"
+        else f"{name_object(one)} stays as it is, because it was changed or forgotten since"
         for one in planned.get("stayed", ())
     ]  # fmt: skip
     clashes = planned.get("conflicts", ())

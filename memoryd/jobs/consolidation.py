@@ -398,7 +398,8 @@ class DreamConsolidation:
 
         A memory that a newer value replaces is ended instead of reworded, so that it is reported and can be restored.
         """
-        sources = unite_groups(*(self._inputs.sources_of(entry) for entry in self._entries_of(judged)))
+        entries = [self._entries[one.piece.id] for one in judged.cited if one.piece.id in self._entries]
+        sources = unite_groups(*map(self._inputs.sources_of, entries))
         mark = (FROM_ASSISTANT,) if judged.lane is Lane.ASSISTANT else ()
         tags = unite_groups(*(one.memory.tags for one in held), mark)
         is_newer = judged.newer and bool(sources)
@@ -447,9 +448,6 @@ class DreamConsolidation:
 
     def _is_free(self, name: str) -> bool:
         return name in self._earlier and name not in self._claimed
-
-    def _entries_of(self, judged: JudgedClaim) -> list[DailyEntry]:
-        return [self._entries[one.piece.id] for one in judged.cited if one.piece.id in self._entries]
 
     def _choose_heading(self, heading: str, judged: JudgedClaim) -> str:
         """Return the heading for a claim; the assistant's claims never go below a heading for rules or persons."""

@@ -35,7 +35,8 @@ _ITEM = r"(?:[-*•]|\d{1,3}[.)])\s+"
 _MARK = re.compile(rf"^{_ITEM}")
 # A title above a sentence, and the mark of the next list item.
 _TITLE = re.compile(rf"^(?:{_ITEM})?[^\n]{{1,60}}:[ \t]*\n\s*|\n\s*(?:\w|\d{{1,2}})[.)]$")
-_QUOTED = re.compile(rf"^(?:{_ITEM})?[\"“„«‘']")  # noqa: RUF001
+# A quotation, or the rest of one that began before.
+_QUOTED = re.compile(rf"^(?:{_ITEM})?[\"“„«‘']|^[^\"]*(?:\"[^\"]*\"[^\"]*)*\"$")  # noqa: RUF001
 _NAMES = re.compile(r"`[^`]*`|\*\*[^*]*\*\*")
 _LEFT_OUT = frozenset({SentenceKind.CODE, SentenceKind.HEADING, SentenceKind.QUOTE})
 _SAID = 0.75  # a turn with this share of a sentence's words already says the sentence
@@ -123,10 +124,7 @@ def _list_sentences(text: str) -> Iterator[str]:
     for one in split(text):
         bare = _TITLE.sub("", one.text.strip())
         words = _NAMES.sub(" ", bare).split()
-        is_quoted = _QUOTED.match(bare) or (
-            bare.endswith('"') and bare.count('"') % 2 > 0
-        )  # also the rest of a quotation
-        is_own = one.kind not in _LEFT_OUT and not is_quoted and not _FRAME.match(_MARK.sub("", bare))
+        is_own = one.kind not in _LEFT_OUT and not _QUOTED.match(bare) and not _FRAME.match(_MARK.sub("", bare))
         tells = prose.is_wide(bare) or sum(any(map(str.isalpha, word)) for word in words) >= _FEWEST_OWN
         if is_own and tells:
             yield bare

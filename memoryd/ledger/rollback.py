@@ -42,8 +42,8 @@ class Conflict:
 
     Attributes:
         memory_id: the id of the memory.
-        why: `changed` by later runs, `needed` as the successor of a memory that a later run ended, `processed again`
-            (a watermark), or `erased`.
+        why: `changed` by later runs, `needed` as the successor of a memory that a later run ended, `was repeated` (the
+            processing of a session), or `erased`.
         later: (audit id, run id) of the entries that prevent the return.
     """
 
@@ -104,8 +104,13 @@ def name_conflict(memory_id: str, why: str, later: Iterable[tuple[int, str | Non
     The items of `later` are (audit id, run id); an edit by hand has no run.
     """
     by = "".join(f" by {run or 'an edit'} (audit {at})" for at, run in later)
-    session_id = memory_id.removeprefix(audit.WATERMARK).rpartition(":")[0]
-    return f"{f'session {session_id}' if memory_id.startswith(audit.WATERMARK) else memory_id} {why}{by}"
+    return f"{name_object(memory_id)} {why}{by}"
+
+
+def name_object(memory_id: str) -> str:
+    """Return words for people about a memory or another object of the audit, such as a watermark."""
+    session_id, _, consumer = memory_id.removeprefix(audit.WATERMARK).rpartition(":")
+    return f"the {consumer} of session {session_id}" if memory_id.startswith(audit.WATERMARK) else memory_id
 
 
 def plan(
@@ -285,9 +290,8 @@ def _plan(
     conflicts: list[Conflict] = []
     stayed: list[str] = []
     for memory_id, trace in reversed(traces.items()):
-        is_again = trace.is_reversal and trace.now != trace.after and memory_id.startswith(audit.WATERMARK)
-        if is_run and is_again:
-            conflicts.append(Conflict(memory_id, "processed again", tuple(trace.later)))
+        if is_run and trace.is_reversal and trace.now != trace.after and memory_id.startswith(audit.WATERMARK):
+            conflicts.append(Conflict(memory_id, "was repeated", tuple(trace.later)))
             continue
         if trace.now == trace.before or (
             trace.before is None and _ended_as(memory_id, trace.now, texts) is Ending.UNDONE

@@ -50,8 +50,8 @@ class CueJudge:
         there, unless the text also orders, obliges or permits something.
         """
         said = strip_label(text)
-        is_told = _obliges(said) if is_report else steering.is_instruction(said)
-        if is_told or steering.is_preference(said):
+        is_told = steering.is_order(said) or CUES["obliges"].search(said) is not None
+        if (is_told if is_report else steering.is_instruction(said)) or steering.is_preference(said):
             return MemoryClass.RULE
         if found := self.kind_below(heading):
             return found
@@ -63,11 +63,6 @@ class CueJudge:
     def kind_below(self, heading: str) -> MemoryClass | None:
         """Return the class of the bullets below a heading, or None if the heading does not name one."""
         return next((kind for kind, cue in _OF_HEADING.items() if heading and cue.search(heading)), None)
-
-
-def _obliges(said: str) -> bool:
-    """Return True if a statement orders something, or says what must or may be done."""
-    return steering.is_order(said) or CUES["obliges"].search(said) is not None
 
 
 def _read_kind(said: str, *, is_report: bool) -> MemoryClass:

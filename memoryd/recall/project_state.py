@@ -7,7 +7,7 @@ earlier sessions, with its date.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date, datetime
 from typing import NamedTuple
 
@@ -97,7 +97,8 @@ def _list_points(ended: Sequence[tuple[date, SessionSummary]], *, is_left: bool)
             branch = here
         for key, one in points:
             is_other = one.section is Section.STATE and here != branch
-            if not (is_other or _is_over(key, keys)):
+            is_over = key in {Section.FILES, *keys} or (key not in _LASTING and not _MOVING.isdisjoint(keys))
+            if not (is_other or is_over):
                 yield _label_open(one) if day == ended[0][0] else f"{_label_open(one)} ({day})"
         keys |= texts.keys()
 
@@ -106,10 +107,6 @@ def _read_points(summary: SessionSummary) -> list[tuple[str, SummaryPoint]]:
     """Return the points about state, open points and files, each with its key or its section."""
     points = (one for section in _READ for one in summary.points if one.section is section)
     return [(state_key(one) or one.section, one) for one in points]
-
-
-def _is_over(key: str, later: Collection[str]) -> bool:
-    return key in {Section.FILES, *later} or (key not in _LASTING and not _MOVING.isdisjoint(later))
 
 
 def _is_named(point: str, before: Sequence[str]) -> bool:

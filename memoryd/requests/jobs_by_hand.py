@@ -14,17 +14,7 @@ from memoryd.database import backups, reads, runs, sqlite
 from memoryd.errors import NotFoundError, RefusedError
 from memoryd.files import locked_folder, log
 from memoryd.requests import daemon_client, opening, permission, waiting
-from memoryd.running import (
-    dreaming,
-    evaluating,
-    extraction,
-    modes,
-    queueing,
-    refining,
-    rollover,
-    sandbox,
-    sleeping,
-)
+from memoryd.running import dreaming, evaluating, extraction, modes, queueing, refining, rollover, sandbox, sleeping
 from memoryd.running.kinds import check_kind
 from memoryd.running.queueing import agent_key
 

@@ -200,7 +200,9 @@ def wait(settings: Settings, run_ids: Sequence[str], look: Callable[[], None]) -
     while True:
         holder = lock.holder()
         rows = rows_of(settings, run_ids)
-        if not any(row["state"] in WAITING and not _waits_for_another(row) for row in rows):
+        # Nobody need wait for a run that waits for its next attempt or for an agent's next call.
+        resting = [row for row in rows if row["state"] == "queued" and (row["error"] or row["why"] == runs.WAITS)]
+        if not any(row["state"] in WAITING and row not in resting for row in rows):
             return rows
         if holder is None:
             return None
@@ -236,11 +238,6 @@ def await_read(settings: Settings, agent_id: str, path: str, size: int, until: f
         if holder is None or time.monotonic() >= until:
             return None
         time.sleep(opening.POLL_SECONDS)
-
-
-def _waits_for_another(row: Mapping[str, Any]) -> bool:
-    """Return True if a run waits for its next attempt or for an agent's next call. The caller need not wait for it."""
-    return row["state"] == "queued" and bool(row["error"] or row["why"] == runs.WAITS)
 
 
 def rows_of(settings: Settings, run_ids: Sequence[str]) -> list[dict[str, Any]]:

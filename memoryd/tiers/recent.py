@@ -193,7 +193,8 @@ def choose_points(points: Sequence[SummaryPoint], room: int, *, is_newest: bool 
 
 def _rank_points(told: Sequence[SummaryPoint], *, is_newest: bool) -> dict[SummaryPoint, tuple[bool, bool, int]]:
     """Return the rank of each point; the points of the least rank are kept longest."""
-    first = _of(Section.ASKED, told)[-1:] if is_newest else [one for one in told if _is_lasting(one)]
+    lasting = [one for one in told if one.section is Section.DECIDED or CAUSE.search(one.text)]
+    first = _of(Section.ASKED, told)[-1:] if is_newest else lasting
     less = [one for one in told if one.text.startswith(EARLIER)] + ([] if is_newest else _of(Section.FILES, told))
     return {one: (one not in first, one in less, at) for at, one in enumerate(told)}
 
@@ -203,10 +204,6 @@ def _drop_answered(points: Iterable[SummaryPoint]) -> list[SummaryPoint]:
     told = [point for point in points if point.text]
     last = _of(Section.ASKED, told)[-1:]
     return [one for one in told if one in last or one.section is not Section.ASKED or one.text[-1] not in "?\uff1f"]
-
-
-def _is_lasting(point: SummaryPoint) -> bool:
-    return point.section is Section.DECIDED or CAUSE.search(point.text) is not None
 
 
 def _of(section: Section, points: Sequence[SummaryPoint]) -> list[SummaryPoint]:

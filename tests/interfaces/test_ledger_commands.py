@@ -183,7 +183,7 @@ def test_a_rollback_is_not_reverted_after_the_session_was_processed_again(tmp_pa
     again, _ = sleeps()
     before = texts()
     told = scratch.run("rollback", undone, "--dry-run").stdout
-    assert f"processed again by {again}" in told
+    assert f"was repeated by {again}" in told
     refused = scratch.run("rollback", undone)
     assert refused.returncode == 4
     assert "roll back the later runs first" in refused.stderr

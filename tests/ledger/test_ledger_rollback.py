@@ -218,10 +218,10 @@ def test_what_was_processed_again_after_a_rollback_does_not_come_back_beside_it(
         world.move(f"again {seq}", mark, audit.dump_state(seq=seq))
         plan = world.plan("undo")
         assert [(one.memory_id, one.why, one.later[-1][1]) for one in plan.conflicts] == [
-            (mark, "processed again", f"again {seq}")
+            (mark, "was repeated", f"again {seq}")
         ]
         assert plan.steps == ()
-        with pytest.raises(RefusedError, match="session sess_1 processed again by again 3"):
+        with pytest.raises(RefusedError, match="the sleep of session sess_1 was repeated by again 3"):
             plan.check()
     for seq in (9, 3):
         world.carry_out(world.plan(f"again {seq}"), f"undo {seq}")
