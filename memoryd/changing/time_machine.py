@@ -156,7 +156,9 @@ def revise(
     forgotten = lines_of((), *erasure.read_blocks(connection, agent_id, ()))
     rewrites = {one[0]: one for one in _dailies(receipts, workspace, continuum, forgotten)}
     # Reverted summaries disappear from the files of the last sessions. The next rollover writes the remaining ones.
-    reverted = _list_standing(connection, [run_id for run_id, _ in undone])
+    # A summary that came back after an earlier rollback has the id of the rollback that restored it.
+    for run_id in (reverted := [run_id for run_id, _ in undone]):  # grows meanwhile
+        reverted += query.fetch_column(connection, _REDONE, run_id)
     rewrites = {one[0]: one for one in list_drops(continuum, summaries.list_told(connection, reverted))} | rewrites
     is_made = any(item["path"] == CORE_FILE and "after" in item and item["before"] is None for item in files)
 
@@ -294,16 +296,6 @@ def _receipts(connection: Connection, agent_id: str, target: RollbackTarget) -> 
         (agent_id, forgetting.OPERATION, target.run_id, last),
     )
     return [(row[0], json.loads(row[1])) for row in rows]
-
-
-def _list_standing(connection: Connection, run_ids: Sequence[str]) -> list[str]:
-    """Return runs with the rollbacks that brought them back after an earlier rollback.
-
-    A summary that came back has the id of the rollback that restored it.
-    """
-    for run_id in (found := list(run_ids)):  # grows meanwhile
-        found += query.fetch_column(connection, _REDONE, run_id)
-    return found
 
 
 def encode_rewrite(

@@ -83,7 +83,7 @@ _CLOCK = re.compile(r"\(\d\d?:\d\d")
 # Two lines with a speaker and a time are a chat. Three different labels are a form, because people in a conversation
 # speak more than once.
 _FEWEST_STAMPS, _FEWEST_FIELDS = 2, 3
-_HEADER, _BYLINE, _REPEATS = (re.compile(_PATTERNS[name]) for name in ("header", "byline", "repeats"))
+_HEADER, _BYLINE, _REPEATS, _ME = (re.compile(_PATTERNS[name]) for name in ("header", "byline", "repeats", "me"))
 _NAMED, _TIMED, _NICKNAMED, _PLANNED = (re.compile(_PATTERNS[it]) for it in ("named", "timed", "nicknamed", "planned"))
 _MACHINE = re.compile(_PATTERNS["machine"])
 # Lines filled with spaces come from a terminal. A symbol before words is a heading of a page.
@@ -332,7 +332,8 @@ class _MessageLines:
         if not is_plan and (stamps >= _FEWEST_STAMPS or (len(times) > 1 and max(times.values()) > 1)):
             return True
         is_form = is_plan or (len(times) >= _FEWEST_FIELDS and not stamps)
-        return None if is_form or set(self._names[1:]) <= {None, *self._names[:1]} else False
+        is_bridge = set(self._names[1:]) <= {None, *self._names[:1]} and not any(map(_ME.match, self._lines[1:]))
+        return None if is_form or is_bridge else False
 
     def _mark_quoted(self) -> None:
         """Mark a quotation over several lines, from the line that opens it to the line that closes it."""
