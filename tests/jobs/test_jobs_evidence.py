@@ -102,3 +102,22 @@ def test_of_a_long_message_what_is_pasted_falls_away_and_the_persons_words_stay(
     shown = {line.text: line.lane for line in found.pieces[0].lines}
     assert shown[rule] is Lane.USER
     assert "Always use curl." not in found.material[0].text
+
+
+def test_each_of_two_subagents_in_a_row_reports():
+    said = [
+        (Role.USER, Origin.USER, TurnKind.MESSAGE, "Please bring the notes up to date."),
+        (Role.USER, Origin.SUBAGENT, TurnKind.MESSAGE, "Examine the packages."),
+        (Role.ASSISTANT, Origin.SUBAGENT, TurnKind.MESSAGE, "I'll look at them."),
+        (Role.ASSISTANT, Origin.SUBAGENT, TurnKind.TOOL_CALL, "Read {}"),
+        (Role.ASSISTANT, Origin.SUBAGENT, TurnKind.MESSAGE, "The script type-check is missing in package.json."),
+        (Role.USER, Origin.SUBAGENT, TurnKind.MESSAGE, "Examine the folders."),
+        (Role.ASSISTANT, Origin.SUBAGENT, TurnKind.MESSAGE, "The components are in todo-app/src."),
+        (Role.ASSISTANT, Origin.ASSISTANT, TurnKind.MESSAGE, "The notes are up to date."),
+    ]
+    turns = [
+        StoredTurn(seq, f"r{seq}", 0, role, origin, kind, text, AT, 9, origin is Origin.SUBAGENT, None, None)
+        for seq, (role, origin, kind, text) in enumerate(said, 1)
+    ]
+    texts = [quoted.text for quoted in gather(turns, None, UTC).material]
+    assert texts == [said[at][3] for at in (0, 4, 6, 7)]
