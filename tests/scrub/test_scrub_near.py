@@ -55,6 +55,7 @@ TOLD = {
     "enable secret 0 night8Shade": ("night8Shade",),
     "crypto isakmp key night8Shade address 10.1.1.1": ("night8Shade",),
     "tacacs-server key night8Shade": ("night8Shade",),
+    "snmpwalk -v2c -c Goshawk9wood 10.0.0.1": ("Goshawk9wood",),
     "snmpwalk -v3 -u ida -A night8shade -X owl9harbor sw1": ("night8shade", "owl9harbor"),
     "spark.hadoop.fs.s3a.secret.key   Kt5Wm8Zb2Qx7": ("Kt5Wm8Zb2Qx7",),
     "[mail.nest.org]:587 ida@nest.org:night8Shade": ("night8Shade",),
@@ -70,6 +71,7 @@ HARMLESS = (
     "see video dQw4w9WgXcQ about passwords", "Login dialog / Web2Form", "https://K8sDeploy2Bot@git.nest.org/x",
     "crypto isakmp key <PSK> address 0.0.0.0",
     "tacacs-server key command of IOS15", "snmpwalk -v3 -l authPriv -a SHA -A $AUTH_PASS2 sw1",
+    "snmpwalk -v2c -c public sw1", "snmpget -c private sw1", "snmpget -v1 -c $COMMUNITY sw1",
     "fs.s3a.secret.key org.apache.hadoop.S3AProvider2", "[a.py]:587 line2:col14",
     "host key fingerprint: SHA256:Kt5Wm8Zb2Qx7Ld4Vn",
 )  # fmt: skip
