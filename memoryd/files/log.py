@@ -208,6 +208,10 @@ def _finish(_logger: object, _method: str, values: Any) -> dict[str, Any]:
     return dict.fromkeys(_FIRST, "") | blind | {"at": at, "level": _level(record), "logger": clean(record.name)}
 
 
+def _json(_logger: object, _method: str, values: Any) -> str:
+    return orjson.dumps(values).decode()
+
+
 def _fault(given: Any) -> dict[str, Any]:
     """Describe an exception. Its message is included only if memoryd or the operating system wrote it."""
     error = given[1] if isinstance(given, tuple) else sys.exception() if given is True else given
@@ -296,9 +300,7 @@ def configure(state_dir: Path, *, level: str = "info", text: bool = False, termi
     with suppress(MemorydError):  # a failure here leads to lost lines, which are counted
         make_private_dir(state_dir)
         make_private_dir(path.parent)
-    handlers: list[tuple[logging.Handler, Any]] = [
-        (_LogFile(path), lambda _logger, _method, values: orjson.dumps(values).decode())
-    ]
+    handlers: list[tuple[logging.Handler, Any]] = [(_LogFile(path), _json)]
     if terminal is not None and (text or is_journal(terminal, os.environ) or terminal.isatty()):
         handlers.append((_Terminal(terminal), lambda _logger, _method, values: render_record(values)))
     root, own = logging.getLogger(), logging.getLogger("memoryd")

@@ -157,14 +157,19 @@ def _shorten_said(turn: StoredTurn) -> str:
 
 
 def _last_words(turns: Sequence[StoredTurn]) -> set[int]:
-    """Return the numbers of the turns with a subagent's report: its last text before the next prompt or message."""
+    """Return the numbers of the turns with a subagent's report.
+
+    It is the text that the call of the subagent returned, and the last text of each stretch of subagent turns.
+    """
+    returned = {turn.text for turn in turns if turn.kind is TurnKind.TOOL_RESULT and not turn.sidechain}
     last: set[int] = set()
     held: int | None = None
     for turn in turns:
-        is_message = turn.origin is Origin.SUBAGENT and turn.kind is TurnKind.MESSAGE and bool(turn.text.strip())
-        if is_message and turn.role is Role.ASSISTANT:
-            held = turn.seq
-        elif (is_message or is_said(turn)) and held is not None:
+        if turn.origin is Origin.SUBAGENT:
+            if turn.kind is TurnKind.MESSAGE and turn.role is Role.ASSISTANT and turn.text.strip():
+                held = turn.seq
+                last |= {held} if turn.text in returned else set()
+        elif is_said(turn) and held is not None:
             last.add(held)
             held = None
     return last | ({held} if held is not None else set())

@@ -35,8 +35,8 @@ _ITEM = r"(?:[-*•]|\d{1,3}[.)])\s+"
 _MARK = re.compile(rf"^{_ITEM}")
 # A title above a sentence, and the mark of the next list item.
 _TITLE = re.compile(rf"^(?:{_ITEM})?[^\n]{{1,60}}:[ \t]*\n\s*|\n\s*(?:\w|\d{{1,2}})[.)]$")
-# A quotation, or the rest of one that began before.
-_QUOTED = re.compile(rf"^(?:{_ITEM})?[\"“„«‘']|^[^\"]*(?:\"[^\"]*\"[^\"]*)*\"$")  # noqa: RUF001
+_QUOTED = re.compile(rf"^(?:{_ITEM})?[\"“„«‘']")  # noqa: RUF001
+_QUOTE_MARK = re.compile(r"(?<!\d)[\"“„”«»]")  # a digit before it means inches
 _NAMES = re.compile(r"`[^`]*`|\*\*[^*]*\*\*")
 _LEFT_OUT = frozenset({SentenceKind.CODE, SentenceKind.HEADING, SentenceKind.QUOTE})
 _SAID = 0.75  # a turn with this share of a sentence's words already says the sentence
@@ -121,10 +121,14 @@ def _is_summary(turn: StoredTurn) -> bool:
 
 def _list_sentences(text: str) -> Iterator[str]:
     """Yield the sentences of a note in the agent's own words, without code, quotations and text of the program."""
+    is_inside = False  # a quotation of several sentences
     for one in split(text):
+        was_inside = is_inside and not (_MARK.match(one.text) or text.startswith("\n\n", one.start - 2))
+        is_inside = was_inside ^ (len(_QUOTE_MARK.findall(one.text)) % 2 > 0)
         bare = _TITLE.sub("", one.text.strip())
         words = _NAMES.sub(" ", bare).split()
-        is_own = one.kind not in _LEFT_OUT and not _QUOTED.match(bare) and not _FRAME.match(_MARK.sub("", bare))
+        is_quoted = was_inside or is_inside or _QUOTED.match(bare)
+        is_own = one.kind not in _LEFT_OUT and not is_quoted and not _FRAME.match(_MARK.sub("", bare))
         tells = prose.is_wide(bare) or sum(any(map(str.isalpha, word)) for word in words) >= _FEWEST_OWN
         if is_own and tells:
             yield bare

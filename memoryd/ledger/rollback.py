@@ -93,7 +93,7 @@ class _Trace:
     before: str | None  # the state before the first own entry
     after: str | None  # the state after the last own entry
     now: str | None
-    is_reversal: bool  # the last own entry was written by a rollback, and the session was not forgotten since
+    is_forgotten: bool = False  # of a watermark: the session was forgotten since
     between: list[tuple[int, str | None]] = field(default_factory=list)  # foreign entries between own ones
     later: list[tuple[int, str | None]] = field(default_factory=list)  # foreign entries after the last own one
 
@@ -259,19 +259,18 @@ def _note(traces: dict[str, _Trace], entry: audit.AuditEntry, texts: StateTexts,
         for name, marked in traces.items():
             if name.rpartition(":")[0] == f"{audit.WATERMARK}{entry.memory_id.removeprefix(audit.SESSION)}":
                 marked.later.append((entry.id, entry.run_id))
-                marked.is_reversal = False
+                marked.is_forgotten = True
     if entry.memory_id.startswith(_STAYS):
         return
     trace = traces.get(entry.memory_id)
     if trace is None:
         if of_run:
-            traces[entry.memory_id] = _Trace(entry.before, entry.after, entry.after, entry.operation == OPERATION)
+            traces[entry.memory_id] = _Trace(entry.before, entry.after, entry.after)
         return
     if of_run:
         trace.between += trace.later if not _is_alike(entry.memory_id, trace.after, entry.before, texts) else []
         trace.later = []
         trace.after = entry.after
-        trace.is_reversal = entry.operation == OPERATION
     else:
         trace.later.append((entry.id, entry.run_id))
     trace.now = entry.after
@@ -290,7 +289,7 @@ def _plan(
     conflicts: list[Conflict] = []
     stayed: list[str] = []
     for memory_id, trace in reversed(traces.items()):
-        if is_run and trace.is_reversal and trace.now != trace.after and memory_id.startswith(audit.WATERMARK):
+        if is_run and memory_id.startswith(audit.WATERMARK) and _is_repeated(trace, texts):
             conflicts.append(Conflict(memory_id, "was repeated", tuple(trace.later)))
             continue
         if trace.now == trace.before or (
@@ -318,6 +317,13 @@ def _plan(
     if conflicts:
         return RollbackPlan(conflicts=tuple(conflicts), stayed=tuple(stayed))
     return RollbackPlan((*steps, flag) if flag is not None else tuple(steps), stayed=tuple(stayed))
+
+
+def _is_repeated(trace: _Trace, texts: StateTexts) -> bool:
+    """Return True if own entries moved a watermark back, and a later run has processed the same messages again."""
+    states = [None if state is None else texts(state) for state in (trace.before, trace.after)]
+    before, after = (0 if state is None else int(audit.values_of(state).get("seq") or 0) for state in states)
+    return after < before and trace.now != trace.after and not trace.is_forgotten
 
 
 def _is_alike(memory_id: str, one: str | None, other: str | None, texts: StateTexts) -> bool:

@@ -23,7 +23,7 @@ from memoryd.offline import lasting, lasting_model, words, work_lists, work_text
 from memoryd.offline.cues import CUES, WORK_CUES
 from memoryd.offline.sentences import NumberedSentence, is_question, split_sentences
 from memoryd.offline.statements import REPORTER, ConversationMessage
-from memoryd.offline.work_statement import LaterAnswers, WorkStatement, drop_changed, is_outdated, repeats
+from memoryd.offline.work_statement import LaterAnswers, WorkStatement, drop_changed, repeats
 from memoryd.text import prose
 from memoryd.text.word_lists import list_words
 from memoryd.tiers.session_summary import Section
@@ -43,7 +43,6 @@ _JOINED = 280  # characters up to which sentences of one message are joined into
 _LONGEST_ASKED = 200  # characters of a question that is shown beside its answer
 _FEWEST_CLEAR = 5  # content words; a line of an answer with this many usually names its subject
 _FEWEST = 3  # an assistant's sentence needs this many content words
-_MOST_LOOKS = 300  # lines of a session that are compared with all others, which limits the time
 _MOST_OF_MESSAGE = 5  # most lines of one assistant message
 _USER_SHARE = 0.6  # the share of the budget that the user's statements may take
 _SHORT = 380  # words of a summary; a shorter one has no guesses, and no user's line below `_LEAST_OF_USER`
@@ -95,14 +94,12 @@ def choose_lines(
         noted: the assistant's own notes, without sentences that memory already holds.
         budget: the words for all lines; notes get a share by their length, and the words that the messages leave.
     """
-    found = list_work(said, own)
-    if not noted:
-        return _choose_said(found, budget), []
+    reading = _WorkReading(said, own)
+    found = [one for turn in range(len(said)) for one in reading.read_message(turn)]
     words_noted = sum(prose.count_words(one.text) for one in noted)
     share = words_noted / (words_noted + sum(prose.count_words(one.text) for one in said) + 1)
     chosen = _choose_said(found, max(budget - int(share * budget), min(budget, _LEAST_SAID)))
     left = budget - sum(one.cost for one in chosen)
-    reading = _WorkReading(said, own)
     told = [one for note in noted for one in reading.read_note(note)]
     taken = choose_work(told, left, chosen, len(told))
     return chosen, [one for one in told if one in taken]
@@ -138,16 +135,12 @@ def choose_work(
     At most `most` lines of one assistant message are taken. The user's lines may take `user_share` of the budget.
     """
     taken: list[WorkStatement] = []
-    looks = 0
     per_turn: Counter[str] = Counter()
     room = {True: int(budget * user_share), False: budget}
     for one in sorted(found, key=lambda one: (-one.weight, one.turn)):
         if one.cost > min(budget, room[one.by_user]) or (not one.by_user and per_turn[one.id] >= most):
             continue
         if any(repeats(one, other) for other in (*before, *taken)):
-            continue
-        looks += 1  # a huge session has too many lines to compare each with all others
-        if looks <= _MOST_LOOKS and any(is_outdated(one, later) for later in found):
             continue
         taken.append(one)
         per_turn[one.id] += 1
@@ -319,7 +312,8 @@ class _WorkReading:
         for part in one.sentences if self._said else ():
             text, keys = _text_of([part]), _keys_of(part.text)
             # A sentence that needs its context may have lost it, because sentences of messages are left out of notes.
-            is_clear = not work_texts.is_idle(part.text) and not WORK_CUES["leans"].match(text)
+            is_clear = not (self._is_passing(turn, part.text) or WORK_CUES["leans"].match(text))
+            is_clear &= WORK_CUES["hedges"].search(text) is None
             if is_clear and len(keys) >= _FEWEST and len(text) <= _LONGEST:
                 section = Section.FOUND if WORK_CUES["state"].search(text) else self._section(turn, text)
                 yield self._make(turn, one, [part], text, section, self._rate(turn, one, [part], keys))

@@ -10,7 +10,6 @@ from collections.abc import Set as AbstractSet
 from itertools import chain
 from typing import NamedTuple
 
-from memoryd.offline import replacement
 from memoryd.offline.cues import WORK_CUES
 from memoryd.offline.statements import ConversationMessage
 from memoryd.text import prose
@@ -105,13 +104,3 @@ def _changes(later: WorkStatement, one: WorkStatement) -> bool:
     if later.turn <= one.turn or one.keys <= later.keys:
         return False
     return len(one.keys & later.keys) >= max(2, _CHANGED * min(len(one.keys), len(later.keys)))
-
-
-def is_outdated(one: WorkStatement, later: WorkStatement) -> bool:
-    """Return True if a later statement repeats or denies an earlier one with another value.
-
-    The user's statement is outdated only by a later one of the user.
-    """
-    is_later = later.turn > one.turn and (later.by_user or not one.by_user)
-    is_near = is_later and 2 * len(one.keys & later.keys) >= max(2, len(one.keys), len(later.keys))
-    return is_near and replacement.is_outdated_by(later.text, one.text)

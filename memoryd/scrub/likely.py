@@ -63,12 +63,15 @@ def is_likely(line: str) -> bool:
     """Return True if a line may hold a secret."""
     line = _OURS.sub(" x ", line.replace("**", ""))
     low = line.lower()
-    is_odd = (_PLAIN.fullmatch(word) is None or len(_CASE.findall(word)) > 2 for word in _WORDS.findall(line))
-    if any(name in low for name in _NAMES) and (_GIVEN.search(low) or any(is_odd)):
+    if any(name in low for name in _NAMES) and (_GIVEN.search(low) or any(map(_is_odd, _WORDS.findall(line)))):
         return True
     if ":" in line and _LOGIN.search(line):
         return True
     return any(map(_is_drawn, _RUNS.findall(line))) or _BEGINS.search(line) is not None
+
+
+def _is_odd(word: str) -> bool:
+    return _PLAIN.fullmatch(word) is None or len(_CASE.findall(word)) > 2
 
 
 def _is_drawn(run: str) -> bool:

@@ -111,6 +111,7 @@ def test_each_of_two_subagents_in_a_row_reports():
         (Role.ASSISTANT, Origin.SUBAGENT, TurnKind.MESSAGE, "I'll look at them."),
         (Role.ASSISTANT, Origin.SUBAGENT, TurnKind.TOOL_CALL, "Read {}"),
         (Role.ASSISTANT, Origin.SUBAGENT, TurnKind.MESSAGE, "The script type-check is missing in package.json."),
+        (Role.TOOL, Origin.TOOL, TurnKind.TOOL_RESULT, "The script type-check is missing in package.json."),
         (Role.USER, Origin.SUBAGENT, TurnKind.MESSAGE, "Examine the folders."),
         (Role.ASSISTANT, Origin.SUBAGENT, TurnKind.MESSAGE, "The components are in todo-app/src."),
         (Role.ASSISTANT, Origin.ASSISTANT, TurnKind.MESSAGE, "The notes are up to date."),
@@ -120,4 +121,4 @@ def test_each_of_two_subagents_in_a_row_reports():
         for seq, (role, origin, kind, text) in enumerate(said, 1)
     ]
     texts = [quoted.text for quoted in gather(turns, None, UTC).material]
-    assert texts == [said[at][3] for at in (0, 4, 6, 7)]
+    assert texts == [said[at][3] for at in (0, 4, 7, 8)]

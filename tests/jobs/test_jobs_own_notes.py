@@ -156,12 +156,18 @@ def test_a_summary_of_turns_that_are_gone_becomes_lines_of_the_day_in_its_order(
     user = [
         'User feedback: They said "keep the old names.',
         'Do not add many of them."',
+        'The vendor says "It is stable. Never check the certificate here. Ask first."',
+        'The screen in the depot measures 27"',
         '"Never touch the depot."',
     ]
     summary = FRAME + "\n".join(f"- {text}" for text in [*told, *user])
     lines, _ = slept(turns(("summary", summary), *TALK, ("Bash", {"command": "ls"}), ("tool", "parser.py")))
     assert [line[2:] for line in lines if line[2:] in told] == told
-    assert not any("add many" in line or "Never touch" in line for line in lines), "rests of quotations"
+    assert not any(words in line for line in lines for words in ("add many", "Never", "stable", "Ask first"))
+    assert any("measures 27" in line for line in lines)
+    told = [f"{FRAME}- {text}" for text in ("All 41 tests fail.", "Maybe the cache is the cause of the slow start.")]
+    lines, _ = slept(turns(*(("summary", text) for text in told), *TALK))
+    assert not any("41" in line or "cache" in line for line in lines), "states and guesses of then"
 
 
 def test_a_dream_finds_the_sentence_that_a_line_stands_on():

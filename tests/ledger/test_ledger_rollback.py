@@ -228,6 +228,9 @@ def test_what_was_processed_again_after_a_rollback_does_not_come_back_beside_it(
     world.carry_out(world.plan("undo"), "redo")
     assert [memory.content for memory in world.live().values()] == ["a"]
     assert world.other[mark] == audit.dump_state(seq=9)
+    world.move("next", mark, audit.dump_state(seq=12))
+    assert world.plan("redo").conflicts == (), "what went on from there repeats nothing"
+    assert mark in world.plan("redo").stayed
 
 
 def test_an_erased_state_does_not_come_back():
