@@ -39,7 +39,7 @@ from memoryd.ledger.rollback import RollbackPlan, RollbackStep
 from memoryd.ledger.text_removal import TextRemoval, lines_of
 from memoryd.tiers import core, daily, diary
 
-# The rollbacks of the rollbacks of a run.
+# Finds the runs that reverted a rollback of a run, and so restored it.
 _REDONE = (
     "SELECT redo.id FROM job_run undo JOIN job_run redo ON json_extract(redo.options, '$.run') = undo.id"
     " WHERE undo.kind = 'rollback' AND json_extract(undo.options, '$.run') = ? AND redo.state = 'succeeded'"
@@ -75,7 +75,9 @@ class Revision:
     core_goes: bool = False  # the runs created the file, so it is deleted
     headings: frozenset[str] = frozenset()  # the headings of `MEMORY.md` from before the runs, which stay
     rewrites: tuple[tuple[str, bytes | None, bytes | None], ...] = ()  # other files: path, old and new bytes
-    undone: tuple[str, ...] = ()  # reverted runs, also under later ids; their summaries are reverted too
+    undone: tuple[
+        str, ...
+    ] = ()  # the reverted runs, and the runs that had restored them; their summaries are reverted too
     cut: TextRemoval | None = None  # text to remove also from files that are edited meanwhile; then no backup is kept
     erasure: dict[str, Any] | None = None  # see `database.erasure.erase`
     actor: str = HUMAN
@@ -156,8 +158,8 @@ def revise(
     forgotten = lines_of((), *erasure.read_blocks(connection, agent_id, ()))
     rewrites = {one[0]: one for one in _dailies(receipts, workspace, continuum, forgotten)}
     # Reverted summaries disappear from the files of the last sessions. The next rollover writes the remaining ones.
-    # A summary that came back after an earlier rollback has the id of the rollback that restored it.
-    for run_id in (reverted := [run_id for run_id, _ in undone]):  # grows meanwhile
+    # If an earlier rollback was reverted, the summary has the id of the run that restored it.
+    for run_id in (reverted := [run_id for run_id, _ in undone]):  # the loop appends to this list
         reverted += query.fetch_column(connection, _REDONE, run_id)
     rewrites = {one[0]: one for one in list_drops(continuum, summaries.list_told(connection, reverted))} | rewrites
     is_made = any(item["path"] == CORE_FILE and "after" in item and item["before"] is None for item in files)

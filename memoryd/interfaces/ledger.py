@@ -204,7 +204,7 @@ def rollback(
         states = {row["memory_id"]: (row["before"], row["after"]) for row in reads.states_of_run(reader, done["id"])}
     files = [{"path": one["path"], "removed": one["after"] is None} for one in done["receipt"].get("files", ())]
     reverted = done["receipt"].get("rollback", {}) | {"files": files, "beside": beside}
-    told = done["why"] or f"is this rollback\n{_plan_text(reverted, states)}"
+    told = done["why"] or f"is the id of this rollback\n{_plan_text(reverted, states)}"
     is_new = memory_id is None and row.get("kind") in {"sleep", "facts"} and row["session_id"] and not done["why"]
     # Unless a later run went on from the watermark, which then stays.
     if is_new and not any(one.startswith("watermark:") for one in reverted.get("stayed", ())):

@@ -159,7 +159,8 @@ def _shorten_said(turn: StoredTurn) -> str:
 def _last_words(turns: Sequence[StoredTurn]) -> set[int]:
     """Return the numbers of the turns with a subagent's report.
 
-    It is the text that the call of the subagent returned, and the last text of each stretch of subagent turns.
+    A report is a subagent's text that a tool call of the main conversation returned unchanged, or the last text of a
+    stretch of subagent turns.
     """
     returned = {turn.text for turn in turns if turn.kind is TurnKind.TOOL_RESULT and not turn.sidechain}
     last: set[int] = set()

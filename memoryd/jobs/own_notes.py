@@ -36,7 +36,7 @@ _MARK = re.compile(rf"^{_ITEM}")
 # A title above a sentence, and the mark of the next list item.
 _TITLE = re.compile(rf"^(?:{_ITEM})?[^\n]{{1,60}}:[ \t]*\n\s*|\n\s*(?:\w|\d{{1,2}})[.)]$")
 _QUOTED = re.compile(rf"^(?:{_ITEM})?[\"“„«‘']")  # noqa: RUF001
-_QUOTE_MARK = re.compile(r"(?<!\d)[\"“„”«»]")  # a digit before it means inches
+_QUOTE_MARK, _INCHES = re.compile(r"[\"“„”«»]"), re.compile(r"\d\"")
 _NAMES = re.compile(r"`[^`]*`|\*\*[^*]*\*\*")
 _LEFT_OUT = frozenset({SentenceKind.CODE, SentenceKind.HEADING, SentenceKind.QUOTE})
 _SAID = 0.75  # a turn with this share of a sentence's words already says the sentence
@@ -121,16 +121,16 @@ def _is_summary(turn: StoredTurn) -> bool:
 
 def _list_sentences(text: str) -> Iterator[str]:
     """Yield the sentences of a note in the agent's own words, without code, quotations and text of the program."""
-    is_inside = False  # a quotation of several sentences
+    is_in = False  # True while a quotation goes on in the next sentence; a list item or an empty line ends it
     for one in split(text):
-        was_inside = is_inside and not (_MARK.match(one.text) or text.startswith("\n\n", one.start - 2))
-        is_inside = was_inside ^ (len(_QUOTE_MARK.findall(one.text)) % 2 > 0)
+        was_in = is_in and not (_MARK.match(one.text) or text.startswith("\n\n", one.start - 2))
+        is_odd = len(_QUOTE_MARK.findall(one.text)) % 2 > 0 and (was_in or not _INCHES.search(one.text))
+        is_in = was_in ^ is_odd
         bare = _TITLE.sub("", one.text.strip())
         words = _NAMES.sub(" ", bare).split()
-        is_quoted = was_inside or is_inside or _QUOTED.match(bare)
-        is_own = one.kind not in _LEFT_OUT and not is_quoted and not _FRAME.match(_MARK.sub("", bare))
+        is_other = was_in or is_in or one.kind in _LEFT_OUT or _QUOTED.match(bare) or _FRAME.match(_MARK.sub("", bare))
         tells = prose.is_wide(bare) or sum(any(map(str.isalpha, word)) for word in words) >= _FEWEST_OWN
-        if is_own and tells:
+        if tells and not is_other:
             yield bare
 
 

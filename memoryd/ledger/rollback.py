@@ -3,8 +3,8 @@
 A plan compares each object that a run changed (memories, watermarks, files) at three times: before the run, after it,
 and now. If the object is still in the state after the run, it returns to the state before it. If a later run changed a
 memory, there is a conflict, and nothing is rolled back. A memory that the run added stays as a row, ended as `undone`.
-There is a conflict too if the run is a rollback and a later run has processed the same messages again: their memories
-would be there twice.
+If the run is itself a rollback, there is also a conflict if a later run has processed the same messages again.
+Otherwise the restored memories would exist beside those of the later run.
 
 A rollback is a run of its own and is audited like any other. The audit also records it as the state of `run:ID`. A
 rollback of the rollback sets this state back. Text that was forgotten after the run stays forgotten.
@@ -38,12 +38,12 @@ class RollbackStep:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Report a memory that cannot return to its old state.
+    """Report an object that prevents a rollback.
 
     Attributes:
-        memory_id: the id of the memory.
-        why: `changed` by later runs, `needed` as the successor of a memory that a later run ended, `was repeated` (the
-            processing of a session), or `erased`.
+        memory_id: the id of a memory, or the name of a watermark in the audit.
+        why: `changed` by later runs, `needed` as the successor of a memory that a later run ended, `erased`, or `was
+            repeated` if it is a watermark and a later run processed the same messages again.
         later: (audit id, run id) of the entries that prevent the return.
     """
 
@@ -103,14 +103,14 @@ def name_conflict(memory_id: str, why: str, later: Iterable[tuple[int, str | Non
 
     The items of `later` are (audit id, run id); an edit by hand has no run.
     """
-    by = "".join(f" by {run or 'an edit'} (audit {at})" for at, run in later)
+    by = " and".join(f" by {run or 'an edit'} (audit {at})" for at, run in later)
     return f"{name_object(memory_id)} {why}{by}"
 
 
 def name_object(memory_id: str) -> str:
     """Return words for people about a memory or another object of the audit, such as a watermark."""
-    session_id, _, consumer = memory_id.removeprefix(audit.WATERMARK).rpartition(":")
-    return f"the {consumer} of session {session_id}" if memory_id.startswith(audit.WATERMARK) else memory_id
+    session, _, consumer = memory_id.removeprefix(audit.WATERMARK).rpartition(":")
+    return f"the processing of session {session} ({consumer})" if memory_id.startswith(audit.WATERMARK) else memory_id
 
 
 def plan(

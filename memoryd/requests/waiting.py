@@ -190,7 +190,7 @@ def queue_beside(settings: Settings, agent_id: str, queue: Callable[[Engine, Clo
 def wait(settings: Settings, run_ids: Sequence[str], look: Callable[[], None]) -> list[dict[str, Any]] | None:
     """Wait until runs have ended, and call `look` meanwhile. Return their rows, or None if the daemon is gone.
 
-    A failed run that waits for its next attempt counts as ended.
+    A run that waits for its next attempt, or for the agent's next call, counts as ended.
 
     Raises:
         StateError: The disk of the state folder cannot be written, and the runs wait for it.
@@ -200,7 +200,6 @@ def wait(settings: Settings, run_ids: Sequence[str], look: Callable[[], None]) -
     while True:
         holder = lock.holder()
         rows = rows_of(settings, run_ids)
-        # Nobody need wait for a run that waits for its next attempt or for an agent's next call.
         resting = [row for row in rows if row["state"] == "queued" and (row["error"] or row["why"] == runs.WAITS)]
         if not any(row["state"] in WAITING and row not in resting for row in rows):
             return rows

@@ -79,7 +79,7 @@ def _rows(place: KeywordPlace, at: int, mark: bytes, kinds: list[str | None]) ->
 
 
 def _cells(line: bytes, mark: bytes) -> list[bytes]:
-    if mark == b"|":  # has no quoted cells
+    if mark == b"|":  # in a table with bars, a quotation mark is part of the cell
         return [cell.strip(_PADDING) for cell in line.split(mark)]
     return [_value(line[first:last]) for first, last in _bounds(line, mark)]
 

@@ -425,7 +425,7 @@ def test_consumers_that_take_no_more_get_no_more(world):
             assert 9_000 < len(told.encode("utf-16-le")) // 2 <= 10_000
             assert told.startswith(SECTIONS)
             assert "left out: the file has them" in told
-            # On a busy machine a hook may give up in time, and say nothing or what it finds in the files.
+            # On a busy machine a hook may reach its time limit. Then it returns nothing, or only text from the files.
             sizes = (len(world.hook("codex", "session-start", CODEX_START)) for _ in range(50))
             assert any(size > 20_000 for size in sizes)
     finally:

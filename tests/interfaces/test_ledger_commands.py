@@ -195,7 +195,7 @@ def test_a_rollback_is_not_reverted_after_the_session_was_processed_again(tmp_pa
     assert scratch.json("verify")["ok"] is True
 
 
-def test_a_run_that_was_brought_back_is_rolled_back_once_more_with_its_summary(tmp_path):
+def test_a_second_rollback_of_a_restored_run_removes_its_summary_too(tmp_path):
     scratch = Scratch(tmp_path / "scratch")
     at = recent()
     scratch.append([*said(at=at), filler(at=at)])

@@ -104,7 +104,7 @@ def test_of_a_long_message_what_is_pasted_falls_away_and_the_persons_words_stay(
     assert "Always use curl." not in found.material[0].text
 
 
-def test_each_of_two_subagents_in_a_row_reports():
+def test_the_reports_of_two_subagents_in_a_row_are_both_read():
     said = [
         (Role.USER, Origin.USER, TurnKind.MESSAGE, "Please bring the notes up to date."),
         (Role.USER, Origin.SUBAGENT, TurnKind.MESSAGE, "Examine the packages."),

@@ -140,7 +140,7 @@ def test_a_note_is_a_line_of_the_day_but_no_memory_and_keeps_its_file_among_thos
     assert not any("cache" in text for text in memories)
 
 
-def test_a_summary_of_turns_that_are_gone_becomes_lines_of_the_day_in_its_order():
+def test_a_summary_of_missing_turns_goes_into_the_daily_file_in_order():
     told = [
         "The importer keeps its own cache of station names.",
         "Stations without a clock are skipped in `read_stations()`.",
@@ -158,16 +158,18 @@ def test_a_summary_of_turns_that_are_gone_becomes_lines_of_the_day_in_its_order(
         'Do not add many of them."',
         'The vendor says "It is stable. Never check the certificate here. Ask first."',
         'The screen in the depot measures 27"',
+        'The user asked to "use Node 20".',
+        "The night tests need the database server.",
         '"Never touch the depot."',
     ]
     summary = FRAME + "\n".join(f"- {text}" for text in [*told, *user])
     lines, _ = slept(turns(("summary", summary), *TALK, ("Bash", {"command": "ls"}), ("tool", "parser.py")))
     assert [line[2:] for line in lines if line[2:] in told] == told
     assert not any(words in line for line in lines for words in ("add many", "Never", "stable", "Ask first"))
-    assert any("measures 27" in line for line in lines)
+    assert all(any(words in line for line in lines) for words in ("measures 27", "night tests"))
     told = [f"{FRAME}- {text}" for text in ("All 41 tests fail.", "Maybe the cache is the cause of the slow start.")]
     lines, _ = slept(turns(*(("summary", text) for text in told), *TALK))
-    assert not any("41" in line or "cache" in line for line in lines), "states and guesses of then"
+    assert not any("41" in line or "cache" in line for line in lines), "old states and guesses are left out"
 
 
 def test_a_dream_finds_the_sentence_that_a_line_stands_on():

@@ -206,7 +206,7 @@ def test_a_watermark_moved_on_stays_and_one_that_was_not_goes_back():
     assert world.other[audit.name_watermark("sess_2", "sleep")] is None
 
 
-def test_what_was_processed_again_after_a_rollback_does_not_come_back_beside_it():
+def test_a_rollback_is_not_reverted_while_a_later_run_repeats_its_messages():
     world = World()
     mark = audit.name_watermark("sess_1", "sleep")
     world.do("one", Add(MemoryKind.CORE, "a"))
@@ -221,7 +221,7 @@ def test_what_was_processed_again_after_a_rollback_does_not_come_back_beside_it(
             (mark, "was repeated", f"again {seq}")
         ]
         assert plan.steps == ()
-        with pytest.raises(RefusedError, match="the sleep of session sess_1 was repeated by again 3"):
+        with pytest.raises(RefusedError, match=r"the processing of session sess_1 \(sleep\) was repeated by again 3"):
             plan.check()
     for seq in (9, 3):
         world.carry_out(world.plan(f"again {seq}"), f"undo {seq}")
@@ -229,7 +229,7 @@ def test_what_was_processed_again_after_a_rollback_does_not_come_back_beside_it(
     assert [memory.content for memory in world.live().values()] == ["a"]
     assert world.other[mark] == audit.dump_state(seq=9)
     world.move("next", mark, audit.dump_state(seq=12))
-    assert world.plan("redo").conflicts == (), "what went on from there repeats nothing"
+    assert world.plan("redo").conflicts == (), "a run of newer messages repeats nothing"
     assert mark in world.plan("redo").stayed
 
 
@@ -266,7 +266,7 @@ def test_what_is_not_there_cannot_be_rolled_back():
 
 def test_what_is_in_the_way_is_named_with_and_without_a_run():
     plan = RollbackPlan(conflicts=(Conflict("core_00000001", "changed", ((30, None), (36, "run-1"))),))
-    way = "core_00000001 changed by an edit (audit 30) by run-1 (audit 36)"
+    way = "core_00000001 changed by an edit (audit 30) and by run-1 (audit 36)"
     with pytest.raises(RefusedError, match=re.escape(way)) as caught:
         plan.check()
     assert "rollback --to" in caught.value.hint
