@@ -16,7 +16,7 @@ import hashlib
 import json
 import re
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import PurePath
 from typing import Any, NamedTuple
@@ -27,7 +27,7 @@ from memoryd.changing.core_import import CORE_FILE, CoreImport, digest_of
 from memoryd.changing.guard_check import HUMAN
 from memoryd.changing.session_files import list_drops
 from memoryd.database import audit, erasure, memories, query, summaries
-from memoryd.errors import NotFoundError, StateError
+from memoryd.errors import NotFoundError, RefusedError, StateError
 from memoryd.files import regular
 from memoryd.files.open_folder import OpenFolder
 from memoryd.files.workspace import WorkspaceFolders
@@ -162,6 +162,7 @@ def revise(
     for run_id in (reverted := [run_id for run_id, _ in undone]):  # the loop appends to this list
         reverted += query.fetch_column(connection, _REDONE, run_id)
     rewrites = {one[0]: one for one in list_drops(continuum, summaries.list_told(connection, reverted))} | rewrites
+    _check_brought_back(found, target, [item for item in files if item["path"] not in rewrites])
     is_made = any(item["path"] == CORE_FILE and "after" in item and item["before"] is None for item in files)
 
     def list_rows(prefix: str) -> list[tuple[str, dict[str, Any] | None]]:
@@ -179,6 +180,13 @@ def revise(
         rewrites=tuple(rewrites.values()),
         undone=tuple(reverted),
     )
+
+
+def _check_brought_back(found: RollbackPlan, target: RollbackTarget, unchanged: Iterable[Mapping[str, Any]]) -> None:
+    """Raise a RefusedError if blocks of a daily file are lost, but their messages would count as processed again."""
+    lost = [item["path"] for item in unchanged if "appended" not in item and item["path"].startswith("memory/")]
+    if lost and target.run_id and any(step.memory_id.startswith(chain.WATERMARK) for step in found.steps):
+        raise RefusedError("lines cannot be put back, because the file changed", lost[0], "the session sleeps again")
 
 
 def _list_headings(continuum: OpenFolder, files: Sequence[Mapping[str, Any]]) -> frozenset[str]:

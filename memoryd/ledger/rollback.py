@@ -20,6 +20,7 @@ from memoryd.ledger.memory import Ending, from_json, to_json
 OPERATION = "rollback"  # the name of the operation in the audit
 
 _TELLS_MORE = "run memoryd job show to see it without its text"
+_HINTS = {"erased": "what was forgotten cannot be brought back", "was repeated": "so nothing is missing"}
 _MOVING = (audit.WATERMARK, audit.FILE)
 # The use of a grant, a refused request and a forgotten session cannot be undone.
 _STAYS = (audit.ACCESS, audit.GRANT, audit.SESSION)
@@ -78,9 +79,8 @@ class RollbackPlan:
         if self.conflicts:
             told = "; ".join(name_conflict(one.memory_id, one.why, one.later) for one in self.conflicts)
             hint = "roll back the later runs first, or everything after an entry of the audit: rollback --to"
-            if any(one.why == "erased" for one in self.conflicts):
-                hint = "what was forgotten cannot be brought back"
-            raise RefusedError(f"cannot be rolled back: {told}", hint=hint)
+            why = {one.why: _HINTS[one.why] for one in self.conflicts if one.why in _HINTS}
+            raise RefusedError(f"cannot be rolled back: {told}", hint="; ".join(why.values()) or hint)
 
 
 @dataclass(slots=True)

@@ -373,6 +373,26 @@ def test_no_rollback_of_a_rollback_brings_a_block_back(world):
     assert world.problems() == []
 
 
+@pytest.mark.parametrize("is_forgotten", [True, False], ids=["forgotten", "edited"])
+def test_a_rollback_is_not_reverted_if_its_lines_of_the_day_cannot_come_back(world, is_forgotten):
+    tabs = saying(world, "tabs").id
+    _, sleep = slept_apart(world)
+    back = rolled_back(world, run=sleep)
+    daily = next((world.scratch.workspace / "memory").glob("*.md"))
+    if is_forgotten:
+        forget(world, memory=tabs)
+    else:
+        daily.write_text(daily.read_text().replace("tabs", "tabulators"))
+    before = daily.read_text()
+    row = world.do(ledger_runs.ROLLBACK, run=back)
+    assert row["state"] == "declined", row
+    assert "cannot be put back" in row["why"], row
+    assert daily.read_text() == before
+    assert world.problems() == [] or not is_forgotten
+    run_once(world.app)
+    assert "walrus" in daily.read_text(), "the next sleep wrote it again"
+
+
 def test_behind_an_entry_of_the_audit_all_is_taken_back_but_forgetting(world):
     start = world.scratch.query("SELECT max(id) FROM audit")[0][0]
     session, _ = slept_apart(world)
