@@ -29,7 +29,7 @@ check: lint test
 bench: .venv/ready
 	.venv/bin/python -m bench --transcripts "$(TRANSCRIPTS)" --eval "$(EVAL)"
 
-# The same tests with 1,000 examples for each property, and those that are marked as long: by estimate 90 minutes on two cores.
+# The same tests with 1,000 examples for each property, and those that are marked as long: about two hours on two busy cores.
 soak: .venv/ready
 	HYPOTHESIS_PROFILE=soak .venv/bin/pytest --timeout 7200
 

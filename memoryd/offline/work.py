@@ -101,7 +101,7 @@ def choose_lines(
     chosen = _choose_said(found, max(budget - int(share * budget), min(budget, _LEAST_SAID)))
     left = budget - sum(one.cost for one in chosen)
     told = [one for note in noted for one in reading.read_note(note)]
-    taken = choose_work(told, left, chosen, len(told))
+    taken = choose_work(told, left, chosen, len(told), _USER_SHARE)
     return chosen, [one for one in told if one in taken]
 
 
@@ -113,22 +113,17 @@ def _choose_said(found: Sequence[WorkStatement], budget: int) -> list[WorkStatem
     """
     found = drop_changed(found)
     worth = [one for one in found if one.weight >= 0]
-    chosen = choose_work(worth, budget)
+    chosen = choose_work(worth, budget, (), _MOST_OF_MESSAGE, _USER_SHARE)
     if budget <= _SHORT:
         found = [one for one in found if not one.is_guess and (one.weight >= _LEAST_OF_USER or not one.by_user)]
-    answers = [one for one in found if not one.by_user]
-    for rest, share, most in ((worth, 1.0, 0), (found, _USER_SHARE, _MOST_OF_MESSAGE), (answers, 0.0, len(answers))):
+    for rest, share, most in ((worth, 1.0, 0), (found, _USER_SHARE, _MOST_OF_MESSAGE), (found, 0.0, len(found))):
         left = [one for one in rest if one not in chosen]
         chosen += choose_work(left, budget - sum(one.cost for one in chosen), chosen, most, share)
     return chosen
 
 
 def choose_work(
-    found: Sequence[WorkStatement],
-    budget: int,
-    before: Sequence[WorkStatement] = (),
-    most: int = _MOST_OF_MESSAGE,
-    user_share: float = _USER_SHARE,
+    found: Sequence[WorkStatement], budget: int, before: Sequence[WorkStatement], most: int, user_share: float
 ) -> list[WorkStatement]:
     """Return the best lines within `budget` words, best first, without lines that `before` or a taken line covers.
 
@@ -313,10 +308,11 @@ class _WorkReading:
             text, keys = _text_of([part]), _keys_of(part.text)
             # A sentence that needs its context may have lost it, because sentences of messages are left out of notes.
             is_clear = not (self._is_passing(turn, part.text) or WORK_CUES["leans"].match(text))
-            is_clear &= WORK_CUES["hedges"].search(text) is None
+            # What was the state at the time of the note is outdated at the end of the session.
+            is_clear &= not any(WORK_CUES[cue].search(text) for cue in ("hedges", "state", "tested"))
             if is_clear and len(keys) >= _FEWEST and len(text) <= _LONGEST:
-                section = Section.FOUND if WORK_CUES["state"].search(text) else self._section(turn, text)
-                yield self._make(turn, one, [part], text, section, self._rate(turn, one, [part], keys))
+                weight = self._rate(turn, one, [part], keys)
+                yield self._make(turn, one, [part], text, self._section(turn, text), weight)
 
     def _make(
         self,

@@ -310,7 +310,7 @@ def test_a_choice_behind_an_offer_is_the_last_request_though_a_remark_follows_th
 def test_the_same_answer_to_two_questions_is_two_answers():
     questions = ("Shall I delete the old archive?", "Shall I publish version 3 of the importer?")
     said = lines(REQUEST, *(one for asked in questions for one in (f"{ANSWER} {asked}", "Yes, on staging first.")))
-    chosen = work.choose_work([one for one in said if one.by_user], ROOM, user_share=1.0)
+    chosen = work.choose_work([one for one in said if one.by_user], ROOM, (), 5, 1.0)
     assert {one.asked for one in chosen if "staging" in one.text} == set(questions)
 
 
@@ -362,7 +362,9 @@ def test_what_is_only_so_before_the_work_is_done_does_not_last(passing):
 def test_near_copies_are_told_once_and_a_request_and_its_answer_are_two():
     again = "Assistant: The importer splits at CRLF now because the depot writes files on Windows, as said."
     echo = f"Assistant: {REQUEST}"
-    found = work.choose_work(lines(REQUEST, ANSWER, "Go on with the depot.", again, "And the depot?", echo), ROOM)
+    found = work.choose_work(
+        lines(REQUEST, ANSWER, "Go on with the depot.", again, "And the depot?", echo), ROOM, (), 5, 0.6
+    )
     assert sum("Windows" in one.text for one in found) == 1
     assert {one.by_user for one in found if REQUEST.rstrip(".") in one.text} == {True, False}
 
@@ -419,12 +421,12 @@ def test_lines_are_whole_sentences_within_their_room_each_once(said, budget):
         assert [*filter(str.isalnum, one.text)] == [*filter(str.isalnum, told)]
         assert one.numbers
         assert one.speaker == given_[one.turn].speaker
-    chosen = work.choose_work(found, budget)
+    chosen = work.choose_work(found, budget, (), 5, 0.6)
     assert sum(one.cost for one in chosen) <= budget
     assert not Counter(map(id, chosen)) - Counter(map(id, found))
     keys = [(one.by_user, one.keys) for one in chosen]
     assert len(keys) == len(set(keys))
-    assert work.choose_work(found, budget) == chosen
+    assert work.choose_work(found, budget, (), 5, 0.6) == chosen
 
 
 PROPOSED = (

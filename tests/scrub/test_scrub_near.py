@@ -56,6 +56,7 @@ TOLD = {
     "crypto isakmp key night8Shade address 10.1.1.1": ("night8Shade",),
     "tacacs-server key night8Shade": ("night8Shade",),
     "snmpwalk -v2c -c Goshawk9wood 10.0.0.1": ("Goshawk9wood",),
+    "snmpstatus -c public.Goshawk9 10.0.0.1": ("public.Goshawk9",),
     "snmpwalk -v3 -u ida -A night8shade -X owl9harbor sw1": ("night8shade", "owl9harbor"),
     "spark.hadoop.fs.s3a.secret.key   Kt5Wm8Zb2Qx7": ("Kt5Wm8Zb2Qx7",),
     "[mail.nest.org]:587 ida@nest.org:night8Shade": ("night8Shade",),
