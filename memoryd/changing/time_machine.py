@@ -75,9 +75,7 @@ class Revision:
     core_goes: bool = False  # the runs created the file, so it is deleted
     headings: frozenset[str] = frozenset()  # the headings of `MEMORY.md` from before the runs, which stay
     rewrites: tuple[tuple[str, bytes | None, bytes | None], ...] = ()  # other files: path, old and new bytes
-    undone: tuple[
-        str, ...
-    ] = ()  # the reverted runs, and the runs that had restored them; their summaries are reverted too
+    undone: tuple[str, ...] = ()  # the reverted runs, also those that had restored them; their summaries go too
     cut: TextRemoval | None = None  # text to remove also from files that are edited meanwhile; then no backup is kept
     erasure: dict[str, Any] | None = None  # see `database.erasure.erase`
     actor: str = HUMAN
@@ -186,7 +184,8 @@ def _check_brought_back(found: RollbackPlan, target: RollbackTarget, unchanged: 
     """Raise a RefusedError if blocks of a daily file are lost, but their messages would count as processed again."""
     lost = [item["path"] for item in unchanged if "appended" not in item and item["path"].startswith("memory/")]
     if lost and target.run_id and any(step.memory_id.startswith(chain.WATERMARK) for step in found.steps):
-        raise RefusedError("lines cannot be put back, because the file changed", lost[0], "the session sleeps again")
+        hint = "leave the rollback as it is: the next sleep processes the session again"
+        raise RefusedError("the removed lines cannot be put back, because the file has changed since", lost[0], hint)
 
 
 def _list_headings(continuum: OpenFolder, files: Sequence[Mapping[str, Any]]) -> frozenset[str]:
