@@ -23,6 +23,14 @@ def slept(tmp_path_factory):
     return scratch
 
 
+def sleep_once(scratch):
+    """Let a new session sleep; return the id of the run."""
+    at = recent()
+    scratch.append([*said(at=at), filler(at=at)])
+    scratch.json("run", "--once")
+    return next(row["id"] for row in scratch.json("job", "list", "--kind", "sleep") if row["state"] == "succeeded")
+
+
 def core(scratch):
     return {row["content"]: row for row in scratch.json("core", "list")}
 
@@ -161,9 +169,7 @@ def test_a_rollback_of_a_sleep_says_that_the_session_is_slept_over_again_and_how
 
 def test_a_rollback_is_not_reverted_after_the_session_was_processed_again(tmp_path):
     scratch = Scratch(tmp_path / "scratch")
-    at = recent()
-    scratch.append([*said(at=at), filler(at=at)])
-    scratch.json("run", "--once")
+    first = sleep_once(scratch)
     scratch.json("consolidate")
     folder = scratch.workspace
 
@@ -175,7 +181,6 @@ def test_a_rollback_is_not_reverted_after_the_session_was_processed_again(tmp_pa
         rows = scratch.json("job", "list", "--kind", "sleep")
         return [row["id"] for row in rows if row["state"] == "succeeded"]
 
-    (first,) = sleeps()
     lines = sorted(core(scratch))
     undone = scratch.json("rollback", first)["id"]
     scratch.json("run", "--once")
@@ -197,12 +202,9 @@ def test_a_rollback_is_not_reverted_after_the_session_was_processed_again(tmp_pa
 
 def test_a_second_rollback_of_a_restored_run_removes_its_summary_too(tmp_path):
     scratch = Scratch(tmp_path / "scratch")
-    at = recent()
-    scratch.append([*said(at=at), filler(at=at)])
-    scratch.json("run", "--once")
+    sleep = sleep_once(scratch)
     scratch.json("consolidate")
     folder = scratch.workspace / ".continuum" / "memory"
-    sleep = next(row["id"] for row in scratch.json("job", "list", "--kind", "sleep") if row["state"] == "succeeded")
     before = scratch.core
     for _ in range(2):
         undone = scratch.json("rollback", sleep)["id"]
@@ -254,10 +256,7 @@ def test_a_rollback_and_its_dry_run_name_all_files_that_change_and_the_facts_tha
 
 def test_a_rollback_removes_own_headings_that_it_empties_but_no_others(tmp_path):
     scratch = Scratch(tmp_path / "scratch")
-    at = recent()
-    scratch.append([*said(at=at), filler(at=at)])
-    scratch.json("run", "--once")
-    sleep = next(row["id"] for row in scratch.json("job", "list", "--kind", "sleep") if row["state"] == "succeeded")
+    sleep = sleep_once(scratch)
     assert "## Decisions" in scratch.core
     path = scratch.workspace / "MEMORY.md"
     path.write_text(f"{scratch.core}\n## Later\n\n## Mine\n\n- tea at four\n", encoding="utf-8")
@@ -269,11 +268,8 @@ def test_a_rollback_keeps_headings_of_a_person_and_says_what_happens_to_their_li
     scratch = Scratch(tmp_path / "scratch")
     path = scratch.workspace / "MEMORY.md"
     path.write_text("# Notes\n\n## Decisions\n\n## Mine\n\n- tea at four\n", encoding="utf-8")
-    at = recent()
-    scratch.append([*said(at=at), filler(at=at)])
-    scratch.json("run", "--once")
+    sleep = sleep_once(scratch)
     scratch.json("consolidate")
-    sleep = next(row["id"] for row in scratch.json("job", "list", "--kind", "sleep") if row["state"] == "succeeded")
     assert "## Decisions\n\n- " in scratch.core
     path.write_text(f"{scratch.core}- and a walk\n", encoding="utf-8")
     last = scratch.workspace / ".continuum" / "memory" / "RECENT.md"
@@ -308,10 +304,7 @@ def test_a_rollback_of_one_memory_keeps_the_heading_of_a_person(tmp_path):
     scratch = Scratch(tmp_path / "scratch")
     path = scratch.workspace / "MEMORY.md"
     path.write_text("# Notes\n\n## Decisions\n\n## Mine\n\n- tea at four\n", encoding="utf-8")
-    at = recent()
-    scratch.append([*said(at=at), filler(at=at)])
-    scratch.json("run", "--once")
-    sleep = next(row["id"] for row in scratch.json("job", "list", "--kind", "sleep") if row["state"] == "succeeded")
+    sleep = sleep_once(scratch)
     (only,) = [row["id"] for row in scratch.json("core", "list") if row["heading"] == "Decisions"]
     before = scratch.core
     scratch.json("rollback", sleep, "--memory", only)
