@@ -62,6 +62,7 @@ _DONE = re.compile(r"\[[ xX]\] ")
 _STOP = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])")  # noqa: RUF001
 _CLAUSE = re.compile(r"^|[,;:(–—] ")  # noqa: RUF001
 _ENDS_CLAUSE = re.compile(r"$|[,;:)]| [(–—]")  # noqa: RUF001
+CUT = "…"  # ends a sentence that was cut
 _NEAR = 24  # characters; a part of an injected statement counts as injected if it has at least this many …
 _NEAR_SHARE = 0.6  # … and at least this share of the statement
 _MUCH = 100  # characters; if at least this many of a line are already injected, …
@@ -386,10 +387,13 @@ def _list_standalone(part: Part) -> Iterator[tuple[int, frozenset[str]]]:
 
 
 def split_statements(text: str, kind: str = "") -> frozenset[str]:
-    """Return the sentences of a line without markup and the name of the speaker, so that they can be compared."""
+    """Return the sentences of a line without markup and the name of the speaker, so that they can be compared.
+
+    A sentence that was cut still ends with `CUT`.
+    """
     bare = _DONE.sub("", neutralize(text), count=1).translate(_MARKS)
-    said = (_FRAMING.sub("", normal.normalize(one)) for one in _STOP.split(bare))
-    return frozenset(f"{kind}{one}" for one in said if one)
+    said = ((_FRAMING.sub("", normal.normalize(one)), CUT * one.endswith(f" {CUT}")) for one in _STOP.split(bare))
+    return frozenset(f"{kind}{one}{cut}" for one, cut in said if one)
 
 
 def _contain_lines(text: str) -> Iterator[tuple[int, str]]:
@@ -417,7 +421,9 @@ class _ToldStatements:
         self, said: Mapping[str, str], untold: AbstractSet[str], longer: Sequence[frozenset[str]] = ()
     ) -> None:
         self.lines = dict(said)  # statement -> first line that says it
-        self._longer = longer  # the statements of lines with several, which may come later
+        self._longer = longer  # the statements of each line, which may come later
+        whole = (one for statements in longer for one in statements if not one.endswith(CUT))
+        self._later = {begins: one for one in whole for begins in _list_beginnings(one)}
         self._untold = untold  # statements whose line does not fit and is not injected
         self._near = {begins: one for one in said for begins in _list_beginnings(one)}
 
@@ -435,14 +441,17 @@ class _ToldStatements:
         return {one for one in found.values() if one} if is_said else set()
 
     def _find(self, one: str) -> str | None:
-        """Return an injected statement that covers this one: the same words, or the same with more clauses."""
+        """Return a statement that covers this one: the same words, more clauses, or the whole of a cut sentence."""
         if one in self.lines and one not in self._untold:
             return one
-        whole = self._near.get(one[:_NEAR]) if len(one) >= _NEAR else None
-        if whole is None or whole in self._untold or len(one) < _NEAR_SHARE * len(whole):
+        bare = one.removesuffix(CUT)
+        is_cut, begins = bare != one, bare[:_NEAR]
+        whole = self._near.get(begins) or (self._later.get(begins) if is_cut else None)
+        if len(bare) < _NEAR or whole is None or whole in self._untold:
             return None
-        _, found, rest = whole.partition(one)
-        return whole if found and _ENDS_CLAUSE.match(rest) else None
+        _, found, rest = whole.partition(bare)
+        is_covered = is_cut or (len(one) >= _NEAR_SHARE * len(whole) and _ENDS_CLAUSE.match(rest))
+        return whole if found and is_covered else None
 
     def add(self, line: _PartLine) -> None:
         """Record the statements of an injected line."""
@@ -464,7 +473,7 @@ def _choose_unsaid(blocks: Sequence[_PartBlock], said: Mapping[str, str], room: 
     itself does not fit, this one stays. `said` maps each statement that is already injected to its line.
     """
     untold: set[str] = set()
-    longer = [line.said for block in blocks if not block.newest_last for line in block.lines if len(line.said) > 1]
+    longer = [line.said for block in blocks if not block.newest_last for line in block.lines]
     for _ in range(_ROUNDS):
         told, again = _ToldStatements(said, untold, longer), set[str]()
         fewer = []

@@ -24,7 +24,7 @@ from memoryd.ledger import facts
 from memoryd.ledger.facts import ProfileEntry, ProfileSection
 from memoryd.ledger.memory import Memory
 from memoryd.recall import injection, memory_files
-from memoryd.recall.injection import RECENT_FILE, Injection, split_statements
+from memoryd.recall.injection import CUT, RECENT_FILE, Injection, split_statements
 from memoryd.recall.newer import put_newer_first
 from memoryd.requests import access, projects, scanner, searching
 from memoryd.requests.projects import Project
@@ -230,8 +230,9 @@ def _list_said(text: str) -> set[str]:
 
 def _is_new(line: str, said: set[str]) -> bool:
     """Return True if a line has a new sentence. A part of a known sentence in a line that is cut is not new."""
-    first, last = "\n" * (not line.startswith("…")), "\n" * (not line.endswith("…"))
-    return any(f"{first}{one}{last}" not in "\n".join(("", *said, "")) for one in split_statements(line))
+    first, last = "\n" * (not line.startswith(CUT)), "\n" * (not line.endswith(CUT))
+    told = "\n".join(("", *said, ""))
+    return any(f"{first}{one.removesuffix(CUT)}{last}" not in told for one in split_statements(line))
 
 
 def fit_material(remembered: InjectionMaterial, budget: injection.Budget, count: injection.Count) -> Injection:

@@ -411,6 +411,20 @@ def test_a_line_that_a_longer_one_below_has_whole_is_told_there_unless_that_one_
     assert (tight.count(MOVES), tight.count(more)) == (1, 0)
 
 
+def test_a_sentence_that_was_cut_is_left_out_if_the_whole_of_it_is_injected():
+    whole = f"{MOVES.removesuffix('.')} because the archive there is larger than any other in the north."
+    cut = f"{whole[:60]} …"
+    for first, then in ((cut, whole), (whole, cut)):
+        text = render([], [], [core_part(first, GREETS), core_part(then)], WIDE, characters).text
+        assert (cut in text, whole in text) == (False, True)
+    room = len(render([], [], [core_part(cut, GREETS)], WIDE, characters).text)
+    longer = core_part(f"{whole} {'The keys are in Bergen. ' * 9}")
+    tight = render([], [], [core_part(cut, GREETS), longer], Budget(1000, room), characters).text
+    assert (cut in tight, whole in tight) == (True, False)
+    other = render([], [], [core_part(cut), core_part(f"We think that {LIKES}")], WIDE, characters).text
+    assert cut in other
+
+
 statements = st.sampled_from([LIKES, MOVES, GREETS, "short", f"User: {LIKES}", MOVES.upper(), f"{GREETS} Really."])
 said_twice = st.tuples(
     st.lists(statements, max_size=4, unique_by=str.casefold).map(lambda contents: facts_lines(*contents)),
