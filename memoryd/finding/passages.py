@@ -26,6 +26,7 @@ from memoryd.tiers.lines import lines_of
 from memoryd.transcripts.turn import Origin
 
 _BESIDE = 0.5  # the weight of a word beside a text, such as in a neighbouring turn, relative to a word in it
+_OF_SYNONYM = 0.2  # the weight of a synonym in a passage, relative to its weight as a searched word
 _TYPED = 20_000  # characters; a longer message counts as pasted
 PASTED = "user (pasted)"  # the author of a passage that a person has pasted, at least partly
 CALL = "assistant (tool call)"  # the author of the call of a tool, which is no speech
@@ -115,10 +116,13 @@ def _get_place(candidate: Candidate) -> tuple[str, int]:
 class Passages:
     """Find the passages of candidates in their present texts, each once."""
 
-    def __init__(self, sources: SourceTexts, weights: Mapping[str, float], question: str) -> None:
+    def __init__(
+        self, sources: SourceTexts, weights: Mapping[str, float], synonyms: Mapping[str, float], question: str
+    ) -> None:
         self.sources = sources
         self.near: dict[int, float] = {}  # the similarity of meaning, by candidate id
         self._weights = weights
+        self._synonyms = {word: weight * _OF_SYNONYM for word, weight in synonyms.items()}
         self._wanted = answers.list_wanted(question)
         self.asked = answers.find_asked(question)  # the speaker whose words the question asks for
         self._found: dict[int, Passage] = {}
@@ -128,7 +132,9 @@ class Passages:
         if candidate.id not in self._found:
             by_user = candidate.voice is Speaker.PERSON
             rate = partial(answers.weigh_form, wanted=self._wanted, by_user=by_user)
-            self._found[candidate.id] = find_passage(self.read(candidate), self._weights, rate, answers.FITS)
+            self._found[candidate.id] = find_passage(
+                self.read(candidate), self._weights, rate, answers.FITS, self._synonyms
+            )
         return self._found[candidate.id]
 
     def read(self, candidate: Candidate) -> str:

@@ -28,6 +28,7 @@ from memoryd.recall.newer import put_newer_first
 from memoryd.recall.query import Query, parse
 from memoryd.recall.ranking import FACT, Candidate, KnownMemory, RankedCandidate, fuse
 from memoryd.recall.snippet import find_held
+from memoryd.recall.synonyms import list_synonyms
 from memoryd.text.content import label_of
 from memoryd.text.tags import tags_in
 from memoryd.tiers import core
@@ -163,10 +164,14 @@ class Recall:
             number = tables.find_number(agent.id)
             if number is None:
                 return _SearchResult([], [])
-            query = Query(tuple(dict.fromkeys(tables.matches(number).find_forms(query.terms))))
+            matches = tables.matches(number)
+            terms = tuple(dict.fromkeys(matches.find_forms(query.terms)))
+            # In a large memory, synonyms would find too much else.
+            query = Query(terms, list_synonyms(terms) if matches.is_small() else ())
             reader = opened.enter_context(self.indexer.database.reading_any())
             sources = SourceTexts(agent, reader)
-            passages = Passages(sources, tables.matches(number).weigh_terms(query.terms), text)
+            weights, synonyms = matches.weigh_terms(query.terms), matches.weigh_terms(query.synonyms)
+            passages = Passages(sources, weights, synonyms, text)
             weigh = partial(weigh_voice, asked=passages.asked)
             by_words = tables.find(number, query, where, depth, weigh)
             sources.read_ahead(by_words)  # while the model is working
@@ -186,7 +191,7 @@ class Recall:
                 if one.id not in stale and _is_wanted(one, known.get(one.id), sources, narrowing, where)
             }
             phrases = query.phrases
-            quoting = frozenset(tables.matches(number).find_holding(phrases, sorted(wanted)) if phrases else ())
+            quoting = frozenset(matches.find_holding(phrases, sorted(wanted)) if phrases else ())
             today = self.now().astimezone(self.indexer.zone).date()
 
             def order_candidates(found: list[Candidate], weigh: Callable[[Candidate], float]) -> list[RankedCandidate]:
@@ -273,7 +278,7 @@ def _hits(
     tables: Tables, number: int, query: Query, ranked: Sequence[RankedCandidate], passages: Passages, note: str
 ) -> list[Hit]:
     matched = tables.match_terms(number, query.terms, [one.candidate.id for one in ranked])
-    words = [term.text for term in query.terms]
+    words, synonyms = ([term.text for term in terms] for terms in (query.terms, query.synonyms))
     return [
         Hit(
             one.candidate.path,
@@ -282,7 +287,7 @@ def _hits(
             passages.get(one.candidate).text,
             float(f"{one.score:.4g}"),
             one.candidate.tier,
-            _explain_hit(passages.read(one.candidate), [word for word in words if word in held], one, note),
+            _explain_hit(passages.read(one.candidate), [word for word in words if word in held], synonyms, one, note),
             None if one.known is None else one.known.memory_id,
             one.candidate.day or (one.known.day if one.known is not None else None),
             passages.find_speaker(one.candidate),
@@ -292,11 +297,12 @@ def _hits(
     ]
 
 
-def _explain_hit(text: str, words: Sequence[str], one: RankedCandidate, note: str) -> str:
+def _explain_hit(text: str, words: Sequence[str], synonyms: Sequence[str], one: RankedCandidate, note: str) -> str:
     """Return the reasons for a hit: the words in it and beside it, its places in the two orders, and other reasons."""
     own = find_held(text, words)
     beside = [word for word in words if word not in own]
     places = (("by words", one.by_words), ("by meaning", one.by_meaning))
     order = [f"{how} {place}" for how, place in places if place is not None]
-    told = (("", own), ("beside it: ", beside), ("", order), ("", one.boosts), ("", [note] if note else []))
+    similar = ("with a similar meaning: ", find_held(text, synonyms))
+    told = (("", own), ("beside it: ", beside), similar, ("", order), ("", one.boosts), ("", [note] if note else []))
     return "; ".join(label + ", ".join(dict.fromkeys(part)) for label, part in told if part)

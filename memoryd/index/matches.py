@@ -8,7 +8,7 @@ words, those documents are only checked, which takes a fraction of the time. Doc
 
 import json
 import math
-from collections.abc import Callable, Iterator, KeysView, Sequence
+from collections.abc import Callable, Iterator, KeysView, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -29,6 +29,7 @@ _HARDLY = 50  # a count stays valid if the number of documents changed by less t
 _REMEMBERED = 10_000  # the largest number of counts in memory
 COMMON = 0.2  # words in more than this share of all documents get too little weight from FTS5 …
 _LEAST_IDF = 1e-6  # … down to this weight, which is the least one in its source code
+_OF_SYNONYM = 0.5  # the share of a synonym's score that counts
 _LEAST_WORTH = 0.1  # the weight of a term that is in all documents
 _ITSELF = "- aside :"  # searches all columns except the one with the neighbours' texts and the output of tools
 _K1 = 1.2  # the parameter k1 of BM25, as in FTS5
@@ -107,6 +108,10 @@ class Matches:
         self._counted: dict[str, int] = {}  # by term in FTS5's form: the number of its documents
         self._few: set[str] = set()  # terms with few documents, in FTS5's form
 
+    def is_small(self) -> bool:
+        """Return True if the agent has few documents."""
+        return self._all().size <= FEW
+
     def rank(self, query: Query, where: SearchFilter, limit: int) -> list[tuple[int, float]]:
         """Return (id, score) of the best matching documents, best first; a higher score is better.
 
@@ -114,7 +119,10 @@ class Matches:
         """
         every = self._all()
         if every.size <= FEW:
-            return self._rank_few(query.terms, where, limit, every)
+            scores = dict(self._rank_few(query.terms, where, limit, every))
+            for identity, score in self._rank_few(query.synonyms, where, limit, every):
+                scores[identity] = scores.get(identity, 0.0) + _OF_SYNONYM * score
+            return _list_best(scores, limit)
         budget = max(FILTERED_BUDGET if where.is_narrow else BUDGET, every.size // _SHARE)
         rare, common = self._split_terms(query.terms, budget, every)
         if not common:
@@ -133,7 +141,7 @@ class Matches:
             terms = dict.fromkeys([common[0], *_pick_pair(common)])
             for identity, score in self._rank_any([one.term for one in terms], where, limit, written_down=True):
                 scores[identity] = max(score, scores.get(identity, score))
-        return sorted(scores.items(), key=lambda one: (-one[1], one[0]))[:limit]
+        return _list_best(scores, limit)
 
     def _rank_few(
         self, terms: tuple[Term, ...], where: SearchFilter, limit: int, every: _All
@@ -142,6 +150,8 @@ class Matches:
 
         In one project, most documents contain its subject, and FTS5 would give that word no weight.
         """
+        if not terms:
+            return []
         counted = [self._count_term(term, BUDGET, every) for term in terms]
         common = [one for one in counted if one.holding > COMMON * every.size]
         scores = dict(self._rank_any(terms, where, FEW if common else limit))
@@ -149,7 +159,7 @@ class Matches:
             lacking = one.worth(every.size) / max(_LEAST_IDF, one.read_idf(every.size)) - 1
             for identity, score in self._rank_any((one.term,), where, FEW):
                 scores[identity] += score * lacking
-        return sorted(scores.items(), key=lambda one: (-one[1], one[0]))[:limit]
+        return _list_best(scores, limit)
 
     def _find_common(
         self,
@@ -304,6 +314,11 @@ class Matches:
         if where.after is not None or where.before is not None:
             sql += " AND (d.day IS NULL OR d.day BETWEEN coalesce(:after, '') AND coalesce(:before, '~'))"
         return sql, {"tier": where.tier, "after": where.after, "before": where.before}
+
+
+def _list_best(scores: Mapping[int, float], limit: int) -> list[tuple[int, float]]:
+    """Return the best documents with their scores, best first."""
+    return sorted(scores.items(), key=lambda one: (-one[1], one[0]))[:limit]
 
 
 def _pick_pair(common: Sequence[_CountedTerm]) -> list[_CountedTerm]:

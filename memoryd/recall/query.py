@@ -54,6 +54,7 @@ class Query:
     """Hold the terms of a query, each once, in the order of the text; empty if the text has no word."""
 
     terms: tuple[Term, ...]
+    synonyms: tuple[Term, ...] = ()  # terms that may stand for words of the query
 
     @property
     def phrases(self) -> tuple[Term, ...]:

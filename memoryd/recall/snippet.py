@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import accumulate
+from types import MappingProxyType
 from typing import NamedTuple
 
 from memoryd.recall.words import STROKES, list_runs, simplify
@@ -35,7 +36,11 @@ class Passage(NamedTuple):
 
 
 def find_passage(
-    text: str, weights: Mapping[str, float], rate: Callable[[str], float] = lambda _: 1.0, most: float = 1.0
+    text: str,
+    weights: Mapping[str, float],
+    rate: Callable[[str], float] = lambda _: 1.0,
+    most: float = 1.0,
+    synonyms: Mapping[str, float] = MappingProxyType({}),
 ) -> Passage:
     """Return the passage of a text that answers a query best.
 
@@ -44,6 +49,7 @@ def find_passage(
         weights: the weight of each searched word.
         rate: returns the factor for the form of a sentence.
         most: the largest such factor.
+        synonyms: the weight of each further word that may stand for a searched one.
     """
     units = list(_list_units(text))
     if not units:
@@ -53,9 +59,9 @@ def find_passage(
     total = sum(weights.values()) or 1.0
     held: dict[int, dict[str, float]] = {}
     found = set()
-    for word, weight in weights.items():
+    for word, weight in (*synonyms.items(), *weights.items()):
         places = _find_word(flat, ends, word)
-        if places:
+        if places and word in weights:
             found.add(word)
         for place in places:
             for step, part in _NEAR:

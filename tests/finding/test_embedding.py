@@ -80,17 +80,17 @@ def test_what_says_it_in_other_words_is_found_and_says_why(world):
 def test_a_text_that_is_new_is_found_by_words_until_it_is_embedded(world):
     world.write("MEMORY.md", "- the automobile is in the shed\n")
     world.fill()
-    world.write("memory/2026-05-03.md", "## Note (10:00)\n\nthe vehicle was sold\n")
-    assert [hit.path for hit in world.search("vehicle")] == ["memory/2026-05-03.md", "MEMORY.md"]
-    assert all(hit.why.endswith("not all texts are embedded yet") for hit in world.search("vehicle"))
+    world.write("memory/2026-05-03.md", "## Note (10:00)\n\nthe omnibus was sold\n")
+    assert [hit.path for hit in world.search("omnibus")] == ["memory/2026-05-03.md", "MEMORY.md"]
+    assert all(hit.why.endswith("not all texts are embedded yet") for hit in world.search("omnibus"))
     world.fill()
-    assert world.search("vehicle")[0].why == "vehicle; by words 1, by meaning 2; recent"
+    assert world.search("omnibus")[0].why == "omnibus; by words 1, by meaning 2; recent"
 
 
 def test_what_is_narrowed_by_tier_and_day_is_so_for_meaning(world):
     world.write("MEMORY.md", "- the automobile is in the shed\n")
     for day in ("2026-04-01", "2026-05-01"):
-        world.write(f"memory/{day}.md", "## Note (10:00)\n\nthe vehicle was sold\n")
+        world.write(f"memory/{day}.md", "## Note (10:00)\n\nthe omnibus was sold\n")
     world.fill()
     assert world.paths("garage", tier="core") == {"MEMORY.md"}
     assert world.paths("garage", tier="session") == set()
@@ -107,7 +107,7 @@ def test_tool_output_is_found_by_words_alone(world):
     world.turn("look at the car")
     world.fill()
     assert world.coverage()[:2] == (1, 1)
-    assert world.places("vehicle") == [("session:s1", 2)]
+    assert world.places("omnibus") == [("session:s1", 2)]
 
 
 def test_only_what_may_be_shown_is_embedded(tmp_path):
@@ -135,7 +135,7 @@ def test_a_vector_goes_with_its_text(world):
     world.write("MEMORY.md", "- the automobile is in the shed\n- a doctor\n")
     world.fill()
     world.write("MEMORY.md", "- a doctor\n")
-    assert world.paths("vehicle") == set()
+    assert world.paths("omnibus") == set()
     with world.index.begin_read() as tables:
         assert tables._rows("SELECT count(*) FROM vectors_1") == [(1,)]
 
@@ -150,9 +150,9 @@ def test_what_is_forgotten_is_in_no_byte_of_the_index(world):
     world.sql("UPDATE turn SET text = '' WHERE seq = 1")
     world.index.erase("demo")
     assert not any(vector(text) in path.read_bytes() for path in files if path.exists())
-    assert world.paths("vehicle") == set()
+    assert world.paths("omnibus") == set()
     world.fill()
-    assert world.paths("vehicle") == set()
+    assert world.paths("omnibus") == set()
     assert world.paths("clinic") == {"session:s1"}
 
 
@@ -168,7 +168,7 @@ def test_what_was_read_before_it_was_forgotten_does_not_come_in_behind_it(world)
 
     world.model.fails = meanwhile
     world.fill()
-    assert world.paths("vehicle") == set()
+    assert world.paths("omnibus") == set()
     assert world.paths("clinic") == {"session:s1"}
 
 
@@ -186,7 +186,7 @@ def test_an_index_that_begins_anew_meanwhile_comes_to_no_harm(world):
         world.fill()
     assert [one["event"] for one in logged if one["log_level"] == "error"] == []
     assert world.coverage()[:2] == (1, 1)
-    assert world.paths("vehicle") == {"session:s1"}
+    assert world.paths("omnibus") == {"session:s1"}
 
 
 def test_a_full_disk_is_not_taken_for_a_model_that_fails(world):
@@ -212,7 +212,7 @@ def test_a_vector_is_not_that_of_the_text_that_stood_there_before(world):
 
     world.model.fails = meanwhile
     world.fill()
-    assert world.paths("vehicle") == set()
+    assert world.paths("omnibus") == set()
     assert world.paths("clinic") == {"MEMORY.md"}
 
 
@@ -220,10 +220,10 @@ def test_another_model_makes_all_anew_and_is_not_compared_with_the_old(world):
     world.turn("the automobile is in the shed")
     world.fill()
     world.embedder.model = "tiny 2"
-    assert world.paths("vehicle") == set(), "its vectors are of another model"
+    assert world.paths("omnibus") == set(), "its vectors are of another model"
     world.fill()
     assert world.coverage() == (1, 1, "tiny 2")
-    assert world.paths("vehicle") == {"session:s1"}
+    assert world.paths("omnibus") == {"session:s1"}
 
 
 def test_agents_are_apart(tmp_path):
@@ -231,8 +231,8 @@ def test_agents_are_apart(tmp_path):
     for name, text in (("a", "the automobile"), ("b", "a kitten")):
         world.turn(text, session=f"s-{name}", agent=name)
         world.fill(name)
-    assert world.paths("vehicle", agent="a") == {"session:s-a"}
-    assert world.paths("vehicle", agent="b") == set()
+    assert world.paths("omnibus", agent="a") == {"session:s-a"}
+    assert world.paths("omnibus", agent="b") == set()
     world.index.erase("a")
     assert world.paths("feline", agent="b") == {"session:s-b"}
     world.close()
@@ -304,10 +304,10 @@ def test_a_question_waits_only_so_long(world):
     world.recall = replace(patient, meaning=lambda text: world.embedder.ask(text, timedelta()))
     (hit,) = world.search("automobile")
     assert hit.why == "automobile; the model is still being loaded, or busy"
-    assert world.search("vehicle") == []
+    assert world.search("omnibus") == []
     go_on.set()
     world.recall = patient
-    assert world.paths("vehicle") == {"session:s1"}
+    assert world.paths("omnibus") == {"session:s1"}
 
 
 def test_a_stopped_worker_ends_it_without_a_word(world):
@@ -322,10 +322,10 @@ def test_a_stopped_worker_ends_it_without_a_word(world):
 
 
 def test_a_phrase_is_before_what_only_means_the_same(world):
-    world.turn("the automobile and the vehicle and the engine in the garage")
+    world.turn("the automobile and the omnibus and the engine in the garage")
     world.turn("we sold the red car to Ottilie", session="s2")
     world.fill()
-    found = world.search('"red car" automobile vehicle engine garage')
+    found = world.search('"red car" automobile omnibus engine garage')
     assert [hit.path for hit in found] == ["session:s2", "session:s1"]
 
 
@@ -341,7 +341,7 @@ def test_damaged_vectors_are_made_anew(world):
         connection.close()
         assert world.paths("automobile") == {"session:s1"}, change
         world.fill()
-        assert world.paths("vehicle") == {"session:s1"}, change
+        assert world.paths("omnibus") == {"session:s1"}, change
 
 
 WORDS = sorted(word for kind in KINDS for word in kind)
@@ -378,7 +378,7 @@ def test_what_is_held_follows_neighbours_that_come_and_an_index_that_begins_anew
     def check():
         world.fill()
         other = world.opened()
-        for question in ("kitten", "vehicle", "physician", "fruit"):
+        for question in ("kitten", "omnibus", "physician", "fruit"):
             assert world.near(question) == world.near(question, recall=other)
         other.indexer.index.close()
 

@@ -774,6 +774,18 @@ def test_what_was_decided_comes_before_what_only_asks_for_it(world):
     assert [line for _, line in world.places("which database does the kumquat store use: SQLite")] == [2, 1, 3]
 
 
+def test_a_question_in_other_words_finds_its_answer_behind_texts_with_the_same_words(world, monkeypatch):
+    world.turn("We erased the kumquat index, because nobody read it.")
+    world.turn("Tea is at four.")
+    assert world.places("why was it deleted")[0] == ("session:s1", 1)
+    assert world.search("why was it deleted")[0].why == "with a similar meaning: erase"
+    world.turn("Somebody deleted the old tea list yesterday.")
+    assert [line for _, line in world.places("deleted")][:2] == [3, 1]
+    assert any("similar" in hit.why for hit in world.search("deleted"))
+    monkeypatch.setattr("memoryd.index.matches.FEW", 2)
+    assert not any("similar" in hit.why for hit in world.search("deleted"))
+
+
 def test_what_the_user_wants_is_in_the_users_own_words(world):
     world.turn("The kumquat report is a PDF with a short table.", role="assistant")
     world.turn("Please make the kumquat report a PDF with a short table.")

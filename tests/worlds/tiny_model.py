@@ -4,7 +4,7 @@ import hashlib
 import re
 
 KINDS = [
-    {"car", "automobile", "vehicle", "engine", "garage"},
+    {"car", "automobile", "omnibus", "engine", "garage"},
     {"cat", "kitten", "feline", "purrs"},
     {"doctor", "physician", "clinic", "hospital"},
     {"kumquat", "fruit", "orchard", "harvest"},
