@@ -14,11 +14,14 @@ from memoryd.scrub.plausible import is_made_up, is_mixed, is_odd_password, is_pa
 RULE = "column-value"
 _LINE_MAX = 2048
 _COLUMNS_MAX = 32
-_CELL_ENDS = re.compile(rb"[\w \-]{0,24}+[\"'`*]{0,3}+[ \t]{0,40}+(?P<mark>[|,;\t]|\r?\n)")
-_CELL_BEGINS = re.compile(rb"[|,;\t\n][ \"'`*]{0,8}[\w \-]{0,24}\Z")
+# The bars of a table that is drawn with lines. Its heads may have other bars than its rows.
+_BAR = rb"\xe2(?:\x94[\x82\x83\x86\x87\x8a\x8b]|\x95\x91)"
+_BARS = re.compile(_BAR)
+_CELL_ENDS = re.compile(rb"[\w \-]{0,24}+[\"'`*]{0,3}+[ \t]{0,40}+(?P<mark>[|,;\t]|\r?\n|" + _BAR + rb")")
+_CELL_BEGINS = re.compile(rb"(?P<mark>[|,;\t\n]|" + _BAR + rb")[ \"'`*]{0,8}[\w \-]{0,24}\Z")
 _NAME = re.compile(rb"[\w .\-\x80-\xff]{1,40}")
 # These bytes make up the line between the head of a table and its rows.
-_RULE_MARKS = b" \t\r|+:=-"
+_RULE_MARKS = b" \t\r|+:=-\xe2" + bytes(range(0x80, 0xC0))
 _PADDING = b" \t\r\"'`*"
 _STATEMENT = re.compile(rb"(?i)\s{1,8}[^\s(]{1,120}\s{0,8}\((?P<names>[^()]{1,2000})\)\s{0,8}values\s{0,8}(?=\()")
 _ITEM = re.compile(
@@ -38,30 +41,28 @@ def _find_below(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
     end = place.buffer.find(b"\n", place.last, min(place.end, place.last + _LINE_MAX))
     if before is None or end < 0:
         return
-    begin = _line_begin(place)
-    head = place.buffer[begin:end]
-    mark = behind["mark"] if behind["mark"].strip(b"\r\n") else before[0][:1]
+    least = max(place.begin, place.first - _LINE_MAX)
+    begin = max(least, place.buffer.rfind(b"\n", least, place.first) + 1)
+    head = _unify_bars(place.buffer[begin:end])
+    mark = _BARS.sub(b"|", behind["mark"].strip(b"\r\n") or before["mark"])
     if mark not in {b"|", b",", b";", b"\t"} or head.count(mark) >= _COLUMNS_MAX:
         return
     names = _cells(head, mark)
     # Lists of arguments in code have commas, too. They hold expressions, are indented, or end with a comma.
     is_head = mark not in b",;" or (not head[:1].isspace() and all(map(_NAME.fullmatch, names)))
-    if sum(map(bool, names)) < 2 or not is_head:
-        return
-    kinds = [_kind_of_head(name) for name in names]
+    kinds = [_kind_of_head(name) for name in names] if is_head and sum(map(bool, names)) > 1 else []
     column = head[: place.first - begin].count(mark)
     # The first column with such a head judges the values of all columns.
-    if column >= len(kinds) or kinds[column] is None or any(kinds[:column]):
-        return
-    yield from _rows(place, end + 1, mark, kinds)
+    if any(kinds[column : column + 1]) and not any(kinds[:column]):
+        yield from _rows(place, end + 1, mark, kinds)
 
 
 def _rows(place: KeywordPlace, at: int, mark: bytes, kinds: list[str | None]) -> Iterator[SecretSpan]:
     while at < place.end:
         end = place.buffer.find(b"\n", at, min(place.end, at + _LINE_MAX))
         end = min(place.end, at + _LINE_MAX) if end < 0 else end
-        line = place.buffer[at:end]
-        if mark == b"|" and b"--" in line and not line.strip(_RULE_MARKS):
+        line = _unify_bars(place.buffer[at:end])
+        if mark == b"|" and (b"--" in line or b"\xe2" in line) and not line.strip(_RULE_MARKS):
             at = end + 1
             continue
         cells = _cells(line, mark)
@@ -76,6 +77,11 @@ def _rows(place: KeywordPlace, at: int, mark: bytes, kinds: list[str | None]) ->
                 begin, behind = (first, last) if inside < 0 else (inside, inside + len(cell))
                 yield SecretSpan(at + begin, at + behind, RULE)
         at = end + 1
+
+
+def _unify_bars(line: bytes) -> bytes:
+    """Return a line of the same length with `|` for each drawn bar, and with another sign for each escaped bar."""
+    return _BARS.sub(b"|  ", line).replace(b"\\|", b"\\!")
 
 
 def _cells(line: bytes, mark: bytes) -> list[bytes]:
@@ -113,11 +119,6 @@ def _kind_of_head(name: bytes) -> str | None:
     # A name with digits may also be a value. If it counted as a head, each row would be the head of the next.
     kind = None if is_mixed(name) else kind_of(name.replace(b" ", b"_"))
     return kind if kind in {PASSWORD, TOKEN} or name.lower() == b"pw" else None
-
-
-def _line_begin(place: KeywordPlace) -> int:
-    least = max(place.begin, place.first - _LINE_MAX)
-    return max(least, place.buffer.rfind(b"\n", least, place.first) + 1)
 
 
 def _is_secret(value: bytes, kind: str | None) -> bool:

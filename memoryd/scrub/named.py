@@ -57,7 +57,7 @@ _NAME_LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789
 _NAME_REST = rb"[\w\-\x80-\xff]{0,40}+"
 # `_AFTER` can match only after these characters: no letter, except in `or` and `value`. This check is much faster, so
 # that a text of nothing but names costs little. The same is true of the check for a name that is too long.
-_MAY_BE_GIVEN = re.compile(rb"[\w\-\x80-\xff]{0,40}+(?:\s{0,40}+[^\w\s\x80-\xff-]|\s{0,40}+->|\s{1,40}+[ovV])")
+_MAY_BE_GIVEN = re.compile(rb"[\w\-\x80-\xff]{0,40}+(?:\s{0,40}+[^\w\s\x80-\xff-]|\s{0,40}+->|\s{1,40}+[ovV\xe2])")
 _TOO_LONG = re.compile(rb"[\w\-]{41}")
 # The rest of a name that does not end with a link such as `is`. If the whole name is no secret's, such as
 # `keyword_null`, nothing behind it is the keyword's value.
@@ -80,7 +80,7 @@ _AFTER = re.compile(
     rb"[ \t]{0,4}:[ \t]{0,4}[&*]?[A-Za-z_][\w.\[\]|<> ]{0,40}=(?!=)|"  # a declaration with a type
     rb"[ \t]{0,8}(?::=|=>|->|={1,3}|!=|:-|:{1,2})|"
     rb"[ \t]{0,4}(?:,|\()(?=[ \t]{0,4}[fbrFBRu]?" + _QUOTE + rb")|"
-    rb"\\{0,3}>|[ \t]{1,8}\||"
+    rb"\\{0,3}>|[ \t]{1,8}(?:\||\xe2[\x94\x95][\x80-\xbf])|"
     rb"[ \t][^<>\n]{0,80}?\bvalue=(?=" + _QUOTE + rb"))"  # the value of a form field
     rb"[ \t]{0,8}(?:\*\*[ \t]?){0,2}"
     rb"(?:[|>][+-]?\s{1,40}|![a-z]+ |\{\{ ?(?=" + _QUOTE + rb")|Buffer\.from\(|[fbrFBRu]{1,2}(?=" + _QUOTE + rb"))?"

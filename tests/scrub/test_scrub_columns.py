@@ -24,7 +24,12 @@ def redacted(text: str) -> str:
         "name,password,mail\nbob,{0},b@x.example\nann,{1},a@x.example\n", "name;Passwort\r\nbob;{0}\r\nann;{1}\r\n",
         "user\tpassword\nbob\t{0}\nann\t{1}", '"name","db password"\n"bob, the first","{0}"\n"ann","{1}"\n',
         "| User | Password |\n|------|:--------:|\n| bob | `{0}` |\n| ann | {1} |\n",
-        "User | Password\n--- | ---\nbob | {0}\nann | {1}\n", "name,password\nx,my-password1\nbob,{0}\nann,{1}\n",
+        "User | Password\n--- | ---\nbob | {0}\nann | {1}\n",
+        "|a\\|b|Password|\n|---|:-:|\n|bob|{0}|\n| x\\|y | {1} |\n",
+        "┌─────┬──────┐\n│ who │ password │\n├─────┼──────┤\n│ bob │ {0} │\n│ ann │ {1} │\n└─────┴──────┘\n",
+        "┏━━━━━┳━━━━━━┓\n┃ who ┃ Password ┃\n┡━━━━━╇━━━━━━┩\n│ bob │ {0} │\n├─────┼──────┤\n│ ann │ {1} │\n",
+        " who │ password\n─────┼──────────\n bob │ {0}\n ann │ {1}\n", "│ password │ {0} │\n│ password │ {1} │\n",
+        "name,password\nx,my-password1\nbob,{0}\nann,{1}\n",
         "name,password,pwd\nbob,{0},{1}\n", "INSERT INTO users (name, password) VALUES ('bob', '{0}'), ('ann', '{1}');",
         "insert into `u` (`id`, `pwd`, `at`)\nvalues (1, '{0}', now()),\n(2, '{1}', now())",
         'login("bob", "{0}")\nlogin("ann", "{1}")', "s.authenticate('bob','{0}'); await signIn(\"ann\", \"{1}\")",
@@ -36,6 +41,11 @@ def test_a_password_below_its_head_is_taken_out_of_each_row(text: str) -> None:
     assert DRAWN not in left
     assert OTHER not in left
     assert redacted(left) == left
+
+
+def test_a_password_with_an_escaped_bar_is_taken_out() -> None:
+    table = "| name | password |\n|---|---|\n| bob | {} |\n"
+    assert redacted(table.format(r"hun\|ter22")) == table.format("[REDACTED:column-value]")
 
 
 @pytest.mark.parametrize(
