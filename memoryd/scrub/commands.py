@@ -49,12 +49,23 @@ def _is_drawn(value: bytes) -> bool:
 
 
 _VARIABLE = re.compile(rb"[ \t]{0,4}(?P<name>[A-Za-z_]\w{1,60})[ \t]{1,4}" + _SECRET)
+_FLAG_VALUE = re.compile(_SECRET)
+_USER_FLAG = re.compile(rb"(?<!sudo)(?<! -[EHins]) (?:--?u(?:ser(?:name)?)?|-U|/r?u(?:ser)?)[ =:][\"']?[\w.]")
+_FLAG = rb"(?:[ \t]{1,4}(?:-[a-zA-Z]{1,6}|\d\d?))"
+_WITH = _FLAG + rb"{0,4}?[ \t]{1,4}-[a-zA-Z]{0,5}"
+# Among the flags, `b` says that the password is an argument, and `n` that no file is.
+_HASHED = re.compile(
+    rb"(?=" + _WITH + rb"b)(?:(?=" + _WITH + rb"(?P<shown>n))|)" + _FLAG + rb"{1,5}"
+    rb"(?(shown)|[ \t]{1,4}[^\s\x00]{1,200})[ \t]{1,4}[^\s\x00]{1,100}[ \t]{1,4}" + _SECRET
+)  # fmt: skip
 _IDENTIFIED = _Rule(
     b"", re.compile(rb"(?i)\s{1,8}(?:with\s{1,8}[\w']{1,40}\s{1,8})?(?:by|as)\s{1,8}(?=['\"])" + _SECRET),
     _is_sql_password, within=400, matches=True, lines=True,
 )  # fmt: skip
 _KEY = _Rule(b"", re.compile(rb"[ \t]{0,40}" + _SECRET), _is_key, matches=True)
-_SET = re.compile(rb"(?:[07] )?" + _SECRET + rb"(?=[ \t]*(?:[\r\n]|\Z|RO|RW|address ))")
+_SET = re.compile(rb"(?:[07] )?" + _SECRET + rb"(?=[ \t]*(?:[\r\n]|\Z|RO|RW|address |default\b|\d))")
+# A plain word is such a name too, if the setting is a whole line.
+_COMMUNITY = re.compile(rb"(?:(?<=\nr[ow]community )|(?=\S*\d)) {0,9}(?!public\b|private\b)" + _SET.pattern)
 _SASL = re.compile(rb"[ \t]{0,20}[^\s:]{1,64}:(?P<bare>[^\s:\"']{6,128})(?=[\s\"']|\Z)")
 _SHARE = re.compile(rb"[^\s\x00]{1,8}[ \t]{1,4}\\\\[^\s\x00]{1,128}[ \t]{1,4}(?:/user:\S{1,60}[ \t]{1,4})?+" + _SECRET)
 
@@ -82,54 +93,39 @@ def _list_flags() -> Iterator[tuple[bytes, _Rule]]:
         yield from ((program.encode() + end, rule) for end in (b" ", b'"', b"'"))
 
 
-_ESCAPING = rb"(?:\\[^\s\"'`nrt]|[^\s:\\\"'`])"
+_ESCAPED = rb"(?P<bare>(?:\\[^\s\"'`nrt]|[^\s:\\\"'`]){4,128})(?=\s|\Z)"
 _RULES: dict[bytes, _Rule] = {
     **dict(_list_flags()),
     b"nmcli": _Rule(b"", re.compile(rb"(?<=\s)(?:password|wifi-sec\.psk)[ \t]{1,4}" + _SECRET), _is_glued),
     **{word + b" ": _Rule(b"", _SET, is_made_up, matches=True) for word in list_bytes("settings of passwords")},
+    **dict.fromkeys((b"radius-server ", b"tacacs-server "), _Rule(
+        b"key ", re.compile(rb"(?:[^\n]{0,160} )?key " + _SET.pattern), is_made_up, matches=True)),
+    **dict.fromkeys((b"rocommunity ", b"rwcommunity "), _Rule(b"", _COMMUNITY, matches=True)),
     **{word + end: _KEY for word in list_bytes("settings of tokens") for end in (b" ", b"\t")},
     b"net use ": _Rule(b"/user", _SHARE, _is_glued, matches=True),
     # This rule finds `-u` among other letters. `carried` finds it alone.
     b"curl": _Rule(b":", re.compile(rb"(?<=\s)-[a-zA-Z]{1,8}u[ \t]{1,4}['\"]?[\w.@-]{1,64}:" + _SECRET)),
     # Terminals print a question with its answer, and browser agents print a field with its content.
-    **dict.fromkeys(
-        (b"passphrase for key ", b"password for "),
-        _Rule(b"':", re.compile(rb"'[^'\n]{1,200}':[ \t]{1,4}" + _SECRET), matches=True),
-    ),
+    **dict.fromkeys((b"passphrase for key ", b"password for "), _Rule(
+        b"':", re.compile(rb"'[^'\n]{1,200}':[ \t]{1,4}" + _SECRET), matches=True)),
     b"wifi:": _Rule(b"P:", re.compile(rb"(?:[A-OQ-Z]:[^;\n]{0,64};){0,3}P:(?P<bare>[^;\s]{4,64});"), matches=True),
-    b"htpasswd": _Rule(
-        b" -",
-        re.compile(
-            rb"[ \t]{1,4}(?:-[a-zA-Z]{1,6}[ \t]{1,4}){0,3}?-(?:(?=[a-zA-Z]{0,6}b)(?=[a-zA-Z]{0,6}n)[a-zA-Z]{1,6}|"
-            rb"[a-zA-Z]{0,5}b[a-zA-Z]{0,5}[ \t]{1,4}[^\s\x00]{1,200})[ \t]{1,4}[^\s\x00]{1,100}[ \t]{1,4}" + _SECRET
-        ),
-        matches=True,
-    ),
-    b"sqlplus": _Rule(b"/", re.compile(rb"(?<=\s)[\w$#]{1,64}/(?P<bare>[^\s@\"'/]{4,128})(?=@|\s|\Z)"), _is_drawn),
+    **dict.fromkeys((b"htpasswd", b"mosquitto_passwd"), _Rule(b" -", _HASHED, matches=True)),
+    **dict.fromkeys((b"sqlplus", b"expdp ", b"impdp ", b"sqlldr ", b"rman target"), _Rule(
+        b"/", re.compile(rb"(?<=\s)[\w$#]{1,64}/(?P<bare>[^\s@\"'/]{4,128})(?=@|\s|\Z)"), _is_drawn)),
     b"jdbc:oracle:": _Rule(b"/", re.compile(rb"(?:thin|oci8?):[\w$#]{1,64}/(?P<bare>[^\s@\"']{4,128})@"), matches=True),
     b"identified": _IDENTIFIED,
     b"-securestring ": _Rule(b"", re.compile(rb"(?:-String[ \t]{1,4})?" + _SECRET), _is_sql_password, matches=True),
-    **dict.fromkeys(
-        (b"sudo -s ", b"kinit ", b"cryptsetup ", b"chpasswd ", b"password-stdin "),
-        _Rule(b"<<<", re.compile(rb"(?<!-s )[^\n|;<]{0,80}<<<[ \t]{0,4}" + _SECRET), matches=True),
-    ),
+    **dict.fromkeys((b"sudo -s ", b"kinit ", b"cryptsetup ", b"chpasswd ", b"password-stdin "), _Rule(
+        b"<<<", re.compile(rb"(?<!-s )[^\n|;<]{0,80}<<<[ \t]{0,4}" + _SECRET), matches=True)),
     # A line of Postfix is [host]:port user:password.
     **dict.fromkeys((b"]:25 ", b"]:465 ", b"]:587 ", b"]:submission "), _Rule(b":", _SASL, is_made_up, matches=True)),
     # A line of a pgpass file is host:port:database:user:password.
-    b":5432:": _Rule(
-        b":", re.compile(rb"[^\s:]{1,64}:[^\s:]{1,64}:(?P<bare>" + _ESCAPING + rb"{4,128})(?=\s|\Z)"), matches=True
-    ),
-    b"*:*:": _Rule(
-        b":", re.compile(rb"(?:\*:)?[^\s:]{1,64}:(?P<bare>" + _ESCAPING + rb"{4,128})(?=\s|\Z)"), matches=True
-    ),
+    b":5432:": _Rule(b":", re.compile(rb"[^\s:]{1,64}:[^\s:]{1,64}:" + _ESCAPED), matches=True),
+    b"*:*:": _Rule(b":", re.compile(rb"(?:\*:)?[^\s:]{1,64}:" + _ESCAPED), matches=True),
     # A netrc(5) file may spread an entry over several lines.
     b"login ": _Rule(
-        b"assword",
-        re.compile(
-            rb"(?i)[^\s\x00]{1,256}\s{0,4}\n[ \t]{0,16}password[ \t]{1,8}(?P<bare>[^\s\x00]{4,256})(?=[ \t]*(?:\n|\Z))"
-        ),
-        within=600, matches=True, lines=True,
-    ),
+        b"assword", re.compile(rb"(?i)[^\s\x00]{1,256}\s{0,4}\n[ \t]{0,16}password[ \t]{1,8}(?P<bare>[^\s\x00]{4,256})"
+        rb"(?=[ \t]*(?:\n|\Z))"), within=600, matches=True, lines=True),
 }  # fmt: skip
 _IN_ADDRESS = re.compile(rb"[A-Za-z0-9%+_~-]{10,256}={0,2}")
 
@@ -180,12 +176,22 @@ def _find_piped(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
         yield SecretSpan(first, first + span.last - span.first, span.rule)
 
 
+def _find_with_user(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
+    """Yield what `-p` gives to a program that also gets a user's name."""
+    before = place.buffer[max(place.begin, place.first - _REACH) : place.first]
+    found = _FLAG_VALUE.match(place.buffer, place.last, min(place.end, place.last + _REACH))
+    if found is None or before[-1:] not in {b" ", b"\t"} or before.endswith((b"mkdir ", b"cp ")):
+        return
+    command = before + b"\0" + place.buffer[found.end() : min(place.end, place.last + _REACH)]
+    if _USER_FLAG.search(next(part for part in re.split(rb"[\n;|&]", command) if b"\0" in part)):
+        yield from _judge_match(found, is_coined)
+
+
 def _in_statement(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
     before = place.buffer[max(place.begin, place.first - 200) : place.first].lower()
-    if not any(word in before for word in (b"with ", b"role ", b"user ", b"alter ", b"set ")):
-        return
+    is_statement = any(word in before for word in (b"with ", b"role ", b"user ", b"alter ", b"set "))
     close = place.buffer.find(b"'", place.last, min(place.end, place.last + 256))
-    if close > 0 and _is_sql_password(place.buffer[place.last : close]):
+    if is_statement and close > 0 and _is_sql_password(place.buffer[place.last : close]):
         yield SecretSpan(place.last, close, "command-password")
 
 
@@ -210,6 +216,7 @@ FINDS: dict[bytes, Find] = {
     **dict.fromkeys((b"setx ", b"setenv ", b"env ", b"set -gx ", b"set -ux ", b"set -x ", b"set -xg "), _variable),
     **dict.fromkeys((b"chpasswd", b"password-stdin", b"passwd --stdin", b"sudo -s"), _find_piped),
     **{b"| " + program: _find_piped for program in list_bytes("programs behind a pipe")},
+    **dict.fromkeys((b"-p ", b"-pw ", b"/p ", b"/rp "), _find_with_user),
     b"password '": _in_statement,
     **dict.fromkeys(list_bytes("secret addresses"), _find_in_address),
 }

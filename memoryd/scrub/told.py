@@ -138,9 +138,8 @@ def _find_number(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
         return
     words = (before + b" " + found["words"]).decode("utf-8", "replace").lower().split()
     is_lock = not set(words).isdisjoint(list_words("locks"))
-    if (is_lock or (found["link"] and keyword in _PINS)) and is_number(
-        re.sub(rb"[ -]", b"", found["value"]), quoted=False
-    ):
+    number = re.sub(rb"[ -]", b"", found["value"])
+    if (is_lock or (found["link"] and keyword in _PINS)) and is_number(number, quoted=False):
         yield _span(found, "pin-value")
 
 
