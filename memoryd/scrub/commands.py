@@ -49,6 +49,7 @@ def _is_drawn(value: bytes) -> bool:
 
 
 _VARIABLE = re.compile(rb"[ \t]{0,4}(?P<name>[A-Za-z_]\w{1,60})[ \t]{1,4}" + _SECRET)
+_LINE_END = re.compile(rb"\n(?<!\\\n)")
 _FLAG_VALUE = re.compile(_SECRET)
 _USER_FLAG = re.compile(rb"(?<!sudo)(?<! -[EHins]) (?:--?u(?:ser(?:name)?)?|-U|/r?u(?:ser)?)[ =:][\"']?[\w.]")
 _FLAG = rb"(?:[ \t]{1,4}(?:-[a-zA-Z]{1,6}|\d\d?))"
@@ -139,15 +140,8 @@ def _end(place: KeywordPlace, keyword: bytes, within: int, *, lines: bool = Fals
     end = min(place.end, place.last + within)
     again = buffer.find(keyword if b" -" in keyword else b" " + keyword, place.last, end)
     end = end if again < 0 else again
-    line = place.last
-    while not lines:
-        line = buffer.find(b"\n", line, end)
-        if line < 0:
-            return end
-        if buffer[line - 1 : line] != b"\\":
-            return line
-        line += 1
-    return end
+    line = None if lines else _LINE_END.search(buffer, place.last, end)
+    return line.start() if line else end
 
 
 def _by_rule(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:

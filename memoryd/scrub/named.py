@@ -561,10 +561,8 @@ def _said_before(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
         if words[at + 1] not in _BEFORE_LINKS or not (is_last or words[at + 2 :][:1] in _OWNED):
             continue
         value = trim(words[at].lstrip(b"\"'`(*"))
-        if len(value) < 6:
-            continue
-        is_password_word = KEYWORDS[keyword] == PASSWORD
-        judge = is_password if is_password_word else is_token
-        if is_mixed(value) and (judge(value, quoted=False) or (is_password_word and is_made_up(value))):
+        for_password = KEYWORDS[keyword] == PASSWORD
+        judge = is_password if for_password else is_token
+        if len(value) > 5 and is_mixed(value) and (judge(value, quoted=False) or (for_password and is_made_up(value))):
             first = start + before.rfind(value)
             yield SecretSpan(first, first + len(value), f"{KEYWORDS[keyword]}-told")

@@ -9,14 +9,20 @@ from collections.abc import Iterator
 
 from memoryd.scrub.finding import Find, KeywordPlace, SecretSpan
 from memoryd.scrub.named import KEYWORDS, kind_of
-from memoryd.scrub.plausible import is_drawn, is_made_up, is_outstanding
+from memoryd.scrub.plausible import is_drawn, is_made_up, is_outstanding, is_stand_in
 from memoryd.text.word_lists import list_bytes
 
 # The rule reads this many bytes of the line before and after the word.
 _BACK, _AHEAD = 64, 120
 _SURE = frozenset(list_bytes("password words"))
-WORDS = _SURE.union(list_bytes("login words"))
+_VAGUE = frozenset(list_bytes("words of accounts"))
+WORDS = _SURE.union(list_bytes("login words"), _VAGUE)
 _DIGIT = re.compile(rb"[0-9]")
+_SIGN = re.compile(rb"\w[!#$%^&?*@]\w")
+# Like no other text, this mixes both cases, digits and signs: `kX9#mP2v`. Escapes, e-mail addresses and places in files
+# do not count.
+_SHORT_RUNS = rb"(?=.{8})(?!.*(?:[a-z]{4}|[A-Z]{4}|\d{4}|&#|#L\d|%[0-9A-F]{2}|@.*\.))"
+_JUMBLED = re.compile(_SHORT_RUNS + rb"(?=.*[A-Z])(?=.*[a-z])(?=.*\d).+[!#$%^&?*@].+")
 _LINE_ENDS = (b"\n", b"\\n")
 # Words with a number, such as `Users_2`, are passwords only right behind the word and a link.
 _LINK = re.compile(
@@ -43,7 +49,7 @@ def find_near(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
     # The search ends where the same word occurs again, so that no byte is read many times.
     begin, again = max(begin, buffer.rfind(keyword, begin, place.first)), buffer.find(keyword, place.last, end)
     end = end if again < 0 else again
-    if not _DIGIT.search(buffer, begin, end):
+    if not (_SIGN if keyword in _VAGUE else _DIGIT).search(buffer, begin, end):
         return
     first = max(begin, *(buffer.rfind(mark, begin, place.first) + len(mark) for mark in _LINE_ENDS))
     ends = [buffer.find(mark, place.last, end) for mark in _LINE_ENDS]
@@ -55,6 +61,8 @@ def find_near(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
 
 
 def _is_password(place: KeywordPlace, keyword: bytes, found: re.Match[bytes], value: bytes) -> bool:
+    if keyword in _VAGUE or _JUMBLED.fullmatch(value):
+        return bool(_JUMBLED.fullmatch(value)) and not is_stand_in(value)
     is_sure = keyword in _SURE
     is_linked = place.last <= found.start() and bool(_LINK.fullmatch(place.buffer, place.last, found.start()))
     if (is_sure and is_drawn(value)) or is_outstanding(value, is_sure=is_sure and is_linked):

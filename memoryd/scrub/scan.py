@@ -248,11 +248,9 @@ def _keep_spans(part: bytes, spans: list[SecretSpan], policy: Policy) -> list[Se
         for begin, end in marks:
             if first < end and begin < last:
                 first, last = (last, last) if begin <= first and last <= end else (min(first, begin), max(last, end))
-        if first >= last:
-            continue
-        if policy.allow and rule != private.RULE and policy.allows(part[first:last].decode("utf-8", "replace")):
-            continue
-        kept.append(SecretSpan(*_whole_characters(part, first, last), rule))
+        may_stay = policy.allow and rule != private.RULE
+        if first < last and not (may_stay and policy.allows(part[first:last].decode("utf-8", "replace"))):
+            kept.append(SecretSpan(*_whole_characters(part, first, last), rule))
     return _merge_spans(kept)
 
 

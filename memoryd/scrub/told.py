@@ -158,13 +158,6 @@ def _find_codes(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
         yield from (_span(found, "recovery-code") for found in codes)
 
 
-def _find_wallet(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
-    """Yield the words that open a wallet (BIP 39: 12 to 24 words of at most eight letters)."""
-    found = _WORDS.match(place.buffer, place.last, min(place.end, place.last + 4 * _REACH))
-    if found is not None and len(_COMMON.intersection(found["value"].lower().split())) < 2:
-        yield _span(found, "wallet-words")
-
-
 def _find_wallet_key(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
     """Yield a wallet's private key near a word for wallets (WIF: 51 or 52 characters of base58)."""
     begin, end = max(place.begin, place.first - _REACH), min(place.end, place.last + _REACH)
@@ -182,11 +175,13 @@ def _find_run(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
         yield _span(found, "token-told")
 
 
-def _behind(pattern: re.Pattern[bytes], judge: Callable[[bytes], bool], rule: str, back: int = 0) -> Find:
+def _behind(
+    pattern: re.Pattern[bytes], judge: Callable[[bytes], bool], rule: str, back: int = 0, reach: int = _REACH
+) -> Find:
     """Return a search for a value directly after a keyword, or from `back` bytes before its end."""
 
     def find(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
-        found = pattern.match(place.buffer, place.last - back, min(place.end, place.last + _REACH))
+        found = pattern.match(place.buffer, place.last - back, min(place.end, place.last + reach))
         if found is not None and judge(found["value"]):
             yield _span(found, rule)
 
@@ -201,6 +196,10 @@ _find_account = _behind(_BRACKET, lambda value: is_made_up(trim(value)), "passwo
 # This finds a login as people say it: "log in as admin with …".
 _find_as_user = _behind(_AS_USER, lambda value: is_made_up(trim(value)), "password-told")
 _find_with_user = _behind(_WITH_USER, lambda value: is_coined(trim(value)), "password-told")
+# This finds the words that open a wallet (BIP 39: 12 to 24 words of at most eight letters).
+_find_wallet = _behind(
+    _WORDS, lambda value: len(_COMMON.intersection(value.lower().split())) < 2, "wallet-words", reach=4 * _REACH
+)
 # This finds the base32 seed of one-time passwords (RFC 4226), as programs show it.
 _find_seed = _behind(_SEED, lambda value: looks_random(value.replace(b" ", b"")), "otp-seed")
 # This finds a random token directly after the word "secret": "sign it with the secret Vq7…".
