@@ -52,7 +52,8 @@ _PATTERNS = read_patterns(
 _FEWEST_QUOTED = 4  # words of a quotation that is a statement, not a name or a phrase
 _FEWEST_WIDE = 8  # characters of a script without spaces, for the same purpose
 _PAGE = 60  # this many words below a question about "this" are a page, not part of the question
-_TAG = re.compile(r"<(@\w[\w.-]{0,40}:|[a-z][\w-]{0,40})\b[^<>]{0,300}>", re.IGNORECASE)  # or a name in Matrix
+# Also a name in Matrix, but no address in the head of a mail.
+_TAG = re.compile(r"<(@\w[\w.-]{0,40}:|[a-z][\w-]{0,40})\b(?![\w.+-]*@)[^<>]{0,300}>", re.IGNORECASE)
 _CLOSING_TAG = re.compile(r"</([a-z][\w-]{0,40})\s*>", re.IGNORECASE)
 _COMMENT = re.compile(_PATTERNS["comment"], re.DOTALL)
 _FENCE = re.compile(_PATTERNS["fence"], re.MULTILINE)
@@ -256,7 +257,8 @@ class _MessageLines:
         self._machine = self._by_machine()
         self._odd = {at for at, line in enumerate(lines) if prose.by_machine(line)}
         self._first_wrapped = self._find_wrapped()
-        self._names = [None if logged else _speaker(line) for line, logged in zip(lines, self._machine, strict=True)]
+        speaker = partial(_speaker, is_dialog=sum(_ME.match(line) is not None for line in lines) > 1)
+        self._names = [None if logged else speaker(line) for line, logged in zip(lines, self._machine, strict=True)]
         self._marks = [_OWN] * len(lines)
 
     def read(self) -> list[int]:
@@ -457,8 +459,11 @@ def _is_plan(names: Collection[str], lines: Sequence[str]) -> bool:
     return len(names) == len(lines) and all(map(_PLANNED.match, lines))
 
 
-def _speaker(line: str) -> str | None:
-    """Return the speaker of a chat line: up to three capitalized words before a colon; None if there is none."""
+def _speaker(line: str, *, is_dialog: bool) -> str | None:
+    """Return the speaker of a chat line: up to three words before a colon; None if there is none.
+
+    Words in small letters are a name only in a dialog, which has a label such as `me:` twice.
+    """
     found = _SPEAKER.match(line)
     if found is None:
         return None
@@ -467,5 +472,5 @@ def _speaker(line: str) -> str | None:
     if names and names[-1].isdigit() and _CLOCK.search(found[0]):  # a record of a call: "Speaker 2 (00:14): …"
         names.pop()
         return said.strip() if names else None
-    is_named = _CLOCKED.match(line) or all(name[0].isupper() or not name[0].isascii() for name in names)
+    is_named = is_dialog or _CLOCKED.match(line) or all(name[0].isupper() or not name[0].isascii() for name in names)
     return " ".join(names) if names and is_named else None
