@@ -36,6 +36,10 @@ _MARK = re.compile(rf"^{_ITEM}")
 # A title above a sentence, and the mark of the next list item.
 _TITLE = re.compile(rf"^(?:{_ITEM})?[^\n]{{1,60}}:[ \t]*\n\s*|\n\s*(?:\w|\d{{1,2}})[.)]$")
 _QUOTED = re.compile(rf"^(?:{_ITEM})?[\"“„«‘']")  # noqa: RUF001
+# A quotation goes on up to an empty line without a list item below it. An apostrophe stands between two letters.
+_GOES_ON = rf"\n(?!\s*\n(?!\s*{_ITEM}))"
+_SINGLE = re.compile(rf"(?<!\w)['\u2018](?=\w)((?:[^\n.'\u2019]|\.(?!\.\s)|\b['\u2019]\b|{_GOES_ON})++)['\u2019](?!\w)")
+_CLOSES = re.compile(rf"(?:[^\n\"“„”«»]|{_GOES_ON}){{0,2000}}+(?:(?<=\S)[\"”“]|»)(?!\w)")
 _QUOTE_MARK, _INCHES = re.compile(r"[\"“„”«»]"), re.compile(r"\d\"")
 _NAMES = re.compile(r"`[^`]*`|\*\*[^*]*\*\*")
 _LEFT_OUT = frozenset({SentenceKind.CODE, SentenceKind.HEADING, SentenceKind.QUOTE})
@@ -115,16 +119,19 @@ def is_recap(turn: StoredTurn) -> bool:
 
 
 def _is_summary(turn: StoredTurn) -> bool:
-    is_own = turn.origin is Origin.ASSISTANT and not turn.sidechain
-    return turn.kind is TurnKind.SUMMARY and is_own and not is_recap(turn)
+    return turn.kind is TurnKind.SUMMARY and turn.origin is Origin.ASSISTANT and not (turn.sidechain or is_recap(turn))
 
 
 def _list_sentences(text: str) -> Iterator[str]:
     """Yield the sentences of a note in the agent's own words, without code, quotations and text of the program."""
-    is_in = False  # True while a quotation goes on in the next sentence; a list item or an empty line ends it
+    is_in = False  # True while a quotation goes on in the next sentence
+    double = _SINGLE.sub(r'"\1"', text)
     for one in split(text):
-        was_in = is_in and not (_MARK.match(one.text) or text.startswith("\n\n", one.start - 2))
-        is_odd = len(_QUOTE_MARK.findall(one.text)) % 2 > 0 and (was_in or not _INCHES.search(one.text))
+        # A list item or an empty line ends a quotation that nothing closes.
+        is_new = _MARK.match(one.text) or text.startswith("\n\n", one.start - 2)
+        was_in = is_in and not (is_new and _CLOSES.match(double, one.start) is None)
+        marks = _QUOTE_MARK.findall(double, one.start, one.end)
+        is_odd = len(marks) % 2 > 0 and (was_in or not _INCHES.search(one.text))
         is_in = was_in ^ is_odd
         bare = _TITLE.sub("", one.text.strip())
         words = _NAMES.sub(" ", bare).split()
@@ -182,9 +189,7 @@ class _LaterChanges:
     def take(self, change: _FileChange) -> str:
         """Return the lines that a call adds and that later calls leave in place, and record the call's own changes."""
         lines = {line.strip() for line in change.added.splitlines()}
-        stay = lines - change.taken - self._taken
-        if self._whole is not None:
-            stay &= self._whole
+        stay = (lines if self._whole is None else lines & self._whole) - change.taken - self._taken
         self._taken |= change.taken - lines
         if change.is_whole and self._whole is None:
             self._whole = lines - self._taken
@@ -231,8 +236,7 @@ def _list_changes(turn: StoredTurn) -> Iterator[_FileChange]:
 def _find_command(given: Mapping[str, Any]) -> str:
     """Return the command or patch of a call: its text, or the last word of the list with which a shell is started."""
     found = next((given[key] for key in _COMMANDS if key in given), "")
-    if isinstance(found, list):
-        found = found[-1] if found else ""
+    found = (found or [""])[-1] if isinstance(found, list) else found
     return found if isinstance(found, str) else ""
 
 

@@ -101,12 +101,30 @@ def test_what_a_call_adds_to_a_memory_file_is_a_note(call):
         write(NEWS, "/work/README.md"),
         write(f"```\n{NEWS}\n```\n> {NEWS}\n"),
         write(f'- "{NEWS}"'),
+        write(f"The mail says: 'We ship on Mondays. {NEWS} It's a rule.'"),
+        write(f"The mail says: \u2018We ship on Mondays. {NEWS}\u2019"),
+        write(f'The page says: "The rules:\n- we ship on Mondays\n- {NEWS}\n- ask Eve"\n'),
+        write(f"The page says: «The rules:\n\n1. we ship on Mondays\n2. {NEWS}\n\n3. ask Eve»\n"),
+        write(f"The page says 'The rules:\n- we ship on Mondays\n- {NEWS}'"),
         ("Read", {"file_path": "/work/CLAUDE.md", "note": NEWS}),
         ("Bash", {"command": f"cat > notes.md <<'EOF'\nCLAUDE.md\n{NEWS}\nEOF"}),
     ],
 )
 def test_other_files_code_and_quotations_are_no_notes(call):
     assert notes(*TALK, call) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'- A quotation that nothing closes: "ship it\n- {NEWS}\n',
+        f'- A quotation that nothing closes: "ship it\n- {NEWS}\n- They say "no".\n',
+        f'The page says: "The rules:\n- ship on Mondays\n- ask Eve"\n{NEWS}\n',
+        f"The clients' 'old' parser isn't ours. {NEWS} That's the users' wish.",
+    ],
+)
+def test_a_sentence_beside_quotations_is_a_note(text):
+    assert NEWS in "".join(notes(*TALK, write(text)))
 
 
 def test_a_note_that_was_declined_or_taken_back_is_none():
