@@ -125,9 +125,8 @@ def _user_flag(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
     glued = found.start("user") == place.last
     around = place.buffer[_line(place) : place.first if glued else min(place.end, found.end() + 200)]
     # The search for words is fast, so the slow pattern runs only where it may match.
-    if glued and b"curl" not in around:
-        return
-    if not _command_words().find_matches_as_indexes(around.lower()) or not _COMMAND.search(around):
+    is_read = b"curl" in around or (not glued and _command_words().find_matches_as_indexes(around.lower()))
+    if not is_read or not _COMMAND.search(around):
         return
     password = trim(found["password"].strip(b"\"'"))
     user = found["user"].strip(b'"')
@@ -180,6 +179,6 @@ FINDS: dict[bytes, Find] = {
     b" -b ": _cookie_flag,
     b"://": _userinfo,
     **dict.fromkeys((b"machine ", b"default login "), _netrc),
-    **dict.fromkeys((b"-u", b"--us"), _user_flag),
+    **dict.fromkeys((b"-u", b"--us", b"--proxy-us"), _user_flag),
     **dict.fromkeys((b"auth=(", b"httpbasicauth(", b"httpdigestauth(", *_LOGINS), _pair),
 }

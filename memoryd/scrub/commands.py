@@ -36,6 +36,7 @@ class _Rule(NamedTuple):
 
 
 _is_sql_password = partial(is_password, quoted=True)
+_is_chosen = partial(is_made_up, quoted=True)
 _is_key = partial(is_token, quoted=True)
 
 
@@ -51,7 +52,7 @@ def _is_drawn(value: bytes) -> bool:
 _VARIABLE = re.compile(rb"[ \t]{0,4}(?P<name>[A-Za-z_]\w{1,60})[ \t]{1,4}" + _SECRET)
 _LINE_END = re.compile(rb"\n(?<!\\\n)")
 _FLAG_VALUE = re.compile(_SECRET)
-_USER_FLAG = re.compile(rb"(?<!sudo)(?<! -[EHins]) (?:--?u(?:ser(?:name)?)?|-U|/r?u(?:ser)?)[ =:][\"']?[\w.]")
+_USER_FLAG = re.compile(rb"(?<!sudo|ueue)(?<! -[EHins]) (?:--?u(?:ser(?:name)?)?|-U|/r?u(?:ser)?)[ =:][\"']?[\w.]")
 _FLAG = rb"(?:[ \t]{1,4}(?:-[a-zA-Z]{1,6}|\d\d?))"
 _WITH = _FLAG + rb"{0,4}?[ \t]{1,4}-[a-zA-Z]{0,5}"
 # Among the flags, `b` says that the password is an argument, and `n` that no file is.
@@ -98,11 +99,12 @@ _ESCAPED = rb"(?P<bare>(?:\\[^\s\"'`nrt]|[^\s:\\\"'`]){4,128})(?=\s|\Z)"
 _RULES: dict[bytes, _Rule] = {
     **dict(_list_flags()),
     b"nmcli": _Rule(b"", re.compile(rb"(?<=\s)(?:password|wifi-sec\.psk)[ \t]{1,4}" + _SECRET), _is_glued),
-    **{word + b" ": _Rule(b"", _SET, is_made_up, matches=True) for word in list_bytes("settings of passwords")},
-    **dict.fromkeys((b"radius-server ", b"tacacs-server "), _Rule(
-        b"key ", re.compile(rb"(?:[^\n]{0,160} )?key " + _SET.pattern), is_made_up, matches=True)),
+    **{word + b" ": _Rule(b"", _SET, _is_chosen, matches=True) for word in list_bytes("settings of passwords")},
+    **dict.fromkeys((b"radius-server ", b"tacacs-server ", b"neighbor ", b"standby ", b"ip ospf "), _Rule(
+        b" ", re.compile(rb"(?:[^\n]{0,160} )?(?:key\S{0,9}|password|md5) " + _SET.pattern), _is_chosen, matches=True)),
     **dict.fromkeys((b"rocommunity ", b"rwcommunity "), _Rule(b"", _COMMUNITY, matches=True)),
     **{word + end: _KEY for word in list_bytes("settings of tokens") for end in (b" ", b"\t")},
+    b"-auth ": _Rule(b":", re.compile(rb"[\w.@-]{1,64}:" + _SECRET), _is_glued, matches=True),
     b"net use ": _Rule(b"/user", _SHARE, _is_glued, matches=True),
     # This rule finds `-u` among other letters. `carried` finds it alone.
     b"curl": _Rule(b":", re.compile(rb"(?<=\s)-[a-zA-Z]{1,8}u[ \t]{1,4}['\"]?[\w.@-]{1,64}:" + _SECRET)),
@@ -116,7 +118,7 @@ _RULES: dict[bytes, _Rule] = {
     b"jdbc:oracle:": _Rule(b"/", re.compile(rb"(?:thin|oci8?):[\w$#]{1,64}/(?P<bare>[^\s@\"']{4,128})@"), matches=True),
     b"identified": _IDENTIFIED,
     b"-securestring ": _Rule(b"", re.compile(rb"(?:-String[ \t]{1,4})?" + _SECRET), _is_sql_password, matches=True),
-    **dict.fromkeys((b"sudo -s ", b"kinit ", b"cryptsetup ", b"chpasswd ", b"password-stdin "), _Rule(
+    **dict.fromkeys(b"sudo -s |kinit |cryptsetup |chpasswd |password-stdin |pw-stdin |on-stdin ".split(b"|"), _Rule(
         b"<<<", re.compile(rb"(?<!-s )[^\n|;<]{0,80}<<<[ \t]{0,4}" + _SECRET), matches=True)),
     # A line of Postfix is [host]:port user:password.
     **dict.fromkeys((b"]:25 ", b"]:465 ", b"]:587 ", b"]:submission "), _Rule(b":", _SASL, is_made_up, matches=True)),
@@ -178,7 +180,7 @@ def _find_with_user(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan
         return
     command = before + b"\0" + place.buffer[found.end() : min(place.end, place.last + _REACH)]
     if _USER_FLAG.search(next(part for part in re.split(rb"[\n;|&]", command) if b"\0" in part)):
-        yield from _judge_match(found, is_coined)
+        yield from _judge_match(found, partial(is_coined, quoted=True))
 
 
 def _in_statement(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
@@ -191,10 +193,9 @@ def _in_statement(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
 
 def _find_in_address(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
     """Yield a secret in an address that gives everybody access: a signature, a code or a webhook's path."""
-    if keyword.endswith(b"=") and place.buffer[place.first - 1 : place.first] not in {b"?", b"&", b";"}:
-        return
+    is_field = not keyword.endswith(b"=") or place.buffer[place.first - 1 : place.first] in {b"?", b"&", b";"}
     found = _IN_ADDRESS.match(place.buffer, place.last, place.end)
-    if found and is_mixed(found[0]) and is_token(found[0], quoted=True):
+    if is_field and found and is_mixed(found[0]) and is_token(found[0], quoted=True):
         yield SecretSpan(found.start(), found.end(), "address-secret")
 
 

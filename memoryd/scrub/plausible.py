@@ -280,9 +280,9 @@ def is_made_up(value: bytes, *, quoted: bool = False) -> bool:
     return bool(is_shaped) and is_password(value, quoted=True)
 
 
-def is_coined(value: bytes) -> bool:
+def is_coined(value: bytes, *, quoted: bool = False) -> bool:
     """Return True if a value is made up, and is not one word with a number, which may be the name of a host."""
-    return is_made_up(value) and not _NAMED_NUMBER.fullmatch(value)
+    return is_made_up(value, quoted=quoted) and not _NAMED_NUMBER.fullmatch(value)
 
 
 def is_drawn(value: bytes) -> bool:
