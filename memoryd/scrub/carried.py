@@ -30,7 +30,7 @@ _COOKIE_PAIRS = re.compile(rb"[ \t=]{0,4}[\"']?(?P<pairs>[^\n\"'`\x00]{8,4096})"
 _COOKIE_HEADER = re.compile(rb"[Cc][Oo][Oo][Kk][Ii][Ee][ \t\"'\\]{0,4}[:=]")
 _COOKIE_VALUE = re.compile(rb"[\w.\-]{1,80}=([^;\s,]{12,4096})")
 _USER = re.compile(
-    rb"(?:er)?(?:=|[ \t]{1,4}|(?<= -u)(?=[\w.@\"']))(?P<quote>[\"']?)(?P<user>\"?[^\s:\"']{0,128}\"?):"
+    rb"(?:er)?(?:=|[ \t]{1,4}|(?<= -u)(?=[\w.@\"']))(?P<quote>[\"']?)(?P<user>\"?[^\s:\"']{0,128}\"?):(?!//)"
     rb"(?P<password>[^\s\"']{1,256}|\"[^\"\n]{1,256}\"|'[^'\n]{1,256}')"
 )
 _COMMAND_WORDS = (*b"curl wget http xh ftp smbclient mysql mongo psql twine helm docker".split(), b"://")

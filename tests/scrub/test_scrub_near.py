@@ -99,7 +99,8 @@ TOLD = {
 HARMLESS = (
     "the meeting is in room 4471", "error code 390517", "pin 4471 of the header", "the code for the tests is 2047",
     "the verification code was sent", "backup codes are on page 2", "recovery key: turn that lock with both hands",
-    "https://nest.org/hooks/pre-commit", "https://nest.org/a?code=200", '["mysql", "-u", "root", "-p"]',
+    "redis-cli -u redis://localhost:6379 ping", "https://nest.org/hooks/pre-commit", "https://nest.org/a?code=200",
+    '["mysql", "-u", "root", "-p"]',
     '["ssh", "-p", "2222", "pi@h"]', "lftp -u deploy sftp://files", "the pin says 47",
     "'password' => 'required|min:8|confirmed',", "OLDPWD=/home/ida/v1.2",
     "decrypt uses AesGcm256V2Iv12Tag16", "the password check lives in Pbkdf2HmacSha256V3Impl",
