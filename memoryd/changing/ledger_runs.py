@@ -36,7 +36,7 @@ from memoryd.ledger.lane import FROM_ASSISTANT
 from memoryd.ledger.matching import match
 from memoryd.ledger.memory import PREFIXES, Ending, Memory, MemoryKind, Source, draw_id, hash_of
 from memoryd.ledger.operation import Add, Delete, Operation, Protect, Restore, Unprotect, Update, text_of
-from memoryd.ledger.rollback import RollbackPlan
+from memoryd.ledger.rollback import RollbackPlan, name_copy
 from memoryd.offline.cue_judge import CueJudge
 from memoryd.scrub.hidden import find_hidden
 from memoryd.text.neutral import neutral_lines, neutralize
@@ -145,11 +145,12 @@ def _rollback(writer: Writer, journal: Journal, run: Run) -> LedgerPlan:
     with sqlite.begin_read(writer.engine) as connection:
         require_done(connection, target)
         plan = time_machine.plan(connection, run.agent_id, target, writer.now())
-        refined = _refinements(connection, run.agent_id, target)
+        reverted = time_machine.list_reverted(connection, run.agent_id, target)
     plan.check()
     receipt = {"rollback": time_machine.as_row(plan)}
     if not plan.steps:
-        why = "it was rolled back before" if plan.already else "everything is already in that state"
+        there = "; ".join(name_copy(*one) for one in plan.there)
+        why = "it was rolled back before" if plan.already else there or "everything is already in that state"
         return LedgerPlan(NothingToDo(why, receipt=receipt))
 
     def revise(connection: Connection, folders: tuple[OpenFolder, OpenFolder], brought: CoreImport) -> Any:
@@ -163,19 +164,8 @@ def _rollback(writer: Writer, journal: Journal, run: Run) -> LedgerPlan:
             restore.retract(connection, journal, run.agent_id, mark.session_id, mark.consumer, seq)
         return revision
 
-    edits = tuple(_told_of(one, plan, target, writer.now()) for one in refined)
+    edits = tuple(_told_of(one.id, plan, target, writer.now()) for one in reverted if one.kind == REFINE)
     return LedgerPlan(Done(edits, receipt), revise)
-
-
-def _refinements(connection: Connection, agent_id: str, target: RollbackTarget) -> list[str]:
-    """Return the ids of the reverted runs in which an agent refined its core."""
-    sql = (
-        "SELECT r.id FROM job_run r JOIN audit a ON a.run_id = r.id WHERE r.agent_id = ?"
-        " AND ? IN (r.kind, CASE r.kind WHEN 'accept' THEN json_extract(r.options, '$.of') END)"
-        " GROUP BY r.id HAVING r.id = ? OR max(a.id) > ? ORDER BY r.id"
-    )
-    last = 2**62 if target.audit_id is None else target.audit_id
-    return query.fetch_column(connection, sql, agent_id, REFINE, target.run_id, last)
 
 
 def _told_of(refined: str, plan: RollbackPlan, target: RollbackTarget, now: str) -> Operate:

@@ -27,7 +27,7 @@ from memoryd.changing.core_import import CORE_FILE, CoreImport, digest_of
 from memoryd.changing.guard_check import HUMAN
 from memoryd.changing.session_files import list_drops
 from memoryd.database import audit, erasure, memories, query, summaries
-from memoryd.errors import NotFoundError, RefusedError, StateError
+from memoryd.errors import RefusedError, StateError
 from memoryd.files import regular
 from memoryd.files.open_folder import OpenFolder
 from memoryd.files.workspace import WorkspaceFolders
@@ -53,6 +53,14 @@ class RollbackTarget:
     run_id: str | None = None
     audit_id: int | None = None
     memory_id: str | None = None
+
+
+class RevertedRun(NamedTuple):
+    """Hold a reverted run: its id, its kind or that of the proposal that it accepted, and its report."""
+
+    id: str
+    kind: str
+    receipt: dict[str, Any]
 
 
 class Mark(NamedTuple):
@@ -93,10 +101,35 @@ def plan(connection: Connection, agent_id: str, target: RollbackTarget, now: str
         only = None
         if target.memory_id is not None:
             only = rollback.operation_of(entries, texts, run_id=target.run_id, memory_id=target.memory_id)
-        return _with_journal(rollback.plan(entries, texts, run_id=target.run_id, now=now, only=only))
-    if target.audit_id is None:
-        raise NotFoundError("neither a run nor an entry of the audit is named", hint="memoryd job list")
-    return _with_journal(rollback.plan_to(entries, texts, audit_id=target.audit_id, now=now))
+        found = rollback.plan(entries, texts, run_id=target.run_id, now=now, only=only)
+    else:
+        found = rollback.plan_to(entries, texts, audit_id=target.audit_id or 0, now=now)
+    return _without_copies(connection, agent_id, _with_journal(found), now)
+
+
+def _without_copies(connection: Connection, agent_id: str, found: RollbackPlan, now: str) -> RollbackPlan:
+    """Return the plan without texts that a live memory says already.
+
+    A memory that would get such a text for another one ends instead.
+    """
+    moved = {step.memory_id for step in found.steps}
+    steps, there, came = list[RollbackStep](), dict[str, str](), dict[tuple[MemoryKind, str], str]()
+    for step in found.steps:
+        live = name = step.memory_id
+        if step.after is not None and name.startswith(ANY_PREFIX) and (goal := from_json(step.after)).is_live:
+            key = (goal.kind, goal.content_hash)
+            held = (one.id for one in memories.by_text(connection, agent_id, *key) if one.id not in moved)
+            live = next(held, came.setdefault(key, name))
+        if live == name:
+            steps.append(step)
+            continue
+        there[name] = live
+        if rollback.describe_outcome(step.before, step.after) != rollback.BACK:
+            goal = replace(goal, updated_at=now, deleted_at=now, ended_as=Ending.SUPERSEDED, successors=(live,))
+            steps.append(replace(step, after=to_json(goal)))
+    old_core = chain.FILE + CORE_FILE if there else None  # it has these texts
+    steps = [step for step in steps if step.memory_id != old_core]
+    return replace(found, steps=tuple(steps), there=tuple(there.items()))
 
 
 def _with_journal(found: RollbackPlan) -> RollbackPlan:
@@ -113,6 +146,7 @@ def as_row(found: RollbackPlan) -> dict[str, Any]:
         "memories": [step.memory_id for step in found.steps if step.memory_id.startswith(ANY_PREFIX)],
         "others": [step.memory_id for step in found.steps if not step.memory_id.startswith(ANY_PREFIX)],
         "stayed": list(found.stayed),
+        "there": [list(one) for one in found.there],
         "already": found.already,
         "conflicts": [
             {"memory": one.memory_id, "why": one.why, "later": [list(entry) for entry in one.later]}
@@ -147,9 +181,9 @@ def revise(
     core_name = chain.FILE + CORE_FILE
     others = [step for step in found.steps if not step.memory_id.startswith(ANY_PREFIX) and step.memory_id != core_name]
     core_step = next((step for step in found.steps if step.memory_id == core_name), None)
-    reports = _receipts(connection, agent_id, target)
-    undone = reports if target.memory_id is None else []
-    receipts = [receipt for _, receipt in undone]
+    runs = list_reverted(connection, agent_id, target)
+    undone = runs if target.memory_id is None else []
+    receipts = [one.receipt for one in undone]
     back = None if core_step is None else _backed_up(continuum, core_step, brought, receipts)
 
     files = [item for receipt in receipts for item in receipt.get("files", ())]
@@ -157,7 +191,7 @@ def revise(
     rewrites = {one[0]: one for one in _dailies(receipts, workspace, continuum, forgotten)}
     # Reverted summaries disappear from the files of the last sessions. The next rollover writes the remaining ones.
     # If an earlier rollback was reverted, the summary has the id of the run that restored it.
-    for run_id in (reverted := [run_id for run_id, _ in undone]):  # the loop appends to this list
+    for run_id in (reverted := [one.id for one in undone]):  # the loop appends to this list
         reverted += query.fetch_column(connection, _REDONE, run_id)
     rewrites = {one[0]: one for one in list_drops(continuum, summaries.list_told(connection, reverted))} | rewrites
     _check_brought_back(found, target, [item for item in files if item["path"] not in rewrites])
@@ -174,7 +208,7 @@ def revise(
         notes=tuple((rollback.OPERATION, step.memory_id, step.after) for step in others),
         core=back,
         core_goes=back == b"" and is_made,
-        headings=_list_headings(continuum, [item for _, receipt in reports for item in receipt.get("files", ())]),
+        headings=_list_headings(continuum, [item for one in runs for item in one.receipt.get("files", ())]),
         rewrites=tuple(rewrites.values()),
         undone=tuple(reverted),
     )
@@ -294,17 +328,18 @@ def _with_cut(data: bytes, item: Mapping[str, Any], continuum: OpenFolder, forgo
     return data
 
 
-def _receipts(connection: Connection, agent_id: str, target: RollbackTarget) -> list[tuple[str, dict[str, Any]]]:
-    """Return the reverted runs as (id, report), in the order in which they wrote."""
+def list_reverted(connection: Connection, agent_id: str, target: RollbackTarget) -> list[RevertedRun]:
+    """Return the reverted runs, in the order in which they wrote."""
     last = 2**62
     if target.audit_id is not None:
         last = rollback.last_of_change(audit.read_entries(connection, agent_id), target.audit_id)
-    rows = connection.exec_driver_sql(
-        "SELECT r.id, r.receipt FROM job_run r JOIN audit a ON a.run_id = r.id WHERE r.agent_id = ?"
-        " AND r.kind <> ? GROUP BY r.id HAVING r.id = ? OR max(a.id) > ? ORDER BY max(a.id)",
-        (agent_id, forgetting.OPERATION, target.run_id, last),
+    sql = (
+        "SELECT r.id, CASE r.kind WHEN 'accept' THEN json_extract(r.options, '$.of') ELSE r.kind END, r.receipt"
+        " FROM job_run r JOIN audit a ON a.run_id = r.id WHERE r.agent_id = ?"
+        " AND r.kind <> ? GROUP BY r.id HAVING r.id = ? OR max(a.id) > ? ORDER BY max(a.id)"
     )
-    return [(row[0], json.loads(row[1])) for row in rows]
+    rows = query.fetch_rows(connection, sql, agent_id, forgetting.OPERATION, target.run_id, last)
+    return [RevertedRun(run_id, kind, json.loads(receipt)) for run_id, kind, receipt in rows]
 
 
 def encode_rewrite(

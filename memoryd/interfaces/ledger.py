@@ -342,7 +342,7 @@ def _describe_file(row: dict[str, Any]) -> str:
 def _plan_text(
     planned: dict[str, Any], states: Mapping[str, tuple[str | None, str | None]], *, is_tried: bool = False
 ) -> str:
-    from memoryd.ledger.rollback import AS_BEFORE, describe_outcome, name_conflict, name_object
+    from memoryd.ledger.rollback import AS_BEFORE, describe_outcome, name_conflict, name_copy, name_object
 
     if planned.get("already"):
         return "it was rolled back before"
@@ -360,6 +360,7 @@ def _plan_text(
         if not one.startswith(("run:", _FILE))
     ]
     lines += [f"{one['path']} {be}{_describe_file(one)}" for one in planned.get("files", ())]
+    lines += [name_copy(*one) for one in planned.get("there", ())]
     back = f"only what is named here {goes} back in it" if lines else f"nothing {goes} back in it"
     lines += [
         f"{one.removeprefix(_FILE)} was changed since: {back}" if one.startswith(_FILE)

@@ -62,12 +62,14 @@ class RollbackPlan:
         conflicts: if there are any, nothing may be done.
         stayed: what later runs changed and does not go back: watermarks, so that nothing is processed twice; files, of
             which only the bullets of the steps are reverted; and memories that were forgotten since.
+        there: pairs of a memory whose text would come back, and a live memory that says the same.
         already: True if the run was rolled back before.
     """
 
     steps: tuple[RollbackStep, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
     stayed: tuple[str, ...] = ()
+    there: tuple[tuple[str, str], ...] = ()
     already: bool = False
 
     def check(self) -> None:
@@ -105,6 +107,11 @@ def name_conflict(memory_id: str, why: str, later: Iterable[tuple[int, str | Non
     """
     by = " and".join(f" by {run or 'an edit'} (audit {at})" for at, run in later)
     return f"{name_object(memory_id)} {why}{by}"
+
+
+def name_copy(memory_id: str, live: str) -> str:
+    """Return text for people about a memory whose text a live memory says already."""
+    return f"{memory_id} is not brought back, because {live} says the same already"
 
 
 def name_object(memory_id: str) -> str:

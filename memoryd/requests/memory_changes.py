@@ -22,8 +22,8 @@ from memoryd.jobs import refinement_tools
 from memoryd.ledger.audit import AuditStamp
 from memoryd.ledger.facts import FactLimits
 from memoryd.ledger.guards import GuardLimits
-from memoryd.ledger.memory import to_json
-from memoryd.ledger.rollback import RollbackPlan
+from memoryd.ledger.memory import MemoryKind, to_json
+from memoryd.ledger.rollback import RollbackPlan, name_copy
 from memoryd.requests import opening, permission, scanner, waiting
 from memoryd.requests.permission import Caller
 from memoryd.running import called_refining
@@ -191,6 +191,11 @@ def change_core(
     if (memory["deleted_at"] is None) == (verb == "restore"):
         what = "is live, there is nothing to restore" if verb == "restore" else f"has ended ({memory['ended_as']})"
         raise RefusedError(f"the memory {what}", where=memory["id"], hint="run memoryd core history for details")
+    if verb == "restore":
+        with opening.open_connection(settings) as connection:
+            live = memories.by_text(connection, agent.id, MemoryKind(memory["kind"]), memory["content_hash"])
+        if live:
+            raise RefusedError(name_copy(memory["id"], live[0].id))
     options = {"operations": [[verb, memory["id"]]]}
     done = waiting.carried_out(settings, agent.id, ledger_runs.EDIT, options, text=text)
     return memory["id"], waiting.require_accepted(done)["id"]

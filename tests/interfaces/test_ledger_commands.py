@@ -3,6 +3,9 @@
 import pytest
 from scratch import Scratch, filler, message, recent, said, until
 
+from memoryd import config
+from memoryd.requests import memory_changes
+
 OLD = "# Notes\n\n- an old one\n\n## Rules\n\n- never deploy on a Friday\n"
 MEMORY = {
     *("id", "content", "heading", "tags", "constitutional", "importance", "origin_at", "created_at", "tokens", "note"),
@@ -321,3 +324,45 @@ def test_a_dream_that_changes_nothing_says_so(tmp_path):
     told = scratch.run("job", "run", "dream", "--lookback-days", "2").stdout
     assert "dream succeeded: nothing was added to MEMORY.md or changed in it: memory/dreams/" in told
     assert scratch.core == ""
+
+
+def test_a_memory_that_a_later_sleep_wrote_again_does_not_come_back_beside_it(tmp_path):
+    scratch = Scratch(tmp_path / "scratch")
+    first = sleep_once(scratch)
+    old = {one: row["id"] for one, row in core(scratch).items()}
+    undone = scratch.json("rollback", first)["id"]
+    scratch.json("run", "--once")
+    new, before = {one: row["id"] for one, row in core(scratch).items()}, scratch.core
+    assert set(new) == set(old)
+    (rule, *_) = old
+    told = f"{old[rule]} is not brought back, because {new[rule]} says the same already"
+    assert told in scratch.json("core", "restore", old[rule], code=4)["message"]
+    assert scratch.run("rollback", undone, "--memory", old[rule], "--dry-run").stdout == f"{told}\n"
+    assert told in scratch.run("rollback", undone, "--memory", old[rule]).stdout
+    assert scratch.core == before
+    # If the new one gets another text, the old one can come back.
+    settings = config.load(scratch.config)
+    changed = memory_changes.change_core(settings, settings.agents[0], "edit", new[rule], "tea at four")[1]
+    scratch.json("core", "restore", old[rule])
+    # Then the new one cannot get its old text back, so it ends.
+    assert scratch.json("rollback", changed)["receipt"]["rollback"]["there"] == [[new[rule], old[rule]]]
+    assert {one: row["id"] for one, row in core(scratch).items()} == new | {rule: old[rule]}
+    assert scratch.core.count(rule) == 1
+    assert scratch.json("verify")["ok"] is True
+
+
+def test_a_dream_that_ran_again_after_its_rollback_does_not_come_back_beside_itself(tmp_path):
+    scratch = Scratch(tmp_path / "scratch")
+    (scratch.workspace / "memory").mkdir()
+    today = recent().date().isoformat()
+    rule = "Always write migrations by hand."
+    note = f"# Daily Memory: {today}\n\n## Notes (00:00)\n\n- {rule}\n"
+    (scratch.workspace / "memory" / f"{today}.md").write_text(note, encoding="utf-8")
+    dream = ("job", "run", "dream", "--lookback-days", "2", "--force")
+    scratch.json(*dream)
+    undone = scratch.json("rollback", scratch.json("job", "list", "--kind", "dream")[0]["id"])["id"]
+    assert rule not in scratch.core
+    scratch.json(*dream)
+    assert "says the same already" in scratch.run("rollback", undone).stdout
+    assert scratch.core.count(rule) == 1
+    assert scratch.json("verify")["ok"] is True
