@@ -464,7 +464,8 @@ def _write_rows(connection: Connection, rows: Mapping[str, Any], stamp: chain.Au
         summaries.put(connection, **row, run_id=stamp.run_id)
     summaries.note_told(connection, rows.get("told", ()))
     if rows.get("undone"):
-        summaries.take_back(connection, rows["undone"], stamp.run_id, stamp.at)
+        sessions = [session_id for session_id, *_ in rows.get("reverted", ())]
+        summaries.take_back(connection, rows["undone"], sessions, stamp.run_id, stamp.at)
     states: list[tuple[str, str, str | None]] = [tuple(note) for note in rows.get("notes", ())]
     for row in rows["watermarks"]:
         values = row | {"run_id": stamp.run_id}

@@ -104,6 +104,10 @@ def plan(connection: Connection, agent_id: str, target: RollbackTarget, now: str
         found = rollback.plan(entries, texts, run_id=target.run_id, now=now, only=only)
     else:
         found = rollback.plan_to(entries, texts, audit_id=target.audit_id or 0, now=now)
+    marked = (step.memory_id for step in found.steps if step.memory_id.startswith(chain.WATERMARK))
+    slept = [name.removeprefix(chain.WATERMARK).removesuffix(":sleep") for name in marked]
+    lost = (rollback.SUMMARY + one for one in summaries.list_lost(connection, target.run_id, slept))
+    found = replace(found, stayed=(*found.stayed, *lost))
     return _without_copies(connection, agent_id, _with_journal(found), now)
 
 

@@ -1,11 +1,11 @@
 """Store the running summary of each session. A sleep replaces it, and a rollback restores the earlier one.
 
-The row before the last change is stored with it. Only one earlier row is stored, because each stored text is one more
-text that `forget` must find.
+The row before the last change is stored with it. Before and after a rollback, all earlier rows are stored, so that each
+of several rollbacks can be reverted. A sleep after another sleep stores only one, because the texts take room.
 """
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, RowMapping
@@ -13,7 +13,8 @@ from sqlalchemy import Connection, RowMapping
 from memoryd.database import packing, query
 
 _COLUMNS = ("summary", "messages", "updated_at", "run_id", "slept_at")
-_NONE = {"summary": "", "messages": "[]", "updated_at": "", "run_id": None, "slept_at": None}
+_TEXTS = ("summary", "messages")
+_NONE: dict[str, Any] = {"summary": "", "messages": "[]", "updated_at": "", "run_id": None, "slept_at": None}
 _WRITTEN = ("session_id", "summary", "messages", "updated_at", "run_id", "earlier")
 _WRITE = query.make_upsert("session_summary", _WRITTEN, "session_id")
 _SESSIONS = (
@@ -64,33 +65,62 @@ def note_told(connection: Connection, told: Sequence[tuple[str, str | None]]) ->
     query.change_each(connection, sql, [(run_id, session_id) for session_id, run_id in told])
 
 
-def take_back(connection: Connection, runs: Collection[str], by: str | None, now: str) -> None:
-    """Restore the earlier summary and sleep time of each session whose summary is from one of these runs.
+def take_back(connection: Connection, runs: Collection[str], sessions: Iterable[str], by: str | None, now: str) -> None:
+    """Restore the summary and the sleep time that each session had before these runs.
 
-    If the earlier summary is also from one of these runs, it is unusable. Then the summary becomes empty, and the next
-    sleep starts from the turns.
+    If the session has got another summary since, that one stays. If no earlier summary is usable, the summary becomes
+    empty, and the next sleep starts from the turns.
+
+    Args:
+        connection: a write transaction.
+        runs: the ids of the reverted runs.
+        sessions: more sessions to look at: if a later rollback has restored what these runs wrote, it has another id.
+        by: the id of the rollback.
+        now: UTC, ISO 8601.
     """
-    sql = (
-        "SELECT session_id, plain(CAST(earlier AS BLOB), NULL) FROM session_summary"
-        " WHERE run_id IN (SELECT value FROM json_each(?))"
-    )
-    for session_id, earlier in query.fetch_rows(connection, sql, list(runs)):
-        values: dict[str, Any] = _NONE | json.loads(earlier or "{}")
-        if values["run_id"] in runs:
-            values = dict(_NONE)
+    sql = "SELECT session_id FROM session_summary WHERE run_id IN (SELECT value FROM json_each(?))"
+    for session_id in sorted({*sessions, *query.fetch_column(connection, sql, list(runs))}):
+        versions = list_versions(connection, session_id)
+        at = next((at for at, one in enumerate(versions) if one["run_id"] in runs), None)
+        if at is None or any(versions[at][name] != versions[0][name] for name in _TEXTS):
+            continue
+        values = next((one for one in versions[at:] if one["run_id"] not in runs), _NONE)
         put(connection, session_id, values["summary"], values["messages"], now, by)
         query.run(connection, "UPDATE session SET slept_at = ? WHERE id = ?", values["slept_at"], session_id)
+
+
+def list_lost(connection: Connection, run_id: str | None, sessions: Collection[str]) -> list[str]:
+    """List those of these sessions whose summary the rollback `run_id` took back and that was erased since."""
+    sql = (
+        "SELECT t.session_id FROM session_summary t JOIN job_run r ON r.id = t.run_id AND r.kind = 'rollback'"
+        " JOIN job_run undo ON undo.id = ? AND undo.kind = 'rollback'"
+        " WHERE t.earlier IS NULL AND t.session_id IN (SELECT value FROM json_each(?))"
+    )
+    return query.fetch_column(connection, sql, run_id, list(sessions))
+
+
+def list_versions(connection: Connection, session_id: str) -> list[dict[str, Any]]:
+    """Return the summary of a session and the stored earlier ones, newest first; empty if it has none."""
+    sql = (
+        "SELECT t.summary, plain(CAST(t.messages AS BLOB), NULL), t.updated_at, t.run_id, s.slept_at,"
+        " plain(CAST(t.earlier AS BLOB), NULL)"
+        " FROM session_summary t JOIN session s ON s.id = t.session_id WHERE t.session_id = ?"
+    )
+    found = query.run(connection, sql, session_id).first()
+    if found is None:
+        return []
+    earlier = json.loads(found[-1] or "[]")
+    earlier = earlier if isinstance(earlier, list) else [earlier]  # memoryd 0.1.0 stored only one
+    return [_NONE | one for one in (dict(zip(_COLUMNS, found, strict=False)), *earlier)]
 
 
 def put(
     connection: Connection, session_id: str, summary: str, messages: str, updated_at: str, run_id: str | None
 ) -> None:
     """Replace the summary of a session, and store the present one as the earlier one."""
-    sql = (
-        "SELECT t.summary, plain(CAST(t.messages AS BLOB), NULL), t.updated_at, t.run_id, s.slept_at"
-        " FROM session_summary t JOIN session s ON s.id = t.session_id WHERE t.session_id = ?"
-    )
-    found = query.run(connection, sql, session_id).first()
-    held = None if found is None else json.dumps(dict(zip(_COLUMNS, found, strict=True)), ensure_ascii=False)
-    earlier = None if held is None else packing.pack(held)
+    held = list_versions(connection, session_id)
+    by = [run_id, *(one["run_id"] for one in held[:1])]
+    sql = "SELECT 1 FROM job_run WHERE kind = 'rollback' AND id IN (SELECT value FROM json_each(?))"
+    kept = held if query.has_row(connection, sql, by) else held[:1]
+    earlier = packing.pack(json.dumps(kept, ensure_ascii=False)) if kept else None
     query.run(connection, _WRITE, session_id, summary, packing.pack(messages), updated_at, run_id, earlier)

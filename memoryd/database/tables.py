@@ -211,7 +211,7 @@ class SessionSummaryRow(_Table, table=True):
     messages: str
     updated_at: str
     run_id: str | None = None
-    earlier: str | None = None  # the previous content of this row as JSON; only one is stored
+    earlier: str | None = None  # earlier contents of this row as JSON, newest first; see `database/summaries`
     told: str | None = None  # the run whose summary is in the files of the last sessions
 
 

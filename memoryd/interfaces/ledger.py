@@ -204,16 +204,40 @@ def rollback(
         states = {row["memory_id"]: (row["before"], row["after"]) for row in reads.states_of_run(reader, done["id"])}
     files = [{"path": one["path"], "removed": one["after"] is None} for one in done["receipt"].get("files", ())]
     reverted = done["receipt"].get("rollback", {}) | {"files": files, "beside": beside}
-    told = done["why"] or f"is the id of this rollback\n{_plan_text(reverted, states)}"
-    is_new = memory_id is None and row.get("kind") in {"sleep", "facts"} and row["session_id"] and not done["why"]
-    # Unless a later run went on from the watermark, which then stays.
-    if is_new and not any(one.startswith("watermark:") for one in reverted.get("stayed", ())):
-        told += (
-            f"\nsession {row['session_id']} will be processed again and may bring the same lines back. If it ended"
-            " before memoryd first saw the agent, this needs memoryd import. To keep a line out: memoryd forget ID,"
-            f" with its id above. To erase the whole session: memoryd forget {row['session_id']}"
-        )
-    call.output.result(done | {"beside": beside}, f"{done['id']} {told}")
+    told = [f"{done['id']} {done['why']}"]
+    if not done["why"]:
+        chosen = f" --agent {agent.id}" * (len(settings.agents) > 1)
+        told = [f"{done['id']} is the id of this rollback. To revert it: memoryd rollback {done['id']}{chosen}"]
+        told += [_plan_text(reverted, states), *_list_next_steps(done["id"], reverted, states, chosen)]
+    call.output.result(done | {"beside": beside}, "\n".join(told))
+
+
+def _list_next_steps(
+    undo: str, reverted: Mapping[str, Any], states: Mapping[str, tuple[str | None, str | None]], chosen: str
+) -> list[str]:
+    """Return lines for people with commands for what a rollback leaves to do; `chosen` ends each command."""
+    from memoryd.ledger.audit import WATERMARK, values_of
+    from memoryd.ledger.rollback import SUMMARY, name_object
+
+    def again(session: str, consumer: str) -> str:
+        return f"memoryd job run {consumer} --session {session}{chosen}"
+
+    lines = []
+    for name, both in states.items():
+        session, _, consumer = name.removeprefix(WATERMARK).rpartition(":")
+        before, after = (0 if one is None else int(values_of(one).get("seq") or 0) for one in both)
+        if name.startswith(WATERMARK) and after < before:
+            now = f"To do this now, or if it ended before memoryd first saw the agent: {again(session, consumer)}"
+            lines.append(f"session {session} will be processed again and may bring the same lines back. {now}")
+            lines.append(f"to erase the whole session: memoryd forget {session}{chosen}")
+    gone = [one for one in reverted["memories"] if _text_in(states[one][0]) and not _text_in(states[one][1])]
+    if lines and gone:
+        lines.append(f"to keep a line out: memoryd forget {gone[0]}{chosen}, or another id above")
+    for one in reverted["stayed"]:
+        if one.startswith(SUMMARY):
+            now = f"memoryd rollback {undo}{chosen} && {again(one.removeprefix(SUMMARY), 'sleep')}"
+            lines.append(f"to write {name_object(one)} again: {now}")
+    return list(dict.fromkeys(lines))
 
 
 @click.command()
@@ -342,7 +366,7 @@ def _describe_file(row: dict[str, Any]) -> str:
 def _plan_text(
     planned: dict[str, Any], states: Mapping[str, tuple[str | None, str | None]], *, is_tried: bool = False
 ) -> str:
-    from memoryd.ledger.rollback import AS_BEFORE, describe_outcome, name_conflict, name_copy, name_object
+    from memoryd.ledger.rollback import AS_BEFORE, SUMMARY, describe_outcome, name_conflict, name_copy, name_object
 
     if planned.get("already"):
         return "it was rolled back before"
@@ -364,6 +388,7 @@ def _plan_text(
     back = f"only what is named here {goes} back in it" if lines else f"nothing {goes} back in it"
     lines += [
         f"{one.removeprefix(_FILE)} was changed since: {back}" if one.startswith(_FILE)
+        else f"{name_object(one)} will not stay, because a forget has erased its summary" if one.startswith(SUMMARY)
         else f"{name_object(one)} stays as it is, because it was changed or forgotten since"
         for one in planned.get("stayed", ())
     ]  # fmt: skip

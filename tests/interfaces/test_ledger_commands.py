@@ -1,5 +1,8 @@
 """The commands of the ledger as programs call them: shapes, exit codes, with and without a daemon."""
 
+import re
+import shlex
+
 import pytest
 from scratch import Scratch, filler, message, recent, said, until
 
@@ -161,9 +164,10 @@ def test_a_rollback_of_a_sleep_says_that_the_session_is_slept_over_again_and_how
     scratch.write_config()
     told = scratch.run("rollback", row["id"]).stdout
     assert f"session {row['session_id']} will be processed again and may bring the same lines back" in told
-    assert f"To erase the whole session: memoryd forget {row['session_id']}" in told
+    assert f"to erase the whole session: memoryd forget {row['session_id']}\n" in told
+    assert f": memoryd job run sleep --session {row['session_id']}\n" in told
     kept, *others = rules
-    assert "To keep a line out: memoryd forget ID, with its id above" in told
+    assert re.search(rf"to keep a line out: memoryd forget ({'|'.join(one['id'] for one in rules.values())}),", told)
     for rule in others:
         scratch.json("forget", rules[rule]["id"], "--yes")
     scratch.json("run", "--once")
@@ -201,6 +205,56 @@ def test_a_rollback_is_not_reverted_after_the_session_was_processed_again(tmp_pa
     scratch.json("rollback", undone)
     assert sorted(core(scratch)) == lines
     assert scratch.json("verify")["ok"] is True
+
+
+def commands_in(told):
+    return [shlex.split(one) for one in re.findall(r"memoryd ((?:rollback|job run)[^&\n]*)", told)]
+
+
+@pytest.mark.parametrize("sleeps", [1, 2])
+def test_the_entry_of_a_session_comes_back_although_it_slept_again_and_that_was_reverted(tmp_path, sleeps):
+    scratch = Scratch(tmp_path / "scratch")
+    first = sleep_once(scratch)
+    scratch.json("consolidate")
+    recent_file = scratch.workspace / ".continuum" / "memory" / "RECENT.md"
+    before = recent_file.read_text(), scratch.core, scratch.dailies()
+    told = scratch.run("rollback", first).stdout
+    revert, again, *_ = commands_in(told)
+    for _ in range(sleeps):
+        scratch.json(*again)
+        scratch.json("consolidate")
+        assert recent_file.read_text() == before[0]
+        scratch.json("rollback", scratch.json("job", "list", "--kind", "sleep")[0]["id"])
+    scratch.json(*revert)
+    scratch.json("consolidate")
+    assert (recent_file.read_text(), scratch.core, scratch.dailies()) == before
+    undone = scratch.json("rollback", first)["id"]
+    assert "## Session" not in recent_file.read_text()
+    scratch.json("rollback", undone)
+    scratch.json("consolidate")
+    assert (recent_file.read_text(), scratch.core, scratch.dailies()) == before
+
+
+def test_an_entry_whose_summary_was_erased_is_named_with_the_commands_that_write_it_again(tmp_path):
+    scratch = Scratch(tmp_path / "scratch")
+    (scratch.workspace / "MEMORY.md").write_text("# Notes\n\n- tea at four\n", encoding="utf-8")
+    first = sleep_once(scratch)
+    scratch.json("consolidate")
+    recent_file = scratch.workspace / ".continuum" / "memory" / "RECENT.md"
+    before = recent_file.read_text()
+    undone = scratch.json("rollback", first)["id"]
+    scratch.json("forget", core(scratch)["tea at four"]["id"], "--yes")
+    lost = "in RECENT.md will not stay, because a forget has erased its summary\n"
+    assert lost in scratch.run("rollback", undone, "--dry-run").stdout
+    told = scratch.run("rollback", undone).stdout
+    assert lost in told
+    scratch.json("consolidate")
+    assert "## Session" not in recent_file.read_text()
+    for command in commands_in(told.partition(lost)[2]):
+        scratch.json(*command)
+    scratch.json("consolidate")
+    assert recent_file.read_text() == before
+    assert scratch.core.count("PostgreSQL") == 1
 
 
 def test_a_second_rollback_of_a_restored_run_removes_its_summary_too(tmp_path):
