@@ -26,14 +26,18 @@ def drop_sessions(name: str, data: bytes, sessions: Collection[str]) -> bytes:
     return archive.drop_parts(data, names) if _ARCHIVE.match(name) else data
 
 
-def list_drops(continuum: OpenFolder, sessions: Collection[str]) -> Iterator[tuple[str, bytes, bytes]]:
-    """Yield the files that mention these sessions, as (path, old bytes, new bytes)."""
+def list_drops(continuum: OpenFolder, sessions: Collection[str]) -> Iterator[tuple[str, bytes, bytes | None]]:
+    """Yield the files that mention these sessions, as (path, old bytes, new bytes).
+
+    An archive file without any other text is removed: its new bytes are None.
+    """
     for name in _list_names(continuum) if sessions else ():
         if name in {recent.NAME, archive_index.NAME} or archive.LINK.match(f"{name}#"):
             data = regular.read_below(continuum, name)
-            left = data if data is None else drop_sessions(name.rpartition("/")[2], data, sessions)
-            if data is not None and left is not None and left != data:
-                yield f"{archive.FOLDER}/{name}", data, left
+            left = drop_sessions(name.rpartition("/")[2], data or b"", sessions)
+            if data is not None and left != data:
+                is_empty = archive.LINK.match(f"{name}#") and not archive.has_content(left)
+                yield f"{archive.FOLDER}/{name}", data, None if is_empty else left
 
 
 def _list_names(continuum: OpenFolder) -> list[str]:

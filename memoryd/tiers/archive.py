@@ -39,6 +39,7 @@ _PLAIN_ID = re.compile(r"[a-z0-9_-]{1,36}")
 _NAMES = re.compile(r"[\w./-]+")
 _CODE_KEYS = ("Branch", "Last commit", "Pull request")
 # Counts and dates of a file and of a theme, and the lines of the index, which repeat points of the archive.
+_TITLE = re.compile(rb"# \w+ \d{4} Consolidated Memory")
 _FRAME = re.compile(
     rb"^(?:(?:consolidation_date|source_sessions|total_sessions\w*|tags):|\*\*(?:Date Range|Summary|Key Points)\*\*:"
     rb"|- \[[^\]\r\n]*\]\((?:archive/)?MEMORY-\d{4}-\d\d-\d\d\.md#|\*\*Link\*\*: \[Full details\]\()[^\r\n]*",
@@ -210,6 +211,14 @@ def drop_parts(data: bytes, names: Collection[str]) -> bytes:
     left = _list_names(kept)
     head = head if left else re.sub(rb"^tags: .*$", b"tags: []", head, count=1, flags=re.MULTILINE)
     return b"".join([_write_head(head, left, (), None), *kept])
+
+
+def has_content(data: bytes) -> bool:
+    """Return True if a file has text below its title, or front matter with values of others."""
+    found = FRONT_MATTER.match(data)
+    lines = found[0].splitlines()[1:-1] if found else []
+    own = all(line.startswith((_DATED, _SOURCES, *_TOTALS, b"tags: []")) for line in lines)
+    return not own or _TITLE.fullmatch(data[found.end() if found else 0 :].strip()) is None
 
 
 def mask_frame(data: bytes) -> bytes:

@@ -5,7 +5,7 @@ one line`. A line is identified by its heading and its target. Every other line 
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -80,10 +80,8 @@ def put_lines(data: bytes | None, files: Mapping[str, bytes]) -> bytes:
     """
     there = {f"{name}#{anchor}" for name, text in files.items() for anchor in anchors_of(text)}
     made = f"{TITLE}\n" + "".join(f"\n## {heading}\n" for heading in IndexHeading)
-    sections = [
-        section._replace(lines=tuple(line for line in section.lines if not _is_gone(line, files, there)))
-        for section in parse(made.encode() if data is None else data)
-    ]
+    before = parse(made.encode() if data is None else data)
+    sections = [_drop_from(section, lambda line: _is_gone(line, files, there)) for section in before]
     lines = list(_list_lines(files))
     for heading in IndexHeading:
         _put_under(sections, heading, [line for of_heading, line in lines if of_heading is heading])
@@ -117,8 +115,14 @@ def _put_under(sections: list[IndexSection], heading: IndexHeading, given: Seque
 
 def drop_lines(data: bytes) -> bytes:
     """Return an index without the lines that link to archive files, because these quote sessions."""
-    kept = [(one, tuple(line for line in one.lines if not archive.LINK.match(target_of(line)))) for one in parse(data)]
-    return render([one._replace(lines=lines) for one, lines in kept])
+    return render([_drop_from(one, lambda line: archive.LINK.match(target_of(line))) for one in parse(data)])
+
+
+def _drop_from(section: IndexSection, is_gone: Callable[[bytes], object]) -> IndexSection:
+    """Return a section without some lines; if only its heading stays, with one blank line less, as before the first."""
+    kept = tuple(line for line in section.lines if not is_gone(line))
+    is_emptied = kept != section.lines and not b"".join(kept[1:]).strip()
+    return section._replace(lines=(*kept[:1], *kept[2:3]) if is_emptied else kept)
 
 
 def _list_said(theme: ArchiveTheme) -> Iterator[tuple[IndexHeading, str]]:

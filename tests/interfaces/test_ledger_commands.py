@@ -214,25 +214,33 @@ def commands_in(told):
 @pytest.mark.parametrize("sleeps", [1, 2])
 def test_the_entry_of_a_session_comes_back_although_it_slept_again_and_that_was_reverted(tmp_path, sleeps):
     scratch = Scratch(tmp_path / "scratch")
+    folder = scratch.workspace / ".continuum" / "memory"
+
+    def texts():
+        found = {path.name: path.read_text() for path in folder.glob("*.md")}
+        return found, scratch.core, scratch.dailies()
+
     first = sleep_once(scratch)
     scratch.json("consolidate")
-    recent_file = scratch.workspace / ".continuum" / "memory" / "RECENT.md"
-    before = recent_file.read_text(), scratch.core, scratch.dailies()
+    before = texts()
     told = scratch.run("rollback", first).stdout
     revert, again, *_ = commands_in(told)
+    left = texts()[0]
+    assert set(left) == {"RECENT.md", "MEMORY.md"}, "an archive file without a session is removed"
     for _ in range(sleeps):
         scratch.json(*again)
         scratch.json("consolidate")
-        assert recent_file.read_text() == before[0]
+        assert texts()[0] == before[0]
         scratch.json("rollback", scratch.json("job", "list", "--kind", "sleep")[0]["id"])
+        assert texts()[0] == left, "also no blank line is added"
     scratch.json(*revert)
     scratch.json("consolidate")
-    assert (recent_file.read_text(), scratch.core, scratch.dailies()) == before
+    assert texts() == before
     undone = scratch.json("rollback", first)["id"]
-    assert "## Session" not in recent_file.read_text()
+    assert "## Session" not in texts()[0]["RECENT.md"]
     scratch.json("rollback", undone)
     scratch.json("consolidate")
-    assert (recent_file.read_text(), scratch.core, scratch.dailies()) == before
+    assert texts() == before
 
 
 def test_an_entry_whose_summary_was_erased_is_named_with_the_commands_that_write_it_again(tmp_path):

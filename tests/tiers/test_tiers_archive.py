@@ -144,6 +144,18 @@ def test_an_index_written_twice_is_the_same_and_each_line_leads_to_a_theme(data,
     assert all(f"MEMORY-2025-10-04.md#{theme.anchor}" in targets for theme in themes)
 
 
+@given(st.lists(sessions_of_any(), max_size=3, unique_by=lambda one: one.id))
+def test_what_was_written_and_dropped_again_leaves_no_trace(sessions):
+    data = put(None, *sessions)
+    empty = archive_index.put_lines(None, {})
+    full = archive_index.put_lines(empty, {"MEMORY-2025-10-04.md": data})
+    assert archive_index.drop_lines(full) == empty
+    left = archive.drop_parts(data, {one.name for one in sessions})
+    assert not archive.has_content(left)
+    assert archive.has_content(left + b"\nA line of mine.\n")
+    assert archive.has_content(left.replace(b"tags: []", b"tags: []\nowner: me"))
+
+
 def test_an_index_has_a_line_under_each_heading_of_which_a_theme_holds_something():
     mine = archive_index.put_lines(None, {"MEMORY-2025-10-04.md": put(None, past())})
     mine = mine.replace(b"## Development Patterns\n", b"## Development Patterns\n\n- mine\n")
