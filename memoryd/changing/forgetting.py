@@ -410,7 +410,7 @@ def _build_report(connection: Connection, agent_id: str, found: ForgetPlan, line
         "counts": {
             **{name: counts[name] for name in ("erased", "kept", "restored")},
             "sections": len(found.sections),
-            "blocks": len(found.cut.blocks),
+            "blocks": len(found.cut.blocks) if lines else 0,
             **erasure.count_erased(connection, found.sessions),
         },
     }

@@ -312,6 +312,9 @@ def _forgotten_text(
     ]
     erased = ", ".join(f"{told['counts'][name]} {word}" for name, word in counted.items() if told["counts"][name])
     lines += [f"{erased} {be}erased" if erased else ""]
+    if not (any(lines) or told["lost"]):
+        memory, session = told["memory"], told["session"]
+        lines.append(f"{memory} was forgotten already" if memory else f"nothing of session {session} is left to erase")
     lines += [f"protected, so nothing is forgotten: {one}" for one in told["protected"]]
     lines += [f"says it too, or is from the same records, and stays: {one}" for one in beside["memories"]]
     lines += list_similar(similar)

@@ -207,6 +207,22 @@ def test_a_rollback_is_not_reverted_after_the_session_was_processed_again(tmp_pa
     assert scratch.json("verify")["ok"] is True
 
 
+def test_a_second_forget_says_that_nothing_is_left(tmp_path):
+    scratch = Scratch(tmp_path / "scratch")
+    sleep_once(scratch)
+    one, *_ = [row["id"] for row in core(scratch).values()]
+    session = scratch.json("session", "list")[0]["id"]
+    for name, told in (
+        (one, f"{one} was forgotten already\n"),
+        (session, f"nothing of session {session} is left to erase\n"),
+    ):
+        assert told not in scratch.run("forget", name, "--dry-run").stdout
+        assert told not in scratch.run("forget", name, "--yes").stdout
+        for again in ("--dry-run", "--yes"):
+            done = scratch.run("forget", name, again)
+            assert (done.returncode, done.stdout.partition("\n")[0]) == (0, told.strip())
+
+
 def commands_in(told):
     return [shlex.split(one) for one in re.findall(r"memoryd ((?:rollback|job run)[^&\n]*)", told)]
 
