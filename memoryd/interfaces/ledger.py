@@ -196,7 +196,7 @@ def rollback(
         ]
         shown = access.show_rows(settings, agent, "rollback --dry-run", texts, "before", "after")
         planned |= {"texts": shown, "beside": beside}
-        call.output.result(planned, _plan_text(planned, states, is_tried=True))
+        call.output.result(planned, _plan_text(planned, states, is_tried=True), plan.find_refusal())
         return
     with call.output.busy("reverting"):
         done = memory_changes.rollback(settings, agent, options)

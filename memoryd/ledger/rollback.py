@@ -74,17 +74,22 @@ class RollbackPlan:
     there: tuple[tuple[str, str], ...] = ()
     already: bool = False
 
-    def check(self) -> None:
-        """Raise an error if the plan has conflicts.
+    def find_refusal(self) -> RefusedError | None:
+        """Return an error that names each conflict and the later runs; None if there are no conflicts."""
+        if not self.conflicts:
+            return None
+        told = "; ".join(name_conflict(one.memory_id, one.why, one.later) for one in self.conflicts)
+        later = {at: run for one in self.conflicts for at, run in one.later}
+        undo = " && ".join(dict.fromkeys(f"memoryd rollback {later[at]}" for at in sorted(later, reverse=True)))
+        is_named = later and None not in later.values()  # an edit by hand is no run
+        hint = f"first revert what came later: {undo if is_named else 'memoryd rollback --to AUDIT_ID'}"
+        why = {one.why: _HINTS[one.why] for one in self.conflicts if one.why in _HINTS}
+        return RefusedError(f"cannot be rolled back: {told}", hint="; ".join(why.values()) or hint)
 
-        Raises:
-            RefusedError: there are conflicts; the error names each memory and the later runs.
-        """
-        if self.conflicts:
-            told = "; ".join(name_conflict(one.memory_id, one.why, one.later) for one in self.conflicts)
-            hint = "roll back the later runs first, or everything after an entry of the audit: rollback --to"
-            why = {one.why: _HINTS[one.why] for one in self.conflicts if one.why in _HINTS}
-            raise RefusedError(f"cannot be rolled back: {told}", hint="; ".join(why.values()) or hint)
+    def check(self) -> None:
+        """Raise the error of `find_refusal` if there is one."""
+        if error := self.find_refusal():
+            raise error
 
 
 @dataclass(slots=True)

@@ -1,5 +1,6 @@
 """The commands of the ledger as programs call them: shapes, exit codes, with and without a daemon."""
 
+import json
 import re
 import shlex
 
@@ -194,8 +195,9 @@ def test_a_rollback_is_not_reverted_after_the_session_was_processed_again(tmp_pa
     scratch.json("consolidate")
     again, _ = sleeps()
     before = texts()
-    told = scratch.run("rollback", undone, "--dry-run").stdout
-    assert f"was repeated by {again}" in told
+    tried = scratch.run("rollback", undone, "--dry-run")
+    assert tried.returncode == 4
+    assert f"was repeated by {again}" in tried.stdout
     refused = scratch.run("rollback", undone)
     assert refused.returncode == 4
     assert "nothing is missing" in refused.stderr
@@ -402,6 +404,28 @@ def test_a_dream_that_changes_nothing_says_so(tmp_path):
     told = scratch.run("job", "run", "dream", "--lookback-days", "2").stdout
     assert "dream succeeded: nothing was added to MEMORY.md or changed in it: memory/dreams/" in told
     assert scratch.core == ""
+
+
+def test_a_refused_rollback_names_the_commands_that_revert_what_came_later(tmp_path):
+    scratch = Scratch(tmp_path / "scratch")
+    first = sleep_once(scratch)
+    before = scratch.core
+    settings = config.load(scratch.config)
+    ids = [row["id"] for row in core(scratch).values()]
+    for verb, one, text in (("edit", ids[0], "tea"), ("edit", ids[0], "tea at five"), ("delete", ids[1], None)):
+        memory_changes.change_core(settings, settings.agents[0], verb, one, text)
+    changed = scratch.core
+    for more in ((), ("--dry-run",)):
+        refused = scratch.run("rollback", first, *more)
+        assert refused.returncode == 4
+        assert scratch.core == changed
+    tried = json.loads(scratch.run("--json", "rollback", first, "--dry-run").stdout)
+    assert {one["memory"] for one in tried["data"]["conflicts"]} == set(ids[:2])
+    for command in commands_in(tried["error"]["hint"]):
+        scratch.json(*command)
+    assert scratch.core == before
+    scratch.json("rollback", first)
+    assert core(scratch) == {}
 
 
 def test_a_memory_that_a_later_sleep_wrote_again_does_not_come_back_beside_it(tmp_path):
