@@ -274,16 +274,10 @@ def actor_of(edits: Sequence[Edit], run: Run) -> str:
 
 def _outcome_json(outcome: RunOutcome, planned: Preview, appends: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     receipt = dict(outcome.receipt)
-    receipt["files"] = [
-        {"path": item["path"], "before": item["before"], "after": item["after"]} for item in planned.rewrites
-    ] + [
-        {
-            "path": item["path"],
-            "appended": item["sha256"],
-            "offset": item["offset"],
-            "bytes": len(item["block"].encode()),
-            "made": item["made"],
-        }
+    receipt["files"] = [{name: item[name] for name in ("path", "before", "after")} for item in planned.rewrites]
+    receipt["files"] += [
+        {name: item[name] for name in ("path", "offset", "made")}
+        | {"appended": item["sha256"], "bytes": len(item["block"].encode())}
         for item in appends
     ]
     receipt["memories_added"] = sum(change.before is None for change in planned.changes)
@@ -304,12 +298,7 @@ def _rows(writer: Writer, edits: Sequence[Edit]) -> dict[str, Any]:
     now = writer.now()
     return {
         "summaries": [
-            {
-                "session_id": edit.session_id,
-                "summary": edit.summary,
-                "messages": json.dumps([asdict(message) for message in edit.messages], ensure_ascii=False),
-                "updated_at": now,
-            }
+            asdict(edit) | {"messages": json.dumps(asdict(edit)["messages"], ensure_ascii=False), "updated_at": now}
             for edit in edits
             if isinstance(edit, KeepSummary)
         ],
@@ -464,7 +453,7 @@ def _write_rows(connection: Connection, rows: Mapping[str, Any], stamp: chain.Au
         summaries.put(connection, **row, run_id=stamp.run_id)
     summaries.note_told(connection, rows.get("told", ()))
     if rows.get("undone"):
-        sessions = [session_id for session_id, *_ in rows.get("reverted", ())]
+        sessions = {session_id for session_id, *_ in rows["reverted"]}
         summaries.take_back(connection, rows["undone"], sessions, stamp.run_id, stamp.at)
     states: list[tuple[str, str, str | None]] = [tuple(note) for note in rows.get("notes", ())]
     for row in rows["watermarks"]:

@@ -159,12 +159,12 @@ def _rollback(writer: Writer, journal: Journal, run: Run) -> LedgerPlan:
         fresh.check()
         revision = time_machine.revise(connection, run.agent_id, target, fresh, folders, brought)
         # The journal comes before the rows. If the process ends in between, the next start adds the watermarks again.
-        for mark in revision.marks:
-            seq = 0 if mark.values is None else int(mark.values["seq"])
-            restore.retract(connection, journal, run.agent_id, mark.session_id, mark.consumer, seq)
+        for session_id, consumer, values in revision.marks:
+            seq = 0 if values is None else int(values["seq"])
+            restore.retract(connection, journal, run.agent_id, session_id, consumer, seq)
         return revision
 
-    edits = tuple(_told_of(one.id, plan, target, writer.now()) for one in reverted if one.kind == REFINE)
+    edits = tuple(_told_of(one, plan, target, writer.now()) for one, kind, _ in reverted if kind == REFINE)
     return LedgerPlan(Done(edits, receipt), revise)
 
 

@@ -19,7 +19,7 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import PurePath
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import Connection
 
@@ -55,28 +55,12 @@ class RollbackTarget:
     memory_id: str | None = None
 
 
-class RevertedRun(NamedTuple):
-    """Hold a reverted run: its id, its kind or that of the proposal that it accepted, and its report."""
-
-    id: str
-    kind: str
-    receipt: dict[str, Any]
-
-
-class Mark(NamedTuple):
-    """Hold a watermark to restore; `values` is None if there was none."""
-
-    session_id: str
-    consumer: str
-    values: dict[str, Any] | None
-
-
 @dataclass(frozen=True, slots=True)
 class Revision:
     """Hold the rows and files that a commit must write."""
 
     changes: tuple[Change, ...] = ()
-    marks: tuple[Mark, ...] = ()
+    marks: tuple[tuple[str, str, dict[str, Any] | None], ...] = ()  # (session, consumer, row); None if there was none
     sections: tuple[tuple[str, dict[str, Any] | None], ...] = ()  # (section, row); the row is None if there was none
     notes: tuple[tuple[str, str, str | None], ...] = ()  # (operation, name, state) for the audit
     core: bytes | None = None  # the new bytes of `MEMORY.md`; None if they follow from the changes
@@ -104,10 +88,6 @@ def plan(connection: Connection, agent_id: str, target: RollbackTarget, now: str
         found = rollback.plan(entries, texts, run_id=target.run_id, now=now, only=only)
     else:
         found = rollback.plan_to(entries, texts, audit_id=target.audit_id or 0, now=now)
-    marked = (step.memory_id for step in found.steps if step.memory_id.startswith(chain.WATERMARK))
-    slept = [name.removeprefix(chain.WATERMARK).removesuffix(":sleep") for name in marked]
-    lost = (rollback.SUMMARY + one for one in summaries.list_lost(connection, target.run_id, slept))
-    found = replace(found, stayed=(*found.stayed, *lost))
     return _without_copies(connection, agent_id, _with_journal(found), now)
 
 
@@ -131,9 +111,9 @@ def _without_copies(connection: Connection, agent_id: str, found: RollbackPlan, 
         if rollback.describe_outcome(step.before, step.after) != rollback.BACK:
             goal = replace(goal, updated_at=now, deleted_at=now, ended_as=Ending.SUPERSEDED, successors=(live,))
             steps.append(replace(step, after=to_json(goal)))
-    old_core = chain.FILE + CORE_FILE if there else None  # it has these texts
-    steps = [step for step in steps if step.memory_id != old_core]
-    return replace(found, steps=tuple(steps), there=tuple(there.items()))
+    # The old bytes of `MEMORY.md` have these texts.
+    kept = (step for step in steps if not there or step.memory_id != chain.FILE + CORE_FILE)
+    return replace(found, steps=tuple(kept), there=tuple(there.items()))
 
 
 def _with_journal(found: RollbackPlan) -> RollbackPlan:
@@ -187,7 +167,7 @@ def revise(
     core_step = next((step for step in found.steps if step.memory_id == core_name), None)
     runs = list_reverted(connection, agent_id, target)
     undone = runs if target.memory_id is None else []
-    receipts = [one.receipt for one in undone]
+    receipts = [receipt for *_, receipt in undone]
     back = None if core_step is None else _backed_up(continuum, core_step, brought, receipts)
 
     files = [item for receipt in receipts for item in receipt.get("files", ())]
@@ -195,10 +175,10 @@ def revise(
     rewrites = {one[0]: one for one in _dailies(receipts, workspace, continuum, forgotten)}
     # Reverted summaries disappear from the files of the last sessions. The next rollover writes the remaining ones.
     # If an earlier rollback was reverted, the summary has the id of the run that restored it.
-    for run_id in (reverted := [one.id for one in undone]):  # the loop appends to this list
+    for run_id in (reverted := [run_id for run_id, *_ in undone]):  # the loop appends to this list
         reverted += query.fetch_column(connection, _REDONE, run_id)
     rewrites = {one[0]: one for one in list_drops(continuum, summaries.list_told(connection, reverted))} | rewrites
-    _check_brought_back(found, target, [item for item in files if item["path"] not in rewrites])
+    _check_brought_back(connection, found, target, [item for item in files if item["path"] not in rewrites])
     is_made = any(item["path"] == CORE_FILE and "after" in item and item["before"] is None for item in files)
 
     def list_rows(prefix: str) -> list[tuple[str, dict[str, Any] | None]]:
@@ -207,23 +187,32 @@ def revise(
 
     return Revision(
         changes=tuple(_changes(connection, agent_id, steps)),
-        marks=tuple(Mark(*name.rpartition(":")[::2], values) for name, values in list_rows(chain.WATERMARK)),
+        marks=tuple((*name.rpartition(":")[::2], values) for name, values in list_rows(chain.WATERMARK)),
         sections=tuple(list_rows(chain.PROFILE)),
         notes=tuple((rollback.OPERATION, step.memory_id, step.after) for step in others),
         core=back,
         core_goes=back == b"" and is_made,
-        headings=_list_headings(continuum, [item for one in runs for item in one.receipt.get("files", ())]),
+        headings=_list_headings(continuum, [item for *_, receipt in runs for item in receipt.get("files", ())]),
         rewrites=tuple(rewrites.values()),
         undone=tuple(reverted),
     )
 
 
-def _check_brought_back(found: RollbackPlan, target: RollbackTarget, unchanged: Iterable[Mapping[str, Any]]) -> None:
-    """Raise a RefusedError if blocks of a daily file are lost, but their messages would count as processed again."""
-    lost = [item["path"] for item in unchanged if "appended" not in item and item["path"].startswith("memory/")]
-    if lost and target.run_id and any(step.memory_id.startswith(chain.WATERMARK) for step in found.steps):
-        hint = "leave the rollback as it is: the next sleep processes the session again"
-        raise RefusedError("the removed lines cannot be put back, because the file has changed since", lost[0], hint)
+def _check_brought_back(
+    connection: Connection, found: RollbackPlan, target: RollbackTarget, files: Iterable[Mapping[str, Any]]
+) -> None:
+    """Raise a RefusedError if lines or a summary of a session are lost, but its messages would count as processed.
+
+    `files` are the files of the reverted runs that do not change.
+    """
+    named = f"{chain.WATERMARK}(.*):sleep"
+    sessions = [one[1] for step in found.steps if (one := re.fullmatch(named, step.memory_id))]
+    lost = [one["path"] for one in files if "appended" not in one and one["path"].startswith("memory/")]
+    lost += ["RECENT.md" for _ in summaries.list_lost(connection, target.run_id, sessions)]
+    if lost and target.run_id and sessions:
+        what = "what the rollback removed cannot be put back, because it was changed or forgotten since"
+        hint = f"leave the rollback as it is: memoryd job run sleep --session {sessions[0]} writes it again"
+        raise RefusedError(what, lost[0], hint)
 
 
 def _list_headings(continuum: OpenFolder, files: Sequence[Mapping[str, Any]]) -> frozenset[str]:
@@ -332,8 +321,11 @@ def _with_cut(data: bytes, item: Mapping[str, Any], continuum: OpenFolder, forgo
     return data
 
 
-def list_reverted(connection: Connection, agent_id: str, target: RollbackTarget) -> list[RevertedRun]:
-    """Return the reverted runs, in the order in which they wrote."""
+def list_reverted(connection: Connection, agent_id: str, target: RollbackTarget) -> list[tuple[str, str, Any]]:
+    """Return the reverted runs in the order in which they wrote, as (id, kind, report).
+
+    The kind of a run that accepted a proposal is that of the proposal.
+    """
     last = 2**62
     if target.audit_id is not None:
         last = rollback.last_of_change(audit.read_entries(connection, agent_id), target.audit_id)
@@ -343,7 +335,7 @@ def list_reverted(connection: Connection, agent_id: str, target: RollbackTarget)
         " AND r.kind <> ? GROUP BY r.id HAVING r.id = ? OR max(a.id) > ? ORDER BY max(a.id)"
     )
     rows = query.fetch_rows(connection, sql, agent_id, forgetting.OPERATION, target.run_id, last)
-    return [RevertedRun(run_id, kind, json.loads(receipt)) for run_id, kind, receipt in rows]
+    return [(run_id, kind, json.loads(receipt)) for run_id, kind, receipt in rows]
 
 
 def encode_rewrite(

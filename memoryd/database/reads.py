@@ -440,15 +440,9 @@ AUDIT = 'id, at, agent_id, actor, run_id, operation, memory_id, "before", "after
 def core_memories(reader: DatabaseReader, agent_id: str) -> list[Row]:
     """Return an agent's live core memories, in the order of the file, each with estimated `tokens`."""
     columns = "id, content, heading, tags, constitutional, importance, origin_at, created_at, note"
-    return [
-        row
-        | {
-            "tags": json.loads(row["tags"]),
-            "constitutional": bool(row["constitutional"]),
-            "tokens": estimate(row["content"]),
-        }
-        for row in _read_live(reader, agent_id, "core", columns)
-    ]
+    rows = _read_live(reader, agent_id, "core", columns)
+    rows = [row | {"tags": json.loads(row["tags"]), "tokens": estimate(row["content"])} for row in rows]
+    return [row | {"constitutional": bool(row["constitutional"])} for row in rows]
 
 
 def _read_live(reader: DatabaseReader, agent_id: str, kind: str, columns: str = "*", since: str = "") -> list[Row]:

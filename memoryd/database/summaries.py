@@ -13,7 +13,6 @@ from sqlalchemy import Connection, RowMapping
 from memoryd.database import packing, query
 
 _COLUMNS = ("summary", "messages", "updated_at", "run_id", "slept_at")
-_TEXTS = ("summary", "messages")
 _NONE: dict[str, Any] = {"summary": "", "messages": "[]", "updated_at": "", "run_id": None, "slept_at": None}
 _WRITTEN = ("session_id", "summary", "messages", "updated_at", "run_id", "earlier")
 _WRITE = query.make_upsert("session_summary", _WRITTEN, "session_id")
@@ -82,7 +81,7 @@ def take_back(connection: Connection, runs: Collection[str], sessions: Iterable[
     for session_id in sorted({*sessions, *query.fetch_column(connection, sql, list(runs))}):
         versions = list_versions(connection, session_id)
         at = next((at for at, one in enumerate(versions) if one["run_id"] in runs), None)
-        if at is None or any(versions[at][name] != versions[0][name] for name in _TEXTS):
+        if at is None or any(versions[at][name] != versions[0][name] for name in _COLUMNS[:2]):
             continue
         values = next((one for one in versions[at:] if one["run_id"] not in runs), _NONE)
         put(connection, session_id, values["summary"], values["messages"], now, by)

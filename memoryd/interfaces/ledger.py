@@ -204,39 +204,31 @@ def rollback(
         states = {row["memory_id"]: (row["before"], row["after"]) for row in reads.states_of_run(reader, done["id"])}
     files = [{"path": one["path"], "removed": one["after"] is None} for one in done["receipt"].get("files", ())]
     reverted = done["receipt"].get("rollback", {}) | {"files": files, "beside": beside}
-    told = [f"{done['id']} {done['why']}"]
-    if not done["why"]:
-        chosen = f" --agent {agent.id}" * (len(settings.agents) > 1)
-        told = [f"{done['id']} is the id of this rollback. To revert it: memoryd rollback {done['id']}{chosen}"]
-        told += [_plan_text(reverted, states), *_list_next_steps(done["id"], reverted, states, chosen)]
-    call.output.result(done | {"beside": beside}, "\n".join(told))
+    chosen = f" --agent {agent.id}" * (len(settings.agents) > 1)
+    told = [f"{done['id']} is the id of this rollback. To revert it: memoryd rollback {done['id']}{chosen}"]
+    told += [_plan_text(reverted, states), *_list_next_steps(reverted.get("memories", ()), states, chosen)]
+    call.output.result(done | {"beside": beside}, f"{done['id']} {done['why']}" if done["why"] else "\n".join(told))
 
 
 def _list_next_steps(
-    undo: str, reverted: Mapping[str, Any], states: Mapping[str, tuple[str | None, str | None]], chosen: str
+    memories: Sequence[str], states: Mapping[str, tuple[str | None, str | None]], chosen: str
 ) -> list[str]:
     """Return lines for people with commands for what a rollback leaves to do; `chosen` ends each command."""
     from memoryd.ledger.audit import WATERMARK, values_of
-    from memoryd.ledger.rollback import SUMMARY, name_object
-
-    def again(session: str, consumer: str) -> str:
-        return f"memoryd job run {consumer} --session {session}{chosen}"
 
     lines = []
     for name, both in states.items():
         session, _, consumer = name.removeprefix(WATERMARK).rpartition(":")
         before, after = (0 if one is None else int(values_of(one).get("seq") or 0) for one in both)
         if name.startswith(WATERMARK) and after < before:
-            now = f"To do this now, or if it ended before memoryd first saw the agent: {again(session, consumer)}"
-            lines.append(f"session {session} will be processed again and may bring the same lines back. {now}")
-            lines.append(f"to erase the whole session: memoryd forget {session}{chosen}")
-    gone = [one for one in reverted["memories"] if _text_in(states[one][0]) and not _text_in(states[one][1])]
-    if lines and gone:
-        lines.append(f"to keep a line out: memoryd forget {gone[0]}{chosen}, or another id above")
-    for one in reverted["stayed"]:
-        if one.startswith(SUMMARY):
-            now = f"memoryd rollback {undo}{chosen} && {again(one.removeprefix(SUMMARY), 'sleep')}"
-            lines.append(f"to write {name_object(one)} again: {now}")
+            again = f"memoryd job run {consumer} --session {session}{chosen}"
+            lines += [
+                f"session {session} will be processed again and may bring the same lines back",
+                f"to do this now, or if it ended before memoryd first saw the agent: {again}",
+                f"to erase the whole session: memoryd forget {session}{chosen}",
+            ]
+    gone = [one for one in memories if one in states and _text_in(states[one][0]) and not _text_in(states[one][1])]
+    lines += [f"to keep a line out: memoryd forget {one}{chosen}, or another id above" for one in gone[:1] if lines]
     return list(dict.fromkeys(lines))
 
 
@@ -312,9 +304,9 @@ def _forgotten_text(
     ]
     erased = ", ".join(f"{told['counts'][name]} {word}" for name, word in counted.items() if told["counts"][name])
     lines += [f"{erased} {be}erased" if erased else ""]
-    if not (any(lines) or told["lost"]):
-        memory, session = told["memory"], told["session"]
-        lines.append(f"{memory} was forgotten already" if memory else f"nothing of session {session} is left to erase")
+    if not any((*lines, told["lost"])):
+        none = f"nothing of session {told['session']} is left to erase"
+        lines = [f"{told['memory']} was forgotten already" if told["memory"] else none]
     lines += [f"protected, so nothing is forgotten: {one}" for one in told["protected"]]
     lines += [f"says it too, or is from the same records, and stays: {one}" for one in beside["memories"]]
     lines += list_similar(similar)
@@ -369,7 +361,7 @@ def _describe_file(row: dict[str, Any]) -> str:
 def _plan_text(
     planned: dict[str, Any], states: Mapping[str, tuple[str | None, str | None]], *, is_tried: bool = False
 ) -> str:
-    from memoryd.ledger.rollback import AS_BEFORE, SUMMARY, describe_outcome, name_conflict, name_copy, name_object
+    from memoryd.ledger.rollback import AS_BEFORE, describe_outcome, name_conflict, name_copy, name_object
 
     if planned.get("already"):
         return "it was rolled back before"
@@ -391,7 +383,6 @@ def _plan_text(
     back = f"only what is named here {goes} back in it" if lines else f"nothing {goes} back in it"
     lines += [
         f"{one.removeprefix(_FILE)} was changed since: {back}" if one.startswith(_FILE)
-        else f"{name_object(one)} will not stay, because a forget has erased its summary" if one.startswith(SUMMARY)
         else f"{name_object(one)} stays as it is, because it was changed or forgotten since"
         for one in planned.get("stayed", ())
     ]  # fmt: skip

@@ -19,7 +19,6 @@ from memoryd.ledger.memory import Ending, from_json, to_json
 
 OPERATION = "rollback"  # the name of the operation in the audit
 
-SUMMARY = "summary:"  # before the id of a session, in `RollbackPlan.stayed`
 _TELLS_MORE = "run memoryd job show to see it without its text"
 _HINTS = {"erased": "what was forgotten cannot be brought back", "was repeated": "so nothing is missing"}
 _MOVING = (audit.WATERMARK, audit.FILE)
@@ -62,8 +61,7 @@ class RollbackPlan:
         steps: in the order in which they are carried out and audited; empty if nothing is left to do.
         conflicts: if there are any, nothing may be done.
         stayed: what later runs changed and does not go back: watermarks, so that nothing is processed twice; files, of
-            which only the bullets of the steps are reverted; memories that were forgotten since; and summaries of
-            sessions that a `forget` has erased.
+            which only the bullets of the steps are reverted; and memories that were forgotten since.
         there: pairs of a memory whose text would come back, and a live memory that says the same.
         already: True if the run was rolled back before.
     """
@@ -123,8 +121,6 @@ def name_copy(memory_id: str, live: str) -> str:
 
 def name_object(memory_id: str) -> str:
     """Return words for people about a memory or another object of the audit, such as a watermark."""
-    if memory_id.startswith(SUMMARY):
-        return f"the entry of session {memory_id.removeprefix(SUMMARY)} in RECENT.md"
     session, _, consumer = memory_id.removeprefix(audit.WATERMARK).rpartition(":")
     return f"the processing of session {session} ({consumer})" if memory_id.startswith(audit.WATERMARK) else memory_id
 

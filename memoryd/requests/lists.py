@@ -263,18 +263,10 @@ def list_thresholds(settings: Settings, agent: Agent) -> dict[str, Any]:
         tokens = reads.ask(path, reads.core_counts, agent.id)["tokens"]
         with opening.open_connection(settings) as connection:
             lost = guard_check.count_eroded(connection, agent.id, Clock().text())
-    return {
-        "agent": agent.id,
-        "tokens": tokens,
-        "trigger_tokens": refine.trigger_tokens,
-        "target_tokens": refine.target_tokens,
-        "mode": refine.mode,
-        "consent": refine.consent,
-        "max_mutations": refine.max_mutations,
-        "lost_tokens": lost,
-        "lost_percent": round(100 * lost / max(1, tokens + lost), 1),
-        "erosion_percent": settings.guards.erosion_percent,
-    }
+    named = ("trigger_tokens", "target_tokens", "mode", "consent", "max_mutations")
+    told = {"agent": agent.id, "tokens": tokens, "lost_tokens": lost} | {name: getattr(refine, name) for name in named}
+    percent = round(100 * lost / max(1, tokens + lost), 1)
+    return told | {"lost_percent": percent, "erosion_percent": settings.guards.erosion_percent}
 
 
 def measure_losses(settings: Settings, agent: Agent) -> list[tuple[str, int]]:

@@ -126,9 +126,7 @@ def record_feedback(settings: Settings, agent: Agent, memory_id: str, verdict: s
     permission.require(settings, agent, "edit", "owner", f"feedback {verdict}")
     full = str(reads.ask(reads.database_path(settings), reads.find_memory, agent.id, memory_id)["id"])
     with opening.open_state(settings, agent) as (engine, _), sqlite.begin_write(engine) as connection:
-        memory = memories.by_ids(connection, agent.id, [full]).get(full)
-        if memory is None:
-            raise NotFoundError(f"there is no memory {full!r}", hint="memoryd core list, facts list, search")
+        memory = memories.by_ids(connection, agent.id, [full])[full]
         if not memory.is_live:
             raise RefusedError(f"the memory has ended ({memory.ended_as})", full, "memoryd core restore")
         stamp = AuditStamp(Clock().text(), agent.id, HUMAN)

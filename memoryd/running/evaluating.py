@@ -118,22 +118,12 @@ def as_row(found: Evaluation) -> dict[str, Any]:
         count = max(1, found.counted)
         return {"hits": tally.hits, "rate": round(tally.hits / count, 4), "tokens": round(tally.tokens / count)}
 
+    rate = round(found.untouched / max(1, found.lines), 4)
     return {
-        "asked": found.asked,
-        "counted": found.counted,
+        **{name: getattr(found, name) for name in ("asked", "counted", "wins", "losses", "verdict")},
         "dailies": count_tally(found.days),
-        "consolidated": count_tally(found.consolidated),
-        "core": count_tally(found.core),
-        "wins": found.wins,
-        "losses": found.losses,
-        "verdict": found.verdict,
-        "injected": count_tally(found.injected),
-        "found": count_tally(found.found),
-        "noise": {
-            "lines": found.lines,
-            "untouched": found.untouched,
-            "rate": round(found.untouched / max(1, found.lines), 4),
-        },
+        **{name: count_tally(getattr(found, name)) for name in ("consolidated", "core", "injected", "found")},
+        "noise": {"lines": found.lines, "untouched": found.untouched, "rate": rate},
     }
 
 

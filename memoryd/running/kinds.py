@@ -3,6 +3,7 @@
 The jobs that erase text permanently are here: `forget`, and `scrub --again` for secrets that are found late.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -90,17 +91,7 @@ def _take_out(runner: Runner, run: Run, workspace: Path) -> dict[str, Any]:
     target = forgetting.target_of(run.options)
     forgetter = forgetting.Forgetter(run.agent_id, target, runner.settings.zone, writer.now, writer.new_id)
     planned = forgetter.plan(runner.engine, workspace)
-    copies = forgetting.Copies(
-        engine=runner.engine,
-        state_dir=runner.settings.state_dir,
-        workspaces={run.agent_id: workspace},
-        everybody=False,
-        journal=runner.journal,
-        go_on=partial(runner.go_on, run),
-        stuck=partial(runner.list_stuck, [run.agent_id]),
-        log=runner.log,
-        plan=planned,
-    )
+    copies = forgetting.Copies(plan=planned, **_list_scan_tools(runner, run, [run.agent_id]))
     copies.scan_all()
     swept = {name: copies.counts[name] for name in ("rows", "files")}
     told = planned.told | {"copies": swept, "left": copies.left}
@@ -111,22 +102,19 @@ def _take_out(runner: Runner, run: Run, workspace: Path) -> dict[str, Any]:
     return sqlite.read(runner.engine, runs.read_receipt, run.id)
 
 
+def _list_scan_tools(runner: Runner, run: Run, agents: Sequence[str] | None) -> dict[str, Any]:
+    """Return what a scan of everything that is stored needs, by name; `agents` are ids, or None for all agents."""
+    wanted = [one for one in runner.settings.agents if agents is None or one.id in agents]
+    tools: dict[str, Any] = {"engine": runner.engine, "journal": runner.journal, "log": runner.log}
+    tools |= {"state_dir": runner.settings.state_dir, "workspaces": {one.id: one.workspace for one in wanted}}
+    stuck = partial(runner.list_stuck, agents)
+    return tools | {"everybody": agents is None, "go_on": partial(runner.go_on, run), "stuck": stuck}
+
+
 def _scrub_again(runner: Runner, run: Run) -> None:
     """Redact what the present rules find in the stored texts of some agents, or of all; then continue blocked runs."""
-    wanted = run.options.get("agents")
-    agents = runner.settings.agents
-    work = rescrub.Rescrub(
-        engine=runner.engine,
-        state_dir=runner.settings.state_dir,
-        scrubber=runner.scrubber,
-        workspaces={agent.id: agent.workspace for agent in agents if wanted is None or agent.id in wanted},
-        everybody=wanted is None,
-        journal=runner.journal,
-        go_on=partial(runner.go_on, run),
-        stuck=partial(runner.list_stuck, wanted),
-        renamed=runner.renamed,
-        log=runner.log,
-    )
+    tools = _list_scan_tools(runner, run, run.options.get("agents"))
+    work = rescrub.Rescrub(scrubber=runner.scrubber, renamed=runner.renamed, **tools)
     try:
         counts = work.run(is_restored=run.trigger == "restore")
     finally:
