@@ -164,10 +164,10 @@ def _operations(
         if core.normalize(memory.text) in there:
             continue
         there.add(core.normalize(memory.text))
-        values: dict[str, Any] = {name: getattr(memory, name) for name in ("importance", "note")}
-        values |= {"category": str(memory.type), "heading": HEADINGS[memory.type]}
+        values: dict[str, Any] = {"category": str(memory.type), "heading": HEADINGS[memory.type]}
         cites = turns.build_sources(connection, run.session_id or "", memory.sources)
-        fresh.append(Add(MemoryKind.CORE, memory.text, cites=cites, **values))
+        values |= {"cites": cites, "importance": memory.importance, "note": memory.note}
+        fresh.append(Add(MemoryKind.CORE, memory.text, **values))
     if fresh:
         yield fresh, Operate((), Caller.EXTRACTION)
     for edit in edits:

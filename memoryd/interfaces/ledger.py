@@ -304,9 +304,7 @@ def _forgotten_text(
     ]
     erased = ", ".join(f"{told['counts'][name]} {word}" for name, word in counted.items() if told["counts"][name])
     lines += [f"{erased} {be}erased" if erased else ""]
-    if not any((*lines, told["lost"])):
-        none = f"nothing of session {told['session']} is left to erase"
-        lines = [f"{told['memory']} was forgotten already" if told["memory"] else none]
+    lines += [_name_nothing(told)] * (not any((*lines, told["lost"])))
     lines += [f"protected, so nothing is forgotten: {one}" for one in told["protected"]]
     lines += [f"says it too, or is from the same records, and stays: {one}" for one in beside["memories"]]
     lines += list_similar(similar)
@@ -318,6 +316,12 @@ def _forgotten_text(
     lines += [f"look at it yourself, or delete it: {path}" for path in told.get("left", ())]
     lines.append("archives that `memoryd backup` made are where you put them, and stay")
     return "\n".join(line for line in lines if line)
+
+
+def _name_nothing(told: Mapping[str, Any]) -> str:
+    """Return a line for people about a `forget` that has nothing to erase."""
+    session = f"nothing of session {told['session']} is left to erase"
+    return f"{told['memory']} was forgotten already" if told["memory"] else session
 
 
 def _list_lines_beside(rows: Sequence[dict[str, Any]]) -> list[str]:

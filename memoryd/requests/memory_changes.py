@@ -191,9 +191,8 @@ def change_core(
         raise RefusedError(f"the memory {what}", where=memory["id"], hint="run memoryd core history for details")
     if verb == "restore":
         with opening.open_connection(settings) as connection:
-            live = memories.by_text(connection, agent.id, MemoryKind(memory["kind"]), memory["content_hash"])
-        if live:
-            raise RefusedError(name_copy(memory["id"], live[0].id))
+            if live := memories.by_text(connection, agent.id, MemoryKind(memory["kind"]), memory["content_hash"]):
+                raise RefusedError(name_copy(memory["id"], live[0].id))
     options = {"operations": [[verb, memory["id"]]]}
     done = waiting.carried_out(settings, agent.id, ledger_runs.EDIT, options, text=text)
     return memory["id"], waiting.require_accepted(done)["id"]
