@@ -77,7 +77,8 @@ def plan(connection: Connection, agent_id: str, target: RollbackTarget, now: str
     """Return the plan of a rollback; journal entries stay, because they report what happened even if it is reverted.
 
     Raises:
-        NotFoundError: the run changed nothing, or there is no such entry.
+        RefusedError: the run has changed nothing.
+        NotFoundError: there is no such entry.
     """
     entries = list(audit.read_entries(connection, agent_id))
     texts = audit.make_text_reader(connection)

@@ -144,8 +144,7 @@ def plan(
             as rolled back, and its other entries count as later changes.
 
     Raises:
-        NotFoundError: no audited change has this run.
-        RefusedError: the run forgot something.
+        RefusedError: the run has changed nothing, or forgot something.
     """
     traces: dict[str, _Trace] = {}
     ends: dict[str, audit.AuditEntry] = {}
@@ -160,7 +159,7 @@ def plan(
             ends[entry.memory_id] = entry
         _note(traces, entry, texts, of_run=of_run)
     if not traces:
-        raise NotFoundError("no run with this id has changed anything", where=run_id, hint="list the runs")
+        raise RefusedError("the run has changed nothing", where=run_id, hint="memoryd job list names the other runs")
     if marked is not None:
         return RollbackPlan(already=True)
     flag = RollbackStep(mark, None, audit.dump_state(rolled_back=run_id, at=now)) if only is None else None
@@ -179,12 +178,12 @@ def operation_of(
         memory_id: the memory, or the result of its merge.
 
     Raises:
-        NotFoundError: the run has not changed this memory.
+        RefusedError: the run has not changed this memory.
     """
     own = [entry for entry in entries if entry.run_id == run_id and not entry.memory_id.startswith(_NO_MEMORY)]
     last = next((entry for entry in reversed(own) if entry.memory_id == memory_id), None)
     if last is None:
-        raise NotFoundError("the run has not changed this memory", memory_id, "memoryd audit --run shows what it did")
+        raise RefusedError("the run has not changed this memory", memory_id, f"memoryd audit --run {run_id} shows more")
     made = _find_merged(last, texts)
     return frozenset({last.id} | {entry.id for entry in own if made and _find_merged(entry, texts) == made})
 

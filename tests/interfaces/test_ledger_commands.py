@@ -425,6 +425,20 @@ def test_a_refused_rollback_names_the_commands_that_revert_what_came_later(tmp_p
     assert core(scratch) == {}
 
 
+def test_a_rollback_of_what_changed_nothing_is_refused_and_so_is_its_dry_run(tmp_path):
+    scratch = Scratch(tmp_path / "scratch")
+    sleep = sleep_once(scratch)
+    scratch.json("import")
+    imported = scratch.json("job", "list", "--kind", "history")[0]["id"]
+    saved = scratch.json("update", "--append", "Tea at four.")["run"]
+    other = core(scratch)["Tea at four."]["id"]
+    for of in ((imported,), (sleep, "--memory", other)):
+        for more in ((), ("--dry-run",)):
+            refused = scratch.run("rollback", *of, *more)
+            assert (refused.returncode, "has " in refused.stderr) == (4, True)
+    assert scratch.json("rollback", saved, "--memory", other, "--dry-run")["memories"] == [other]
+
+
 def test_a_memory_that_a_later_sleep_wrote_again_does_not_come_back_beside_it(tmp_path):
     scratch = Scratch(tmp_path / "scratch")
     first = sleep_once(scratch)

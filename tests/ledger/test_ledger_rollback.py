@@ -258,7 +258,7 @@ def test_a_run_rolled_back_is_rolled_back_even_when_others_went_on():
 def test_what_is_not_there_cannot_be_rolled_back():
     world = World()
     world.do("one", Add(MemoryKind.CORE, "a"))
-    with pytest.raises(NotFoundError, match="nope"):
+    with pytest.raises(RefusedError, match="nope"):
         world.plan("nope")
     with pytest.raises(NotFoundError, match="99"):
         world.plan_to(99)
