@@ -278,18 +278,17 @@ def _dailies(
         if path not in held:
             held[path] = new[path] = regular.read_below(workspace, path)
         data, is_append = new[path], "appended" in item
-        if data is not None:
-            new[path] = _without_block(data, item) if is_append else _with_cut(data, item, continuum, forgotten)
-            if not is_append and item["before"] is None and regular.compute_digest(data) == item["after"]:
-                new[path] = None  # the run created it
+        if data is not None and is_append:
+            left = _without_block(data, item)
+            is_empty = item.get("made") and left != held[path] and not _has_content(path, left)
+            new[path] = None if is_empty else left
+        elif data is not None:
+            is_made = item["before"] is None and regular.compute_digest(data) == item["after"]
+            new[path] = None if is_made else _with_cut(data, item, continuum, forgotten)
         elif not is_append and item["after"] is None:
             back = _read_original(continuum, item, forgotten)
             new[path] = back if back is None or _has_content(path, back) else None
-    made = {item["path"] for item in items if item.get("made")}
-    for path, data in new.items():
-        if data != held[path]:
-            is_empty = path in made and data is not None and not _has_content(path, data)
-            yield path, held[path], None if is_empty else data
+    yield from ((path, held[path], data) for path, data in new.items() if data != held[path])
 
 
 def _has_content(path: str, data: bytes) -> bool:

@@ -261,6 +261,19 @@ def test_the_entry_of_a_session_comes_back_although_it_slept_again_and_that_was_
     assert texts() == before
 
 
+def test_back_to_an_entry_brings_the_lines_of_the_day_back_that_a_rollback_had_removed(tmp_path):
+    scratch = Scratch(tmp_path / "scratch")
+    first = sleep_once(scratch)
+    last = scratch.json("audit")[-1]["id"]
+    before = sorted(core(scratch)), scratch.dailies()
+    scratch.json("rollback", first)
+    assert scratch.dailies() == {}
+    scratch.json("run", "--once")
+    scratch.json("rollback", "--to", str(last))
+    assert (sorted(core(scratch)), scratch.dailies()) == before
+    assert scratch.json("verify")["ok"] is True
+
+
 def test_a_rollback_is_not_reverted_after_the_summary_was_erased_and_says_what_writes_all_of_it_again(tmp_path):
     scratch = Scratch(tmp_path / "scratch")
     (scratch.workspace / "MEMORY.md").write_text("# Notes\n\n- tea at four\n", encoding="utf-8")
