@@ -206,8 +206,8 @@ def _check_brought_back(
 
     `files` are the files of the reverted runs that do not change.
     """
-    named = f"{chain.WATERMARK}(.*):sleep"
-    sessions = [one[1] for step in found.steps if (one := re.fullmatch(named, step.memory_id))]
+    marks = (re.fullmatch(f"{chain.WATERMARK}(.*):sleep", step.memory_id) for step in found.steps)
+    sessions = [mark[1] for mark in marks if mark]
     lost = [one["path"] for one in files if "appended" not in one and one["path"].startswith("memory/")]
     lost += ["RECENT.md" for _ in summaries.list_lost(connection, target.run_id, sessions)]
     if lost and target.run_id and sessions:

@@ -104,11 +104,10 @@ def _take_out(runner: Runner, run: Run, workspace: Path) -> dict[str, Any]:
 
 def _list_scan_tools(runner: Runner, run: Run, agents: Sequence[str] | None) -> dict[str, Any]:
     """Return what a scan of everything that is stored needs, by name; `agents` are ids, or None for all agents."""
-    wanted = [one for one in runner.settings.agents if agents is None or one.id in agents]
     tools: dict[str, Any] = {"engine": runner.engine, "journal": runner.journal, "log": runner.log}
-    tools |= {"state_dir": runner.settings.state_dir, "workspaces": {one.id: one.workspace for one in wanted}}
-    stuck = partial(runner.list_stuck, agents)
-    return tools | {"everybody": agents is None, "go_on": partial(runner.go_on, run), "stuck": stuck}
+    tools |= {"state_dir": runner.settings.state_dir, "stuck": partial(runner.list_stuck, agents)}
+    places = {one.id: one.workspace for one in runner.settings.agents if agents is None or one.id in agents}
+    return tools | {"everybody": agents is None, "go_on": partial(runner.go_on, run), "workspaces": places}
 
 
 def _scrub_again(runner: Runner, run: Run) -> None:

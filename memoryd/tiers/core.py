@@ -300,6 +300,8 @@ def _insert_blocks(file: CoreFile, heading: str, blocks: Sequence[bytes]) -> byt
     lead = _lead(before.removeprefix(BOM), apart=end is None) + head
     newline = newline_of(data)
     rest = data[len(before) :]
+    if rest.startswith(newline * 2) and lead == "\n" and file.pieces[last - 1].kind is PieceKind.HEADING:
+        rest = rest.removeprefix(newline)  # the blank line above a bullet that was removed
     # Indented text would belong to the last bullet. An empty comment, which is not rendered, separates them.
     apart = [b"<!-- -->\n"] if _HANGING.match(rest) else []
     return before + b"".join(end_block(block, newline) for block in (lead.encode(), *blocks, *apart)) + rest

@@ -81,6 +81,15 @@ def test_a_bullet_goes_to_the_end_of_its_section(data, heading, text):
     assert sorted(after) == sorted(before)
 
 
+def test_a_bullet_that_goes_and_comes_leaves_no_blank_line():
+    data = b"# M\n\n## P\n\n- a\n\n## D\n\n- c\n"
+    without = edit(parse(data), [Remove(0)])
+    assert edit(parse(without), [Insert("a", "P")]) == data
+    assert edit(parse(data), [Remove(0), Insert("a", "P")]) == data
+    last = edit(parse(edit(parse(data), [Remove(1)])), [Insert("c", "D")])
+    assert edit(parse(edit(parse(last), [Remove(1)])), [Insert("c", "D")]) == last
+
+
 @given(FILES)
 def test_no_edit_changes_nothing(data):
     assert edit(parse(data), []) == data
