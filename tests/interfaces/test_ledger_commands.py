@@ -261,6 +261,18 @@ def test_the_entry_of_a_session_comes_back_although_it_slept_again_and_that_was_
     assert texts() == before
 
 
+def test_a_summary_that_version_0_1_0_stored_comes_back_too(tmp_path):
+    scratch = Scratch(tmp_path / "scratch")
+    first = sleep_once(scratch)
+    ((before,),) = scratch.query("SELECT summary FROM session_summary")
+    undone = scratch.json("rollback", first)["id"]
+    ((stored,),) = scratch.query("SELECT plain(CAST(earlier AS BLOB), NULL) FROM session_summary")
+    (only,) = json.loads(stored)
+    scratch.change("UPDATE session_summary SET earlier = ?", json.dumps(only))
+    scratch.json("rollback", undone)
+    assert scratch.query("SELECT summary FROM session_summary") == [(before,)]
+
+
 def test_back_to_an_entry_brings_the_lines_of_the_day_back_that_a_rollback_had_removed(tmp_path):
     scratch = Scratch(tmp_path / "scratch")
     first = sleep_once(scratch)
