@@ -665,8 +665,7 @@ class Loop:
         with contextlib.ExitStack() as chores:  # an error in one task does not stop the others
             for chore in reversed(self.beside):
                 chores.callback(chore)
-            if self.core.look():
-                self.queue.at = 0
+            self.core.look()
 
     def _run_schedules(self) -> None:
         app = self.app
@@ -676,10 +675,8 @@ class Loop:
             return
         self.used_slots = []  # empty until all succeed, so that the next tick tries again
         for slot in due:
-            if scheduled_times.queue_ready(app, slot):
-                self.queue.at = 0
-        if scheduled_times.look_at_cores(app):
-            self.queue.at = 0
+            scheduled_times.queue_ready(app, slot)
+        scheduled_times.look_at_cores(app)
         self.used_slots = due
 
     def _note_watching(self) -> None:

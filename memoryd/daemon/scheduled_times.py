@@ -25,23 +25,19 @@ UNSCHEDULED = timedelta(days=7)  # between two refinements of a core that is too
 ALARM = "core"
 
 
-def _queue_refinements(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datetime, trigger: str) -> int:
-    """Queue a refinement of each agent, once for this scheduled time; return how many.
+def _queue_refinements(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datetime, trigger: str) -> None:
+    """Queue a refinement of each agent, once for this scheduled time.
 
     If an agent is paused or already refining, a skipped run uses the scheduled time and has the reason.
     """
-    queued = 0
     for agent, name in queueing.agents_of_slot(engine, settings, refining.KIND, slot, at):
         if modes.mode_of(engine, settings, agent.id, refining.KIND) == modes.OFF:
             continue
         with sqlite.begin_write(engine) as connection:
             is_paused = runs.is_paused(connection, agent.id)
-            if not is_paused and _enqueue(connection, clock, agent.id, trigger=trigger, slot=name):
-                queued += 1
-            else:
+            if is_paused or not _enqueue(connection, clock, agent.id, trigger=trigger, slot=name):
                 why = "the agent is paused" if is_paused else "a refinement waits or runs already"
                 queueing.skip(connection, clock, refining.KIND, agent.id, trigger, why, slot=name)
-    return queued
 
 
 def _enqueue(connection: Connection, /, clock: Clock, agent_id: str, **more: str) -> bool:
@@ -52,8 +48,8 @@ def _enqueue(connection: Connection, /, clock: Clock, agent_id: str, **more: str
 _ASKS = {rollover.KIND: rollover.queue, ledger_runs.DEDUP: queueing.queue_dedup, refining.KIND: _queue_refinements}
 
 
-def queue_ready(app: App, slot: Due, *, is_late: bool = False) -> int:
-    """Queue the runs of a scheduled time for the agents whose own time has come; return how many were queued.
+def queue_ready(app: App, slot: Due, *, is_late: bool = False) -> None:
+    """Queue the runs of a scheduled time for the agents whose own time has come.
 
     Args:
         app: The app with the agents.
@@ -66,23 +62,22 @@ def queue_ready(app: App, slot: Due, *, is_late: bool = False) -> int:
         since = app.clock.now() - slot.at - schedule.delay_of(app.settings, slot.gap, agent.id)
         if since >= timedelta():
             (late if is_late or since >= LATE else on_time).append(agent)
-    queued = 0
     for agents, trigger in ((late, "catch-up"), (on_time, "schedule")):
         if agents:
-            queued += queue(app, slot, trigger, replace(app.settings, agents=tuple(agents)))
-    return queued
+            queue(app, slot, trigger, replace(app.settings, agents=tuple(agents)))
 
 
-def queue(app: App, slot: Due, trigger: str, settings: Settings | None = None) -> int:
-    """Queue the runs of a scheduled time once; return how many were queued. `settings` may hold only some agents."""
+def queue(app: App, slot: Due, trigger: str, settings: Settings | None = None) -> None:
+    """Queue the runs of a scheduled time once. `settings` may hold only some agents."""
     settings = settings or app.settings
     if slot.kind == dreaming.KIND:
         missed = _count_missed(app, slot)
-        queued = dreaming.queue(app.engine, settings, app.clock, slot.slot, slot.at, trigger, missed)
-        queued += self_test.queue(app.engine, settings, app.clock, slot.slot, slot.at, trigger)
-        return queued + evaluating.queue(app.engine, settings, app.clock, slot.slot)
+        dreaming.queue(app.engine, settings, app.clock, slot.slot, slot.at, trigger, missed)
+        self_test.queue(app.engine, settings, app.clock, slot.slot, slot.at, trigger)
+        evaluating.queue(app.engine, settings, app.clock, slot.slot)
+        return
     ask = _ASKS.get(slot.kind, sleeping.flush_live)
-    return ask(app.engine, settings, app.clock, slot.slot, slot.at, trigger)
+    ask(app.engine, settings, app.clock, slot.slot, slot.at, trigger)
 
 
 def _count_missed(app: App, slot: Due) -> int:
@@ -97,13 +92,12 @@ def _count_missed(app: App, slot: Due) -> int:
     return schedule.fires_between(trigger, after, slot.at, MOST_MISSED)
 
 
-def look_at_cores(app: App) -> int:
+def look_at_cores(app: App) -> None:
     """Check the size of each core: queue a refinement if it is too large, and raise or clear the alarm.
 
-    A core that was asked about since the last scheduled time is not asked about again. Returns how many runs were
-    queued.
+    A core that was asked about since the last scheduled time is not asked about again.
     """
-    engine, settings, clock, queued = app.engine, app.settings, app.clock, 0
+    engine, settings, clock = app.engine, app.settings, app.clock
     for agent in settings.agents:
         with sqlite.begin_read(engine) as connection:
             if not runs.knows_agent(connection, agent.id):
@@ -122,8 +116,7 @@ def look_at_cores(app: App) -> int:
             asked = runs.asked_since(connection, agent.id, refining.KIND, since)
             waits = asked or runs.is_paused(connection, agent.id)
         if not waits:
-            queued += sqlite.write(engine, _enqueue, clock, agent.id, trigger="threshold")
-    return queued
+            sqlite.write(engine, _enqueue, clock, agent.id, trigger="threshold")
 
 
 def _explain_alarm(settings: Settings, tokens: int, last: tuple[str, str, str] | None, *, is_on: bool) -> str | None:

@@ -43,14 +43,12 @@ class CoreWatch:
     looks: dict[str, _Look] = field(default_factory=dict)
     done: dict[str, _Stat] = field(default_factory=dict)
 
-    def look(self) -> bool:
-        """Check each agent's file once, and import it if it has changed and settled; return True after an import."""
+    def look(self) -> None:
+        """Check each agent's file once, and import it if it has changed and settled."""
         self.look_late()
-        before = dict(self.done)
         for agent in self.runner.settings.agents:
             if agent.enabled and not self.runner.stopping:
                 self._try(self._look, agent, "core file not imported")
-        return self.done != before
 
     def look_late(self) -> None:
         """Import what editors wrote to replaced versions of files.

@@ -83,14 +83,11 @@ def flush(engine: Engine, settings: Settings, clock: Clock, agent_id: str, trigg
     return [run_id for run_id in found if run_id is not None]
 
 
-def queue(
-    engine: Engine, settings: Settings, clock: Clock, slot: str, at: datetime, trigger: str, missed: int = 0
-) -> int:
-    """Queue a dream of each agent, once for `slot` and after the sleeps of its live sessions; return how many.
+def queue(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datetime, trigger: str, missed: int) -> None:
+    """Queue a dream of each agent, once for `slot` and after the sleeps of its live sessions.
 
     If an agent is paused, or an earlier dream still waits, a skipped run uses the scheduled time and has the reason.
     """
-    queued = 0
     for agent, name in queueing.agents_of_slot(engine, settings, KIND, slot, at):
         if modes.mode_of(engine, settings, agent.id, KIND) == modes.OFF:
             continue
@@ -105,8 +102,7 @@ def queue(
         options = {"scheduled": True, "flushed": flush(engine, settings, clock, agent.id, trigger, "memoryd")}
         more: dict[str, Any] = {"slot": name, "options": options | {"missed_slots": missed}}
         more |= {"created_at": clock.text(ahead=timedelta(milliseconds=1))}  # the sleeps come first
-        queued += sqlite.write(engine, queueing.queue, clock, KIND, agent.id, key, trigger=trigger, **more) is not None
-    return queued
+        sqlite.write(engine, queueing.queue, clock, KIND, agent.id, key, trigger=trigger, **more)
 
 
 def last_slot(engine: Engine, agent_ids: Sequence[str]) -> str | None:

@@ -72,13 +72,10 @@ def agents_of_slot(
         yield agent, name
 
 
-def queue_dedup(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datetime, trigger: str) -> int:
-    """Queue a dedup of each agent, once for this scheduled time; return how many."""
-    queued = 0
+def queue_dedup(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datetime, trigger: str) -> None:
+    """Queue a dedup of each agent, once for this scheduled time."""
     for agent, name in agents_of_slot(engine, settings, ledger_runs.DEDUP, slot, at):
-        more = {"trigger": trigger, "slot": name}
-        queued += sqlite.write(engine, queue, clock, ledger_runs.DEDUP, agent.id, **more) is not None
-    return queued
+        sqlite.write(engine, queue, clock, ledger_runs.DEDUP, agent.id, trigger=trigger, slot=name)
 
 
 def agent_key(kind: str, agent_id: str) -> str:

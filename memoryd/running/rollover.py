@@ -136,22 +136,21 @@ def consider_asked(engine: Engine, settings: Settings, clock: Clock, session_id:
     return None
 
 
-def consider_all(engine: Engine, settings: Settings, clock: Clock) -> int:
-    """Queue the rollovers that are needed; return how many."""
-    return sum(consider(engine, settings, clock, agent.id) is not None for agent in settings.agents)
+def consider_all(engine: Engine, settings: Settings, clock: Clock) -> None:
+    """Queue the rollovers that are needed."""
+    for agent in settings.agents:
+        consider(engine, settings, clock, agent.id)
 
 
-def queue(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datetime, trigger: str) -> int:
-    """Queue the nightly rollover of each agent, once for this scheduled time; return how many.
+def queue(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datetime, trigger: str) -> None:
+    """Queue the nightly rollover of each agent, once for this scheduled time.
 
     It also handles NOW files that began more than `sessions.stale_after` ago and were never rolled over.
     """
-    queued = 0
     options = {"before": clock.text(ahead=-settings.sessions.stale_after), "scheduled": True}
     for agent, name in queueing.agents_of_slot(engine, settings, KIND, slot, at):
         more: dict[str, Any] = {"key": agent_key(KIND, agent.id), "slot": name, "options": options}
-        queued += sqlite.write(engine, queueing.queue, clock, KIND, agent.id, trigger=trigger, **more) is not None
-    return queued
+        sqlite.write(engine, queueing.queue, clock, KIND, agent.id, trigger=trigger, **more)
 
 
 def request(engine: Engine, settings: Settings, clock: Clock, agent_id: str) -> None:

@@ -70,12 +70,11 @@ def fact_of(run_id: str, day: date) -> SelfTestFact:
 # --- when -------------------------------------------------------------------------------------------------------------
 
 
-def queue(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datetime, trigger: str) -> int:
-    """Queue a self-test of each model that dreams, once for `slot` and after its dreams; return how many."""
+def queue(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datetime, trigger: str) -> None:
+    """Queue a self-test of each model that dreams, once for `slot` and after its dreams."""
     if not settings.dream.canary:
-        return 0
+        return
     asked: set[str] = set()
-    queued = 0
     for agent in settings.agents:
         with sqlite.begin_read(engine) as connection:
             is_ready = agent.enabled and runs.knows_agent(connection, agent.id)
@@ -88,8 +87,7 @@ def queue(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datet
         asked.add(model)
         name = f"{KIND}:{model}:{slot}"  # named after the model, because agents of a fleet start at different times
         more = {"slot": name, "scheduled_for": clock.text(ahead=timedelta(seconds=1))}
-        queued += sqlite.write(engine, queueing.queue, clock, KIND, agent.id, trigger=trigger, **more) is not None
-    return queued
+        sqlite.write(engine, queueing.queue, clock, KIND, agent.id, trigger=trigger, **more)
 
 
 def model_of(settings: Settings, agent_id: str) -> str | None:

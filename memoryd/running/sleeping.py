@@ -287,15 +287,14 @@ def list_unfinished(engine: Engine, settings: Settings, clock: Clock) -> set[str
     }
 
 
-def flush_live(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datetime, trigger: str) -> int:
-    """Queue a sleep of each live session of each agent, once for this scheduled time; return how many.
+def flush_live(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datetime, trigger: str) -> None:
+    """Queue a sleep of each live session of each agent, once for this scheduled time.
 
     A skipped run uses the scheduled time and says how many were queued. Agents that were first seen later are left out.
     After a crash in between, this is repeated; the keys of the runs prevent duplicates.
     """
     if settings.modes.sleep == "off":
-        return 0
-    queued = 0
+        return
     for agent, name in queueing.agents_of_slot(engine, settings, CONSUMER, slot, at):
         found = [
             request(engine, clock, row, reason=SUMMARY, trigger=trigger) for row in list_candidates(engine, agent.id)
@@ -303,8 +302,6 @@ def flush_live(engine: Engine, settings: Settings, clock: Clock, slot: str, at: 
         count = sum(map(bool, found))
         why = f"{count} live sessions were queued" if count else "no live session has new turns"
         sqlite.write(engine, queueing.skip, clock, CONSUMER, agent.id, trigger, why, slot=name)
-        queued += count
-    return queued
 
 
 # --- gathering --------------------------------------------------------------------------------------------------------
