@@ -55,10 +55,9 @@ def raise_alarm(
     return False
 
 
-def clear_alarm(connection: Connection, *, kind: str, now: str, agent_id: str = "", subject: str = "") -> bool:
-    """Close an open alarm; return False if none was open."""
-    sql = f"UPDATE alarm SET cleared_at = ? {_OPEN}"  # noqa: S608
-    return query.change_one(connection, sql, now, kind, agent_id, subject)
+def clear_alarm(connection: Connection, *, kind: str, now: str, agent_id: str = "", subject: str = "") -> None:
+    """Close an alarm if it is open."""
+    query.run(connection, f"UPDATE alarm SET cleared_at = ? {_OPEN}", now, kind, agent_id, subject)  # noqa: S608
 
 
 def set_alarm(engine: Engine, kind: str, text: str | None, now: str, agent_id: str = "", subject: str = "") -> bool:

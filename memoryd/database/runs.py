@@ -187,17 +187,15 @@ def block(engine: Engine, run: Run, *, due: str, why: str) -> bool:
     return sqlite.write(engine, _change, run, sets, due, why)
 
 
-def unblock(engine: Engine, now: str, *, due_only: bool) -> int:
-    """Queue blocked runs again and return how many.
+def unblock(engine: Engine, now: str, *, due_only: bool) -> None:
+    """Queue blocked runs again.
 
     With `due_only`, only runs whose retry is due; otherwise all, because a person may have fixed the cause.
     """
     which, limit = "state = 'blocked' AND scheduled_for <= ?", now if due_only else "9999"
-    if not sqlite.read(engine, query.has_row, f"SELECT 1 FROM job_run WHERE {which} LIMIT 1", limit):  # noqa: S608
-        return 0
-    with sqlite.begin_write(engine) as connection:
+    if sqlite.read(engine, query.has_row, f"SELECT 1 FROM job_run WHERE {which} LIMIT 1", limit):  # noqa: S608
         sql = f"UPDATE job_run SET state = 'queued', scheduled_for = ? WHERE {which}"  # noqa: S608
-        return query.run(connection, sql, now, limit).rowcount
+        sqlite.write(engine, query.run, sql, now, limit)
 
 
 def beat(engine: Engine, run_ids: Sequence[str], now: str) -> None:

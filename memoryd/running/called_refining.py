@@ -153,17 +153,12 @@ def given_to(engine: Engine, run: Run) -> dict[str, Any] | None:
         return _read_options(connection, run.id) if has_begun else None
 
 
-def give_up(engine: Engine, agent_id: str, now: str, why: str) -> int:
-    """End an agent's own refinement that waits for a call, and drop its unwritten changes.
-
-    Returns 1 if a refinement was ended, otherwise 0.
-    """
+def give_up(engine: Engine, agent_id: str, now: str, why: str) -> None:
+    """End an agent's own refinement that waits for a call, and drop its unwritten changes."""
     with sqlite.begin_write(engine) as connection:
         waiting = runs.open_by_key(connection, agent_key(KIND, agent_id))
-        if waiting is None or PENDING not in _read_options(connection, waiting):
-            return 0
-        runs.withdraw(connection, waiting, now, why)
-        return 1
+        if waiting is not None and PENDING in _read_options(connection, waiting):
+            runs.withdraw(connection, waiting, now, why)
 
 
 def _read_options(connection: Connection, run_id: str) -> dict[str, Any]:

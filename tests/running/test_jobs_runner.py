@@ -482,8 +482,8 @@ def opened_pause(app, paused):
 
 
 def test_kinds_are_known_by_name_and_unknown_ones_are_not_found():
-    known = ["sleep", "facts", "rollover", "dedup", "dream", "refine"]
-    assert [kinds.check_kind(kind) for kind in known] == known
+    for kind in ("sleep", "facts", "rollover", "dedup", "dream", "refine"):
+        kinds.check_kind(kind)
     with pytest.raises(NotFoundError):
         kinds.check_kind("slumber")
 
