@@ -169,7 +169,7 @@ def _build(settings: Settings, clock: Clock, log: Log, lock: Lock, lender: App |
         settings=settings,
         worker=worker,
         scrubber=scrubber,
-        answerer=Answerer(engine, models, scrubber, clock, log.bind(part="answering"), link),
+        answerer=Answerer(engine, models, worker, scrubber, clock, log.bind(part="answering"), link),
         clock=clock,
         owner=owner.name_process(),
         log=log.bind(part="runner"),

@@ -62,7 +62,6 @@ class RunQuestion:
     run: Run
     ask: Ask
     settings: Settings
-    worker: Worker  # counts tokens, and runs the offline backend
     merge: Callable[[Sequence[Reply]], Reply | RejectedReply]  # joins the replies to parts; also checks a single reply
     step: Callable[[str], None] = lambda _name: None  # called before and after each answer, and after it is stored
     own_model_only: bool = False  # True: no other model may answer
@@ -94,6 +93,7 @@ class Answerer:
 
     engine: Engine
     models: Pool
+    worker: Worker  # counts tokens, and runs the offline backend
     scrubber: Scrubber
     clock: Clock
     log: Log
@@ -148,6 +148,10 @@ class Answerer:
             circuit = self.circuits.get(endpoint_of(settings, agent_id).name, Circuit())
         return breaker.admit(circuit, self.clock.monotonic())[1]
 
+    def measure(self, ask: Ask) -> int:
+        """Return the approximate number of tokens of a question."""
+        return dividing.measure(ask, self.worker.count)
+
     def tend(self, now_monotonic: float) -> None:
         """Let idle workers end, and queue blocked runs again whose retry is due."""
         self.models.tick(now_monotonic)
@@ -169,7 +173,7 @@ class Answerer:
             self.log.warning("answered offline", run=asked.run.id, agent=asked.run.agent_id, why=instead)
         self._require_clean(asked.ask, asked.run)
         asked.step("before:answer")
-        answered = replace(asked.worker.answer(asked.ask, OFFLINE, OFFLINE_DEADLINE), instead=instead)
+        answered = replace(self.worker.answer(asked.ask, OFFLINE, OFFLINE_DEADLINE), instead=instead)
         reply = redact_reply(self.scrubber, answered)
         asked.step("before:reply")
         sqlite.write(self.engine, self._keep, asked, _offline_key(asked.ask), reply)
@@ -195,7 +199,7 @@ class Answerer:
     def _of_model(self, asked: RunQuestion, kept: dict[str, dict[str, Any]]) -> Reply:
         endpoint = endpoint_of(asked.settings, asked.run.agent_id, asked.ask.job)
         room = self._room(endpoint, self._limit(asked.settings, endpoint))
-        waiting = deque(self._split_to_fit(asked, room))
+        waiting = deque(self._split_to_fit(asked.ask, room))
         replies: list[Reply] = []
         while waiting:
             part = waiting.popleft()
@@ -232,9 +236,9 @@ class Answerer:
             if isinstance(result, Reply):
                 if cut_at:
                     break
-                cut_at, limit = limit, self._raise_limit(asked, part, endpoint, limit)
+                cut_at, limit = limit, self._raise_limit(part, endpoint, limit)
                 continue
-            lower = self._lower_limit(measure(asked, part), limit, result)
+            lower = self._lower_limit(self.measure(part), limit, result)
             self._learn(endpoint, result, lower)
             if lower is None and result.trouble is Trouble.LIMIT:
                 raise self._make_blocked_error(
@@ -250,7 +254,7 @@ class Answerer:
 
         Only a refused length is returned as a failure; others are raised.
         """
-        size = measure(asked, part)
+        size = self.measure(part)
         self._require_clean(part, asked.run)
         self._admit(endpoint, by_hand=asked.run.actor == "human")
         reservation = self._reserve(asked, endpoint, size + endpoint.output)
@@ -325,11 +329,11 @@ class Answerer:
         known = None if context is None else int(context * _ROUGH) - limit
         return min((room for room in (known, self._takes(endpoint).room) if room is not None), default=None)
 
-    def _raise_limit(self, asked: RunQuestion, part: Ask, endpoint: Endpoint, limit: int) -> int:
+    def _raise_limit(self, part: Ask, endpoint: Endpoint, limit: int) -> int:
         """Return a higher limit after a reply was cut off: the server's known maximum, or twice the old limit."""
         raised = self._takes(endpoint).output or limit * 2
         context = self._context(endpoint)
-        return raised if context is None else min(raised, int(context * _ROUGH) - measure(asked, part))
+        return raised if context is None else min(raised, int(context * _ROUGH) - self.measure(part))
 
     def _lower_limit(self, size: int, limit: int, failure: Failure) -> int | None:
         """Return a lower limit that the server may accept; None if there is no useful one."""
@@ -357,18 +361,18 @@ class Answerer:
         with self.lock:
             self.takes[endpoint.name] = replace(self.takes.get(endpoint.name, EndpointLimits()), **found)
 
-    def _split_to_fit(self, asked: RunQuestion, room: int | None) -> Sequence[Ask]:
-        if room is None or not dividing.is_divisible(asked.ask) or measure(asked, asked.ask) <= room:
-            return [asked.ask]
-        return dividing.divide(asked.ask, room, asked.worker.count)
+    def _split_to_fit(self, ask: Ask, room: int | None) -> Sequence[Ask]:
+        if room is None or not dividing.is_divisible(ask) or self.measure(ask) <= room:
+            return [ask]
+        return dividing.divide(ask, room, self.worker.count)
 
     def _split_smaller(self, asked: RunQuestion, part: Ask, endpoint: Endpoint, failure: Failure) -> Sequence[Ask]:
-        size = measure(asked, part)
+        size = self.measure(part)
         is_cut_off = failure.what == CUT_OFF
         if not dividing.is_divisible(part) or (is_cut_off and len(part.material) < 2):
             raise self._make_blocked_error(asked, endpoint, failure.what)
-        divided = dividing.divide(part, size // 2, asked.worker.count)
-        if max(measure(asked, one) for one in divided) >= size:
+        divided = dividing.divide(part, size // 2, self.worker.count)
+        if max(map(self.measure, divided)) >= size:
             raise self._make_blocked_error(asked, endpoint, failure.what)
         if not is_cut_off:
             self._note_limits(endpoint, room=size // 2)
@@ -491,11 +495,6 @@ def endpoint_of(settings: Settings, agent_id: str, job: str = "") -> Endpoint:
     base_url = (agent.base_url if agent else None) or llm.base_url or OPENAI_URL
     base_url = FLEET_URL if llm.provider == FLEET else base_url
     return Endpoint(base_url, model, llm.api_key_env, llm.timeout.total_seconds(), llm.max_output_tokens)
-
-
-def measure(asked: RunQuestion, ask: Ask) -> int:
-    """Return the approximate number of tokens of a question."""
-    return dividing.measure(ask, asked.worker.count)
 
 
 def question_hash(ask: Ask) -> str:

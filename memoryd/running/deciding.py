@@ -136,5 +136,5 @@ class _Decision:
         self, ask: Ask, merge: Callable[[Sequence[Reply]], Reply | RejectedReply], stand_in: Reply | None = None
     ) -> tuple[RunQuestion, Reply]:
         runner = self.runner
-        asked = RunQuestion(self.run, ask, runner.settings, runner.worker, merge, runner.step, stand_in=stand_in)
+        asked = RunQuestion(self.run, ask, runner.settings, merge, runner.step, stand_in=stand_in)
         return asked, runner.answerer.answer(asked)

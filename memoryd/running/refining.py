@@ -305,9 +305,7 @@ class Refiner:
             if step.job == VERIFY:
                 return self.reader.answer(step)
             runner = self.runner
-            asked = RunQuestion(
-                self.run, step, runner.settings, runner.worker, refine.merge, runner.step, own_model_only=True
-            )
+            asked = RunQuestion(self.run, step, runner.settings, refine.merge, runner.step, own_model_only=True)
             return runner.answerer.answer(asked)
         except ClosedError:
             raise

@@ -349,7 +349,7 @@ def _sum_up(runner: Runner, run: Run, workspace: Path, row: RowMapping) -> KeepS
     def answer(ask: Ask) -> Reply:
         if ask.job != sleep.CONSUMER:
             return Reply("", "stop", OFFLINE)  # the offline backend only quotes, so no second reader is needed
-        return runner.answerer.answer(RunQuestion(run, ask, offline, runner.worker, keep_whole, runner.step))
+        return runner.answerer.answer(RunQuestion(run, ask, offline, keep_whole, runner.step))
 
     end = drive(sleep.decide(sleeping.make_inputs(source, run, row, said, ("", ()))), answer)
     edits = end.edits if isinstance(end, Done) else ()

@@ -5,7 +5,7 @@ it out on copies of an agent's memory. It stops before it asks a model, because 
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -20,11 +20,10 @@ from memoryd.database.runs import Run
 from memoryd.files import regular
 from memoryd.files.locked_folder import TrialFolders
 from memoryd.finding.recall import Recall
-from memoryd.jobs import refine
-from memoryd.jobs.job import Ask, NothingToDo, Reply, first_of
+from memoryd.jobs.job import Ask, NothingToDo, first_of
 from memoryd.reading.ingest import Ingest
 from memoryd.running import called_refining, refining
-from memoryd.running.answering import OFFLINE, RunQuestion, endpoint_of, measure
+from memoryd.running.answering import OFFLINE, endpoint_of
 from memoryd.running.deciding import KINDS
 from memoryd.running.runner import Runner, daily_blocks
 from memoryd.tiers import archive
@@ -92,28 +91,27 @@ def run_dry(runner: Runner, run_id: str, workspace: Path) -> dict[str, Any]:
 
 
 def _question(runner: Runner, run: Run, workspace: Path) -> dict[str, Any]:
-    step, merge = _first_step(runner, run, workspace)
+    step = _first_step(runner, run, workspace)
     if not isinstance(step, Ask):
         return {"state": "skipped", "why": getattr(step, "why", None)}
-    asked = RunQuestion(run, step, runner.settings, runner.worker, merge)
     model = endpoint_of(runner.settings, run.agent_id).name
     asks = {
         "model": model,
-        "tokens": measure(asked, step),
+        "tokens": runner.answerer.measure(step),
         "reply_tokens": runner.settings.llm.max_output_tokens,
         "pieces": len(step.material),
     }
     return {"state": "asks", "asks": asks}
 
 
-def _first_step(runner: Runner, run: Run, workspace: Path) -> tuple[object, Callable[[Sequence[Reply]], Any]]:
-    """Return the first question of a run (or the reason for none), and the function that joins its replies."""
+def _first_step(runner: Runner, run: Run, workspace: Path) -> object:
+    """Return the first question of a run, or the reason for none."""
     if run.kind == refining.KIND:
-        return called_refining.refiner_of(runner, run).first_step(), refine.merge
+        return called_refining.refiner_of(runner, run).first_step()
     kind = KINDS[run.kind]
     is_up = runner.answerer.is_up(runner.settings, run.agent_id)
     inputs = kind.gather(runner.source(workspace, is_up=is_up), run)
-    return inputs if isinstance(inputs, NothingToDo) else first_of(kind.decide(inputs)), kind.merge
+    return inputs if isinstance(inputs, NothingToDo) else first_of(kind.decide(inputs))
 
 
 def _memories(runner: Runner, run_id: str) -> list[dict[str, Any]]:

@@ -153,9 +153,7 @@ class SecondReader:
 
     def _reply(self, ask: Ask) -> Reply:
         runner = self.runner
-        asked = RunQuestion(
-            self.run, ask, runner.settings, runner.worker, keep_whole, runner.step, stand_in=_make_unread_reply()
-        )
+        asked = RunQuestion(self.run, ask, runner.settings, keep_whole, runner.step, stand_in=_make_unread_reply())
         return runner.answerer.answer(asked)
 
     def _note(self, batch: QuestionBatch, reply: Reply) -> None:

@@ -296,7 +296,7 @@ def test_nights_with_a_model_over_http_do_the_same(tmp_path, workers):
         llm = {"provider": "openai", "model": "tiny-1", "base_url": server.url, "api_key_env": VARIABLE}
         year.scratch.write_config(llm=llm | {"fallback": "wait", "daily_tokens": 100_000_000})
         with year.open() as app:
-            app.runner.worker = app.worker = workers.counting
+            app.runner.worker = app.runner.answerer.worker = app.worker = workers.counting
             app.runner.answerer.models = workers.models
             lived(year, 10 if SOAK else 2)
             assert not SOAK or set(endings(year)) == {None, *ENDED}

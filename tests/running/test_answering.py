@@ -678,7 +678,7 @@ def reading(app):
     """A second reader's question of a run, as a job asks it."""
     run = runs.get_run(app.engine, the_run(app)["id"])
     ask = Ask(VERIFY, "Check memory claims.", (), text="x" * 40_000)
-    return RunQuestion(run, ask, app.runner.settings, app.runner.worker, lambda replies: replies[0])
+    return RunQuestion(run, ask, app.runner.settings, lambda replies: replies[0])
 
 
 @pytest.mark.parametrize("verifier", [None, "reader-7"])

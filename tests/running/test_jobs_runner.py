@@ -202,7 +202,7 @@ class Failing:
 
 
 def failing(app, error, times=99):
-    app.runner.worker = Failing(app.worker, error, times)
+    app.runner.answerer.worker = Failing(app.worker, error, times)
 
 
 def next_attempt(app, time):
@@ -374,7 +374,7 @@ def test_a_stop_in_the_middle_costs_no_attempt(opened, scratch):
             opened.runner.stopping = True
             raise StateError("the worker has been stopped")
 
-    opened.runner.worker = Stopped(opened.worker, None, 0)
+    opened.runner.answerer.worker = Stopped(opened.worker, None, 0)
     run_once(opened)
     assert rows(opened, "state, attempt") == [("interrupted", 0)]
 

@@ -131,7 +131,7 @@ class World:
         app = open_app(self.settings(**agent), self.time.clock())
         if self.workers is not None:
             answerer = app.runner.answerer
-            app.worker = app.runner.worker = self.workers.counting
+            app.worker = app.runner.worker = app.runner.answerer.worker = self.workers.counting
             answerer.models = self.workers.models
             app.scrubber.close()  # what it began in recovering
             app.scrubber._scanner = self.workers.scanning
