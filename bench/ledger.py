@@ -20,11 +20,12 @@ from memoryd.changing import core_import, dedup, verify
 from memoryd.changing.facts import FactStore
 from memoryd.changing.writer import Writer
 from memoryd.clock import Clock
+from memoryd.config import FactsSettings
 from memoryd.database import audit, memories, reads, schema, sqlite
 from memoryd.files.log import get_logger
 from memoryd.files.open_folder import open_folder
 from memoryd.ledger.audit import AuditStamp
-from memoryd.ledger.facts import FactLimits, NewFact
+from memoryd.ledger.facts import NewFact
 from memoryd.ledger.memory import MemoryKind, hash_of
 from memoryd.ledger.operation import Add, apply
 
@@ -72,7 +73,7 @@ def add(engine: Engine, texts: list[str], kind: MemoryKind) -> None:
 
 def facts(folder: Path) -> None:
     """Measure facts per second, in batches."""
-    writer = Writer(opened(folder), folder, Clock().text, new_hex, facts=FactLimits(max_facts=BATCH))
+    writer = Writer(opened(folder), folder, Clock().text, new_hex, facts=FactsSettings(max_facts=BATCH))
     store = FactStore(writer, "demo", get_logger("memoryd.bench"))
     with timed() as taken:
         for start in range(0, FACTS, BATCH):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sqlalchemy import Engine
 
-from memoryd.ledger.facts import FactLimits
+from memoryd.config import FactsSettings
 from memoryd.ledger.guards import GuardLimits
 
 
@@ -22,4 +22,4 @@ class Writer:
     limits: GuardLimits = field(default_factory=GuardLimits)
     settle_seconds: float = 0.0  # a file that has not changed for this time counts as complete
     redact: Callable[[Sequence[str]], list[str]] = list
-    facts: FactLimits = field(default_factory=FactLimits)
+    facts: FactsSettings = field(default_factory=FactsSettings)

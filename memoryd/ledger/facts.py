@@ -10,6 +10,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from memoryd.config import FactsSettings
 from memoryd.ledger.category import Category
 from memoryd.ledger.memory import Ending, Memory, MemoryKind, Source, draw_id
 from memoryd.ledger.operation import Add, Delete, Either, Operation, Update
@@ -98,14 +99,6 @@ class NewFact:
 
 
 @dataclass(frozen=True, slots=True)
-class FactLimits:
-    """Hold the configured limits (`facts.*`)."""
-
-    min_confidence: float = 0.5  # a fact with exactly this confidence is stored
-    max_facts: int = 500
-
-
-@dataclass(frozen=True, slots=True)
 class FactOutcome:
     """Hold the outcome for one fact of a batch."""
 
@@ -173,7 +166,7 @@ class Store:
     def create(
         self,
         batch: Sequence[NewFact],
-        limits: FactLimits,
+        limits: FactsSettings,
         now: str,
         new_hex: Callable[[], str],
         taken: Container[str] = (),

@@ -20,7 +20,6 @@ from memoryd.files.log import get_logger
 from memoryd.files.workspace import open_workspace
 from memoryd.jobs import refinement_tools
 from memoryd.ledger.audit import AuditStamp
-from memoryd.ledger.facts import FactLimits
 from memoryd.ledger.guards import GuardLimits
 from memoryd.ledger.memory import MemoryKind, to_json
 from memoryd.ledger.rollback import RollbackPlan, name_copy
@@ -147,7 +146,7 @@ def fact_store(settings: Settings, agent: Agent, asked: str | None) -> Iterator[
             lambda: token_hex(4),
             limits=GuardLimits(settings.guards.retention_floor, settings.guards.erosion_percent),
             redact=scrubber.redact,
-            facts=FactLimits(settings.facts.min_confidence, settings.facts.max_facts),
+            facts=settings.facts,
         )
         yield FactStore(writer, agent.id, get_logger(part="facts"))
 

@@ -28,7 +28,6 @@ from memoryd.files.log import Log, bind_values
 from memoryd.jobs import job
 from memoryd.jobs.job import Done, Edit, NothingToDo, Reply
 from memoryd.jobs.reader import ReaderAnswer
-from memoryd.ledger.facts import FactLimits
 from memoryd.ledger.guards import GuardLimits
 from memoryd.ledger.operation import OperationError, texts_of
 from memoryd.reading.scrubbing import Scrubber, SecretError, redacted_json, strings_of
@@ -538,7 +537,7 @@ class Runner:
             GuardLimits(guards.retention_floor, guards.erosion_percent),
             self.settings.ingest.settle.total_seconds(),
             self.scrubber.redact,
-            FactLimits(self.settings.facts.min_confidence, self.settings.facts.max_facts),
+            self.settings.facts,
         )
 
 

@@ -11,14 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memoryd.config import FactsSettings
 from memoryd.ledger import facts, operation, portable
 from memoryd.ledger.category import Category
-from memoryd.ledger.facts import Fact, FactLimits, NewFact, ProfileEntry, ProfileSection, Store
+from memoryd.ledger.facts import Fact, NewFact, ProfileEntry, ProfileSection, Store
 from memoryd.ledger.memory import Ending, MemoryKind, Source
 from memoryd.ledger.operation import Add, Delete, Update
 
 NOW = "2026-03-04T10:00:00Z"
-LIMITS = FactLimits()
+LIMITS = FactsSettings()
 
 
 def ids():
@@ -30,7 +31,7 @@ def fact(number: int, content: str, confidence: float = 0.9, at: str = NOW) -> F
     return Fact(f"fact_{0xA0000000 + number:08x}", content, Category.CONTEXT, confidence, at, facts.MANUAL)
 
 
-def create(store: Store, *batch: NewFact, limits: FactLimits = LIMITS, **given) -> facts.FactBatch:
+def create(store: Store, *batch: NewFact, limits: FactsSettings = LIMITS, **given) -> facts.FactBatch:
     return store.create(batch, limits, NOW, ids(), **given)
 
 
@@ -42,7 +43,7 @@ def applied(store: Store, created: facts.FactBatch) -> dict[str, Fact]:
     """The live facts of a ledger to which the operations were applied."""
     numbers = count(1)
     news = [NewFact(one.content, one.category, one.confidence, id=one.id) for one in store.all()]
-    made = Store().create(news, FactLimits(0.0, 10**6), NOW, ids()).operations
+    made = Store().create(news, FactsSettings(min_confidence=0.0, max_facts=10**6), NOW, ids()).operations
 
     def run(memories, operations):
         return operation.apply(
@@ -116,22 +117,27 @@ def test_a_duplicate_is_the_existing_one_unchanged_in_every_field(same):
 
 
 def test_the_threshold_is_inclusive():
-    made = create(Store(), NewFact("a", confidence=0.5), NewFact("b", confidence=0.4999), limits=FactLimits(0.5))
+    made = create(Store(), NewFact("a", confidence=0.5), NewFact("b", confidence=0.4999), limits=FactsSettings())
     assert [one.created for one in made.outcomes] == [True, False]
     assert made.outcomes[1] == facts.FactOutcome(None, created=False, why="below min_confidence")
 
 
 def test_a_full_store_lets_the_least_sure_go_and_of_several_the_oldest():
     old = [fact(1, "a", 0.7), fact(2, "b", 0.6, "2026-01-02T00:00:00Z"), fact(3, "c", 0.6, "2026-01-01T00:00:00Z")]
-    made = create(Store(old), NewFact("d", confidence=0.5), limits=FactLimits(0.5, 3))
+    made = create(Store(old), NewFact("d", confidence=0.5), limits=FactsSettings(max_facts=3))
     assert made.evicted == (old[2],)
     assert made.operations[0] == Delete(old[2].id, Ending.EVICTED)
     assert made.outcomes[0].created  # the new one comes in, however unsure
-    more = create(Store(old), NewFact("d", confidence=0.5), NewFact("e", confidence=0.5), limits=FactLimits(0.5, 3))
+    more = create(
+        Store(old),
+        NewFact("d", confidence=0.5),
+        NewFact("e", confidence=0.5),
+        limits=FactsSettings(max_facts=3),
+    )
     assert [one.content for one in more.evicted] == ["c", "d"]
-    kept = create(Store(old), NewFact("d"), limits=FactLimits(0.5, 3), protected={old[2].id})
+    kept = create(Store(old), NewFact("d"), limits=FactsSettings(max_facts=3), protected={old[2].id})
     assert kept.evicted == (old[1],)
-    none = create(Store(old[:1]), NewFact("d"), limits=FactLimits(0.5, 1), protected={old[0].id})
+    none = create(Store(old[:1]), NewFact("d"), limits=FactsSettings(max_facts=1), protected={old[0].id})
     assert none.evicted == ()
     assert none.outcomes[0].created
 
@@ -169,8 +175,12 @@ BATCHES = st.lists(
 
 @given(BATCHES, BATCHES, st.integers(1, 5), st.sampled_from([0.0, 0.5]))
 def test_a_store_is_never_too_full_never_doubled_and_is_what_its_operations_make(first, second, most, least):
-    store = Store(one.fact for one in create(Store(), *first, limits=FactLimits(0.0, 100)).outcomes if one.created)
-    limits = FactLimits(least, max(most, len(store.all())))
+    store = Store(
+        one.fact
+        for one in create(Store(), *first, limits=FactsSettings(min_confidence=0.0, max_facts=100)).outcomes
+        if one.created
+    )
+    limits = FactsSettings(min_confidence=least, max_facts=max(most, len(store.all())))
     made = create(store, *second, limits=limits)
     live = applied(store, made)
     assert len(live) <= limits.max_facts

@@ -6,9 +6,10 @@ from secrets import token_hex
 from memoryd.changing.facts import FactStore
 from memoryd.changing.writer import Writer
 from memoryd.clock import Clock
+from memoryd.config import FactsSettings
 from memoryd.database import memories, profile, schema, sqlite
 from memoryd.files.log import get_logger
-from memoryd.ledger.facts import FactLimits, Store, fact_of
+from memoryd.ledger.facts import Store, fact_of
 from memoryd.ledger.memory import MemoryKind
 
 NOW = "2026-05-04T12:00:00.000Z"
@@ -39,7 +40,7 @@ class ReadableStore(FactStore):
 
 
 def store_on(engine, workspace, clock, agent_id="demo", **limits):
-    writer = Writer(engine, workspace, clock.text, lambda: token_hex(4), facts=FactLimits(**limits))
+    writer = Writer(engine, workspace, clock.text, lambda: token_hex(4), facts=FactsSettings(**limits))
     return ReadableStore(writer, agent_id, get_logger("memoryd.test"))
 
 
