@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 
 from memoryd.errors import StateError
-from memoryd.files.durable import replace, sync_folder
+from memoryd.files.durable import exchange, replace
 from memoryd.files.folders import make_private_dir
 from memoryd.files.open_folder import follow_folder
 from memoryd.files.regular import as_state_error, compute_digest
@@ -57,13 +57,7 @@ def write(path: Path, new: bytes | None, old: bytes | None, keep: Path, stamp: s
         path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)  # writable only by its owner, even with a umask of 0
     kept = None if old is None else _keep(path, old, keep, stamp)
     with follow_folder(path.parent) as folder:
-        entry = folder / path.name
-        if new is not None:
-            replace(entry, new, None if old is None else compute_digest(old))
-        elif old is not None:
-            with as_state_error("cannot be removed", path):
-                entry.unlink()
-                sync_folder(folder)
+        exchange(folder / path.name, old, new)
     if new is None and path.parent.name == "memoryd":  # memoryd created this folder
         with contextlib.suppress(OSError):  # the folder has other files
             path.parent.rmdir()

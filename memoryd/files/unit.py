@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from memoryd.files.durable import replace, sync_folder
+from memoryd.files.durable import exchange, replace
 from memoryd.files.open_folder import FolderEntry, OpenFolder, follow_folder
-from memoryd.files.regular import as_state_error, compute_digest, read
+from memoryd.files.regular import as_state_error, read
 
 
 class PlacedFile(NamedTuple):
@@ -20,13 +20,7 @@ def place_file(path: Path, data: bytes, now: str) -> PlacedFile:
     with as_state_error("cannot be made", path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
     with _open_parent(path.parent) as folder:
-        entry = folder / path.name
-        old = read(entry)
-        if old == data:
-            return PlacedFile(changed=False, backup=None)
-        backup = None if old is None else _keep(entry, old, now)
-        replace(entry, data, None if old is None else compute_digest(old))
-    return PlacedFile(changed=True, backup=backup)
+        return _change(folder / path.name, data, data, now)
 
 
 def remove(path: Path, ours: bytes, now: str) -> PlacedFile:
@@ -34,14 +28,16 @@ def remove(path: Path, ours: bytes, now: str) -> PlacedFile:
     if not path.parent.exists():
         return PlacedFile(changed=False, backup=None)
     with _open_parent(path.parent) as folder:
-        entry = folder / path.name
-        old = read(entry)
-        if old is None:
-            return PlacedFile(changed=False, backup=None)
-        backup = None if old == ours else _keep(entry, old, now)
-        with as_state_error("cannot be removed", path):
-            entry.unlink()
-            sync_folder(folder)
+        return _change(folder / path.name, None, ours, now)
+
+
+def _change(entry: FolderEntry, new: bytes | None, ours: bytes, now: str) -> PlacedFile:
+    """Write a file, or remove it if `new` is None. An earlier file with other content than `ours` is kept beside it."""
+    old = read(entry)
+    if old == new:
+        return PlacedFile(changed=False, backup=None)
+    backup = None if old in {None, ours} else _keep(entry, old or b"", now)
+    exchange(entry, old, new)
     return PlacedFile(changed=True, backup=backup)
 
 
