@@ -105,10 +105,10 @@ class _KeptClaims:
     rows: list[Mapping[str, Any]] = field(default_factory=list)
 
 
-def decide(inputs: FactsInputs) -> job.Steps:
+def decide(inputs: FactsInputs, said: job.Reply | None = None) -> job.Steps:
     """Run the facts job: ask about the complete exchanges, judge the reply, and return the end of the job.
 
-    It asks nothing if no exchange is complete or nothing in them can be a fact.
+    It asks nothing if no exchange is complete or nothing in them can be a fact, or if it gets a reply in `said`.
     """
     if not inputs.turns:
         return job.NothingToDo("no turns past the watermark")
@@ -121,7 +121,8 @@ def decide(inputs: FactsInputs) -> job.Steps:
     if not any(quoted.origin == Origin.USER.value for quoted in gathered.material):
         why = "nothing was said that could be a fact"
         return job.NothingToDo(why, (gathered.watermark,), gathered.receipt)
-    answer: job.Reply = yield job.Ask(CONSUMER, inputs.instructions, gathered.material, _context(inputs, gathered))
+    question = job.Ask(CONSUMER, inputs.instructions, gathered.material, _context(inputs, gathered))
+    answer: job.Reply = said or (yield question)
     parsed = facts_reply.parse(answer)
     if isinstance(parsed, job.RejectedReply):
         return parsed

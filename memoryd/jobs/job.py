@@ -349,6 +349,11 @@ Steps = Generator[Ask | EnterPhase, Any, End]  # the generator gets the `Reply` 
 T = TypeVar("T")
 
 
+def ask_model(ask: Ask) -> Generator[Ask, Reply, Reply]:
+    """Ask a question as it is, and return the reply."""
+    return (yield ask)
+
+
 def drive(
     steps: Generator[Ask | EnterPhase, Any, T],
     answer: Callable[[Ask], Reply],

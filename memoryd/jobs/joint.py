@@ -15,7 +15,7 @@ its own question later.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from memoryd.jobs import facts, facts_reply, job, sleep
@@ -39,25 +39,18 @@ class JointInputs:
 
 def decide(inputs: JointInputs) -> job.Steps:
     """Run a sleep together with the facts job that is due on its turns, and return their joint end."""
-    steps = sleep.decide(inputs.sleep)
-    answered = False
     said: job.Reply | None = None
-    answer = None
-    while True:
-        try:
-            step = steps.send(answer)
-        except StopIteration as end:
-            slept: job.End = end.value
-            break
-        if isinstance(step, job.Ask) and not answered:
-            answered = True
-            answer, said = split_reply((yield _ask_both(step, inputs)))
-        else:
-            answer = yield step
+
+    def ask_both(ask: job.Ask) -> Generator[job.Ask, job.Reply, job.Reply]:
+        nonlocal said
+        answer, said = split_reply((yield _join_questions(ask, inputs)))
+        return answer
+
+    slept = yield from sleep.decide(inputs.sleep, ask_both)
     if inputs.facts is None or said is None or isinstance(slept, job.RejectedReply):
         return slept
     yield job.EnterPhase("facts")
-    learned = yield from _learn(_with_news(inputs.facts, slept), said)
+    learned = yield from facts.decide(_with_news(inputs.facts, slept), said)
     return slept if isinstance(learned, job.RejectedReply) else _join_ends(slept, learned)
 
 
@@ -92,7 +85,7 @@ def split_reply(answer: job.Reply) -> tuple[job.Reply, job.Reply | None]:
     return replace(answer, text="\n".join(of_sleep)), replace(answer, text=text, tokens_in=0, tokens_out=0)
 
 
-def _ask_both(ask: job.Ask, inputs: JointInputs) -> job.Ask:
+def _join_questions(ask: job.Ask, inputs: JointInputs) -> job.Ask:
     """Return one question for the sleep and the facts, or the sleep's question if the two are about different texts."""
     other = None if inputs.facts is None else job.first_of(facts.decide(inputs.facts))
     if not isinstance(other, job.Ask) or not _is_shared(ask.material, other.material):
@@ -123,20 +116,6 @@ def _with_news(inputs: FactsInputs, slept: job.Done | job.NothingToDo) -> FactsI
     blocks = [edit.body for edit in slept.edits if isinstance(edit, job.AppendDaily)]
     added = [one.text for edit in slept.edits if isinstance(edit, job.AddMemories) for one in edit.memories]
     return replace(inputs, daily="\n".join([inputs.daily, *blocks]), core=(*inputs.core, *added))
-
-
-def _learn(inputs: FactsInputs, said: job.Reply) -> job.Steps:
-    """Carry out the facts job with a reply that already exists."""
-    steps = facts.decide(inputs)
-    try:
-        step = next(steps)
-        while not isinstance(step, job.Ask):
-            step = next(steps)
-        step = steps.send(said)
-        while True:
-            step = steps.send((yield step))
-    except StopIteration as end:
-        return end.value  # type: ignore[no-any-return]
 
 
 def _join_ends(slept: job.Done | job.NothingToDo, learned: job.Done | job.NothingToDo) -> job.End:

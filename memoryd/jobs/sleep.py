@@ -9,7 +9,7 @@ byte for byte.
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, tzinfo
 from pathlib import PurePosixPath
@@ -127,10 +127,12 @@ class _SleepResult:
     claims: tuple[Mapping[str, Any], ...]
 
 
-def decide(inputs: SleepInputs) -> job.Steps:
+def decide(
+    inputs: SleepInputs, ask: Callable[[job.Ask], Generator[job.Ask, job.Reply, job.Reply]] = job.ask_model
+) -> job.Steps:
     """Run a sleep phase by phase: ask about the turns, judge the reply, and return the end of the job.
 
-    It asks nothing if the turns hold nothing that may be remembered.
+    It asks nothing if the turns hold nothing that may be remembered. `ask` gets the reply to its question.
     """
     if not inputs.turns:
         return job.NothingToDo("no turns past the watermark")
@@ -141,7 +143,7 @@ def decide(inputs: SleepInputs) -> job.Steps:
         counted = {"unscanned": inputs.unscanned, **gathered.counts}
         return job.NothingToDo(why, (_watermark(inputs),), {"process": counted})
     yield job.EnterPhase("summarize")
-    answer: job.Reply = yield _question(inputs, gathered)
+    answer = yield from ask(_question(inputs, gathered))
     parsed = reply.parse(answer)
     if isinstance(parsed, job.RejectedReply):
         return parsed
