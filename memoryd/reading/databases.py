@@ -162,10 +162,7 @@ class Databases:
                     cursor.note = None
                     return layout
                 missing.append(f"{layout.program} ({why})")
-        note = f"sqlite: not a database of {' or '.join(missing)}"
-        if cursor.note != note:
-            self.ingest.log.info("transcript not read", agent=cursor.agent_id, path=cursor.path, why=note)
-        cursor.note = note
+        self.ingest.pass_over(cursor, f"sqlite: not a database of {' or '.join(missing)}")
         return None
 
 

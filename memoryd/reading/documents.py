@@ -91,18 +91,14 @@ class Documents:
             ingest.look_again(path, settle)
             return
         if stat.size > LARGEST:
-            cursor.note = f"larger than {LARGEST} bytes"
-            ingest.place(cursor, path, stat)
-            cursor.unfinished = False
+            self._leave(cursor, path, stat, f"larger than {LARGEST} bytes")
             return
         data = handle.read(0, stat.size)
         if handle.observe() != stat or len(data) != stat.size:
             ingest.look_again(path, settle)
             return
         if is_private("", data):  # marked inside; a private file name matches no pattern
-            cursor.note = PRIVATE
-            ingest.place(cursor, path, stat)
-            cursor.unfinished = False
+            self._leave(cursor, path, stat, PRIVATE)
             return
         cursor.unfinished = age < QUIET_SECONDS and bool(data) and not data.endswith(b"\n")
         if cursor.unfinished:
@@ -120,6 +116,11 @@ class Documents:
         age = ingest.clock.now().timestamp() - max(stat.mtime_ns, newest) / 1e9
         document = DocumentFile(data, PurePosixPath(path), beside, age)
         self._take(cursor, path, stat, data, partial(self._read_whole, source, cursor, reader, document))
+
+    def _leave(self, cursor: Cursor, path: str, stat: Stat, why: str) -> None:
+        """Record the state of a document that is not read, and the reason."""
+        self.ingest.place(cursor, path, stat)
+        cursor.note, cursor.unfinished = why, False
 
     def _is_now(self, source: SourcePattern, path: str, cursor: Cursor) -> bool:
         return now_file.NAME in {source.format, cursor.format} or now_file.is_now_path(PurePosixPath(path))

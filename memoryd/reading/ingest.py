@@ -484,13 +484,13 @@ class Ingest:
         head = reading.head_records(handle, size, limit)
         first = handle.read(0, registry.HEAD_BYTES)
         if is_private("", first):
-            self._pass_over(cursor, PRIVATE)
+            self.pass_over(cursor, PRIVATE)
             return False
         reader = _reader(source.format, head, cursor, first)
         if reader is None:
             return False
         if isinstance(reader, Unsupported):
-            self._pass_over(cursor, f"{reader.name}: {reader.why}")
+            self.pass_over(cursor, f"{reader.name}: {reader.why}")
             return False
         identity = reader.identify(head.whole + head.salvaged, PurePosixPath(cursor.path))
         if identity is not None and identity.cwd is None:
@@ -545,10 +545,10 @@ class Ingest:
         within = any(folder.is_relative_to(project) for folder in folders for project in wanted)
         if within and not is_nearer_to_another(self.settings, source.agent, identity.cwd):
             return True
-        self._pass_over(cursor, "recorded in another project")
+        self.pass_over(cursor, "recorded in another project")
         return False
 
-    def _pass_over(self, cursor: Cursor, why: str) -> None:
+    def pass_over(self, cursor: Cursor, why: str) -> None:
         """Note why a transcript is skipped and log it once, so that a person who misses a session finds the reason."""
         if cursor.note != why:
             self.log.info("transcript not read", agent=cursor.agent_id, path=cursor.path, why=why)

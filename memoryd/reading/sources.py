@@ -99,5 +99,8 @@ class WholeReading(Protocol):
     def is_wanted(self, source: SourcePattern, cursor: Cursor, identity: Identity) -> bool:
         """Return True if a source that matches the file wants the session."""
 
+    def pass_over(self, cursor: Cursor, why: str) -> None:
+        """Note why a transcript is skipped and log it once."""
+
     def session_for(self, cursor: Cursor, identity: Identity) -> str:
         """Return the id of a transcript's session, and create the session if needed."""
