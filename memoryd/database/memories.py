@@ -43,6 +43,11 @@ def is_sound(row: Mapping[str, Any] | RowMapping) -> bool:
         return False
 
 
+def of_sound_rows(rows: Iterable[Mapping[str, Any]]) -> list[Memory]:
+    """Return the memories that rows with all columns hold, without those of damaged rows."""
+    return [of_row(row) for row in rows if is_sound(row)]
+
+
 def list_damaged(connection: Connection) -> list[str]:
     """Return the ids of live memories whose row is damaged."""
     rows = query.fetch_mappings(connection, f"{_SELECT} WHERE deleted_at IS NULL")

@@ -110,6 +110,14 @@ def ask(path: Path, question: Callable[Concatenate[DatabaseReader, P], T], *args
         return question(reader, *args, **named)
 
 
+def ask_for_list(
+    settings: Settings, question: Callable[Concatenate[DatabaseReader, P], list[T]], *args: P.args, **named: P.kwargs
+) -> list[T]:
+    """Ask one question for a list, as `ask` does. If there is no database yet, the list is empty."""
+    path = database_path(settings)
+    return ask(path, question, *args, **named) if path.exists() else []
+
+
 class KeptReader:
     """Open the database for several reads in a row. Safe to use from several threads."""
 

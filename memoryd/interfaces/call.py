@@ -49,7 +49,7 @@ class Call:
             from memoryd.requests import opening
 
             opening.catch_up(settings, caught_up)
-        with reads.open_reader(settings.state_dir / "memoryd.db") as reader:
+        with reads.open_reader(reads.database_path(settings)) as reader:
             yield reader
 
     def config_path(self, *, own: bool = False) -> Path:

@@ -222,7 +222,7 @@ def _run_dry(call: Call, settings: Settings, kind: str, agent_id: str | None, as
 def job_list(call: Call, agent_id: str | None, kind: str | None, limit: int) -> None:
     """List runs, the newest first."""
     state_dir, broken = call.state_dir(agent_id)
-    rows = reads.ask(state_dir / "memoryd.db", reads.job_runs, agent_id=agent_id, kind=kind, limit=limit + 1)
+    rows = reads.ask(state_dir / reads.DATABASE, reads.job_runs, agent_id=agent_id, kind=kind, limit=limit + 1)
     columns = ("id", "kind", "agent_id", "trigger", "state", "attempt", "finished_at", "why")
     more = f"\nonly the newest {limit} are shown: --limit N shows more" if len(rows) > limit else ""
     call.output.result(rows[:limit], f"{render_table(rows[:limit], columns)}{more}" if rows else "no runs yet", broken)

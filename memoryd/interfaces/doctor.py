@@ -23,7 +23,6 @@ from memoryd.config import Settings
 from memoryd.config_sections import PROVIDER as FLEET
 from memoryd.counted import count_noun
 from memoryd.database import backups, library, reads
-from memoryd.database.reads import DATABASE
 from memoryd.errors import ConfigError, MemorydError
 from memoryd.files import mounts, sources, trust
 from memoryd.files.locks import Lock
@@ -129,7 +128,7 @@ def _daemon(settings: Settings, _now: datetime) -> Iterator[Check]:
 
 def _open_database(settings: Settings) -> AbstractContextManager[reads.DatabaseReader | None]:
     """Open the state database; the context is None if the daemon has never started."""
-    return reads.KeptReader(settings.state_dir / DATABASE).reading_any()
+    return reads.KeptReader(reads.database_path(settings)).reading_any()
 
 
 def _database(settings: Settings, now: datetime) -> Iterator[Check]:
@@ -138,7 +137,7 @@ def _database(settings: Settings, now: datetime) -> Iterator[Check]:
             yield Check("database", OK, "none yet: the first start creates it")
             return
         watching, last = reads.read_daemon(reader), reader.row("SELECT max(last_turn_at) AS at FROM session")
-        size = (settings.state_dir / DATABASE).stat().st_size
+        size = reads.database_path(settings).stat().st_size
         yield Check("database", OK, f"opens, schema {reads.newest_schema()}, {size / MIB:.1f} MiB")
         for alarm in status.list_alarms(settings, reader):
             whose = f" of {alarm['agent']}" if alarm["agent"] else ""
@@ -162,7 +161,7 @@ def _copies(settings: Settings, now: datetime) -> Iterator[Check]:
             yield Check("copies", WARN, told + (f"; {bad} newer are damaged" if bad else ""), hint)
         else:
             yield Check("copies", OK, told)
-    elif (settings.state_dir / DATABASE).exists():
+    elif reads.database_path(settings).exists():
         yield Check("copies", WARN, "there is no good copy of the database", hint)
 
 

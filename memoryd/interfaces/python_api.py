@@ -444,9 +444,8 @@ class MemoryFacts(_OfAgent):
 
     def _store(self, what: str) -> Store:
         access.require(self._settings, self._agent, f"python: {what}")
-        database = reads.database_path(self._settings)
-        rows = reads.ask(database, reads.fact_rows, self._agent.id) if database.exists() else ()
-        return Store(fact_of(memories.of_row(row)) for row in filter(memories.is_sound, rows))
+        rows = reads.ask_for_list(self._settings, reads.fact_rows, self._agent.id)
+        return Store(map(fact_of, memories.of_sound_rows(rows)))
 
 
 class MemoryCore(_OfAgent):
@@ -456,8 +455,7 @@ class MemoryCore(_OfAgent):
         """Return the live core memories in the order of the file, as `memoryd core list --json` does."""
         access.require(self._settings, self._agent, "python: core")
         opening.catch_up(self._settings, self._agent)
-        database = reads.database_path(self._settings)
-        return reads.ask(database, reads.core_memories, self._agent.id) if database.exists() else []
+        return reads.ask_for_list(self._settings, reads.core_memories, self._agent.id)
 
     def list_ended(self) -> Sequence[dict[str, Any]]:
         """Return the core memories that have ended, newest end first, each with the reason in `ended_as`."""

@@ -97,10 +97,8 @@ def _is_open(settings: Settings, agent: Agent, ask: Callable[[AgentGrants], bool
 
 def _list_asked(settings: Settings) -> set[str]:
     """Return the ids of agents with an access request that is open or was granted, including expired grants."""
-    path = reads.database_path(settings)
     sql = """SELECT DISTINCT agent_id FROM "grant" WHERE state IN ('requested', 'given')"""
-    found = reads.ask(path, lambda reader: reader.rows(sql)) if path.exists() else ()
-    return {row["agent_id"] for row in found}
+    return {row["agent_id"] for row in reads.ask_for_list(settings, reads.DatabaseReader.rows, sql)}
 
 
 def require(settings: Settings, agent: Agent, what: str) -> None:

@@ -86,7 +86,7 @@ def gather(settings: Settings, agent: Agent, now: datetime, asker: Asker = ANYBO
         return InjectionMaterial((), (), tuple(parts), tuple(unreadable))
     with reads.open_reader(path) as reader:
         rows = {row["section"]: row for row in reads.profile_rows(reader, agent.id)}
-        held = list(map(memories.of_row, filter(memories.is_sound, reads.fact_rows(reader, agent.id))))
+        held = memories.of_sound_rows(reads.fact_rows(reader, agent.id))
         core = list(filter(memories.is_sound, reads.core_rows(reader, agent.id)))
         project = projects.find_project(reader, agent, asker.root, is_known=asker.is_known)
         state, is_later = projects.read_state(reader, agent, project, asker.session, local)

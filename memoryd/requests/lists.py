@@ -56,8 +56,7 @@ ALL: Wanted = {}
 
 def _ask(settings: Settings, sql: str, *values: object) -> list[dict[str, Any]]:
     """Return rows of the database; an empty list if there is no database yet."""
-    path = reads.database_path(settings)
-    return reads.ask(path, lambda reader: reader.rows(sql, *values)) if path.exists() else []
+    return reads.ask_for_list(settings, reads.DatabaseReader.rows, sql, *values)
 
 
 def _memory(row: dict[str, Any]) -> dict[str, Any]:
@@ -206,9 +205,7 @@ def check_chain(settings: Settings, agent: Agent) -> list[str]:
 
 def list_profile(settings: Settings, agent: Agent) -> list[dict[str, Any]]:
     """Return the six sections of the user's profile: `id`, `text` (may be empty), `updated_at` and `bytes`."""
-    path = reads.database_path(settings)
-    rows = reads.ask(path, reads.profile_rows, agent.id) if path.exists() else []
-    held = {row["section"]: row for row in rows}
+    held = {row["section"]: row for row in reads.ask_for_list(settings, reads.profile_rows, agent.id)}
     told = []
     for section in ProfileSection:
         row = held.get(section.value, {"text": "", "updated_at": None})
