@@ -82,8 +82,7 @@ def require_mode(kind: str, mode: str | None) -> None:
         raise RefusedError(f"{kind!r} jobs have no modes", hint=f"leave --mode out; {refining.KIND} has them")
 
 
-def _refine(engine: Engine, clock: Clock, agent_id: str, mode: str | None, *, force: bool) -> str:
-    key = agent_key(refining.KIND, agent_id)
+def _refine(engine: Engine, clock: Clock, agent_id: str, key: str, mode: str | None, *, force: bool) -> str:
     open_run = sqlite.read(engine, runs.open_by_key, key)
     if open_run is not None and refining.is_called(runs.get_run(engine, open_run)):
         hint = "wait until it is over, or end it: memoryd job cancel"
@@ -118,8 +117,9 @@ def _queue_runs(
     chosen = None
     if asked.session_id is not None:
         chosen = str(reads.ask(reads.database_path(settings), reads.find_session, asked.session_id, agent_id)["id"])
+    key = agent_key(kind, agent_id)
     if kind == refining.KIND:
-        return [_refine(engine, clock, agent_id, asked.mode, force=asked.force)]
+        return [_refine(engine, clock, agent_id, key, asked.mode, force=asked.force)]
     if kind == extraction.KIND:
         queued = extraction.ask_now(engine, clock, agent_id, chosen)
         return queued or [_explain_nothing(engine, clock, agent_id, chosen, kind)]
@@ -128,14 +128,13 @@ def _queue_runs(
     if kind == dreaming.KIND:
         flushed = dreaming.flush(engine, settings, clock, agent_id, "manual", HUMAN)
         options = {"force": asked.force, "lookback_days": asked.lookback_days, "flushed": flushed}
-        key = agent_key(dreaming.KIND, agent_id)
         return [*flushed, waiting.request(engine, clock, agent_id, kind, options, key=key)]
     if kind == rollover.KIND and asked.before is not None:
         flushed = [] if asked.scheduled else dreaming.flush(engine, settings, clock, agent_id, "manual", HUMAN)
         about: dict[str, Any] = {"before": asked.before, "scheduled": asked.scheduled}
-        return [*flushed, waiting.request(engine, clock, agent_id, kind, about, key=f"{kind}:{agent_id}")]
+        return [*flushed, waiting.request(engine, clock, agent_id, kind, about, key=key)]
     forced = {"force": True} if asked.force and kind == ledger_runs.DEDUP else None
-    return [waiting.request(engine, clock, agent_id, kind, forced, key=f"{kind}:{agent_id}")]
+    return [waiting.request(engine, clock, agent_id, kind, forced, key=key)]
 
 
 def answer(settings: Settings, run_id: str, verb: str) -> dict[str, Any]:

@@ -144,7 +144,7 @@ def request(
         RefusedError: The same job is running with other options.
         StateError: The run could not be queued.
     """
-    key = key or (f"{kind}:{agent_id}" if options is None else None)
+    key = key or (queueing.agent_key(kind, agent_id) if options is None else None)
     actor, trigger = (AGENT_TOOL, "agent") if "witness" in (options or {}) else (HUMAN, "manual")
     asked: dict[str, Any] = {"session_id": session_id, "options": options or {}}
     with sqlite.begin_write(engine) as connection:
