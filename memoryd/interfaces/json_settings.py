@@ -257,10 +257,7 @@ class HookSettings(JsonEdit):
                 found, group["hooks"] = True, left
                 if not left:
                     groups[:] = [one for one in groups if one is not group]
-                if not groups:
-                    del events[name]
-        if found and not events:
-            del document["hooks"]
+                _drop_empty(document, ("hooks", name))
         return found
 
     def required_settings(self) -> dict[str, Any]:
