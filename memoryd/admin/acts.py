@@ -19,7 +19,7 @@ from memoryd.requests import access, fleet, history, jobs_by_hand, lists, memory
 from memoryd.requests.history import ImportRequest
 from memoryd.requests.jobs_by_hand import JobRequest
 from memoryd.requests.views import PersonView
-from memoryd.requests.waiting import failure_of
+from memoryd.requests.waiting import require_done
 
 
 class Order(NamedTuple):
@@ -123,9 +123,7 @@ def _cancel(order: Order) -> str:
 def _answer(order: Order) -> str:
     """Accept or reject the proposal of a run."""
     verb = "accept" if order.text("verb") == "accept" else "reject"
-    row = jobs_by_hand.answer(order.view.settings, order.text("id"), verb)
-    if error := failure_of(row):
-        raise error
+    row = require_done(jobs_by_hand.answer(order.view.settings, order.text("id"), verb))
     return f"{row['id']}: {verb}ed"
 
 
