@@ -31,13 +31,11 @@ writes. The same words may mean something else below another heading such as "Ou
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
 from memoryd.counted import count_noun
-from memoryd.text import normal
+from memoryd.recall.told import ToldStatements, split_statements
 from memoryd.text.fences import open_after
 from memoryd.text.neutral import neutralize, split_shape
 from memoryd.transcripts.injected import CLOSE, OPEN
@@ -56,17 +54,6 @@ _HEADING = re.compile(r"(#{1,6})[ \t]+(.*)", re.DOTALL)
 LABEL = re.compile(r"\*\*([A-Z][a-z ]{2,20})\*\*:[ \t]*(.*)", re.DOTALL)
 _LEVEL = {"##": 2, "###": 3}  # level of each heading mark that memoryd writes
 _ALONE = re.compile(r"[-*+][ \t]+(.*)")
-_FRAMING = re.compile(r"(?:(?:user|assistant|agent|asked|last request|last answer|open|reported earlier): )+")
-_MARKS = str.maketrans("", "", '*`"“”„«»')
-_DONE = re.compile(r"\[[ xX]\] ")
-_STOP = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])")  # noqa: RUF001
-_CLAUSE = re.compile(r"^|[,;:(–—] ")  # noqa: RUF001
-_ENDS_CLAUSE = re.compile(r"$|[,;:)]| [(–—]")  # noqa: RUF001
-CUT = "…"  # ends a sentence that was cut
-_NEAR = 24  # characters; a part of an injected statement counts as injected if it has at least this many …
-_NEAR_SHARE = 0.6  # … and at least this share of the statement
-_MUCH = 100  # characters; if at least this many of a line are already injected, …
-_LITTLE_SHARE = 0.35  # … it is left out, as long as the new rest is at most this share of the line
 _NAMED = ":\n"
 _ROUNDS = 12
 _HALF = 2  # files may use at least this fraction (one half) of the whole limit, if they need it
@@ -386,16 +373,6 @@ def _list_standalone(part: Part) -> Iterator[tuple[int, frozenset[str]]]:
         yield from section if bullet is None else (*section, bullet)
 
 
-def split_statements(text: str, kind: str = "") -> frozenset[str]:
-    """Return the sentences of a line without markup and the name of the speaker, so that they can be compared.
-
-    A sentence that was cut still ends with `CUT`.
-    """
-    bare = _DONE.sub("", neutralize(text), count=1).translate(_MARKS)
-    said = ((_FRAMING.sub("", normal.normalize(one)), CUT * one.endswith(f" {CUT}")) for one in _STOP.split(bare))
-    return frozenset(f"{kind}{one}{cut}" for one, cut in said if one)
-
-
 def _contain_lines(text: str) -> Iterator[tuple[int, str]]:
     """Yield each line of a text that is not blank, with its number; the line is neutralized."""
     for number, raw in enumerate(text.split("\n"), 1):
@@ -414,58 +391,6 @@ def _gap(first: int, last: int, whole: str) -> str:
     return f"... {lines_of(first, last)} left out: {neutralize(whole)} has them\n"
 
 
-class _ToldStatements:
-    """Collect the statements injected so far, while a text is built from top to bottom."""
-
-    def __init__(
-        self, said: Mapping[str, str], untold: AbstractSet[str], longer: Sequence[frozenset[str]] = ()
-    ) -> None:
-        self.lines = dict(said)  # statement -> first line that says it
-        self._longer = longer  # the statements of each line, which may come later
-        whole = (one for statements in longer for one in statements if not one.endswith(CUT))
-        self._later = {begins: one for one in whole for begins in _list_beginnings(one)}
-        self._untold = untold  # statements whose line does not fit and is not injected
-        self._near = {begins: one for one in said for begins in _list_beginnings(one)}
-
-    def find_all(self, line: _PartLine) -> set[str]:
-        """Return the injected statements that a line repeats; empty if the line also says much that is new.
-
-        All statements of a line are repeated if a longer line has them too.
-        """
-        if self._untold.isdisjoint(line.said) and any(line.said < one for one in self._longer):
-            return set(line.said)
-        found = {one: self._find(one) for one in line.said}
-        more = sum(len(one) for one, told in found.items() if not told)
-        told = sum(map(len, found)) - more
-        is_said = not more or (told >= _MUCH and more <= _LITTLE_SHARE * (told + more))
-        return {one for one in found.values() if one} if is_said else set()
-
-    def _find(self, one: str) -> str | None:
-        """Return a statement that covers this one: the same words, more clauses, or the whole of a cut sentence."""
-        if one in self.lines and one not in self._untold:
-            return one
-        bare = one.removesuffix(CUT)
-        is_cut, begins = bare != one, bare[:_NEAR]
-        whole = self._near.get(begins) or (self._later.get(begins) if is_cut else None)
-        if len(bare) < _NEAR or whole is None or whole in self._untold:
-            return None
-        _, found, rest = whole.partition(bare)
-        is_covered = is_cut or (len(one) >= _NEAR_SHARE * len(whole) and _ENDS_CLAUSE.match(rest))
-        return whole if found and is_covered else None
-
-    def add(self, line: _PartLine) -> None:
-        """Record the statements of an injected line."""
-        for one in line.said - self.lines.keys():
-            self.lines[one] = line.text
-            self._near |= dict.fromkeys(_list_beginnings(one), one)
-
-
-@lru_cache(maxsize=4096)
-def _list_beginnings(one: str) -> tuple[str, ...]:
-    """Return the first characters of each clause of a statement, to look up statements that contain another."""
-    return tuple(one[found.end() : found.end() + _NEAR] for found in _CLAUSE.finditer(one))
-
-
 def _choose_unsaid(blocks: Sequence[_PartBlock], said: Mapping[str, str], room: int, count: Count) -> _ChosenText:
     """Return the text of the blocks within `room` tokens, without repetitions.
 
@@ -475,16 +400,16 @@ def _choose_unsaid(blocks: Sequence[_PartBlock], said: Mapping[str, str], room: 
     untold: set[str] = set()
     longer = [line.said for block in blocks if not block.newest_last for line in block.lines]
     for _ in range(_ROUNDS):
-        told, again = _ToldStatements(said, untold, longer), set[str]()
+        told, again = ToldStatements(said, untold, longer), set[str]()
         fewer = []
         for block in blocks:
             lines = []
             for line in block.lines:
-                if found := told.find_all(line):
+                if found := told.find_all(line.said):
                     again |= found - said.keys()
                 else:
                     lines.append(line)
-                    told.add(line)
+                    told.add(line.said, line.text)
             fewer.append(_remove_empty(block, lines))
         chosen = _files([block for block in fewer if block.lines], room, count)
         shown = f"\n{chosen.text}"
