@@ -15,7 +15,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from memoryd.jobs import dream_reply
 from memoryd.jobs.check_runs import shorten
@@ -59,20 +58,8 @@ def write_dream(ask: Ask) -> str:
     return dream_reply.render(night.sections(), night.diary(), night.gone)
 
 
-@dataclass(frozen=True, slots=True)
-class _OfflineMemory:
-    """Hold one earlier memory of the core."""
-
-    id: str
-    text: str
-    at: str
-    heading: str
-    is_protected: bool
-    importance: float
-    by_user: bool
-
-
-class _Saying(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class _Saying:
     """Hold one earlier statement: a memory, or a sentence of a daily entry."""
 
     id: str
@@ -84,6 +71,15 @@ class _Saying(NamedTuple):
     def is_daily(self) -> bool:
         """Return True if the statement is a sentence of a daily entry, and not a memory."""
         return self.id.startswith("d")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _OfflineMemory(_Saying):
+    """Hold one earlier memory of the core."""
+
+    heading: str
+    is_protected: bool
+    importance: float
 
 
 class _Night:
@@ -124,7 +120,7 @@ class _Night:
 
     def supersede(self) -> None:
         """End memories that the user has plainly contradicted, and add a date to competing memories."""
-        sayings = [_Saying(one.id, one.text, one.at, one.by_user) for one in self._stays if not one.is_protected]
+        sayings: list[_Saying] = [one for one in self._stays if not one.is_protected]
         sayings += [
             _Saying(f"{entry.id}.{one.number}", entry.tell_words(one.text), self._at[entry.id], by_user=True)
             for entry in self._entries
@@ -331,7 +327,7 @@ def _memories(material: Iterable[QuotedPiece], given: Mapping[str, str]) -> list
             importance = float(figure[1]) if figure else _BY_HAND if one.origin == _CORE else _UNKNOWN
             is_protected, by_user = "constitutional" in mark.split(), one.origin == promotion.USER
             heading = headings.get(one.id, "")
-            found.append(_OfflineMemory(one.id, one.text, one.at or "", heading, is_protected, importance, by_user))
+            found.append(_OfflineMemory(one.id, one.text, one.at or "", by_user, heading, is_protected, importance))
     return found
 
 
