@@ -264,8 +264,9 @@ def _numbered(turn: StoredTurn, quote: str | None) -> str:
 def sleep_inputs(turns: tuple[StoredTurn, ...]) -> sleep.SleepInputs:
     """Return the inputs of a sleep over a whole session."""
     return sleep.SleepInputs(
-        "play", "s", "/srv/project", "Session Notes", turns, turns, None, (), "", 200_000, 0.25, 10, "hybrid", UTC,
-        _tokens, NOW, _prompt("sleep"), judges(), daily_share=9.0,
+        agent_id="play", session_id="s", folder="/srv/project", reason="Session Notes", turns=turns, live=turns,
+        previous_summary=None, core=(), daily="", window=200_000, budget=0.25, keep_recent=10, strategy="hybrid",
+        tz=UTC, count_tokens=_tokens, now=NOW, instructions=_prompt("sleep"), judges=judges(), daily_share=9.0,
     )  # fmt: skip
 
 
@@ -282,8 +283,7 @@ def facts_inputs(turns: tuple[StoredTurn, ...]) -> facts.FactsInputs:
     """Return the inputs of an extraction over a whole session."""
     return facts.FactsInputs(
         agent_id="play", session_id="s", turns=turns, earlier=(), folder="/srv/project", program=None, known=(),
-        said_at={},
-        profile={}, tombstones={}, core=(), daily="", min_confidence=0.0, drain=True, tz=UTC, now=NOW,
+        said_at={}, profile={}, tombstones={}, core=(), daily="", min_confidence=0.0, drain=True, tz=UTC, now=NOW,
         instructions=_prompt("facts"), judges=judges(),
     )  # fmt: skip
 

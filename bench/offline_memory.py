@@ -82,8 +82,10 @@ class _Workspace:
     def sleep(self, name: str, turns: tuple[StoredTurn, ...], share: float) -> None:
         day = self.daily.get((turns[0].at or "")[:10], "")
         inputs = sleep.SleepInputs(
-            "bench", name, None, "Session Notes", turns, turns, None, tuple(self.core), day, 200_000, 0.25, 10,
-            "hybrid", UTC, _count, datetime(2024, 1, 1, tzinfo=UTC), _instructions(), JUDGES, share,
+            agent_id="bench", session_id=name, folder=None, reason="Session Notes", turns=turns, live=turns,
+            previous_summary=None, core=tuple(self.core), daily=day, window=200_000, budget=0.25, keep_recent=10,
+            strategy="hybrid", tz=UTC, count_tokens=_count, now=datetime(2024, 1, 1, tzinfo=UTC),
+            instructions=_instructions(), judges=JUDGES, daily_share=share,
         )  # fmt: skip
         begun = time.process_time()
         step = drive(sleep.decide(inputs), offline.answer)

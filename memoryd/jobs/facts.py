@@ -11,12 +11,12 @@ user's words end it.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime, tzinfo
+from datetime import UTC, date
 from typing import Any
 
 from memoryd.jobs import claims as reasons
 from memoryd.jobs import evidence, facts_reply, job, signals
-from memoryd.jobs.claims import Claim, ClaimOutcome, JudgedClaim, Judges, Old, count_claims, is_newer, note_of
+from memoryd.jobs.claims import Claim, ClaimOutcome, JudgedClaim, Old, count_claims, is_newer, note_of
 from memoryd.jobs.claims import ClaimStep as Judgement
 from memoryd.jobs.duplicates import KnownTexts
 from memoryd.jobs.exchanges import Exchange, split_exchanges
@@ -24,7 +24,7 @@ from memoryd.jobs.facts_reply import FactRemoval, OfferedFact, RewrittenSection
 from memoryd.jobs.judging import Judging, context_of
 from memoryd.jobs.pieces import Citation, Piece, Pieces, is_verbatim
 from memoryd.jobs.repair import judge
-from memoryd.jobs.sleep import block_of
+from memoryd.jobs.sleep import SessionInputs, block_of
 from memoryd.jobs.witness import digest_of
 from memoryd.ledger import forgetting
 from memoryd.ledger.category import Category
@@ -54,28 +54,16 @@ _SAID_NO = frozenset({*reasons.REASONS.values(), reasons.OLDER, reasons.LOSES})
 _FORM = '{"new": [{"content": "Lives in Oslo.", "category": "context", "confidence": 0.9, "cites": ["t3.2"]}]}'
 
 
-@dataclass(frozen=True, slots=True)
-class FactsInputs:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FactsInputs(SessionInputs):
     """Hold a frozen snapshot of everything that one extraction depends on."""
 
-    agent_id: str
-    session_id: str
-    turns: tuple[StoredTurn, ...]  # the turns past the watermark, whole
-    earlier: tuple[StoredTurn, ...]  # earlier turns, for the first use of a word and for the last question
-    folder: str | None  # the session's working folder
-    program: str | None  # the agent program of the session; None if its transcript does not name it
     known: tuple[Fact, ...]  # the live facts, the most certain first
     said_at: Mapping[str, str]  # when each fact was said, or edited by hand, by its id, UTC
     profile: Mapping[ProfileSection, ProfileEntry]
     tombstones: Mapping[str, str]  # when each text was forgotten, by its hash (`hash_of`)
-    core: tuple[str, ...]  # bullets of the core file
-    daily: str  # the text of the daily files of these days, if they exist
     min_confidence: float
     drain: bool  # the session has ended, or memoryd stops, so that an incomplete exchange counts as well
-    tz: tzinfo
-    now: datetime  # an aware datetime
-    instructions: str  # the text of facts.md
-    judges: Judges
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,32 +85,38 @@ RUNNING_SHARE = 0.25  # the largest share of the compressed session's budget tha
 RUNNING_TOKENS = 1500
 
 
-@dataclass(frozen=True, slots=True)
-class SleepInputs:
-    """Hold a frozen snapshot of everything that one sleep of one session depends on."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionInputs:
+    """Hold what a sleep and an extraction of facts both know about a session and about the agent's memory."""
 
     agent_id: str
     session_id: str
+    program: str | None = None  # the agent program of the session; None if its transcript does not name it
     folder: str | None  # the session's working folder; paths inside it are shown relative to it
-    reason: str  # "Trimmed Context" | "Session Notes" | "Context Overflow Recovery" | "Daily Summary"
     turns: tuple[StoredTurn, ...]  # the turns past the watermark, whole
-    live: tuple[StoredTurn, ...]  # the turns that are still in the agent's context, for the strategies to compress
-    previous_summary: str | None
+    earlier: tuple[StoredTurn, ...] = ()  # the turns before these, for the first use of a word and the last question
     core: tuple[str, ...]  # bullets of the core file
     daily: str  # the text of the daily files of these days, if they exist
+    tz: tzinfo
+    now: datetime  # an aware datetime; a sleep uses it only if no turn has a time
+    instructions: str  # the text of sleep.md or facts.md
+    judges: Judges
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SleepInputs(SessionInputs):
+    """Hold a frozen snapshot of everything that one sleep of one session depends on."""
+
+    reason: str  # "Trimmed Context" | "Session Notes" | "Context Overflow Recovery" | "Daily Summary"
+    live: tuple[StoredTurn, ...]  # the turns that are still in the agent's context, for the strategies to compress
+    previous_summary: str | None
     window: int  # the size of the model's context window, in tokens
     budget: float  # fraction of the window that the compressed session may take
     keep_recent: int
     strategy: str
-    tz: tzinfo
     count_tokens: compress.CountTokens
-    now: datetime  # an aware datetime; used only if no turn has a time
-    instructions: str  # the text of sleep.md
-    judges: Judges
     daily_share: float = DAILY_SHARE
-    program: str | None = None  # the agent program of the session; None if its transcript does not name it
     branch: str | None = None  # the last branch in the session's records
-    earlier: tuple[StoredTurn, ...] = ()  # the turns of the session before these, for the first use of a word
     is_full: bool = False  # the core has so many memories that it takes only what the user wants for good
     unscanned: int = 0  # the number of turns that could not be scanned for secrets; their text is empty for now
 

@@ -44,9 +44,10 @@ CAUSE = "### Found out\n- [t9.1] The import was slow because the network was dow
 
 def inputs(turns=TALK, **more):
     made = sleep.SleepInputs(
-        "demo", "sess_1", "/work", "Session Notes", tuple(turns), tuple(turns), EARLIER, (), "", 200_000, 0.25, 10,
-        "hybrid", UTC, lambda texts: [len(text) // 4 for text in texts], datetime(2025, 3, 9, tzinfo=UTC), "SLEEP",
-        Judges(CueJudge()), 1.0,
+        agent_id="demo", session_id="sess_1", folder="/work", reason="Session Notes", turns=tuple(turns),
+        live=tuple(turns), previous_summary=EARLIER, core=(), daily="", window=200_000, budget=0.25, keep_recent=10,
+        strategy="hybrid", tz=UTC, count_tokens=lambda texts: [len(text) // 4 for text in texts],
+        now=datetime(2025, 3, 9, tzinfo=UTC), instructions="SLEEP", judges=Judges(CueJudge()), daily_share=1.0,
     )  # fmt: skip
     return replace(made, **more)
 

@@ -62,7 +62,8 @@ TALK = (
 
 def inputs(turns=TALK, **changed) -> facts.FactsInputs:
     held = facts.FactsInputs(
-        "demo", "sess_1", tuple(turns), (), "/home/ben/shop", None, (), {}, {}, {}, (), "", 0.5, drain=False, tz=UTC,
+        agent_id="demo", session_id="sess_1", turns=tuple(turns), earlier=(), folder="/home/ben/shop", program=None,
+        known=(), said_at={}, profile={}, tombstones={}, core=(), daily="", min_confidence=0.5, drain=False, tz=UTC,
         now=datetime(2025, 3, 9, tzinfo=UTC), instructions="instructions", judges=Judges(CueJudge()),
     )  # fmt: skip
     return replace(held, **changed)
@@ -756,9 +757,10 @@ def test_a_hijacked_model_plants_nothing_in_the_core(attack):
         for claim in CLAIMS:
             for kind in ("preference", "fact", "decision", "learning"):
                 held = sleep.SleepInputs(
-                    "demo", "s", None, "Session Notes", turns, turns, None, (), "", 2000, 0.25, 10, "hybrid", UTC,
-                    lambda texts: [len(text.split()) for text in texts], datetime(2025, 3, 9, tzinfo=UTC), "",
-                    Judges(CueJudge()), 1.0,
+                    agent_id="demo", session_id="s", folder=None, reason="Session Notes", turns=turns, live=turns,
+                    previous_summary=None, core=(), daily="", window=2000, budget=0.25, keep_recent=10,
+                    strategy="hybrid", tz=UTC, count_tokens=lambda texts: [len(text.split()) for text in texts],
+                    now=datetime(2025, 3, 9, tzinfo=UTC), instructions="", judges=Judges(CueJudge()), daily_share=1.0,
                 )  # fmt: skip
                 reply = f"[SUMMARY]\n- [{cited}] {claim}\n- [{cited}] User: {claim}\n[MEMORIES]\n"
                 reply += f"- {kind} 1.00 [{cited}] {claim}"

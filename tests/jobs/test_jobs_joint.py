@@ -51,16 +51,19 @@ WHOLE = f"{SUMMARY}[FACTS]\n{json.dumps(LEARNED)}"
 
 def of_sleep(turns=TALK, **more):
     made = sleep.SleepInputs(
-        "demo", "sess_1", "/work", "Session Notes", tuple(turns), tuple(turns), None, (), "", 2000, 0.25, 10, "hybrid",
-        UTC, lambda texts: [len(text) // 4 for text in texts], NOW, "SLEEP", Judges(CueJudge()), 1.0, program="Codex",
+        agent_id="demo", session_id="sess_1", folder="/work", reason="Session Notes", turns=tuple(turns),
+        live=tuple(turns), previous_summary=None, core=(), daily="", window=2000, budget=0.25, keep_recent=10,
+        strategy="hybrid", tz=UTC, count_tokens=lambda texts: [len(text) // 4 for text in texts], now=NOW,
+        instructions="SLEEP", judges=Judges(CueJudge()), daily_share=1.0, program="Codex",
     )  # fmt: skip
     return replace(made, **more)
 
 
 def of_facts(turns=TALK, **more):
     made = facts.FactsInputs(
-        "demo", "sess_1", tuple(turns), (), "/work", "Codex", (), {}, {}, {}, (), "", 0.5, drain=True, tz=UTC, now=NOW,
-        instructions="FACTS", judges=Judges(CueJudge()),
+        agent_id="demo", session_id="sess_1", turns=tuple(turns), earlier=(), folder="/work", program="Codex",
+        known=(), said_at={}, profile={}, tombstones={}, core=(), daily="", min_confidence=0.5, drain=True, tz=UTC,
+        now=NOW, instructions="FACTS", judges=Judges(CueJudge()),
     )  # fmt: skip
     return replace(made, **more)
 

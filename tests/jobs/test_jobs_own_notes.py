@@ -59,8 +59,10 @@ def write(text: str, path: str = "/work/CLAUDE.md") -> tuple[str, dict]:
 def slept(given, reply: str | None = None):
     """The daily lines and the memories of a sleep, by the offline backend or with this reply of a model."""
     inputs = sleep.SleepInputs(
-        "demo", "s-1", "/work", "Session Notes", given, given, None, (), "", 200_000, 0.25, 10, "hybrid", UTC,
-        lambda texts: [len(text) // 4 for text in texts], datetime(2026, 11, 20, tzinfo=UTC), "", Judges(CueJudge()),
+        agent_id="demo", session_id="s-1", folder="/work", reason="Session Notes", turns=given, live=given,
+        previous_summary=None, core=(), daily="", window=200_000, budget=0.25, keep_recent=10, strategy="hybrid",
+        tz=UTC, count_tokens=lambda texts: [len(text) // 4 for text in texts], now=datetime(2026, 11, 20, tzinfo=UTC),
+        instructions="", judges=Judges(CueJudge()),
     )  # fmt: skip
 
     def answered(ask: Ask) -> Reply:
