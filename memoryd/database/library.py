@@ -17,6 +17,9 @@ from urllib.parse import quote
 from memoryd.errors import StateError, describe, explain_trouble
 
 BUSY_TIMEOUT_MS = 10_000
+# Primary result codes (https://sqlite.org/rescode.html) that do not mean a damaged file: PERM BUSY LOCKED NOMEM
+# READONLY INTERRUPT IOERR FULL CANTOPEN PROTOCOL NOLFS AUTH. After such an error, the file must stay in place.
+NOT_DAMAGE = frozenset({3, 5, 6, 7, 8, 9, 10, 13, 14, 15, 22, 23})
 _CANDIDATES = ("pysqlite3.dbapi2", "sqlite3")
 
 
@@ -47,6 +50,11 @@ def load_library() -> ModuleType:
         where=", ".join(seen) or "no SQLite binding",
         hint="install the pysqlite3 wheel, or a Python whose SQLite is 3.51.3 or newer",
     )
+
+
+def read_code(error: BaseException) -> int:
+    """Return the primary result code of an error of SQLite, or 0 if it has none."""
+    return (getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF
 
 
 def other_libraries() -> list[str]:

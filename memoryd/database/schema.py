@@ -13,13 +13,10 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Engine
 
 from memoryd.database import backups, query, reads, sqlite
-from memoryd.database.library import as_trouble, load_library, own_uri, require_file
+from memoryd.database.library import NOT_DAMAGE, as_trouble, load_library, own_uri, read_code, require_file
 from memoryd.errors import StateError
 
 _SIDE_FILES = ("", "-wal", "-shm")
-# Primary result codes (https://sqlite.org/rescode.html) that do not mean a damaged file: PERM BUSY LOCKED NOMEM
-# READONLY IOERR FULL CANTOPEN PROTOCOL AUTH. After such an error, the file must stay in place.
-_NOT_DAMAGE = frozenset({3, 5, 6, 7, 8, 10, 13, 14, 15, 23})
 _READONLY = 8
 
 
@@ -182,9 +179,9 @@ def _is_sound(path: Path) -> bool:
     except UnicodeDecodeError:
         return False  # damage can make a name or message invalid UTF-8
     except module.DatabaseError as error:
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        code = read_code(error)
         # A damaged header can make SQLite treat a writable file as read-only.
-        if code in _NOT_DAMAGE and not (code == _READONLY and os.access(path, os.W_OK)):
+        if code in NOT_DAMAGE and not (code == _READONLY and os.access(path, os.W_OK)):
             raise as_trouble(error, "the database cannot be opened", path) from error
         return False
     return bool(rows == [("ok",)]) and number >= 0 and bool(number) == bool(tables)

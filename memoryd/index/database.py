@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memoryd.database import library
-from memoryd.database.library import BUSY_TIMEOUT_MS, file_id, load_library, own_uri
+from memoryd.database.library import BUSY_TIMEOUT_MS, NOT_DAMAGE, file_id, load_library, own_uri, read_code
 from memoryd.errors import MemorydError, StateError, describe
 from memoryd.files.folders import make_private_dir
 from memoryd.files.locks import Lock
@@ -33,8 +33,6 @@ _LOCK = "index.lock"
 _PATIENCE = timedelta(seconds=30)
 _LOG_PATIENCE_MS = 200
 _SMALL = 8 << 20  # bytes; a larger file is not checked at each opening, but by the daemon
-# SQLite errors that do not mean damage: BUSY, LOCKED, NOMEM, READONLY, INTERRUPT, IOERR, FULL, CANTOPEN, NOLFS, AUTH.
-_NO_DAMAGE = frozenset({5, 6, 7, 8, 9, 10, 13, 14, 22, 23})
 
 
 class RebuiltError(MemorydError):
@@ -224,5 +222,4 @@ class Index:
 
 
 def _is_damage(error: Exception) -> bool:
-    found = error.orig if isinstance(error, FaultError) else error
-    return (getattr(found, "sqlite_errorcode", 0) or 0) & 0xFF not in _NO_DAMAGE
+    return read_code(error.orig if isinstance(error, FaultError) else error) not in NOT_DAMAGE

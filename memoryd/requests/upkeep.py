@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from memoryd.changing.core_import import RESOLVE
 from memoryd.clock import Clock
 from memoryd.config import Agent, Settings
 from memoryd.errors import NotFoundError, RefusedError, StateError
@@ -17,8 +18,6 @@ from memoryd.tiers import archive, consolidation_log, recent, validation
 from memoryd.tiers.archive import FOLDER, MOVED
 from memoryd.tiers.consolidation_log import LogEntry, LoggedFile
 from memoryd.tiers.validation import FileProblem
-
-_SOLVE = "memoryd resolve FILE shows both sides"
 
 
 def validate(agent: Agent) -> list[FileProblem]:
@@ -37,7 +36,7 @@ def repair_recent(settings: Settings, agent: Agent, *, dry_run: bool = False) ->
     files = _read(agent)
     old = files.get(recent.NAME, b"")
     if is_conflicted(old):
-        raise RefusedError("holds a merge that nobody has solved yet", recent.NAME, _SOLVE)
+        raise RefusedError("holds a merge that nobody has solved yet", recent.NAME, RESOLVE)
     places = {
         name: path
         for path, data in sorted(files.items(), reverse=True)
@@ -74,7 +73,7 @@ def move_to_archive(settings: Settings, agent: Agent, given: str) -> dict[str, A
             return {"path": f"{FOLDER}/{moved}", "moved": False, "files": []}
         raise NotFoundError("is not a file of this agent's archive", given, "memoryd validate shows broken links")
     if any(map(is_conflicted, files.values())):
-        raise RefusedError("a merge of a memory file is not finished", agent.id, _SOLVE)
+        raise RefusedError("a merge of a memory file is not finished", agent.id, RESOLVE)
     inside = re.sub(rb"\]\((MEMORY-\d{4}-\d\d-\d\d\.md)(?=[#)])", rb"](../\1", files[name])
     changes: dict[str, tuple[bytes | None, bytes | None]] = {moved: (files.get(moved), inside)}
     for path, data in files.items():
