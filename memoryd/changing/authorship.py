@@ -24,8 +24,6 @@ from memoryd.transcripts import fields
 
 TOOL = "agent-tool"  # the actor of an agent's edits in the audit
 NEWEST = 5000  # this many of the newest turns are searched; an edit is imported soon after it was made
-_PATHS = ("file_path", "path", "filename", "target_file")
-_TEXTS = ("content", "new_string", "new_str", "file_text", "insert_text")
 _UNDONE = re.compile(r"^(?:The user doesn't want to|<tool_use_error>)", re.IGNORECASE)
 _ESCAPED = re.compile(r"\\[nrt]")  # an escaped line feed, as in a command or in shortened JSON
 _SIGNS = re.compile(r"[\\\"'`]")  # characters that quoting in a shell adds or removes
@@ -88,14 +86,15 @@ def was_working(connection: Connection, agent_id: str, since: str, until: str) -
 def _find_written(call: str, texts: Collection[str], folder: str, path: Path) -> Iterable[str]:
     """Return those of `texts` that a call writes to the file at `path`; none if the call names another file."""
     given = fields.shown_arguments(call)
-    named = next((given[key] for key in _PATHS if isinstance(given.get(key), str)), None)
+    named = next((given[key] for key in fields.PATHS if isinstance(given.get(key), str)), None)
     if named is None:
         return _holds(_extract_input(call), texts)
     if not named or os.path.realpath(Path(folder) / named) != os.path.realpath(path):
         return ()
     edits = given.get("edits")
     parts = (given, *(edits if isinstance(edits, list) else ()))
-    written = (one[key] for one in parts if isinstance(one, dict) for key in _TEXTS if isinstance(one.get(key), str))
+    keys = (*fields.WHOLE_TEXTS, *fields.NEW_PARTS)
+    written = (one[key] for one in parts if isinstance(one, dict) for key in keys if isinstance(one.get(key), str))
     bullets = {core.normalize(bullet.text) for new in written for bullet in core.parse(new.encode()).bullets}
     return bullets.intersection(texts)
 

@@ -18,7 +18,7 @@ from memoryd.text.content import list_stems
 from memoryd.text.fences import without_fences
 from memoryd.text.private import is_private
 from memoryd.text.sentences import SentenceKind, split
-from memoryd.transcripts.fields import PATCH, first_text, mappings, shown_arguments
+from memoryd.transcripts.fields import NEW_PARTS, PATCH, PATHS, WHOLE_TEXTS, first_text, mappings, shown_arguments
 from memoryd.transcripts.turn import SPOKEN, Origin, Role, StoredTurn, TurnKind
 
 # The beginnings of sentences that the agent program puts around a summary in the agent's name.
@@ -155,10 +155,7 @@ _MEMORY_FILE = re.compile(
     rf"|\.(?:{_TOOLS})[/\\](?:.*[/\\])?(?:memor(?:y|ies)[/\\].*\.md|MEMORY\.md))$"
 )
 _HINT = re.compile(r"CLAUDE|AGENTS|GEMINI|QWEN|memor", re.IGNORECASE)  # each call about such a file contains this
-_PATHS = ("file_path", "filePath", "path", "filename", "target_file")
-_ADDED = ("new_string", "new_str", "newString", "newText", "insert_text")
 _TAKEN = ("old_string", "old_str", "oldString", "oldText")
-_WHOLE = ("content", "file_text")
 _FACT = "save_memory"  # the tool of Gemini that adds one line to its memory file
 _UNDONE = re.compile(r"^(?:The user doesn't want to|<tool_use_error>|Error\b)", re.IGNORECASE)
 _PATCHED = re.compile(r"^\*\*\* (?P<what>Add|Update|Delete|End)\b(?: File: (?P<path>.+))?", re.MULTILINE)
@@ -220,12 +217,12 @@ def _list_changes(turn: StoredTurn) -> Iterator[_FileChange]:
     given = shown_arguments(turn.text)
     if turn.tool_name == _FACT:
         yield _FileChange("GEMINI.md", first_text(given, ("fact",)))
-    path = first_text(given, _PATHS)
+    path = first_text(given, PATHS)
     if _MEMORY_FILE.search(path):
         for one in (given, *mappings(given.get("edits"))):
             old = frozenset(line.strip() for line in first_text(one, _TAKEN).splitlines())
-            whole = first_text(one, _WHOLE)
-            yield _FileChange(path, whole or first_text(one, _ADDED), old, is_whole=bool(whole))
+            whole = first_text(one, WHOLE_TEXTS)
+            yield _FileChange(path, whole or first_text(one, NEW_PARTS), old, is_whole=bool(whole))
     command = _find_command(given) or turn.text
     if PATCH in command:
         yield from _list_patched(command)

@@ -15,7 +15,7 @@ from memoryd.jobs.shell import Step, extract_command, list_steps, read_input
 from memoryd.jobs.work_state import STATE, TAIL, WorkState, keeps_tasks, list_changes
 from memoryd.text.neutral import neutralize
 from memoryd.text.word_lists import list_words, read_patterns
-from memoryd.transcripts.fields import CUT_MARK, PATCH
+from memoryd.transcripts.fields import CUT_MARK, PATCH, PATHS
 from memoryd.transcripts.turn import Origin, StoredTurn, TurnKind
 
 CHANGED = "changed "  # begins a fact that names files, each between backticks
@@ -28,11 +28,10 @@ _LONGEST_COMMAND = 120
 _MOST_ERRORS = 12
 _EDITS = re.compile(_PATTERNS["edits"], re.IGNORECASE)
 _SHELL = re.compile(r"bash|shell|exec|terminal|command|run", re.IGNORECASE)
-_PATH_KEYS = ("file_path", "notebook_path", "path", "filename", "target_file")
 _PATCHED = re.compile(r"\*\*\* (?:Add|Update|Delete) File: ([^\n\\\"]+)")
 # Finds a patch in the input of a shell or a script.
 _PATCHES = re.compile(rf"{re.escape(PATCH)}(?:\\+n|\s)+\*\*\* (?:Add|Update|Delete) File: ")
-_CUT_PATH = re.compile(rf'"(?:{"|".join(_PATH_KEYS)})"\s*:\s*"([^"\\\n]{{1,400}})"')
+_CUT_PATH = re.compile(rf'"(?:{"|".join(PATHS)})"\s*:\s*"([^"\\\n]{{1,400}})"')
 _ERROR = re.compile(_PATTERNS["error"])
 _DIGITS = re.compile(r"\d+")  # digits are replaced, because a failure with other timings is the same failure
 _PASSES = re.compile(_PATTERNS["passes"], re.IGNORECASE | re.MULTILINE)
@@ -250,7 +249,7 @@ def _as_written(name: str) -> str:
 def _paths(text: str) -> list[str]:
     """Return the files that a tool call names, even if its input is shortened and no longer valid JSON."""
     given = read_input(text)
-    named = [value for key in _PATH_KEYS if isinstance(value := given.get(key), str)] if given else []
+    named = [value for key in PATHS if isinstance(value := given.get(key), str)] if given else []
     return [*(named or _CUT_PATH.findall(text)[:1]), *_PATCHED.findall(text)]
 
 

@@ -17,6 +17,10 @@ _CUT = re.compile(rf"… \[[\d,]+{re.escape(CUT_MARK)}\Z")
 PATCH = "*** Begin Patch"  # begins a patch of Codex
 _PATCHED = re.compile(r"\*\*\* (?:Add|Update|Delete) File: [^\n\\\"]{1,400}")  # the head of each file in a patch
 _MOST_PATCHED = 50
+# The arguments of calls that write a file, in all programs: its path, its whole new text, and a new part of its text.
+PATHS = ("file_path", "filePath", "notebook_path", "path", "filename", "target_file")
+WHOLE_TEXTS = ("content", "file_text")
+NEW_PARTS = ("new_string", "new_str", "newString", "newText", "insert_text")
 _WORD_MAX = 256
 _OUTPUTS = ("_result", "_results", "_output")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,39}")

@@ -173,6 +173,8 @@ PATCH = "*** Begin Patch\n*** Update File: MEMORY.md\n@@\n old\n"
         ("Bash", {"command": "echo '- SINGLE' >> NOTES.md"}, "human"),
         ("Bash", {"command": "echo '- more SINGLEs' >> MEMORY.md"}, "human"),
         ("Write", {"file_path": "NOTES.md", "content": "MEMORY.md\n- LINE"}, "human"),
+        ("edit", {"filePath": "MEMORY.md", "oldString": "x", "newString": "- LINE"}, "agent-tool"),
+        ("edit", {"filePath": "NOTES.md", "oldString": "x", "newString": "MEMORY.md\n- LINE"}, "human"),
     ],
 )
 def test_what_a_command_or_a_patch_wrote_is_the_agents(world, tool, given, actor):

@@ -108,7 +108,8 @@ def test_a_long_command_is_shortened() -> None:
 )
 def test_files_are_reported_by_their_names_as_written(name: str) -> None:
     assert facts(call(1, json.dumps({"file_path": f"/srv/{name}"}), "Write"), folder="/srv") == [f"changed `{name}`"]
-    assert facts(call(1, json.dumps({"file_path": name}), "Write")) == [f"changed `{name}`"]
+    for key in ("file_path", "filePath", "notebook_path"):
+        assert facts(call(1, json.dumps({key: name}), "Write")) == [f"changed `{name}`"]
 
 
 def test_every_file_of_a_long_patch_is_reported_whatever_runs_it() -> None:
