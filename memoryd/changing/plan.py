@@ -164,10 +164,19 @@ def _operations(
         if core.normalize(memory.text) in there:
             continue
         there.add(core.normalize(memory.text))
-        values: dict[str, Any] = {"category": str(memory.type), "heading": HEADINGS[memory.type]}
         cites = turns.build_sources(connection, run.session_id or "", memory.sources)
-        values |= {"cites": cites, "importance": memory.importance, "note": memory.note}
-        fresh.append(Add(MemoryKind.CORE, memory.text, **values))
+        heading = HEADINGS[memory.type]
+        fresh.append(
+            Add(
+                MemoryKind.CORE,
+                memory.text,
+                cites=cites,
+                category=str(memory.type),
+                importance=memory.importance,
+                heading=heading,
+                note=memory.note,
+            )
+        )
     if fresh:
         yield fresh, Operate((), Caller.EXTRACTION)
     for edit in edits:

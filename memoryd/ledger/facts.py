@@ -252,9 +252,20 @@ class _Growing(Store):
         fact_id = new.id if new.id and new.id not in used else draw_id(MemoryKind.FACT, new_hex, used)
         while len(self._facts) >= self._max and self._evict():
             pass
-        values = {name: getattr(new, name) for name in ("cites", "category", "confidence", "note")}
-        values |= {"tags": (_SOURCE_TAG + new.source,) if new.source is not None else (), "origin_at": new.created_at}
-        self.operations.append(Add(MemoryKind.FACT, new.content, id=fact_id, **values))
+        tags = (_SOURCE_TAG + new.source,) if new.source is not None else ()
+        self.operations.append(
+            Add(
+                MemoryKind.FACT,
+                new.content,
+                cites=new.cites,
+                category=new.category,
+                confidence=new.confidence,
+                tags=tags,
+                origin_at=new.created_at,
+                id=fact_id,
+                note=new.note,
+            )
+        )
         source = new.source if new.source is not None else next((one.session for one in new.cites), MANUAL)
         fact = Fact(fact_id, new.content, new.category, new.confidence, new.created_at or now, source)
         self._facts[fact_id] = fact
