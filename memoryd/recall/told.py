@@ -34,12 +34,11 @@ def split_statements(text: str, kind: str = "") -> frozenset[str]:
 class ToldStatements:
     """Collect the statements injected so far, while a text is built from top to bottom."""
 
-    def __init__(
-        self, said: Mapping[str, str], untold: AbstractSet[str], longer: Sequence[frozenset[str]] = ()
-    ) -> None:
+    def __init__(self, said: Mapping[str, str], untold: AbstractSet[str], later: Sequence[frozenset[str]] = ()) -> None:
+        """Take the statements said before, each with its line, and the statements of each line that may come later."""
         self.lines = dict(said)  # statement -> first line that says it
-        self._longer = longer  # the statements of each line, which may come later
-        whole = (one for statements in longer for one in statements if not one.endswith(CUT))
+        self._longer = [one for one in later if len(one) > 1]
+        whole = (one for statements in later for one in statements if not one.endswith(CUT))
         self._later = {begins: one for one in whole for begins in _list_beginnings(one)}
         self._untold = untold  # statements whose line does not fit and is not injected
         self._near = {begins: one for one in said for begins in _list_beginnings(one)}
