@@ -24,7 +24,8 @@ No content can close the block, open another one, or look like a message of a us
 
 A hook loads this module, so it imports only modules that load fast.
 
-A line is left out if the text above it says the same. This applies only to plain lines below headings that memoryd
+A line is left out if the text above it says the same. A line of the user stays if only another speaker says it, because
+that speaker may have added that it is not true. This applies only to plain lines below headings that memoryd
 writes. The same words may mean something else below another heading such as "Outdated", next to another line such as
 "No longer true:", in a nested list, or in code.
 """
@@ -35,7 +36,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from memoryd.counted import count_noun
-from memoryd.recall.told import ToldStatements, split_statements
+from memoryd.recall.told import USER, ToldStatements, split_statements
 from memoryd.text.fences import open_after
 from memoryd.text.neutral import neutralize, split_shape
 from memoryd.transcripts.injected import CLOSE, OPEN
@@ -48,6 +49,9 @@ FACTS = "Facts:"
 RECENT_FILE = ".continuum/memory/RECENT.md"
 FAILED = "Failed"  # start of the name of a section whose lines list what did not work
 TOP = ""  # in `Part.plain`: bullets above the first heading count as plain, and so do those below a bullet with a colon
+_ASKED = frozenset({"Focus", "Asked"})  # sections whose lines are the user's, unless they have another label
+_LABELLED = re.compile(r"(?:\[x\] )?([A-Z][a-z ]{2,20}): ")
+_OF_USER = frozenset({"User", "Asked", "Last request"})
 _SECTION = 3  # heading level of a label such as "**State**:", with its text below or after it
 _DEEPEST = 12  # characters of indentation that a line keeps at most
 _HEADING = re.compile(r"(#{1,6})[ \t]+(.*)", re.DOTALL)
@@ -236,9 +240,9 @@ class _Sections:
     ) -> None:
         self._profile = [f"{line}\n" for line in profile]
         self._facts = [f"{line}{_note(line, notes)}\n" for line in facts]
-        self._says = {f"{line}\n": split_statements(line.partition(": ")[2]) for line in profile}
+        self._says = {f"{line}\n": split_statements(line.partition(": ")[2], USER) for line in profile}
         told = zip(self._facts, facts, strict=True)
-        self._says |= {line: split_statements(plain.partition("] ")[2]) for line, plain in told}
+        self._says |= {line: split_statements(plain.partition("] ")[2], USER) for line, plain in told}
         self.state = _blocks([state] if state else [], count, {})
         self._says |= {line.text: line.said for block in self.state for line in block.lines}
         self._count = count
@@ -361,12 +365,13 @@ def _list_standalone(part: Part) -> Iterator[tuple[int, frozenset[str]]]:
             name = (heading[1] if line.startswith("*") else heading[2]).strip()
             is_framed = name in part.plain if level == 2 else is_framed and level == 3
             is_plain, is_listed = is_framed and name in part.plain, False
-            kind = FAILED if name.startswith(FAILED) else ""
+            kind = FAILED if name.startswith(FAILED) else USER if level < _SECTION or name in _ASKED else ""
             section = [(number, split_statements(heading[2], kind))] if line.startswith("*") and heading[2] else []
         elif item and is_one:
             is_listed = True
             is_plain = is_plain and (TOP in part.plain or not line.rstrip().endswith((":", "：")))  # noqa: RUF001
-            bullet = number, split_statements(item[1], kind)
+            label = None if kind == FAILED else _LABELLED.match(item[1])
+            bullet = number, split_statements(item[1], USER * (label[1] in _OF_USER) if label else kind)
         elif line.strip() and not (is_listed and line[0].isspace()):
             is_plain = is_plain and not is_listed and line.strip() in part.plain
     if is_plain:

@@ -14,6 +14,7 @@ _DONE = re.compile(r"\[[ xX]\] ")
 _STOP = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])")  # noqa: RUF001
 _CLAUSE = re.compile(r"^|[,;:(–—] ")  # noqa: RUF001
 _ENDS_CLAUSE = re.compile(r"$|[,;:)]| [(–—]")  # noqa: RUF001
+USER = "\0"  # the kind of a statement of the user; only the user repeats it
 CUT = "…"  # ends a sentence that was cut
 _NEAR = 24  # characters; a part of an injected statement counts as injected if it has at least this many …
 _NEAR_SHARE = 0.6  # … and at least this share of the statement
@@ -24,7 +25,8 @@ _LITTLE_SHARE = 0.35  # … it is left out, as long as the new rest is at most t
 def split_statements(text: str, kind: str = "") -> frozenset[str]:
     """Return the sentences of a line without markup and the name of the speaker, so that they can be compared.
 
-    A sentence that was cut still ends with `CUT`.
+    `kind` goes before each sentence, so that only sentences of the same kind are equal. A sentence that was cut still
+    ends with `CUT`.
     """
     bare = _DONE.sub("", neutralize(text), count=1).translate(_MARKS)
     said = ((_FRAMING.sub("", normal.normalize(one)), CUT * one.endswith(f" {CUT}")) for one in _STOP.split(bare))
@@ -39,7 +41,7 @@ class ToldStatements:
         self.lines = dict(said)  # statement -> first line that says it
         self._longer = [one for one in later if len(one) > 1]
         whole = (one for statements in later for one in statements if not one.endswith(CUT))
-        self._later = {begins: one for one in whole for begins in _list_beginnings(one)}
+        self._later = {one[:_NEAR]: one for one in whole}
         self._untold = untold  # statements whose line does not fit and is not injected
         self._near = {begins: one for one in said for begins in _list_beginnings(one)}
 
@@ -50,7 +52,9 @@ class ToldStatements:
         """
         if self._untold.isdisjoint(statements) and any(statements < one for one in self._longer):
             return set(statements)
-        found = {one: self._find(one) for one in statements}
+        found = {
+            one: self._find(one) or (None if one.startswith(USER) else self._find(USER + one)) for one in statements
+        }
         more = sum(len(one) for one, told in found.items() if not told)
         told = sum(map(len, found)) - more
         is_said = not more or (told >= _MUCH and more <= _LITTLE_SHARE * (told + more))
@@ -61,13 +65,14 @@ class ToldStatements:
         if one in self.lines and one not in self._untold:
             return one
         bare = one.removesuffix(CUT)
-        is_cut, begins = bare != one, bare[:_NEAR]
-        whole = self._near.get(begins) or (self._later.get(begins) if is_cut else None)
+        begins = bare[:_NEAR]
+        whole = self._near.get(begins) or (self._later.get(begins) if bare != one else None)
         if len(bare) < _NEAR or whole is None or whole in self._untold:
             return None
         _, found, rest = whole.partition(bare)
-        is_covered = is_cut or (len(one) >= _NEAR_SHARE * len(whole) and _ENDS_CLAUSE.match(rest))
-        return whole if found and is_covered else None
+        is_whole = bare != one and whole.startswith(bare)
+        is_part = found and len(one) >= _NEAR_SHARE * len(whole) and _ENDS_CLAUSE.match(rest)
+        return whole if is_whole or is_part else None
 
     def add(self, statements: frozenset[str], line: str) -> None:
         """Record the statements of an injected line."""

@@ -426,6 +426,26 @@ def test_a_sentence_that_was_cut_is_left_out_if_the_whole_of_it_is_injected():
     assert cut in other
 
 
+@pytest.mark.parametrize(
+    ("own", "other"),
+    [
+        (MOVES, f"Assistant: The following rule is revoked. {MOVES}"),
+        (MOVES, f"Assistant: It is a myth and wrong: {MOVES.lower()}"),
+        (f"{MOVES[:40]} …", f"Assistant: {MOVES.removesuffix('.')} is an outdated rule."),
+        (f"{MOVES[:40]} …", f"Assistant: The page says, {MOVES.removesuffix('.')} until Monday."),
+    ],
+)
+def test_what_another_speaker_says_hides_nothing_that_the_user_said(own, other):
+    for lines in ((f"User: {own}", other), (other, f"User: {own}"), (own, other)):
+        text = render([], [], [core_part(lines[0]), core_part(lines[1])], WIDE, characters).text
+        assert all(line in text for line in lines)
+    text = f"**Focus**:\n- {own}\n\n**Discoveries**:\n- {other[11:]}\n"
+    recent = Part("RECENT.md", text, plain=frozenset({"Focus", "Discoveries", ""}))
+    text = render([], [], [recent], WIDE, characters).text
+    assert own in text
+    assert other[11:] in text
+
+
 statements = st.sampled_from([LIKES, MOVES, GREETS, "short", f"User: {LIKES}", MOVES.upper(), f"{GREETS} Really."])
 said_twice = st.tuples(
     st.lists(statements, max_size=4, unique_by=str.casefold).map(lambda contents: facts_lines(*contents)),
