@@ -38,7 +38,9 @@ _TITLE = re.compile(rf"^(?:{_ITEM})?[^\n]{{1,60}}:[ \t]*\n\s*|\n\s*(?:\w|\d{{1,2
 _QUOTED = re.compile(rf"^(?:{_ITEM})?[\"“„«‘']")  # noqa: RUF001
 # A quotation goes on up to an empty line without a list item below it. An apostrophe stands between two letters.
 _GOES_ON = rf"\n(?:[^\S\n]*\n\s*+(?={_ITEM})|(?![^\S\n]*\n))"
-_SINGLE = re.compile(rf"(?<!\w)['\u2018](?=\w)((?:[^\n.'\u2019]|\.(?!\.\s)|\b['\u2019]\b|{_GOES_ON})++)['\u2019](?!\w)")
+_SINGLE = re.compile(
+    rf"(?<![\w\"“„])['\u2018](?=\w)((?:[^\n.'\u2019]|\.(?!\.\s)|\b['\u2019]\b|{_GOES_ON})++)['\u2019](?!\w)"
+)
 _CLOSES = re.compile(rf"(?:[^\n\"“„”«»]|{_GOES_ON}){{0,2000}}+(?:(?<=\S)[\"”“]|»)(?!\w)")
 _QUOTE_MARK, _INCHES = re.compile(r"[\"“„”«»]"), re.compile(r"\d\"")
 _NAMES = re.compile(r"`[^`]*`|\*\*[^*]*\*\*")

@@ -110,6 +110,7 @@ def test_what_a_call_adds_to_a_memory_file_is_a_note(call):
         write(f"The page says 'The rules:\n- we ship on Mondays\n- {NEWS}'"),
         ("Read", {"file_path": "/work/CLAUDE.md", "note": NEWS}),
         ("Bash", {"command": f"cat > notes.md <<'EOF'\nCLAUDE.md\n{NEWS}\nEOF"}),
+        write(f"The page says \"'The rules. {NEWS} Bye'\"."),
     ],
 )
 def test_other_files_code_and_quotations_are_no_notes(call):
