@@ -10,8 +10,10 @@ from collections.abc import Iterator
 from memoryd.scrub.finding import Find, KeywordPlace, SecretSpan
 from memoryd.scrub.named import PASS, PASSWORD, TOKEN, kind_of
 from memoryd.scrub.plausible import is_made_up, is_mixed, is_odd_password, is_password, is_token
+from memoryd.text.word_lists import list_bytes
 
 RULE = "column-value"
+_PASSWORDS = list_bytes("names of passwords")
 _LINE_MAX = 2048
 _COLUMNS_MAX = 32
 # The bars of a table that is drawn with lines. Its heads may have other bars than its rows.
@@ -158,6 +160,6 @@ def _find_inserted(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]
 FINDS: dict[bytes, Find] = {
     # These words begin or end the name of a column. Other words for secrets are not used as heads, or mean too much
     # else.
-    **dict.fromkeys(b"password passwd passwort passphrase pwd pw token secret apikey key".split(), _find_below),
+    **dict.fromkeys((*b"passwd passphrase passe pwd pw token secret apikey key".split(), *_PASSWORDS), _find_below),
     b"insert into": _find_inserted,
 }

@@ -30,6 +30,8 @@ def redacted(text: str) -> str:
         "┏━━━━━┳━━━━━━┓\n┃ who ┃ Password ┃\n┡━━━━━╇━━━━━━┩\n│ bob │ {0} │\n├─────┼──────┤\n│ ann │ {1} │\n",
         " who │ password\n─────┼──────────\n bob │ {0}\n ann │ {1}\n", "│ password │ {0} │\n│ password │ {1} │\n",
         "name,password\nx,my-password1\nbob,{0}\nann,{1}\n",
+        *(f"| {head} |\n|---|---|\n| bob | {{0}} |\n| ann | {{1}} |\n"
+          for head in ("login | mot de passe", "usuario | Contraseña", "Логин | Пароль", "用户 | 密码")),
         "name,password,pwd\nbob,{0},{1}\n", "INSERT INTO users (name, password) VALUES ('bob', '{0}'), ('ann', '{1}');",
         "insert into `u` (`id`, `pwd`, `at`)\nvalues (1, '{0}', now()),\n(2, '{1}', now())",
         'login("bob", "{0}")\nlogin("ann", "{1}")', "s.authenticate('bob','{0}'); await signIn(\"ann\", \"{1}\")",
