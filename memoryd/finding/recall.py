@@ -303,6 +303,6 @@ def _explain_hit(text: str, words: Sequence[str], synonyms: Sequence[str], one: 
     beside = [word for word in words if word not in own]
     places = (("by words", one.by_words), ("by meaning", one.by_meaning))
     order = [f"{how} {place}" for how, place in places if place is not None]
-    similar = ("with a similar meaning: ", find_held(text, synonyms))
+    similar = ("synonyms: ", find_held(text, synonyms))
     told = (("", own), ("beside it: ", beside), similar, ("", order), ("", one.boosts), ("", [note] if note else []))
     return "; ".join(label + ", ".join(dict.fromkeys(part)) for label, part in told if part)

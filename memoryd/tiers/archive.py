@@ -38,8 +38,8 @@ _RANDOM_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a
 _PLAIN_ID = re.compile(r"[a-z0-9_-]{1,36}")
 _NAMES = re.compile(r"[\w./-]+")
 _CODE_KEYS = ("Branch", "Last commit", "Pull request")
-# Counts and dates of a file and of a theme, and the lines of the index, which repeat points of the archive.
 _TITLE = re.compile(rb"# \w+ \d{4} Consolidated Memory")
+# Counts and dates of a file and of a theme, and the lines of the index, which repeat points of the archive.
 _FRAME = re.compile(
     rb"^(?:(?:consolidation_date|source_sessions|total_sessions\w*|tags):|\*\*(?:Date Range|Summary|Key Points)\*\*:"
     rb"|- \[[^\]\r\n]*\]\((?:archive/)?MEMORY-\d{4}-\d\d-\d\d\.md#|\*\*Link\*\*: \[Full details\]\()[^\r\n]*",
@@ -214,7 +214,7 @@ def drop_parts(data: bytes, names: Collection[str]) -> bytes:
 
 
 def has_content(data: bytes) -> bool:
-    """Return True if a file has text below its title, or front matter with values of others."""
+    """Return True if a file has text below its title, or front matter that memoryd does not write."""
     found = FRONT_MATTER.match(data)
     lines = found[0].splitlines()[1:-1] if found else []
     own = all(line.startswith((_DATED, _SOURCES, *_TOTALS, b"tags: []")) for line in lines)

@@ -119,7 +119,7 @@ def drop_lines(data: bytes) -> bytes:
 
 
 def _drop_from(section: IndexSection, is_gone: Callable[[bytes], object]) -> IndexSection:
-    """Return a section without some lines; if only its heading stays, with one blank line less, as before the first."""
+    """Return a section without the lines that `is_gone` chooses; if only its heading stays, one blank line goes too."""
     kept = tuple(line for line in section.lines if not is_gone(line))
     is_emptied = kept != section.lines and not b"".join(kept[1:]).strip()
     return section._replace(lines=(*kept[:1], *kept[2:3]) if is_emptied else kept)

@@ -778,12 +778,12 @@ def test_a_question_in_other_words_finds_its_answer_behind_texts_with_the_same_w
     world.turn("We erased the kumquat index, because nobody read it.")
     world.turn("Tea is at four.")
     assert world.places("why was it deleted")[0] == ("session:s1", 1)
-    assert world.search("why was it deleted")[0].why == "with a similar meaning: erase"
+    assert world.search("why was it deleted")[0].why == "synonyms: erase"
     world.turn("Somebody deleted the old tea list yesterday.")
     assert [line for _, line in world.places("deleted")][:2] == [3, 1]
-    assert any("similar" in hit.why for hit in world.search("deleted"))
+    assert any("synonyms" in hit.why for hit in world.search("deleted"))
     monkeypatch.setattr("memoryd.index.matches.FEW", 2)
-    assert not any("similar" in hit.why for hit in world.search("deleted"))
+    assert not any("synonyms" in hit.why for hit in world.search("deleted"))
 
 
 def test_what_the_user_wants_is_in_the_users_own_words(world):
