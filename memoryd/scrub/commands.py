@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from memoryd.scrub.finding import Find, KeywordPlace, SecretSpan
 from memoryd.scrub.named import PLAUSIBLE, kind_of, trim
-from memoryd.scrub.plausible import is_coined, is_given, is_made_up, is_mixed, is_password, is_token, looks_random
+from memoryd.scrub.plausible import is_coined, is_drawn, is_given, is_made_up, is_password, is_token, looks_random
 from memoryd.text.word_lists import list_bytes, list_words
 
 # A rule reads this many bytes of a command, or this many before a program that reads a pipe.
@@ -37,22 +37,28 @@ class _Rule(NamedTuple):
 
 _is_sql_password = partial(is_password, quoted=True)
 _is_chosen = partial(is_made_up, quoted=True)
-_is_key = partial(is_token, quoted=True)
 
 
 def _is_glued(value: bytes) -> bool:
     # `-p3306:3306` maps ports, and `-parallel` is another flag.
-    return is_given(value) and (is_mixed(value) or not value.isalpha()) and not re.fullmatch(rb"[\d:./]+", value)
+    return is_given(value) and not value.isalpha() and not re.fullmatch(rb"[\d:./]+", value)
 
 
 def _is_drawn(value: bytes) -> bool:
     return is_given(value) and (looks_random(value) or not value.isalnum() or is_coined(value))
 
 
+_SIGNED = re.compile(rb"(?!.*\d\.\d).*[!#$%^&?*+]")
+
+
+def _is_unlike_name(value: bytes) -> bool:
+    # Projects, packages and databases also have names such as `Shop2Web`, with versions such as `shop#1.2`.
+    return is_coined(value, quoted=True) and bool(is_drawn(value, fewest=10) or _SIGNED.match(value))
+
+
 _VARIABLE = re.compile(rb"[ \t]{0,4}(?P<name>[A-Za-z_]\w{1,60})[ \t]{1,4}" + _SECRET)
 _LINE_END = re.compile(rb"\n(?<!\\\n)")
-_FLAG_VALUE = re.compile(_SECRET)
-_USER_FLAG = re.compile(rb"(?<!sudo|ueue)(?<! -[EHins]) (?:--?u(?:ser(?:name)?)?|-U|/r?u(?:ser)?)[ =:][\"']?[\w.]")
+_USER_FLAG = re.compile(rb" (?:--?u(?:ser(?:name)?)?|-U|/r?u(?:ser)?)[ =:][\"']?[\w.]")
 _FLAG = rb"(?:[ \t]{1,4}(?:-[a-zA-Z]{1,6}|\d\d?))"
 _WITH = _FLAG + rb"{0,4}?[ \t]{1,4}-[a-zA-Z]{0,5}"
 # Among the flags, `b` says that the password is an argument, and `n` that no file is.
@@ -64,7 +70,7 @@ _IDENTIFIED = _Rule(
     b"", re.compile(rb"(?i)\s{1,8}(?:with\s{1,8}[\w']{1,40}\s{1,8})?(?:by|as)\s{1,8}(?=['\"])" + _SECRET),
     _is_sql_password, within=400, matches=True, lines=True,
 )  # fmt: skip
-_KEY = _Rule(b"", re.compile(rb"[ \t]{0,40}" + _SECRET), _is_key, matches=True)
+_KEY = _Rule(b"", re.compile(rb"[ \t]{0,40}" + _SECRET), partial(is_token, quoted=True), matches=True)
 _SET = re.compile(rb"(?:[07] )?" + _SECRET + rb"(?=[ \t]*(?:[\r\n]|\Z|RO|RW|address |default\b|\d))")
 # A plain word is such a name too, if the setting is a whole line.
 _COMMUNITY = re.compile(rb"(?:(?<=\nr[ow]community )|(?=\S*\d)) {0,9}(?!public\b|private\b)" + _SET.pattern)
@@ -130,7 +136,7 @@ _RULES: dict[bytes, _Rule] = {
         b"assword", re.compile(rb"(?i)[^\s\x00]{1,256}\s{0,4}\n[ \t]{0,16}password[ \t]{1,8}(?P<bare>[^\s\x00]{4,256})"
         rb"(?=[ \t]*(?:\n|\Z))"), within=600, matches=True, lines=True),
 }  # fmt: skip
-_IN_ADDRESS = re.compile(rb"[A-Za-z0-9%+_~-]{10,256}={0,2}")
+_IN_ADDRESS = re.compile(rb"(?=[0-9]{0,255}[A-Za-z%+_~-])(?=[A-Za-z%+_~-]{0,255}[0-9])[A-Za-z0-9%+_~-]{10,256}={0,2}")
 
 
 def _end(place: KeywordPlace, keyword: bytes, within: int, *, lines: bool = False) -> int:
@@ -164,8 +170,7 @@ def _judge_match(found: re.Match[bytes], judge: Callable[[bytes], bool]) -> Iter
 
 
 def _find_piped(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
-    before = place.buffer[max(place.begin, place.first - _REACH) : place.last]
-    line = before[before.rfind(b"\n") + 1 :]
+    line = place.buffer[max(place.begin, place.first - _REACH) : place.last].rpartition(b"\n")[2]
     found = (_USERS_FROM_ECHO if keyword == b"chpasswd" else _FROM_ECHO).search(line)
     for span in _judge_match(found, is_made_up if keyword == b"| su -" else is_given) if found else ():
         first = place.last - len(line) + span.first
@@ -175,12 +180,12 @@ def _find_piped(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
 def _find_with_user(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
     """Yield what `-p` gives to a program that also gets a user's name."""
     before = place.buffer[max(place.begin, place.first - _REACH) : place.first]
-    found = _FLAG_VALUE.match(place.buffer, place.last, min(place.end, place.last + _REACH))
+    found = _KEY.pattern.match(place.buffer, place.last, min(place.end, place.last + _REACH))
     if found is None or before[-1:] not in {b" ", b"\t"} or before.endswith((b"mkdir ", b"cp ")):
         return
     command = before + b"\0" + place.buffer[found.end() : min(place.end, place.last + _REACH)]
     if _USER_FLAG.search(next(part for part in re.split(rb"[\n;|&]", command) if b"\0" in part)):
-        yield from _judge_match(found, partial(is_coined, quoted=True))
+        yield from _judge_match(found, _is_unlike_name)
 
 
 def _in_statement(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
@@ -195,14 +200,13 @@ def _find_in_address(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan
     """Yield a secret in an address that gives everybody access: a signature, a code or a webhook's path."""
     is_field = not keyword.endswith(b"=") or place.buffer[place.first - 1 : place.first] in {b"?", b"&", b";"}
     found = _IN_ADDRESS.match(place.buffer, place.last, place.end)
-    if is_field and found and is_mixed(found[0]) and is_token(found[0], quoted=True):
+    if is_field and found and is_token(found[0], quoted=True):
         yield SecretSpan(found.start(), found.end(), "address-secret")
 
 
 def _variable(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:
     found = _VARIABLE.match(place.buffer, place.last, min(place.end, place.last + 400))
-    kind = kind_of(found["name"]) if found else None
-    if found and kind:
+    if found and (kind := kind_of(found["name"])):
         yield from _judge_match(found, partial(PLAUSIBLE[kind], quoted=True))
 
 

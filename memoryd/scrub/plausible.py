@@ -62,7 +62,7 @@ _CAPITALISED = re.compile(
     rb"(?:[_.]?[0-9]+(?![A-Z])" + _LETTERS + rb"(?:[_-]" + _LETTERS + rb")*|(?:[_.-]" + _LETTERS + rb")*[_.][0-9]+|"
     rb"(?:[_.-]" + _LETTERS + rb")+[0-9]+)[!?]?|[a-z]{4,16}[0-9]{2,4}[A-Z]"
 )  # fmt: skip
-_DRAWN = re.compile(rb"(?!0x|.*(?:[a-z]{4}|[A-Z]{4}|\d{4}))(?=.*[A-Z])(?=.*[a-z])(?=.*\d)[A-Za-z0-9]{12,64}")
+_DRAWN = re.compile(rb"(?!0x|.*(?:[a-z]{4}|[A-Z]{4}|\d{4}))(?=.*[A-Z])(?=.*[a-z])(?=.*\d)[A-Za-z0-9]{10,64}")
 _NAMED_NUMBER = re.compile(rb"[A-Za-z]+[._-]?[0-9]+")  # `Host_3`, `Users_2`
 _CAPITAL = re.compile(rb"[A-Z][^A-Z]|[!#$%^&*?+~]")
 _SIGN = re.compile(rb"[!@#$%^&*?+]")
@@ -285,10 +285,11 @@ def is_coined(value: bytes, *, quoted: bool = False) -> bool:
     return is_made_up(value, quoted=quoted) and not _NAMED_NUMBER.fullmatch(value)
 
 
-def is_drawn(value: bytes) -> bool:
+def is_drawn(value: bytes, *, fewest: int = 12) -> bool:
     """Return True if a value mixes both cases and digits like no name does: `Kt5Wm8Zb2Qx7`."""
     common, pairs = common_neighbours(value)
-    return bool(_DRAWN.fullmatch(value)) and common <= 0.5 * pairs and len(_SWITCH.findall(value)) * 3 >= len(value)
+    is_shaped = len(value) >= fewest and bool(_DRAWN.fullmatch(value))
+    return is_shaped and common <= 0.5 * pairs and len(_SWITCH.findall(value)) * 3 >= len(value)
 
 
 def is_outstanding(value: bytes, *, is_sure: bool) -> bool:
