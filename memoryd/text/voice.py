@@ -13,6 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from enum import StrEnum
 from functools import lru_cache, partial
+from itertools import pairwise
 from typing import NamedTuple
 
 from memoryd.text import prose
@@ -257,8 +258,9 @@ class _MessageLines:
         self._machine = self._by_machine()
         self._odd = {at for at, line in enumerate(lines) if prose.by_machine(line)}
         self._first_wrapped = self._find_wrapped()
-        speaker = partial(_speaker, is_dialog=sum(_ME.match(line) is not None for line in lines) > 1)
-        self._names = [None if logged else speaker(line) for line, logged in zip(lines, self._machine, strict=True)]
+        mine = [at for at, line in enumerate(lines) if line[:1].islower() and _ME.match(line)]
+        talk = set[int]().union(*(range(a, b) for a, b in pairwise(mine) if all(map(str.strip, lines[a:b]))))
+        self._names = [None if self._machine[at] else _speaker(it, is_dialog=at in talk) for at, it in enumerate(lines)]
         self._marks = [_OWN] * len(lines)
 
     def read(self) -> list[int]:
@@ -292,10 +294,8 @@ class _MessageLines:
 
     def _by_machine(self) -> list[bool]:
         """Return, for each line, True if it is output of a program, or code."""
-        found = [
-            logged or _MACHINE.match(line) is not None
-            for line, logged in zip(self._lines, prose.mark_log_lines(self._lines), strict=True)
-        ]
+        logged = prose.mark_log_lines(self._lines)
+        found = [logged[at] or _MACHINE.match(line) is not None for at, line in enumerate(self._lines)]
         for pattern, sign, fewest in ((_FILLED, _FILLED, _FEWEST_FILLED), (_TABLE, _SYMBOL, _FEWEST_ROWS)):
             if sum(pattern.match(line) is not None for line in self._lines) >= fewest:
                 found = [one or sign.match(line) is not None for one, line in zip(found, self._lines, strict=True)]
@@ -353,11 +353,8 @@ class _MessageLines:
         The person's own words are only on one side of pasted text.
         """
         odd = self._odd if len(self._odd) > 1 else ()
-        pasted = [
-            at
-            for at, line in enumerate(self._lines)
-            if at in odd or (self._marks[at] is _PASTED and not _CITED.match(line))
-        ]
+        marked = [at for at, mark in enumerate(self._marks) if mark is _PASTED and not _CITED.match(self._lines[at])]
+        pasted = sorted({*odd, *marked})
         if not pasted:
             return
         first, last = pasted[0], pasted[-1]
@@ -462,7 +459,7 @@ def _is_plan(names: Collection[str], lines: Sequence[str]) -> bool:
 def _speaker(line: str, *, is_dialog: bool) -> str | None:
     """Return the speaker of a chat line: up to three words before a colon; None if there is none.
 
-    Words in small letters are a name only in a dialog, which has a label such as `me:` twice.
+    One or two words in small letters are a name only in a dialog, which stands between two lines such as `me: …`.
     """
     found = _SPEAKER.match(line)
     if found is None:
@@ -472,5 +469,6 @@ def _speaker(line: str, *, is_dialog: bool) -> str | None:
     if names and names[-1].isdigit() and _CLOCK.search(found[0]):  # a record of a call: "Speaker 2 (00:14): …"
         names.pop()
         return said.strip() if names else None
-    is_named = is_dialog or _CLOCKED.match(line) or all(name[0].isupper() or not name[0].isascii() for name in names)
+    is_cased = all(name[0].isupper() or not name[0].isascii() for name in names)
+    is_named = is_cased or _CLOCKED.match(line) or (is_dialog and len(names) < 3)
     return " ".join(names) if names and is_named else None
