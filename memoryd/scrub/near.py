@@ -19,9 +19,9 @@ _VAGUE = frozenset(list_bytes("words of accounts"))
 WORDS = _SURE.union(list_bytes("login words"), _VAGUE)
 _DIGIT = re.compile(rb"[0-9]")
 _SIGN = re.compile(rb"\w[!#$%^&?*@]\w")
-# Like no other text, this mixes both cases, digits and signs: `kX9#mP2v`. Escapes, e-mail addresses and places in files
-# do not count.
-_SHORT_RUNS = rb"(?=.{8})(?!.*(?:[a-z]{4}|[A-Z]{4}|\d{4}|&#|#L\d|%[0-9A-F]{2}|@.*\.))"
+# Like no other text, this mixes both cases, digits and signs: `kX9#mP2v`. Escapes, e-mail addresses, places in files
+# and formulas of short names (`3*X1+2*Yz4`) do not count.
+_SHORT_RUNS = rb"(?=.{8})(?!.*(?:[a-z]{4}|[A-Z]{4}|\d{4}|&#|#L\d|%[0-9A-F]{2}|@.*\.)|(?:\w{1,4}[*+^-])+\w{1,4}\Z)"
 _JUMBLED = re.compile(_SHORT_RUNS + rb"(?=.*[A-Z])(?=.*[a-z])(?=.*\d).+[!#$%^&?*@].+")
 _LINE_ENDS = (b"\n", b"\\n")
 # Words with a number, such as `Users_2`, are passwords only right behind the word and a link.
@@ -34,7 +34,7 @@ _GIVEN = re.compile(
     rb"(?i)(?:[(,][ ]?|(?:pass(?:word)?|psk|pwd)[ ]{1,9}|(?:text|value|content)[\"']?[ ]?[:=][ ]?)[\"']\Z"
 )
 _TOKEN = re.compile(
-    rb"(?<![\w/.@\\$%+])(?<![^:]-)(?!-)(?=[^\s0-9]{0,63}[0-9])(?:[\w!@#$%^&*?+~.-]|[\xc3-\xd4][\x80-\xbf]){6,64}"
+    rb"(?<![\w/.@\\$%+])(?<!\w::)(?<![^:]-)(?!-)(?=[^\s0-9]{0,63}[0-9])(?:[\w!@#$%^&*?+~.-]|[\xc3-\xd4][\x80-\xbf]){6,64}"
     rb"(?![\w(\[/=]|@(?!tcp)|\\[^rn])"
 )
 
