@@ -73,7 +73,9 @@ _IDENTIFIED = _Rule(
 _KEY = _Rule(b"", re.compile(rb"[ \t]{0,40}" + _SECRET), partial(is_token, quoted=True), matches=True)
 _SET = re.compile(rb"(?:[07] )?" + _SECRET + rb"(?=[ \t]*(?:[\r\n]|\Z|RO|RW|address |default\b|\d))")
 # A plain word is such a name too, if the setting is a whole line.
-_COMMUNITY = re.compile(rb"(?:(?<=\nr[ow]community )|(?=\S*\d)) {0,9}(?!public\b|private\b)" + _SET.pattern)
+_COMMUNITY = re.compile(
+    rb"(?:(?<=\nr[ow]community )|(?=\S*\d)) {0,9}(?!public\b|private\b)" + _SET.pattern
+)
 _SASL = re.compile(rb"[ \t]{0,20}[^\s:]{1,64}:(?P<bare>[^\s:\"']{6,128})(?=[\s\"']|\Z)")
 _SHARE = re.compile(rb"[^\s\x00]{1,8}[ \t]{1,4}\\\\[^\s\x00]{1,128}[ \t]{1,4}(?:/user:\S{1,60}[ \t]{1,4})?+" + _SECRET)
 
@@ -139,22 +141,21 @@ _RULES: dict[bytes, _Rule] = {
 _IN_ADDRESS = re.compile(rb"(?=[0-9]{0,255}[A-Za-z%+_~-])(?=[A-Za-z%+_~-]{0,255}[0-9])[A-Za-z0-9%+_~-]{10,256}={0,2}")
 
 
-def _end(place: KeywordPlace, keyword: bytes, within: int, *, lines: bool = False) -> int:
+def _end(place: KeywordPlace, within: int, *, lines: bool = False) -> int:
     """Return the end of the command, or the start of the next one with the same name.
 
-    So no byte is read many times.
+    The name may stand once inside a word, such as a password. So no byte is read many times.
     """
-    buffer = place.buffer
-    end = min(place.end, place.last + within)
-    again = buffer.find(keyword if b" -" in keyword else b" " + keyword, place.last, end)
-    end = end if again < 0 else again
-    line = None if lines else _LINE_END.search(buffer, place.last, end)
+    name = place.buffer[place.first : place.last]
+    rest = place.buffer[place.last : min(place.end, place.last + within)].partition(b" " + name)[0]
+    end = place.last + len(name.join(rest.split(name, 2)[:2]))
+    line = None if lines else _LINE_END.search(place.buffer, place.last, end)
     return line.start() if line else end
 
 
 def _by_rule(place: KeywordPlace, keyword: bytes) -> Iterator[SecretSpan]:
     rule = _RULES[keyword]
-    end = _end(place, keyword, rule.within, lines=rule.lines)
+    end = _end(place, rule.within, lines=rule.lines)
     if rule.needs and place.buffer.find(rule.needs, place.last, end) < 0:
         return
     first = rule.pattern.match(place.buffer, place.last, end) if rule.matches else None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from memoryd.scrub import commands
+from memoryd.scrub.named import trim
 from memoryd.scrub.policy import Policy
 from memoryd.scrub.scan import scan
 
@@ -68,6 +70,7 @@ TOLD = {
     "snmpwalk -v2c -cgoshawkwood sw1": ("goshawkwood",),
     "snmpget -v3 -A barnacleowl -X tundrafox sw1": ("barnacleowl", "tundrafox"),
     "# v2\nrocommunity goshawkwood default\nrwcommunity  otter\n": ("goshawkwood", "otter"),
+    "mysql -u root -pnight8mysql -h db": ("night8mysql",),
     "set rocommunity night8shade 10.0.0.0/8": ("night8shade",),
     "createUser ida SHA goshawkwood AES owlharbor": ("goshawkwood", "owlharbor"),
     "com2sec ro default goshawkwood": ("goshawkwood",),
@@ -121,7 +124,7 @@ HARMLESS = (
     "the router id is dQw4w9WgXcQ", "set to B2*cols+1", "set to 3*X1+2*Yz4", "the admin A1*b2*C3d4 formula",
     "set to Foo::Bar1!Baz2Q", "admin: SHA256:Kt5Wm8Zb2Qx7Ld4Vn", "root = ${Ab1}/x#Y2",
     "snmpwalk -v2c -cpublic sw1", "snmpget -A authpassword -X PRIVPHRASE sw1",
-    "\nrocommunity public\nrocommunity in snmpd.conf",
+    "\nrocommunity public\nrocommunity in snmpd.conf", "  rocommunity public", "see the rocommunity setting",
     "com2sec ro default public", "createUser -P ida", "docker run -u ida -p 8080:80 web",
     "sacct -u ida -p gpu2024", "squeue -u ida -p gpu8big", "neighbor 10.0.0.1 remote-as 65001", "ip ospf 1 area 0",
     "standby 1 priority 110", "requirepass is in redis.conf", "jenkins-cli -auth $USER:$TOKEN", "mostrar -parametro2",
@@ -165,3 +168,13 @@ def test_numbers_of_locks_codes_addresses_and_flags_are_taken_out(text: str) -> 
 @pytest.mark.parametrize("text", HARMLESS)
 def test_other_numbers_addresses_and_flags_stay(text: str) -> None:
     assert redacted(text) == text
+
+
+@pytest.mark.parametrize("text", ["mysql -p", "expdp a/", "sqlplus a/", "snmpwalk -c"])
+def test_a_command_that_repeats_without_spaces_is_not_read_many_times(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged = []
+    monkeypatch.setattr(commands, "trim", lambda value: judged.append(value) or trim(value))
+    redacted(text * 200)
+    assert len(judged) <= 3 * 200
