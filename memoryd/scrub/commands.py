@@ -74,7 +74,7 @@ _KEY = _Rule(b"", re.compile(rb"[ \t]{0,40}" + _SECRET), partial(is_token, quote
 _SET = re.compile(rb"(?:[07] )?" + _SECRET + rb"(?=[ \t]*(?:[\r\n]|\Z|RO|RW|address |default\b|\d))")
 # A plain word is such a name too, if the setting is a whole line.
 _COMMUNITY = re.compile(
-    rb"(?:(?<=\nr[ow]community )|(?=\S*\d)) {0,9}(?!public\b|private\b)" + _SET.pattern
+    rb"(?:(?<=\nr[ow]community )|(?<=\s[ \t]r[ow]community )|(?=\S*\d)) {0,9}(?!public\b|private\b)" + _SET.pattern
 )
 _SASL = re.compile(rb"[ \t]{0,20}[^\s:]{1,64}:(?P<bare>[^\s:\"']{6,128})(?=[\s\"']|\Z)")
 _SHARE = re.compile(rb"[^\s\x00]{1,8}[ \t]{1,4}\\\\[^\s\x00]{1,128}[ \t]{1,4}(?:/user:\S{1,60}[ \t]{1,4})?+" + _SECRET)

@@ -70,6 +70,7 @@ TOLD = {
     "snmpwalk -v2c -cgoshawkwood sw1": ("goshawkwood",),
     "snmpget -v3 -A barnacleowl -X tundrafox sw1": ("barnacleowl", "tundrafox"),
     "# v2\nrocommunity goshawkwood default\nrwcommunity  otter\n": ("goshawkwood", "otter"),
+    "# v2\n  rocommunity goshawkwood\n\t\trwcommunity otter": ("goshawkwood", "otter"),
     "mysql -u root -pnight8mysql -h db": ("night8mysql",),
     "set rocommunity night8shade 10.0.0.0/8": ("night8shade",),
     "createUser ida SHA goshawkwood AES owlharbor": ("goshawkwood", "owlharbor"),
