@@ -118,22 +118,12 @@ def as_row(found: Evaluation) -> dict[str, Any]:
         count = max(1, found.counted)
         return {"hits": tally.hits, "rate": round(tally.hits / count, 4), "tokens": round(tally.tokens / count)}
 
+    rate = round(found.untouched / max(1, found.lines), 4)
     return {
-        "asked": found.asked,
-        "counted": found.counted,
+        **{name: getattr(found, name) for name in ("asked", "counted", "wins", "losses", "verdict")},
         "dailies": count_tally(found.days),
-        "consolidated": count_tally(found.consolidated),
-        "core": count_tally(found.core),
-        "wins": found.wins,
-        "losses": found.losses,
-        "verdict": found.verdict,
-        "injected": count_tally(found.injected),
-        "found": count_tally(found.found),
-        "noise": {
-            "lines": found.lines,
-            "untouched": found.untouched,
-            "rate": round(found.untouched / max(1, found.lines), 4),
-        },
+        **{name: count_tally(getattr(found, name)) for name in ("consolidated", "core", "injected", "found")},
+        "noise": {"lines": found.lines, "untouched": found.untouched, "rate": rate},
     }
 
 
@@ -207,10 +197,9 @@ def _verdict(told: Mapping[str, Any]) -> str:
 # --- the consequence --------------------------------------------------------------------------------------------------
 
 
-def queue(engine: Engine, settings: Settings, clock: Clock, slot: str) -> int:
-    """Queue an evaluation of each agent that has a new dream and no evaluation in the last week; return how many."""
+def queue(engine: Engine, settings: Settings, clock: Clock, slot: str) -> None:
+    """Queue an evaluation of each agent that has a new dream and no evaluation in the last week."""
     since = text_of(clock.now() - timedelta(days=DAYS) + timedelta(hours=1))  # tolerance of an hour
-    queued = 0
     for agent in settings.agents:
         with sqlite.begin_read(engine) as connection:
             sql = "SELECT max(created_at) FROM job_run WHERE agent_id = ? AND kind = ? AND slot IS NOT NULL"
@@ -220,8 +209,7 @@ def queue(engine: Engine, settings: Settings, clock: Clock, slot: str) -> int:
         if not agent.enabled or last > since or not has_dreamt:
             continue
         more = {"slot": f"{KIND}:{agent.id}:{slot}", "scheduled_for": clock.text(ahead=timedelta(seconds=2))}
-        queued += sqlite.write(engine, queueing.queue, clock, KIND, agent.id, trigger="schedule", **more) is not None
-    return queued
+        sqlite.write(engine, queueing.queue, clock, KIND, agent.id, trigger="schedule", **more)
 
 
 def carry_out(runner: Runner, run: Run) -> None:

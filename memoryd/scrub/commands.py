@@ -58,6 +58,8 @@ def _is_unlike_name(value: bytes) -> bool:
 
 _VARIABLE = re.compile(rb"[ \t]{0,4}(?P<name>[A-Za-z_]\w{1,60})[ \t]{1,4}" + _SECRET)
 _LINE_END = re.compile(rb"\n(?<!\\\n)")
+# A sign inside a quotation, as in an address, has no blanks around it; a line may go on after its last sign.
+_COMMAND_END = re.compile(rb"(?<![\\`])\n|[ \t](?:[|;]|&&|\|\|)[ \t]")
 _USER_FLAG = re.compile(rb" (?:--?u(?:ser(?:name)?)?|-U|/r?u(?:ser)?)[ =:][\"']?[\w.]")
 _FLAG = rb"(?:[ \t]{1,4}(?:-[a-zA-Z]{1,6}|\d\d?))"
 _WITH = _FLAG + rb"{0,4}?[ \t]{1,4}-[a-zA-Z]{0,5}"
@@ -185,7 +187,7 @@ def _find_with_user(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan
     if found is None or before[-1:] not in {b" ", b"\t"} or before.endswith((b"mkdir ", b"cp ")):
         return
     command = before + b"\0" + place.buffer[found.end() : min(place.end, place.last + _REACH)]
-    if _USER_FLAG.search(next(part for part in re.split(rb"[\n;|&]", command) if b"\0" in part)):
+    if _USER_FLAG.search(next(part for part in _COMMAND_END.split(command) if b"\0" in part)):
         yield from _judge_match(found, _is_unlike_name)
 
 
