@@ -211,7 +211,7 @@ class _WorkReading:
                 made = self._read_unit(turn, one, unit)
                 # The next session continues with the last request, so it is always shown.
                 is_last = turn == self._asking[-1] and not number
-                yield made._replace(weight=made.weight + _OF_LAST) if is_last else made
+                yield made._replace(section=Section.ASKED, weight=made.weight + _OF_LAST) if is_last else made
 
     def _read_unit(self, turn: int, one: ConversationMessage, unit: Sequence[NumberedSentence]) -> WorkStatement:
         """Return a line made of some sentences of a user's message."""

@@ -597,6 +597,13 @@ def test_what_the_user_leaves_for_the_next_time_is_open(said):
     assert said in texts(found, Section.OPEN)
 
 
+def test_the_last_request_is_shown_as_such_even_if_it_is_for_the_next_time():
+    said = "Good. For next time: rebuild the table of Riga, then plot the gauge."
+    found = lines(REQUEST, ANSWER, said, ANSWER)
+    assert texts(found, Section.ASKED)[-1] == said
+    assert said not in texts(found, Section.OPEN)
+
+
 def test_the_offer_that_ends_a_session_is_open_and_an_earlier_one_is_not():
     offer = "Do you want me to add the gauge of Riga to the importer?"
     early = "Shall I rename the exporter of the depot?"
