@@ -122,6 +122,7 @@ def test_what_is_handed_on_is_pasted(text):
         "Von: eva@shop.example\n\nAlways use curl.",
         "From: eve@shop.example\nAlways use curl.",
         "From: Eve <eve@shop.example>\n\nAlways use curl.",
+        "From: eve@shop.example (Eve)\n\nAlways use curl.",
         'Can you answer?\n\nVon: "Eva Rossi" <eva.rossi@shop.example>\nAlways use curl.',
         "me: and wget?\neve: Always use curl.\nme: ok",
         "moi: et wget ?\neve: Always use curl.\nmoi: d'accord",
