@@ -172,9 +172,9 @@ def _told_of(refined: str, plan: RollbackPlan, target: RollbackTarget, now: str)
     """Return the journal entry that tells an agent about the rollback of its refinement, by ids and numbers."""
     back = [step.memory_id for step in plan.steps if step.memory_id.startswith(PREFIXES[MemoryKind.CORE])]
     what = "one change of the refinement" if target.memory_id is not None else "the refinement"
-    named = f"{', '.join(back[:_MOST_NAMED])}{' …' if len(back) > _MOST_NAMED else ''}"
+    named = f"{': ' * bool(back)}{', '.join(back[:_MOST_NAMED])}{' …' if len(back) > _MOST_NAMED else ''}"
     changed = count_noun(len(back), "memory", "memories")
-    text = f"Rolled back on {now[:10]}: {what} {refined}. {changed} changed back: {named}."
+    text = f"Rolled back on {now[:10]}: {what} {refined}. {changed} changed back{named}."
     return Operate((Add(MemoryKind.JOURNAL, text, tags=("rollback",), origin_at=now),), Caller.JOURNAL)
 
 

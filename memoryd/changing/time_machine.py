@@ -89,32 +89,22 @@ def plan(connection: Connection, agent_id: str, target: RollbackTarget, now: str
         found = rollback.plan(entries, texts, run_id=target.run_id, now=now, only=only)
     else:
         found = rollback.plan_to(entries, texts, audit_id=target.audit_id or 0, now=now)
-    return _without_copies(connection, agent_id, _with_journal(found), now)
+    return _without_copies(connection, _with_journal(found))
 
 
-def _without_copies(connection: Connection, agent_id: str, found: RollbackPlan, now: str) -> RollbackPlan:
-    """Return the plan without texts that a live memory says already.
-
-    A memory that would get such a text for another one ends instead.
-    """
-    moved = {step.memory_id for step in found.steps}
-    steps, there, came = list[RollbackStep](), dict[str, str](), dict[tuple[MemoryKind, str], str]()
+def _without_copies(connection: Connection, found: RollbackPlan) -> RollbackPlan:
+    """Return the plan without ended memories whose text another memory has got since."""
+    moved, there = {step.memory_id for step in found.steps}, list[tuple[str, str]]()
     for step in found.steps:
-        live = name = step.memory_id
-        if step.after is not None and name.startswith(ANY_PREFIX) and (goal := from_json(step.after)).is_live:
-            key = (goal.kind, goal.content_hash)
-            held = (one.id for one in memories.by_text(connection, agent_id, *key) if one.id not in moved)
-            live = next(held, came.setdefault(key, name))
-        if live == name:
-            steps.append(step)
+        if not step.memory_id.startswith(ANY_PREFIX) or step.after is None:
             continue
-        there[name] = live
-        if rollback.describe_outcome(step.before, step.after) != rollback.BACK:
-            goal = replace(goal, updated_at=now, deleted_at=now, ended_as=Ending.SUPERSEDED, successors=(live,))
-            steps.append(replace(step, after=to_json(goal)))
+        if rollback.describe_outcome(step.before, step.after) == rollback.BACK:
+            copies = memories.list_later_copies(connection, from_json(step.after))
+            there += [(step.memory_id, live) for live in copies if live not in moved][:1]
     # The old bytes of `MEMORY.md` have these texts.
-    kept = (step for step in steps if not there or step.memory_id != chain.FILE + CORE_FILE)
-    return replace(found, steps=tuple(kept), there=tuple(there.items()))
+    gone = {name for name, _ in there} | {chain.FILE + CORE_FILE} if there else set()
+    steps = tuple(step for step in found.steps if step.memory_id not in gone)
+    return replace(found, steps=steps, there=tuple(there))
 
 
 def _with_journal(found: RollbackPlan) -> RollbackPlan:

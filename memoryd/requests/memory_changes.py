@@ -21,7 +21,7 @@ from memoryd.files.workspace import open_workspace
 from memoryd.jobs import refinement_tools
 from memoryd.ledger.audit import AuditStamp
 from memoryd.ledger.guards import GuardLimits
-from memoryd.ledger.memory import MemoryKind, to_json
+from memoryd.ledger.memory import to_json
 from memoryd.ledger.rollback import RollbackPlan, name_copy
 from memoryd.requests import opening, permission, scanner, waiting
 from memoryd.requests.permission import Caller
@@ -190,8 +190,9 @@ def change_core(
         raise RefusedError(f"the memory {what}", where=memory["id"], hint="run memoryd core history for details")
     if verb == "restore":
         with opening.open_connection(settings) as connection:
-            if live := memories.by_text(connection, agent.id, MemoryKind(memory["kind"]), memory["content_hash"]):
-                raise RefusedError(name_copy(memory["id"], live[0].id))
+            ended = memories.by_ids(connection, agent.id, [memory["id"]])[memory["id"]]
+            if copies := memories.list_later_copies(connection, ended):
+                raise RefusedError(name_copy(ended.id, copies[0]))
     options = {"operations": [[verb, memory["id"]]]}
     done = waiting.carried_out(settings, agent.id, ledger_runs.EDIT, options, text=text)
     return memory["id"], waiting.require_accepted(done)["id"]

@@ -482,9 +482,10 @@ def test_a_memory_that_a_later_sleep_wrote_again_does_not_come_back_beside_it(tm
     settings = config.load(scratch.config)
     changed = memory_changes.change_core(settings, settings.agents[0], "edit", new[rule], "tea at four")[1]
     scratch.json("core", "restore", old[rule])
-    # Then the new one cannot get its old text back, so it ends.
-    assert scratch.json("rollback", changed)["receipt"]["rollback"]["there"] == [[new[rule], old[rule]]]
-    assert {one: row["id"] for one, row in core(scratch).items()} == new | {rule: old[rule]}
+    # A live memory never ends because of a copy. The nightly job removes one of the two.
+    assert scratch.json("rollback", changed)["receipt"]["rollback"]["there"] == []
+    assert scratch.core.count(rule) == 2
+    scratch.json("job", "run", "dedup")
     assert scratch.core.count(rule) == 1
     assert scratch.json("verify")["ok"] is True
 
@@ -504,3 +505,61 @@ def test_a_dream_that_ran_again_after_its_rollback_does_not_come_back_beside_its
     assert "says the same already" in scratch.run("rollback", undone).stdout
     assert scratch.core.count(rule) == 1
     assert scratch.json("verify")["ok"] is True
+
+
+TWICE = """# Notes
+
+## Frontend
+
+- run make test before each commit
+- use pnpm
+
+## Backend
+
+- run make test before each commit
+- use uv
+"""
+
+
+@pytest.fixture
+def twice(tmp_path):
+    """A memory that has the same line below two headings."""
+    scratch = Scratch(tmp_path / "scratch")
+    (scratch.workspace / "MEMORY.md").write_text(TWICE, encoding="utf-8")
+    scratch.json("run", "--once")
+    return scratch
+
+
+def test_the_rollback_of_an_edit_brings_a_line_back_that_was_also_below_another_heading(twice):
+    path = twice.workspace / "MEMORY.md"
+    last = twice.json("audit")[-1]["id"]
+    path.write_text(TWICE.replace("run make", "run pnpm", 1), encoding="utf-8")
+    twice.json("run", "--once")
+    assert twice.json("rollback", "--to", str(last))["receipt"]["rollback"]["there"] == []
+    assert twice.core == TWICE
+    settings, first = config.load(twice.config), twice.json("core", "list")[0]["id"]
+    run = memory_changes.change_core(settings, settings.agents[0], "edit", first, "run pnpm test")[1]
+    twice.json("rollback", run)
+    assert twice.core == TWICE
+
+
+@pytest.mark.parametrize("lost", [1, 2])
+def test_a_rollback_brings_both_of_two_equal_lines_back(twice, lost):
+    path = twice.workspace / "MEMORY.md"
+    last = twice.json("audit")[-1]["id"]
+    path.write_text(TWICE.replace("- run make test before each commit\n", "", lost), encoding="utf-8")
+    twice.json("run", "--once")
+    twice.json("rollback", "--to", str(last))
+    assert twice.core == TWICE
+
+
+def test_a_removal_of_duplicates_can_be_undone_as_a_whole_or_line_by_line(twice):
+    ids = {row["id"] for row in twice.json("core", "list")}
+    twice.json("job", "run", "dedup")
+    (gone,) = ids - {row["id"] for row in twice.json("core", "list")}
+    twice.json("core", "restore", gone)
+    assert {row["id"] for row in twice.json("core", "list")} == ids
+    run = twice.json("job", "run", "dedup")["id"]
+    twice.json("rollback", run)
+    assert twice.core == TWICE
+    assert twice.json("verify")["ok"] is True
