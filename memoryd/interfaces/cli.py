@@ -155,13 +155,16 @@ def job() -> None:
 @click.option("--dry-run", is_flag=True, help="Show what the job would ask or write, based on the turns read so far.")
 @passed
 def job_run(call: Call, /, *, kind: str, agent_id: str | None, dry_run: bool, **how: Any) -> None:
-    """Run a job now and wait for it. It runs for the agent of the current folder, or for all agents.
+    """Run a job now and wait for it. It runs for the agent of the session or of the current folder, or for all agents.
 
     Kinds: sleep, facts, rollover, dedup, dream, refine, canary, eval.
     """
     from memoryd.requests import jobs_by_hand, waiting
 
     settings, asked = call.settings(), jobs_by_hand.JobRequest(**how)
+    if agent_id is None and asked.session_id and len(settings.agents) > 1:
+        with contextlib.suppress(NotFoundError, reads.NotMadeError):  # a session that has not been read yet
+            agent_id = reads.ask(reads.database_path(settings), reads.find_session, asked.session_id)["agent_id"]
     if dry_run:
         _run_dry(call, settings, kind, agent_id, asked)
         return
