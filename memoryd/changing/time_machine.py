@@ -89,22 +89,22 @@ def plan(connection: Connection, agent_id: str, target: RollbackTarget, now: str
         found = rollback.plan(entries, texts, run_id=target.run_id, now=now, only=only)
     else:
         found = rollback.plan_to(entries, texts, audit_id=target.audit_id or 0, now=now)
-    return _without_copies(connection, _with_journal(found))
+    return _without_copies(connection, agent_id, _with_journal(found))
 
 
-def _without_copies(connection: Connection, found: RollbackPlan) -> RollbackPlan:
+def _without_copies(connection: Connection, agent_id: str, found: RollbackPlan) -> RollbackPlan:
     """Return the plan without ended memories whose text another memory has got since."""
     moved, there = {step.memory_id for step in found.steps}, list[tuple[str, str]]()
     for step in found.steps:
-        if not step.memory_id.startswith(ANY_PREFIX) or step.after is None:
-            continue
-        if rollback.describe_outcome(step.before, step.after) == rollback.BACK:
-            copies = memories.list_later_copies(connection, from_json(step.after))
+        if (
+            step.memory_id.startswith(ANY_PREFIX)
+            and rollback.describe_outcome(step.before, step.after) == rollback.BACK
+        ):
+            copies = memories.list_later_copies(connection, agent_id, step.memory_id)
             there += [(step.memory_id, live) for live in copies if live not in moved][:1]
     # The old bytes of `MEMORY.md` have these texts.
     gone = {name for name, _ in there} | {chain.FILE + CORE_FILE} if there else set()
-    steps = tuple(step for step in found.steps if step.memory_id not in gone)
-    return replace(found, steps=steps, there=tuple(there))
+    return replace(found, steps=tuple(one for one in found.steps if one.memory_id not in gone), there=tuple(there))
 
 
 def _with_journal(found: RollbackPlan) -> RollbackPlan:
@@ -169,7 +169,7 @@ def revise(
     for run_id in (reverted := [run_id for run_id, *_ in undone]):  # the loop appends to this list
         reverted += query.fetch_column(connection, _REDONE, run_id)
     rewrites = {one[0]: one for one in list_drops(continuum, summaries.list_told(connection, reverted))} | rewrites
-    _check_brought_back(connection, found, target, [item for item in files if item["path"] not in rewrites])
+    _check_brought_back(found, target, [item for item in files if item["path"] not in rewrites])
     is_made = any(item["path"] == CORE_FILE and "after" in item and item["before"] is None for item in files)
 
     def list_rows(prefix: str) -> list[tuple[str, dict[str, Any] | None]]:
@@ -189,21 +189,16 @@ def revise(
     )
 
 
-def _check_brought_back(
-    connection: Connection, found: RollbackPlan, target: RollbackTarget, files: Iterable[Mapping[str, Any]]
-) -> None:
-    """Raise a RefusedError if lines or a summary of a session are lost, but its messages would count as processed.
+def _check_brought_back(found: RollbackPlan, target: RollbackTarget, files: Iterable[Mapping[str, Any]]) -> None:
+    """Raise a RefusedError if lines of a session are lost, but its messages would count as processed.
 
     `files` are the files of the reverted runs that do not change.
     """
-    marks = (re.fullmatch(f"{chain.WATERMARK}(.*):sleep", step.memory_id) for step in found.steps)
-    sessions = [mark[1] for mark in marks if mark]
+    sessions = re.findall(f"{chain.WATERMARK}(.*):sleep\n", "".join(f"{one.memory_id}\n" for one in found.steps))
     lost = [one["path"] for one in files if "appended" not in one and one["path"].startswith("memory/")]
-    lost += ["RECENT.md" for _ in summaries.list_lost(connection, target.run_id, sessions)]
     if lost and target.run_id and sessions:
-        what = "what the rollback removed cannot be put back, because it was changed or forgotten since"
         hint = f"leave the rollback as it is: memoryd job run sleep --session {sessions[0]} writes it again"
-        raise RefusedError(what, lost[0], hint)
+        raise RefusedError("the removed lines cannot be put back, because the file was changed since", lost[0], hint)
 
 
 def _list_headings(continuum: OpenFolder, files: Sequence[Mapping[str, Any]]) -> frozenset[str]:

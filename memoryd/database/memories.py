@@ -112,16 +112,16 @@ def by_text(connection: Connection, agent_id: str, kind: MemoryKind, content_has
     return [of_row(row) for row in query.fetch_mappings(connection, sql, agent_id, str(kind), content_hash)]
 
 
-def list_later_copies(connection: Connection, ended: Memory) -> list[str]:
+def list_later_copies(connection: Connection, agent_id: str, memory_id: str) -> list[str]:
     """Return the ids of live memories that have the text of an ended one, and did not have it when that one ended."""
     sql = (
-        "SELECT m.id FROM memory m WHERE m.agent_id = ?1 AND m.kind = ?2 AND m.content_hash = ?3"
-        " AND m.deleted_at IS NULL AND (SELECT a.\"before\" IS NULL OR json_extract(b.text, '$.content_hash') <> ?3"
-        " OR json_extract(b.text, '$.deleted_at') IS NOT NULL"
-        ' FROM audit a LEFT JOIN content b ON b.sha256 = a."before" WHERE a.agent_id = ?1 AND a.memory_id = m.id'
-        " AND a.id > (SELECT max(id) FROM audit WHERE agent_id = ?1 AND memory_id = ?4) ORDER BY a.id LIMIT 1)"
+        "SELECT m.id FROM memory e JOIN memory m USING (agent_id, kind, content_hash) WHERE agent_id = ?1 AND e.id = ?2"
+        " AND m.deleted_at IS NULL AND (SELECT json_extract(text, '$.content_hash', '$.deleted_at') IS NOT"
+        ' json_array(m.content_hash, NULL) FROM audit LEFT JOIN content ON sha256 = "before" WHERE agent_id = ?1 AND'
+        " memory_id = m.id AND id > (SELECT max(id) FROM audit WHERE agent_id = ?1 AND memory_id = ?2) ORDER BY id"
+        " LIMIT 1)"
     )
-    return query.fetch_column(connection, sql, ended.agent_id, str(ended.kind), ended.content_hash, ended.id)
+    return query.fetch_column(connection, sql, agent_id, memory_id)
 
 
 def read_tombstones(connection: Connection, agent_id: str) -> dict[str, str]:

@@ -565,6 +565,12 @@ def states_of_run(reader: DatabaseReader, run_id: str) -> list[Row]:
     )
 
 
+def list_unsummarized(reader: DatabaseReader, run_id: str) -> list[str]:
+    """Return the watermarks of sleeps that a run has changed, of sessions without a running summary."""
+    sql = "SELECT memory_id FROM audit JOIN session_summary ON memory_id = 'watermark:' || session_id || ':sleep'"
+    return [row["memory_id"] for row in reader.rows(f"{sql} WHERE audit.run_id = ? AND summary = ''", run_id)]
+
+
 def list_beside(reader: DatabaseReader, run: Row) -> dict[str, list[str]]:
     """Return the live memories that other runs have added for the session of a run: ids, by run."""
     rows = reader.rows(

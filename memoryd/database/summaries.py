@@ -88,16 +88,6 @@ def take_back(connection: Connection, runs: Collection[str], sessions: Iterable[
         query.run(connection, "UPDATE session SET slept_at = ? WHERE id = ?", values["slept_at"], session_id)
 
 
-def list_lost(connection: Connection, run_id: str | None, sessions: Collection[str]) -> list[str]:
-    """List those of these sessions whose summary the rollback `run_id` took back and that was erased since."""
-    sql = (
-        "SELECT t.session_id FROM session_summary t JOIN job_run r ON r.id = t.run_id AND r.kind = 'rollback'"
-        " JOIN job_run undo ON undo.id = ? AND undo.kind = 'rollback'"
-        " WHERE t.earlier IS NULL AND t.session_id IN (SELECT value FROM json_each(?))"
-    )
-    return query.fetch_column(connection, sql, run_id, list(sessions))
-
-
 def list_versions(connection: Connection, session_id: str) -> list[dict[str, Any]]:
     """Return the summary of a session and the stored earlier ones, newest first; empty if it has none."""
     sql = (

@@ -17,7 +17,7 @@ from memoryd.interfaces.output import make_visible, one_line, render_table
 from memoryd.requests import access
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from memoryd.config import Agent, Settings
 
@@ -190,11 +190,9 @@ def rollback(
     if dry_run:
         plan, planned = memory_changes.preview_rollback(settings, agent, options)
         states = {one.memory_id: (one.before, one.after) for one in plan.steps}
-        texts = [
-            {"memory": one, "before": _text_in(states[one][0]), "after": _text_in(states[one][1])}
-            for one in planned["memories"]
-        ]
-        shown = access.show_rows(settings, agent, "rollback --dry-run", texts, "before", "after")
+        named = ("memory", "before", "after")
+        texts = [dict(zip(named, (one, *map(_text_in, states[one])), strict=True)) for one in planned["memories"]]
+        shown = access.show_rows(settings, agent, "rollback --dry-run", texts, *named[1:])
         planned |= {"texts": shown, "beside": beside}
         call.output.result(planned, _plan_text(planned, states, is_tried=True), plan.find_refusal())
         return
@@ -202,32 +200,41 @@ def rollback(
         done = memory_changes.rollback(settings, agent, options)
     with call.reader(settings) as reader:
         states = {row["memory_id"]: (row["before"], row["after"]) for row in reads.states_of_run(reader, done["id"])}
+        bare = reads.list_unsummarized(reader, done["id"])
     files = [{"path": one["path"], "removed": one["after"] is None} for one in done["receipt"].get("files", ())]
     reverted = done["receipt"].get("rollback", {}) | {"files": files, "beside": beside}
-    chosen = f" --agent {agent.id}" * (len(settings.agents) > 1)
-    told = [f"{done['id']} is the id of this rollback. To revert it: memoryd rollback {done['id']}{chosen}"]
-    told += [_plan_text(reverted, states), *_list_next_steps(reverted.get("memories", ()), states, chosen)]
+    undo = f"memoryd rollback {done['id']}"
+    told = [f"{done['id']} is the id of this rollback. To revert it: {undo}", _plan_text(reverted, states)]
+    told += _list_next_steps(states, bare, undo, f" --agent {agent.id}" * (len(settings.agents) > 1))
     call.output.result(done | {"beside": beside}, f"{done['id']} {done['why']}" if done["why"] else "\n".join(told))
 
 
 def _list_next_steps(
-    memories: Sequence[str], states: Mapping[str, tuple[str | None, str | None]], chosen: str
+    states: Mapping[str, tuple[str | None, str | None]], bare: Collection[str], undo: str, chosen: str
 ) -> list[str]:
-    """Return lines for people with commands for what a rollback leaves to do; `chosen` ends each command."""
+    """Return lines for people with commands for what a rollback leaves to do.
+
+    `bare` are the watermarks of sessions without a summary, `undo` is the command that reverts the rollback, and
+    `chosen` ends a command for a memory.
+    """
     from memoryd.ledger.audit import WATERMARK, values_of
+    from memoryd.ledger.memory import ANY_PREFIX
+    from memoryd.ledger.rollback import OUT, describe_outcome
 
     lines = []
     for name, both in states.items():
         session, _, consumer = name.removeprefix(WATERMARK).rpartition(":")
+        again = f"memoryd job run {consumer} --session {session}"
         before, after = (0 if one is None else int(values_of(one).get("seq") or 0) for one in both)
         if name.startswith(WATERMARK) and after < before:
-            again = f"memoryd job run {consumer} --session {session}{chosen}"
             lines += [
                 f"session {session} will be processed again and may bring the same lines back",
                 f"to do this now, or if it ended before memoryd first saw the agent: {again}",
-                f"to erase the whole session: memoryd forget {session}{chosen}",
+                f"to erase the whole session: memoryd forget {session}",
             ]
-    gone = [one for one in memories if one in states and _text_in(states[one][0]) and not _text_in(states[one][1])]
+        elif name in bare:
+            lines.append(f"session {session} is not restored in RECENT.md; to write it again: {undo} && {again}")
+    gone = [one for one, both in states.items() if one.startswith(ANY_PREFIX) and describe_outcome(*both) == OUT]
     lines += [f"to keep a line out: memoryd forget {one}{chosen}, or another id above" for one in gone[:1] if lines]
     return list(dict.fromkeys(lines))
 

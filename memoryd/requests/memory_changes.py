@@ -190,9 +190,8 @@ def change_core(
         raise RefusedError(f"the memory {what}", where=memory["id"], hint="run memoryd core history for details")
     if verb == "restore":
         with opening.open_connection(settings) as connection:
-            ended = memories.by_ids(connection, agent.id, [memory["id"]])[memory["id"]]
-            if copies := memories.list_later_copies(connection, ended):
-                raise RefusedError(name_copy(ended.id, copies[0]))
+            if copies := memories.list_later_copies(connection, agent.id, memory["id"]):
+                raise RefusedError(name_copy(memory["id"], copies[0]))
     options = {"operations": [[verb, memory["id"]]]}
     done = waiting.carried_out(settings, agent.id, ledger_runs.EDIT, options, text=text)
     return memory["id"], waiting.require_accepted(done)["id"]

@@ -286,23 +286,33 @@ def test_back_to_an_entry_brings_the_lines_of_the_day_back_that_a_rollback_had_r
     assert scratch.json("verify")["ok"] is True
 
 
-def test_a_rollback_is_not_reverted_after_the_summary_was_erased_and_says_what_writes_all_of_it_again(tmp_path):
+def test_after_a_forget_a_reverted_rollback_brings_all_back_but_the_entry_and_says_what_writes_that(tmp_path):
     scratch = Scratch(tmp_path / "scratch")
+    (tmp_path / "other").mkdir()
+    scratch.agents.append(scratch.agent("other", tmp_path / "other"))
+    scratch.write_config()
     (scratch.workspace / "MEMORY.md").write_text("# Notes\n\n- tea at four\n", encoding="utf-8")
     first = sleep_once(scratch)
-    scratch.json("consolidate")
+    scratch.json("consolidate", "--agent", "demo")
     recent_file = scratch.workspace / ".continuum" / "memory" / "RECENT.md"
-    before = recent_file.read_text(), scratch.dailies(), sorted(core(scratch))
+
+    def texts():
+        return scratch.dailies(), sorted({row["content"] for row in scratch.json("core", "list", "--agent", "demo")})
+
+    before, entry = texts(), recent_file.read_text()
     undone = scratch.json("rollback", first)["id"]
-    scratch.json("forget", core(scratch)["tea at four"]["id"], "--yes")
-    assert scratch.run("rollback", undone, "--dry-run").returncode == 4
-    refused = scratch.run("rollback", undone)
-    assert refused.returncode == 4
-    assert "RECENT.md: what the rollback removed cannot be put back" in refused.stderr
-    (again,) = commands_in(refused.stderr.partition(" writes it again")[0])
-    scratch.json(*again)
-    scratch.json("consolidate")
-    assert (recent_file.read_text(), scratch.dailies(), sorted([*core(scratch), "tea at four"])) == before
+    old = next(row for row in scratch.json("core", "list", "--agent", "demo") if row["content"] == "tea at four")
+    scratch.json("forget", old["id"], "--yes", "--agent", "demo")
+    told = scratch.run("rollback", undone).stdout
+    before[1].remove("tea at four")
+    assert texts() == before
+    scratch.json("consolidate", "--agent", "demo")
+    assert "## Session" not in recent_file.read_text()
+    for command in commands_in(told.partition("is not restored in RECENT.md; to write it again: ")[2]):
+        scratch.json(*command)
+    scratch.json("consolidate", "--agent", "demo")
+    assert recent_file.read_text() == entry
+    assert texts() == before
 
 
 def test_a_second_rollback_of_a_restored_run_removes_its_summary_too(tmp_path):
@@ -563,3 +573,17 @@ def test_a_removal_of_duplicates_can_be_undone_as_a_whole_or_line_by_line(twice)
     twice.json("rollback", run)
     assert twice.core == TWICE
     assert twice.json("verify")["ok"] is True
+
+
+def test_a_job_finds_the_agent_by_the_session(tmp_path, monkeypatch):
+    scratch = Scratch(tmp_path / "scratch")
+    (tmp_path / "other").mkdir()
+    scratch.agents.append(scratch.agent("other", tmp_path / "other"))
+    scratch.write_config()
+    monkeypatch.chdir(tmp_path)
+    sleep = sleep_once(scratch)
+    told = scratch.run("rollback", sleep).stdout
+    again = next(one for one in commands_in(told) if one[:3] == ["job", "run", "sleep"])
+    assert "--agent" not in again
+    assert scratch.json(*again, "--dry-run")["runs"]
+    assert scratch.json(*again)["state"] == "succeeded"
