@@ -259,9 +259,21 @@ def plan_to(entries: Sequence[audit.AuditEntry], texts: StateTexts, *, audit_id:
             _note(traces, entry, texts, of_run=entry.run_id not in forgot)
     if not found:
         raise NotFoundError("the audit has no such entry", where=str(audit_id), hint="list the audit of this agent")
-    planned = _plan(traces, {}, texts, now, None, is_run=False)
+    planned = _mark_runs(_plan(traces, {}, texts, now, None, is_run=False), entries, last, forgot, now)
     back = {*planned.stayed, *(step.memory_id for step in planned.steps)}
     return replace(planned, stayed=(*planned.stayed, *(one for one in forgotten if one not in back)))
+
+
+def _mark_runs(
+    planned: RollbackPlan, entries: Iterable[audit.AuditEntry], last: int, forgot: Collection[str | None], now: str
+) -> RollbackPlan:
+    """Return the plan with a mark for each run after the entry `last`, so that none of them is rolled back again."""
+    own = {entry.run_id for entry in entries if entry.id > last and entry.run_id} - {*forgot}
+    marked = {entry.memory_id: entry.after for entry in entries}
+    steps = tuple(step for step in planned.steps if step.memory_id.removeprefix(audit.RUN) not in own)
+    names = sorted(run_id for run_id in own if steps and marked.get(audit.RUN + run_id) is None)
+    marks = (RollbackStep(audit.RUN + one, None, audit.dump_state(rolled_back=one, at=now)) for one in names)
+    return replace(planned, steps=(*steps, *marks))
 
 
 def _note(traces: dict[str, _Trace], entry: audit.AuditEntry, texts: StateTexts, *, of_run: bool) -> None:

@@ -286,6 +286,27 @@ def test_back_to_an_entry_brings_the_lines_of_the_day_back_that_a_rollback_had_r
     assert scratch.json("verify")["ok"] is True
 
 
+def test_a_run_that_a_rollback_to_an_entry_reverted_is_not_rolled_back_again(tmp_path):
+    scratch = Scratch(tmp_path / "scratch")
+    (scratch.workspace / "MEMORY.md").write_text("# Notes\n\n- tea at four\n", encoding="utf-8")
+    scratch.json("run", "--once")
+    last = scratch.json("audit")[-1]["id"]
+    first = sleep_once(scratch)
+    undone = scratch.json("rollback", "--to", str(last))["id"]
+    scratch.json("run", "--once")  # sleeps again and writes the same lines
+    before = sorted(core(scratch)), scratch.dailies()
+    assert before[1]
+    assert scratch.json("rollback", first)["receipt"]["rollback"]["already"] is True
+    assert (sorted(core(scratch)), scratch.dailies()) == before
+    assert scratch.json("verify")["ok"] is True
+    second = next(row["id"] for row in scratch.json("job", "list") if row["kind"] == "sleep" and row["id"] != first)
+    scratch.json("rollback", second)
+    scratch.json("rollback", undone)  # takes the mark away
+    scratch.json("rollback", first)
+    assert scratch.dailies() == {}
+    assert scratch.json("verify")["ok"] is True
+
+
 def test_after_a_forget_a_reverted_rollback_brings_all_back_but_the_entry_and_says_what_writes_that(tmp_path):
     scratch = Scratch(tmp_path / "scratch")
     (tmp_path / "other").mkdir()
