@@ -132,9 +132,8 @@ class Passages:
         if candidate.id not in self._found:
             by_user = candidate.voice is Speaker.PERSON
             rate = partial(answers.weigh_form, wanted=self._wanted, by_user=by_user)
-            self._found[candidate.id] = find_passage(
-                self.read(candidate), self._weights, rate, answers.FITS, self._synonyms
-            )
+            text, weights = self.read(candidate), self._weights
+            self._found[candidate.id] = find_passage(text, weights, rate, answers.FITS, self._synonyms)
         return self._found[candidate.id]
 
     def read(self, candidate: Candidate) -> str:

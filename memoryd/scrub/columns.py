@@ -13,7 +13,6 @@ from memoryd.scrub.plausible import is_made_up, is_mixed, is_odd_password, is_pa
 from memoryd.text.word_lists import list_bytes
 
 RULE = "column-value"
-_PASSWORDS = list_bytes("names of passwords")
 _LINE_MAX = 2048
 _COLUMNS_MAX = 32
 # The bars of a table that is drawn with lines. Its heads may have other bars than its rows.
@@ -160,6 +159,7 @@ def _find_inserted(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]
 FINDS: dict[bytes, Find] = {
     # These words begin or end the name of a column. Other words for secrets are not used as heads, or mean too much
     # else.
-    **dict.fromkeys((*b"passwd passphrase passe pwd pw token secret apikey key".split(), *_PASSWORDS), _find_below),
+    **dict.fromkeys(b"passwd passphrase passe pwd pw token secret apikey key".split(), _find_below),
+    **dict.fromkeys(list_bytes("names of passwords"), _find_below),
     b"insert into": _find_inserted,
 }
