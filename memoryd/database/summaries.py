@@ -1,7 +1,7 @@
 """Store the running summary of each session. A sleep replaces it, and a rollback restores the earlier one.
 
-The row before the last change is stored with it. Before and after a rollback, all earlier rows are stored, so that each
-of several rollbacks can be reverted. A sleep after another sleep stores only one, because the texts take room.
+The row before the last change is stored with it. A rollback keeps all earlier rows, and so does the next change after
+it, so that several rollbacks can be reverted one after the other. Any other change keeps only one, to save room.
 """
 
 import json
@@ -73,7 +73,7 @@ def take_back(connection: Connection, runs: Collection[str], sessions: Iterable[
     Args:
         connection: a write transaction.
         runs: the ids of the reverted runs.
-        sessions: more sessions to look at: if a later rollback has restored what these runs wrote, it has another id.
+        sessions: other sessions to check: a summary that a rollback restored has the id of that rollback.
         by: the id of the rollback.
         now: UTC, ISO 8601.
     """

@@ -229,13 +229,13 @@ def _list_next_steps(
         if name.startswith(WATERMARK) and after < before:
             lines += [
                 f"session {session} will be processed again and may bring the same lines back",
-                f"to do this now, or if it ended before memoryd first saw the agent: {again}",
+                f"to process it now (needed if it ended before memoryd first saw the agent): {again}",
                 f"to erase the whole session: memoryd forget {session}",
             ]
         elif name in bare:
             lines.append(f"session {session} is not restored in RECENT.md; to write it again: {undo} && {again}")
     gone = [one for one, both in states.items() if one.startswith(ANY_PREFIX) and describe_outcome(*both) == OUT]
-    lines += [f"to keep a line out: memoryd forget {one}{chosen}, or another id above" for one in gone[:1] if lines]
+    lines += [f"to keep this line, or another above, out: memoryd forget {one}{chosen}" for one in gone[:1] if lines]
     return list(dict.fromkeys(lines))
 
 

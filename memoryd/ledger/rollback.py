@@ -80,7 +80,7 @@ class RollbackPlan:
         later = {at: run for one in self.conflicts for at, run in one.later}
         undo = " && ".join(dict.fromkeys(f"memoryd rollback {later[at]}" for at in sorted(later, reverse=True)))
         is_named = later and None not in later.values()  # an edit by hand is no run
-        hint = f"first revert what came later: {undo if is_named else 'memoryd rollback --to AUDIT_ID'}"
+        hint = f"first revert later changes: {undo if is_named else 'memoryd rollback --to AUDIT_ID (memoryd audit)'}"
         why = {one.why: _HINTS[one.why] for one in self.conflicts if one.why in _HINTS}
         return RefusedError(f"cannot be rolled back: {told}", hint="; ".join(why.values()) or hint)
 
@@ -116,7 +116,7 @@ def name_conflict(memory_id: str, why: str, later: Iterable[tuple[int, str | Non
 
 def name_copy(memory_id: str, live: str) -> str:
     """Return text for people about a memory whose text a live memory says already."""
-    return f"{memory_id} is not brought back, because {live} says the same already"
+    return f"{memory_id} is not brought back, because {live} has the same text"
 
 
 def name_object(memory_id: str) -> str:
@@ -183,7 +183,7 @@ def operation_of(
     own = [entry for entry in entries if entry.run_id == run_id and not entry.memory_id.startswith(_NO_MEMORY)]
     last = next((entry for entry in reversed(own) if entry.memory_id == memory_id), None)
     if last is None:
-        raise RefusedError("the run has not changed this memory", memory_id, f"memoryd audit --run {run_id} shows more")
+        raise RefusedError("the run has not changed this memory", memory_id, f"memoryd audit --run {run_id}")
     made = _find_merged(last, texts)
     return frozenset({last.id} | {entry.id for entry in own if made and _find_merged(entry, texts) == made})
 

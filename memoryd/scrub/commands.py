@@ -63,7 +63,7 @@ _COMMAND_END = re.compile(rb"(?<![\\`])\n|[ \t](?:[|;]|&&|\|\|)[ \t]")
 _USER_FLAG = re.compile(rb" (?:--?u(?:ser(?:name)?)?|-U|/r?u(?:ser)?)[ =:][\"']?[\w.]")
 _FLAG = rb"(?:[ \t]{1,4}(?:-[a-zA-Z]{1,6}|\d\d?))"
 _WITH = _FLAG + rb"{0,4}?[ \t]{1,4}-[a-zA-Z]{0,5}"
-# Among the flags, `b` says that the password is an argument, and `n` that no file is.
+# Of the flags, `b` means that the password is an argument, and `n` that no file is named.
 _HASHED = re.compile(
     rb"(?=" + _WITH + rb"b)(?:(?=" + _WITH + rb"(?P<shown>n))|)" + _FLAG + rb"{1,5}"
     rb"(?(shown)|[ \t]{1,4}[^\s\x00]{1,200})[ \t]{1,4}[^\s\x00]{1,100}[ \t]{1,4}" + _SECRET
@@ -74,7 +74,7 @@ _IDENTIFIED = _Rule(
 )  # fmt: skip
 _KEY = _Rule(b"", re.compile(rb"[ \t]{0,40}" + _SECRET), partial(is_token, quoted=True), matches=True)
 _SET = re.compile(rb"(?:[07] )?" + _SECRET + rb"(?=[ \t]*(?:[\r\n]|\Z|RO|RW|address |default\b|\d))")
-# A plain word is such a name too, if the setting is a whole line.
+# A plain word counts as a community's name only if the setting is a whole line.
 _COMMUNITY = re.compile(
     rb"(?:(?<=\nr[ow]community )|(?<=\s[ \t]r[ow]community )|(?=\S*\d)) {0,9}(?!public\b|private\b)" + _SET.pattern
 )

@@ -19,8 +19,8 @@ _VAGUE = frozenset(list_bytes("words of accounts"))
 WORDS = _SURE.union(list_bytes("login words"), _VAGUE)
 _DIGIT = re.compile(rb"[0-9]")
 _SIGN = re.compile(rb"\w[!#$%^&?*@]\w")
-# Like no other text, this mixes both cases, digits and signs: `kX9#mP2v`. Escapes, e-mail addresses, places in files
-# and formulas of short names (`3*X1+2*Yz4`) do not count.
+# A random password mixes capital and small letters, digits and signs: `kX9#mP2v`. Escapes, e-mail addresses, places in
+# files and formulas of short names (`3*X1+2*Yz4`) do not count.
 _SHORT_RUNS = rb"(?=.{8})(?!.*(?:[a-z]{4}|[A-Z]{4}|\d{4}|&#|#L\d|%[0-9A-F]{2}|@.*\.)|(?:\w{1,4}[*+^-])+\w{1,4}\Z)"
 _JUMBLED = re.compile(_SHORT_RUNS + rb"(?=.*[A-Z])(?=.*[a-z])(?=.*\d).+[!#$%^&?*@].+")
 _LINE_ENDS = (b"\n", b"\\n")

@@ -294,6 +294,6 @@ def test_a_section_of_the_profile_that_a_later_run_rewrote_refuses_by_name_and_g
         world.move(f"run_{number}", name, audit.dump_state(text=text))
     with pytest.raises(RefusedError, match=rf"{name} changed by run_2 \(audit 3\)") as refused:
         world.plan("run_1").check()
-    assert refused.value.hint == "first revert what came later: memoryd rollback run_2"
+    assert refused.value.hint == "first revert later changes: memoryd rollback run_2"
     world.carry_out(world.plan_to(1), "back")
     assert world.other[name] == audit.dump_state(text="nurse")
