@@ -49,9 +49,9 @@ FACTS = "Facts:"
 RECENT_FILE = ".continuum/memory/RECENT.md"
 FAILED = "Failed"  # start of the name of a section whose lines list what did not work
 TOP = ""  # in `Part.plain`: bullets above the first heading count as plain, and so do those below a bullet with a colon
-_ASKED = frozenset({"Focus", "Asked"})  # sections whose lines are the user's, unless they have another label
-_LABELLED = re.compile(r"(?:\[x\] )?([A-Z][a-z ]{2,20}): ")
-_OF_USER = frozenset({"User", "Asked", "Last request"})
+# Lines below other headings are the user's, unless they have another speaker's label.
+_OF_AGENT = ("Key decisions", "Discoveries", "State", "Open", "Tasks", "Decided", "Found out")  # starts of headings
+_SPEAKER = re.compile(r"(?:\[x\] )?(?:(User|Asked|Last request)|Assistant|Agent|Report): ")
 _SECTION = 3  # heading level of a label such as "**State**:", with its text below or after it
 _DEEPEST = 12  # characters of indentation that a line keeps at most
 _HEADING = re.compile(r"(#{1,6})[ \t]+(.*)", re.DOTALL)
@@ -365,13 +365,13 @@ def _list_standalone(part: Part) -> Iterator[tuple[int, frozenset[str]]]:
             name = (heading[1] if line.startswith("*") else heading[2]).strip()
             is_framed = name in part.plain if level == 2 else is_framed and level == 3
             is_plain, is_listed = is_framed and name in part.plain, False
-            kind = FAILED if name.startswith(FAILED) else USER if level < _SECTION or name in _ASKED else ""
+            kind = FAILED if name.startswith(FAILED) else "" if name.startswith(_OF_AGENT) else USER
             section = [(number, split_statements(heading[2], kind))] if line.startswith("*") and heading[2] else []
         elif item and is_one:
             is_listed = True
             is_plain = is_plain and (TOP in part.plain or not line.rstrip().endswith((":", "：")))  # noqa: RUF001
-            label = None if kind == FAILED else _LABELLED.match(item[1])
-            bullet = number, split_statements(item[1], USER * (label[1] in _OF_USER) if label else kind)
+            label = None if kind == FAILED else _SPEAKER.match(item[1])
+            bullet = number, split_statements(item[1], USER * (label[1] is not None) if label else kind)
         elif line.strip() and not (is_listed and line[0].isspace()):
             is_plain = is_plain and not is_listed and line.strip() in part.plain
     if is_plain:

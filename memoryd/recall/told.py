@@ -65,11 +65,11 @@ class ToldStatements:
         if one in self.lines and one not in self._untold:
             return one
         bare = one.removesuffix(CUT)
-        begins = bare[:_NEAR]
+        begins, text = bare[:_NEAR], bare.removeprefix(USER)
         whole = self._near.get(begins) or (self._later.get(begins) if bare != one else None)
         if len(bare) < _NEAR or whole is None or whole in self._untold:
             return None
-        _, found, rest = whole.partition(bare)
+        _, found, rest = whole.partition(text)
         is_whole = bare != one and whole.startswith(bare)
         is_part = found and len(one) >= _NEAR_SHARE * len(whole) and _ENDS_CLAUSE.match(rest)
         return whole if is_whole or is_part else None
@@ -84,4 +84,5 @@ class ToldStatements:
 @lru_cache(maxsize=4096)
 def _list_beginnings(one: str) -> tuple[str, ...]:
     """Return the first characters of each clause of a statement, to look up statements that contain another."""
-    return tuple(one[found.end() : found.end() + _NEAR] for found in _CLAUSE.finditer(one))
+    kind, text = one[: one.startswith(USER)], one.removeprefix(USER)
+    return tuple((kind + text[found.end() :])[:_NEAR] for found in _CLAUSE.finditer(text))

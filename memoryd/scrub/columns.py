@@ -159,7 +159,7 @@ def _find_inserted(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]
 FINDS: dict[bytes, Find] = {
     # These words begin or end the name of a column. Other words for secrets are not used as heads, or mean too much
     # else.
-    **dict.fromkeys(b"passwd passphrase passe pwd pw token secret apikey key".split(), _find_below),
-    **dict.fromkeys(list_bytes("names of passwords"), _find_below),
+    **dict.fromkeys(b"passwd passphrase pwd pw token secret apikey key".split(), _find_below),
+    **dict.fromkeys((b"mot de passe", *list_bytes("names of passwords")), _find_below),
     b"insert into": _find_inserted,
 }

@@ -440,10 +440,23 @@ def test_what_another_speaker_says_hides_nothing_that_the_user_said(own, other):
         text = render([], [], [core_part(lines[0]), core_part(lines[1])], WIDE, characters).text
         assert all(line in text for line in lines)
     text = f"**Focus**:\n- {own}\n\n**Discoveries**:\n- {other[11:]}\n"
+    for lines in ((f"Important: {own}", f"Assistant: So far. Important: {other[11:]}"), (own, other)):
+        core = core_part(*lines)
+        core = core._replace(
+            text=core.text.replace("## Decisions", "## Decisions\n\n### Mine"), plain=core.plain | {"Mine"}
+        )
+        text_of_core = render([], [], [core], WIDE, characters).text
+        assert all(line in text_of_core for line in lines)
     recent = Part("RECENT.md", text, plain=frozenset({"Focus", "Discoveries", ""}))
     text = render([], [], [recent], WIDE, characters).text
     assert own in text
     assert other[11:] in text
+
+
+def test_a_statement_that_is_a_clause_of_another_one_of_the_user_is_left_out():
+    longer = f"We agreed on this: {MOVES[0].lower()}{MOVES[1:]}"
+    text = render([], [], [core_part(f"User: {longer}", f"User: {MOVES}")], WIDE, characters).text
+    assert (longer in text, MOVES in text) == (True, False)
 
 
 statements = st.sampled_from([LIKES, MOVES, GREETS, "short", f"User: {LIKES}", MOVES.upper(), f"{GREETS} Really."])
