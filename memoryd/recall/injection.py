@@ -36,7 +36,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from memoryd.counted import count_noun
-from memoryd.recall.told import USER, ToldStatements, split_statements
+from memoryd.recall.repetitions import USER, ToldStatements, split_statements
 from memoryd.text.fences import open_after
 from memoryd.text.neutral import neutralize, split_shape
 from memoryd.transcripts.injected import CLOSE, OPEN

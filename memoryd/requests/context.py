@@ -26,7 +26,7 @@ from memoryd.ledger.memory import Memory
 from memoryd.recall import injection, memory_files
 from memoryd.recall.injection import RECENT_FILE, Injection
 from memoryd.recall.newer import put_newer_first
-from memoryd.recall.told import CUT, split_statements
+from memoryd.recall.repetitions import CUT, split_statements
 from memoryd.requests import access, projects, scanner, searching
 from memoryd.requests.projects import Project
 from memoryd.scrub.hidden import mask_hidden

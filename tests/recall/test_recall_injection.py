@@ -10,7 +10,7 @@ from memoryd.ledger import facts
 from memoryd.ledger import facts as fact_lines
 from memoryd.ledger.facts import Fact, ProfileEntry, ProfileSection
 from memoryd.recall.injection import FACTS, LEAD, TOP, Budget, Part, render
-from memoryd.recall.told import split_statements
+from memoryd.recall.repetitions import split_statements
 from memoryd.transcripts.injected import CLOSE, OPEN, strip
 
 WIDE = Budget(100_000, 100_000)

@@ -36,7 +36,7 @@ def split_statements(text: str, kind: str = "") -> frozenset[str]:
 class ToldStatements:
     """Collect the statements injected so far, while a text is built from top to bottom."""
 
-    def __init__(self, said: Mapping[str, str], untold: AbstractSet[str], later: Sequence[frozenset[str]] = ()) -> None:
+    def __init__(self, said: Mapping[str, str], untold: AbstractSet[str], later: Sequence[frozenset[str]]) -> None:
         """Take the statements said before, each with its line, and the statements of each line that may come later."""
         self.lines = dict(said)  # statement -> first line that says it
         self._longer = [one for one in later if len(one) > 1]
