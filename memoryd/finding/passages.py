@@ -160,7 +160,8 @@ class Passages:
     def weigh(self, candidate: Candidate) -> float:
         """Return the factor of a candidate's score that depends on its text and the question."""
         passage = self.get(candidate)
-        return (1 + passage.worth) * min(1.0, passage.form) * self.weigh_kind(candidate)
+        fit = answers.FITS if any(pattern.search(passage.text) for pattern in self._wanted) else 1.0
+        return (1 + passage.worth) * min(1.0, passage.form) * fit * self.weigh_kind(candidate)
 
     def weigh_kind(self, candidate: Candidate) -> float:
         """Return the factor of a candidate's score that depends on the kind of its text."""

@@ -193,7 +193,7 @@ def rollback(
         named = ("memory", "before", "after")
         texts = [dict(zip(named, (one, *map(_text_in, states[one])), strict=True)) for one in planned["memories"]]
         shown = access.show_rows(settings, agent, "rollback --dry-run", texts, *named[1:])
-        planned |= {"texts": shown, "beside": beside}
+        planned |= {"texts": shown, "beside": beside, "edited": _list_edited(row, planned["files"])}
         call.output.result(planned, _plan_text(planned, states, is_tried=True), plan.find_refusal())
         return
     with call.output.busy("reverting"):
@@ -202,11 +202,20 @@ def rollback(
         states = {row["memory_id"]: (row["before"], row["after"]) for row in reads.states_of_run(reader, done["id"])}
         bare = reads.list_unsummarized(reader, done["id"])
     files = [{"path": one["path"], "removed": one["after"] is None} for one in done["receipt"].get("files", ())]
-    reverted = done["receipt"].get("rollback", {}) | {"files": files, "beside": beside}
+    reverted = done["receipt"].get("rollback", {})
+    reverted |= {"files": files, "beside": beside, "edited": _list_edited(row, files)}
     undo = f"memoryd rollback {done['id']}"
     told = [f"{done['id']} is the id of this rollback. To revert it: {undo}", _plan_text(reverted, states)]
     told += _list_next_steps(states, bare, undo, f" --agent {agent.id}" * (len(settings.agents) > 1))
-    call.output.result(done | {"beside": beside}, f"{done['id']} {done['why']}" if done["why"] else "\n".join(told))
+    data = done | {"beside": beside, "edited": reverted["edited"]}
+    call.output.result(data, f"{done['id']} {done['why']}" if done["why"] else "\n".join(told))
+
+
+def _list_edited(row: Mapping[str, Any], files: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the files that a run added lines to, but that its rollback does not change; `row` is empty for `--to`."""
+    changed = {one["path"] for one in files}
+    added = (one["path"] for one in row.get("receipt", {}).get("files", ()) if "appended" in one)
+    return [path for path in dict.fromkeys(added) if path not in changed]
 
 
 def _list_next_steps(
@@ -397,6 +406,11 @@ def _plan_text(
         else f"{name_object(one)} stays as it is, because it was changed or forgotten since"
         for one in planned.get("stayed", ())
     ]  # fmt: skip
+    lines += [
+        f"the lines of that run in {path} stay, because they were changed since; the session may be summarized again"
+        " beside them, so delete by hand what should go"
+        for path in planned.get("edited", ())
+    ]
     clashes = planned.get("conflicts", ())
     lines += ["nothing would change, because later changes are in conflict:"] * bool(clashes)
     lines += [name_conflict(one["memory"], one["why"], one["later"]) for one in clashes]

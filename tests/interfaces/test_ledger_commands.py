@@ -354,6 +354,25 @@ def test_a_second_rollback_of_a_restored_run_removes_its_summary_too(tmp_path):
         assert scratch.core == before
 
 
+def test_a_rollback_names_the_daily_file_whose_lines_stay_because_a_person_changed_them(tmp_path):
+    scratch = Scratch(tmp_path / "scratch")
+    at = recent()
+    scratch.append([*said(at=at), filler(at=at)])
+    scratch.json("run", "--once")
+    run_id = next(row["id"] for row in scratch.json("job", "list", "--kind", "sleep") if row["state"] == "succeeded")
+    (daily,) = (scratch.workspace / "memory").glob("*.md")
+    path = f"memory/{daily.name}"
+    assert scratch.json("rollback", run_id, "--dry-run")["edited"] == []
+    edited = daily.read_text(encoding="utf-8").replace("\n- ", "\n- (checked) ", 1)
+    daily.write_text(edited, encoding="utf-8")
+    tried = scratch.json("rollback", run_id, "--dry-run")
+    assert tried["edited"] == [path]
+    assert path not in [one["path"] for one in tried["files"]]
+    told = scratch.run("rollback", run_id).stdout
+    assert f"the lines of that run in {path} stay, because they were changed since" in told
+    assert daily.read_text(encoding="utf-8") == edited
+
+
 def test_a_rollback_and_its_dry_run_name_all_files_that_change_and_the_facts_that_stay(tmp_path):
     def texts():
         found = {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*.md")}
