@@ -273,8 +273,8 @@ def note_of(judged: JudgedClaim, folder: str | None = None) -> str | None:
     The note holds the question that the quotation answers, the name of the project folder, and the day.
     """
     cited = [one for one in judged.cited if not one.answer()]
-    pieces = (piece for one in cited for piece in (one.piece, *(behind for behind, _ in one.piece.behind)))
-    asked = next((piece.asked for piece in pieces if piece.asked), "")
+    places = (place for one in cited for place in ((one.piece, one.numbers), *one.piece.behind))
+    asked = next(filter(None, (piece.find_question(numbers) for piece, numbers in places)), "")
     at = max((line.at[:10] for line in judged.lines if line.at), default="")
     project = PurePosixPath(folder).name if folder else ""
     parts = [f'asked: "{neutralize(asked)}"' if asked else "", neutralize(project), at]

@@ -13,8 +13,8 @@ from memoryd.ledger.foreign import ONLY_A_PAGE
 from memoryd.ledger.lane import Lane, lane_of_turn, lanes_of_text
 from memoryd.text import normal, prose
 from memoryd.text.content import measure_overlap, strip_label
+from memoryd.text.sentences import Sentence, quote_around, split
 from memoryd.text.sentences import SentenceKind as Part
-from memoryd.text.sentences import quote_around, split
 from memoryd.transcripts.turn import StoredTurn, TurnKind
 
 LONGEST_QUOTED = 300  # a typed turn of up to this many characters is copied whole
@@ -23,6 +23,9 @@ _BARE_WORDS = 4  # an answer of up to this many words is quoted together with it
 _BRIEF_WORDS = 12  # a reply of up to this many words is understood only with the message that it answers
 _OPTION = re.compile(r"^\W{0,3}(?:option |variante |opción )?([a-z]|\d{1,2})\W{0,3}$", re.IGNORECASE)
 _MARKED = re.compile(r"^\W{0,3}([a-z]|\d{1,2})\W{0,2}[).:\]]\W{0,3}\s*(?=\S)", re.IGNORECASE)
+_NUMBERED = re.compile(r"^[ \t]{0,3}(?:[-*] )?\**(\d)[.):][ \t*]+(?=\S)", re.MULTILINE)
+_ASKS = frozenset("?\uff1f")
+_HEAD = re.compile(r"\*\*|\n|(?<=[?\uff1f]) ")  # what ends the question, or its title, behind its number
 SPEAKERS = {Lane.USER: "user", Lane.ASSISTANT: "assistant"}
 
 
@@ -59,6 +62,7 @@ class Piece:
             sentences.
         asked: the question of the assistant that the piece answers; empty without one.
         options: the choices that the assistant offered with that question, by letter or number.
+        answers: numbered questions of the assistant, each with the number of a sentence that answers it.
         seq: for a turn, its number in its session.
         is_choice: True if the user chose an answer in a dialog.
     """
@@ -69,6 +73,7 @@ class Piece:
     behind: tuple[tuple["Piece", tuple[int, ...]], ...] = ()
     asked: str = ""
     options: tuple[tuple[str, str], ...] = ()
+    answers: tuple[tuple[int, str], ...] = ()
     seq: int = 0
     is_choice: bool = False
 
@@ -77,6 +82,10 @@ class Piece:
         """Return the sentences that a second reader sees for the whole piece: the original ones, if there are any."""
         found = (piece.lines[number - 1] for piece, numbers in self.behind for number in numbers)
         return tuple(replace(line, id=f"{self.id}.{n}") for n, line in enumerate(found, 1)) or self.lines
+
+    def find_question(self, numbers: Sequence[int]) -> str:
+        """Return the question that sentences of the piece answer; empty without one."""
+        return dict(self.answers).get(min(numbers, default=0), self.asked)
 
     @property
     def lane(self) -> Lane:
@@ -234,8 +243,9 @@ def piece_of_turn(turn: StoredTurn, text: str, at: str, before: StoredTurn | Non
         CitableSentence(f"{name}.{number}", part.text, of_part, SPEAKERS.get(lane, "tool"), at, turn.at or "")
         for number, (part, of_part) in enumerate(zip(parts, lanes, strict=True), 1)
     )
-    asked, options = _question(before.text) if before is not None and lane is Lane.USER else ("", ())
-    return Piece(name, text, lines, asked=asked, options=options, seq=turn.seq, is_choice=is_choice)
+    asking = before.text if before is not None and lane is Lane.USER else ""
+    (asked, options), answers = _question(asking), tuple(pair_answers(asking, parts).items())
+    return Piece(name, text, lines, (), asked, options, answers, turn.seq, is_choice)
 
 
 def piece_of_text(name: str, text: str, lane: Lane, speaker: str, at: str = "", said_at: str = "") -> Piece:
@@ -246,6 +256,26 @@ def piece_of_text(name: str, text: str, lane: Lane, speaker: str, at: str = "", 
         for number, part in enumerate(parts, 1)
     )
     return Piece(name, text, lines)
+
+
+def pair_answers(asking: str, parts: Sequence[Sentence]) -> dict[int, str]:
+    """Return, by the number of each of the user's sentences in numbered answers, the question with the same number.
+
+    Empty if the user numbers something else than answers to the numbered questions of the message `asking`.
+    """
+    number, answers = "", dict[int, str]()
+    for at, part in enumerate(parts, 1):
+        mark = _NUMBERED.match(part.text)
+        number = mark[1] if mark else number
+        answers |= {at: number} if number and not prose.QUESTION_END.search(part.text) else {}
+    found = list(_NUMBERED.finditer(asking))
+    ends = [*(one.start() for one in found), len(asking)][1:]
+    blocks = {one[1]: asking[one.end() : end] for one, end in zip(found, ends, strict=True)}
+    numbers = {*answers.values()}
+    asks = {one for one, block in blocks.items() if not _ASKS.isdisjoint(block)}
+    asks_all = numbers == blocks.keys() and prose.QUESTION_END.search(asking)
+    is_paired = len(numbers) > 1 and (asks_all or numbers <= asks)
+    return {at: _HEAD.split(blocks[one], 1)[0].strip(" :") for at, one in answers.items()} if is_paired else {}
 
 
 def _question(text: str) -> tuple[str, tuple[tuple[str, str], ...]]:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from itertools import chain, pairwise
 
 from memoryd.jobs import signals
+from memoryd.jobs.pieces import pair_answers
 from memoryd.ledger import unfinished
 from memoryd.offline import lasting, lasting_model, words, work_lists, work_texts
 from memoryd.offline.cues import CUES, WORK_CUES
@@ -25,6 +26,7 @@ from memoryd.offline.sentences import NumberedSentence, is_question, split_sente
 from memoryd.offline.statements import REPORTER, ConversationMessage
 from memoryd.offline.work_statement import LaterAnswers, WorkStatement, drop_changed, repeats
 from memoryd.text import prose
+from memoryd.text.sentences import split
 from memoryd.text.word_lists import list_words
 from memoryd.tiers.session_summary import Section
 
@@ -206,30 +208,36 @@ class _WorkReading:
         parts = self._own_parts(one) if is_bare else self._told_parts(one)
         if signals.says_nothing(" ".join(part.text for part in parts)) and not is_bare:
             return
-        for number, unit in enumerate(_join(parts, lambda _before, _part: True)):
-            if is_bare or _requests(_text_of(unit), _keys_of(_text_of(unit))):
-                made = self._read_unit(turn, one, unit)
+        is_reply = turn > 0 and _is_answer(self._said[turn - 1])
+        answers = pair_answers(self._said[turn - 1].text, split(one.text)) if is_reply else {}
+        units = _join(parts, lambda before, part: answers.get(before.number) == answers.get(part.number))
+        for number, unit in enumerate(units):
+            question = answers.get(unit[0].number, "")
+            if is_bare or question or _requests(_text_of(unit), _keys_of(_text_of(unit))):
+                made = self._read_unit(turn, one, unit, question)
                 # The next session continues with the last request, so it is always shown.
                 is_last = turn == self._asking[-1] and not number
                 yield made._replace(section=Section.ASKED, weight=made.weight + _OF_LAST) if is_last else made
 
-    def _read_unit(self, turn: int, one: ConversationMessage, unit: Sequence[NumberedSentence]) -> WorkStatement:
-        """Return a line made of some sentences of a user's message."""
+    def _read_unit(
+        self, turn: int, one: ConversationMessage, unit: Sequence[NumberedSentence], question: str
+    ) -> WorkStatement:
+        """Return a line made of some sentences of a user's message, which answer a numbered question, if any."""
         text = _text_of(unit)
-        keys = _keys_of(text)
+        whole = f"{question} {text}".strip()
         rules = _rules(one, unit, "" if one.id in self._announced else one.text)
-        steers = rules or work_texts.steers(text)
+        steers = rules or bool(question) or work_texts.steers(text)
         # The last request counts as a request in any wording, because no answer shows that it was done.
         is_asked = turn == self._asking[-1] or (not rules and (not steers or is_question(text)))
         section = Section.ASKED if is_asked else Section.DECIDED
         # A fault that the user reported before the last request is probably gone.
         is_passed = section is Section.ASKED and self._asking[0] < turn < self._asking[-1] and _reports_fault(text)
         signs = {"steers": steers, "passed": is_passed, "jokes": work_texts.is_joke(text)}
-        weight = _weigh(self._signs(turn, text, keys) | signs, _OF_REQUEST)
+        weight = _weigh(self._signs(turn, whole, _keys_of(whole)) | signs, _OF_REQUEST)
         if WORK_CUES["postpones"].search(text):
             section, weight, is_passed = Section.OPEN, max(weight, OF_OPEN), False
         made = self._make(turn, one, unit, text, section, weight)
-        asked_id, question = self._find_choice(turn, text)
+        asked_id, question = (self._said[turn - 1].id, question) if question else self._find_choice(turn, text)
         if not question and prose.count_words(text) <= _BARE:
             asked_id, question = self._find_question(turn)
         return made._replace(asked=question, asked_id=asked_id, is_wish=steers, is_passed=is_passed)

@@ -173,3 +173,28 @@ def test_a_quotation_has_only_words_of_the_piece_on_one_line(parts, data):
     if not made.asked:
         left_out = {"…"}  # stands where sentences are not the user's own
         assert set(found.split()) <= set(made.text.split()) | set(made.lines[number - 1].text.split()) | left_out
+
+
+ASKED_TWO = "Two questions before I plan it:\n\n1. **Storage**: SQLite or files?\n2. How long are backups kept?\n"
+NO_QUESTIONS = "I found two faults:\n\n1. The cache is stale.\n2. The log grows.\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "text", "questions"),
+    [
+        (ASKED_TWO, "1. SQLite, files break.\n2. thirty days", ["Storage", "How long are backups kept?"]),
+        (ASKED_TWO, "1) SQLite. Files break.\n2) 30 days", ["Storage", "Storage", "How long are backups kept?"]),
+        (ASKED_TWO, "1. SQLite. 2. thirty days. What next?", ["Storage", "How long are backups kept?", ""]),
+        ("1. Which host\n2. Which port\n\nWhat do you prefer?", "1. a\n2. b", ["Which host", "Which port"]),
+        (NO_QUESTIONS, "1. Fix the cache.\n2. Rotate the log.", ["", ""]),  # the user's own list
+        (ASKED_TWO, "2. thirty days", [""]),
+        (ASKED_TWO, "1. SQLite\n2. a month\n3. Add a button.", ["", "", ""]),
+        ("", "1. SQLite\n2. a month", ["", ""]),
+    ],
+)
+def test_numbered_answers_go_with_the_questions_of_the_same_number(before, text, questions):
+    one = piece(5, text, before)
+    assert [dict(one.answers).get(number, "") for number in range(1, len(one.lines) + 1)] == questions
+    assert [one.find_question([number]) or "" for number in range(1, len(one.lines) + 1)] == [
+        asked or one.asked for asked in questions
+    ]

@@ -829,3 +829,15 @@ def test_a_finding_that_a_long_session_takes_up_again_may_be_overtaken_and_a_rep
     assert not any(one.is_passed for one in lines(REQUEST, f"Assistant: {finding}", *apart) if one.text == finding)
     # A short session has not gone on.
     assert not any(one.is_passed for one in lines(REQUEST, f"Assistant: {finding}", *more[:4]) if one.text == finding)
+
+
+def test_numbered_answers_are_decisions_of_their_own_each_with_its_question():
+    asking = "Assistant: Before I start:\n\n1. **Storage**: SQLite or files?\n2. **Backups**: how long are they kept?"
+    found = [
+        one for one in lines(REQUEST, asking, "1. sqlite\n2. a month. no weekly ones", ANSWER, LAST) if one.by_user
+    ]
+    assert [(one.text, one.asked) for one in found if one.section is Section.DECIDED] == [
+        ("sqlite.", "Storage"),
+        ("a month. no weekly ones.", "Backups"),
+    ]
+    assert {one.asked_id for one in found if one.asked} == {"t2"}
