@@ -37,6 +37,7 @@ LIMIT = 10
 MOST = 200  # the most hits of one search
 _DEPTH = 2  # this many candidates are read for each wanted hit, because their texts change the order …
 LEAST = 40  # … with this minimum …
+_NEAREST = 200  # the meaning of this many texts is compared, so that most hits by words have a cosine
 _TAGGED = 200  # … which is larger for tags, because these are searched in the texts
 
 
@@ -178,9 +179,12 @@ class Recall:
             by_meaning: list[Candidate] = []
             meaning = asked()
             if meaning.vector is not None and tables.model(number) == meaning.model:
-                nearest = self.indexer.index.find_nearest(tables, number, meaning.vector, where, depth)
+                nearest = self.indexer.index.find_nearest(tables, number, meaning.vector, where, max(depth, _NEAREST))
                 passages.near = {one.id: one.score for one in nearest}
-                by_meaning = [replace(one, score=one.score * weigh(one.voice)) for one in nearest]
+                wanted_ids = {one.id for one in (*by_words, *nearest[:depth])}
+                by_meaning = [
+                    replace(one, score=one.score * weigh(one.voice)) for one in nearest if one.id in wanted_ids
+                ]
                 sources.read_ahead(by_meaning)
             candidates = {one.id: one for one in (*by_meaning, *by_words)}
             stale = {one.id: one for one in candidates.values() if one.tier == CORE and sources.text(one) is None}

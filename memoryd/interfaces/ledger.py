@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 _LONGEST_SIMILAR = 200  # characters shown of a line that says something similar
 _FILE = "file:"
 _REJECTED = "proposal:"
+_EDITED = (
+    "the lines of that run in {} stay, because they were changed since; the session may be summarized again beside"
+    " them, so delete by hand what should go"
+)
 
 
 @click.group()
@@ -406,11 +410,7 @@ def _plan_text(
         else f"{name_object(one)} stays as it is, because it was changed or forgotten since"
         for one in planned.get("stayed", ())
     ]  # fmt: skip
-    lines += [
-        f"the lines of that run in {path} stay, because they were changed since; the session may be summarized again"
-        " beside them, so delete by hand what should go"
-        for path in planned.get("edited", ())
-    ]
+    lines += map(_EDITED.format, planned.get("edited", ()))
     clashes = planned.get("conflicts", ())
     lines += ["nothing would change, because later changes are in conflict:"] * bool(clashes)
     lines += [name_conflict(one["memory"], one["why"], one["later"]) for one in clashes]

@@ -73,7 +73,8 @@ def test_what_says_it_in_other_words_is_found_and_says_why(world):
     assert world.paths("feline") == {"session:s1"}
     assert {hit.tier for hit in world.search("doctor")} == {"fact"}
     both = world.search("kitten")[0]
-    assert (both.why, both.score) == ("kitten; by words 1, by meaning 1", 1.0)
+    assert both.why == "kitten; by words 1, by meaning 1"
+    assert 0 < both.score <= 1
     assert world.search("zebra") == [], "what is near to nothing finds nothing"
 
 

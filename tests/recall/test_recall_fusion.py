@@ -1,4 +1,4 @@
-"""Reciprocal-rank fusion of two orders."""
+"""Fusion of an order by words with one by meaning."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -6,8 +6,13 @@ from hypothesis import strategies as st
 from memoryd.recall.ranking import Candidate, RankedCandidate, fuse, iterate_copies_last
 
 
-def ranked(number, path="session:s", piece=0):
-    return RankedCandidate(Candidate(number, 1.0, path, "session", number, number, piece, b"", None, None), 1.0)
+def ranked(number, score=1.0, path="session:s", piece=0):
+    return RankedCandidate(Candidate(number, score, path, "session", number, number, piece, b"", None, None), score)
+
+
+def falling(numbers):
+    """Candidates in this order, with scores like cosines."""
+    return [ranked(number, 0.9 - 0.02 * place) for place, number in enumerate(numbers)]
 
 
 ORDERS = st.lists(st.integers(1, 30), unique=True, max_size=20)
@@ -19,7 +24,7 @@ def ids(found):
 
 @given(ORDERS, ORDERS, st.frozensets(st.integers(1, 30)))
 def test_each_thing_is_there_once_with_its_places(words, meaning, quoting):
-    found = fuse([*map(ranked, words)], [*map(ranked, meaning)], quoting)
+    found = fuse(falling(words), falling(meaning), quoting)
     assert sorted(ids(found)) == sorted({*words, *meaning})
     for one in found:
         number = one.candidate.id
@@ -32,7 +37,7 @@ def test_each_thing_is_there_once_with_its_places(words, meaning, quoting):
 
 @given(ORDERS, ORDERS)
 def test_who_is_before_another_in_both_is_before_it(words, meaning):
-    order = ids(fuse([*map(ranked, words)], [*map(ranked, meaning)], frozenset()))
+    order = ids(fuse(falling(words), falling(meaning), frozenset()))
     for at, later in enumerate(order):
         for earlier in order[:at]:
             assert not all(
@@ -43,16 +48,21 @@ def test_who_is_before_another_in_both_is_before_it(words, meaning):
 
 @given(ORDERS)
 def test_one_order_alone_stays_as_it_is(order):
-    assert ids(fuse([*map(ranked, order)], [], frozenset())) == order
-    assert ids(fuse([], [*map(ranked, order)], frozenset())) == order
+    assert ids(fuse(falling(order), [], frozenset())) == order
+    assert ids(fuse([], falling(order), frozenset())) == order
 
 
 def test_words_weigh_more_than_meaning():
-    assert ids(fuse([ranked(1), ranked(3)], [ranked(2), ranked(4)], frozenset())) == [1, 3, 2, 4]
+    assert ids(fuse(falling([1, 3]), falling([2, 4]), frozenset())) == [1, 3, 2, 4]
 
 
-def test_what_is_first_in_both_has_a_score_of_one():
-    assert fuse([ranked(1)], [ranked(1)], frozenset())[0].score == 1
+def test_of_hits_with_nearly_the_same_words_the_one_with_the_nearer_meaning_is_first():
+    words, meaning = [ranked(1, 9.0), ranked(2, 8.5), ranked(3, 2.0)], [ranked(3, 0.7), ranked(2, 0.6), ranked(1, 0.4)]
+    assert ids(fuse(words, meaning, frozenset())) == [2, 1, 3]
+
+
+def test_what_is_best_by_words_and_says_the_same_has_a_score_of_one():
+    assert fuse([ranked(1, 7.0)], [ranked(1, 1.0)], frozenset())[0].score == 1
 
 
 def test_pieces_of_a_turn_are_one_thing():
