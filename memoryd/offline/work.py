@@ -57,6 +57,7 @@ _OF_ANSWER = {
     "": -4.47, "late": 0.46, "length": 0.68, "words": 0.03, "names": 0.16, "cause": 0.39, "final": 0.42, "hedge": -0.5,
     "refuted": -0.34, "behind": -0.44, "thin": -0.58, "last": 0.61,
 }  # fmt: skip
+_OF_AGREED = 1.5  # added to the weight of a recommendation with which the user agrees
 _OF_PASSED = -0.43  # added to the weight of an answer's line that the session may have overtaken
 _OF_REQUEST = {"": -2.85, "late": 0.44, "length": 0.41, "words": 0.11, "steers": 1.0, "passed": -0.76, "jokes": -4.0}
 
@@ -264,9 +265,10 @@ class _WorkReading:
         before = self._said[turn - 1] if turn else None
         parts = before.sentences if before is not None and _is_answer(before) else ()
         found = _list_questions(parts[-2:])
-        if not found and signals.after_assent(self._said[turn].text) is not None:
-            found = [one.text for one in reversed(parts) if WORK_CUES["advises"].search(one.text)]
-        return (before.id, found[0]) if before and found and len(found[0]) <= _LONGEST_ASKED else ("", "")
+        is_bare = len(_collect_keys(found[:1])) < _FEWEST_ASKED  # such as "Agreed?"
+        if is_bare and signals.after_assent(self._said[turn].text) is not None:
+            found = [one for one in reversed(parts) if WORK_CUES["advises"].search(one.text)] or found
+        return (before.id, found[0].text) if before and found and len(found[0].text) <= _LONGEST_ASKED else ("", "")
 
     def _find_choice(self, turn: int, text: str) -> tuple[str, str]:
         """Return the id of a list and the items that a text chooses from it by number; empty texts without a list."""
@@ -280,6 +282,7 @@ class _WorkReading:
 
     def _read_answer(self, turn: int, one: ConversationMessage) -> Iterator[WorkStatement]:
         below, offered = work_lists.list_open(one), work_lists.list_offered(one)
+        is_agreed = self._is_agreed(turn)
         # A fault that the assistant fixes at once is gone when the session ends.
         acted = {part.number - 1 for part in one.sentences if CUES["process"].match(part.text)}
         parts = []
@@ -291,6 +294,10 @@ class _WorkReading:
             if weight is not None and turn == self._last:
                 if _says_enough(part.text, 1 if weight else _FEWEST):
                     yield self._make(turn, one, [part], part.text, Section.OPEN, weight)
+            elif is_agreed and work_texts.is_recommended(part.text):
+                weight = self._rate(turn, one, [part], _keys_of(part.text)) + _OF_AGREED
+                made = self._make(turn, one, [part], _text_of([part]), Section.DECIDED, weight)
+                yield made._replace(is_wish=True)
             elif not (is_open or is_offered or self._is_passing(turn, part.text)):
                 parts.append(part)
         heads = work_lists.find_heads(one)
@@ -301,6 +308,13 @@ class _WorkReading:
                 made = self._make(turn, one, unit, text, self._section(turn, text), weight)
                 is_guess = unit[-1].number in acted or self._is_guess(turn, text, made.keys)
                 yield _put_below(made, *heads.get(unit[0].number, (0, "")))._replace(is_guess=is_guess)
+
+    def _is_agreed(self, turn: int) -> bool:
+        """Return True if the user's next message agrees with an answer, without a condition."""
+        after = self._said[turn + 1] if turn + 1 < len(self._said) else None
+        if after is None or not after.by_user or signals.after_assent(after.text) is None:
+            return False
+        return not (is_question(after.text) or WORK_CUES["limits"].search(after.text) or self._turns[after.id][0])
 
     def _is_passing(self, turn: int, text: str) -> bool:
         """Return True if a line holds only for the moment: narration, a label, or a task that a later answer may do."""
@@ -439,10 +453,10 @@ def _is_answer(one: ConversationMessage) -> bool:
     return not one.by_user and one.speaker != REPORTER
 
 
-def _list_questions(last: Sequence[NumberedSentence]) -> list[str]:
+def _list_questions(last: Sequence[NumberedSentence]) -> list[NumberedSentence]:
     """Return the questions in the last sentences of an answer, the last first. Before the end, only offers count."""
     questions = [one for one in reversed(last) if is_question(one.text)]
-    return [one.text for one in questions if one is last[-1] or WORK_CUES["offers"].search(one.text)]
+    return [one for one in questions if one is last[-1] or WORK_CUES["offers"].search(one.text)]
 
 
 def _seq_of(one: ConversationMessage) -> int:

@@ -33,7 +33,7 @@ class WorkStatement(NamedTuple):
     section: Section
     keys: frozenset[str]  # content words
     weight: float
-    is_wish: bool = False  # the user says what they want
+    is_wish: bool = False  # the user says what they want, or agrees with it
     is_guess: bool = False  # it is hedged, rejected by the user, or acted upon at once
     is_passed: bool = False  # the session went on and may have overtaken it
     asked: str = ""  # the question, if the answer is unclear without it

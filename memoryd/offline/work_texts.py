@@ -48,6 +48,11 @@ def is_offered(text: str) -> bool:
     return is_question(text) or WORK_CUES["offers"].search(text) is not None
 
 
+def is_recommended(text: str) -> bool:
+    """Return True if an assistant's sentence recommends something; a line that only introduces a list does not."""
+    return WORK_CUES["advises"].search(text) is not None and not text.rstrip().endswith((":", "："))  # noqa: RUF001
+
+
 def is_pending(text: str) -> bool:
     """Return True if an assistant's text announces something, or says that a task is still to be done."""
     return WORK_CUES["pending"].search(text.replace("’", "'")) is not None  # noqa: RUF001

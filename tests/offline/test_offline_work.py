@@ -841,3 +841,26 @@ def test_numbered_answers_are_decisions_of_their_own_each_with_its_question():
         ("a month. no weekly ones.", "Backups"),
     ]
     assert {one.asked_id for one in found if one.asked} == {"t2"}
+
+
+ADVICE = "My recommendation: SQLite for the depot's orders, because one process writes them."
+
+
+@pytest.mark.parametrize(
+    ("reply", "is_decided"),
+    [
+        ("yes", True),
+        ("sounds good. start with the orders", True),
+        ("ja", True),
+        ("yes, but in one file per depot", False),
+        ("yes. as long as it is fast", False),
+        ("ok, but why not files?", False),
+        ("ok. does it need a server?", False),
+        ("no, use files", False),
+        ("Write the manual of the importer first.", False),
+    ],
+)
+def test_a_recommendation_is_decided_if_the_user_agrees_without_a_condition(reply, is_decided):
+    found = lines(REQUEST, f"Assistant: {ADVICE} What do you think?", reply, ANSWER, LAST)
+    assert (ADVICE in texts(found, Section.DECIDED)) is is_decided
+    assert ADVICE not in texts([one for one in found if not one.is_wish])
