@@ -136,8 +136,11 @@ class Citation:
         if answer := self.answer():
             return answer
 
+        questions = dict(self.piece.answers)
+        answered = {questions.get(number) for number in self.numbers}
+
         def is_own(number: int) -> bool:
-            return self.piece.lines[number - 1].lane is Lane.USER
+            return self.piece.lines[number - 1].lane is Lane.USER and questions.get(number) in answered
 
         return quote_around(self.piece.text, filter(is_own, self.numbers), LONGEST_QUOTED, is_own)
 

@@ -44,7 +44,9 @@ _STOPS = ".!?\u3002\uff01\uff1f"
 _BETWEEN = f"{_CLOSING}\u2026 \t\r\n"  # characters between adjacent sentences
 _GAP = re.compile(f"[{re.escape(_BETWEEN)}]*+")
 _BEGUN = re.compile(rf"{_GAP.pattern}([^\n]{{1,400}}?)(?:\u2026|\.\.\.)")  # the beginning of a shortened sentence
-_EMPTY = re.compile(rf"(?m)^[ \t]*(?:[-*+][ \t]+)?(?:\[forgotten\][ \t,;:{_STOPS}]*)+(?:\(asked: .*\))?(?:\r?\n|\Z)")
+_EMPTY = re.compile(
+    rf"(?m)^[ \t]*(?:[-*+][ \t]+)?(?:\[[ xX]\][ \t]+)?(?:\[forgotten\][ \t,;:{_STOPS}]*)+(?:\(asked: .*\))?(?:\r?\n|\Z)"
+)
 # Characters that `neutralize` or typography writes for another character; both are compared as equal. Marks of bold
 # and italic text do not count.
 _ALIKE = str.maketrans({

@@ -62,6 +62,7 @@ _OF_PASSED = -0.43  # added to the weight of an answer's line that the session m
 _OF_REQUEST = {"": -2.85, "late": 0.44, "length": 0.41, "words": 0.11, "steers": 1.0, "passed": -0.76, "jokes": -4.0}
 
 _MENTIONS = re.compile(r"(?:@\S+(?:\s+|$))+")
+_CHOOSES = re.compile(r"(?:[Oo]ption )?(?:[A-D]\b|\d\W*$)")  # the user's answer begins with a letter, or is a number
 _NAMES = re.compile(r"`[^`]*`|[!-~]*[/\\][!-~]*|[!-~]+\.[a-z]{1,5}\b")
 _FEWEST_LETTERS = 4  # letters besides names of files and code
 
@@ -227,7 +228,9 @@ class _WorkReading:
         text = _text_of(unit)
         whole = f"{question} {text}".strip()
         rules = _rules(one, unit, "" if one.id in self._announced else one.text)
-        steers = rules or bool(question) or work_texts.steers(text)
+        asked_id, asked = (self._said[turn - 1].id, question) if question else self._find_choice(turn, text)
+        is_choice = bool(question) or (bool(asked) and _CHOOSES.match(text) is not None)
+        steers = rules or is_choice or work_texts.steers(text)
         # The last request counts as a request in any wording, because no answer shows that it was done.
         is_asked = turn == self._asking[-1] or (not rules and (not steers or is_question(text)))
         section = Section.ASKED if is_asked else Section.DECIDED
@@ -238,10 +241,9 @@ class _WorkReading:
         if WORK_CUES["postpones"].search(text):
             section, weight, is_passed = Section.OPEN, max(weight, OF_OPEN), False
         made = self._make(turn, one, unit, text, section, weight)
-        asked_id, question = (self._said[turn - 1].id, question) if question else self._find_choice(turn, text)
-        if not question and prose.count_words(text) <= _BARE:
-            asked_id, question = self._find_question(turn)
-        return made._replace(asked=question, asked_id=asked_id, is_wish=steers, is_passed=is_passed)
+        if not asked and prose.count_words(text) <= _BARE:
+            asked_id, asked = self._find_question(turn)
+        return made._replace(asked=asked, asked_id=asked_id, is_wish=steers, is_passed=is_passed)
 
     def _asks_enough(self, turn: int, keys: Collection[str]) -> bool:
         """Return True if a user's message with these content words says what it asks for: "commit it, I will push"."""

@@ -198,3 +198,12 @@ def test_numbered_answers_go_with_the_questions_of_the_same_number(before, text,
     assert [one.find_question([number]) or "" for number in range(1, len(one.lines) + 1)] == [
         asked or one.asked for asked in questions
     ]
+
+
+def test_of_numbered_answers_only_those_to_the_question_of_a_cited_one_are_quoted():
+    one = piece(5, "1. sqlite, one process. no server\n2. thirty days", ASKED_TWO)
+    assert [Citation(one, (number,)).quotation() for number in (1, 2, 3)] == [
+        "sqlite, one process. no server",
+        "sqlite, one process. no server",
+        "thirty days",
+    ]

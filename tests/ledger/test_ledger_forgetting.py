@@ -175,6 +175,7 @@ def test_a_section_loses_the_sentences_that_only_the_session_brought():
         ("uses tabs", "- Uses tabs.\n- and more\n", "- and more\n"),
         ("User: Uses tabs.", "uses tabs\r\nmore\r\n", "more\r\n"),
         ("Uses tabs.", "- User: uses tabs.\n", ""),
+        ("Uses tabs.", "- [x] User: uses tabs.\n- [x] more\n", "- [x] more\n"),
         ("Uses tabs.", "- User: Uses tabs. (asked: Tabs (wide) or spaces?)\n- more\n", "- more\n"),
         ("Uses tabs.", "Hello. I see: uses tabs. User: uses tabs. Bye.", f"Hello. I see: uses tabs. {MARK}. Bye."),
         ("she uses tabs here", "she uses tabs here2 and misshe uses tabs here", None),
@@ -198,7 +199,7 @@ def test_a_text_is_found_as_a_whole_and_nothing_else_changes(forgotten, text, le
     ("text", "left"),
     [
         ("- User: Run all of the tests.\nrun all of the tests\n", ""),
-        ("- [x] Run all of the tests\n**Focus**: run all of the tests\n", f"- [x] {MARK}\n**Focus**: {MARK}\n"),
+        ("- [x] Run all of the tests\n**Focus**: run all of the tests\n", f"**Focus**: {MARK}\n"),
         ("Never run all of the tests on the production host.", None),
         ("I am told to: run all of the tests", None),
         ("Run all of the tests. Then rest.", None),

@@ -864,3 +864,19 @@ def test_a_recommendation_is_decided_if_the_user_agrees_without_a_condition(repl
     found = lines(REQUEST, f"Assistant: {ADVICE} What do you think?", reply, ANSWER, LAST)
     assert (ADVICE in texts(found, Section.DECIDED)) is is_decided
     assert ADVICE not in texts([one for one in found if not one.is_wish])
+
+
+@pytest.mark.parametrize(
+    ("reply", "section"),
+    [
+        ("A but 5 minutes, not 10", Section.DECIDED),
+        ("option B", Section.DECIDED),
+        ("2", Section.DECIDED),
+        ("do 2 next", Section.ASKED),
+    ],
+)
+def test_an_answer_that_begins_with_a_letter_is_a_decision_and_an_order_by_number_a_request(reply, section):
+    offer = "Assistant: Two ways to wait:\n\nA. poll the depot every 10 minutes\nB. let the depot call us"
+    steps = "Assistant: Next steps:\n\n1. poll the depot every 10 minutes\n2. write its log into a file"
+    found = lines(REQUEST, steps if "2" in reply else offer, reply, ANSWER, LAST)
+    assert [one.section for one in found if one.asked] == [section]
