@@ -1,7 +1,7 @@
 """Find the blocks of a daily file that memoryd's runs wrote, and the sentences that support their lines."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import tzinfo
 from typing import NamedTuple
 
@@ -11,9 +11,10 @@ from memoryd.changing import ledger_runs
 from memoryd.database import query, turns
 from memoryd.files import regular
 from memoryd.jobs.exchanges import set_aside_scheduled
-from memoryd.jobs.witness import SupportingSentences
+from memoryd.jobs.witness import SupportingSentences, digest_of
 from memoryd.ledger import audit as chain
 from memoryd.tiers import daily
+from memoryd.tiers.lines import lines_of
 
 SLEPT = "coalesce(json_extract(r.options, '$.of'), r.kind) IN ('sleep', 'facts') AND r.session_id IS NOT NULL"
 # Runs of an agent's tool; a person's runs have no `witness`. An update that may not add to the core becomes a note,
@@ -52,6 +53,28 @@ def find_written_blocks(
                 if at is not None:
                     found.append(WrittenBlock(at, at + size, run_id, session_id))
     return found
+
+
+def find_left_lines(
+    connection: Connection, agent_id: str, path: str, data: bytes, found: Sequence[WrittenBlock]
+) -> list[WrittenBlock]:
+    """Return each line of a daily file that a sleep wrote into a block which somebody edited later.
+
+    `found` has the blocks that nobody edited. After a rollback of a run, its lines in an edited block stay.
+    """
+    rows = connection.exec_driver_sql(
+        "SELECT r.id, r.session_id, json_extract(r.receipt, '$.cites') FROM audit a JOIN job_run r ON r.id = a.run_id"  # noqa: S608
+        f" WHERE a.agent_id = ? AND a.memory_id = ? AND a.operation = 'append' AND {SLEPT}",
+        (agent_id, chain.FILE + path),
+    ).fetchall()
+    whole = {one.run_id for one in found}
+    cited = {digest: by for *by, cites in rows if by[0] not in whole for digest in json.loads(cites or "{}")}
+    lines, end = [], 0
+    for line in lines_of(data) if cited else ():
+        end += len(line)
+        if by := cited.get(digest_of(line.decode(errors="replace"))):
+            lines.append(WrittenBlock(end - len(line), end, *by))
+    return lines
 
 
 def record_left(

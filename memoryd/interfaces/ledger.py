@@ -177,7 +177,10 @@ def verify(call: Call) -> None:
 def rollback(
     call: Call, *, run_id: str | None, audit_id: int | None, memory_id: str | None, dry_run: bool, agent_id: str | None
 ) -> None:
-    """Revert a run, one of its changes, or everything after a change."""
+    """Revert a run, one of its changes, or everything after a change.
+
+    Of RUN, the beginning is enough if no other id begins so.
+    """
     from memoryd.requests import memory_changes
 
     if (run_id is None) == (audit_id is None):

@@ -57,7 +57,7 @@ _OF_ANSWER = {
     "": -4.47, "late": 0.46, "length": 0.68, "words": 0.03, "names": 0.16, "cause": 0.39, "final": 0.42, "hedge": -0.5,
     "refuted": -0.34, "behind": -0.44, "thin": -0.58, "last": 0.61,
 }  # fmt: skip
-_OF_AGREED = 1.5  # added to the weight of a recommendation with which the user agrees
+_OF_AGREED = 0.7  # added to the weight of a recommendation with which the user agrees
 _OF_PASSED = -0.43  # added to the weight of an answer's line that the session may have overtaken
 _OF_REQUEST = {"": -2.85, "late": 0.44, "length": 0.41, "words": 0.11, "steers": 1.0, "passed": -0.76, "jokes": -4.0}
 

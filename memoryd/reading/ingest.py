@@ -466,7 +466,7 @@ class Ingest:
     def _prepare(self, source: SourcePattern, cursor: Cursor, handle: ranges.Handle, size: int) -> bool:
         """Find format and session of a transcript; return False if they are unknown, or if it must not be read."""
         if cursor.reader is None or cursor.identity is None:
-            cursor.note = None
+            before, cursor.note = cursor.note, None
             told = self._tell(source, cursor, handle, size, reading.HEAD_READ)
             if not told and cursor.note is None and size > reading.HEAD_READ:
                 told = self._tell(source, cursor, handle, size, reading.HEAD_READ_MAX)
@@ -474,7 +474,8 @@ class Ingest:
                 cursor.unfinished = False
                 cursor.note = cursor.note or drift.NOT_KNOWN
                 self.batch.cursors[id(cursor)] = cursor
-                self.log.debug("transcript not read", agent=cursor.agent_id, path=cursor.path, why=cursor.note)
+                if cursor.note != before:
+                    self.log.info("transcript not read", agent=cursor.agent_id, path=cursor.path, why=cursor.note)
                 return False
         if cursor.meetings is None:
             cursor.meetings = reading.Meetings(cursor.session_id or "", cursor.offset)

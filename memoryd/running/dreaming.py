@@ -20,7 +20,7 @@ from sqlalchemy import Connection, Engine
 
 from memoryd.changing import authorship, guard_check
 from memoryd.changing.core_import import bullets_of, take_over
-from memoryd.changing.written_blocks import NOTED, WrittenBlock, find_written_blocks, read_sentences
+from memoryd.changing.written_blocks import NOTED, WrittenBlock, find_left_lines, find_written_blocks, read_sentences
 from memoryd.clock import Clock, moment_of, text_of
 from memoryd.config import Settings
 from memoryd.database import memories, query, runs, sqlite, turns
@@ -334,6 +334,7 @@ def _entries(source: Gathered, run: Run, files: Mapping[str, bytes]) -> tuple[tu
     with sqlite.begin_read(source.engine) as connection:
         for path, data in files.items():
             written = find_written_blocks(connection, run.agent_id, path, data)
+            written += find_left_lines(connection, run.agent_id, path, data, written)
             noted = find_written_blocks(connection, run.agent_id, path, data, NOTED)
             written += [one._replace(session_id=None) for one in noted]
             found += _of_file(source.settings, path, data, written, source.clock.text())

@@ -239,6 +239,25 @@ def test_every_new_memory_can_show_what_it_stands_on(world):
     assert world.problems() == []
 
 
+@pytest.mark.parametrize("is_rolled_back", [False, True])
+def test_a_line_that_a_sleep_wrote_keeps_its_author_when_a_person_edits_another_line_of_its_block(
+    world, is_rolled_back
+):
+    world.sleep()
+    run_id = world.scratch.query("SELECT id FROM job_run WHERE kind = 'sleep' AND state = 'succeeded'")[0][0]
+    path = world.scratch.workspace / f"memory/{TODAY}.md"
+    *_, last = (line for line in path.read_text().splitlines() if line.startswith("- ") and "restarted" not in line)
+    path.write_text(path.read_text().replace(last, f"{last} (checked)"))
+    if is_rolled_back:
+        world.do("rollback", run=run_id)
+    world.reply = KEPT
+    world.dream(force=True)
+    origins = {one.text: one.origin for one in world.asked[-1].material if one.role == "daily"}
+    assert origins.pop(f"{last} (checked)".removeprefix("- ")) == "hand"
+    (restarted,) = (origin for text, origin in origins.items() if "restarted" in text)
+    assert restarted == "assistant"
+
+
 @pytest.mark.parametrize(
     "bad", ["", "[DREAM]\nx", "[MEMORY]\n\n", "I cannot help with that.", "[MEMORY]\n- Ein altes Ding. [m1]"]
 )
