@@ -20,6 +20,7 @@ SLEPT = "coalesce(json_extract(r.options, '$.of'), r.kind) IN ('sleep', 'facts')
 # Runs of an agent's tool; a person's runs have no `witness`. An update that may not add to the core becomes a note,
 # too.
 NOTED = f"r.kind IN ('{ledger_runs.SAVE}', '{ledger_runs.UPDATE}') AND json_extract(r.options, '$.witness') IS NOT NULL"
+SAVED = f"r.kind = '{ledger_runs.SAVE}' AND json_extract(r.options, '$.witness') IS NULL"  # a person's runs
 _RECEIPT = "SELECT receipt FROM job_run WHERE id = ?"
 
 

@@ -49,8 +49,8 @@ class DailyEntry:
     Attributes:
         id: the id under which the entry is shown, such as "d7".
         text: one or more lines, without the bullet mark.
-        origin: `user`, `assistant` or `report`; `hand` if a person wrote it into the file; `agent` if the agent's own
-            tools wrote it there; `unknown` if the author is unknown.
+        origin: `user`, `assistant` or `report`; `hand` if a person wrote it into the file; `saved` if a person saved it
+            with the command; `agent` if the agent's own tools wrote it there; `unknown` if the author is unknown.
         day: the day of the file.
         clock: HH:MM of its block; None in a block that somebody else wrote.
         at: day and clock as a moment, UTC, ISO 8601 with `Z`; without a clock, the end of the day.

@@ -36,7 +36,9 @@ class MemoryClass(StrEnum):
 
 _ORIGINS = {Origin.USER: Lane.USER, Origin.ASSISTANT: Lane.ASSISTANT, Origin.INJECTED: Lane.NONE}
 # Origins as the sources of a memory name them; `hand` is a line of a daily file that its owner wrote.
-_SOURCES = {"user": Lane.USER, "hand": Lane.USER, "assistant": Lane.ASSISTANT, "agent": Lane.ASSISTANT}
+_SOURCES = {
+    "user": Lane.USER, "hand": Lane.USER, "saved": Lane.USER, "assistant": Lane.ASSISTANT, "agent": Lane.ASSISTANT,
+}  # fmt: skip
 _SOURCES |= {"unknown": Lane.UNKNOWN, "injected": Lane.NONE}
 # Earlier versions stored `daily` for a line of a daily file by its owner or by the agent's tools.
 _SOURCES |= {"daily": Lane.ASSISTANT}

@@ -31,7 +31,7 @@ from memoryd.text import normal
 from memoryd.text.content import list_content_words, strip_label
 
 _CORE, _DAILY = "memory", "daily"
-_OWN = frozenset({promotion.USER, promotion.HAND})
+_OWN = frozenset({promotion.USER, promotion.HAND, promotion.SAVED})
 _SAID = _OWN | {promotion.ASSISTANT, promotion.AGENT}
 _DEFAULT_BULLETS = 50
 _BY_HAND = 0.85  # importance of a memory without a record: a person wrote it

@@ -22,11 +22,12 @@ from memoryd.text.content import split_question, strip_label
 from memoryd.text.neutral import neutralize
 from memoryd.text.sentences import quote_around
 
-USER, HAND, ASSISTANT, AGENT = "user", "hand", "assistant", "agent"
+USER, HAND, SAVED, ASSISTANT, AGENT = "user", "hand", "saved", "assistant", "agent"
 LONGEST = 400  # characters; a longer text is not a memory
 _SPOKEN = re.compile(r"^([^\W\d_][^\W\d_'’.-]*(?: [^\W\d_][\w'’.-]*){0,2}):\s+(?=\S)")  # noqa: RUF001
 _REPORTED = re.compile(r"^(?:Report|Changed|Failed)\b:?", re.IGNORECASE)
 _OPEN = re.compile(r"^(?:to-?do|next steps?|open|remaining|pending)\b|\bto-?do lists?\b", re.IGNORECASE)
+_OF_SAVED = 0.85  # a person who saves a note by a command wants it kept
 _OF_STANDING = 0.8
 _OF_CHANGE = 0.75
 _LEAST_RATING = 0.3
@@ -52,7 +53,7 @@ class OfflineEntry(NamedTuple):
     @property
     def by_user(self) -> bool:
         """Return True if these are the user's words, from a session or written by hand."""
-        return self.origin in {USER, HAND}
+        return self.origin in {USER, HAND, SAVED}
 
     def tell_words(self, text: str) -> str:
         """Return words of the entry as the text of a memory, with their speaker."""
@@ -83,7 +84,7 @@ def read_entries(material: Iterable[QuotedPiece]) -> list[OfflineEntry]:
     found = []
     for quoted in material:
         is_left_out = _REPORTED.match(quoted.text) or lasting_model.takes_itself_back(quoted.text)
-        if quoted.origin in {USER, HAND, ASSISTANT, AGENT} and not is_left_out:
+        if quoted.origin in {USER, HAND, SAVED, ASSISTANT, AGENT} and not is_left_out:
             spoken = _SPOKEN.match(quoted.text)
             text, question = split_question(quoted.text[spoken.end() if spoken else 0 :])
             day = (quoted.at or "")[:10]
@@ -191,6 +192,8 @@ def _offer(said: _Sayings) -> Offer | None:
     cue = max((cue for _, _, cue in said if cue), key=lambda cue: cue.importance, default=None)
     if cue:
         return Offer(text, cites, cue.type, cue.importance, entry.day)
+    if entry.origin == SAVED:
+        return Offer(text, cites, MemoryType.FACT, _OF_SAVED, entry.day)
     if entry.origin == HAND and CUES["standing"].search(one.text.lower()) and len(key_of(one.text)) >= _FEWEST_WORDS:
         return Offer(text, cites, MemoryType.PREFERENCE, _OF_STANDING, entry.day)
     if entry.by_user and replacement.find_ended(one.text):

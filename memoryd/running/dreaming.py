@@ -20,7 +20,14 @@ from sqlalchemy import Connection, Engine
 
 from memoryd.changing import authorship, guard_check
 from memoryd.changing.core_import import bullets_of, take_over
-from memoryd.changing.written_blocks import NOTED, WrittenBlock, find_left_lines, find_written_blocks, read_sentences
+from memoryd.changing.written_blocks import (
+    NOTED,
+    SAVED,
+    WrittenBlock,
+    find_left_lines,
+    find_written_blocks,
+    read_sentences,
+)
 from memoryd.clock import Clock, moment_of, text_of
 from memoryd.config import Settings
 from memoryd.database import memories, query, runs, sqlite, turns
@@ -48,7 +55,7 @@ KIND = JOB
 PAUSED = "the agent is paused"
 _LABELS = {"User: ": "user", "Assistant: ": "assistant", "Report: ": "report", "Changed: ": "report"}
 _LABELS |= {"Failed: ": "report"}
-_HAND, _AGENT = "hand", "agent"
+_HAND, _AGENT, _SAVED = "hand", "agent", "saved"
 _MOST_TRIES = 14  # after this many dreams by the offline backend, the days count as dreamt
 _SLEEP = "sleep:"  # marks the origin of a line that a sleep wrote, until its author is known
 
@@ -337,7 +344,8 @@ def _entries(source: Gathered, run: Run, files: Mapping[str, bytes]) -> tuple[tu
             written += find_left_lines(connection, run.agent_id, path, data, written)
             noted = find_written_blocks(connection, run.agent_id, path, data, NOTED)
             written += [one._replace(session_id=None) for one in noted]
-            found += _of_file(source.settings, path, data, written, source.clock.text())
+            saved = find_written_blocks(connection, run.agent_id, path, data, SAVED)
+            found += _of_file(source.settings, path, data, (written, saved), source.clock.text())
         found = _list_current(list(_by_agent(connection, source.settings, run.agent_id, found)))
     texts = source.scrubber.redact([one.text for one, _, _ in found])
     grounds = _Grounds(source)
@@ -385,10 +393,11 @@ def _by_agent(connection: Connection, settings: Settings, agent_id: str, found: 
     """Yield the entries, with an author for those that no run wrote.
 
     If a tool call contains the text, it is the agent's. On a day with tool calls, the author of other entries is
-    unknown, because a program that the agent started may have written them. All remaining entries are the owner's.
+    unknown, because a program that the agent started may have written them. All remaining entries are the owner's, and
+    so is what the owner saved with the command.
     """
-    hands = {core.normalize(entry.text) for entry, _, _ in found if entry.origin == _HAND}
-    days = sorted({entry.day for entry, _, _ in found if entry.origin == _HAND})
+    hands = {core.normalize(entry.text) for entry, _, _ in found if entry.origin in {_HAND, _SAVED}}
+    days = sorted({entry.day for entry, _, _ in found if entry.origin in {_HAND, _SAVED}})
     own: set[str] = set()
     busy: set[date] = set()
     if hands:
@@ -397,7 +406,7 @@ def _by_agent(connection: Connection, settings: Settings, agent_id: str, found: 
         busy = {day for day, span in spans.items() if authorship.was_working(connection, agent_id, *span)}
     for entry, run_id, span in found:
         origin = entry.origin
-        if origin == _HAND and core.normalize(entry.text) in own:
+        if origin in {_HAND, _SAVED} and core.normalize(entry.text) in own:
             origin = _AGENT
         elif origin == _HAND and entry.day in busy:
             origin = UNKNOWN_ORIGIN
@@ -416,9 +425,13 @@ def date_entry(settings: Settings, day: date, clock: str | None) -> str:
 
 
 def _of_file(
-    settings: Settings, path: str, data: bytes, written: Sequence[WrittenBlock], now: str
+    settings: Settings, path: str, data: bytes, blocks: tuple[Sequence[WrittenBlock], Sequence[WrittenBlock]], now: str
 ) -> Iterator[tuple[DailyEntry, str | None, Source]]:
-    """Yield the entries of a file (bullets and paragraphs), each with the id of its run and its place."""
+    """Yield the entries of a file (bullets and paragraphs), each with the id of its run and its place.
+
+    `blocks` are those of sleeps and agents' tools, and those that a person saved.
+    """
+    written, saved = blocks
     day = date.fromisoformat(path[-13:-3])
     shown = mask_hidden(data)
     for start, block in daily.parse(data).list_sections():
@@ -428,8 +441,10 @@ def _of_file(
             if by is not None and daily.is_passing(raw, first):
                 continue
             label = next((origin for label, origin in _LABELS.items() if text.startswith(label)), None)
+            is_saved = any(one.first <= start + first < one.end for one in saved)
             if by is None or by.session_id is None:
-                origin = (_HAND if by is None else _AGENT) if label in {None, "user"} else label
+                own = _AGENT if by is not None else _SAVED if is_saved else _HAND
+                origin = own if label in {None, "user"} else label
             else:
                 origin = f"{_SLEEP}{label or ''}"
             session_id = None if by is None else by.session_id
