@@ -176,14 +176,24 @@ text_file = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
 agent_option = click.option("--agent", "agent_id", metavar="ID", help="The agent, if several are configured.")
 
 
+def of_settings(command: Callable[..., R]) -> Callable[..., R]:
+    """Pass a command the call and the settings."""
+
+    @click.pass_obj
+    @wraps(command)
+    def load_settings(call: Call, /, **options: Any) -> R:
+        return command(call, call.settings(), **options)
+
+    return load_settings
+
+
 def of_agent(command: Callable[..., R]) -> Callable[..., R]:
     """Add the option `--agent` to a command, and pass it the call, the settings and the chosen agent."""
 
     @agent_option
-    @click.pass_obj
+    @of_settings
     @wraps(command)
-    def choose_agent(call: Call, /, agent_id: str | None, **options: Any) -> R:
-        settings = call.settings()
+    def choose_agent(call: Call, settings: Settings, /, agent_id: str | None, **options: Any) -> R:
         return command(call, settings, call.agent(settings, agent_id), **options)
 
     return choose_agent

@@ -28,7 +28,7 @@ from memoryd.interfaces import (
     recall,
     sessions,
 )
-from memoryd.interfaces.call import Call, agent_option, of_agent, parse_span, passed, start_log, user_folder
+from memoryd.interfaces.call import Call, agent_option, of_agent, of_settings, parse_span, passed, start_log
 from memoryd.interfaces.mcp import command as mcp
 from memoryd.interfaces.output import Output, one_line, render_run, render_table
 from memoryd.requests import access
@@ -234,15 +234,14 @@ def job_list(call: Call, agent_id: str | None, kind: str | None, limit: int) -> 
 @job.command("show")
 @click.argument("run_id", metavar="RUN")
 @click.option("--content", is_flag=True, help="Also show the texts of memories and claims, if you may see them.")
-@passed
-def job_show(call: Call, *, run_id: str, content: bool) -> None:
+@of_settings
+def job_show(call: Call, settings: Settings, *, run_id: str, content: bool) -> None:
     """Show a run with its report. For a refinement, also show each call with its ids and its verdict.
 
     With --content, also show the verdict on each claim of the model's reply.
     """
     from memoryd.interfaces import timeline
 
-    settings = call.settings()
     texts: list[dict[str, Any]] = []
     with call.reader(settings) as reader:
         row = reads.job_run(reader, run_id)
@@ -273,11 +272,10 @@ def job_cancel(call: Call, run_id: str) -> None:
 def _add_answer_command(verb: str, does: str) -> None:
     @job.command(verb, help=does)
     @click.argument("run_id", metavar="RUN")
-    @passed
-    def command(call: Call, run_id: str) -> None:
+    @of_settings
+    def command(call: Call, settings: Settings, run_id: str) -> None:
         from memoryd.requests import jobs_by_hand, waiting
 
-        settings = call.settings()
         with call.output.busy(f"carrying out the {verb}"), start_log(settings):
             row = jobs_by_hand.answer(settings, run_id, verb)
         waiting.require_done(row)
@@ -368,13 +366,12 @@ def config() -> None:
 
 
 @config.command("check")
-@passed
-def config_check(call: Call) -> None:
+@of_settings
+def config_check(call: Call, settings: Settings) -> None:
     """Check the configuration file and report every mistake."""
     from memoryd.files import trust
     from memoryd.requests import daemon_client
 
-    settings = call.settings()
     trust.require(settings)
     agents = [agent.id for agent in settings.agents]
     where = {"source": str(settings.source), "state_dir": str(settings.state_dir), "warnings": settings.warnings}
@@ -388,12 +385,11 @@ def config_check(call: Call) -> None:
 
 
 @config.command("show")
-@passed
-def config_show(call: Call) -> None:
+@of_settings
+def config_show(call: Call, settings: Settings) -> None:
     """Show the settings in effect, each with its source line."""
     from memoryd.interfaces.cli_config import show_data, show_text
 
-    settings = call.settings()
     call.output.result(show_data(settings), show_text(settings).rstrip("\n"))
 
 
@@ -401,6 +397,7 @@ def config_show(call: Call) -> None:
 @passed
 def config_default(call: Call) -> None:
     """Print a configuration file with every key and its meaning."""
+    from memoryd.interfaces.call import user_folder
     from memoryd.interfaces.cli_config import render_default
 
     text = render_default(user_folder("state"))

@@ -8,7 +8,7 @@ import click
 
 from memoryd.database import reads, vault
 from memoryd.errors import NotFoundError
-from memoryd.interfaces.call import Call, agent_option, passed
+from memoryd.interfaces.call import Call, agent_option, of_settings
 from memoryd.interfaces.output import make_visible, one_line
 from memoryd.requests import access
 
@@ -31,8 +31,8 @@ _WITHHELD = {
 @click.command()
 @click.argument("target", metavar="FILE:LINE|ID")
 @agent_option
-@passed
-def blame(call: Call, target: str, agent_id: str | None) -> None:
+@of_settings
+def blame(call: Call, settings: Settings, target: str, agent_id: str | None) -> None:
     """Show the source of a line of memory, and each later change.
 
     Takes a line as `search` prints it (MEMORY.md:12, memory/2026-03-04.md:7, RECENT.md:9) or the id of a memory. A file
@@ -40,7 +40,6 @@ def blame(call: Call, target: str, agent_id: str | None) -> None:
     """
     from memoryd.requests import blame as tracing
 
-    settings = call.settings()
     path, colon, line = target.rpartition(":")
     agent, path = call.agent_of_path(settings, agent_id, path)
     target = f"{path}{colon}{line}"
@@ -74,10 +73,9 @@ def _turn_lines(turn: dict[str, Any]) -> Iterator[str]:
 @click.command("show")
 @click.argument("session_id", metavar="ID")
 @agent_option
-@passed
-def session_show(call: Call, session_id: str, agent_id: str | None) -> None:
+@of_settings
+def session_show(call: Call, settings: Settings, session_id: str, agent_id: str | None) -> None:
     """Show the stored turns of a session. Works also after its transcript was deleted."""
-    settings = call.settings()
     row, told, turns = read_session(call, settings, session_id, agent_id)
     turns = access.show_rows(settings, call.agent(settings, str(row["agent_id"])), "session show", turns, "text")
     shown = ("id", "agent_id", "format", "state", "started_at", "ended_at", "last_turn_at", "turns")

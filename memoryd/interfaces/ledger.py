@@ -12,7 +12,7 @@ import click
 from memoryd import clock
 from memoryd.counted import count_noun
 from memoryd.database import reads
-from memoryd.interfaces.call import Call, agent_option, of_agent
+from memoryd.interfaces.call import Call, agent_option, of_agent, of_settings
 from memoryd.interfaces.output import make_visible, one_line, render_table
 from memoryd.requests import access
 
@@ -116,12 +116,11 @@ _add_owner_command("restore", "Restore a memory that has ended. Adds it to MEMOR
 @click.option("--run", "run_id", metavar="RUN", help="Show one run only.")
 @click.option("--since", metavar="DATE", help="Show changes since 2026-03-04, or since a time in ISO 8601.")
 @agent_option
-@click.pass_obj
-def audit(call: Call, run_id: str | None, since: str | None, agent_id: str | None) -> None:
+@of_settings
+def audit(call: Call, settings: Settings, run_id: str | None, since: str | None, agent_id: str | None) -> None:
     """Show every change of memory, and every refused request. Shows when, by whom and what, but never content."""
     from memoryd.interfaces import timeline
 
-    settings = call.settings()
     chosen = call.agent(settings, agent_id).id if agent_id else None
     start = None if since is None else _parse_since(settings, since)
     with call.reader(settings) as reader:
@@ -142,13 +141,12 @@ def _parse_since(settings: Settings, text: str) -> str:
 
 
 @click.command()
-@click.pass_obj
-def verify(call: Call) -> None:
+@of_settings
+def verify(call: Call, settings: Settings) -> None:
     """Compare audit, memory store, files, cursors and index. Exits with 0 only if all agree."""
     from memoryd.changing import verify as verifying
     from memoryd.requests import opening, scanner, searching
 
-    settings = call.settings()
     for agent in settings.agents:
         opening.catch_up(settings, agent)
     with (
@@ -260,15 +258,14 @@ def _list_next_steps(
 @click.option("--dry-run", is_flag=True, help="Show what would be erased; change nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @agent_option
-@click.pass_obj
-def forget(call: Call, *, target: str, dry_run: bool, yes: bool, agent_id: str | None) -> None:
+@of_settings
+def forget(call: Call, settings: Settings, *, target: str, dry_run: bool, yes: bool, agent_id: str | None) -> None:
     """Erase a memory or a session from everything that memoryd wrote. This cannot be undone.
 
     The transcripts stay, because they belong to the agent.
     """
     from memoryd.requests import forgetting
 
-    settings = call.settings()
     agent, options = forgetting.find_target(settings, target, lambda given: call.agent(settings, agent_id or given))
     if not (dry_run or yes or sys.stdin.isatty()):
         raise click.UsageError("there is no terminal to ask on: --yes forgets without asking, --dry-run shows what")
@@ -407,7 +404,7 @@ def _plan_text(
     ]
     lines += [f"{one['path']} {be}{_describe_file(one)}" for one in planned.get("files", ())]
     lines += [name_copy(*one) for one in planned.get("there", ())]
-    back = f"only what is named here {goes} back in it" if lines else f"nothing {goes} back in it"
+    back = f"{('nothing', 'only what is named here')[bool(lines)]} {goes} back in it"
     lines += [
         f"{one.removeprefix(_FILE)} was changed since: {back}" if one.startswith(_FILE)
         else f"{name_object(one)} stays as it is, because it was changed or forgotten since"

@@ -17,14 +17,13 @@ from memoryd.database import reads
 from memoryd.errors import NotFoundError
 from memoryd.gauge.fill import fill_of
 from memoryd.interfaces import evidence
-from memoryd.interfaces.call import Call, agent_option, of_agent, parse_span, passed, start_log
+from memoryd.interfaces.call import Call, agent_option, of_agent, of_settings, parse_span, passed, start_log
 from memoryd.interfaces.consolidation import offer_recovery
 from memoryd.interfaces.output import one_line, render_run, render_table
 from memoryd.requests import access
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from datetime import timedelta
     from types import FrameType
 
     from memoryd.config import Agent, Settings
@@ -150,10 +149,9 @@ def session_append(call: Call, settings: Settings, agent: Agent, role: str, text
 @click.option(
     "--limit", default=50, show_default=True, type=click.IntRange(1, 1_000_000), help="Maximum number of sessions."
 )
-@passed
-def session_list(call: Call, agent_id: str | None, limit: int) -> None:
+@of_settings
+def session_list(call: Call, settings: Settings, agent_id: str | None, limit: int) -> None:
     """List sessions, the newest first."""
-    settings = call.settings()
     windows = {agent.id: agent.context_window for agent in settings.agents}
     rows = evidence.list_sessions(call, settings, agent_id, limit)
     same = ("format", "transcript", "state", "started_at", "ended_at", "turns", "forgotten", "last_turn_at")
@@ -257,10 +255,8 @@ session.add_command(evidence.session_show)
     help="Tokens that a model may spend on the import of an agent; half of llm.daily_tokens by default.",
 )
 @agent_option
-@passed
-def import_command(
-    call: Call, *, since: timedelta | None, search_only: bool, tokens: int | None, agent_id: str | None
-) -> None:
+@of_settings
+def import_command(call: Call, settings: Settings, agent_id: str | None, **asked: Any) -> None:
     """Import the history of your agents. Reads old sessions, the newest first, and writes them to memory.
 
     Each session goes to the daily file of its own date. At the end, a dream merges these files into MEMORY.md. Live
@@ -268,12 +264,10 @@ def import_command(
     """
     from memoryd.requests import history, waiting
 
-    settings = call.settings()
     agents = [agent.id for agent in call.agents(settings, agent_id)]
-    asked = history.ImportRequest(since, search_only, tokens)
     quiet = call.output.quiet or call.output.is_watched  # the progress bar replaces the log lines
     with _show_progress(call.output, settings) as look, start_log(settings, quiet=quiet):
-        rows = history.run_import(settings, agents, asked, look)
+        rows = history.run_import(settings, agents, history.ImportRequest(**asked), look)
     lines = [f"{row['agent_id']}: {row['why'] or _OPEN.format(**row)}" for row in rows]
     failed = next((error for row in rows if row["state"] != "queued" and (error := waiting.failure_of(row))), None)
     call.output.result(rows, "\n".join(lines), failed)
