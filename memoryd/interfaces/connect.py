@@ -127,8 +127,7 @@ def _claude_code(place: ConnectTarget) -> Sequence[Edit]:
     # Git usually shares settings.json of a project, but these paths are valid only on this machine.
     name = "settings.json" if place.project is None else "settings.local.json"
     folder = place.folder(".claude", "CLAUDE_CONFIG_DIR")
-    path = folder / name
-    hooks = _hooks(place, "claude-code", path, _EVENTS)
+    hooks = _hooks(place, "claude-code", folder / name, _EVENTS)
     own = Path(place.environ.get("CLAUDE_CONFIG_DIR") or place.home).expanduser() / ".claude.json"
     path = own if place.project is None else place.project / ".mcp.json"
     text = (resources.files("memoryd.interfaces") / "plugins" / "skill.md").read_text("utf-8")
@@ -203,17 +202,13 @@ def _aider(place: ConnectTarget) -> Sequence[Edit]:
     return [AiderConf((place.project or place.home) / ".aider.conf.yml", _owner(place).workspace / "MEMORY.md")]
 
 
-# The steps that a person takes for each tool. The keys are fields of `ConnectableTool`.
+_EDITS = {
+    "claude-code": _claude_code, "codex": _codex, "gemini": _gemini, "opencode": _opencode, "openclaw": _openclaw,
+    "pi": _pi, "aider": _aider,
+}  # fmt: skip
+# The steps that a person takes for each tool, and what is special about it. The keys are fields of `ConnectableTool`.
 _STEPS = json.loads(resources.files("memoryd.interfaces").joinpath("connect_steps.json").read_text("utf-8"))
-TOOLS = {
-    "claude-code": ConnectableTool(_claude_code, **_STEPS["claude-code"]),
-    "codex": ConnectableTool(_codex, **_STEPS["codex"]),
-    "gemini": ConnectableTool(_gemini, **_STEPS["gemini"]),
-    "opencode": ConnectableTool(_opencode, **_STEPS["opencode"]),
-    "openclaw": ConnectableTool(_openclaw, **_STEPS["openclaw"], in_project=False),
-    "pi": ConnectableTool(_pi, **_STEPS["pi"]),
-    "aider": ConnectableTool(_aider, **_STEPS["aider"], loads=True),
-}
+TOOLS = {name: ConnectableTool(edits, **_STEPS[name]) for name, edits in _EDITS.items()}
 
 
 def tool_of(name: str) -> ConnectableTool:

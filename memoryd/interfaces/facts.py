@@ -101,7 +101,7 @@ def facts_edit(call: Call, settings: Settings, agent: Agent, fact_id: str, **cha
     """Change only the given fields of a fact."""
     if all(one is None for one in change.values()):
         raise click.UsageError("say what to change: --content, --category or --confidence")
-    full = str(_find_fact(call, settings, agent, fact_id)["id"])
+    full = str(reads.ask(reads.database_path(settings), reads.find_fact, agent.id, fact_id)["id"])
     with _store(settings, agent, "facts edit") as store:
         fact = store.update(full, **change)
     (row,) = access.show_rows(settings, agent, "facts edit", [as_row(fact)], "content")
@@ -116,7 +116,7 @@ def facts_delete(call: Call, settings: Settings, agent: Agent, fact_id: str) -> 
     from memoryd.interfaces.ledger import list_similar
     from memoryd.requests.forgetting import find_similar
 
-    row = _find_fact(call, settings, agent, fact_id)
+    row = reads.ask(reads.database_path(settings), reads.find_fact, agent.id, fact_id)
     full = str(row["id"])
     with _store(settings, agent, "facts delete") as store:
         store.delete(full)
@@ -194,13 +194,3 @@ def _store(settings: Settings, agent: Agent, asked: str | None) -> Iterator[Fact
         raise click.UsageError(str(error)) from None
     except KeyError as error:
         raise NotFoundError(f"there is no fact {error.args[0]!r}", hint="memoryd facts list") from None
-
-
-def _find_fact(call: Call, settings: Settings, agent: Agent, fact_id: str) -> dict[str, Any]:
-    """Return the row of the live fact whose id begins with `fact_id`.
-
-    Raises:
-        NotFoundError: No fact or more than one matches.
-    """
-    with call.reader(settings) as reader:
-        return reads.find_fact(reader, agent.id, fact_id)

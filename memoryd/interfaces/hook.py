@@ -288,13 +288,10 @@ def _looked_through(text: str, most: int, *, end: bool) -> str:
     """
     from memoryd.scrub.likely import withhold_lines
 
-    if len(text) <= most:
-        return withhold_lines(text)[0]
-    if end:
-        begin = text.rfind("\n", 0, len(text) - most) + 1
-        return text[:begin] + withhold_lines(text[begin:])[0]
-    stop = text.find("\n", most)
-    return withhold_lines(text[:stop])[0] + text[stop:] if stop >= 0 else withhold_lines(text)[0]
+    begin = text.rfind("\n", 0, max(0, len(text) - most)) + 1 if end else 0
+    stop = -1 if end else text.find("\n", most)
+    stop = len(text) if stop < 0 else stop
+    return text[:begin] + withhold_lines(text[begin:stop])[0] + text[stop:]
 
 
 def _days() -> list[str]:

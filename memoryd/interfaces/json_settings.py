@@ -193,14 +193,13 @@ class JsonServers(JsonEdit):
         entry |= self._entry() | {name: entry[name] for name in _PATIENCE.get(self.key, ()) if name in entry}
 
     def take_from(self, document: dict[str, Any]) -> bool:
-        servers = self._servers(document)
-        if (name := self.server.find(servers)) is None:
-            return False
-        while name is not None:  # earlier versions wrote an entry for each agent
+        servers, found = self._servers(document), False
+        while (name := self.server.find(servers)) is not None:  # earlier versions wrote an entry for each agent
             del servers[name]
-            name = self.server.find(servers)
-        _drop_empty(document, self.key.split("."))
-        return True
+            found = True
+        if found:
+            _drop_empty(document, self.key.split("."))
+        return found
 
     def required_settings(self) -> dict[str, Any]:
         wanted = {NAME: self._entry()}

@@ -47,14 +47,13 @@ def admin(call: Call, *, opens: bool, hashes: bool, child: bool, listener: tuple
         return
     from memoryd.admin import server
 
-    if listener is not None:
-        with start_log(settings, quiet=True):
-            server.serve(settings.source, listener=listener)
-        return
-    with start_log(settings, quiet=True), lock:  # the log creates the state folder, which the lock needs
-        server.serve(
-            settings.source, lambda _address: None if child else _show(call, links.make_link(settings), opens=opens)
-        )
+    def show_link(_address: str) -> None:
+        if listener is None and not child:
+            _show(call, links.make_link(settings), opens=opens)
+
+    # The log creates the state folder, which the lock needs. A daemon that opened the socket holds the lock itself.
+    with start_log(settings, quiet=True), lock if listener is None else contextlib.nullcontext():
+        server.serve(settings.source, show_link, listener)
 
 
 def _show(call: Call, link: str, *, opens: bool) -> None:
