@@ -112,14 +112,10 @@ def _is_gone(one: Alarm, settings: Settings, workspace: Path | None) -> bool:
 
 
 def _clear(runner: Runner, found: list[Alarm]) -> None:
-    if not found:
-        return
-    with sqlite.begin_write(runner.engine) as connection:
-        for one in found:
-            alarms.clear_alarm(
-                connection, kind=one.kind, now=runner.clock.text(), agent_id=one.agent_id, subject=one.subject
-            )
-    runner.log.info("alarms are over", kinds=[one.kind for one in found])
+    for one in found:
+        runner.set_alarm(one.kind, None, one.agent_id, one.subject)
+    if found:
+        runner.log.info("alarms are over", kinds=[one.kind for one in found])
 
 
 @dataclass(slots=True)

@@ -195,7 +195,8 @@ def gather(source: Gathered, run: Run) -> DreamInputs | NothingToDo:
     told["hash"] = hashlib.sha256(json.dumps(told["dailies"], sort_keys=True).encode()).hexdigest()
     if again := [one.again for one in every if one.is_pending and one.first <= last and first <= one.last]:
         told["again"] = max(again) + 1
-    told |= _report_flush(source, run)
+    if flushed := run.options.get("flushed"):  # the sleeps that were queued before this dream
+        told["flushed"] = sqlite.read(source.engine, runs.read_states, run.agent_id, flushed)
     if run.options.get("missed_slots"):
         told["missed_slots"] = run.options["missed_slots"]
     if not files:
@@ -276,14 +277,6 @@ def _find_late_days(source: Gathered, before: Sequence[PastDream], first: date) 
         if day < first and any(one.first <= day <= one.last for one in before):
             files = _files(source, day, day)
             yield from ((name, data) for name, data in files if seen.get(name) != regular.compute_digest(data))
-
-
-def _report_flush(source: Gathered, run: Run) -> dict[str, Any]:
-    """Return the states of the sleeps that were queued before this dream, for the run report."""
-    run_ids = run.options.get("flushed", ())
-    if not run_ids:
-        return {}
-    return {"flushed": sqlite.read(source.engine, runs.read_states, run.agent_id, run_ids)}
 
 
 def _inputs(source: Gathered, run: Run, entries: tuple[DailyEntry, ...], standing: "_EntrySupport") -> DreamInputs:

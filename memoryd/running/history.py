@@ -153,10 +153,8 @@ class Importer:
         self._note(one, len(days) - dreamt + (open_runs > 0), len(days) - dreamt + (open_runs > 0))
         if open_runs:
             return False
-        if dreamt < len(days) and not retrying:
-            return one.queue_dream(days[dreamt])
         if dreamt < len(days):
-            return False
+            return not retrying and one.queue_dream(days[dreamt])
         one.finish(self._ingest.unreadable.count(one.agent_id))
         return True
 

@@ -12,6 +12,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -253,58 +254,50 @@ def _find_candidates(runner: Runner, run: Run) -> _Candidates:
     return _Candidates(newest, {row["id"]: row for row in changed}, held)
 
 
-class _Summaries:
-    """Find the summary of each session: the stored one, or one that the offline backend writes now."""
+def _find_summary(
+    runner: Runner, run: Run, found: _Candidates, built: dict[str, KeepSummary], row: RowMapping, *, is_needed: bool
+) -> tuple[PastSession, NoteTold]:
+    """Return a session with its stored summary, or with one that the offline backend writes now into `built`.
 
-    def __init__(self, runner: Runner, run: Run, workspace: Path, due: Mapping[str, DueNowFile]) -> None:
-        self._runner = runner
-        self._run = run
-        self._workspace = workspace
-        self._due = due
-        self.built: dict[str, KeepSummary] = {}
-
-    def take(self, row: RowMapping, *, is_needed: bool) -> tuple[PastSession, NoteTold]:
-        """Return a session with its summary, and a note about the run that wrote the summary.
-
-        `is_needed` means that a missing summary must be written now.
-        """
-        text, by = row["summary"], row["summed_up_by"]
-        is_behind = row["id"] in self._due and row["slept_upto"] < row["last_seq"]
-        if (is_behind or (text is None and is_needed)) and row["turns"]:
-            if row["id"] not in self.built:
-                self._runner.go_on(self._run)
-                self.built[row["id"]] = _sum_up(self._runner, self._run, self._workspace, row)
-            text, by = self.built[row["id"]].summary, None
-        past = _past(row, parse_points(text or ""), self._runner, self._due.get(row["id"]))
-        return past, NoteTold(row["id"], by)
+    Also return a note about the run that wrote the summary. `is_needed` means that a missing summary must be written.
+    """
+    text, by = row["summary"], row["summed_up_by"]
+    is_behind = row["id"] in found.due and row["slept_upto"] < row["last_seq"]
+    if (is_behind or (text is None and is_needed)) and row["turns"]:
+        if row["id"] not in built:
+            runner.go_on(run)
+            built[row["id"]] = _sum_up(runner, run, row)
+        text, by = built[row["id"]].summary, None
+    return _past(row, parse_points(text or ""), runner, found.due.get(row["id"])), NoteTold(row["id"], by)
 
 
 def _gather(runner: Runner, run: Run, workspace: Path) -> _LastSessions:
     settings = runner.settings
     found = _find_candidates(runner, run)
     changed = dict(found.changed)
-    summed = _Summaries(runner, run, workspace, found.due)
+    built: dict[str, KeepSummary] = {}
+    take = partial(_find_summary, runner, run, found, built)
     last: list[PastSession] = []
     told: list[NoteTold] = []
     unchanged = []
     for row in found.rows:
         if len(last) == settings.sessions.recent_sessions:
             break
-        is_left = len(summed.built) < _SUMMED_UP * settings.sessions.recent_sessions
+        is_left = len(built) < _SUMMED_UP * settings.sessions.recent_sessions
         is_left = is_left and _is_left(settings, runner.clock, row)
-        past, note = summed.take(row, is_needed=is_left or row["id"] in changed)
+        past, note = take(row, is_needed=is_left or row["id"] in changed)
         if _says_something(past.summary):
             last.append(past)
             told.append(note)
             if changed.pop(row["id"], None) is None and row["told"] is not None:
                 unchanged.append(past.name)
-    others = [summed.take(row, is_needed=True) for row in changed.values()]
+    others = [take(row, is_needed=True) for row in changed.values()]
     every = [*last, *(past for past, _ in others)]
     private = {one.file for one in every if _is_private(workspace, one.file)}
     files = _list_cleared(found.due, {one.id for one in every if one.file in private})
     files += now_files.list_gone(settings, runner.clock, run.agent_id)
     told += [note for _, note in others]
-    return _LastSessions(last, every[len(last) :], list(summed.built.values()), told, unchanged, private, files)
+    return _LastSessions(last, every[len(last) :], list(built.values()), told, unchanged, private, files)
 
 
 def _list_cleared(due: Mapping[str, DueNowFile], kept: Collection[str]) -> list[WriteFile]:
@@ -340,9 +333,9 @@ def _name_theme(tags: Sequence[str], folder: str | None) -> str:
     return subject.replace("-", " ").replace("_", " ").strip().capitalize() or archive.GENERAL
 
 
-def _sum_up(runner: Runner, run: Run, workspace: Path, row: RowMapping) -> KeepSummary:
+def _sum_up(runner: Runner, run: Run, row: RowMapping) -> KeepSummary:
     """Return the offline backend's summary of a session that has not slept; empty if it has no content."""
-    source = runner.source(workspace)
+    source = runner.source(runner.workspace_of(run))
     said = sqlite.read(runner.engine, turns.stored_turns, row["id"])
     offline = replace(runner.settings, llm=replace(runner.settings.llm, provider=OFFLINE))
 
