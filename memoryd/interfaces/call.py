@@ -108,20 +108,17 @@ class Call:
         from memoryd.agent_choice import choose
 
         known = f"configured: {', '.join(agent.id for agent in settings.agents)}"
-        found = list(settings.agents)
         if agent_id is not None:
-            found = [agent for agent in found if agent.id == agent_id]
-            if not found:
+            if (named := settings.find_agent(agent_id)) is None:
                 raise NotFoundError(f"there is no agent {agent_id!r}", hint=known)
-        elif len(found) != 1:
-            chosen = choose(settings, str(Path.cwd()))
-            found = [] if chosen is None else [chosen]
+            return named
         if not settings.agents:
             raise ConfigError("no agent is configured yet", hint="memoryd init --project . gives this folder one")
-        if len(found) != 1:
+        chosen = settings.agents[0] if len(settings.agents) == 1 else choose(settings, str(Path.cwd()))
+        if chosen is None:
             own = "memoryd init --project . gives this folder one of its own"
             raise ConfigError("which agent is meant?", hint=f"give --agent ID; {known}; {own}")
-        return found[0]
+        return chosen
 
     def agent_of_path(self, settings: Settings, agent_id: str | None, given: str) -> tuple[Agent, str]:
         """Choose the agent whose workspace holds the existing file `given`, otherwise as `agent` does.

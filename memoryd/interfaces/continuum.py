@@ -68,17 +68,10 @@ class FolderCall(Call):
         return folder_settings.find_agent(settings, _find_here())
 
 
-def find_workspace(folder: Path) -> Path:
-    """Return the nearest folder, from this one upwards, that holds `.continuum` or `.git`.
-
-    Raises:
-        NotFoundError: No such folder exists.
-    """
-    for place in (folder, *folder.parents):
-        if any((place / mark).exists() for mark in _MARKS):
-            return place.resolve()
-    hint = "continuum memory init makes one here"
-    raise NotFoundError("no workspace here: no folder upwards holds .continuum or .git", str(folder), hint)
+def find_workspace(folder: Path) -> Path | None:
+    """Return the nearest folder, from this one upwards, that holds `.continuum` or `.git`; None if there is none."""
+    places = (place for place in (folder, *folder.parents) if any((place / mark).exists() for mark in _MARKS))
+    return next((place.resolve() for place in places), None)
 
 
 def _find_here() -> Path:
@@ -89,14 +82,11 @@ def _find_here() -> Path:
     """
     from memoryd.requests import folder_settings
 
-    configured = folder_settings.find_configured(Path.cwd())
-    try:
-        marked = find_workspace(Path.cwd())
-    except NotFoundError:
-        if configured is None:
-            raise
-        return configured
-    return max(marked, configured or marked, key=lambda one: len(one.parts))
+    found = [find(Path.cwd()) for find in (folder_settings.find_configured, find_workspace)]
+    if not any(found):
+        hint = "continuum memory init makes one here"
+        raise NotFoundError("no workspace here: no folder upwards holds .continuum or .git", str(Path.cwd()), hint)
+    return max(filter(None, found), key=lambda one: len(one.parts))
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -121,10 +111,7 @@ def init(call: Call) -> None:
     """Create the memory folder here, or in the repository around this folder; a second call changes nothing."""
     from memoryd.requests import folder_settings
 
-    try:
-        workspace = find_workspace(Path.cwd())
-    except NotFoundError:
-        workspace = Path.cwd().resolve()
+    workspace = find_workspace(Path.cwd()) or Path.cwd().resolve()
     is_new = folder_settings.make_folder(workspace)
     text = f"{'made' if is_new else 'there already:'} {workspace / FOLDER}"
     note = "memoryd init connects the agent programs on this machine to their memory"

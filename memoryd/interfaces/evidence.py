@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -104,14 +105,10 @@ def list_sessions(call: Call, settings: Settings, agent_id: str | None, limit: i
 
     agents = agents_of(call, settings, agent_id)
     kept = now_sessions.list_rows(agents)
-    try:
-        with call.reader(settings) as reader:
-            read = reads.list_sessions(reader, agent_id=agents[0].id if agent_id else None, limit=limit)
-            known = reads.list_session_ids(reader)
-    except reads.NotMadeError:
-        read, known = [], set()
-        if not kept:
-            raise
+    read, known = list[reads.Row](), set[str]()
+    with suppress(*([reads.NotMadeError] if kept else [])), call.reader(settings) as reader:
+        read = reads.list_sessions(reader, agent_id=agents[0].id if agent_id else None, limit=limit)
+        known = reads.list_session_ids(reader)
     rows = [row | {"parent_id": kept.get(row["id"], row)["parent_id"]} for row in read]
     rows += [row for session_id, row in kept.items() if session_id not in known]
     return sorted(rows, key=lambda row: row["last_turn_at"] or "", reverse=True)[:limit]

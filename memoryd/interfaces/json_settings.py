@@ -127,13 +127,10 @@ class JsonEdit(Edit):
         """
         try:
             document = json.loads((old or b"{}").decode(), object_pairs_hook=_unique)
-        except (ValueError, RecursionError) as error:  # not JSON, not UTF-8, a repeated key, or too deep for Python
-            is_deep = isinstance(error, RecursionError)
-            what = (
-                "nests too deeply to be read"
-                if is_deep
-                else "is not plain JSON (comments, a key twice, a stray comma?)"
-            )
+        except RecursionError as error:
+            raise RefusedError("nests too deeply to be read", str(self.path), self.by_hand()) from error
+        except ValueError as error:  # not JSON, not UTF-8, or a repeated key
+            what = "is not plain JSON (comments, a key twice, a stray comma?)"
             raise RefusedError(what, str(self.path), self.by_hand()) from error
         if not isinstance(document, dict):
             raise RefusedError("is not a JSON object", str(self.path), self.by_hand())

@@ -201,7 +201,10 @@ def session_end(call: Call, session_id: str | None, agent_id: str | None, *, con
             made = sessions.end(settings, agent, session_id=found.header.session_id)
             session_id = str(made["session"])
     text, failure = f"the session {made.get('session')} is over: {one_line(made.get('path'))}", None
-    read = None if session_id is None else _find_read(call, settings, session_id, agent_id, is_kept=bool(made))
+    read = None
+    if session_id is not None:  # a session that is in a NOW file need not have been read
+        with suppress(*([reads.NotMadeError, NotFoundError] if made else [])), call.reader(settings) as reader:
+            read = evidence.session_of(call, settings, reader, session_id, agent_id)
     if read is not None:
         with call.output.busy("ending the session"), start_log(settings):
             row = jobs_by_hand.end_session(settings, read["id"])
@@ -211,23 +214,6 @@ def session_end(call: Call, session_id: str | None, agent_id: str | None, *, con
     if consolidate:
         made["consolidation"] = consolidating.consolidate(settings, agent)
     call.output.result(made, text, failure)
-
-
-def _find_read(
-    call: Call, settings: Settings, session_id: str, agent_id: str | None, *, is_kept: bool
-) -> dict[str, Any] | None:
-    """Return the row of a session that memoryd has read, or None if it is only in a NOW file (`is_kept`).
-
-    Raises:
-        NotFoundError: There is no such session, and `is_kept` is False.
-    """
-    try:
-        with call.reader(settings) as reader:
-            return evidence.session_of(call, settings, reader, session_id, agent_id)
-    except (reads.NotMadeError, NotFoundError):
-        if not is_kept:
-            raise
-        return None
 
 
 def _ended_text(row: dict[str, Any]) -> str:

@@ -27,31 +27,19 @@ def load(folder: Path, given: Path | None = None) -> Settings:
         ConfigError: The configuration has mistakes, or the folder cannot have defaults.
         NotFoundError: No agent of the given configuration works in this folder.
     """
-    is_named = given is not None or bool(os.environ.get("MEMORYD_CONFIG"))
-    try:
-        settings = _load_configuration(given)
-    except ConfigError as error:
-        if is_named or isinstance(error, config.SettingsError):
-            raise
-        return _make_defaults(folder)
-    if any(agent.folder.resolve() == folder for agent in settings.agents):
+    settings = _load_configuration(given)
+    if settings is not None and any(agent.folder.resolve() == folder for agent in settings.agents):
         return settings
-    if is_named:
+    if settings is not None and _is_named(given):
         raise NotFoundError("no agent works in this folder", str(folder), f"name it in {settings.source}")
-    return _make_defaults(folder)  # the configuration names only other projects
+    return config.make_default(folder, Path(platformdirs.user_state_dir("memoryd")))
 
 
 def find_configured(folder: Path) -> Path | None:
     """Return the nearest configured workspace that contains a folder, or None if there is none."""
-    try:
-        settings = _load_configuration(None)
-    except config.SettingsError:
-        raise
-    except ConfigError:
-        if os.environ.get("MEMORYD_CONFIG"):
-            raise
-        return None
-    own = [found for agent in settings.agents if folder.resolve().is_relative_to(found := agent.folder.resolve())]
+    settings = _load_configuration(None)
+    agents = () if settings is None else settings.agents
+    own = [found for agent in agents if folder.resolve().is_relative_to(found := agent.folder.resolve())]
     return max(own, key=lambda one: len(one.parts), default=None)
 
 
@@ -76,9 +64,17 @@ def read_log(agent: Agent, count: int | None = None) -> dict[str, Any]:
     return {"entries": rows, "text": consolidation_log.last(data, len(kept))}
 
 
-def _load_configuration(given: Path | None) -> Settings:
-    return config.load(config_file.find(given, os.environ, Path.cwd(), Path(platformdirs.user_config_dir("memoryd"))))
+def _is_named(given: Path | None) -> bool:
+    """Return True if somebody has named the configuration to use."""
+    return given is not None or bool(os.environ.get("MEMORYD_CONFIG"))
 
 
-def _make_defaults(folder: Path) -> Settings:
-    return config.make_default(folder, Path(platformdirs.user_state_dir("memoryd")))
+def _load_configuration(given: Path | None) -> Settings | None:
+    """Return the configuration; None if it cannot be found and nobody has named one."""
+    folder = Path(platformdirs.user_config_dir("memoryd"))
+    try:
+        return config.load(config_file.find(given, os.environ, Path.cwd(), folder))
+    except ConfigError as error:
+        if _is_named(given) or isinstance(error, config.SettingsError):
+            raise
+        return None
