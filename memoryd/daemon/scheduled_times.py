@@ -31,8 +31,6 @@ def _queue_refinements(engine: Engine, settings: Settings, clock: Clock, slot: s
     If an agent is paused or already refining, a skipped run uses the scheduled time and has the reason.
     """
     for agent, name in queueing.agents_of_slot(engine, settings, refining.KIND, slot, at):
-        if modes.mode_of(engine, settings, agent.id, refining.KIND) == modes.OFF:
-            continue
         with sqlite.begin_write(engine) as connection:
             is_paused = runs.is_paused(connection, agent.id)
             if is_paused or not _enqueue(connection, clock, agent.id, trigger=trigger, slot=name):

@@ -263,15 +263,13 @@ class Answerer:
             result = self._call(asked, part, endpoint, size + endpoint.output)
             if isinstance(result, Reply):
                 result = redact_reply(self.scrubber, result)
-        except ClosedError:
-            self._change(endpoint, breaker.release)  # the process is ending, so the endpoint is not at fault
-            raise
-        except WorkerError as error:  # the reservation stays, because the call may have been paid
-            self._note(endpoint, Failure(Trouble.UNAVAILABLE, error.what))
-            raise ModelError(Failure(Trouble.UNAVAILABLE, error.what), endpoint.name) from error
-        except BaseException:
-            self._change(endpoint, breaker.release)
-            raise
+        except BaseException as error:
+            if not isinstance(error, WorkerError) or isinstance(error, ClosedError):
+                self._change(endpoint, breaker.release)  # the endpoint is not at fault, as when the process is ending
+                raise
+            failure = Failure(Trouble.UNAVAILABLE, error.what)
+            self._note(endpoint, failure)
+            raise ModelError(failure, endpoint.name) from error  # the reservation stays: the call may have been paid
         asked.step("before:reply")
         self._note_result(endpoint, result)
         is_whole = isinstance(result, Reply) and result.finish_reason != "length"

@@ -61,11 +61,8 @@ def size_if_due(connection: Connection, settings: Settings, agent_id: str, since
         since: last scheduled time of a refinement; UTC.
     """
     tokens = memories.core_tokens(connection, agent_id, CHARACTERS_PER_TOKEN)
-    if (
-        settings.modes.refine == "off"
-        or tokens <= settings.refine.target_tokens
-        or runs.proposal_of(connection, agent_id, KIND)
-    ):
+    is_small = tokens <= settings.refine.target_tokens
+    if settings.modes.refine == "off" or is_small or runs.proposal_of(connection, agent_id, KIND):
         return None
     left = _left_by_last(connection, agent_id, since)
     return tokens if left is None or left <= settings.refine.trigger_tokens < tokens else None
@@ -188,9 +185,8 @@ def refiner_of(runner: Runner, run: Run) -> Refiner:
     workspace = runner.workspace_of(run)
     limits = refining.limits_of(refining.mode_of(run, settings.refine), settings)
     writer = replace(runner.writer(workspace), limits=limits)
-    return refining.Refiner(
-        runner, runner.source(workspace, reader.find_answer), writer, run, reader, proposes=proposes
-    )
+    source = runner.source(workspace, reader.find_answer)
+    return refining.Refiner(runner, source, writer, run, reader, proposes=proposes)
 
 
 def take_call(refiner: Refiner) -> None:

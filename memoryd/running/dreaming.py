@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from datetime import time as wall_time
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -96,8 +96,6 @@ def queue(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datet
     If an agent is paused, or an earlier dream still waits, a skipped run uses the scheduled time and has the reason.
     """
     for agent, name in queueing.agents_of_slot(engine, settings, KIND, slot, at):
-        if modes.mode_of(engine, settings, agent.id, KIND) == modes.OFF:
-            continue
         key = queueing.agent_key(KIND, agent.id)
         with sqlite.begin_read(engine) as connection:
             waiting = runs.open_by_key(connection, key)
@@ -394,8 +392,9 @@ def _by_agent(connection: Connection, settings: Settings, agent_id: str, found: 
     own: set[str] = set()
     busy: set[date] = set()
     if hands:
-        own = authorship.own_texts(connection, agent_id, _start(settings, days[0]), hands)
-        spans = {day: (_start(settings, day), _start(settings, day + timedelta(days=1))) for day in days}
+        start = partial(date_entry, settings, clock="00:00")
+        own = authorship.own_texts(connection, agent_id, start(days[0]), hands)
+        spans = {day: (start(day), start(day + timedelta(days=1))) for day in days}
         busy = {day for day, span in spans.items() if authorship.was_working(connection, agent_id, *span)}
     for entry, run_id, span in found:
         origin = entry.origin
@@ -404,11 +403,6 @@ def _by_agent(connection: Connection, settings: Settings, agent_id: str, found: 
         elif origin == _HAND and entry.day in busy:
             origin = UNKNOWN_ORIGIN
         yield (replace(entry, origin=origin) if origin != entry.origin else entry), run_id, span
-
-
-def _start(settings: Settings, day: date) -> str:
-    """Return when a local day begins, as UTC text."""
-    return text_of(datetime.combine(day, wall_time(), settings.zone).astimezone(UTC))
 
 
 def date_entry(settings: Settings, day: date, clock: str | None) -> str:

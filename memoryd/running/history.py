@@ -280,11 +280,15 @@ class _OpenImport:
         """Return (first, last) day of each dream: the days that the import wrote to, in parts of suitable size."""
         if self._mode(dreaming.KIND) == modes.OFF:
             return []
-        found = sorted({PurePath(path).stem for path in self._list_dailies()})
+        sql = (
+            "SELECT DISTINCT json_extract(f.value, '$.path') FROM job_run r, json_each(r.receipt, '$.files') f"  # noqa: S608
+            f" WHERE {_OF_IMPORT} AND r.kind IN ('sleep', 'facts') AND r.state = 'succeeded'"
+        )
+        paths = [PurePath(path) for (path,) in self._rows(sql, self.run.id)]
         workspace = self.runner.workspace_of(self.run)
         spans: list[tuple[str, str]] = []
         size = 0
-        for day in found:
+        for day in sorted({path.stem for path in paths if path.parent.name == "memory"}):
             data = len(regular.read_in(workspace, f"memory/{day}.md") or b"")
             if not spans or size + data > DREAM_BYTES:
                 spans.append((day, day))
@@ -292,13 +296,6 @@ class _OpenImport:
             spans[-1] = spans[-1][0], day
             size += data
         return spans
-
-    def _list_dailies(self) -> list[str]:
-        sql = (
-            "SELECT DISTINCT json_extract(f.value, '$.path') FROM job_run r, json_each(r.receipt, '$.files') f"  # noqa: S608
-            f" WHERE {_OF_IMPORT} AND r.kind IN ('sleep', 'facts') AND r.state = 'succeeded'"
-        )
-        return [path for (path,) in self._rows(sql, self.run.id) if PurePath(path).parent.name == "memory"]
 
     def queue_dream(self, days: Sequence[str]) -> bool:
         """Queue the dream of some days; return False if another dream of the agent is open."""

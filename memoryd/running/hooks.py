@@ -60,15 +60,10 @@ def _wait(child: subprocess.Popen[bytes], text: bytes, is_stopping: Callable[[],
         else:
             code = child.returncode
             return HookResult(ok=True) if code == 0 else HookResult(ok=False, why=f"exit code {code}")
-        if is_stopping():
-            _kill(child)
-            return HookResult(ok=False, why="memoryd was stopped", stopped=True)
-        if time.monotonic() >= until:
-            _kill(child)
-            return HookResult(ok=False, why=f"took longer than {TIMEOUT_SECONDS:g} s")
-
-
-def _kill(child: subprocess.Popen[bytes]) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(child.pid, signal.SIGKILL)
-    child.wait()
+        stopped = is_stopping()
+        if stopped or time.monotonic() >= until:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+            why = "memoryd was stopped" if stopped else f"took longer than {TIMEOUT_SECONDS:g} s"
+            return HookResult(ok=False, why=why, stopped=stopped)

@@ -242,8 +242,6 @@ def tidy(engine: Engine, workspace: Path, agent_id: str) -> None:
         names = sorted(path.stem for path in (workspace / tier.FOLDER).glob("*.md"))
     except OSError:
         return
-    if not names:
-        return
     known = sqlite.read(engine, runs.read_states, agent_id, names)
     for run_id in names:
         if run_id in known and known[run_id] not in {runs.PROPOSED, *runs.OPEN}:

@@ -10,6 +10,7 @@ from memoryd.changing import ledger_runs
 from memoryd.clock import Clock, text_of
 from memoryd.config import Agent, Settings
 from memoryd.database import query, runs, sqlite, turns
+from memoryd.running import modes
 
 OF_TURNS = ("sleep", "facts")  # kinds of runs that process the turns of sessions
 ASK_AGAIN = timedelta(hours=24)  # pause after a run over the same turns failed for good or was cancelled
@@ -61,7 +62,7 @@ def agents_of_slot(
 ) -> Iterator[tuple[Agent, str]]:
     """Yield each enabled agent that has not used this scheduled time yet, with the value for `job_run.slot`.
 
-    Agents that were first seen after `at` are left out.
+    Agents that were first seen after `at`, and those for which the kind is off, are left out.
     """
     for agent in (one for one in settings.agents if one.enabled):
         name = f"{kind}:{agent.id}:{slot}"
@@ -69,7 +70,8 @@ def agents_of_slot(
             is_known = runs.knows_agent(connection, agent.id) and not runs.slot_is_used(connection, name)
             if not is_known or turns.agent_seen_at(connection, agent.id) > text_of(at):
                 continue
-        yield agent, name
+        if modes.mode_of(engine, settings, agent.id, kind) != modes.OFF:
+            yield agent, name
 
 
 def queue_dedup(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datetime, trigger: str) -> None:

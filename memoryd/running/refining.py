@@ -312,12 +312,10 @@ class Refiner:
         except (ModelError, WorkerError) as error:
             if is_called(self.run):
                 self.runner.log.warning("second reader does not answer", run=self.run.id, why=error.what)
-                return None
-            if isinstance(error, ModelError) and error.failure.trouble is Trouble.OVERFLOW and step.tools:
-                return None
-            if not talk.session.mutations:
-                raise
-            talk.session = talk.session.end(f"the model failed: {error.what}")
+            elif not (isinstance(error, ModelError) and error.failure.trouble is Trouble.OVERFLOW and step.tools):
+                if not talk.session.mutations:
+                    raise
+                talk.session = talk.session.end(f"the model failed: {error.what}")
             return None
 
     def apply(self, step: Apply) -> ChangeResult:
@@ -498,9 +496,8 @@ class Refiner:
         done = self.tally()
         if state == "skipped" and done.duplicates:
             if self.proposes:
-                note = self.note(
-                    done, (core_tokens(self._read_live(), estimate), core_tokens(self.core(), estimate)), WAITS
-                )
+                before, after = (core_tokens(core, estimate) for core in (self._read_live(), self.core()))
+                note = self.note(done, (before, after), WAITS)
                 proposed = self._propose_edits(receipt or {}, why)
                 self.close([note], runs.PROPOSED, why, receipt or {}, claims, proposed=proposed)
                 return

@@ -25,13 +25,10 @@ def prune(
     """
     now, wanted = clock.now(), settings.retention
     gone: list[str] = []
-    if wanted.logs is not None:
-        gone += state_files.remove(state_files.old_logs(settings.state_dir, now - wanted.logs))
-    if wanted.copies is not None:
-        gone += state_files.remove(state_files.old_copies(settings.state_dir, now - wanted.copies))
-    rows = 0
-    if wanted.runs is not None:
-        rows = sqlite.write(engine, runs.prune, text_of(now - wanted.runs))
+    for kept, list_old in ((wanted.logs, state_files.old_logs), (wanted.copies, state_files.old_copies)):
+        if kept is not None:
+            gone += state_files.remove(list_old(settings.state_dir, now - kept))
+    rows = 0 if wanted.runs is None else sqlite.write(engine, runs.prune, text_of(now - wanted.runs))
     sessions = 0
     if wanted.turns is not None:
         found = sqlite.read(engine, vault.find_expired, text_of(now - wanted.turns))

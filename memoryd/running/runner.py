@@ -209,8 +209,6 @@ class Runner:
         self.log.info("run started", run=run.id, kind=run.kind, agent=run.agent_id, attempt=run.attempt)
         try:
             self._carry_out(run)
-        except StoppingError:
-            runs.interrupt(self.engine, run, self.clock.text())
         except CancelledError:
             self.end(run, "cancelled", why="cancelled by hand")
         except committing.StaleRunError:
@@ -219,7 +217,7 @@ class Runner:
                 self.end(run, "cancelled", why="cancelled by hand")
         except Exception as error:  # noqa: BLE001 - an error of a run is recorded on its row, and the daemon continues
             if self.stopping or isinstance(error, ClosedError):
-                runs.interrupt(self.engine, run, self.clock.text())  # the stop also ended the worker
+                runs.interrupt(self.engine, run, self.clock.text())  # the stop may also have ended the worker
             elif isinstance(error, REFUSALS) and self.kinds[run.kind].declines:
                 # The person who asked for the run gets the refusal as its answer.
                 self.end(run, "declined", why=str(error).removeprefix(f"{run.id}: "))

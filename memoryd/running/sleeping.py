@@ -293,8 +293,6 @@ def flush_live(engine: Engine, settings: Settings, clock: Clock, slot: str, at: 
     A skipped run uses the scheduled time and says how many were queued. Agents that were first seen later are left out.
     After a crash in between, this is repeated; the keys of the runs prevent duplicates.
     """
-    if settings.modes.sleep == "off":
-        return
     for agent, name in queueing.agents_of_slot(engine, settings, CONSUMER, slot, at):
         found = [
             request(engine, clock, row, reason=SUMMARY, trigger=trigger) for row in list_candidates(engine, agent.id)
