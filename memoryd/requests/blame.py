@@ -9,6 +9,7 @@ secrets.
 import json
 import re
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
@@ -251,13 +252,10 @@ class _LineTracer:
             NotFoundError: memoryd does not know the session of the section.
         """
         start = sum(map(len, lines_of(data)[: line - 1]))
-        at = 0
-        section = b""
         split = archive.split_sections if self._path.endswith(recent.NAME) else archive.split_parts
-        for section in split(data):
-            at += len(section)
-            if start < at:
-                break
+        sections = split(data)
+        ends = accumulate(map(len, sections))
+        section = next((one for one, end in zip(sections, ends, strict=True) if start < end), sections[-1])
         session_id = self._find_session(section)
         if session_id is None:
             raise NotFoundError(f"line {line} is about no session that memoryd knows", self._path, _HINT)

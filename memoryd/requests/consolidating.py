@@ -1,6 +1,5 @@
 """Roll an agent's sessions over on request, including open NOW files and those of interrupted sessions."""
 
-import difflib
 from datetime import timedelta
 from typing import Any
 
@@ -11,6 +10,7 @@ from memoryd.errors import LockedError
 from memoryd.files import regular
 from memoryd.requests import access, daemon_client, jobs_by_hand, permission, waiting
 from memoryd.requests.jobs_by_hand import JobRequest
+from memoryd.requests.upkeep import show_diff
 from memoryd.running import now_files, rollover
 
 
@@ -72,12 +72,9 @@ def _try(settings: Settings, agent: Agent, asked: JobRequest) -> list[dict[str, 
     would = []
     for row in jobs_by_hand.run_dry(settings, rollover.KIND, agent, asked):
         for one in row["would"]:
-            old = (regular.read_in(agent.workspace, one["where"]) or b"").decode(errors="replace")
-            new = f"{old}\n{one['content']}" if one["what"] == "append" else one["content"]
-            lines = difflib.unified_diff(
-                old.splitlines(), new.splitlines(), f"a/{one['where']}", f"b/{one['where']}", lineterm=""
-            )
-            would.append({"path": one["where"], "diff": "\n".join(lines)})
+            old, new = regular.read_in(agent.workspace, one["where"]) or b"", one["content"].encode()
+            new = old + b"\n" + new if one["what"] == "append" else new
+            would.append({"path": one["where"], "diff": show_diff(old, new, one["where"])})
     return would
 
 

@@ -101,11 +101,9 @@ def _do(settings: Settings, agent: Agent, asked: HostRequest) -> str:
 
 
 def _find_agent(settings: Settings, asked: HostRequest) -> Agent:
-    if asked.action in {"cancel", "rollback"}:
-        wanted = lists.get_run(settings, asked.run or "")["agent_id"]
-    else:
-        wanted = asked.agent
-    found = settings.find_agent(wanted)
+    is_of_run = asked.action in {"cancel", "rollback"}
+    wanted = lists.get_run(settings, asked.run or "")["agent_id"] if is_of_run else asked.agent
+    found = settings.find_agent(wanted or "")
     if found is None or asked.action not in {"run", "pause", "resume", "cancel", "rollback"}:
         raise NotFoundError(f"there is no agent {wanted!r}, or no such action", asked.action)
     return found

@@ -7,8 +7,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from datetime import timedelta
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -145,13 +144,7 @@ def summarize(settings: Settings, agent: Agent, messages: Sequence[dict[str, Any
         return ""
     make_private_dir(settings.state_dir)
     with _reserve_tokens(settings, agent) as settle, make_trial(settings.state_dir, None) as place:
-        tried = sandbox.settings_of(settings, replace(agent, enabled=True), place)
-        tried = replace(
-            tried,
-            ingest=replace(settings.ingest, settle=timedelta(0)),
-            jobs=replace(settings.jobs, attempts=1),
-            modes=replace(settings.modes, sleep=AUTO),
-        )
+        tried = sandbox.settings_to_read(settings, agent, place, sleep=AUTO)
         with open_app(tried) as app:
             try:
                 recording.record(tried.state_dir, agent.id, messages, app.scrubber, app.clock)

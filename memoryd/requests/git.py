@@ -71,8 +71,7 @@ def list_faults(settings: Settings, agent: Agent) -> list[dict[str, Any]]:
     read = {path: regular.read_in(agent.workspace, path) or b"" for path in _list_files(agent.workspace)}
     private = [path for path, data in read.items() if is_private(path, data)]
     shown = {path: data.decode("utf-8", "replace") for path, data in read.items() if path not in private}
-    with scanner.open_scrubber(settings) as scrubber:
-        clean = scrubber.redact(list(shown.values()))
+    clean = scanner.redact(settings, list(shown.values()))
     faults = [{"path": path, "line": 1, "what": "a private mark"} for path in private]
     for (path, text), redacted in zip(shown.items(), clean, strict=True):
         hidden = [] if find_conflicts(read[path]) else find_hidden(read[path])

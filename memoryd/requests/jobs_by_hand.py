@@ -177,10 +177,8 @@ def queue_sleeps(
     the heading of the daily blocks; by default it follows from the state of each session.
     """
     rows = queueing.list_candidates(engine, agent_id, ended=force or session_id is not None)
-    if session_id is not None:
-        rows = [row for row in rows if row["id"] == session_id]
     queued = []
-    for row in rows:
+    for row in (one for one in rows if session_id in {None, one["id"]}):
         usual = sleeping.TRIMMED if row["state"] == "active" else sleeping.NOTES
         options = {"reason": reason or usual, "upto": None}
         queued.append(queueing.request_by_hand(engine, clock, SLEEP, row, options=options))

@@ -180,11 +180,9 @@ def list_audit(settings: Settings, before: int | None, wanted: Wanted) -> list[A
     Only entries with an id below `before` are included. `wanted` may have `agent_id`, `run_id`, `actor`, `operation`,
     `memory_id`, and the times `since` and `until`.
     """
-    columns = ("agent_id", "run_id", "actor", "operation", "memory_id")
-    filters = [(f"a.{name} = ?", wanted[name]) for name in columns if wanted.get(name)]
-    filters += [
-        (f"a.at {sign} ?", wanted[name]) for name, sign in (("since", ">="), ("until", "<=")) if wanted.get(name)
-    ]
+    tests = {name: f"a.{name} = ?" for name in ("agent_id", "run_id", "actor", "operation", "memory_id")}
+    tests |= {"since": "a.at >= ?", "until": "a.at <= ?"}
+    filters = [(test, wanted[name]) for name, test in tests.items() if wanted.get(name)]
     clauses = "".join(f" AND {clause}" for clause, _ in filters)
     rows = _ask(
         settings,
@@ -296,8 +294,7 @@ def read_log(settings: Settings, *, limit: int = 200, wanted: Wanted = ALL) -> l
 
 def read_diary(agent: Agent, day: str) -> str:
     """Return the dream diary of a day; empty if there is none."""
-    data = regular.read_in(agent.workspace, f"memory/dreams/{day}.md")
-    return "" if data is None else data.decode("utf-8", "replace")
+    return (regular.read_in(agent.workspace, f"memory/dreams/{day}.md") or b"").decode("utf-8", "replace")
 
 
 def read_status(settings: Settings) -> dict[str, Any]:

@@ -61,8 +61,7 @@ def update(
 
 def _write(settings: Settings, agent: Agent, kind: str, text: str, by: Caller) -> dict[str, Any]:
     is_agents = by == "agent" or permission.is_agents_shell()
-    with scanner.open_scrubber(settings) as scrubber:
-        (clean,) = scrubber.redact([text])  # before the row is stored, because every stored text must be scanned
+    (clean,) = scanner.redact(settings, [text])  # before the row is stored, because every stored text must be scanned
     now = Clock().now()
     local = now.astimezone(settings.zone)
     options: dict[str, Any] = {"day": local.date().isoformat(), "clock": f"{local:%H:%M}"}
@@ -92,8 +91,7 @@ def call_refinement_tool(
         with opening.open_connection(settings) as connection:
             if not called_refining.goes_on(connection, agent.id):  # otherwise the running refinement answers the search
                 return None, called_refining.found_in(connection, agent.id, arguments)
-    with scanner.open_scrubber(settings) as scrubber:
-        (clean,) = scrubber.redact([arguments])
+    (clean,) = scanner.redact(settings, [arguments])
 
     def queue(engine: Engine, clock: Clock) -> list[str]:
         since = text_of(scheduled_times.refinement_slot(settings, clock.now()))
@@ -179,8 +177,7 @@ def change_core(
     action: permission.Action = "protect" if verb in {"protect", "unprotect"} else "edit"
     permission.require(settings, agent, action, "owner", f"core {verb}")
     if text is not None:
-        with scanner.open_scrubber(settings) as scrubber:
-            (text,) = scrubber.redact([neutralize(text)])
+        (text,) = scanner.redact(settings, [neutralize(text)])
         if not text:
             raise RefusedError("the text is empty", memory_id, "delete the memory, if that is meant")
     opening.catch_up(settings, agent)

@@ -23,10 +23,13 @@ from memoryd.transcripts.turn import Turn
 FORMAT = now_file.NAME
 
 
+def _list_shown(agents: Sequence[Agent]) -> list[tuple[Agent, NowSession]]:
+    return [(agent, one) for agent in agents for one in sessions.list_sessions(agent) if not one.is_private]
+
+
 def list_rows(agents: Sequence[Agent]) -> dict[str, dict[str, Any]]:
     """Return the sessions by id, each in the form of a database row. Private ones are left out."""
-    shown = ((agent, one) for agent in agents for one in sessions.list_sessions(agent) if not one.is_private)
-    return {one.header.session_id: build_row(agent, one) for agent, one in shown}
+    return {one.header.session_id: build_row(agent, one) for agent, one in _list_shown(agents)}
 
 
 def build_row(agent: Agent, one: NowSession) -> dict[str, Any]:
@@ -50,7 +53,7 @@ def find(agents: Sequence[Agent], session_id: str) -> tuple[Agent, NowSession]:
     Raises:
         NotFoundError: No session matches, several do, or it is private.
     """
-    found = [(agent, one) for agent in agents for one in sessions.list_sessions(agent) if not one.is_private]
+    found = _list_shown(agents)
     exact = [item for item in found if item[1].header.session_id == session_id]
     chosen = exact or [item for item in found if item[1].header.session_id.startswith(session_id)]
     if len(chosen) != 1:
@@ -67,8 +70,7 @@ def list_turns(one: NowSession) -> list[Turn]:
 def read_turns(settings: Settings, one: NowSession) -> list[dict[str, Any]]:
     """Return a session's turns without secrets, in the form of database rows."""
     turns = list_turns(one)
-    with scanner.open_scrubber(settings) as scrubber:
-        texts = scrubber.redact([turn.text for turn in turns])
+    texts = scanner.redact(settings, [turn.text for turn in turns])
     return [
         {
             "seq": number, "role": str(turn.role), "origin": str(turn.origin), "kind": str(turn.kind), "text": text,
@@ -82,11 +84,7 @@ def read_turns(settings: Settings, one: NowSession) -> list[dict[str, Any]]:
 def list_tagged(agent: Agent, tags: Collection[str]) -> list[NowSession]:
     """Return the sessions whose NOW file has all of these tags, with or without `#`."""
     wanted = {tag.lower().lstrip("#@") for tag in tags}
-    return [
-        one
-        for one in sessions.list_sessions(agent)
-        if not one.is_private and wanted <= {tag.lower() for tag in one.header.tags}
-    ]
+    return [one for _, one in _list_shown([agent]) if wanted <= {tag.lower() for tag in one.header.tags}]
 
 
 def search_unread(

@@ -1,6 +1,6 @@
 """Open the scanner for a request, which redacts the texts that the request stores or shows."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from memoryd.config import Settings
@@ -18,3 +18,9 @@ def open_scrubber(settings: Settings, worker: Worker | None = None) -> Iterator[
         yield scrubber
     finally:
         scrubber.close()
+
+
+def redact(settings: Settings, texts: Sequence[str]) -> list[str]:
+    """Return the texts without their secrets. The scanner runs only for this call."""
+    with open_scrubber(settings) as scrubber:
+        return scrubber.redact(texts)

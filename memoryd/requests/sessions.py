@@ -93,8 +93,7 @@ def start(
 
     `project` is the folder that it is about, by default the agent's.
     """
-    with scanner.open_scrubber(settings) as scrubber:
-        folder, *words = scrubber.redact([str(project or agent.folder), *tags, *tasks])
+    folder, *words = scanner.redact(settings, [str(project or agent.folder), *tags, *tasks])
     about, extra = words[len(tags) :], (PRIVATE,) if private else ()
     named = tuple(dict.fromkeys(tag for word in words[: len(tags)] if (tag := word.strip().lstrip("#@"))))
     header = NowHeader("", None, project_path=folder, tags=named, related_tasks=tuple(about), extra=extra)
@@ -128,8 +127,7 @@ def append(
         raise ConfigError("there is no text", "session append", "give the text, or - and the text on standard input")
     if role == "user" and text.strip() in {EXIT, EXIT_AND_CONSOLIDATE}:
         return end(settings, agent, session_id=session_id, consolidate=text.strip() == EXIT_AND_CONSOLIDATE)
-    with scanner.open_scrubber(settings) as scrubber:
-        folder, text, tool, summary = scrubber.redact([str(agent.folder), text, tool or "", summary or ""])
+    folder, text, tool, summary = scanner.redact(settings, [str(agent.folder), text, tool or "", summary or ""])
     with _lock_files(settings, agent) as place:
         found, at = _read_sessions(place), utc_now()
         chosen = _newest_open(found) if session_id is None else _choose(found, session_id)

@@ -44,8 +44,7 @@ def repair_recent(settings: Settings, agent: Agent, *, dry_run: bool = False) ->
         for name in archive.list_names(data)
     }
     new = recent.repair(old, settings.sessions.recent_sessions, places) if old else old
-    lines = difflib.unified_diff(_lines(old), _lines(new), f"a/{recent.NAME}", f"b/{recent.NAME}", lineterm="")
-    told = {"changed": new != old, "diff": "\n".join(lines)}
+    told = {"changed": new != old, "diff": show_diff(old, new, recent.NAME)}
     if new != old and not dry_run:
         _rewrite(agent, "RECENT repaired", {recent.NAME: (old, new)})
     return told
@@ -131,6 +130,11 @@ def _rewrite(agent: Agent, action: str, changes: dict[str, tuple[bytes | None, b
 
 def _count_lines(data: bytes | None) -> int | None:
     return None if data is None else len(_lines(data))
+
+
+def show_diff(old: bytes, new: bytes, path: str) -> str:
+    """Return a unified diff of the two versions of a file."""
+    return "\n".join(difflib.unified_diff(_lines(old), _lines(new), f"a/{path}", f"b/{path}", lineterm=""))
 
 
 def _lines(data: bytes) -> list[str]:

@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -51,6 +52,13 @@ def settings_of(settings: Settings, agent: Agent, place: TrialFolders) -> Settin
     agents = (replace(agent, workspace=place.workspace, transcripts=()),)
     fleet = replace(settings.fleet, is_trial=True)
     return replace(settings, state_dir=place.state, agents=agents, hooks=HooksSettings(), fleet=fleet)
+
+
+def settings_to_read(settings: Settings, agent: Agent, place: TrialFolders, **modes: str) -> Settings:
+    """Return the settings of a sandbox that reads recorded messages at once and tries each run only once."""
+    alone = settings_of(settings, replace(agent, enabled=True), place)
+    ingest, jobs = replace(settings.ingest, settle=timedelta(0)), replace(settings.jobs, attempts=1)
+    return replace(alone, ingest=ingest, jobs=jobs, modes=replace(settings.modes, **modes))
 
 
 def carry_out(runner: Runner, run_id: str) -> dict[str, Any]:

@@ -186,13 +186,9 @@ def _test_stages(runner: Runner, run: Run, opened: Opener) -> dict[str, Any]:
 
 def _settings(settings: Settings, agent: Agent, place: locked_folder.TrialFolders) -> Settings:
     tokens = min(TOKENS, settings.llm.daily_tokens)
-    return replace(
-        sandbox.settings_of(settings, replace(agent, privacy="open", enabled=True), place),
-        ingest=replace(settings.ingest, settle=timedelta(0)),
-        jobs=replace(settings.jobs, attempts=1),
-        llm=replace(settings.llm, daily_tokens=tokens, run_tokens=tokens),
-        modes=replace(settings.modes, sleep=AUTO, dream=AUTO, facts=OFF, dedup=OFF),
-    )
+    modes = {"sleep": AUTO, "dream": AUTO, "facts": OFF, "dedup": OFF}
+    tried = sandbox.settings_to_read(settings, replace(agent, privacy="open"), place, **modes)
+    return replace(tried, llm=replace(settings.llm, daily_tokens=tokens, run_tokens=tokens))
 
 
 def _write(app: Sandbox, fact: SelfTestFact) -> None:
