@@ -8,6 +8,7 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path, PurePosixPath
 
@@ -69,12 +70,10 @@ class Documents:
         reader = registry.DOCUMENTS[cursor.format or ""] if cursor is not None and _is_whole(cursor) else None
         names = reader.list_companions(PurePosixPath(path), ()) if reader is not None else ()
         for beside in (Path(path).parent / name for name in names):
-            try:
+            with suppress(OSError):
                 found = beside.stat()
-            except OSError:
-                continue
-            size, mtime_ns = stat.size + found.st_size, max(stat.mtime_ns, found.st_mtime_ns)
-            stat = stat._replace(size=size, mtime_ns=mtime_ns, ctime_ns=max(stat.ctime_ns, found.st_ctime_ns))
+                size, mtime_ns = stat.size + found.st_size, max(stat.mtime_ns, found.st_mtime_ns)
+                stat = stat._replace(size=size, mtime_ns=mtime_ns, ctime_ns=max(stat.ctime_ns, found.st_ctime_ns))
         return stat
 
     def read(self, source: SourcePattern, path: str, cursor: Cursor, handle: Handle, stat: Stat) -> None:
@@ -104,18 +103,17 @@ class Documents:
         if cursor.unfinished:
             ingest.look_again(path, QUIET_SECONDS)
         reader = None if self._is_now(source, path, cursor) else _find_reader(source, path, data[:HEAD])
+        read: Callable[[], list[FoundTurn] | None] = partial(self._read_records, source, path, cursor, data)
         if path.endswith(PACKED):
-            self._take(cursor, path, stat, data, partial(self._read_packed, source, path, cursor, data))
-            return
-        if reader is None:
-            self._take(cursor, path, stat, data, partial(self._read_records, source, path, cursor, data))
-            return
-        cursor.format = reader.name
-        stat = self.observe_all(cursor, path, stat)
-        beside, newest = self._read_companions(reader, path)
-        age = ingest.clock.now().timestamp() - max(stat.mtime_ns, newest) / 1e9
-        document = DocumentFile(data, PurePosixPath(path), beside, age)
-        self._take(cursor, path, stat, data, partial(self._read_whole, source, cursor, reader, document))
+            read = partial(self._read_packed, source, path, cursor, data)
+        elif reader is not None:
+            cursor.format = reader.name
+            stat = self.observe_all(cursor, path, stat)
+            beside, newest = self._read_companions(reader, path)
+            age = ingest.clock.now().timestamp() - max(stat.mtime_ns, newest) / 1e9
+            document = DocumentFile(data, PurePosixPath(path), beside, age)
+            read = partial(self._read_whole, source, cursor, reader, document)
+        self._take(cursor, path, stat, data, read)
 
     def _leave(self, cursor: Cursor, path: str, stat: Stat, why: str) -> None:
         """Record the state of a document that is not read, and the reason."""
@@ -136,15 +134,12 @@ class Documents:
             listed = reader.list_companions(PurePosixPath(path), found)
             names = [one for name in listed for one in _list_files(folder, name)]
             for name in names if not found.keys() >= set(names) else ():
-                try:
-                    with Handle(Path(os.path.normpath(folder / name))) as handle:
-                        stat = handle.observe()
-                        size += stat.size
-                        if size <= LARGEST:
-                            found[name] = handle.read(0, stat.size)
-                            newest = max(newest, stat.mtime_ns)
-                except (MemorydError, OSError):
-                    continue
+                with suppress(MemorydError, OSError), Handle(Path(os.path.normpath(folder / name))) as handle:
+                    stat = handle.observe()
+                    size += stat.size
+                    if size <= LARGEST:
+                        found[name] = handle.read(0, stat.size)
+                        newest = max(newest, stat.mtime_ns)
         return found, newest
 
     def _take(

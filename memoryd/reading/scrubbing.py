@@ -234,11 +234,8 @@ class Scrubber:
                 raise _make_unscanned_error(where)
             rules.update(finding.rule for finding in scrubbed.findings)
         if rules:
-            raise SecretError(
-                f"would hold a secret ({', '.join(sorted(rules))}); nothing was sent or written",
-                where,
-                "memoryd scrub --again redacts what was stored before the rule was there",
-            )
+            what = f"would hold a secret ({', '.join(sorted(rules))}); nothing was sent or written"
+            raise SecretError(what, where, "memoryd scrub --again redacts what was stored before the rule was there")
 
 
 def hash_name(name: str) -> str:

@@ -354,7 +354,7 @@ def _iter_unseen(
             waiting[key] = [found]
             yield forgotten.as_kept(found, found.session_id or batch.rows[id(found.cursor)]["session_id"] or "")
             continue
-        if any(_says_the_same(one, found) for one in earlier):
+        if any(_says_the_same(one, one.turn.text, found) for one in earlier):
             continue
         if known is not None and known.sha256 == found.sha256 and not _is_later(known, found, generation):
             if known.withheld is not None:
@@ -407,8 +407,8 @@ class _ForgottenTexts:
         return left > 0
 
 
-def _says_the_same(one: FoundTurn, other: FoundTurn) -> bool:
-    return one.sha256 == other.sha256 or (not (one.withheld or other.withheld) and one.turn.text == other.turn.text)
+def _says_the_same(one: FoundTurn | turns.TurnVersion, text: str, found: FoundTurn) -> bool:
+    return one.sha256 == found.sha256 or (not (one.withheld or found.withheld) and text == found.turn.text)
 
 
 def _is_later(known: turns.KnownTurn | turns.TurnVersion, found: FoundTurn, generation: int) -> bool:
@@ -418,11 +418,7 @@ def _is_later(known: turns.KnownTurn | turns.TurnVersion, found: FoundTurn, gene
 def _same_version(connection: Connection, found: FoundTurn) -> turns.TurnVersion | None:
     """Return the stored version with the same text; otherwise a version whose text is missing; None without either."""
     versions = turns.versions_of(connection, found.cursor.agent_id, found.turn.record_id, found.turn.part)
-    exact = (
-        one
-        for one in versions
-        if one.sha256 == found.sha256 or (not (one.withheld or found.withheld) and one.text == found.turn.text)
-    )
+    exact = (one for one in versions if _says_the_same(one, one.text, found))
     missing = (one for one in versions if one.withheld in {UNSCANNED, LOST, DAMAGED, turns.FORGOTTEN, EXPIRED})
     return next(exact, None) or next(missing, None)
 
