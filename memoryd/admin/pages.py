@@ -4,6 +4,7 @@ All data of an agent comes from `requests` and is filtered by the person's view.
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -136,10 +137,8 @@ def show_memory(look: Look) -> dict[str, Any]:
     is_blind = view.is_blind(agent, row["kind"])
     turns: list[dict[str, Any]] = []
     if not is_blind:
-        try:
+        with suppress(RefusedError, NotFoundError):  # the grant may not include sessions
             turns = blame.blame(view.settings, agent, row["id"], f"blame {row['id']}").turns
-        except (RefusedError, NotFoundError):
-            turns = []  # the grant does not include sessions
     kept = ("id", "at", "actor", "operation", "run_id", "ended_as", "constitutional", "successors")
     changes = [{name: one.get(name) for name in (*kept, *(() if is_blind else ("content",)))} for one in history]
     return {"agent": agent, "row": shown, "changes": changes, "turns": turns, "blind": is_blind}

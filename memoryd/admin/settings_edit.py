@@ -141,12 +141,9 @@ def _set(document: Any, path: str, value: Any) -> None:
     *above, last = re.findall(r"[a-z_]+|\d+", path)
     place = document
     for part in above:
-        if part.isdecimal():
-            place = place[int(part)]
-        else:
-            if place.get(part) is None:
-                place[part] = {}
-            place = place[part]
+        if not part.isdecimal() and place.get(part) is None:
+            place[part] = {}
+        place = place[int(part) if part.isdecimal() else part]
     place[last] = value
 
 

@@ -8,6 +8,7 @@ only in its log.
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from watchdog import events
@@ -199,8 +200,6 @@ def _kernel_watches() -> int:
     """Count the inotify watches of this process (proc(5), fdinfo)."""
     count = 0
     for entry in Path("/proc/self/fdinfo").iterdir():
-        try:
+        with suppress(OSError):
             count += sum(line.startswith("inotify wd:") for line in entry.read_text("ascii").splitlines())
-        except OSError:
-            continue
     return count

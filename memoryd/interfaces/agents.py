@@ -34,8 +34,7 @@ def context(call: Call, settings: Settings, agent: Agent, max_tokens: int | None
         from memoryd.requests import context as contexts
 
         access.require(settings, agent, "context")
-        made = contexts.inject(settings, agent, max_tokens, query, str(Path.cwd()))
-        data = {"text": made.text, "tokens": made.tokens, "left_out": list(made.left_out)}
+        data = contexts.inject(settings, agent, max_tokens, query, str(Path.cwd()))._asdict()
     nothing = "nothing fits" if data["left_out"] else _describe_nothing(agent)
     call.output.result(data, data["text"].rstrip("\n") or nothing)
     if data["left_out"]:

@@ -10,7 +10,7 @@ import re
 import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from importlib import resources
@@ -303,12 +303,10 @@ def _permissions(settings: Settings, _now: datetime) -> Iterator[Check]:
 
 def _find_loose_files(state_dir: Path) -> Iterator[Path]:
     for path in (state_dir, *sorted(state_dir.rglob("*"))):
-        try:
+        with suppress(FileNotFoundError):
             status = path.lstat()
-        except FileNotFoundError:
-            continue
-        if status.st_uid != os.geteuid() or (not stat.S_ISLNK(status.st_mode) and status.st_mode & 0o077):
-            yield path
+            if status.st_uid != os.geteuid() or (not stat.S_ISLNK(status.st_mode) and status.st_mode & 0o077):
+                yield path
 
 
 def _get_mtime(path: Path) -> float:
@@ -374,11 +372,7 @@ def _leftovers(settings: Settings, now: datetime) -> Iterator[Check]:
 
 
 def _left_in(folder: Path, now: datetime) -> Iterator[Check]:
-    try:
-        opened = open_folder(folder)
-    except FileNotFoundError:
-        return
-    with opened:
+    with suppress(FileNotFoundError), open_folder(folder) as opened:
         for name in opened.names():
             if _KEPT.fullmatch(name):
                 hint = "merge it by hand, then remove it"

@@ -277,15 +277,13 @@ def _start_service(call: Call, settings: Settings) -> str:
         call.output.say(f"reloaded  the running daemon (pid {pid})")
         return "reloaded"
     made = services.plan_service(settings, launchd=sys.platform == "darwin", system=False)
-    how = "service"
-    if services.has_manager():
+    if has_manager := services.has_manager():
         told = services.install(made, settings)
         call.output.say(f"installed {told['path']}")
         if told["note"]:
             call.output.say(f"          {told['note']}")
         services.call_manager(made.start)
     else:
-        how = "process"
         services.start_process(settings)
     until = time.monotonic() + _UP_SECONDS
     # It answers a ping before it has noted its start, and until then no status shows that it runs.
@@ -294,9 +292,9 @@ def _start_service(call: Call, settings: Settings) -> str:
             raise StateError("the daemon does not answer", str(settings.state_dir), "memoryd run shows why")
         time.sleep(_POLL_SECONDS)
     call.output.say(f"started   the daemon (pid {daemon['pid']})")
-    if how == "process":
+    if not has_manager:
         call.output.say("          there is no service manager: after each boot, start the daemon with memoryd run")
-    return how
+    return "service" if has_manager else "process"
 
 
 def _list_next(settings: Settings, chosen: Sequence[FoundOffer], data: dict[str, Any]) -> list[str]:

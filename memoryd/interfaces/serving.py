@@ -113,8 +113,7 @@ def _inject(app: App, request: Mapping[str, Any]) -> dict[str, Any]:
     remembered = contexts.gather_for_folder(app.settings, agent, request["folder"], found)
     clean = contexts.redact_material(remembered, app.scrubber.redact)
     budget = contexts.budget_of(app.settings, request["max_tokens"])
-    made = contexts.fit_material(clean, budget, app.worker.count)
-    return {"text": made.text, "tokens": made.tokens, "left_out": list(made.left_out)}
+    return contexts.fit_material(clean, budget, app.worker.count)._asdict()
 
 
 def _get_open_agent(app: App, request: Mapping[str, Any]) -> Agent:

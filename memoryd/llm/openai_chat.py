@@ -226,15 +226,12 @@ def _without_settings() -> Iterator[None]:
 def _retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
     """Return the seconds that the server asks to wait (RFC 9110, 10.2.3: a number or a date); None if it names none."""
     text = headers.get("retry-after", "").strip()
-    try:
+    with contextlib.suppress(ValueError):
         return max(0.0, float(text)) if text.isascii() and float(text) < float("inf") else None
-    except ValueError:
-        pass
-    try:
+    with contextlib.suppress(ValueError, TypeError, OverflowError):
         at = parsedate_to_datetime(text)
         return max(0.0, ((at if at.tzinfo else at.replace(tzinfo=UTC)) - now).total_seconds())
-    except (ValueError, TypeError, OverflowError):
-        return None
+    return None
 
 
 def _printable(name: str) -> str:
