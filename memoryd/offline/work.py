@@ -228,8 +228,7 @@ class _WorkReading:
         text = _text_of(unit)
         whole = f"{question} {text}".strip()
         rules = _rules(one, unit, "" if one.id in self._announced else one.text)
-        asked_id, asked = (self._said[turn - 1].id, question) if question else self._find_choice(turn, text)
-        is_choice = bool(question) or (bool(asked) and _CHOOSES.match(text) is not None)
+        asked_id, asked, is_choice = self._find_asked(turn, text, question)
         steers = rules or is_choice or work_texts.steers(text)
         # The last request counts as a request in any wording, because no answer shows that it was done.
         is_asked = turn == self._asking[-1] or (not rules and (not steers or is_question(text)))
@@ -241,8 +240,6 @@ class _WorkReading:
         if WORK_CUES["postpones"].search(text):
             section, weight, is_passed = Section.OPEN, max(weight, OF_OPEN), False
         made = self._make(turn, one, unit, text, section, weight)
-        if not asked and prose.count_words(text) <= _BARE:
-            asked_id, asked = self._find_question(turn)
         return made._replace(asked=asked, asked_id=asked_id, is_wish=steers, is_passed=is_passed)
 
     def _asks_enough(self, turn: int, keys: Collection[str]) -> bool:
@@ -257,6 +254,15 @@ class _WorkReading:
         is_last = bool(asked) and self._said[turn - 1].sentences[-1].text == asked
         parts = self._own_parts(self._said[turn]) if is_last else self._told_parts(self._said[turn])
         return bool(asked) and 0 < prose.count_words(" ".join(part.text for part in parts)) <= _BARE
+
+    def _find_asked(self, turn: int, text: str, question: str) -> tuple[str, str, bool]:
+        """Return the id of the message that a user's text answers, what it asks, and True if the text chooses."""
+        if question:
+            return self._said[turn - 1].id, question, True
+        asked_id, asked = self._find_choice(turn, text)
+        if not asked and prose.count_words(text) <= _BARE:
+            return *self._find_question(turn), False
+        return asked_id, asked, bool(asked) and _CHOOSES.match(text) is not None
 
     def _find_question(self, turn: int) -> tuple[str, str]:
         """Return the id of the answer before a message and the question, offer or advice that the message answers.
@@ -284,7 +290,7 @@ class _WorkReading:
 
     def _read_answer(self, turn: int, one: ConversationMessage) -> Iterator[WorkStatement]:
         below, offered = work_lists.list_open(one), work_lists.list_offered(one)
-        is_agreed = self._is_agreed(turn)
+        yield from self._read_agreed(turn, one)
         # A fault that the assistant fixes at once is gone when the session ends.
         acted = {part.number - 1 for part in one.sentences if CUES["process"].match(part.text)}
         parts = []
@@ -296,10 +302,6 @@ class _WorkReading:
             if weight is not None and turn == self._last:
                 if _says_enough(part.text, 1 if weight else _FEWEST):
                     yield self._make(turn, one, [part], part.text, Section.OPEN, weight)
-            elif is_agreed and work_texts.is_recommended(part.text):
-                weight = self._rate(turn, one, [part], _keys_of(part.text)) + _OF_AGREED
-                made = self._make(turn, one, [part], _text_of([part]), Section.DECIDED, weight)
-                yield made._replace(is_wish=True)
             elif not (is_open or is_offered or self._is_passing(turn, part.text)):
                 parts.append(part)
         heads = work_lists.find_heads(one)
@@ -311,12 +313,16 @@ class _WorkReading:
                 is_guess = unit[-1].number in acted or self._is_guess(turn, text, made.keys)
                 yield _put_below(made, *heads.get(unit[0].number, (0, "")))._replace(is_guess=is_guess)
 
-    def _is_agreed(self, turn: int) -> bool:
-        """Return True if the user's next message agrees with an answer, without a condition."""
+    def _read_agreed(self, turn: int, one: ConversationMessage) -> Iterator[WorkStatement]:
+        """Yield the recommendations of an answer if the user's next message agrees with it, without a condition."""
         after = self._said[turn + 1] if turn + 1 < len(self._said) else None
         if after is None or not after.by_user or signals.after_assent(after.text) is None:
-            return False
-        return not (is_question(after.text) or WORK_CUES["limits"].search(after.text) or self._turns[after.id][0])
+            return
+        if is_question(after.text) or WORK_CUES["limits"].search(after.text) or self._turns[after.id][0]:
+            return
+        for part in filter(lambda part: work_texts.is_recommended(part.text), one.sentences):
+            weight = self._rate(turn, one, [part], _keys_of(part.text)) + _OF_AGREED
+            yield self._make(turn, one, [part], _text_of([part]), Section.DECIDED, weight)._replace(is_wish=True)
 
     def _is_passing(self, turn: int, text: str) -> bool:
         """Return True if a line holds only for the moment: narration, a label, or a task that a later answer may do."""
