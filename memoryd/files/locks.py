@@ -139,7 +139,11 @@ class Lock:
     def _make_locked_error(self) -> LockedError:
         pid = self.holder()
         who = f"process {pid}" if pid else "another process"
-        return LockedError(f"is held by {who}", str(self.path), "wait for it to end, or stop it")
+        return LockedError(
+            f"is held by {who}",
+            str(self.path),
+            "wait for it to end, or stop it; a running daemon does such work by itself",
+        )
 
     def _unusable(self, error: OSError) -> StateError:
         reason = os.strerror(error.errno) if error.errno else type(error).__name__

@@ -23,7 +23,7 @@ _BARE_WORDS = 4  # an answer of up to this many words is quoted together with it
 _BRIEF_WORDS = 12  # a reply of up to this many words is understood only with the message that it answers
 _OPTION = re.compile(r"^\W{0,3}(?:option |variante |opción )?([a-z]|\d{1,2})\W{0,3}$", re.IGNORECASE)
 _MARKED = re.compile(r"^\W{0,3}([a-z]|\d{1,2})\W{0,2}[).:\]]\W{0,3}\s*(?=\S)", re.IGNORECASE)
-_NUMBERED = re.compile(r"^[ \t]{0,3}(?:[-*] )?\**(\d)[.):][ \t*]+(?=\S)", re.MULTILINE)
+_NUMBERED = re.compile(r"^ {0,2}(?:[-*] )?\**(\d)[.):][ \t*]+(?=\S)", re.MULTILINE)
 _ASKS = frozenset("?\uff1f")
 _HEAD = re.compile(r"\*\*|\n|(?<=[?\uff1f]) ")  # what ends the question, or its title, behind its number
 SPEAKERS = {Lane.USER: "user", Lane.ASSISTANT: "assistant"}

@@ -190,6 +190,11 @@ NO_QUESTIONS = "I found two faults:\n\n1. The cache is stale.\n2. The log grows.
         (ASKED_TWO, "2. thirty days", [""]),
         (ASKED_TWO, "1. SQLite\n2. a month\n3. Add a button.", ["", "", ""]),
         ("", "1. SQLite\n2. a month", ["", ""]),
+        (
+            "1. Which one?\n   1. SQLite\n   2. files\n2. For how long?",
+            "1. 2\n2. a day",
+            ["Which one?", "For how long?"],
+        ),
     ],
 )
 def test_numbered_answers_go_with_the_questions_of_the_same_number(before, text, questions):
