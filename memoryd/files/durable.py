@@ -35,14 +35,6 @@ class MovedError(MemorydError):
     code = "moved"
 
 
-class FileReplacement(NamedTuple):
-    """Hold the result of a rewrite."""
-
-    path: Path
-    before: str | None  # sha256 of the replaced bytes; None: the file is new
-    after: str  # sha256 of the new bytes
-
-
 class _OwnWrite(NamedTuple):
     digest: str
     size: int
@@ -65,11 +57,11 @@ def replace(
     step: Step = no_step,
     mode: int | None = None,
     keep: Keep | None = None,
-) -> FileReplacement:
-    """Replace the content of a file by `new`, if its present content is the expected one. The result is on disk.
+) -> Path:
+    """Replace the content of a file by `new`, if its present content is the expected one; return the path of the file.
 
-    The new file gets mode, owner and extended attributes of the old one. A file that did not exist gets mode and owner
-    from its folder, but others may not write it.
+    The result is on disk. The new file gets mode, owner and extended attributes of the old one. A file that did not
+    exist gets mode and owner from its folder, but others may not write it.
 
     Args:
         entry: the file.
@@ -90,7 +82,7 @@ def replace(
             _place(temp, entry, step)
         else:
             _swap(temp, entry, expected, _OwnWrite(compute_digest(new), len(new)), step, keep)
-    return FileReplacement(entry.path, expected, compute_digest(new))
+    return entry.path
 
 
 def exchange(entry: FolderEntry, old: bytes | None, new: bytes | None, step: Step = no_step) -> None:

@@ -174,5 +174,5 @@ def _keep(place: OpenFolder, name: str, data: bytes) -> Path:
             return entry.path
         if there is None:
             with contextlib.suppress(MovedError):
-                return replace(entry, data, None, mode=0o600).path
+                return replace(entry, data, None, mode=0o600)
         number += 1

@@ -6,6 +6,7 @@ purpose. A file of another user is refused, because that user must connect their
 
 import contextlib
 import os
+from itertools import count
 from pathlib import Path
 
 from memoryd.errors import StateError
@@ -70,10 +71,8 @@ def _keep(path: Path, old: bytes, keep: Path, stamp: str) -> Path:
     make_private_dir(keep)
     with follow_folder(keep) as folder:
         stem = f"{_prefix(path)}{stamp.replace(':', '').replace('-', '')}"
-        number = 1
-        while (entry := folder / f"{stem}-{number:03}").exists():
-            number += 1
-        return replace(entry, old, None, mode=0o600).path
+        entry = next(one for number in count(1) if not (one := folder / f"{stem}-{number:03}").exists())
+        return replace(entry, old, None, mode=0o600)
 
 
 def _prefix(path: Path) -> str:

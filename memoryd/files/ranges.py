@@ -10,7 +10,7 @@ import stat
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -124,28 +124,23 @@ class OpenFiles:
     @contextmanager
     def borrow(self, path: Path) -> Iterator[Handle]:
         """Yield the file at `path`, and open it if necessary."""
-        with self._mutex:
-            seen = observe(path)
-            known = None if seen is None else self._open.get((seen.dev, seen.ino))
-            handle = known or self._add(self._open_file(path))
-            self._lend(handle)
-        try:
+        with ExitStack() as lent:
+            with self._mutex:
+                seen = observe(path)
+                known = None if seen is None else self._open.get((seen.dev, seen.ino))
+                handle = known or self._add(self._open_file(path))
+                self._lend(handle, lent)
             yield handle
-        finally:
-            self._take_back(handle)
 
     @contextmanager
     def borrow_known(self, dev: int, ino: int) -> Iterator[Handle | None]:
         """Yield a file that was read before, whatever its name is; None if it is not open any more."""
-        with self._mutex:
-            handle = self._open.get((dev, ino))
-            if handle is not None:
-                self._lend(handle)
-        try:
+        with ExitStack() as lent:
+            with self._mutex:
+                handle = self._open.get((dev, ino))
+                if handle is not None:
+                    self._lend(handle, lent)
             yield handle
-        finally:
-            if handle is not None:
-                self._take_back(handle)
 
     def forget(self, dev: int, ino: int) -> None:
         """Close a file that is not needed any more, when nobody borrows it."""
@@ -187,14 +182,14 @@ class OpenFiles:
             handle.close()
         return known
 
-    def _lend(self, handle: Handle) -> None:
+    def _lend(self, handle: Handle, until: ExitStack) -> None:
         key = (handle.dev, handle.ino)
         self._open.move_to_end(key)
         self._lent[key] = self._lent.get(key, 0) + 1
+        until.callback(self._take_back, key)
         self._close_unlent(self.capacity)
 
-    def _take_back(self, handle: Handle) -> None:
-        key = (handle.dev, handle.ino)
+    def _take_back(self, key: tuple[int, int]) -> None:
         with self._mutex:
             self._lent[key] -= 1
             if not self._lent[key]:

@@ -77,7 +77,8 @@ def install(made: Service, settings: Settings) -> dict[str, Any]:
 
 def uninstall(made: Service) -> dict[str, Any]:
     """Remove the file. Return `path`, `changed`, `backup`, and `next`: the command that stops a running service."""
-    return _describe_placed(made.path, unit.remove(made.path, made.text.encode(), Clock().text()), made.stop)
+    placed = unit.place_file(made.path, made.text.encode(), Clock().text(), remove=True)
+    return _describe_placed(made.path, placed, made.stop)
 
 
 def _describe_placed(path: Path, placed: unit.PlacedFile, command: str) -> dict[str, Any]:
