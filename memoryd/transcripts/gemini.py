@@ -23,6 +23,7 @@ from itertools import chain
 from pathlib import PurePosixPath
 from typing import Any
 
+from memoryd.transcripts import whole
 from memoryd.transcripts.dialogs import read_answers
 from memoryd.transcripts.fields import (
     block_text,
@@ -38,14 +39,6 @@ from memoryd.transcripts.format import UNHEARD, UNKNOWN_PARENT, Identity, LineFo
 from memoryd.transcripts.lines import Pass, Record, clean, derived_id
 from memoryd.transcripts.record_text import Envelope, RecordText, read_message, tool_call, tool_result, turns_of
 from memoryd.transcripts.turn import Origin, Role, Turn, TurnKind
-from memoryd.transcripts.whole import (
-    RESTED_SECONDS,
-    DocumentFile,
-    DocumentFormat,
-    SessionRecords,
-    parse_document,
-    parse_object,
-)
 
 ASKS = "ask_user"
 _ROOT_FILE = ".project_root"  # a file beside `chats/` that holds only the path of the project
@@ -274,7 +267,7 @@ def _answers(given: dict[str, Any], result: str) -> dict[str, Any]:
 
     The program keys its answers by the question's number.
     """
-    answered = read_mapping(parse_object(result).get("answers"))
+    answered = read_mapping(whole.parse_object(result).get("answers"))
     questions = mappings(given.get("questions"))
     by_question = {
         one["question"]: answered[str(place)]
@@ -388,7 +381,7 @@ class _Log:
         return turns
 
 
-class GeminiFile(DocumentFormat):
+class GeminiFile(whole.DocumentFormat):
     """Read one of the older JSON files. Its messages are read as in the event log."""
 
     name = Gemini.name
@@ -404,9 +397,9 @@ class GeminiFile(DocumentFormat):
         del found
         return (_ROOT,) if path.parent.name == "chats" else ()
 
-    def read(self, document: DocumentFile) -> SessionRecords | None:
+    def read(self, document: whole.DocumentFile) -> whole.SessionRecords | None:
         """Return the chat. Its last answer is included only when it is finished."""
-        parsed = parse_document(document.data)
+        parsed = whole.parse_document(document.data)
         if parsed is None:
             return None
         members, records = parsed
@@ -414,9 +407,9 @@ class GeminiFile(DocumentFormat):
         if identity is None:
             return None
         root = clean(document.beside.get(_ROOT, b"").decode("utf-8", "replace")).strip()
-        found = SessionRecords(identity if identity.cwd or not root else identity._replace(cwd=root))
+        found = whole.SessionRecords(identity if identity.cwd or not root else identity._replace(cwd=root))
         last = records[-1].value if records else {}
-        found.held = last.get("type") == "gemini" and document.age < RESTED_SECONDS
+        found.held = last.get("type") == "gemini" and document.age < whole.RESTED_SECONDS
         for record in records[:-1] if found.held else records:
             turns = turns_of_message(record.value, sidechain=identity.sidechain)
             found.add(turns, record)

@@ -257,10 +257,9 @@ class _Salvage:
         self.waiting: tuple[int, int, str] | None = None  # a bad span that may still grow
 
     def run(self) -> tuple[list[Record], list[BadSpan]]:
-        text, skip_space = self.text, self.scanner.skip_space
         at = self.scanner.start
-        while (at := skip_space(at)) < len(text):
-            at = self._nuls(at) if text[at] == "\0" else self._value(at)
+        while (at := self.scanner.skip_space(at)) < len(self.text):
+            at = self._nuls(at) if self.text[at] == "\0" else self._value(at)
         self._end_bad()
         return self.records, self._bound_spans()
 
@@ -296,12 +295,10 @@ class _Salvage:
             self._end_bad()
             self.records.append(self.scanner.record(value, at, end))
             return end
-        if reason is None:
+        if reason is None and self._at_boundary(end):
             reason = NOT_AN_OBJECT
-            if not self._at_boundary(end):
-                reason, end = NOT_JSON, self._next_start(at)
         else:
-            end = self._next_start(at)
+            reason, end = reason or NOT_JSON, self._next_start(at)
         self._add_bad(at, end, reason)
         return end
 

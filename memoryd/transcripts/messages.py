@@ -158,10 +158,7 @@ def _list_messages(value: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _objects(value: dict[str, Any]) -> list[dict[str, Any]]:
-    messages = value.get("messages")
-    if type(messages) is not list or "role" in value:
-        return []
-    return [message for message in messages if type(message) is dict]
+    return [] if "role" in value else mappings(value.get("messages"))
 
 
 def time_of(value: dict[str, Any]) -> str | None:
@@ -185,8 +182,7 @@ def _read_texts(message: dict[str, Any]) -> list[RecordText]:
         return [tool_result(block_text(content), first_word(message, *_IDS), read_word(message.get("name")))]
     blocks = content if type(content) is list else [content]
     said = [one for one in (_block(block, speaker, origin) for block in blocks) if one is not None]
-    calls = message.get("tool_calls")
-    return said + [_call(call) for call in (calls if type(calls) is list else ()) if type(call) is dict]
+    return said + [_call(call) for call in mappings(message.get("tool_calls"))]
 
 
 def _block(block: object, speaker: Role, origin: Origin) -> RecordText | None:
