@@ -19,8 +19,8 @@ from memoryd.database import audit, memories, profile, runs, sqlite
 from memoryd.errors import StateError
 from memoryd.files.log import Log
 from memoryd.files.workspace import lock_workspace
-from memoryd.ledger import audit as chain
 from memoryd.ledger import portable
+from memoryd.ledger.audit import AuditStamp
 from memoryd.ledger.facts import Fact, FactBatch, NewFact, ProfileEntry, ProfileSection, Store, fact_of
 from memoryd.ledger.guards import Caller
 from memoryd.ledger.memory import MemoryKind
@@ -79,13 +79,10 @@ class FactStore:
         (clean,) = self.writer.redact([text.strip()])
         now = self.writer.now()
         with self._begin_write() as connection:
-            run_id = self._write(connection, (), {"sections": 1}, now)
-            if clean:
-                self._write_profile(connection, {section: ProfileEntry(clean, now)}, run_id, now)
-            elif section in profile.read(connection, self.agent_id):
-                profile.put(connection, self.agent_id, section.value, None)
-                gone = [("profile", chain.PROFILE + section.value, None)]
-                audit.note(connection, gone, chain.AuditStamp(now, self.agent_id, guard_check.HUMAN, run_id))
+            stamp = self._write(connection, (), {"sections": 1}, now)
+            if clean or section in profile.read(connection, self.agent_id):
+                entry = ProfileEntry(clean, now) if clean else None
+                profile.write(connection, stamp, section, entry, (), self.writer.new_id)
 
     def dump(self, *, deerflow: bool = False) -> str:
         """Return the facts and the profile as the text of a file, in memoryd's form or as DeerFlow's `memory.json`."""
@@ -125,8 +122,10 @@ class FactStore:
             new = {section: entry for section, entry in sections.items() if section not in there}
             counts = {"created": sum(one.created for one in created.outcomes), "evicted": len(created.evicted)}
             if created.operations or new:
-                run_id = self._write(connection, created.operations, counts | {"sections": len(new)}, now)
-                self._write_profile(connection, new, run_id, now)
+                stamp = self._write(connection, created.operations, counts | {"sections": len(new)}, now)
+                for section, entry in new.items():
+                    dated = ProfileEntry(entry.text, entry.updated_at or now)
+                    profile.write(connection, stamp, section, dated, (), self.writer.new_id)
         for outcome in created.outcomes:
             if outcome.why is not None:
                 same = outcome.fact.id if outcome.fact is not None else None
@@ -137,8 +136,8 @@ class FactStore:
 
     def _write(
         self, connection: Connection, operations: Sequence[Operation], counts: Mapping[str, int], now: str
-    ) -> str:
-        """Check operations and write them as a finished run of the owner; return the run's id.
+    ) -> AuditStamp:
+        """Check operations and write them as a finished run of the owner; return its stamp for the audit.
 
         Raises:
             RefusedError: a guard refuses an operation.
@@ -149,18 +148,9 @@ class FactStore:
         run_id = runs.new_run_id(moment_of(now))
         receipt = {"facts": {name: count for name, count in counts.items() if count}}
         runs.note_done(connection, run_id, EDIT, self.agent_id, actor=guard_check.HUMAN, now=now, receipt=receipt)
-        audit.record(connection, passed.changes, chain.AuditStamp(now, self.agent_id, guard_check.HUMAN, run_id))
-        return run_id
-
-    def _write_profile(
-        self, connection: Connection, sections: Mapping[ProfileSection, ProfileEntry], run_id: str, now: str
-    ) -> None:
-        states = []
-        for section, entry in sections.items():
-            at = ProfileEntry(entry.text, entry.updated_at or now)
-            row = profile.build_values(section, at, (), self.writer.new_id, run_id)
-            states.append(profile.write(connection, self.agent_id, row))
-        audit.note(connection, states, chain.AuditStamp(now, self.agent_id, guard_check.HUMAN, run_id))
+        stamp = AuditStamp(now, self.agent_id, guard_check.HUMAN, run_id)
+        audit.record(connection, passed.changes, stamp)
+        return stamp
 
     @contextmanager
     def _begin_write(self) -> Iterator[Connection]:

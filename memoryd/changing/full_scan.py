@@ -329,20 +329,15 @@ class FullScan(ABC):
 
 def _encoding(data: bytes) -> str | None:
     """Return an encoding that writes unchanged text back byte for byte; None if the bytes are not text."""
-    for encoding, bom in (("utf-16-le", codecs.BOM_UTF16_LE), ("utf-16-be", codecs.BOM_UTF16_BE)):
-        if data.startswith(bom):
-            return encoding if _is_text(data, encoding) else None
-    if b"\0" in data:
+    encodings = (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"), (b"", "utf-8")
+    mark, encoding = next((mark, encoding) for mark, encoding in encodings if data.startswith(mark))
+    if not mark and b"\0" in data:
         return None
-    return "utf-8" if _is_text(data, "utf-8") else "latin-1"  # in Latin-1, each byte is a character
-
-
-def _is_text(data: bytes, encoding: str) -> bool:
     try:
         data.decode(encoding)
     except UnicodeDecodeError:
-        return False
-    return True
+        return None if mark else "latin-1"  # in Latin-1, each byte is a character
+    return encoding
 
 
 def _is_meant(name: str, pattern: str) -> bool:

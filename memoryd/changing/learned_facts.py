@@ -53,14 +53,11 @@ def carry_out(connection: Connection, writer: Writer, run: Run, edit: EditFacts)
         Caller.EXTRACTION,
         said_anew={hash_of(one.content) for one in wanted if one.said_anew},
     )
-    audit.record(connection, passed.changes, AuditStamp(now, agent_id, ACTOR, run.id))
-    states = []
+    stamp = AuditStamp(now, agent_id, ACTOR, run.id)
+    audit.record(connection, passed.changes, stamp)
     for one in edit.sections:
         section, entry = ProfileSection(one.section), ProfileEntry(one.text, now)
-        cites = cited(one.sources)
-        row = profile.build_values(section, entry, cites, writer.new_id, run.id)
-        states.append(profile.write(connection, agent_id, row))
-    audit.note(connection, states, AuditStamp(now, agent_id, ACTOR, run.id))
+        profile.write(connection, stamp, section, entry, cited(one.sources), writer.new_id)
     done = {change.memory_id for change in passed.changes}
     evicted = tuple(fact.id for fact in created.evicted if fact.id in done)
     return LearnedResult(passed.changes, (*refusals, *passed.refusals), evicted)

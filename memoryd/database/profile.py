@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from sqlalchemy import Connection
 
-from memoryd.database import query
+from memoryd.database import audit, query
 from memoryd.ledger import audit as chain
 from memoryd.ledger.facts import ProfileEntry, ProfileSection
 from memoryd.ledger.memory import Source, draw_salt, sources_from_json, sources_to_json
@@ -20,13 +20,15 @@ def read(connection: Connection, agent_id: str) -> dict[ProfileSection, ProfileE
     return {section: held[section.value] for section in ProfileSection if section.value in held}
 
 
-def write(connection: Connection, agent_id: str, row: Mapping[str, str | int | None]) -> tuple[str, str, str]:
-    """Write a section of the profile; return the change for the audit as (operation, name, state).
-
-    `row` is a result of `build_values`.
-    """
-    put(connection, agent_id, str(row["section"]), row)
-    return "profile", f"{chain.PROFILE}{row['section']}", chain.dump_state(**row)
+def write(
+    connection: Connection, stamp: chain.AuditStamp, section: ProfileSection, entry: ProfileEntry | None,
+    sources: Iterable[Source], new_hex: Callable[[], str],
+) -> None:  # fmt: skip
+    """Write a section of the profile, with a new salt, and audit it; None deletes the section."""
+    row = None if entry is None else build_values(section, entry, sources, new_hex, stamp.run_id)
+    put(connection, stamp.agent_id, section, row)
+    state = None if row is None else chain.dump_state(**row)
+    audit.note(connection, [("profile", chain.PROFILE + section, state)], stamp)
 
 
 def build_values(

@@ -319,8 +319,8 @@ def list_folders(reader: DatabaseReader, agent_id: str) -> list[str]:
 
 def folders_by_session(reader: DatabaseReader, agent_id: str, limit: int) -> dict[str, str]:
     """Return the folder of each of an agent's last sessions, by session id."""
-    sql = f"SELECT id, coalesce(folder, '') AS folder {_OWN} ORDER BY last_turn_at DESC LIMIT ?"
-    return {row["id"]: row["folder"] for row in reader.rows(sql, agent_id, limit)}
+    sql = f"SELECT id, coalesce(folder, '') {_OWN} ORDER BY last_turn_at DESC LIMIT ?"
+    return dict(reader.stream(sql, agent_id, limit))
 
 
 def last_sessions(reader: DatabaseReader, agent_id: str, folders: Sequence[str] | None, limit: int) -> list[Row]:
@@ -357,11 +357,9 @@ def read_length(reader: DatabaseReader, session_id: str) -> tuple[int, int]:
 
     If the session changes, one of the two numbers changes.
     """
-    row = (
-        reader.row("SELECT max(seq) AS last, sum(octet_length(text)) AS n FROM turn WHERE session_id = ?", session_id)
-        or {}
-    )
-    return int(row.get("last") or 0), int(row.get("n") or 0)
+    sql = "SELECT coalesce(max(seq), 0), coalesce(sum(octet_length(text)), 0) FROM turn WHERE session_id = ?"
+    ((last, size),) = reader.stream(sql, session_id)
+    return last, size
 
 
 _TEXT = "plain(CAST(text AS BLOB), text_crc) AS text"
@@ -448,32 +446,21 @@ AUDIT = 'id, at, agent_id, actor, run_id, operation, memory_id, "before", "after
 def core_memories(reader: DatabaseReader, agent_id: str) -> list[Row]:
     """Return an agent's live core memories, in the order of the file, each with estimated `tokens`."""
     columns = "id, content, heading, tags, constitutional, importance, origin_at, created_at, note"
-    rows = _read_live(reader, agent_id, "core", columns)
+    rows = read_live(reader, agent_id, "core", columns)
     rows = [row | {"tags": json.loads(row["tags"]), "tokens": estimate(row["content"])} for row in rows]
     return [row | {"constitutional": bool(row["constitutional"])} for row in rows]
 
 
-def _read_live(reader: DatabaseReader, agent_id: str, kind: str, columns: str = "*", since: str = "") -> list[Row]:
+def read_live(reader: DatabaseReader, agent_id: str, kind: str, columns: str = "*", since: str = "") -> list[Row]:
+    """Return an agent's live memories of a kind that are newer than `since`, in the order of the file.
+
+    Facts and journal entries have no place in the file, so the oldest comes first.
+    """
     return reader.rows(
         f"SELECT {columns} FROM memory WHERE agent_id = ? AND kind = ? AND deleted_at IS NULL AND created_at > ?"  # noqa: S608
         " ORDER BY position IS NULL, position, created_at, id",
         agent_id, kind, since,
     )  # fmt: skip
-
-
-def core_rows(reader: DatabaseReader, agent_id: str) -> list[Row]:
-    """Return the full rows of an agent's live core memories, in the order of the file."""
-    return _read_live(reader, agent_id, "core")
-
-
-def fact_rows(reader: DatabaseReader, agent_id: str) -> list[Row]:
-    """Return the rows of an agent's live facts, oldest first."""
-    return _read_live(reader, agent_id, "fact")
-
-
-def read_journal(reader: DatabaseReader, agent_id: str, since: str) -> list[Row]:
-    """Return the live journal entries of an agent that are newer than `since`, oldest first."""
-    return _read_live(reader, agent_id, "journal", "id, content, created_at", since)
 
 
 def profile_rows(reader: DatabaseReader, agent_id: str) -> list[Row]:
@@ -584,13 +571,12 @@ def list_beside(reader: DatabaseReader, run: Row) -> dict[str, list[str]]:
 
 def count_votes(reader: DatabaseReader, agent_id: str, memory_ids: Sequence[str]) -> dict[str, int]:
     """Return the ratings of memories by `feedback`, as good minus bad, by id. Memories without ratings are left out."""
-    rows = reader.rows(
-        "SELECT memory_id, sum(CASE operation WHEN 'feedback good' THEN 1 ELSE -1 END) AS votes FROM audit"
+    sql = (
+        "SELECT memory_id, sum(CASE operation WHEN 'feedback good' THEN 1 ELSE -1 END) FROM audit"
         " WHERE agent_id = ? AND memory_id IN (SELECT value FROM json_each(?))"
-        " AND operation IN ('feedback good', 'feedback bad') GROUP BY memory_id",
-        agent_id, json.dumps(list(memory_ids)),
-    )  # fmt: skip
-    return {row["memory_id"]: row["votes"] for row in rows}
+        " AND operation IN ('feedback good', 'feedback bad') GROUP BY memory_id"
+    )
+    return dict(reader.stream(sql, agent_id, json.dumps(list(memory_ids))))
 
 
 def core_by_hash(reader: DatabaseReader, agent_id: str, hashes: Sequence[str]) -> dict[str, Row]:
@@ -676,13 +662,8 @@ def held_jobs(reader: DatabaseReader, agent_id: str) -> list[Row]:
 
 def core_counts(reader: DatabaseReader, agent_id: str) -> Row:
     """Return `count` and estimated `tokens` of an agent's live core memories."""
-    tokens = [estimate(row["content"]) for row in _read_live(reader, agent_id, "core", "content")]
+    tokens = [estimate(row["content"]) for row in read_live(reader, agent_id, "core", "content")]
     return {"count": len(tokens), "tokens": sum(tokens)}
-
-
-def count_facts(reader: DatabaseReader, agent_id: str) -> Row:
-    """Return the `count` of an agent's live facts."""
-    return {"count": len(_read_live(reader, agent_id, "fact", "id"))}
 
 
 def list_alarms(reader: DatabaseReader) -> list[Row]:
@@ -695,24 +676,19 @@ def list_alarms(reader: DatabaseReader) -> list[Row]:
 
 def transcript_counts(reader: DatabaseReader, agent_id: str) -> Mapping[str, int]:
     """Return the numbers of an agent's `transcripts`, of those `not_read`, and of `bad_spans`, which are no records."""
-    row = reader.row(
+    return reader.row(
         "SELECT count(*) AS transcripts, coalesce(sum(note IS NOT NULL), 0) AS not_read,"
         " (SELECT count(*) FROM bad_span b JOIN transcript t ON t.id = b.transcript_id WHERE t.agent_id = ?)"
         " AS bad_spans"
         " FROM transcript WHERE agent_id = ?",
         agent_id, agent_id,
-    )  # fmt: skip
-    return row or {}
+    ) or {}  # fmt: skip
 
 
 def count_unread(reader: DatabaseReader, agent_id: str) -> dict[str, int]:
     """Return how many of an agent's transcripts are not read, by reason, the most frequent reason first."""
-    rows = reader.rows(
-        "SELECT note, count(*) AS n FROM transcript WHERE agent_id = ? AND note IS NOT NULL"
-        " GROUP BY note ORDER BY n DESC, note",
-        agent_id,
-    )
-    return {row["note"]: row["n"] for row in rows}
+    which = "agent_id = ? AND note IS NOT NULL GROUP BY note ORDER BY count(*) DESC, note"
+    return dict(reader.stream(f"SELECT note, count(*) FROM transcript WHERE {which}", agent_id))  # noqa: S608
 
 
 def passed_over(reader: DatabaseReader, agent_id: str, prefix: str) -> dict[str, int]:

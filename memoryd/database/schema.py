@@ -7,6 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from importlib import resources
 from importlib.resources.abc import Traversable
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -189,11 +190,8 @@ def _is_sound(path: Path) -> bool:
 
 def _move_aside(path: Path, now: str) -> Path:
     stamp = now.replace(":", "").replace("-", "")
-    target = path.with_name(f"{path.name}.damaged-{stamp}")
-    count = 1
-    while target.exists():
-        count += 1
-        target = path.with_name(f"{path.name}.damaged-{stamp}-{count}")
+    names = (f"{path.name}.damaged-{stamp}{'' if number == 1 else f'-{number}'}" for number in count(1))
+    target = next(file for file in map(path.with_name, names) if not file.exists())
     for suffix in ("-wal", "-shm", ""):
         source = path.with_name(path.name + suffix)
         if source.exists():

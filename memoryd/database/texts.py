@@ -5,6 +5,7 @@ schema, so missing columns are skipped.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from enum import StrEnum
 from typing import Any
 
@@ -205,18 +206,14 @@ def rewrite_file(engine: Engine) -> None:
     Raises:
         StateError: the disk is full or failing, or another program uses the database.
     """
-    raw = engine.raw_connection()
     try:
-        cursor = raw.cursor()
-        cursor.execute("VACUUM")
-        busy, *_ = cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        cursor.close()
+        with closing(engine.raw_connection()) as raw, closing(raw.cursor()) as cursor:
+            cursor.execute("VACUUM")
+            busy, *_ = cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     except load_library().OperationalError as error:
         # SQLite's message says whether the disk is full, the disk fails, or the database is in use.
         hint = "it takes as much room again as the file, and a moment without others"
         raise StateError(f"cannot be rewritten: {describe(error)}", str(engine.url.database), hint) from error
-    finally:
-        raw.close()
     if busy:  # the cause has SQLite's words for a lock, so callers treat it as temporary
         locked = load_library().OperationalError("database is locked")
         hint = "another program reads it: close that, or wait"

@@ -301,7 +301,7 @@ class Indexer:
         with self.index.begin_write() as tables, self.database.begin_read() as reader:
             number = tables.number(agent_id)
             known = tables.sources(number, FACT)
-            for row in reads.fact_rows(reader, agent_id):
+            for row in reads.read_live(reader, agent_id, "fact"):
                 path = f"{FACT}:{row['id']}"
                 stamp = f"{row['updated_at']} {row['content_hash']} {row['category']} {row['tags']}"
                 before = known.pop(path, None)
@@ -335,7 +335,7 @@ class Indexer:
                 return []
             wanted = {path for path, _ in _list_files(agent, opened)}
             if reader is not None:
-                wanted |= {f"{FACT}:{row['id']}" for row in reads.fact_rows(reader, agent.id)}
+                wanted |= {f"{FACT}:{row['id']}" for row in reads.read_live(reader, agent.id, "fact")}
                 sql = "SELECT DISTINCT session_id FROM turn WHERE agent_id = ? AND text <> '' AND origin <> 'injected'"
                 wanted |= {f"{SESSION}:{row[0]}" for row in reader.stream(sql, agent.id)}
             held = tables.sources(number, *TIERS)

@@ -45,7 +45,7 @@ def facts_list(call: Call, settings: Settings, agent: Agent, query: str | None, 
     from memoryd.recall.newer import put_newer_first
 
     with call.reader(settings) as reader:
-        held = memories.of_sound_rows(reads.fact_rows(reader, agent.id))
+        held = memories.of_sound_rows(reads.read_live(reader, agent.id, "fact"))
     store, days = Store(map(fact_of, held)), {one.id: one.origin_at or one.created_at for one in held}
     found = store.all() if query is None else store.search(query, sys.maxsize)
     if query is None:  # otherwise the order is by the words of the query

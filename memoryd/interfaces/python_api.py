@@ -444,7 +444,7 @@ class MemoryFacts(_OfAgent):
 
     def _store(self, what: str) -> Store:
         access.require(self._settings, self._agent, f"python: {what}")
-        rows = reads.ask_for_list(self._settings, reads.fact_rows, self._agent.id)
+        rows = reads.ask_for_list(self._settings, reads.read_live, self._agent.id, "fact")
         return Store(map(fact_of, memories.of_sound_rows(rows)))
 
 

@@ -205,8 +205,7 @@ def judge(context: Context, operations: Sequence[Operation], checks: Sequence[Op
         if isinstance(operation, Protect):
             barred.add(operation.id)
     for _ in operations:  # each round may refuse operations on which others depend
-        fallen = _drop_dependent(accepted, refusals)
-        if not fallen:
+        if not (fallen := _drop_dependent(accepted, refusals)):
             break
         refusals += fallen
         gone = {id(refusal.operation) for refusal in fallen}
@@ -344,12 +343,9 @@ def _refused_runs(context: Context, operations: Sequence[Operation]) -> Iterable
         yield from _erosion(context, changes)
     if context.caller is Caller.REFINEMENT:
         yield from _cap(context, operations)
-    if context.rewrite is not None:
-        lost = list_unaccounted(context.rewrite, operations)
-        if lost:
-            yield RefusedRun(
-                Guard.ACCOUNTING, tuple(lost), "earlier memories without exactly one disposition", {"lost": len(lost)}
-            )
+    if context.rewrite is not None and (lost := list_unaccounted(context.rewrite, operations)):
+        why = "earlier memories without exactly one disposition"
+        yield RefusedRun(Guard.ACCOUNTING, tuple(lost), why, {"lost": len(lost)})
 
 
 def _retention(context: Context, after: Mapping[str, Memory]) -> Iterable[RefusedRun]:

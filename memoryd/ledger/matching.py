@@ -240,7 +240,8 @@ class _Import:
     def result(self) -> FileImport:
         self._release()
         pairing = self.pairing
-        numbers = assign_places([self._number(index) for index in range(len(pairing.new))])
+        held = {new: self.old[old].position for new, old in pairing.old_of.items()}
+        numbers = assign_places([held.get(index) for index in range(len(pairing.new))])
         ids = {new: self.old[old].id for new, old in pairing.old_of.items()}
         for index, bullet in enumerate(pairing.new):
             if index in ids:
@@ -271,10 +272,6 @@ class _Import:
             if self.old[pairing.old_of[new]].constitutional:
                 del pairing.new_of[pairing.old_of[new]], pairing.joined_to[old]
                 pairing.pair(old, new)
-
-    def _number(self, index: int) -> int | None:
-        old = self.pairing.old_of.get(index)
-        return None if old is None else self.old[old].position
 
     def _update(self, index: int, bullet: Bullet, number: int) -> None:
         pairing = self.pairing

@@ -247,17 +247,15 @@ def plan_to(entries: Sequence[audit.AuditEntry], texts: StateTexts, *, audit_id:
         NotFoundError: the agent has no such entry.
     """
     traces: dict[str, _Trace] = {}
-    found = False
     forgot = {entry.run_id for entry in entries if entry.operation == forgetting.OPERATION}
     last = last_of_change(entries, audit_id)
     forgotten: dict[str, None] = {}
     for entry in entries:
-        found = found or entry.id == audit_id
         if entry.id > last:
             if entry.run_id in forgot and not entry.memory_id.startswith((*_MOVING, *_STAYS)):
                 forgotten[entry.memory_id] = None
             _note(traces, entry, texts, of_run=entry.run_id not in forgot)
-    if not found:
+    if all(entry.id != audit_id for entry in entries):
         raise NotFoundError("the audit has no such entry", where=str(audit_id), hint="list the audit of this agent")
     planned = _mark_runs(_plan(traces, {}, texts, now, None, is_run=False), entries, last, forgot, now)
     back = {*planned.stayed, *(step.memory_id for step in planned.steps)}

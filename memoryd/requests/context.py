@@ -87,13 +87,13 @@ def gather(settings: Settings, agent: Agent, now: datetime, asker: Asker = ANYBO
         return InjectionMaterial((), (), tuple(parts), tuple(unreadable))
     with reads.open_reader(path) as reader:
         rows = {row["section"]: row for row in reads.profile_rows(reader, agent.id)}
-        held = memories.of_sound_rows(reads.fact_rows(reader, agent.id))
-        core = list(filter(memories.is_sound, reads.core_rows(reader, agent.id)))
+        held = memories.of_sound_rows(reads.read_live(reader, agent.id, "fact"))
+        core = list(filter(memories.is_sound, reads.read_live(reader, agent.id, "core")))
         project = projects.find_project(reader, agent, asker.root, is_known=asker.is_known)
         state, is_later = projects.read_state(reader, agent, project, asker.session, local)
         journal = [
             f"- {strip_model_words(row['content'])}"
-            for row in reads.read_journal(reader, agent.id, text_of(now - JOURNAL_SHOWN))
+            for row in reads.read_live(reader, agent.id, "journal", since=text_of(now - JOURNAL_SHOWN))
         ]
     entries = {one: ProfileEntry(rows[one]["text"], rows[one]["updated_at"]) for one in ProfileSection if one in rows}
     said = {one.id: one.origin_at or one.created_at for one in held}

@@ -162,7 +162,7 @@ def _agent(
         "core": reads.core_counts(reader, agent.id),
         "loads": [] if data is None else _loads(reader, agent, data),
         "told": _count_injected(settings, data or b""),
-        "facts": reads.count_facts(reader, agent.id),
+        "facts": {"count": len(reads.read_live(reader, agent.id, "fact", "id"))},
         "unsure": reads.count_unsure(reader, agent.id),
         "runs": reads.last_runs(reader, agent.id),
         "proposals": reads.list_proposals(reader, agent.id),

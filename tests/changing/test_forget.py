@@ -713,11 +713,8 @@ def test_a_section_of_the_profile_loses_what_only_the_session_said(world):
     texts = ("Works by hand.", "Works by hand. The orders are in PostgreSQL 16.")
     with sqlite.begin_write(world.app.engine) as connection:
         for text, cites in zip(texts, ((), turns.build_sources(connection, session, seqs)), strict=True):
-            row = profile.build_values(
-                ProfileSection.WORK, ProfileEntry(text, "2026"), cites, world.app.runner.new_id
-            )  # fmt: skip
-            state = profile.write(connection, "demo", row)
-            audit.note(connection, [state], chain.AuditStamp("2026", "demo", "memoryd"))
+            stamp, entry = chain.AuditStamp("2026", "demo", "memoryd"), ProfileEntry(text, "2026")
+            profile.write(connection, stamp, ProfileSection.WORK, entry, cites, world.app.runner.new_id)
     told = forget(world, session=session)
     assert told["counts"]["sections"] == 1
     assert world.scratch.query("SELECT text FROM profile_section") == [("Works by hand.",)]

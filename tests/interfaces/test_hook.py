@@ -25,6 +25,7 @@ from memoryd.files import log_line
 from memoryd.files.log import get_logger
 from memoryd.interfaces import control, hook
 from memoryd.interfaces.hook_answers import HookAnswerer
+from memoryd.ledger.audit import AuditStamp
 from memoryd.ledger.facts import NewFact, ProfileEntry, ProfileSection
 from memoryd.recall.injection import LEAD
 from memoryd.requests import context as contexts
@@ -84,9 +85,8 @@ class World:
         )
         with sqlite.begin_write(self.app.engine) as connection:
             entry = ProfileEntry("Builds brakes.", "2026-03-04T09:00:00.000Z")
-            section = ProfileSection.WORK
-            row = profile.build_values(section, entry, (), lambda: "0" * 8)
-            profile.write(connection, "demo", row)
+            stamp = AuditStamp("2026", "demo", "memoryd")
+            profile.write(connection, stamp, ProfileSection.WORK, entry, (), lambda: "0" * 8)
 
     @contextmanager
     def served(self, **verbs):
