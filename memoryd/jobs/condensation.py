@@ -129,8 +129,7 @@ def judge_draft(draft: Draft, answers: Mapping[str, ReaderAnswer | None], cues: 
     """
     if _is_same(draft):
         return CondensationResult(draft, step=ClaimStep.QUOTE, lost=dict.fromkeys((part.id for part in draft.parts), 0))
-    fault = _fault(draft)
-    if fault is not None:
+    if (fault := _fault(draft)) is not None:
         return fault
     found = [answers.get(question.key) for question, _ in _supports(draft)]
     bad = next((one.verdict for one in found if one is not None and one.verdict not in POSITIVE), None)
@@ -138,9 +137,7 @@ def judge_draft(draft: Draft, answers: Mapping[str, ReaderAnswer | None], cues: 
         return CondensationResult(draft, REASONS[bad])
     if None in found:
         is_one = normal.normalize(draft.text) in _forms(draft)
-        return CondensationResult(
-            draft, "" if is_one else reasons.NOT_READ, ClaimStep.QUOTE if is_one else ClaimStep.READER
-        )
+        return CondensationResult(draft, *(("", ClaimStep.QUOTE) if is_one else (reasons.NOT_READ, ClaimStep.READER)))
     named = _list_named(draft, answers)
     losing = _list_losing(draft, answers)
     # A rewording of one memory keeps everything it says about a person; a merge of several may keep only the pattern.
@@ -175,8 +172,7 @@ def _fault(draft: Draft) -> CondensationResult | None:
         return None
     if not any(map(str.isalnum, text)) or len(text) > LONGEST_CLAIM or MARK in text:
         return CondensationResult(draft, reasons.EMPTY, ClaimStep.FLOOR)
-    added = list_missing(text, [Material(part.content, _day(part)) for part in draft.parts])
-    if added:
+    if added := list_missing(text, [Material(part.content, _day(part)) for part in draft.parts]):
         return CondensationResult(draft, reasons.MISSING, ClaimStep.FLOOR, added[0].text)
     if len(draft.parts) < 2:
         # A draft may leave out the day of an episode. The day then counts as lost.

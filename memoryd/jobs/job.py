@@ -97,12 +97,7 @@ class Reply:
     @property
     def counts(self) -> dict[str, object]:
         """Return the backend, the model and the tokens of the reply, for a run report."""
-        return {
-            "backend": self.backend,
-            "model": self.model,
-            "tokens_in": self.tokens_in,
-            "tokens_out": self.tokens_out,
-        }
+        return {name: getattr(self, name) for name in ("backend", "model", "tokens_in", "tokens_out")}
 
 
 class MemoryType(StrEnum):

@@ -18,7 +18,7 @@ from memoryd.jobs.job import ModelTool, ToolCall
 from memoryd.ledger.guards import Guard
 from memoryd.ledger.memory import Memory, hash_of
 from memoryd.ledger.operation import Delete, Merge, Operation, Protect, Update
-from memoryd.text.json_values import find_values
+from memoryd.text.json_values import find_values, parse_json
 from memoryd.text.neutral import neutralize
 
 SEARCH = "search_memories"
@@ -156,18 +156,10 @@ def read(
 
 
 def _arguments(text: str) -> dict[str, Any] | None:
-    given = _parse_json(text) if text.strip() else {}
+    given = parse_json(text) if text.strip() else {}
     if isinstance(given, str):  # some servers encode the arguments twice
-        given = _parse_json(given)
+        given = parse_json(given)
     return given if isinstance(given, dict) else None
-
-
-def _parse_json(text: str) -> Any:
-    """Return the value of a JSON text; None if the text is not valid JSON."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _look(given: Mapping[str, Any]) -> SearchCall | Misuse:
@@ -195,8 +187,7 @@ def _consolidate(given: Mapping[str, Any], core: Mapping[str, Memory]) -> Refine
     if ids is None or not isinstance(content, str):
         return Misuse("a consolidation needs ids and a text", "ids_to_merge: a list of ids; new_content: one line")
     known = tuple(one for one in ids if one in core)
-    misuse = _unknown(ids, core) or _refuse_protected(known, core)
-    if misuse is not None:
+    if misuse := _unknown(ids, core) or _refuse_protected(known, core):
         return misuse
     if len(ids) < 2:
         return Misuse("a consolidation needs two memories at least", "name two or more different ids", ids=known)
@@ -210,7 +201,7 @@ def _consolidate(given: Mapping[str, Any], core: Mapping[str, Memory]) -> Refine
 def _details(given: object) -> tuple[str, ...]:
     """Return the details that a call names; a text counts as one detail, unless it is a JSON list."""
     if isinstance(given, str):
-        listed = _parse_json(given)
+        listed = parse_json(given)
         given = listed if listed and isinstance(listed, list) else [given]
     listed = given if isinstance(given, list) else []
     named = (neutralize(one)[:_LONGEST_DETAIL] for one in listed[:_MOST_DETAILS] if isinstance(one, str))
@@ -221,17 +212,13 @@ def _one(name: str, given: Mapping[str, Any], core: Mapping[str, Memory]) -> Ref
     ids = _ids(given.get("id"))
     if ids is None or len(ids) != 1:
         return Misuse(f"{name} needs one id", "id: one id of the ledger")
-    misuse = _unknown(ids, core)
-    if misuse is not None:
+    if misuse := _unknown(ids, core) or (_refuse_protected(ids, core) if name != PROTECT else None):
         return misuse
     memory = core[ids[0]]
     if name == PROTECT:
         if memory.constitutional:
             return Misuse("the memory is protected already", "nothing is to be done", ids=ids)
         return RefinementChange(Protect(memory.id), ids)
-    misuse = _refuse_protected(ids, core)
-    if misuse is not None:
-        return misuse
     return RefinementChange(Delete(memory.id), ids) if name == DELETE else _update(memory, given.get("content"))
 
 
@@ -251,7 +238,7 @@ def _update(memory: Memory, content: object) -> RefinementChange | Misuse:
 def _ids(given: object) -> tuple[str, ...] | None:
     """Return the ids, each once, also from a list in text form; None if the value holds no readable ids."""
     if isinstance(given, str):
-        listed = _parse_json(given)
+        listed = parse_json(given)
         given = listed if isinstance(listed, list) else [part.strip() for part in given.split(",")]
     if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
         return None

@@ -17,6 +17,7 @@ from typing import Any
 
 from memoryd.jobs.job import Ask, ModelExchange, QuotedPiece, ToolCall
 from memoryd.text.content import label_of
+from memoryd.text.json_values import parse_json
 from memoryd.text.sentences import split
 
 _QUOTING, _CALLING = (
@@ -99,10 +100,7 @@ def _speaker(piece: QuotedPiece) -> str:
 
 def _render_value(name: str, text: str) -> str:
     """Return a text as one line; a number or a JSON object, such as a tool's result, is not quoted."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        value = None
+    value = parse_json(text)
     if type(value) is dict or (type(value) is int and str(value) == text):
         return f"{_escape(name)} {_encodable(json.dumps(value, ensure_ascii=False)).translate(_BREAKS)}".lstrip()
     return _line(name, _escape(text))
@@ -153,11 +151,8 @@ def _render_exchange(one: ModelExchange) -> Iterator[dict[str, Any]]:
 
 def _object(call: ToolCall) -> str:
     # Servers parse earlier calls again, so a value that is not an object is put into one.
-    try:
-        given = json.loads(call.arguments)
-    except ValueError:
-        given = None
-    return call.arguments if isinstance(given, dict) else json.dumps({"malformed": call.arguments})
+    is_object = isinstance(parse_json(call.arguments), dict)
+    return call.arguments if is_object else json.dumps({"malformed": call.arguments})
 
 
 def _encodable(text: str) -> str:

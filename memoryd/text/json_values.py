@@ -1,4 +1,4 @@
-"""Find JSON anywhere in a text, such as a model's answer."""
+"""Read JSON of others: a whole text, or values anywhere in a text, such as a model's answer."""
 
 import json
 import re
@@ -23,6 +23,14 @@ def find_values(text: str, begins: str = "[{") -> Iterator[tuple[Any, int, int]]
             at = found.end()
         else:
             yield value, found.start(), at
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Return the value of a JSON text; None if the text is not valid JSON."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 def refuse_constant(name: str) -> Any:

@@ -8,7 +8,6 @@ may begin anywhere.
 
 from __future__ import annotations
 
-import json
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,6 +19,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from memoryd.text.json_values import parse_json
 from memoryd.transcripts.format import Identity, Reader
 from memoryd.transcripts.lines import JsonScanner, Pass, Record
 from memoryd.transcripts.turn import Turn
@@ -156,10 +156,7 @@ def parse_object(data: object) -> dict[str, Any]:
     try:
         value = orjson.loads(data)
     except ValueError:
-        try:
-            value = json.loads(data)  # accepts lone surrogates and long numbers, which orjson refuses
-        except (ValueError, RecursionError):
-            return {}
+        value = parse_json(data)  # accepts lone surrogates and long numbers, which orjson refuses
     return value if type(value) is dict else {}
 
 
