@@ -20,12 +20,10 @@ _SECONDS = 10
 
 def add(workspace: Path, names: Sequence[str] = NAMES, *, even_tracked: bool = False) -> None:
     """Exclude files of a workspace, except memory that git tracks. Outside a git repository, do nothing."""
-    found = _find_exclude(workspace)
-    if found is None:
+    if (found := _read_exclude(workspace)) is None:
         return
-    path, prefix = found
+    path, prefix, text = found
     tracked = [] if even_tracked else list_tracked(workspace)
-    text = _read(path)
     lines = [f"/{prefix}{name}\n" for name in names if name not in tracked]
     if lines := [line for line in lines if line.strip() not in text.split("\n")]:
         lead = "" if not text or text.endswith("\n") else "\n"
@@ -58,11 +56,9 @@ def remove(workspace: Path, names: Sequence[str] = NAMES, *, even_there: bool = 
 
     With `even_there`, those lines are removed as well.
     """
-    found = _find_exclude(workspace)
-    if found is None:
+    if (found := _read_exclude(workspace)) is None:
         return
-    path, prefix = found
-    text = _read(path)
+    path, prefix, text = found
     head, found_head, below = text.partition(f"{_HEAD}\n")
     lines = below.splitlines(keepends=True)
     gone = {f"/{prefix}{name}\n" for name in names if even_there or not (workspace / name).exists()}
@@ -76,26 +72,25 @@ def remove(workspace: Path, names: Sequence[str] = NAMES, *, even_there: bool = 
 
 def find_fault(workspace: Path) -> MemorydError | None:
     """Return why lines cannot be added to the file; None if they can, or if there is no repository."""
-    found = _find_exclude(workspace)
     try:
-        if found is not None:
-            _read(found[0])
+        _read_exclude(workspace)
     except MemorydError as error:
         return error
     return None
 
 
-def _find_exclude(workspace: Path) -> tuple[Path, str] | None:
-    """Return the path of the file, and the workspace's path in the repository as a pattern with a slash at its end.
+def _read_exclude(workspace: Path) -> tuple[Path, str, str] | None:
+    """Return the path of the file, the workspace's path in the repository as a pattern, and the text of the file.
 
-    It is None outside a git repository.
+    The pattern has a slash at its end. The result is None outside a git repository.
     """
     told = _git(workspace, "rev-parse", "--git-path", "info/exclude", "--show-prefix")
     if told is None:
         return None
     path, _, prefix = told.partition("\n")
     # A pattern cannot contain a line break, but a `?` matches one.
-    return workspace / path, re.sub(r"([\\*?\[])", r"\\\1", prefix.removesuffix("\n")).replace("\n", "?")
+    pattern = re.sub(r"([\\*?\[])", r"\\\1", prefix.removesuffix("\n")).replace("\n", "?")
+    return workspace / path, pattern, _read(workspace / path)
 
 
 def _git(workspace: Path, *words: str) -> str | None:

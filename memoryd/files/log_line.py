@@ -55,10 +55,9 @@ def append(state_dir: str, level: str, logger: str, event: str, **values: str | 
 
 def _has_name(status: os.stat_result, path: str | os.PathLike[str]) -> bool:
     """Return True if the open file is still at the path."""
-    try:
+    with suppress(FileNotFoundError):
         return os.path.samestat(status, os.stat(path))  # noqa: PTH116 - slow to load
-    except FileNotFoundError:
-        return False
+    return False
 
 
 def _rotate(path: str | os.PathLike[str]) -> bool:

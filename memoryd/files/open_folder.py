@@ -136,10 +136,9 @@ class FolderEntry(NamedTuple):
 
     def is_file(self, status: os.stat_result) -> bool:
         """Return True if the entry is the file with this status."""
-        try:
+        with contextlib.suppress(FileNotFoundError):
             return os.path.samestat(self.lstat(), status)
-        except FileNotFoundError:
-            return False
+        return False
 
     def open(self, flags: int, mode: int = 0o600) -> int:
         """Return a descriptor of the file that is closed on exec. A link is not followed."""
@@ -151,11 +150,9 @@ class FolderEntry(NamedTuple):
 
     def exists(self) -> bool:
         """Return True if a file, folder or link of this name exists."""
-        try:
-            self.lstat()
-        except FileNotFoundError:
-            return False
-        return True
+        with contextlib.suppress(FileNotFoundError):
+            return bool(self.lstat())
+        return False
 
     def make_folder(self, *, private: bool = False) -> None:
         """Create a folder with owner and mode of the folder above; with `private`, the mode is 0700.

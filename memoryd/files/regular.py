@@ -1,11 +1,10 @@
 """Read whole files of a workspace, where people and programs may have put anything under a name."""
 
-import contextlib
 import errno
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path, PurePosixPath
 
 from memoryd.errors import StateError, hint_at
@@ -31,13 +30,9 @@ def read(entry: FolderEntry, limit: int = MAX_BYTES) -> bytes | None:
         StateError: it is a link, FIFO, device or folder, has a second name, is larger than `limit` bytes, or cannot be
             read.
     """
-    with as_state_error("cannot be read", entry):
-        try:
-            fd = open_regular(entry)
-        except FileNotFoundError:
-            return None
-        with Descriptor(fd):
-            return read_all(fd, entry.path, limit)
+    with as_state_error("cannot be read", entry), suppress(FileNotFoundError), Descriptor(open_regular(entry)) as file:
+        return read_all(file.fd, entry.path, limit)
+    return None
 
 
 def read_below(folder: OpenFolder, relative: str) -> bytes | None:
@@ -59,13 +54,9 @@ def read_below(folder: OpenFolder, relative: str) -> bytes | None:
 
 def read_in(workspace: Path, relative: str) -> bytes | None:
     """Return the content of a file in a workspace, like `read_below`; None if the workspace is missing too."""
-    with as_state_error("cannot be read", workspace):
-        try:
-            folder = open_folder(workspace)
-        except FileNotFoundError:
-            return None
-    with folder:
+    with as_state_error("cannot be read", workspace), suppress(FileNotFoundError), open_folder(workspace) as folder:
         return read_below(folder, relative)
+    return None
 
 
 def open_regular(entry: FolderEntry, flags: int = os.O_RDONLY, *, shared: bool = False) -> int:
@@ -131,7 +122,7 @@ def _not_regular(path: Path) -> StateError:
     return StateError(f"is {kind}, not a regular file", str(path), _HINT)
 
 
-@contextlib.contextmanager
+@contextmanager
 def as_state_error(what: str, where: Path | FolderEntry) -> Iterator[None]:
     """Convert an OSError inside the `with` block into a StateError that says what failed, where, and what to do."""
     try:

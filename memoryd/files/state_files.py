@@ -79,21 +79,18 @@ def _kind(name: str) -> str:
 
 
 def _size(path: Path) -> int:
-    try:
+    with contextlib.suppress(OSError):
         return path.lstat().st_blocks * _BLOCK
-    except OSError:
-        return 0
+    return 0
 
 
 def _get_mtime(path: Path) -> float:
-    try:
+    with contextlib.suppress(OSError):
         return path.lstat().st_mtime
-    except OSError:
-        return float("inf")  # no such file, so there is nothing to delete
+    return float("inf")  # no such file, so there is nothing to delete
 
 
 def _stamp(text: str) -> datetime:
-    try:
+    with contextlib.suppress(ValueError):
         return datetime.strptime(text, "%Y%m%dT%H%M%S").replace(tzinfo=UTC)
-    except ValueError:
-        return datetime.max.replace(tzinfo=UTC)  # somebody else chose this name, so the file must not be deleted
+    return datetime.max.replace(tzinfo=UTC)  # somebody else chose this name, so the file must not be deleted

@@ -123,10 +123,8 @@ class FleetAsker:
 
         If that fails, `retention` deletes it later.
         """
-        try:
+        with contextlib.suppress(MemorydError):
             self.database.fetch("DELETE FROM fleet_question WHERE id = %s", question_id)
-        except MemorydError:
-            return
 
     def _wait(self, question_id: str, asked: FleetQuestion, event: threading.Event) -> Reply | Failure:
         until, defer_at = self.monotonic() + asked.timeout + WAITS_SECONDS, 0.0
