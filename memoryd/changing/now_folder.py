@@ -1,6 +1,7 @@
 """List the NOW files of a workspace with their sessions, and find names for new ones."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import count
@@ -95,12 +96,9 @@ def read_files(folder: OpenFolder) -> list[NowSession]:
     found = []
     for name in folder.names():
         if now_file.is_now_path(PurePosixPath(name)):
-            try:
-                data = regular.read(folder / name)
-            except StateError:  # a link or an unreadable file is not a session
-                continue
-            if data is not None:
-                found.append(NowSession(name, data, now.parse(data)))
+            with suppress(StateError):  # a link or an unreadable file is not a session
+                if (data := regular.read(folder / name)) is not None:
+                    found.append(NowSession(name, data, now.parse(data)))
     return sorted(found, key=lambda one: one.order)
 
 

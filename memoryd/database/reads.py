@@ -250,11 +250,8 @@ def runs_over(reader: DatabaseReader, agent_id: str, path: str, kind: str) -> li
 
 def read_until(reader: DatabaseReader, agent_id: str, path: str) -> tuple[str, int] | None:
     """Return (session, byte): the session of a transcript, and how far it is read; None if it has no session yet."""
-    row = reader.row(
-        'SELECT session_id, "offset" FROM transcript WHERE agent_id = ? AND path = ? AND session_id IS NOT NULL',
-        agent_id, path,
-    )  # fmt: skip
-    return None if row is None else (str(row["session_id"]), int(row["offset"]))
+    sql = 'SELECT session_id, "offset" FROM transcript WHERE agent_id = ? AND path = ? AND session_id IS NOT NULL'
+    return next(reader.stream(sql, agent_id, path), None)
 
 
 def job_runs(reader: DatabaseReader, /, *, limit: int = 20, start: int = 0, **wanted: str | None) -> list[Row]:

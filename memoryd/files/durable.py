@@ -109,8 +109,7 @@ def remove(entry: FolderEntry, expected: str, step: Step = no_step) -> None:
         step("before:remove")
         entry.rename(aside)
         step("after:remove")
-        out = _read_now(aside)
-        if out is None or compute_digest(out) != expected:
+        if _digest_now(aside) != expected:
             try:
                 _rename_no_replace(aside, entry)
             except FileExistsError:
@@ -242,10 +241,9 @@ def _exchange(ready: FolderEntry, entry: FolderEntry) -> FolderEntry:
 
 def _read_now(entry: FolderEntry) -> bytes | None:
     """Return the present content; None if there is no readable regular file, which is never the expected content."""
-    try:
+    with contextlib.suppress(StateError):
         return read(entry)
-    except StateError:
-        return None
+    return None
 
 
 def _digest_now(entry: FolderEntry) -> str | None:

@@ -129,9 +129,7 @@ def describe_host(engine: Engine, settings: Settings) -> dict[str, Any]:
 
     Texts of alarms and ids of sessions are left out.
     """
-    paused = {
-        row["id"]: bool(row["paused"]) for row in sqlite.read(engine, query.fetch_mappings, "SELECT * FROM agent")
-    }
+    paused = dict(sqlite.read(engine, query.fetch_rows, "SELECT id, paused FROM agent"))
     windows = {agent.id: agent.context_window for agent in settings.agents}
     sessions = []
     for row in sqlite.read(engine, query.fetch_mappings, _SESSIONS):
@@ -142,7 +140,7 @@ def describe_host(engine: Engine, settings: Settings) -> dict[str, Any]:
         })  # fmt: skip
     return {
         "agents": [
-            {"id": agent.id, "enabled": agent.enabled, "paused": paused.get(agent.id, False), "held_by": agent.held_by}
+            {"id": agent.id, "enabled": agent.enabled, "paused": bool(paused.get(agent.id)), "held_by": agent.held_by}
             for agent in settings.agents
         ],
         "alarms": [

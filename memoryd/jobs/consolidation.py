@@ -361,13 +361,10 @@ class DreamConsolidation:
             self._place(heading, row.kept.memory.id, row.kept.memory.heading)
             if judged is not None:
                 self._replace(judged, row.kept.memory.id, is_kept=True)
-            return
-        if judged is None:
-            return
-        if judged.outcome is ClaimOutcome.REFUSED or not judged.core:
+        elif judged is not None and (judged.outcome is ClaimOutcome.REFUSED or not judged.core):
             self._refuse_claim(judged)
-            return
-        self._write(heading, judged)
+        elif judged is not None:
+            self._write(heading, judged)
 
     def _heading(self, heading: str) -> str:
         """Return the heading of a bullet if it is allowed; empty if the memory keeps its own heading."""

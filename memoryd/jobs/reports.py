@@ -73,7 +73,7 @@ class Reports:
         self._errors: Counter[str] = Counter()
         self._scripts = {call: command for call, turn in calls.items() if (command := extract_command(turn.text))}
         scripts = self._scripts.items()
-        self._ran = {call: "apply_patch" if _is_patch(one) else " ".join(one.split()) for call, one in scripts}
+        self._ran = {call: "apply_patch" if PATCH in one else " ".join(one.split()) for call, one in scripts}
         self._commands = {call: self._ran.get(call) or " ".join(turn.text.split()) for call, turn in calls.items()}
         self._passed: dict[tuple[str, str], int] = {}  # by command, test or file: the last turn in which it passed
         self._runners: set[str] = set()  # test runners with a run in which all tests passed
@@ -171,7 +171,7 @@ class Reports:
 
         If the run only prints text, an error in that text does not count. A failed patch does not count either.
         """
-        if _is_patch(self._scripts.get(turn.tool_call_id or "") or self._command_of(turn)):
+        if PATCH in (self._scripts.get(turn.tool_call_id or "") or self._command_of(turn)):
             return None  # the agent repeats a patch that failed
         steps = list_steps(self._scripts.get(turn.tool_call_id or "", ""))
         if is_only_printing(steps):
@@ -235,10 +235,6 @@ def _is_edit(call: StoredTurn) -> bool:
     is_applied = any(one in call.text for one in ("apply_patch", "applypatch", CUT_MARK))
     patches = is_applied and _SHELL.search(tool) and _PATCHES.search(call.text)
     return not keeps_tasks(tool) and bool(_EDITS.search(tool) or patches)
-
-
-def _is_patch(script: str) -> bool:
-    return PATCH in script
 
 
 def _as_written(name: str) -> str:

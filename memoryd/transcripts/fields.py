@@ -89,29 +89,26 @@ def read_time(value: object) -> str | None:
         value: An RFC 3339 string, with or without an offset (without one it is UTC), or seconds or milliseconds
             since 1970.
     """
-    if type(value) is str:
-        return _from_text(value)
-    return _from_number(value) if type(value) is int or type(value) is float else None
+    try:
+        if type(value) is str:
+            return _from_text(value)
+        return _from_number(value) if type(value) is int or type(value) is float else None
+    except (ValueError, OverflowError, OSError):
+        return None
 
 
 def _from_text(text: str) -> str | None:
     if not 19 <= len(text) <= 40 or text[4] != "-" or text[7] != "-":
         return None
-    try:
-        moment = datetime.fromisoformat(text)
-        if text[-1] == "Z" and text[10] == "T":
-            return text
-        return _render(moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC))
-    except (ValueError, OverflowError):
-        return None
+    moment = datetime.fromisoformat(text)
+    if text[-1] == "Z" and text[10] == "T":
+        return text
+    return _render(moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC))
 
 
 def _from_number(number: float) -> str | None:
-    try:
-        seconds = number / 1000 if abs(number) >= _SECONDS_MAX else number
-        return _render(datetime.fromtimestamp(seconds, UTC)) if seconds >= _SECONDS_MIN else None
-    except (ValueError, OverflowError, OSError):
-        return None
+    seconds = number / 1000 if abs(number) >= _SECONDS_MAX else number
+    return _render(datetime.fromtimestamp(seconds, UTC)) if seconds >= _SECONDS_MIN else None
 
 
 def _render(moment: datetime) -> str:
