@@ -15,6 +15,7 @@ again.
 import base64
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -520,11 +521,9 @@ def settle(writer: Writer, run_id: str) -> CommitResult:
         run = runs.get_run(writer.engine, run_id)
         kept = _clear_leftovers(place.workspace, intent)
         for _ in range(REPLANS):
-            try:
+            with suppress(durable.MovedError):
                 _apply_files(writer, place, run_id, intent, settling=True)
                 break
-            except durable.MovedError:
-                continue
         else:
             raise StateError("the file changes faster than it can be written", where=str(writer.workspace))
         if not all(_is_written(place.workspace, item) for item in intent["rewrites"] if "whole" in item):

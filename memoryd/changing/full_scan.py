@@ -308,13 +308,10 @@ class FullScan(ABC):
                 if entry.path.parent == workspace / "memory":
                     path, clean = f"memory/{entry.name}", partial(self.of_file, entry.name, parting=parting)
                     sqlite.write(self.engine, record_left, agent_id, path, old, new, clean)
-            try:
-                with hold():
-                    durable.replace(entry, new, regular.compute_digest(old))
-            except durable.MovedError:
-                continue
-            self.counts["files"] += 1
-            return
+            with suppress(durable.MovedError), hold():
+                durable.replace(entry, new, regular.compute_digest(old))
+                self.counts["files"] += 1
+                return
         raise StateError("the file changes faster than it can be read", str(entry), "try again later")
 
     def of_bytes(self, data: bytes, parting: re.Pattern[str]) -> bytes:
@@ -346,12 +343,10 @@ def _is_meant(name: str, pattern: str) -> bool:
 
 
 def _decode_value(kind: ColumnKind, value: str) -> Any:
-    if kind in {ColumnKind.TEXT, ColumnKind.NAME}:
-        return value
-    try:
-        return json.loads(value)
-    except ValueError:
-        return value
+    if kind not in {ColumnKind.TEXT, ColumnKind.NAME}:
+        with suppress(ValueError):
+            return json.loads(value)
+    return value
 
 
 def _change_value(kind: ColumnKind, value: str, change: Callable[[str], str]) -> str:

@@ -38,13 +38,11 @@ def load_library() -> ModuleType:
     """
     seen: list[str] = []
     for name in _CANDIDATES:
-        try:
+        with suppress(ImportError):
             module = importlib.import_module(name)
-        except ImportError:
-            continue
-        if not has_wal_reset_bug(module.sqlite_version_info):
-            return module
-        seen.append(f"{name} {module.sqlite_version}")
+            if not has_wal_reset_bug(module.sqlite_version_info):
+                return module
+            seen.append(f"{name} {module.sqlite_version}")
     raise StateError(
         "the SQLite library here has the WAL-reset corruption bug",
         where=", ".join(seen) or "no SQLite binding",
@@ -65,11 +63,10 @@ def other_libraries() -> list[str]:
 
 def file_id(path: Path) -> tuple[int, int] | None:
     """Return an identity of the file that changes when the file is replaced; None if there is no file."""
-    try:
+    with suppress(FileNotFoundError):
         found = path.lstat()
-    except FileNotFoundError:
-        return None
-    return found.st_dev, found.st_ino
+        return found.st_dev, found.st_ino
+    return None
 
 
 def file_uri(path: Path) -> str:

@@ -10,6 +10,7 @@ checksum. `key_of(record_id)` returns an id in the form of `turn.record_key`.
 
 import re
 import zlib
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -50,12 +51,10 @@ def unpack(stored: bytes | None, crc: int | None) -> str | None:
     if stored is None:
         return None
     for read in (bytes, zlib.decompress):
-        try:
+        with suppress(zlib.error, UnicodeDecodeError):
             data = read(stored)
             if crc is None or zlib.crc32(data) == crc:
                 return data.decode()
-        except (zlib.error, UnicodeDecodeError):
-            continue
     return ""
 
 

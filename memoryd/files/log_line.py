@@ -62,10 +62,9 @@ def _has_name(status: os.stat_result, path: str | os.PathLike[str]) -> bool:
 
 def _rotate(path: str | os.PathLike[str]) -> bool:
     """Rotate the log and its older files; return False if that fails, because a long log is better than none."""
-    try:
+    with suppress(OSError):
         for number in range(KEPT_FILES - 1, 0, -1):
             with suppress(FileNotFoundError):
                 os.replace(f"{path}.{number - 1}" if number > 1 else path, f"{path}.{number}")  # noqa: PTH105 - as above
-    except OSError:
-        return False
-    return True
+        return True
+    return False

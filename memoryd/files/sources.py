@@ -143,12 +143,9 @@ def count_folders(root: Path) -> int:
     count = 0
     stack = [str(root)]
     while stack:
-        try:
-            with os.scandir(stack.pop()) as entries:
-                stack.extend(entry.path for entry in entries if entry.is_dir(follow_symlinks=False))
-        except OSError:
-            continue
-        count += 1
+        with suppress(OSError), os.scandir(stack.pop()) as entries:
+            stack.extend(entry.path for entry in entries if entry.is_dir(follow_symlinks=False))
+            count += 1
     return count
 
 

@@ -128,10 +128,9 @@ def _file_violation(folder: Path) -> ConfigError | None:
 
 def find_user(uid: int) -> str | None:
     """Return the login name of a user, or None for a user without a name."""
-    try:
+    with contextlib.suppress(KeyError):
         return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return None
+    return None
 
 
 def _name(uid: int) -> str:

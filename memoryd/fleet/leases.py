@@ -7,6 +7,7 @@ prevents two hosts from doing the same work twice.
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from memoryd.config import Agent
 from memoryd.errors import StateError
@@ -34,12 +35,9 @@ def name_workspaces(agents: Sequence[Agent]) -> dict[str, str]:
     """
     found = {}
     for agent in agents:
-        if not agent.is_wanted or agent.memory == "state" or not agent.workspace.is_dir():
-            continue
-        try:
-            found[read_or_make(agent.workspace / ".continuum" / "memory" / FILE, is_secret=False)] = agent.id
-        except (StateError, OSError):
-            continue  # the runs that need the workspace report the error
+        if agent.is_wanted and agent.memory != "state" and agent.workspace.is_dir():
+            with suppress(StateError, OSError):  # the runs that need the workspace report the error
+                found[read_or_make(agent.workspace / ".continuum" / "memory" / FILE, is_secret=False)] = agent.id
     return found
 
 

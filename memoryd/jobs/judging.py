@@ -106,8 +106,7 @@ class JudgingContext:
             # A part that the user answered or corrected must be supported by the user's words alone.
             cited = tuple(one for one in cited if is_of_user([one])) or cited
             lane = min(one.lane for one in cited)
-        fault = self._lane_fault(claim, cited, lane)
-        if fault is not None:
+        if (fault := self._lane_fault(claim, cited, lane)) is not None:
             return fault
         own = tuple(one for one in cited if not one.piece.id.startswith("m"))
         is_new = claim.core and not claim.olds and bool(own)
@@ -199,8 +198,7 @@ class JudgingContext:
         if lacking:
             refused = _refuse_claim(claim, cited, reasons.MISSING, ClaimStep.FLOOR, lane)
             return replace(refused, judged=replace(refused.judged, token=lacking))
-        fault = self._lane_fault(claim, completed, lane)
-        if fault is not None:
+        if (fault := self._lane_fault(claim, completed, lane)) is not None:
             return fault
         said = strip_label(text)
         if lane is not Lane.USER and label_of(text) == _USER:

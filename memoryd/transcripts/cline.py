@@ -76,8 +76,7 @@ class Cline(whole.DocumentFormat):
 
         The result is a text if the session is read with the other file, and None if the file is not complete.
         """
-        parsed = whole.parse_document(document.data)
-        if parsed is None:
+        if (parsed := whole.parse_document(document.data)) is None:
             return None
         members, records = parsed
         if "sessionId" in members:

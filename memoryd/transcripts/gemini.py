@@ -399,8 +399,7 @@ class GeminiFile(whole.DocumentFormat):
 
     def read(self, document: whole.DocumentFile) -> whole.SessionRecords | None:
         """Return the chat. Its last answer is included only when it is finished."""
-        parsed = whole.parse_document(document.data)
-        if parsed is None:
+        if (parsed := whole.parse_document(document.data)) is None:
             return None
         members, records = parsed
         identity = Gemini().identify([members, *(one.value for one in records[:_FIRST])], document.path)

@@ -323,8 +323,7 @@ def _folders(path: PurePosixPath) -> tuple[str, str]:
 
 
 def _read_export(document: whole.DocumentFile) -> whole.SessionRecords | None:
-    parsed = whole.parse_document(document.data)
-    if parsed is None:
+    if (parsed := whole.parse_document(document.data)) is None:
         return None
     messages = []
     for record in parsed[1]:
