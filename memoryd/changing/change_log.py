@@ -1,6 +1,7 @@
 """Write an entry to `consolidation.log` for each run, with names of files and counts, but without content."""
 
 import base64
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -37,9 +38,7 @@ def plan_entry(workspace: OpenFolder, run: Run, now: str, intent: Mapping[str, A
 
 def _list_changes(intent: Mapping[str, Any]) -> Sequence[str]:
     """Return lines for people: how many memories the run changed in each way, and how many sessions it wrote about."""
-    counts: dict[str, int] = {}
-    for operation, *_ in intent["changes"]:
-        counts[operation] = counts.get(operation, 0) + 1
+    counts = Counter(operation for operation, *_ in intent["changes"])
     lines = [f"{name} of memories: {number}" for name, number in sorted(counts.items())]
     told = len(intent["rows"].get("told", ()))
     return [*lines, f"sessions: {told}"] if told else lines

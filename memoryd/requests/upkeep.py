@@ -41,7 +41,7 @@ def repair_recent(settings: Settings, agent: Agent, *, dry_run: bool = False) ->
         name: path
         for path, data in sorted(files.items(), reverse=True)
         if archive.LINK.match(f"{path}#")
-        for name in archive.list_names(data)
+        for name in archive.list_names(archive.split_parts(data))
     }
     new = recent.repair(old, settings.sessions.recent_sessions, places) if old else old
     told = {"changed": new != old, "diff": show_diff(old, new, recent.NAME)}

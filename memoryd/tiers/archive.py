@@ -165,7 +165,7 @@ def put_parts(data: bytes | None, day: date, sessions: Iterable[PastSession], to
         _put_part(pieces, one, part)
         tags += one.tags if part is not None else []
     pieces = _count_themes(pieces)
-    whole = [_write_head(head, _list_names(pieces), tags, today), *pieces]
+    whole = [_write_head(head, list_names(pieces), tags, today), *pieces]
     made = b"\n".join(piece.strip(b"\n") + b"\n" for piece in whole)
     return data if data is not None and _without_dates(made) == _without_dates(data) else made
 
@@ -208,7 +208,7 @@ def drop_parts(data: bytes, names: Collection[str]) -> bytes:
     if kept == pieces:
         return data
     kept = _count_themes(kept)
-    left = _list_names(kept)
+    left = list_names(kept)
     head = head if left else re.sub(rb"^tags: .*$", b"tags: []", head, count=1, flags=re.MULTILINE)
     return b"".join([_write_head(head, left, (), None), *kept])
 
@@ -227,11 +227,6 @@ def mask_frame(data: bytes) -> bytes:
     Otherwise a search for the words of a session would find these lines first.
     """
     return _FRAME.sub(lambda found: b" " * len(found[0]), data)
-
-
-def list_names(data: bytes) -> list[str]:
-    """Return the names of the sessions that have a part in a file."""
-    return _list_names(_PIECES.split(data))
 
 
 def list_themes(data: bytes) -> dict[str, ArchiveTheme]:
@@ -329,7 +324,8 @@ def _text(piece: bytes) -> str:
     return piece.decode(errors="replace")
 
 
-def _list_names(pieces: Iterable[bytes]) -> list[str]:
+def list_names(pieces: Iterable[bytes]) -> list[str]:
+    """Return the names of the sessions that have one of these pieces, see `split_parts`."""
     return list(dict.fromkeys(name for piece in pieces if (name := _name(piece))))
 
 

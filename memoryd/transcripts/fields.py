@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
@@ -153,10 +154,8 @@ def compact_json(value: object) -> str:
     """Return a value as compact JSON; empty for None, and a mark if it is nested too deeply."""
     if value is None:
         return ""
-    try:
+    with suppress(orjson.JSONEncodeError):
         return orjson.dumps(value).decode()
-    except orjson.JSONEncodeError:
-        pass
     try:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     except (RecursionError, ValueError):
