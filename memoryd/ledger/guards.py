@@ -145,7 +145,6 @@ class Context:
         buried: the same for forgotten texts that are still stored, by text. An added memory may not repeat one in other
             words.
         said_anew: the hashes of texts that a person has repeated since they were forgotten.
-        protected_by_agent: the ids of memories that a refinement has protected.
         rewrite: the memories that a rewrite mentions; None if the caller is no rewrite.
         seen: the text of each memory at the time of the decision, by id; memories may have changed since then.
     """
@@ -160,7 +159,6 @@ class Context:
     tombstones: Mapping[str, str] = field(default_factory=dict)
     buried: Mapping[str, str] = field(default_factory=dict)
     said_anew: Collection[str] = frozenset()
-    protected_by_agent: Collection[str] = frozenset()
     rewrite: Rewrite | None = None
     seen: Mapping[str, str] = field(default_factory=dict)
 
@@ -245,15 +243,10 @@ def _is_place(update: Update) -> bool:
 
 
 def _protection(context: Context, operation: Operation, _barred: Collection[str]) -> _Why:
-    """Refuse to protect or unprotect a memory, except for the owner.
-
-    A refinement may protect memories, and may unprotect those that a refinement has protected.
-    """
+    """Refuse to protect or unprotect a memory, except for the owner; a refinement may protect memories."""
     if not isinstance(operation, Protect | Unprotect) or context.caller is Caller.OWNER:
         return None
-    if context.caller is Caller.REFINEMENT and (
-        isinstance(operation, Protect) or operation.id in context.protected_by_agent
-    ):
+    if context.caller is Caller.REFINEMENT and isinstance(operation, Protect):
         return None
     return Guard.CONSTITUTIONAL, (operation.id,), "only the owner may change the protection"
 

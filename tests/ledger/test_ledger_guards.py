@@ -96,8 +96,6 @@ def protection(guards):
         gives = caller in {"owner", "refinement"}
         assert judged(guards, caller, rows, Protect(B))[1] == ({} if gives else {"constitutional": (B,)})
         assert judged(guards, caller, rows, Unprotect(A))[1] == ({} if caller == "owner" else {"constitutional": (A,)})
-        mine = judged(guards, caller, rows, Unprotect(A), protected_by_agent={A})
-        assert mine[1] == ({} if gives else {"constitutional": (A,)})
 
 
 def erasure(guards):
