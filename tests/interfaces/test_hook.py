@@ -420,12 +420,12 @@ def test_consumers_that_take_no_more_get_no_more(world):
     core.write_text("- \U0001f41f and chips\n" * 2000, encoding="utf-8")
     try:
         with world.served():
-            answer = json.loads(world.hook("claude-code", "session-start", CLAUDE_START))
-            told = answer["hookSpecificOutput"]["additionalContext"]
-            assert 9_000 < len(told.encode("utf-16-le")) // 2 <= 10_000
-            assert told.startswith(SECTIONS)
-            assert "left out: the file has them" in told
             # On a busy machine a hook may reach its time limit. Then it returns nothing, or only text from the files.
+            answers = (world.hook("claude-code", "session-start", CLAUDE_START) for _ in range(50))
+            given = (json.loads(one)["hookSpecificOutput"]["additionalContext"] for one in answers if one)
+            told = next((one for one in given if one.startswith(SECTIONS)), "")
+            assert 9_000 < len(told.encode("utf-16-le")) // 2 <= 10_000
+            assert "left out: the file has them" in told
             sizes = (len(world.hook("codex", "session-start", CODEX_START)) for _ in range(50))
             assert any(size > 20_000 for size in sizes)
     finally:
