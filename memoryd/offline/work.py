@@ -316,7 +316,7 @@ class _WorkReading:
     def _read_agreed(self, turn: int, one: ConversationMessage) -> Iterator[WorkStatement]:
         """Yield the recommendations of an answer if the user's next message agrees with it, without a condition."""
         after = self._said[turn + 1] if turn + 1 < len(self._said) else None
-        if after is None or not after.by_user or signals.after_assent(after.text) is None:
+        if after is None or not (_is_answer(one) and after.by_user) or signals.after_assent(after.text) is None:
             return
         if is_question(after.text) or WORK_CUES["limits"].search(after.text) or self._turns[after.id][0]:
             return
