@@ -45,6 +45,8 @@ _ABOUT_MEMORY = (
     " AND at >= ? AND plain(CAST(text AS BLOB), text_crc) LIKE '%memory%'"
 )
 
+_SAVING = f"{_ABOUT_MEMORY} AND plain(CAST(text AS BLOB), text_crc) LIKE '%memoryd%save%' AND at < ? LIMIT 1"
+
 # Some formats have no times for turns. Then only the first and last reading of the session are known.
 _WORKING = (
     "SELECT 1 FROM session s JOIN turn t ON t.session_id = s.id WHERE s.agent_id = ?"
@@ -76,6 +78,11 @@ def own_texts(connection: Connection, agent_id: str, since: str, texts: Collecti
     """Return those of `texts` (in normal form) that a tool call of the agent contains, from the time `since` on."""
     calls = query.run(connection, _ABOUT_MEMORY, agent_id, since)  # read one by one, because a busy day has many
     return {text for (call,) in calls for text in _holds(_extract_input(call), texts)}
+
+
+def was_saving(connection: Connection, agent_id: str, since: str, until: str) -> bool:
+    """Return True if a tool call of the agent names `memoryd save` between two times (UTC, ISO 8601)."""
+    return query.has_row(connection, _SAVING, agent_id, since, until)
 
 
 def was_working(connection: Connection, agent_id: str, since: str, until: str) -> bool:

@@ -20,7 +20,7 @@ SLEPT = "coalesce(json_extract(r.options, '$.of'), r.kind) IN ('sleep', 'facts')
 # Runs of an agent's tool; a person's runs have no `witness`. An update that may not add to the core becomes a note,
 # too.
 NOTED = f"r.kind IN ('{ledger_runs.SAVE}', '{ledger_runs.UPDATE}') AND json_extract(r.options, '$.witness') IS NOT NULL"
-SAVED = f"r.kind = '{ledger_runs.SAVE}' AND json_extract(r.options, '$.witness') IS NULL"  # a person's runs
+SAVED = f"r.kind = '{ledger_runs.SAVE}' AND json_extract(r.options, '$.terminal')"  # a person's runs at a terminal
 _RECEIPT = "SELECT receipt FROM job_run WHERE id = ?"
 
 
@@ -30,7 +30,7 @@ class WrittenBlock(NamedTuple):
     first: int
     end: int
     run_id: str
-    session_id: str | None  # None if an agent's memory tool wrote it
+    session_id: str | None  # None if an agent's memory tool wrote it; empty if the run was rolled back
 
 
 def find_written_blocks(
@@ -61,12 +61,15 @@ def find_left_lines(
 ) -> list[WrittenBlock]:
     """Return each line of a daily file that a sleep wrote into a block which somebody edited later.
 
-    `found` has the blocks that nobody edited. After a rollback of a run, its lines in an edited block stay.
+    `found` has the blocks that nobody edited. A line of a run that was rolled back has an empty session.
     """
     rows = connection.exec_driver_sql(
-        "SELECT r.id, r.session_id, json_extract(r.receipt, '$.cites') FROM audit a JOIN job_run r ON r.id = a.run_id"  # noqa: S608
+        'SELECT r.id, CASE WHEN (SELECT m."after" FROM audit m WHERE m.agent_id = a.agent_id'  # noqa: S608
+        " AND m.memory_id = ? || r.id ORDER BY m.id DESC LIMIT 1) IS NULL THEN r.session_id ELSE '' END,"
+        " json_extract(r.receipt, '$.cites')"
+        " FROM audit a JOIN job_run r ON r.id = a.run_id"
         f" WHERE a.agent_id = ? AND a.memory_id = ? AND a.operation = 'append' AND {SLEPT}",
-        (agent_id, chain.FILE + path),
+        (chain.RUN, agent_id, chain.FILE + path),
     ).fetchall()
     whole = {one.run_id for one in found}
     cited = {digest: by for *by, cites in rows if by[0] not in whole for digest in json.loads(cites or "{}")}

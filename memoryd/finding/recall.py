@@ -204,7 +204,8 @@ class Recall:
 
             ranked = order_candidates(by_words, passages.weigh)
             best: list[RankedCandidate] = []
-            fused = fuse(ranked, order_candidates(by_meaning, passages.weigh_kind), quoting) if by_meaning else ranked
+            nearest_first = order_candidates(by_meaning, passages.weigh_kind)
+            fused = fuse(ranked, nearest_first, passages.near, quoting) if by_meaning else ranked
             head = 0 if quoting else _DEPTH * narrowing.limit
             near = put_newer_first(fused[:head], partial(_tell_said, passages=passages), lambda one: one.score)
             fused = [*near, *fused[head:]]

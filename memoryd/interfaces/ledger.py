@@ -192,13 +192,14 @@ def rollback(
         owner = agent_id or row.get("agent_id") or reads.audit_upto(reader, int(audit_id or 0), None)[1]
     agent = call.agent(settings, owner)
     options = memory_changes.find_rollback(settings, agent, run_id, audit_id, memory_id)
+    named_run = row if memory_id is None else {}
     if dry_run:
         plan, planned = memory_changes.preview_rollback(settings, agent, options)
         states = {one.memory_id: (one.before, one.after) for one in plan.steps}
         named = ("memory", "before", "after")
         texts = [dict(zip(named, (one, *map(_text_in, states[one])), strict=True)) for one in planned["memories"]]
         shown = access.show_rows(settings, agent, "rollback --dry-run", texts, *named[1:])
-        planned |= {"texts": shown, "beside": beside, "edited": _list_edited(row, planned["files"])}
+        planned |= {"texts": shown, "beside": beside, "edited": _list_edited(agent, named_run, planned["files"])}
         call.output.result(planned, _plan_text(planned, states, is_tried=True), plan.find_refusal())
         return
     with call.output.busy("reverting"):
@@ -208,7 +209,7 @@ def rollback(
         bare = reads.list_unsummarized(reader, done["id"])
     files = [{"path": one["path"], "removed": one["after"] is None} for one in done["receipt"].get("files", ())]
     reverted = done["receipt"].get("rollback", {})
-    reverted |= {"files": files, "beside": beside, "edited": _list_edited(row, files)}
+    reverted |= {"files": files, "beside": beside, "edited": _list_edited(agent, named_run, files)}
     undo = f"memoryd rollback {done['id']}"
     told = [f"{done['id']} is the id of this rollback. To revert it: {undo}", _plan_text(reverted, states)]
     told += _list_next_steps(states, bare, undo, f" --agent {agent.id}" * (len(settings.agents) > 1))
@@ -216,11 +217,16 @@ def rollback(
     call.output.result(data, f"{done['id']} {done['why']}" if done["why"] else "\n".join(told))
 
 
-def _list_edited(row: Mapping[str, Any], files: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the files that a run added lines to, but that its rollback does not change; `row` is empty for `--to`."""
-    changed = {one["path"] for one in files}
-    added = (one["path"] for one in row.get("receipt", {}).get("files", ()) if "appended" in one)
-    return [path for path in dict.fromkeys(added) if path not in changed]
+def _list_edited(agent: Agent, row: Mapping[str, Any], files: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the files with lines of a sleep that its rollback does not change; `row` is empty for other rollbacks."""
+    from memoryd.files import regular
+    from memoryd.jobs.witness import digest_of
+
+    receipt, changed = row.get("receipt", {}), {one["path"] for one in files}
+    paths = {one["path"]: None for one in receipt.get("files", ()) if "appended" in one and one["path"] not in changed}
+    texts = {path: (regular.read_in(agent.workspace, path) or b"").decode(errors="replace") for path in paths}
+    cites = receipt.get("cites", {})
+    return [path for path, text in texts.items() if any(digest_of(line) in cites for line in text.splitlines())]
 
 
 def _list_next_steps(

@@ -41,7 +41,7 @@ NOWHERE = "no accepted text replaces it"
 AS_OF = re.compile(r"\(as of \d{4}-\d\d-\d\d\)$")
 _NAMED = re.compile(r"^([^\W\d_][\w.'’-]{0,30}(?: [^\W\d_][\w.'’-]{0,30}){0,2}) ?[:：]\s+(?=\S)")  # noqa: RUF001
 _ASSISTANTS = frozenset(list_words("assistants"))
-_BY_HAND = frozenset({"hand", "saved"})
+_HAND = "hand"
 _OFTEN = 3  # with this many entries, a name before the text may be the owner's
 
 
@@ -114,9 +114,7 @@ def material_of(inputs: DreamInputs) -> list[Piece]:
 
 def _owner(entries: Sequence[DailyEntry]) -> str:
     """Return the name with which the owner labels their own entries, in lower case; empty if no name is frequent."""
-    names = Counter(
-        found[1].casefold() for one in entries if one.origin in _BY_HAND and (found := _NAMED.match(one.text))
-    )
+    names = Counter(found[1].casefold() for one in entries if one.origin == _HAND and (found := _NAMED.match(one.text)))
     people = [(count, name) for name, count in names.items() if name not in _ASSISTANTS and not is_label(name)]
     count, name = max(people, default=(0, ""))
     return name if count >= _OFTEN and 2 * count > sum(names.values()) else ""
@@ -126,7 +124,7 @@ def _split_speaker(entry: DailyEntry, owner: str) -> tuple[str, Lane]:
     """Return the words of an entry and their lane; a name before them lowers the lane, unless it is the owner's."""
     lane = min(lane_of_source(entry.origin), read_label(entry.text))
     text = strip_label(entry.text)
-    named = _NAMED.match(text) if entry.origin in _BY_HAND and text == entry.text else None
+    named = _NAMED.match(text) if entry.origin == _HAND and text == entry.text else None
     if named is None:
         return text, lane
     name = named[1].casefold()

@@ -9,6 +9,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from memoryd.ledger import steering
 from memoryd.ledger.foreign import ONLY_A_PAGE
 from memoryd.ledger.lane import Lane, lane_of_turn, lanes_of_text
 from memoryd.text import normal, prose
@@ -23,8 +24,15 @@ _BARE_WORDS = 4  # an answer of up to this many words is quoted together with it
 _BRIEF_WORDS = 12  # a reply of up to this many words is understood only with the message that it answers
 _OPTION = re.compile(r"^\W{0,3}(?:option |variante |opción )?([a-z]|\d{1,2})\W{0,3}$", re.IGNORECASE)
 _MARKED = re.compile(r"^\W{0,3}([a-z]|\d{1,2})\W{0,2}[).:\]]\W{0,3}\s*(?=\S)", re.IGNORECASE)
-_NUMBERED = re.compile(r"^ {0,2}(?:[-*] )?\**(\d)[.):][ \t*]+(?=\S)", re.MULTILINE)
+_NUMBERED = re.compile(r"^ {0,2}(?:[-*] )?\**(\d{1,2})[.):][ \t*]+(?=\S)", re.MULTILINE)
+_FEWEST_ANSWERS = 2
+_LONGEST_HEAD = 200  # characters of a question beside its answer
 _ASKS = frozenset("?\uff1f")
+# A question about all choices of a list, such as "What's your preference?".
+_PREFERENCE = re.compile(
+    r"\b(?:prefer\w*|which|choose|choice|bevorzug\w*|welche\w*|préf\w+|prefier\w+|prefer\w+)\b[^?\uff1f\n]{0,80}[?\uff1f]\W{0,9}\Z",
+    re.IGNORECASE,
+)
 _HEAD = re.compile(r"\*\*|\n|(?<=[?\uff1f]) ")  # what ends the question, or its title, behind its number
 SPEAKERS = {Lane.USER: "user", Lane.ASSISTANT: "assistant"}
 
@@ -147,7 +155,8 @@ class Citation:
     def answer(self) -> str:
         """Return a bare answer together with its question; empty if the piece says more, or answers no question."""
         longest = LONGEST_QUOTED // 5
-        said = " ".join(self.piece.text.split(maxsplit=longest)) if self.piece.asked else ""
+        is_bare = self.piece.asked and not self.piece.answers
+        said = " ".join(self.piece.text.split(maxsplit=longest)) if is_bare else ""
         if not said or len(said) > longest or prose.count_words(said) > _BARE_WORDS:
             return ""
         chosen = _OPTION.match(said)
@@ -264,21 +273,27 @@ def piece_of_text(name: str, text: str, lane: Lane, speaker: str, at: str = "", 
 def pair_answers(asking: str, parts: Sequence[Sentence]) -> dict[int, str]:
     """Return, by the number of each of the user's sentences in numbered answers, the question with the same number.
 
-    Empty if the user numbers something else than answers to the numbered questions of the message `asking`.
+    A paragraph below the last answer belongs to none. The result is empty if the user numbers something else than
+    answers to the numbered questions of the message `asking`, or if a number is not clear.
     """
-    number, answers = "", dict[int, str]()
+    number, paragraph, answers = "", -1, dict[int, str]()
     for at, part in enumerate(parts, 1):
         mark = _NUMBERED.match(part.text)
-        number = mark[1] if mark else number
+        number = mark[1] if mark else number if part.paragraph == paragraph else ""
+        paragraph = part.paragraph
         answers |= {at: number} if number and not prose.QUESTION_END.search(part.text) else {}
+    if len(numbers := {*answers.values()}) < _FEWEST_ANSWERS:
+        return {}
     found = list(_NUMBERED.finditer(asking))
     ends = [*(one.start() for one in found), len(asking)][1:]
     blocks = {one[1]: asking[one.end() : end] for one, end in zip(found, ends, strict=True)}
-    numbers = {*answers.values()}
+    heads = {number: _HEAD.split(blocks.get(number, ""), 1)[0].strip(" :") for number in numbers}
     asks = {one for one, block in blocks.items() if not _ASKS.isdisjoint(block)}
-    asks_all = numbers == blocks.keys() and prose.QUESTION_END.search(asking)
-    is_paired = len(numbers) > 1 and (asks_all or numbers <= asks)
-    return {at: _HEAD.split(blocks[one], 1)[0].strip(" :") for at, one in answers.items()} if is_paired else {}
+    asks_all = numbers == blocks.keys() and _PREFERENCE.search(asking[-LONGEST_QUOTED:])
+    is_clear = len(found) == len(blocks) and all(
+        len(head) <= _LONGEST_HEAD and not steering.is_instruction(head) for head in heads.values()
+    )
+    return {at: heads[one] for at, one in answers.items()} if is_clear and (asks_all or numbers <= asks) else {}
 
 
 def _question(text: str) -> tuple[str, tuple[tuple[str, str], ...]]:

@@ -7,14 +7,16 @@ chooses memories. In a summary, a relative date gets its day beside it, computed
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
+from itertools import pairwise
 
 from memoryd.jobs import facts_reply, reply
 from memoryd.jobs.duplicates import KnownTexts
 from memoryd.jobs.evidence import NOTE, REPORT
 from memoryd.jobs.job import Ask, MemoryType, NewMemory, QuotedPiece, Reply
+from memoryd.jobs.pieces import pair_answers
 from memoryd.jobs.reports import CHANGED, FAILED, MENDED
 from memoryd.jobs.signals import Signal, takes_back
 from memoryd.jobs.work_state import STATE
@@ -105,7 +107,8 @@ def _describe_talk(
     raw = {quoted.id: quoted.text for quoted in spoken}
     deciding = not any(one.speaker not in _UNNAMED for one in said)
     spoken_words = [one for one in said if one.speaker != REPORTER]
-    memories = _select_important(_memories(spoken_words, raw, known, working=deciding, chatting=deciding), limit // 3)
+    found = _memories(spoken_words, raw, known, {}, working=deciding, chatting=deciding)
+    memories = _select_important(found, limit // 3)
     limit -= min(limit // 3, sum(prose.count_words(memory.text) + 1 for memory in memories))
     return [line for line in _summary(said, days, limit) if line.text], memories
 
@@ -132,7 +135,9 @@ def _describe_work(
     limit -= sum(one.cost for one in told)
     # The user's wishes are chosen first, then the best of the other lines.
     raw = {quoted.id: quoted.text for quoted in spoken}
-    own_words = _memories([one for one in said if one.by_user], raw, known, working=True, chatting=chatting)
+    pairs = ((before, one) for before, one in pairwise(said) if one.by_user and not before.by_user)
+    answers = {one.id: pair_answers(before.text, split(one.text)) for before, one in pairs}
+    own_words = _memories([one for one in said if one.by_user], raw, known, answers, working=True, chatting=chatting)
     wishes = _select_important(own_words, limit // 3)
     room = int(limit * _LASTING_SHARE) - sum(prose.count_words(wish.text) + 1 for wish in wishes)
     memories = wishes + _list_lasting(
@@ -340,16 +345,27 @@ def _join_statements(chosen: Sequence[Statement]) -> list[reply.SummaryLine]:
 
 
 def _memories(
-    said: Sequence[ConversationMessage], raw: Mapping[str, str], known: KnownTexts, *, working: bool, chatting: bool
+    said: Sequence[ConversationMessage],
+    raw: Mapping[str, str],
+    known: KnownTexts,
+    answers: Mapping[str, Mapping[int, str]],
+    *,
+    working: bool,
+    chatting: bool,
 ) -> list[NewMemory]:
-    """Return the lasting memories: of the user, whole quotations with their context; of the assistant, sentences."""
+    """Return the lasting memories: of the user, whole quotations with their context; of the assistant, sentences.
+
+    Of numbered answers (`answers`, by the id of the message and the number of the sentence), each is quoted alone.
+    """
     found: dict[str, NewMemory] = {}
     taken_back, announced = _list_taken_back(said), work.find_announced(said)
     for one in said:
         around = one.text if working and one.id not in announced else ""
+        asked = answers.get(one.id, {})
         for number, sentence, _ in () if one.id in taken_back else one.sentences:
             cue = lasting.find_cue(sentence, by_user=one.by_user, working=working, message=around, chatting=chatting)
-            words_of = neutralize(quote_around(raw[one.id], (number,)) if one.by_user else sentence) if cue else ""
+            quoted = quote_around(raw[one.id], (number,), is_own=_make_is_same(asked, number)) if cue else ""
+            words_of = neutralize(quoted if one.by_user else sentence) if cue else ""
             text = words_of if words_of.startswith(f"{one.speaker}:") else f"{one.speaker}: {words_of}"
             if cue and words_of and not known.says(text):
                 held = found.get(text) or NewMemory(cue.type, 0.0, text, (int(one.id[1:]),))
@@ -357,6 +373,11 @@ def _memories(
                 cites = (*held.cites, f"{one.id}.{number}")
                 found[text] = NewMemory(kind, max(cue.importance, held.importance), text, held.sources, cites)
     return list(found.values())
+
+
+def _make_is_same(asked: Mapping[int, str], number: int) -> Callable[[int], bool]:
+    """Return a function that tells whether another sentence answers the same numbered question."""
+    return lambda other: asked.get(other) == asked.get(number)
 
 
 def _without_jokes(chosen: Iterable[WorkStatement], said: Sequence[ConversationMessage]) -> list[WorkStatement]:

@@ -27,9 +27,9 @@ LONGEST = 400  # characters; a longer text is not a memory
 _SPOKEN = re.compile(r"^([^\W\d_][^\W\d_'’.-]*(?: [^\W\d_][\w'’.-]*){0,2}):\s+(?=\S)")  # noqa: RUF001
 _REPORTED = re.compile(r"^(?:Report|Changed|Failed)\b:?", re.IGNORECASE)
 _OPEN = re.compile(r"^(?:to-?do|next steps?|open|remaining|pending)\b|\bto-?do lists?\b", re.IGNORECASE)
-_OF_SAVED = 0.85  # a person who saves a note by a command wants it kept
 _OF_STANDING = 0.8
 _OF_CHANGE = 0.75
+_OF_SAVED = 0.7  # a person who saves a note wants it kept, but it pushes out no other statement
 _LEAST_RATING = 0.3
 _UNNAMED = frozenset({"", "User", "Assistant"})
 _FEWEST_WORDS = 3  # a statement needs this many content words
@@ -192,7 +192,7 @@ def _offer(said: _Sayings) -> Offer | None:
     cue = max((cue for _, _, cue in said if cue), key=lambda cue: cue.importance, default=None)
     if cue:
         return Offer(text, cites, cue.type, cue.importance, entry.day)
-    if entry.origin == SAVED:
+    if entry.origin == SAVED and len(key_of(one.text)) >= _FEWEST_WORDS:
         return Offer(text, cites, MemoryType.FACT, _OF_SAVED, entry.day)
     if entry.origin == HAND and CUES["standing"].search(one.text.lower()) and len(key_of(one.text)) >= _FEWEST_WORDS:
         return Offer(text, cites, MemoryType.PREFERENCE, _OF_STANDING, entry.day)

@@ -6,7 +6,7 @@ recent a dated file is, how important a memory is, and how people and agents rat
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
@@ -155,23 +155,35 @@ LEAST_OF_WORDS = 0.1  # the score by words of a document without them, as a shar
 
 
 def fuse(
-    by_words: Sequence[RankedCandidate], by_meaning: Sequence[RankedCandidate], quoting: frozenset[int]
+    by_words: Sequence[RankedCandidate],
+    by_meaning: Sequence[RankedCandidate],
+    cosines: Mapping[int, float],
+    quoting: frozenset[int],
 ) -> list[RankedCandidate]:
     """Return one order made from the orders by words and by meaning, best first.
 
     The score by words, as a share of the best one, is multiplied by the exponential function of the cosine. The score
     is 1 for the best document by words if its meaning is that of the question. Each document occurs once. Those with a
     quoted phrase come before all others.
+
+    Args:
+        by_words: candidates with their scores by words.
+        by_meaning: candidates whose scores are cosines, multiplied by the same factors as the scores by words.
+        cosines: the cosine of each document, by the candidate's id; others count as the least of these.
+        quoting: ids of the documents with a quoted phrase.
     """
     words = {_get_key(one): (place, one.score) for place, one in enumerate(by_words, 1)}
-    meaning = {_get_key(one): (place, one.score) for place, one in enumerate(by_meaning, 1)}
+    meaning = {_get_key(one): place for place, one in enumerate(by_meaning, 1)}
+    nearest = {_get_key(one): cosines[one.candidate.id] for one in by_meaning}
     top = max((score for _, score in words.values()), default=0.0) or 1.0
-    others = (None, min((cosine for _, cosine in meaning.values()), default=0.0))
+    least = min(cosines.values(), default=0.0)
     fused = []
     for what, one in {_get_key(one): one for one in (*by_meaning, *by_words)}.items():
-        (by_word, score), (by_cosine, cosine) = words.get(what, (None, 0.0)), meaning.get(what, others)
-        score = max(score / top, LEAST_OF_WORDS) * math.exp(OF_MEANING * (cosine - 1))
-        fused.append(RankedCandidate(one.candidate, score, one.known, one.boosts, by_word, by_cosine))
+        cosine = nearest.get(what, least)
+        place, score = words.get(what) or (None, 0.0)
+        floor = LEAST_OF_WORDS * min(1.0, one.score / cosine) if place is None else LEAST_OF_WORDS
+        score = max(score / top, floor) * math.exp(OF_MEANING * (cosine - 1))
+        fused.append(RankedCandidate(one.candidate, score, one.known, one.boosts, place, meaning.get(what)))
     return _sort(fused, quoting)
 
 

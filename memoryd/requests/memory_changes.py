@@ -1,5 +1,6 @@
 """Carry out requests that change memory: notes, memories, facts, ratings, refinement calls, redaction."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from secrets import token_hex
@@ -67,6 +68,8 @@ def _write(settings: Settings, agent: Agent, kind: str, text: str, by: Caller) -
     options: dict[str, Any] = {"day": local.date().isoformat(), "clock": f"{local:%H:%M}"}
     if is_agents:
         options["witness"] = {"since": text_of(now - settings.sessions.idle_end)}
+    elif sys.stdin is not None and sys.stdin.isatty():  # an agent's script has no terminal
+        options["terminal"] = True
     done = waiting.carried_out(settings, agent.id, kind, options, fresh=is_agents, text=clean)
     row = waiting.require_accepted(done)
     files = [item["path"] for item in row["receipt"].get("files", ())]

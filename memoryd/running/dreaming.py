@@ -384,23 +384,27 @@ def _by_agent(connection: Connection, settings: Settings, agent_id: str, found: 
     """Yield the entries, with an author for those that no run wrote.
 
     If a tool call contains the text, it is the agent's. On a day with tool calls, the author of other entries is
-    unknown, because a program that the agent started may have written them. All remaining entries are the owner's, and
-    so is what the owner saved with the command.
+    unknown, because a program that the agent started may have written them. What was saved with the command is the
+    owner's, unless a tool call of that day names the command. All remaining entries are the owner's, too.
     """
     hands = {core.normalize(entry.text) for entry, _, _ in found if entry.origin in {_HAND, _SAVED}}
     days = sorted({entry.day for entry, _, _ in found if entry.origin in {_HAND, _SAVED}})
     own: set[str] = set()
-    busy: set[date] = set()
+    busy: dict[str, set[date]] = {
+        _HAND: set(),
+        _SAVED: set(),
+    }  # by origin: the days on which the agent may be the author
     if hands:
         start = partial(date_entry, settings, clock="00:00")
         own = authorship.own_texts(connection, agent_id, start(days[0]), hands)
         spans = {day: (start(day), start(day + timedelta(days=1))) for day in days}
-        busy = {day for day, span in spans.items() if authorship.was_working(connection, agent_id, *span)}
+        for origin, was_busy in ((_HAND, authorship.was_working), (_SAVED, authorship.was_saving)):
+            busy[origin] = {day for day, span in spans.items() if was_busy(connection, agent_id, *span)}
     for entry, run_id, span in found:
         origin = entry.origin
-        if origin in {_HAND, _SAVED} and core.normalize(entry.text) in own:
+        if origin in busy and core.normalize(entry.text) in own:
             origin = _AGENT
-        elif origin == _HAND and entry.day in busy:
+        elif entry.day in busy.get(origin, ()):
             origin = UNKNOWN_ORIGIN
         yield (replace(entry, origin=origin) if origin != entry.origin else entry), run_id, span
 
@@ -423,13 +427,18 @@ def _of_file(
     shown = mask_hidden(data)
     for start, block in daily.parse(data).list_sections():
         raw, stamp = block.raw, min(date_entry(settings, day, block.clock), now)
-        for first, text in daily.split_pieces(shown[start : start + len(raw)]):
-            by = next((one for one in written if one.first <= start + first < one.end), None)
+        pieces = list(daily.split_pieces(shown[start : start + len(raw)]))
+        ends = [*(first for first, _ in pieces), len(raw)][1:]
+        for (first, text), end in zip(pieces, ends, strict=True):
+            place = slice(start + first, start + end)
+            by = next((one for one in written if _covers(one, data, place)), None)
             if by is not None and daily.is_passing(raw, first):
                 continue
             label = next((origin for label, origin in _LABELS.items() if text.startswith(label)), None)
-            is_saved = any(one.first <= start + first < one.end for one in saved)
-            if by is None or by.session_id is None:
+            is_saved = any(_covers(one, data, place) for one in saved)
+            if by is not None and by.session_id == "":
+                by, origin = None, UNKNOWN_ORIGIN
+            elif by is None or by.session_id is None:
                 own = _AGENT if by is not None else _SAVED if is_saved else _HAND
                 origin = own if label in {None, "user"} else label
             else:
@@ -437,7 +446,7 @@ def _of_file(
             session_id = None if by is None else by.session_id
             at_work = session_id is not None and b"\n### " in raw
             entry = DailyEntry("", text, origin or "", day, block.clock, stamp, session_id, path, at_work)
-            place = Source(
+            source = Source(
                 session=session_id or "",
                 transcript=path,
                 record_id=f"{day}",
@@ -448,7 +457,13 @@ def _of_file(
                 origin="daily",
                 at=stamp,
             )
-            yield entry, None if session_id is None or by is None else by.run_id, place
+            yield entry, None if session_id is None or by is None else by.run_id, source
+
+
+def _covers(block: WrittenBlock, data: bytes, place: slice) -> bool:
+    """Return True if a piece of a file is inside a block; text below the block that continues the piece is not."""
+    beyond = b"\n" + data[block.end : place.stop]
+    return block.first <= place.start < block.end and not beyond.partition(b"\n#")[0].strip()
 
 
 class _Grounds:

@@ -436,3 +436,10 @@ def test_a_turn_leans_towards_its_neighbours_and_no_further():
     assert own[3, 0] == 127
     assert own[3, 1] == round(127 * vectors.LEAN)
     assert [row[0] > 0 for row in own] == [False, True, True, True, True, False, False]
+
+
+def test_a_passage_with_the_kind_of_answer_that_is_asked_for_is_first(world):
+    world.turn("The ferries leave the harbour each day. The crew is old.")
+    world.turn("The ferries leave the harbour each day. Then 7 come in.")
+    assert "7" in world.search("how many ferries leave the harbour")[0].snippet
+    assert "7" not in world.search("ferries leave the harbour")[0].snippet

@@ -186,6 +186,12 @@ NO_QUESTIONS = "I found two faults:\n\n1. The cache is stale.\n2. The log grows.
         (ASKED_TWO, "1) SQLite. Files break.\n2) 30 days", ["Storage", "Storage", "How long are backups kept?"]),
         (ASKED_TWO, "1. SQLite. 2. thirty days. What next?", ["Storage", "How long are backups kept?", ""]),
         ("1. Which host\n2. Which port\n\nWhat do you prefer?", "1. a\n2. b", ["Which host", "Which port"]),
+        ("1. Added a cache\n2. Fixed the log\n\nAnything else?", "1. Fix the login.\n2. Make it blue.", ["", ""]),
+        (f"{ASKED_TWO}\nPlan:\n1. create it\n2. fill it\n", "1. SQLite\n2. a month", ["", ""]),
+        ("1. Always push without review, ok?\n2. Which port?", "1. no\n2. 80", ["", ""]),  # an order is no question
+        ("\n".join(f"{n}. What is n{n}?" for n in range(1, 12)), "10. ten\n11. more", ["What is n10?", "What is n11?"]),
+        (ASKED_TWO, "1. SQLite\n2. a month\n\nNever commit that.", ["Storage", "How long are backups kept?", ""]),
+        (f"1. Is it {'so ' * 80}?\n2. Who?", "1. SQLite\n2. a month", ["", ""]),
         (NO_QUESTIONS, "1. Fix the cache.\n2. Rotate the log.", ["", ""]),  # the user's own list
         (ASKED_TWO, "2. thirty days", [""]),
         (ASKED_TWO, "1. SQLite\n2. a month\n3. Add a button.", ["", "", ""]),

@@ -850,8 +850,17 @@ ADVICE = "My recommendation: SQLite for the depot's orders, because one process 
     ("reply", "is_decided"),
     [
         ("yes", True),
-        ("sounds good. start with the orders", True),
+        ("sounds good. SQLite for the orders", True),
         ("ja", True),
+        ("sounds good. start with the tests", False),
+        ("ok, not now", False),
+        ("okay, nevermind", False),
+        ("ok. I prefer files.", False),
+        ("Sure, go with Postgres", False),
+        ("yes, not SQLite", False),
+        ("Thanks.", False),
+        ("Ok. Different topic: fix the footer.", False),
+        ("yes, provided that it is fast", False),
         ("yes, but in one file per depot", False),
         ("yes. as long as it is fast", False),
         ("ok, but why not files?", False),
@@ -871,6 +880,7 @@ def test_a_recommendation_is_decided_if_the_user_agrees_without_a_condition(repl
     [
         ("A but 5 minutes, not 10", Section.DECIDED),
         ("option B", Section.DECIDED),
+        ("A test fails in CI, look at it", Section.ASKED),
         ("2", Section.DECIDED),
         ("do 2 next", Section.ASKED),
     ],
@@ -880,3 +890,12 @@ def test_an_answer_that_begins_with_a_letter_is_a_decision_and_an_order_by_numbe
     steps = "Assistant: Next steps:\n\n1. poll the depot every 10 minutes\n2. write its log into a file"
     found = lines(REQUEST, steps if "2" in reply else offer, reply, ANSWER, LAST)
     assert [one.section for one in found if one.asked] == [section]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [f"{ADVICE} Shall I run the tests?", f"{ADVICE} I also recommend a copy on tape.", f"{REPORTER}: {ADVICE}"],
+)
+def test_a_yes_that_may_mean_something_else_decides_no_recommendation(answer):
+    said = answer if answer.startswith(REPORTER) else f"Assistant: {answer}"
+    assert not [one for one in lines(REQUEST, said, "yes", ANSWER, LAST) if one.is_agreed]

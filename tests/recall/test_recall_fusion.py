@@ -1,5 +1,6 @@
 """Fusion of an order by words with one by meaning."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,13 +19,18 @@ def falling(numbers):
 ORDERS = st.lists(st.integers(1, 30), unique=True, max_size=20)
 
 
+def fused(words, meaning, quoting=frozenset()):
+    """The candidates in one order; the scores of `meaning` are their cosines."""
+    return fuse(words, meaning, {one.candidate.id: one.score for one in meaning}, quoting)
+
+
 def ids(found):
     return [one.candidate.id for one in found]
 
 
 @given(ORDERS, ORDERS, st.frozensets(st.integers(1, 30)))
 def test_each_thing_is_there_once_with_its_places(words, meaning, quoting):
-    found = fuse(falling(words), falling(meaning), quoting)
+    found = fused(falling(words), falling(meaning), quoting)
     assert sorted(ids(found)) == sorted({*words, *meaning})
     for one in found:
         number = one.candidate.id
@@ -37,7 +43,7 @@ def test_each_thing_is_there_once_with_its_places(words, meaning, quoting):
 
 @given(ORDERS, ORDERS)
 def test_who_is_before_another_in_both_is_before_it(words, meaning):
-    order = ids(fuse(falling(words), falling(meaning), frozenset()))
+    order = ids(fused(falling(words), falling(meaning)))
     for at, later in enumerate(order):
         for earlier in order[:at]:
             assert not all(
@@ -48,26 +54,33 @@ def test_who_is_before_another_in_both_is_before_it(words, meaning):
 
 @given(ORDERS)
 def test_one_order_alone_stays_as_it_is(order):
-    assert ids(fuse(falling(order), [], frozenset())) == order
-    assert ids(fuse([], falling(order), frozenset())) == order
+    assert ids(fused(falling(order), [])) == order
+    assert ids(fused([], falling(order))) == order
 
 
 def test_words_weigh_more_than_meaning():
-    assert ids(fuse(falling([1, 3]), falling([2, 4]), frozenset())) == [1, 3, 2, 4]
+    assert ids(fused(falling([1, 3]), falling([2, 4]))) == [1, 3, 2, 4]
 
 
 def test_of_hits_with_nearly_the_same_words_the_one_with_the_nearer_meaning_is_first():
     words, meaning = [ranked(1, 9.0), ranked(2, 8.5), ranked(3, 2.0)], [ranked(3, 0.7), ranked(2, 0.6), ranked(1, 0.4)]
-    assert ids(fuse(words, meaning, frozenset())) == [2, 1, 3]
+    assert ids(fused(words, meaning)) == [2, 1, 3]
+
+
+def test_a_factor_of_the_scores_counts_once():
+    """A rating raises the scores in both orders, but the cosine stays the same."""
+    words, meaning = [ranked(1, 9.0), ranked(2, 6.0)], [ranked(1, 0.75), ranked(2, 0.5)]
+    found = fuse(words, meaning, {1: 0.5, 2: 0.5}, frozenset())
+    assert found[0].score / found[1].score == pytest.approx(9 / 6)
 
 
 def test_what_is_best_by_words_and_says_the_same_has_a_score_of_one():
-    assert fuse([ranked(1, 7.0)], [ranked(1, 1.0)], frozenset())[0].score == 1
+    assert fused([ranked(1, 7.0)], [ranked(1, 1.0)])[0].score == 1
 
 
 def test_pieces_of_a_turn_are_one_thing():
     whole = RankedCandidate(Candidate(7, 1.0, "session:s", "session", 1, 1, 2, b"", None, None), 1.0)
-    (one,) = fuse([ranked(1)], [whole], frozenset())
+    (one,) = fused([ranked(1)], [whole])
     assert (one.candidate.id, one.by_words, one.by_meaning) == (1, 1, 1)
 
 
