@@ -7,6 +7,7 @@ quoted instead of the entry.
 
 import re
 from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from memoryd.ledger import steering
@@ -276,24 +277,37 @@ def pair_answers(asking: str, parts: Sequence[Sentence]) -> dict[int, str]:
     A paragraph below the last answer belongs to none. The result is empty if the user numbers something else than
     answers to the numbered questions of the message `asking`, or if a number is not clear.
     """
-    number, paragraph, answers = "", -1, dict[int, str]()
+    answers = _number_sentences(parts)
+    numbers = {*answers.values()}
+    heads = _read_questions(asking, numbers) if len(numbers) >= _FEWEST_ANSWERS else {}
+    return {at: heads[number] for at, number in answers.items()} if heads else {}
+
+
+def _number_sentences(parts: Sequence[Sentence]) -> dict[int, str]:
+    """Return the number of the list item that each sentence belongs to, without questions and text below the list."""
+    number, paragraph, found = "", -1, dict[int, str]()
     for at, part in enumerate(parts, 1):
         mark = _NUMBERED.match(part.text)
         number = mark[1] if mark else number if part.paragraph == paragraph else ""
         paragraph = part.paragraph
-        answers |= {at: number} if number and not prose.QUESTION_END.search(part.text) else {}
-    if len(numbers := {*answers.values()}) < _FEWEST_ANSWERS:
-        return {}
+        if number and not prose.QUESTION_END.search(part.text):
+            found[at] = number
+    return found
+
+
+def _read_questions(asking: str, numbers: AbstractSet[str]) -> dict[str, str]:
+    """Return the questions of a message with these numbers; empty if it does not ask all of them, or not clearly."""
     found = list(_NUMBERED.finditer(asking))
     ends = [*(one.start() for one in found), len(asking)][1:]
     blocks = {one[1]: asking[one.end() : end] for one, end in zip(found, ends, strict=True)}
-    heads = {number: _HEAD.split(blocks.get(number, ""), 1)[0].strip(" :") for number in numbers}
-    asks = {one for one, block in blocks.items() if not _ASKS.isdisjoint(block)}
+    asks = {number for number, block in blocks.items() if not _ASKS.isdisjoint(block)}
     asks_all = numbers == blocks.keys() and _PREFERENCE.search(asking[-LONGEST_QUOTED:])
-    is_clear = len(found) == len(blocks) and all(
-        len(head) <= _LONGEST_HEAD and not steering.is_instruction(head) for head in heads.values()
-    )
-    return {at: heads[one] for at, one in answers.items()} if is_clear and (asks_all or numbers <= asks) else {}
+    if len(found) > len(blocks) or not (asks_all or numbers <= asks):
+        return {}
+    heads = {number: _HEAD.split(blocks[number], 1)[0].strip(" :") for number in numbers}
+    # An order of the assistant, or of a page, does not become the user's by an answer.
+    is_clear = all(len(head) <= _LONGEST_HEAD and not steering.is_instruction(head) for head in heads.values())
+    return heads if is_clear else {}
 
 
 def _question(text: str) -> tuple[str, tuple[tuple[str, str], ...]]:

@@ -128,16 +128,15 @@ def _describe_work(
     own = {quoted.id: _own_sentences(quoted) for quoted in spoken if quoted.role == "user"}
     chosen, told = work.choose_lines(said, own, noted, limit - min(_words(reports), limit // 3))
     chosen = _arrange_lines(chosen, reports)
-    asked = (one for one in chosen if one.section is Section.ASKED)
-    last = max(asked, key=lambda one: (work.asks_something(one), one.turn), default=None)
+    requests = (one for one in chosen if one.section is Section.ASKED)
+    last = max(requests, key=lambda one: (work.asks_something(one), one.turn), default=None)
     lines = list(map(_work_line, [*(one for one in chosen if one is not last), *told, *filter(None, [last])]))
     # A statement that only notes hold reaches the core later, when a dream reads the daily file.
     limit -= sum(one.cost for one in told)
     # The user's wishes are chosen first, then the best of the other lines.
     raw = {quoted.id: quoted.text for quoted in spoken}
-    pairs = ((before, one) for before, one in pairwise(said) if one.by_user and not before.by_user)
-    answers = {one.id: pair_answers(before.text, split(one.text)) for before, one in pairs}
-    own_words = _memories([one for one in said if one.by_user], raw, known, answers, working=True, chatting=chatting)
+    asked = [one for one in said if one.by_user]
+    own_words = _memories(asked, raw, known, _pair_all(said), working=True, chatting=chatting)
     wishes = _select_important(own_words, limit // 3)
     room = int(limit * _LASTING_SHARE) - sum(prose.count_words(wish.text) + 1 for wish in wishes)
     memories = wishes + _list_lasting(
@@ -172,6 +171,12 @@ def _says_newer(text: str, point: str) -> bool:
     """Return True if a line contradicts a point; a question contradicts nothing, not even next to its answer."""
     said, _ = split_question(text)
     return not is_question(said) and replacement.is_outdated_by(said, point)
+
+
+def _pair_all(said: Sequence[ConversationMessage]) -> dict[str, dict[int, str]]:
+    """Return the numbered questions that each message of the user answers, by its id and the number of a sentence."""
+    pairs = ((before, one) for before, one in pairwise(said) if one.by_user and not before.by_user)
+    return {one.id: pair_answers(before.text, split(one.text)) for before, one in pairs}
 
 
 def _own_sentences(quoted: QuotedPiece) -> frozenset[int]:

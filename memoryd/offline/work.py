@@ -66,7 +66,6 @@ _MENTIONS = re.compile(r"(?:@\S+(?:\s+|$))+")
 _CHOOSES = re.compile(
     r"(?:[Oo]ption )?(?:[B-D]\b|A(?=\W*$|[.,;:!?)]|\s+(?:but|and|with|or|then|is)\b|\s*[^\x00-\x7f])|\d\W*$)"
 )
-_DENIES = re.compile(r"\b(?:not|no|nicht|kein\w*|pas|non)\b|n't\b|不|没", re.IGNORECASE)
 _NAMES = re.compile(r"`[^`]*`|[!-~]*[/\\][!-~]*|[!-~]+\.[a-z]{1,5}\b")
 _FEWEST_LETTERS = 4  # letters besides names of files and code
 
@@ -318,21 +317,17 @@ class _WorkReading:
                 yield _put_below(made, *heads.get(unit[0].number, (0, "")))._replace(is_guess=is_guess)
 
     def _read_agreed(self, turn: int, one: ConversationMessage) -> Iterator[WorkStatement]:
-        """Yield the only recommendation of an answer if the user's next message just agrees with it.
-
-        The message may repeat words of it, but adds nothing. A last question of the answer must be about it, too.
-        """
-        after = self._said[turn + 1] if turn + 1 < len(self._said) else None
+        """Yield the only recommendation of an answer if the user's next message just agrees with it."""
         parts = [part for part in one.sentences if work_texts.is_recommended(part.text)]
-        rest = signals.after_assent(after.text) if after is not None and after.by_user and _is_answer(one) else None
-        if rest is None or after is None or len(parts) != 1 or WORK_CUES["thanks"].match(after.text):
-            return
-        keys, said = _keys_of(parts[0].text), _keys_of(rest)
-        asked = _collect_keys(part for part in one.sentences[-1:] if is_question(part.text))
-        is_about = len(asked) < _FEWEST_ASKED or not keys.isdisjoint(asked)
-        if is_about and (said or not rest.strip(" .!")) and said <= keys and not _DENIES.search(rest):
-            weight = self._rate(turn, one, parts, keys) + _OF_AGREED
-            yield self._make(turn, one, parts, _text_of(parts), Section.DECIDED, weight)._replace(is_wish=True)
+        after = self._said[turn + 1] if turn + 1 < len(self._said) else None
+        if len(parts) == 1 and _is_answer(one) and after is not None and after.by_user:
+            keys = _keys_of(parts[0].text)
+            asked = _collect_keys(part for part in one.sentences[-1:] if is_question(part.text))
+            # A last question about something else may be what the user answers.
+            is_about = len(asked) < _FEWEST_ASKED or not keys.isdisjoint(asked)
+            if is_about and work_texts.just_agrees(after.text, keys):
+                weight = self._rate(turn, one, parts, keys) + _OF_AGREED
+                yield self._make(turn, one, parts, _text_of(parts), Section.DECIDED, weight)._replace(is_wish=True)
 
     def _is_passing(self, turn: int, text: str) -> bool:
         """Return True if a line holds only for the moment: narration, a label, or a task that a later answer may do."""

@@ -1,6 +1,8 @@
 """Recognise a text of a working session by its wording: narration, an offer, a wish, a quotation."""
 
+import re
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 
 from memoryd.jobs import signals
 from memoryd.ledger import unfinished
@@ -12,6 +14,7 @@ from memoryd.tiers.session_summary import Section
 
 _LONGEST_ANSWER = 600  # characters; a longer sentence is not an answer to the message before
 _FEWEST_TURNED = 3  # a changed wish has at least this many content words
+_DENIES = re.compile(r"\b(?:not|no|nicht|kein\w*|pas|non)\b|n't\b|不|没", re.IGNORECASE)
 _FEWEST_QUOTED = 4  # two people do not write the same sentence by chance if it has this many content words
 
 
@@ -51,6 +54,15 @@ def is_offered(text: str) -> bool:
 def is_recommended(text: str) -> bool:
     """Return True if an assistant's sentence recommends something; a line that only introduces a list does not."""
     return WORK_CUES["advises"].search(text) is not None and not text.rstrip().endswith((":", "："))  # noqa: RUF001
+
+
+def just_agrees(text: str, keys: AbstractSet[str]) -> bool:
+    """Return True if a user's message agrees, and adds no content words besides `keys`."""
+    rest = signals.after_assent(text)
+    if rest is None or WORK_CUES["thanks"].match(text) or _DENIES.search(rest):
+        return False
+    said = frozenset(words.list_content_words(rest)) - words.CHATTER_KEYS
+    return said <= keys if said else not rest.strip(" .!")
 
 
 def is_pending(text: str) -> bool:
