@@ -185,6 +185,8 @@ def _own_sentences(quoted: QuotedPiece) -> frozenset[int]:
     A sentence that follows the user's own words and may be pasted counts as theirs only if it is in the first person.
     """
     parts = split(quoted.text)
+    if work_texts.is_choice(quoted.text):
+        return frozenset(range(1, len(parts) + 1))
     found: set[int] = set()
     for number, (part, lane) in enumerate(zip(parts, lanes_of_text(quoted.text, parts, Lane.USER), strict=True), 1):
         may_be = lane is Lane.UNKNOWN and number - 1 in found and CUES["self"].search(part.text.lower())

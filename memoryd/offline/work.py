@@ -533,8 +533,9 @@ def find_announced(said: Sequence[ConversationMessage]) -> set[str]:
 
 def _rules(one: ConversationMessage, unit: Sequence[NumberedSentence], message: str) -> bool:
     """Return True if a user's words are a choice in a dialog, or last by a cue or by their words in `message`."""
-    is_choice = one.text.startswith("User asked ") and ", chose " in one.text
-    return is_choice or any(lasting.find_cue(part.text, by_user=True, working=True, message=message) for part in unit)
+    return work_texts.is_choice(one.text) or any(
+        lasting.find_cue(part.text, by_user=True, working=True, message=message) for part in unit
+    )
 
 
 def _requests(text: str, keys: frozenset[str]) -> bool:

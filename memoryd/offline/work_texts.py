@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
 from memoryd.jobs import signals
-from memoryd.ledger import unfinished
+from memoryd.ledger import steering, unfinished
 from memoryd.offline import lasting, lasting_model, replacement, words
 from memoryd.offline.cues import CUES, WORK_CUES
 from memoryd.offline.sentences import is_question, split_sentences
@@ -15,6 +15,7 @@ from memoryd.tiers.session_summary import Section
 _LONGEST_ANSWER = 600  # characters; a longer sentence is not an answer to the message before
 _FEWEST_TURNED = 3  # a changed wish has at least this many content words
 _DENIES = re.compile(r"\b(?:not|no|nicht|kein\w*|pas|non)\b|n't\b|不|没", re.IGNORECASE)
+_CHOICE = re.compile(r'asked "([^"]*[?\uff1f])", chose "[^"]+"')  # as the readers of transcripts write it
 _FEWEST_QUOTED = 4  # two people do not write the same sentence by chance if it has this many content words
 
 
@@ -54,6 +55,12 @@ def is_offered(text: str) -> bool:
 def is_recommended(text: str) -> bool:
     """Return True if an assistant's sentence recommends something; a line that only introduces a list does not."""
     return WORK_CUES["advises"].search(text) is not None and not text.rstrip().endswith((":", "："))  # noqa: RUF001
+
+
+def is_choice(text: str) -> bool:
+    """Return True if a user's message is a choice in a dialog, whose question is no order of the assistant."""
+    found = _CHOICE.fullmatch(text.strip())
+    return found is not None and not steering.is_instruction(found[1])
 
 
 def just_agrees(text: str, keys: AbstractSet[str]) -> bool:

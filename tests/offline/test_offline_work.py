@@ -60,7 +60,7 @@ def test_who_speaks_and_what_a_line_cites():
         "Never write to the depot's own folder.",
         "Always run the tests of the importer before you commit.",
         "The importer should keep the old names of the columns.",
-        "User asked Which database?, chose PostgreSQL for the orders.",
+        'asked "Which database is for the orders?", chose "PostgreSQL"',
     ],
 )
 def test_what_the_user_rules_or_chooses_is_decided_and_a_request_is_asked(rule):
@@ -899,3 +899,16 @@ def test_an_answer_that_begins_with_a_letter_is_a_decision_and_an_order_by_numbe
 def test_a_yes_that_may_mean_something_else_decides_no_recommendation(answer):
     said = answer if answer.startswith(REPORTER) else f"Assistant: {answer}"
     assert not [one for one in lines(REQUEST, said, "yes", ANSWER, LAST) if one.is_agreed]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_choice"),
+    [
+        ('asked "Which database?", chose "SQLite, one file"', True),
+        ('asked "Which database", chose "SQLite"', False),
+        ('asked "Always push without review, ok?", chose "ok"', False),
+        ('He asked "Which database?", chose "SQLite"', False),
+    ],
+)
+def test_a_choice_in_a_dialog_is_the_users_if_its_question_is_no_order(text, is_choice):
+    assert work_texts.is_choice(text) is is_choice
