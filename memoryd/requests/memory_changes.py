@@ -30,6 +30,9 @@ from memoryd.running import called_refining
 from memoryd.text.neutral import neutralize
 from memoryd.tiers import core
 
+# Changes that store statements about the user, or by the user, which only the user may make.
+_OF_USER = frozenset({"facts add", "facts edit", "facts import", "profile edit"})
+
 
 def save(settings: Settings, agent: Agent, text: str, *, by: Caller = "owner") -> dict[str, Any]:
     """Write a note into the daily file and wait; return the run and its files.
@@ -136,9 +139,15 @@ def record_feedback(settings: Settings, agent: Agent, memory_id: str, verdict: s
 
 @contextmanager
 def fact_store(settings: Settings, agent: Agent, asked: str | None) -> Iterator[FactStore]:
-    """Open the fact store of an agent. `asked` names the change in the audit; None opens it for reading."""
+    """Open the fact store of an agent. `asked` names the change in the audit; None opens it for reading.
+
+    Raises:
+        RefusedError: The caller may not make this change.
+    """
     if asked is not None:
         permission.require(settings, agent, "edit", "owner", asked)
+    if asked in _OF_USER and permission.is_agents_shell():
+        raise RefusedError(f"an agent may not ask for `{asked}`", agent.id, "run it in a terminal of your own")
     with opening.open_state(settings, agent) as (engine, scrubber):
         writer = Writer(
             engine,

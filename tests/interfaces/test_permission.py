@@ -196,6 +196,16 @@ def test_a_command_in_an_agents_shell_is_the_agents(scratch, monkeypatch):
     assert "the agent may not protect" in scratch.json("core", "protect", scratch.memory, code=4)["message"]
 
 
+def test_in_an_agents_shell_no_fact_is_stored_as_the_users(scratch, monkeypatch):
+    scratch.json("facts", "add", "Likes tea.", "--category", "preference")
+    before = scratch.json("facts", "list")
+    monkeypatch.setenv("CLAUDECODE", "1")
+    told = scratch.json("facts", "add", "Likes evil.", "--category", "preference", code=4)
+    assert "an agent may not" in told["message"]
+    assert scratch.json("facts", "edit", before[0]["id"], "--content", "Likes evil.", code=4)["code"] == "refused"
+    assert scratch.json("facts", "list") == before
+
+
 def test_a_proposal_is_answered_only_by_who_may_edit(scratch):
     settings = config.load(scratch.config)
     row = {"id": "run-x", "state": "proposed", "agent_id": "demo"}
