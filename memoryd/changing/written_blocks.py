@@ -25,7 +25,7 @@ _RECEIPT = "SELECT receipt FROM job_run WHERE id = ?"
 
 
 class WrittenBlock(NamedTuple):
-    """Hold a block that a run appended and that only memoryd itself has changed since."""
+    """Hold a block that a run appended, or a line that is left of an edited block."""
 
     first: int
     end: int

@@ -24,7 +24,7 @@ def write(
     connection: Connection, stamp: chain.AuditStamp, section: ProfileSection, entry: ProfileEntry | None,
     sources: Iterable[Source], new_hex: Callable[[], str],
 ) -> None:  # fmt: skip
-    """Write a section of the profile, with a new salt, and audit it; None deletes the section."""
+    """Write a section of the profile with a new salt, and audit it. If `entry` is None, delete the section."""
     row = None if entry is None else build_values(section, entry, sources, new_hex, stamp.run_id)
     put(connection, stamp.agent_id, section, row)
     state = None if row is None else chain.dump_state(**row)

@@ -17,7 +17,10 @@ class PlacedFile(NamedTuple):
 
 
 def place_file(path: Path, ours: bytes, now: str, *, remove: bool = False) -> PlacedFile:
-    """Write `ours` to `path` (0644 minus the umask), or remove the file. Another earlier content is kept beside it."""
+    """Write `ours` to `path` (0644 minus the umask), or remove the file.
+
+    An earlier file with other content is kept beside it.
+    """
     if not remove:
         with as_state_error("cannot be made", path.parent):
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -37,7 +37,7 @@ LIMIT = 10
 MOST = 200  # the most hits of one search
 _DEPTH = 2  # this many candidates are read for each wanted hit, because their texts change the order …
 LEAST = 40  # … with this minimum …
-_NEAREST = 200  # the meaning of this many texts is compared, so that most hits by words have a cosine
+_NEAREST = 200  # at least this many nearest texts are read, so that most hits by words have a cosine
 _TAGGED = 200  # … which is larger for tags, because these are searched in the texts
 
 

@@ -25,8 +25,8 @@ _LONGEST_SIMILAR = 200  # characters shown of a line that says something similar
 _FILE = "file:"
 _REJECTED = "proposal:"
 _EDITED = (
-    "the lines of that run in {} stay, because they were changed since; the session may be summarized again beside"
-    " them, so delete by hand what should go"
+    "the unchanged lines of that run in {} stay, because their block was edited since; a new summary of the session"
+    " may come beside them, so delete by hand what should go"
 )
 
 
@@ -177,7 +177,7 @@ def rollback(
 ) -> None:
     """Revert a run, one of its changes, or everything after a change.
 
-    Of RUN, the beginning is enough if no other id begins so.
+    The beginning of RUN is enough if no other id begins with it.
     """
     from memoryd.requests import memory_changes
 
@@ -218,7 +218,7 @@ def rollback(
 
 
 def _list_edited(agent: Agent, row: Mapping[str, Any], files: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the files with lines of a sleep that its rollback does not change; `row` is empty for other rollbacks."""
+    """Return the files that still hold lines of the run `row` after its rollback; none if `row` is empty."""
     from memoryd.files import regular
     from memoryd.jobs.witness import digest_of
 

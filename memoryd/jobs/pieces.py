@@ -34,7 +34,7 @@ _PREFERENCE = re.compile(
     r"\b(?:prefer\w*|which|choose|choice|bevorzug\w*|welche\w*|préf\w+|prefier\w+|prefer\w+)\b[^?\uff1f\n]{0,80}[?\uff1f]\W{0,9}\Z",
     re.IGNORECASE,
 )
-_HEAD = re.compile(r"\*\*|\n|(?<=[?\uff1f]) ")  # what ends the question, or its title, behind its number
+_HEAD = re.compile(r"\*\*|\n|(?<=[?\uff1f]) ")  # the end of a numbered question, or of its title
 SPEAKERS = {Lane.USER: "user", Lane.ASSISTANT: "assistant"}
 
 
@@ -71,7 +71,7 @@ class Piece:
             sentences.
         asked: the question of the assistant that the piece answers; empty without one.
         options: the choices that the assistant offered with that question, by letter or number.
-        answers: numbered questions of the assistant, each with the number of a sentence that answers it.
+        answers: the number of each sentence that answers a numbered question, with that question.
         seq: for a turn, its number in its session.
         is_choice: True if the user chose an answer in a dialog.
     """
@@ -272,10 +272,10 @@ def piece_of_text(name: str, text: str, lane: Lane, speaker: str, at: str = "", 
 
 
 def pair_answers(asking: str, parts: Sequence[Sentence]) -> dict[int, str]:
-    """Return, by the number of each of the user's sentences in numbered answers, the question with the same number.
+    """Return the numbered question that each of the user's sentences answers, by the number of the sentence.
 
-    A paragraph below the last answer belongs to none. The result is empty if the user numbers something else than
-    answers to the numbered questions of the message `asking`, or if a number is not clear.
+    A paragraph without a number answers none. The result is empty if fewer than two answers match questions of the
+    message `asking`, or if a question is unclear or an order.
     """
     answers = _number_sentences(parts)
     numbers = {*answers.values()}

@@ -362,7 +362,8 @@ def _memories(
 ) -> list[NewMemory]:
     """Return the lasting memories: of the user, whole quotations with their context; of the assistant, sentences.
 
-    Of numbered answers (`answers`, by the id of the message and the number of the sentence), each is quoted alone.
+    Each numbered answer is quoted alone. `answers` holds its question, by the id of the message and the number of the
+    sentence.
     """
     found: dict[str, NewMemory] = {}
     taken_back, announced = _list_taken_back(said), work.find_announced(said)

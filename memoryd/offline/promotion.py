@@ -29,7 +29,7 @@ _REPORTED = re.compile(r"^(?:Report|Changed|Failed)\b:?", re.IGNORECASE)
 _OPEN = re.compile(r"^(?:to-?do|next steps?|open|remaining|pending)\b|\bto-?do lists?\b", re.IGNORECASE)
 _OF_STANDING = 0.8
 _OF_CHANGE = 0.75
-_OF_SAVED = 0.7  # a person who saves a note wants it kept, but it pushes out no other statement
+_OF_SAVED = 0.7  # a person who saves a note wants it kept, but rules and changes come first
 _LEAST_RATING = 0.3
 _UNNAMED = frozenset({"", "User", "Assistant"})
 _FEWEST_WORDS = 3  # a statement needs this many content words
@@ -52,7 +52,7 @@ class OfflineEntry(NamedTuple):
 
     @property
     def by_user(self) -> bool:
-        """Return True if these are the user's words, from a session or written by hand."""
+        """Return True if these are the user's words, from a session, written by hand or saved by command."""
         return self.origin in {USER, HAND, SAVED}
 
     def tell_words(self, text: str) -> str:

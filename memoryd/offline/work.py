@@ -62,7 +62,7 @@ _OF_PASSED = -0.43  # added to the weight of an answer's line that the session m
 _OF_REQUEST = {"": -2.85, "late": 0.44, "length": 0.41, "words": 0.11, "steers": 1.0, "passed": -0.76, "jokes": -4.0}
 
 _MENTIONS = re.compile(r"(?:@\S+(?:\s+|$))+")
-# The user's answer begins with a letter that is no article, or is a number.
+# An answer chooses if it begins with A to D, or is one digit. "A" may be an article, so more must follow it.
 _CHOOSES = re.compile(
     r"(?:[Oo]ption )?(?:[B-D]\b|A(?=\W*$|[.,;:!?)]|\s+(?:but|and|with|or|then|is)\b|\s*[^\x00-\x7f])|\d\W*$)"
 )

@@ -148,10 +148,10 @@ def _list_rows(text: str) -> set[tuple[str, ...]]:
 # ── one order from the orders by words and by meaning ─────────────────────────────────────────────────────────────────
 
 
-# Both were measured on conversations with known evidence and on questions about sessions with coding agents. From 2
-# to 3, the first one hardly changes the results.
+# Both values were measured on conversations with known evidence and on questions about sessions with coding agents.
+# Results hardly change if `OF_MEANING` is between 2 and 3.
 OF_MEANING = 2.5  # a hit whose cosine is higher by 0.1 has a score that is 28 % higher
-LEAST_OF_WORDS = 0.1  # the score by words of a document without them, as a share of the best one
+LEAST_OF_WORDS = 0.1  # the least score by words, as a share of the best one
 
 
 def fuse(
@@ -162,9 +162,9 @@ def fuse(
 ) -> list[RankedCandidate]:
     """Return one order made from the orders by words and by meaning, best first.
 
-    The score by words, as a share of the best one, is multiplied by the exponential function of the cosine. The score
-    is 1 for the best document by words if its meaning is that of the question. Each document occurs once. Those with a
-    quoted phrase come before all others.
+    The score by words, as a share of the best one, is multiplied by a factor that grows exponentially with the cosine.
+    The score is 1 for the best document by words if its meaning is that of the question. Each document occurs once.
+    Those with a quoted phrase come before all others.
 
     Args:
         by_words: candidates with their scores by words.

@@ -30,7 +30,7 @@ from memoryd.running import called_refining
 from memoryd.text.neutral import neutralize
 from memoryd.tiers import core
 
-# Changes that store statements about the user, or by the user, which only the user may make.
+# Only the user may make these changes, because they store statements as the user's own.
 _OF_USER = frozenset({"facts add", "facts edit", "facts import", "profile edit"})
 
 
@@ -71,7 +71,7 @@ def _write(settings: Settings, agent: Agent, kind: str, text: str, by: Caller) -
     options: dict[str, Any] = {"day": local.date().isoformat(), "clock": f"{local:%H:%M}"}
     if is_agents:
         options["witness"] = {"since": text_of(now - settings.sessions.idle_end)}
-    elif sys.stdin is not None and sys.stdin.isatty():  # an agent's script has no terminal
+    elif sys.stdin is not None and sys.stdin.isatty():  # a script that an agent starts usually has no terminal
         options["terminal"] = True
     done = waiting.carried_out(settings, agent.id, kind, options, fresh=is_agents, text=clean)
     row = waiting.require_accepted(done)

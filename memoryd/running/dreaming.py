@@ -461,7 +461,7 @@ def _of_file(
 
 
 def _covers(block: WrittenBlock, data: bytes, place: slice) -> bool:
-    """Return True if a piece of a file is inside a block; text below the block that continues the piece is not."""
+    """Return True if a piece of a file begins inside a block and does not go on below it."""
     beyond = b"\n" + data[block.end : place.stop]
     return block.first <= place.start < block.end and not beyond.partition(b"\n#")[0].strip()
 

@@ -369,7 +369,7 @@ def test_a_rollback_names_the_daily_file_whose_lines_stay_because_a_person_chang
     assert tried["edited"] == [path]
     assert path not in [one["path"] for one in tried["files"]]
     told = scratch.run("rollback", run_id).stdout
-    assert f"the lines of that run in {path} stay, because they were changed since" in told
+    assert f"the unchanged lines of that run in {path} stay, because their block was edited since" in told
     assert daily.read_text(encoding="utf-8") == edited
 
 
