@@ -45,14 +45,18 @@ _ABOUT_MEMORY = (
     " AND at >= ? AND plain(CAST(text AS BLOB), text_crc) LIKE '%memory%'"
 )
 
-_SAVING = f"{_ABOUT_MEMORY} AND plain(CAST(text AS BLOB), text_crc) LIKE '%memoryd%save%' AND at < ? LIMIT 1"
-
 # Some formats have no times for turns. Then only the first and last reading of the session are known.
-_WORKING = (
-    "SELECT 1 FROM session s JOIN turn t ON t.session_id = s.id WHERE s.agent_id = ?"
+_OF_TIME = (
+    "FROM session s JOIN turn t ON t.session_id = s.id WHERE s.agent_id = ?"
     " AND s.last_turn_at >= ? AND t.kind = 'tool_call'"
-    " AND (t.at BETWEEN ? AND ? OR (t.at IS NULL AND s.seen_at <= ?)) LIMIT 1"
+    " AND (t.at BETWEEN ? AND ? OR (t.at IS NULL AND s.seen_at <= ?))"
 )
+_WORKING = f"SELECT 1 {_OF_TIME} LIMIT 1"
+_SAVING = (
+    f"SELECT plain(CAST(t.text AS BLOB), t.text_crc) {_OF_TIME}"
+    " AND plain(CAST(t.text AS BLOB), t.text_crc) LIKE '%memoryd%save%'"
+)
+_SAVES = re.compile(r"memoryd['\"]?(?:[ \t]+-\S+(?:[ \t]+[^-\s]\S*)?)*[ \t]+save\b")  # the command, with any options
 
 
 def own_bullets(
@@ -82,7 +86,8 @@ def own_texts(connection: Connection, agent_id: str, since: str, texts: Collecti
 
 def was_saving(connection: Connection, agent_id: str, since: str, until: str) -> bool:
     """Return True if a tool call of the agent names `memoryd save` between two times (UTC, ISO 8601)."""
-    return query.has_row(connection, _SAVING, agent_id, since, until)
+    calls = query.run(connection, _SAVING, agent_id, since, since, until, until)
+    return any(_SAVES.search(_ESCAPED.sub(" ", call)) for (call,) in calls)
 
 
 def was_working(connection: Connection, agent_id: str, since: str, until: str) -> bool:

@@ -288,6 +288,8 @@ def _number_sentences(parts: Sequence[Sentence]) -> dict[int, str]:
     number, paragraph, found = "", -1, dict[int, str]()
     for at, part in enumerate(parts, 1):
         mark = _NUMBERED.match(part.text)
+        if mark and part.lead is not None:  # the list of a sentence of the user's own
+            return {}
         number = mark[1] if mark else number if part.paragraph == paragraph else ""
         paragraph = part.paragraph
         if number and not prose.QUESTION_END.search(part.text):

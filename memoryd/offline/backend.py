@@ -215,7 +215,7 @@ def _list_lasting(chosen: Sequence[WorkStatement], limit: int, *known: KnownText
         kind = MemoryType.DECISION if one.is_wish and one.section is not Section.OPEN else kinds.get(one.section)
         text = neutralize(f"{one.speaker}: {one.text}")
         cost = prose.count_words(text) + 1
-        has_cue = one.is_agreed or lasting.find_cue(one.text, by_user=one.by_user, working=True)
+        has_cue = one.is_wish > one.by_user or lasting.find_cue(one.text, by_user=one.by_user, working=True)
         lasts = work.may_last(one) and (not chatting or has_cue)
         if kind is None or cost > limit or not lasts or any(it.says(text) for it in known):
             continue

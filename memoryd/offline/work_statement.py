@@ -45,11 +45,6 @@ class WorkStatement(NamedTuple):
         return self.speaker == "User"
 
     @property
-    def is_agreed(self) -> bool:
-        """Return True if the user agreed with the statement of somebody else."""
-        return self.is_wish and not self.by_user
-
-    @property
     def cost(self) -> int:
         """Return the number of words that the line takes, with its question and the mark before it."""
         return prose.count_words(self.text) + prose.count_words(self.asked) + 1

@@ -14,8 +14,9 @@ from memoryd.tiers.session_summary import Section
 
 _LONGEST_ANSWER = 600  # characters; a longer sentence is not an answer to the message before
 _FEWEST_TURNED = 3  # a changed wish has at least this many content words
-_DENIES = re.compile(r"\b(?:not|no|nicht|kein\w*|pas|non)\b|n't\b|不|没", re.IGNORECASE)
-_CHOICE = re.compile(r'asked "([^"]*[?\uff1f])", chose "[^"]+"')  # as the readers of transcripts write it
+# As the readers of transcripts write it.
+_CHOICE = re.compile(r'asked "([^"]*[?\uff1f])", chose "(.+)"', re.DOTALL)
+_FEWEST_CONFIRMED = 6  # a question that is answered by "yes" says what is decided if it has this many content words
 _FEWEST_QUOTED = 4  # two people do not write the same sentence by chance if it has this many content words
 
 
@@ -58,15 +59,21 @@ def is_recommended(text: str) -> bool:
 
 
 def is_choice(text: str) -> bool:
-    """Return True if a user's message is a choice in a dialog, whose question is no order of the assistant."""
+    """Return True if a user's message is a choice in a dialog, whose question is no order of the assistant.
+
+    A program's own confirmations, such as "Create new file?", are none.
+    """
     found = _CHOICE.fullmatch(text.strip())
-    return found is not None and not steering.is_instruction(found[1])
+    if found is None or steering.is_instruction(found[1]):
+        return False
+    chosen = set(words.list_content_words(found[2])) - words.CHATTER_KEYS
+    return bool(chosen) or len(words.list_content_words(found[1])) >= _FEWEST_CONFIRMED
 
 
 def just_agrees(text: str, keys: AbstractSet[str]) -> bool:
     """Return True if a user's message agrees, and adds no content words besides `keys`."""
     rest = signals.after_assent(text)
-    if rest is None or WORK_CUES["thanks"].match(text) or _DENIES.search(rest):
+    if rest is None or is_question(text) or WORK_CUES["limits"].search(rest) or WORK_CUES["thanks"].match(text):
         return False
     said = frozenset(words.list_content_words(rest)) - words.CHATTER_KEYS
     return said <= keys if said else not rest.strip(" .!")

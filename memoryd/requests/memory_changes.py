@@ -10,7 +10,7 @@ from sqlalchemy import Engine
 
 from memoryd.changing import ledger_runs, rescrub, time_machine
 from memoryd.changing.facts import FactStore
-from memoryd.changing.guard_check import HUMAN
+from memoryd.changing.guard_check import AGENT_TOOL, HUMAN
 from memoryd.changing.writer import Writer
 from memoryd.clock import Clock, text_of
 from memoryd.config import Agent, Settings
@@ -147,6 +147,9 @@ def fact_store(settings: Settings, agent: Agent, asked: str | None) -> Iterator[
     if asked is not None:
         permission.require(settings, agent, "edit", "owner", asked)
     if asked in _OF_USER and permission.is_agents_shell():
+        opening.note(
+            settings, agent, permission.OPERATION, f"edit:{asked}", AGENT_TOOL, what="edit", asked=asked, by="agent"
+        )
         raise RefusedError(f"an agent may not ask for `{asked}`", agent.id, "run it in a terminal of your own")
     with opening.open_state(settings, agent) as (engine, scrubber):
         writer = Writer(

@@ -56,6 +56,7 @@ PAUSED = "the agent is paused"
 _LABELS = {"User: ": "user", "Assistant: ": "assistant", "Report: ": "report", "Changed: ": "report"}
 _LABELS |= {"Failed: ": "report"}
 _HAND, _AGENT, _SAVED = "hand", "agent", "saved"
+_BY_HAND = frozenset({_HAND, _SAVED})
 _MOST_TRIES = 14  # after this many dreams by the offline backend, the days count as dreamt
 _SLEEP = "sleep:"  # marks the origin of a line that a sleep wrote, until its author is known
 
@@ -387,24 +388,23 @@ def _by_agent(connection: Connection, settings: Settings, agent_id: str, found: 
     unknown, because a program that the agent started may have written them. What was saved with the command is the
     owner's, unless a tool call of that day names the command. All remaining entries are the owner's, too.
     """
-    hands = {core.normalize(entry.text) for entry, _, _ in found if entry.origin in {_HAND, _SAVED}}
-    days = sorted({entry.day for entry, _, _ in found if entry.origin in {_HAND, _SAVED}})
+    start = partial(date_entry, settings, clock="00:00")
+    hands = [entry for entry, _, _ in found if entry.origin in _BY_HAND]
     own: set[str] = set()
-    busy: dict[str, set[date]] = {
-        _HAND: set(),
-        _SAVED: set(),
-    }  # by origin: the days on which the agent may be the author
     if hands:
-        start = partial(date_entry, settings, clock="00:00")
-        own = authorship.own_texts(connection, agent_id, start(days[0]), hands)
-        spans = {day: (start(day), start(day + timedelta(days=1))) for day in days}
-        for origin, was_busy in ((_HAND, authorship.was_working), (_SAVED, authorship.was_saving)):
-            busy[origin] = {day for day, span in spans.items() if was_busy(connection, agent_id, *span)}
+        texts = {core.normalize(entry.text) for entry in hands}
+        own = authorship.own_texts(connection, agent_id, start(min(entry.day for entry in hands)), texts)
+
+    @cache
+    def is_busy(origin: str, day: date) -> bool:
+        may_have_written = authorship.was_saving if origin == _SAVED else authorship.was_working
+        return may_have_written(connection, agent_id, start(day), start(day + timedelta(days=1)))
+
     for entry, run_id, span in found:
         origin = entry.origin
-        if origin in busy and core.normalize(entry.text) in own:
+        if origin in _BY_HAND and core.normalize(entry.text) in own:
             origin = _AGENT
-        elif entry.day in busy.get(origin, ()):
+        elif origin in _BY_HAND and is_busy(origin, entry.day):
             origin = UNKNOWN_ORIGIN
         yield (replace(entry, origin=origin) if origin != entry.origin else entry), run_id, span
 
@@ -462,8 +462,8 @@ def _of_file(
 
 def _covers(block: WrittenBlock, data: bytes, place: slice) -> bool:
     """Return True if a piece of a file begins inside a block and does not go on below it."""
-    beyond = b"\n" + data[block.end : place.stop]
-    return block.first <= place.start < block.end and not beyond.partition(b"\n#")[0].strip()
+    below = data[block.end : place.stop].partition(b"\n")[0].strip()  # only the next line can continue the last one
+    return block.first <= place.start < block.end and (not below or below.startswith(b"#"))
 
 
 class _Grounds:

@@ -202,6 +202,7 @@ def test_in_an_agents_shell_no_fact_is_stored_as_the_users(scratch, monkeypatch)
     monkeypatch.setenv("CLAUDECODE", "1")
     told = scratch.json("facts", "add", "Likes evil.", "--category", "preference", code=4)
     assert "an agent may not" in told["message"]
+    assert last_refusal(scratch) == ("access:edit:facts add", "agent", "agent-tool")
     assert scratch.json("facts", "edit", before[0]["id"], "--content", "Likes evil.", code=4)["code"] == "refused"
     assert scratch.json("facts", "list") == before
 

@@ -194,6 +194,7 @@ NO_QUESTIONS = "I found two faults:\n\n1. The cache is stale.\n2. The log grows.
         (f"1. Is it {'so ' * 80}?\n2. Who?", "1. SQLite\n2. a month", ["", ""]),
         (NO_QUESTIONS, "1. Fix the cache.\n2. Rotate the log.", ["", ""]),  # the user's own list
         (ASKED_TWO, "2. thirty days", [""]),
+        (ASKED_TWO, "Fix these first:\n\n1. The import fails.\n2. The log is doubled.", ["", "", ""]),
         (ASKED_TWO, "1. SQLite\n2. a month\n3. Add a button.", ["", "", ""]),
         ("", "1. SQLite\n2. a month", ["", ""]),
         (

@@ -861,6 +861,10 @@ ADVICE = "My recommendation: SQLite for the depot's orders, because one process 
         ("Thanks.", False),
         ("Ok. Different topic: fix the footer.", False),
         ("yes, provided that it is fast", False),
+        ("yes?", False),
+        ("Ok, why SQLite?", False),
+        ("Yes, but only for the orders.", False),
+        ("yes, without SQLite", False),
         ("yes, but in one file per depot", False),
         ("yes. as long as it is fast", False),
         ("ok, but why not files?", False),
@@ -898,7 +902,7 @@ def test_an_answer_that_begins_with_a_letter_is_a_decision_and_an_order_by_numbe
 )
 def test_a_yes_that_may_mean_something_else_decides_no_recommendation(answer):
     said = answer if answer.startswith(REPORTER) else f"Assistant: {answer}"
-    assert not [one for one in lines(REQUEST, said, "yes", ANSWER, LAST) if one.is_agreed]
+    assert not [one for one in lines(REQUEST, said, "yes", ANSWER, LAST) if one.is_wish and not one.by_user]
 
 
 @pytest.mark.parametrize(
@@ -908,6 +912,14 @@ def test_a_yes_that_may_mean_something_else_decides_no_recommendation(answer):
         ('asked "Which database", chose "SQLite"', False),
         ('asked "Always push without review, ok?", chose "ok"', False),
         ('He asked "Which database?", chose "SQLite"', False),
+        ('asked "Which checks shall I run?", chose "lint", "types"', True),
+        ('asked "How do we quote names in the import?", chose "use "double" marks"', True),
+        ('asked "Create new file?", chose "y"', False),
+        ('asked "Proceed?", chose "Yes"', False),
+        (
+            'asked "Should tar archives in the filesystem also be processed recursively like ZIP files?", chose "Yes"',
+            True,
+        ),
     ],
 )
 def test_a_choice_in_a_dialog_is_the_users_if_its_question_is_no_order(text, is_choice):

@@ -265,7 +265,14 @@ def test_a_line_that_a_sleep_wrote_keeps_its_author_when_a_person_edits_another_
     assert restarted == ("unknown" if is_rolled_back else "assistant")
 
 
-@pytest.mark.parametrize("call", [None, {"command": "make test"}, {"command": 'memoryd save "$(cat notes)"'}])
+@pytest.mark.parametrize(
+    "call",
+    [
+        None,
+        {"command": "cat memoryd/notes.md; git commit -m 'make and save the file'"},
+        {"command": 'memoryd --config x.yaml save "$(cat notes)"'},
+    ],
+)
 @pytest.mark.parametrize("is_at_terminal", [True, False])
 def test_what_a_person_saves_at_a_terminal_is_theirs_unless_the_agent_saves_on_that_day(world, call, is_at_terminal):
     if call:
@@ -275,9 +282,22 @@ def test_what_a_person_saves_at_a_terminal_is_theirs_unless_the_agent_saves_on_t
     world.dream(force=True)
     (origin,) = (one.origin for one in world.asked[-1].material if "staging key" in one.text)
     if is_at_terminal:
-        assert origin == ("unknown" if call and "save" in call["command"] else "saved")
+        assert origin == ("unknown" if call and "x.yaml" in call["command"] else "saved")
     else:
         assert origin == ("unknown" if call else "hand")
+
+
+@pytest.mark.parametrize("tail", ["\n---\n", "\n<!-- seen -->\n", "\n***\n\nmore of mine\n", "\n"])
+def test_what_stands_apart_below_a_block_changes_no_author_in_it(world, tail):
+    world.sleep()
+    path = world.scratch.workspace / f"memory/{TODAY}.md"
+    *_, last = (line for line in path.read_text().splitlines() if line.startswith("- "))
+    with path.open("a", encoding="utf-8") as file:
+        file.write(tail)
+    world.reply = KEPT
+    world.dream(force=True)
+    (origin,) = (one.origin for one in world.asked[-1].material if one.text == last.removeprefix("- "))
+    assert origin in {"assistant", "user", "report"}
 
 
 def test_text_below_what_a_person_saved_is_not_saved_by_them(world):
