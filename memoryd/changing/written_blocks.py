@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 from memoryd.changing import ledger_runs
 from memoryd.database import query, turns
 from memoryd.files import regular
+from memoryd.jobs.dream_inputs import UNKNOWN_ORIGIN
 from memoryd.jobs.exchanges import set_aside_scheduled
 from memoryd.jobs.witness import SupportingSentences, digest_of
 from memoryd.ledger import audit as chain
@@ -30,7 +31,8 @@ class WrittenBlock(NamedTuple):
     first: int
     end: int
     run_id: str
-    session_id: str | None  # None if an agent's memory tool wrote it; empty if the run was rolled back
+    session_id: str | None  # None if no session supports its lines
+    origin: str | None = None  # the origin of its lines, as for `DailyEntry`; None if the sentences behind them decide
 
 
 def find_written_blocks(
@@ -61,15 +63,14 @@ def find_left_lines(
 ) -> list[WrittenBlock]:
     """Return each line of a daily file that a sleep wrote into a block which somebody edited later.
 
-    `found` has the blocks that nobody edited. A line of a run that was rolled back has an empty session.
+    `found` has the blocks that nobody edited. The author of a line is unknown if its run was rolled back.
     """
     rows = connection.exec_driver_sql(
-        'SELECT r.id, CASE WHEN (SELECT m."after" FROM audit m WHERE m.agent_id = a.agent_id'  # noqa: S608
-        " AND m.memory_id = ? || r.id ORDER BY m.id DESC LIMIT 1) IS NULL THEN r.session_id ELSE '' END,"
-        " json_extract(r.receipt, '$.cites')"
-        " FROM audit a JOIN job_run r ON r.id = a.run_id"
+        'SELECT r.id, r.session_id, CASE WHEN (SELECT m."after" FROM audit m WHERE m.agent_id = a.agent_id'  # noqa: S608
+        " AND m.memory_id = ? || r.id ORDER BY m.id DESC LIMIT 1) IS NOT NULL THEN ? END,"
+        " json_extract(r.receipt, '$.cites') FROM audit a JOIN job_run r ON r.id = a.run_id"
         f" WHERE a.agent_id = ? AND a.memory_id = ? AND a.operation = 'append' AND {SLEPT}",
-        (chain.RUN, agent_id, chain.FILE + path),
+        (chain.RUN, UNKNOWN_ORIGIN, agent_id, chain.FILE + path),
     ).fetchall()
     whole = {one.run_id for one in found}
     cited = {digest: by for *by, cites in rows if by[0] not in whole for digest in json.loads(cites or "{}")}

@@ -137,7 +137,8 @@ def judge_draft(draft: Draft, answers: Mapping[str, ReaderAnswer | None], cues: 
         return CondensationResult(draft, REASONS[bad])
     if None in found:
         is_one = normal.normalize(draft.text) in _forms(draft)
-        return CondensationResult(draft, *(("", ClaimStep.QUOTE) if is_one else (reasons.NOT_READ, ClaimStep.READER)))
+        why, step = ("", ClaimStep.QUOTE) if is_one else (reasons.NOT_READ, ClaimStep.READER)
+        return CondensationResult(draft, why, step)
     named = _list_named(draft, answers)
     losing = _list_losing(draft, answers)
     # A rewording of one memory keeps everything it says about a person; a merge of several may keep only the pattern.

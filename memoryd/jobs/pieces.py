@@ -31,7 +31,7 @@ _LONGEST_HEAD = 200  # characters of a question beside its answer
 _ASKS = frozenset("?\uff1f")
 # A question about all choices of a list, such as "What's your preference?".
 _PREFERENCE = re.compile(
-    r"\b(?:prefer\w*|which|choose|choice|bevorzug\w*|welche\w*|préf\w+|prefier\w+|prefer\w+)\b[^?\uff1f\n]{0,80}[?\uff1f]\W{0,9}\Z",
+    r"\b(?:prefer\w*|which|choose|choice|bevorzug\w*|welche\w*|préf\w+|prefier\w+)\b[^?\uff1f\n]{0,80}[?\uff1f]\W{0,9}\Z",
     re.IGNORECASE,
 )
 _HEAD = re.compile(r"\*\*|\n|(?<=[?\uff1f]) ")  # the end of a numbered question, or of its title

@@ -35,7 +35,7 @@ class MemoryClass(StrEnum):
 
 
 _ORIGINS = {Origin.USER: Lane.USER, Origin.ASSISTANT: Lane.ASSISTANT, Origin.INJECTED: Lane.NONE}
-# Origins as the sources of a memory name them; `hand` is a line of a daily file that its owner wrote.
+# Origins as the sources of a memory name them; `hand` and `saved` are lines of a daily file that its owner wrote.
 _SOURCES = {
     "user": Lane.USER, "hand": Lane.USER, "saved": Lane.USER, "assistant": Lane.ASSISTANT, "agent": Lane.ASSISTANT,
 }  # fmt: skip

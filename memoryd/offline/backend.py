@@ -10,13 +10,11 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
-from itertools import pairwise
 
 from memoryd.jobs import facts_reply, reply
 from memoryd.jobs.duplicates import KnownTexts
 from memoryd.jobs.evidence import NOTE, REPORT
 from memoryd.jobs.job import Ask, MemoryType, NewMemory, QuotedPiece, Reply
-from memoryd.jobs.pieces import pair_answers
 from memoryd.jobs.reports import CHANGED, FAILED, MENDED
 from memoryd.jobs.signals import Signal, takes_back
 from memoryd.jobs.work_state import STATE
@@ -136,7 +134,7 @@ def _describe_work(
     # The user's wishes are chosen first, then the best of the other lines.
     raw = {quoted.id: quoted.text for quoted in spoken}
     asked = [one for one in said if one.by_user]
-    own_words = _memories(asked, raw, known, _pair_all(said), working=True, chatting=chatting)
+    own_words = _memories(asked, raw, known, work_texts.pair_all(said), working=True, chatting=chatting)
     wishes = _select_important(own_words, limit // 3)
     room = int(limit * _LASTING_SHARE) - sum(prose.count_words(wish.text) + 1 for wish in wishes)
     memories = wishes + _list_lasting(
@@ -171,12 +169,6 @@ def _says_newer(text: str, point: str) -> bool:
     """Return True if a line contradicts a point; a question contradicts nothing, not even next to its answer."""
     said, _ = split_question(text)
     return not is_question(said) and replacement.is_outdated_by(said, point)
-
-
-def _pair_all(said: Sequence[ConversationMessage]) -> dict[str, dict[int, str]]:
-    """Return the numbered questions that each message of the user answers, by its id and the number of a sentence."""
-    pairs = ((before, one) for before, one in pairwise(said) if one.by_user and not before.by_user)
-    return {one.id: pair_answers(before.text, split(one.text)) for before, one in pairs}
 
 
 def _own_sentences(quoted: QuotedPiece) -> frozenset[int]:
@@ -420,7 +412,7 @@ def _still_failing(facts: Sequence[QuotedPiece], said: Sequence[ConversationMess
     fixes = [
         (int(one.id[1:]), frozenset(words.list_content_words(sentence.text)) - _OF_FAILURES)
         for one in said
-        for sentence in (() if one.by_user or one.speaker == REPORTER else one.sentences)
+        for sentence in (one.sentences if one.is_answer else ())
         if CUES["fixed"].search(sentence.text.lower())
     ]
 

@@ -45,6 +45,11 @@ class ConversationMessage(NamedTuple):
     text: str
     sentences: tuple[NumberedSentence, ...]
 
+    @property
+    def is_answer(self) -> bool:
+        """Return True if the message is the assistant's, and not a subagent's."""
+        return not self.by_user and self.speaker != REPORTER
+
 
 class Statement(NamedTuple):
     """Hold one possible line of memory, with its features."""

@@ -18,7 +18,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from itertools import chain, pairwise
 
 from memoryd.jobs import signals
-from memoryd.jobs.pieces import pair_answers
 from memoryd.ledger import unfinished
 from memoryd.offline import lasting, lasting_model, words, work_lists, work_texts
 from memoryd.offline.cues import CUES, WORK_CUES
@@ -26,7 +25,6 @@ from memoryd.offline.sentences import NumberedSentence, is_question, split_sente
 from memoryd.offline.statements import REPORTER, ConversationMessage
 from memoryd.offline.work_statement import LaterAnswers, WorkStatement, drop_changed, repeats
 from memoryd.text import prose
-from memoryd.text.sentences import split
 from memoryd.text.word_lists import list_words
 from memoryd.tiers.session_summary import Section
 
@@ -158,6 +156,7 @@ class _WorkReading:
         self._said = said
         self._own = own
         self._echoed = work_texts.find_echoes(said)
+        self._answers = work_texts.pair_all(said)
         self._keys = [_collect_keys(one.sentences) for one in said]
         seen = Counter(chain.from_iterable(self._keys))
         self._rarity = {key: math.log((len(said) + 2) / (n + 0.5)) for key, n in seen.items()}
@@ -170,7 +169,7 @@ class _WorkReading:
         self._diagnoses = {
             at: _collect_keys([part for part in one.sentences if WORK_CUES["diagnoses"].search(part.text)])
             for at, one in enumerate(said)
-            if _is_answer(one) and WORK_CUES["diagnoses"].search(one.text)
+            if one.is_answer and WORK_CUES["diagnoses"].search(one.text)
         }
         telling = (at for at, keys in asked.items() if self._asks_enough(at, keys) or self._is_bare_answer(at))
         self._asking = list(telling) or [-1]
@@ -202,7 +201,7 @@ class _WorkReading:
         one = self._said[turn]
         if one.by_user:
             yield from self._read_request(turn, one)
-        elif _is_answer(one):
+        elif one.is_answer:
             yield from self._read_answer(turn, one)
         else:
             for found in self._read_answer(turn, one):
@@ -213,8 +212,7 @@ class _WorkReading:
         parts = self._own_parts(one) if is_bare else self._told_parts(one)
         if signals.says_nothing(" ".join(part.text for part in parts)) and not is_bare:
             return
-        is_reply = turn > 0 and _is_answer(self._said[turn - 1])
-        answers = pair_answers(self._said[turn - 1].text, split(one.text)) if is_reply else {}
+        answers = self._answers.get(one.id, {})
         units = _join(parts, lambda before, part: answers.get(before.number) == answers.get(part.number))
         for number, unit in enumerate(units):
             question = answers.get(unit[0].number, "")
@@ -274,7 +272,7 @@ class _WorkReading:
         Both texts are empty if there is none.
         """
         before = self._said[turn - 1] if turn else None
-        parts = before.sentences if before is not None and _is_answer(before) else ()
+        parts = before.sentences if before is not None and before.is_answer else ()
         found = _list_questions(parts[-2:])
         is_bare = len(_collect_keys(found[:1])) < _FEWEST_ASKED  # such as "Agreed?"
         if is_bare and signals.after_assent(self._said[turn].text) is not None:
@@ -287,7 +285,7 @@ class _WorkReading:
         names = re.findall(r"\d|[A-D]", chosen[1]) if chosen else []
         for one in reversed(self._said[max(0, turn - _NEAR) : turn] if names else ()):
             items = {found[1]: found[2].strip() for found in WORK_CUES["listed"].finditer(one.text)}
-            if _is_answer(one) and all(name in items for name in names):
+            if one.is_answer and all(name in items for name in names):
                 return one.id, "; ".join(items[name] for name in names)
         return "", ""
 
@@ -320,7 +318,7 @@ class _WorkReading:
         """Yield the only recommendation of an answer if the user's next message just agrees with it."""
         parts = [part for part in one.sentences if work_texts.is_recommended(part.text)]
         after = self._said[turn + 1] if turn + 1 < len(self._said) else None
-        if len(parts) == 1 and _is_answer(one) and after is not None and after.by_user:
+        if len(parts) == 1 and one.is_answer and after is not None and after.by_user:
             keys = _keys_of(parts[0].text)
             asked = _collect_keys(part for part in one.sentences[-1:] if is_question(part.text))
             # A last question about something else may be what the user answers.
@@ -450,7 +448,7 @@ def _collect_keys(parts: Iterable[NumberedSentence]) -> frozenset[str]:
 
 def _find_last_answer(said: Sequence[ConversationMessage]) -> int:
     """Return the index of the assistant's last message with content; -1 without one."""
-    answers = ((at, one.sentences) for at, one in enumerate(said) if _is_answer(one))
+    answers = ((at, one.sentences) for at, one in enumerate(said) if one.is_answer)
     return max((at for at, parts in answers if not all(work_texts.narrates(part.text) for part in parts)), default=-1)
 
 
@@ -459,11 +457,6 @@ def _says_enough(text: str, fewest: int) -> bool:
     is_head = text.rstrip().endswith((":", "："))  # noqa: RUF001
     is_bare = sum(map(str.isalpha, _NAMES.sub("", text))) < _FEWEST_LETTERS  # only names, with no statement about them
     return not is_head and not is_bare and len(text) <= _LONGEST and len(_keys_of(text)) >= fewest
-
-
-def _is_answer(one: ConversationMessage) -> bool:
-    """Return True if a message is the assistant's, and not a subagent's."""
-    return not one.by_user and one.speaker != REPORTER
 
 
 def _list_questions(last: Sequence[NumberedSentence]) -> list[NumberedSentence]:

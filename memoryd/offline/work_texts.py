@@ -3,13 +3,16 @@
 import re
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
+from itertools import pairwise
 
 from memoryd.jobs import signals
+from memoryd.jobs.pieces import pair_answers
 from memoryd.ledger import steering, unfinished
 from memoryd.offline import lasting, lasting_model, replacement, words
 from memoryd.offline.cues import CUES, WORK_CUES
 from memoryd.offline.sentences import is_question, split_sentences
 from memoryd.offline.statements import ConversationMessage
+from memoryd.text.sentences import split
 from memoryd.tiers.session_summary import Section
 
 _LONGEST_ANSWER = 600  # characters; a longer sentence is not an answer to the message before
@@ -144,3 +147,9 @@ def find_echoes(said: Sequence[ConversationMessage]) -> dict[str, set[int]]:
         else:
             told |= set(keys.values())
     return found
+
+
+def pair_all(said: Sequence[ConversationMessage]) -> dict[str, dict[int, str]]:
+    """Return the numbered questions that each message of the user answers, by its id and the number of a sentence."""
+    pairs = ((before, one) for before, one in pairwise(said) if one.by_user and before.is_answer)
+    return {one.id: pair_answers(before.text, split(one.text)) for before, one in pairs}

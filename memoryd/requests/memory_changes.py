@@ -10,7 +10,7 @@ from sqlalchemy import Engine
 
 from memoryd.changing import ledger_runs, rescrub, time_machine
 from memoryd.changing.facts import FactStore
-from memoryd.changing.guard_check import AGENT_TOOL, HUMAN
+from memoryd.changing.guard_check import HUMAN
 from memoryd.changing.writer import Writer
 from memoryd.clock import Clock, text_of
 from memoryd.config import Agent, Settings
@@ -29,9 +29,6 @@ from memoryd.requests.permission import Caller
 from memoryd.running import called_refining
 from memoryd.text.neutral import neutralize
 from memoryd.tiers import core
-
-# Only the user may make these changes, because they store statements as the user's own.
-_OF_USER = frozenset({"facts add", "facts edit", "facts import", "profile edit"})
 
 
 def save(settings: Settings, agent: Agent, text: str, *, by: Caller = "owner") -> dict[str, Any]:
@@ -146,11 +143,6 @@ def fact_store(settings: Settings, agent: Agent, asked: str | None) -> Iterator[
     """
     if asked is not None:
         permission.require(settings, agent, "edit", "owner", asked)
-    if asked in _OF_USER and permission.is_agents_shell():
-        opening.note(
-            settings, agent, permission.OPERATION, f"edit:{asked}", AGENT_TOOL, what="edit", asked=asked, by="agent"
-        )
-        raise RefusedError(f"an agent may not ask for `{asked}`", agent.id, "run it in a terminal of your own")
     with opening.open_state(settings, agent) as (engine, scrubber):
         writer = Writer(
             engine,

@@ -18,6 +18,8 @@ Action = Literal["consolidate", "edit", "protect"]
 # Variables that agent programs set in their shells: Claude Code, Codex, Gemini CLI, OpenCode, OpenClaw.
 _AGENT_SHELLS = ("CLAUDECODE", "CODEX_SANDBOX", "CODEX_CI", "GEMINI_CLI", "OPENCODE", "OPENCLAW_SHELL")
 _DOES = {"consolidate": "start a rollover", "edit": "edit the memory", "protect": "protect a memory"}
+# Only the user may make these changes, because they store statements as the user's own.
+_OF_USER = frozenset({"facts add", "facts edit", "facts import", "profile edit"})
 OPERATION = "refused"  # the name of a refusal in the audit
 
 
@@ -46,10 +48,13 @@ def require(settings: Settings, agent: Agent, what: Action, by: Caller, asked: s
         RefusedError: The request is not allowed; the message says whom to ask or what to set.
     """
     by = "agent" if is_agents_shell() and by != "fleet" else by
-    if is_allowed(settings, what, by):
+    is_users_alone = by == "agent" and asked in _OF_USER
+    if is_allowed(settings, what, by) and not is_users_alone:
         return
     actor = AGENT_TOOL if by == "agent" else HUMAN
     opening.note(settings, agent, OPERATION, f"{what}:{asked}", actor, what=what, asked=asked, by=by)
+    if is_users_alone:
+        raise RefusedError(f"an agent may not ask for `{asked}`", agent.id, "run it in a terminal of your own")
     key = "consolidate" if what == "consolidate" else "edit"
     other: Caller = "owner" if by == "agent" else "agent"
     ask = f"ask the {other} to {_DOES[what]}, or " if by != "fleet" and is_allowed(settings, what, other) else ""

@@ -334,10 +334,10 @@ def _entries(source: Gathered, run: Run, files: Mapping[str, bytes]) -> tuple[tu
         for path, data in files.items():
             written = find_written_blocks(connection, run.agent_id, path, data)
             written += find_left_lines(connection, run.agent_id, path, data, written)
-            noted = find_written_blocks(connection, run.agent_id, path, data, NOTED)
-            written += [one._replace(session_id=None) for one in noted]
-            saved = find_written_blocks(connection, run.agent_id, path, data, SAVED)
-            found += _of_file(source.settings, path, data, (written, saved), source.clock.text())
+            for which, origin in ((NOTED, _AGENT), (SAVED, _SAVED)):
+                notes = find_written_blocks(connection, run.agent_id, path, data, which)
+                written += [one._replace(origin=origin) for one in notes]
+            found += _of_file(source.settings, path, data, written, source.clock.text())
         found = _list_current(list(_by_agent(connection, source.settings, run.agent_id, found)))
     texts = source.scrubber.redact([one.text for one, _, _ in found])
     grounds = _Grounds(source)
@@ -416,13 +416,9 @@ def date_entry(settings: Settings, day: date, clock: str | None) -> str:
 
 
 def _of_file(
-    settings: Settings, path: str, data: bytes, blocks: tuple[Sequence[WrittenBlock], Sequence[WrittenBlock]], now: str
+    settings: Settings, path: str, data: bytes, written: Sequence[WrittenBlock], now: str
 ) -> Iterator[tuple[DailyEntry, str | None, Source]]:
-    """Yield the entries of a file (bullets and paragraphs), each with the id of its run and its place.
-
-    `blocks` are those of sleeps and agents' tools, and those that a person saved.
-    """
-    written, saved = blocks
+    """Yield the entries of a file (bullets and paragraphs), each with the id of its run and its place."""
     day = date.fromisoformat(path[-13:-3])
     shown = mask_hidden(data)
     for start, block in daily.parse(data).list_sections():
@@ -435,15 +431,12 @@ def _of_file(
             if by is not None and daily.is_passing(raw, first):
                 continue
             label = next((origin for label, origin in _LABELS.items() if text.startswith(label)), None)
-            is_saved = any(_covers(one, data, place) for one in saved)
-            if by is not None and by.session_id == "":
-                by, origin = None, UNKNOWN_ORIGIN
-            elif by is None or by.session_id is None:
-                own = _AGENT if by is not None else _SAVED if is_saved else _HAND
-                origin = own if label in {None, "user"} else label
-            else:
+            own = _HAND if by is None else by.origin
+            if own is None:
                 origin = f"{_SLEEP}{label or ''}"
-            session_id = None if by is None else by.session_id
+            else:
+                origin = own if label in {None, "user"} or own == UNKNOWN_ORIGIN else label
+            session_id = None if by is None or by.origin else by.session_id
             at_work = session_id is not None and b"\n### " in raw
             entry = DailyEntry("", text, origin or "", day, block.clock, stamp, session_id, path, at_work)
             source = Source(
