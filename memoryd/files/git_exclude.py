@@ -43,6 +43,11 @@ def list_tracked(workspace: Path) -> list[str]:
     return [name for name in NAMES if any(one.startswith(name) for one in tracked)]
 
 
+def is_tracked(path: Path) -> bool:
+    """Return True if git tracks a file."""
+    return bool(_git(path.parent, "ls-files", "-z", "--", f":(literal){path.name}"))
+
+
 def list_ignored(workspace: Path) -> list[str]:
     """Return those of `NAMES` that git ignores."""
     # A file in the folder is checked, because the folder may ignore all its content by a `.gitignore` of its own.

@@ -13,9 +13,11 @@ import pwd
 import stat
 from collections.abc import Collection
 from pathlib import Path
+from shlex import quote
 
 from memoryd.config import Settings
 from memoryd.errors import ConfigError, StateError
+from memoryd.files import git_exclude
 
 _MEMORY = ("", "MEMORY.md", "memory", ".continuum", ".continuum/memory")  # parts of a workspace that are checked
 
@@ -84,6 +86,17 @@ def require_source(path: Path, root: Path, workspace: Path, owners: Collection[i
         fault = _violation(folder, stranger=folder.stat().st_uid in taken, shared=True)
         if fault is not None:
             raise StateError(f"is not read, because its folder {folder} {fault.what}", str(path), fault.hint)
+
+
+def require_untracked(path: Path, folder: Path) -> None:
+    """Refuse a new transcript in the agent's folder that git tracks: a clone would bring words of others as the user's.
+
+    Raises:
+        StateError: git tracks the file.
+    """
+    if path.is_relative_to(folder) and git_exclude.is_tracked(path):
+        hint = f"if its sessions are yours: git -C {quote(str(path.parent))} rm --cached -- {quote(path.name)}"
+        raise StateError("is tracked by git, so another person may have written it; it is not read", str(path), hint)
 
 
 def _violation(path: Path, *, stranger: bool, shared: bool = False) -> ConfigError | None:

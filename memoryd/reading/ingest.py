@@ -300,11 +300,11 @@ class Ingest:
             if cursor is not None and not cursor.is_gone:
                 self._look_for(source, cursor)
         elif self.databases.is_one(source, cursor, path):
-            _require_trusted(source, path)
+            _require_trusted(source, path, is_new=cursor is None)
             if self.databases.look(source, path, cursor, stat):
                 self.unreadable.take_back(source.agent.id, path)
         elif cursor is None or self._is_unread(cursor, path, stat):
-            _require_trusted(source, path)
+            _require_trusted(source, path, is_new=cursor is None)
             self._look_closer(source, path)
             self.unreadable.take_back(source.agent.id, path)
 
@@ -732,9 +732,11 @@ class Ingest:
             self.look_again(cursor.path, 0)
 
 
-def _require_trusted(source: SourcePattern, path: str) -> None:
+def _require_trusted(source: SourcePattern, path: str, *, is_new: bool) -> None:
     with suppress(FileNotFoundError):  # if it disappeared, the reading records that
         trust.require_source(Path(path), source.pattern.root, source.agent.folder, source.agent.owners)
+        if is_new:  # a session that was read from its start on stays the user's, even if git tracks it later
+            trust.require_untracked(Path(path), source.agent.folder)
 
 
 def _is_trouble(error: BaseException) -> bool:
