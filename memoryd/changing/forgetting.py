@@ -29,7 +29,7 @@ from sqlalchemy import Connection, Engine
 from memoryd.changing.core_import import CORE_FILE
 from memoryd.changing.full_scan import PARTS, FullScan
 from memoryd.changing.guard_check import HUMAN
-from memoryd.changing.session_files import drop_sessions
+from memoryd.changing.session_files import drop_sessions, drop_tags
 from memoryd.changing.time_machine import Revision
 from memoryd.changing.written_blocks import record_left
 from memoryd.clock import utc_now
@@ -51,8 +51,10 @@ from memoryd.reading import recording
 from memoryd.reading.store import LOST
 from memoryd.text.content import list_stems, measure_overlap
 from memoryd.text.private import is_private
+from memoryd.text.tags import find_tags
 from memoryd.tiers import archive, core, daily, diary, recent
 from memoryd.tiers.session_summary import parse_points
+from memoryd.transcripts.turn import SPOKEN
 
 KIND = "forget"
 _MOST_OF = 0.5  # a memory counts as derived from removed lines if they have this share of its words
@@ -100,6 +102,7 @@ class ForgetPlan:
     ]  # sections of the profile that change, each with its new text and its sources
     marks: Mapping[str, int]  # the number of the last turn of each session
     transcripts: frozenset[str]  # paths of the sessions' transcripts
+    tags: frozenset[str]  # the tags in the erased texts
     shown: tuple[str, str] | None  # first and last day on which a dream may have seen an erased memory
     rewrites: tuple[_Rewrite, ...]  # the daily files that change
     lines: dict[str, str] = field(default_factory=dict)  # the lines that each file loses, in whole or in part, by path
@@ -124,7 +127,7 @@ class ForgetPlan:
         """
         day = _DAILY.match(name)
         if day is None:
-            return clean(drop_sessions(name, data, self.sessions))
+            return drop_tags(name, clean(drop_sessions(name, data, self.sessions)), self.tags)
         if not diary.is_one(data):
             return self.cut.of_daily(f"{_DAILIES}/{day[0]}", data)
         left = self.cut.of_daily(f"{diary.FOLDER}/{day[0]}", data)
@@ -197,6 +200,7 @@ def plan(
         sections=sections,
         marks={row[0]: row[1] for row in query.fetch_rows(connection, last, sessions)},
         transcripts=frozenset(turns.list_paths(connection, sessions)),
+        tags=frozenset(find_tags("\n\n".join(_list_said(connection, held, verdict, sessions)))),
         shown=_find_shown_days(held, verdict, lines, tz) if target.memory_id is not None else None,
         rewrites=rewrites,
     )
@@ -206,6 +210,14 @@ def plan(
     lost = {path: text.count("\n") + 1 for path, text in found.lines.items()}
     found.told.update(_build_report(connection, agent_id, found, lines), lost=lost)
     return found
+
+
+def _list_said(
+    connection: Connection, held: Mapping[str, Memory], verdict: ForgetVerdict, sessions: Sequence[str]
+) -> list[str]:
+    """Return the erased memories, and what was said in the forgotten sessions."""
+    said = (turn.text for one in sessions for turn in turns.stored_turns(connection, one) if turn.kind in SPOKEN)
+    return [*(held[one].content for one in verdict.erased), *said]
 
 
 def _read_audited(connection: Connection, agent_id: str) -> _AuditedTexts:

@@ -71,6 +71,7 @@ class Keeper:
     log: Log
     journal: Journal = field(init=False)
     found: list[str] = field(default_factory=list)  # damage that was found at the start; the next check reports it
+    is_inspected: bool = False  # False: the next call of `keep` compares everything, also if today's copy is there
     _seq: int = 0  # number of the last change that the journal has
     _is_behind: bool = False  # True: the database was lost or older than its journal at this start, or is a backup
 
@@ -209,6 +210,7 @@ class Keeper:
     def keep(self, engine: Engine, settings: Settings, clock: Clock) -> None:
         """Check and copy the database once a local day, or at once if there is no copy or no journal.
 
+        At the start, and after `verify` found damage, also check it at once, and copy it if it was damaged.
         Keep the newest `retention.backups` copies, and the part of the journal that is newer than the oldest of these
         copies.
         """
@@ -221,9 +223,12 @@ class Keeper:
             what = f"{count_noun(len(bad), 'memory', 'memories')} could not be read: {_list(bad)}"
             self.found += [what] * (what not in str(fresh))
         is_well = bool(entries) and not self.found and not self.journal.count_damaged()
-        if copies and is_well and backups.made_at(copies[0]).astimezone(settings.zone).date() == today:
+        is_copied = bool(copies) and backups.made_at(copies[0]).astimezone(settings.zone).date() == today
+        if is_copied and is_well and self.is_inspected:
             return
-        found, self.found = self.found + self.inspect(engine), []
+        found, self.found, self.is_inspected = self.found + self.inspect(engine), [], True
+        if is_copied and is_well and not found:
+            return
         if not self._is_behind and (damaged := self.journal.count_damaged()):
             found.append(f"damaged in the journal: {count_noun(damaged, 'line')}; an up-to-date database has them")
         watermarks = Journal(self.state_dir / restore.WATERMARKS, sealed=True)

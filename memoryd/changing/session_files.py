@@ -26,6 +26,13 @@ def drop_sessions(name: str, data: bytes, sessions: Collection[str]) -> bytes:
     return archive.drop_parts(data, names) if _ARCHIVE.match(name) else data
 
 
+def drop_tags(name: str, data: bytes, tags: Collection[str]) -> bytes:
+    """Return the bytes of such a file, or of a copy, without forgotten tags; other files are returned unchanged."""
+    if _INDEX.match(name) and data.startswith(archive_index.TITLE.encode()):
+        return archive_index.drop_lines(data) if tags else data  # a theme in it may be one of the tags
+    return archive.drop_tags(data, tags) if _ARCHIVE.match(name) else data
+
+
 def list_drops(continuum: OpenFolder, sessions: Collection[str]) -> Iterator[tuple[str, bytes, bytes | None]]:
     """Yield the files that mention these sessions, as (path, old bytes, new bytes).
 

@@ -16,7 +16,7 @@ from sqlmodel import Session, col, or_, select
 from memoryd.changing.restore import ACTS, JOURNALS
 from memoryd.config import Agent, Settings
 from memoryd.counted import count_noun
-from memoryd.database import backups, memories, reads, vault
+from memoryd.database import backups, memories, reads, schema, vault
 from memoryd.database.reads import DatabaseReader
 from memoryd.database.tables import ContentRow, MemoryRow, ProfileSectionRow, TranscriptRow, WatermarkRow
 from memoryd.database.tables import SessionRow as StoredSession
@@ -32,6 +32,7 @@ from memoryd.tiers import core, daily, diary
 _REDACTED = b"[REDACTED:"
 _PLACEHOLDER = "[redacted:"  # the placeholder in normal form
 _BATCH = 1_000  # the number of rows in memory at one time
+_REPAIRED = "the daemon repairs it now if a copy or the journal has it; without a daemon: memoryd run --once"
 MOST = 100  # problems of one check that are listed; the others are only counted
 
 Problem = dict[str, str]
@@ -72,6 +73,9 @@ def _database(reader: DatabaseReader) -> Iterator[Problem]:
     for (what,) in reader.stream("PRAGMA quick_check"):
         if what != "ok":
             yield _problem(str(what), "memoryd.db", "restore a backup")
+    if foreign := schema.list_foreign(reader.stream, reader.number("PRAGMA user_version")):
+        what = f"holds what memoryd did not make: {', '.join(foreign)}"
+        yield _problem(what, "memoryd.db", "somebody changed the database by hand: drop them, or restore a backup")
 
 
 def _copies(settings: Settings) -> Iterator[Problem]:
@@ -100,21 +104,20 @@ def _texts(reader: DatabaseReader) -> Iterator[Problem]:
     )
     for turn_id, session_id, seq in rows:
         where = f"turn {turn_id} ({seq} of session {session_id})"
-        hint = "the daemon restores it as soon as its transcript or a backup has it"
-        yield _problem("the text does not match its checksum", where, hint)
+        yield _problem("the text does not match its checksum", where, _REPAIRED)
 
 
 def _chain(reader: DatabaseReader) -> Iterator[Problem]:
     entries = (AuditEntry(*row) for row in reader.stream(f"SELECT {reads.AUDIT} FROM audit ORDER BY id"))  # noqa: S608
     for one in chain.check(entries):
-        hint = "somebody changed the database by hand: restore a backup, or ask who"
+        hint = "if no alarm reported a loss, somebody changed the database by hand: restore a backup, or ask who"
         yield _problem(one.what, f"audit {one.entry_id} ({one.memory_id})", hint)
 
 
 def _contents(session: Session) -> Iterator[Problem]:
     for one in session.exec(select(ContentRow).where(col(ContentRow.text).is_not(None))).yield_per(_BATCH):
         if chain.compute_digest(one.text or "") != one.sha256:
-            yield _problem("the stored state does not match its digest", f"content {one.sha256}", "restore a backup")
+            yield _problem("the stored state does not match its digest", f"content {one.sha256}", _REPAIRED)
 
 
 def _rows(reader: DatabaseReader, session: Session, agent_id: str) -> Iterator[Problem]:
@@ -130,12 +133,12 @@ def _rows(reader: DatabaseReader, session: Session, agent_id: str) -> Iterator[P
         row = one.model_dump()
         where = f"memory {row['id']}"
         if row["id"] not in told:
-            yield _problem("this row is not in the audit", where, "restore a backup")
+            yield _problem("this row is not in the audit", where, _REPAIRED)
         elif not _is_as_told(row, told.pop(row["id"])):
-            yield _problem("the row does not match the audit", where, "restore a backup")
+            yield _problem("the row does not match the audit", where, _REPAIRED)
     for memory_id, state in told.items():
         if state is not None:
-            yield _problem("a memory of the audit has no row", f"memory {memory_id}", "restore a backup")
+            yield _problem("a memory of the audit has no row", f"memory {memory_id}", _REPAIRED)
     sections = {name: state for name, state in states.items() if name.startswith(chain.PROFILE)}
     yield from _profile(session, agent_id, sections)
 
@@ -148,10 +151,10 @@ def _profile(session: Session, agent_id: str, told: dict[str, str | ErasedState 
     for one in session.exec(select(ProfileSectionRow).where(ProfileSectionRow.agent_id == agent_id)):
         state = told.pop(chain.PROFILE + one.section, None)
         if not isinstance(state, ErasedState) and state != chain.dump_state(**one.model_dump(exclude={"agent_id"})):
-            yield _problem("the row does not match the audit", f"profile {one.section}", "restore a backup")
+            yield _problem("the row does not match the audit", f"profile {one.section}", _REPAIRED)
     for name, state in told.items():
         if state is not None:
-            yield _problem("a section of the audit has no row", name, "restore a backup")
+            yield _problem("a section of the audit has no row", name, _REPAIRED)
 
 
 def _is_as_told(row: dict[str, Any], state: str | ErasedState | None) -> bool:

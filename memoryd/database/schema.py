@@ -2,7 +2,7 @@
 
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import dataclass
 from importlib import resources
@@ -88,34 +88,38 @@ def require_ours(path: Path) -> None:
     Raises:
         StateError: the database has a table, index, view or trigger that memoryd did not create.
     """
-    module = load_library()
-    with closing(module.connect(f"{own_uri(path)}?mode=ro", uri=True)) as connection:
+    with closing(load_library().connect(f"{own_uri(path)}?mode=ro", uri=True)) as connection:
         number = connection.execute("PRAGMA user_version").fetchone()[0]
-        found = _list_objects(connection)
-    known: set[tuple[str, str, str]] = set()
-    for steps in ((read_newest(),), read_migrations()):
-        with closing(module.connect(":memory:")) as made:
-            for statement in (one for step in steps if step.number <= number for one in step.statements):
-                made.execute(statement)
-            known |= _list_objects(made)
-    if foreign := sorted(f"{kind} {name!r}" for kind, name, _ in found - known):
+        foreign = list_foreign(connection.execute, number)
+    if foreign:
         hint = "take another backup, or remove them from it"
         raise StateError(f"holds what memoryd did not make: {', '.join(foreign[:5])}", str(path), hint)
 
 
-def _list_objects(connection: Any) -> set[tuple[str, str, str]]:
+def list_foreign(execute: Callable[[str], Iterable[Any]], number: int) -> list[str]:
+    """Return the objects that memoryd did not create in a database with this version of the schema, for people."""
+    known: set[tuple[str, str, str]] = set()
+    for steps in ((read_newest(),), read_migrations()):
+        with closing(load_library().connect(":memory:")) as made:
+            for statement in (one for step in steps if step.number <= number for one in step.statements):
+                made.execute(statement)
+            known |= _list_objects(made.execute)
+    return sorted(f"{kind} {name!r}" for kind, name, _ in _list_objects(execute) - known)
+
+
+def _list_objects(execute: Callable[[str], Iterable[Any]]) -> set[tuple[str, str, str]]:
     """Return (kind, name, SQL) of all objects in a database.
 
     The SQL of tables and indexes can differ between versions, so only its beginning is returned.
     """
-    rows = connection.execute("SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'")
+    rows = execute("SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'")
     return {
         (
             kind,
             name,
             " ".join(sql.split()[:2]).upper().replace("UNIQUE INDEX", "INDEX") if kind in {"table", "index"} else sql,
         )
-        for kind, name, sql in rows.fetchall()
+        for kind, name, sql in rows
     }
 
 

@@ -14,7 +14,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Self
 
-from memoryd.errors import LockedError, StateError
+from memoryd.errors import LockedError, StateError, hint_at
 from memoryd.files.open_folder import Descriptor, FolderEntry, give_to
 
 _POLL_SECONDS = 0.01
@@ -148,7 +148,7 @@ class Lock:
     def _unusable(self, error: OSError) -> StateError:
         reason = os.strerror(error.errno) if error.errno else type(error).__name__
         hint = "the folder must exist and be writable, and its file system must support locks"
-        return StateError(f"cannot be locked: {reason}", str(self.path), hint)
+        return StateError(f"cannot be locked: {reason}", str(self.path), hint_at(error.errno) or hint)
 
     def __enter__(self) -> Self:
         self.acquire(self._patience)

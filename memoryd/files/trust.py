@@ -75,7 +75,7 @@ def require_source(path: Path, root: Path, workspace: Path, owners: Collection[i
     uid = path.stat().st_uid
     if uid not in taken:
         owner = _name(uid).removeprefix("user ")
-        hint = f"chown {os.geteuid()} {path}; or, if their sessions are meant, agents[].owners: [{owner}]"
+        hint = f"chown {os.geteuid()} {quote(str(path))}; or, if their sessions are meant, agents[].owners: [{owner}]"
         raise StateError(f"belongs to {_name(uid)}, so it is not read", str(path), hint)
     fault = _violation(path, stranger=True)
     if fault is not None:
@@ -110,14 +110,14 @@ def _violation(path: Path, *, stranger: bool, shared: bool = False) -> ConfigErr
     except OSError:
         return None
     if not stranger and status.st_uid not in {0, os.geteuid()}:
-        hint = f"give it back: chown {os.geteuid()} {path}"
+        hint = f"give it back: chown {os.geteuid()} {quote(str(path))}"
         return ConfigError(f"belongs to {_name(status.st_uid)}, who could change it any time", str(path), hint)
     if shared and status.st_mode & stat.S_ISVTX:
         return None
     if status.st_mode & stat.S_IWOTH:
-        return ConfigError("can be written by everybody on this machine", str(path), f"chmod o-w {path}")
+        return ConfigError("can be written by everybody on this machine", str(path), f"chmod o-w {quote(str(path))}")
     if status.st_mode & stat.S_IWGRP and not _is_private_group(status.st_gid, status.st_uid):
-        return ConfigError("can be written by others of its group", str(path), f"chmod g-w {path}")
+        return ConfigError("can be written by others of its group", str(path), f"chmod g-w {quote(str(path))}")
     return None
 
 
@@ -134,8 +134,9 @@ def _file_violation(folder: Path) -> ConfigError | None:
             # Root works for other users, so it accepts their files. Anybody else accepts only their own and root's.
             is_root = os.geteuid() == 0
             fault = next(filter(None, (_violation(path, stranger=is_root) for path in kinds.values())), None)
-            is_open = fault is not None and "chmod" in str(fault.hint)
-            return ConfigError(fault.what, fault.where, f"chmod -R go-w {folder}") if fault and is_open else fault
+            if fault is None or "chmod" not in str(fault.hint):
+                return fault
+            return ConfigError(fault.what, fault.where, f"chmod -R go-w {quote(str(folder))}")
     return None
 
 

@@ -318,7 +318,7 @@ def evaluate(call: Call, settings: Settings, agent: Agent, days: int) -> None:
 
 @cli.command()
 @click.option("--follow", "-f", is_flag=True, help="Continue while the log grows.")
-@click.option("--lines", "-n", "last", type=click.IntRange(0), metavar="N", help="Show only the last N records.")
+@click.option("--lines", "-n", "last", type=click.IntRange(0, 10**9), metavar="N", help="Show only the last N records.")
 @click.option(
     "--level", default="debug", type=click.Choice(["debug", "info", "warning", "error"]), help="The minimum level."
 )

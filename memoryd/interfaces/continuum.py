@@ -120,7 +120,7 @@ def init(call: Call) -> None:
 
 @memory.command("log")
 @of_agent
-@click.option("--tail", "count", type=click.IntRange(1), metavar="N", help="Show the last N entries.")
+@click.option("--tail", "count", type=click.IntRange(1, 10**9), metavar="N", help="Show the last N entries.")
 def show_log(call: Call, settings: Settings, agent: Agent, count: int | None) -> None:  # noqa: ARG001
     """Show what runs changed in the memory files. `memoryd logs` is the daemon's log."""
     from memoryd.requests import folder_settings

@@ -145,7 +145,7 @@ def _parse_since(settings: Settings, text: str) -> str:
 def verify(call: Call, settings: Settings) -> None:
     """Compare audit, memory store, files, cursors and index. Exits with 0 only if all agree."""
     from memoryd.changing import verify as verifying
-    from memoryd.requests import opening, scanner, searching
+    from memoryd.requests import daemon_client, opening, scanner, searching
 
     for agent in settings.agents:
         opening.catch_up(settings, agent)
@@ -159,6 +159,7 @@ def verify(call: Call, settings: Settings) -> None:
     lines = [f"{one['where']}: {one['what']} ({one['hint']})" for one in found]
     call.output.result({"ok": not found, "problems": found}, "\n".join(lines) or "all agree")
     if found:
+        daemon_client.ask(settings.state_dir, "inspect")
         raise click.exceptions.Exit(1)
 
 

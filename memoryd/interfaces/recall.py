@@ -89,8 +89,8 @@ def _lines(hit: Mapping[str, Any]) -> list[str]:
 @click.command("get")
 @click.argument("path")
 @of_agent
-@click.option("--from", "first", default=1, show_default=True, type=click.IntRange(1), help="The first line.")
-@click.option("--lines", "count", type=click.IntRange(1), help="The number of lines; all by default.")
+@click.option("--from", "first", default=1, show_default=True, type=click.IntRange(1, 10**9), help="The first line.")
+@click.option("--lines", "count", type=click.IntRange(1, 10**9), help="The number of lines; all by default.")
 def get_command(call: Call, settings: Settings, agent: Agent, path: str, first: int, count: int | None) -> None:
     """Show lines of a memory file, turns, or a fact. PATH is a file, session:ID, fact:ID, or what `search` prints."""
     from memoryd.finding.excerpt import LineRange

@@ -66,6 +66,12 @@ def _verbs(app: App, loop: Loop) -> dict[str, Verb]:
         loop.look_now()
         return {}
 
+    def inspect(_request: Mapping[str, Any]) -> dict[str, Any]:
+        app.keeper.is_inspected = False
+        loop.prune.hurry(0)
+        loop.wake.set()
+        return {}
+
     def session_end(request: Mapping[str, Any]) -> dict[str, Any]:
         row = reads.ask(app.database, reads.find_session, str(request["id"]))
         sleeping.end(app.engine, row["id"])
@@ -89,6 +95,7 @@ def _verbs(app: App, loop: Loop) -> dict[str, Verb]:
         "embed": embed,
         "import": take,
         "inject": partial(_inject, app),
+        "inspect": inspect,
         "ping": ping,
         "read": read,
         "search": partial(_search, app),

@@ -236,7 +236,7 @@ session.add_command(evidence.session_show)
 @click.option("--search-only", is_flag=True, help="Only make the sessions searchable; write nothing into memory.")
 @click.option(
     "--tokens",
-    type=click.IntRange(1),
+    type=click.IntRange(1, 10**9),
     metavar="N",
     help="Tokens that a model may spend on the import of an agent; half of llm.daily_tokens by default.",
 )

@@ -330,7 +330,7 @@ def _is_moved(settings: Settings, agent_id: str, name: str) -> bool:
 def _name_theme(tags: Sequence[str], folder: str | None) -> str:
     """Return the theme of a session: its first tag, or else the name of its project."""
     subject = next((tag for tag in tags if tag not in MARKERS), "") or Path(folder or "").name
-    return subject.replace("-", " ").replace("_", " ").strip().capitalize() or archive.GENERAL
+    return archive.name_theme(subject)
 
 
 def _sum_up(runner: Runner, run: Run, row: RowMapping) -> KeepSummary:

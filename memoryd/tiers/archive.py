@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from memoryd.counted import count_noun
 from memoryd.text.neutral import neutral_markdown, neutralize
+from memoryd.text.tags import find_tags
 from memoryd.tiers.lines import FRONT_MATTER, anchors_of, one_line
 from memoryd.tiers.session_summary import Section, SessionSummary, parse_points, render_points
 
@@ -211,6 +212,30 @@ def drop_parts(data: bytes, names: Collection[str]) -> bytes:
     left = list_names(kept)
     head = head if left else re.sub(rb"^tags: .*$", b"tags: []", head, count=1, flags=re.MULTILINE)
     return b"".join([_write_head(head, left, (), None), *kept])
+
+
+def name_theme(subject: str) -> str:
+    """Return the heading of the theme for a tag or a project."""
+    return subject.replace("-", " ").replace("_", " ").strip().capitalize() or GENERAL
+
+
+def drop_tags(data: bytes, tags: Collection[str]) -> bytes:
+    """Return the file without these tags, in its front matter and as themes, unless its text still has them."""
+    head, *pieces = _PIECES.split(data)
+    gone = {*tags} - {*find_tags(b"".join(pieces).decode(errors="replace"))}
+    if not gone:
+        return data
+
+    def keep_others(line: re.Match[bytes]) -> bytes:
+        held = _NAMES.findall(line[1].decode(errors="replace"))
+        return b"tags: [" + ", ".join(tag for tag in held if tag.lower() not in gone).encode() + b"]"
+
+    themes = {f"## {name_theme(tag)}".encode() for tag in gone}
+    for at, piece in enumerate(pieces):
+        heading, _, below = piece.partition(b"\n")
+        if heading.rstrip() in themes:
+            pieces[at] = f"## {GENERAL}\n".encode() + below
+    return b"".join([re.sub(rb"^tags:(.*)$", keep_others, head, count=1, flags=re.MULTILINE), *pieces])
 
 
 def has_content(data: bytes) -> bool:

@@ -1112,3 +1112,26 @@ def test_forget_shows_unscanned_lines_without_their_text_and_scans_none_that_it_
     done = world.scratch.run("forget", session, "--yes")
     assert "the run ended as queued: a text: could not be scanned" in done.stderr
     assert asked.count("A remark about bicycles.") == 1
+
+
+@pytest.mark.parametrize("what", ["session", "memory"])
+def test_a_tag_of_what_is_forgotten_goes_as_long_as_no_other_session_has_it(tmp_path, what):
+    scratch = Scratch(tmp_path / "scratch", ingest={"history": "flush"})
+    now = datetime.now(UTC) - timedelta(days=1, hours=1)
+    scratch.append([message("user", "Never push to main of the pump. #zorbtag #pumps", at=now)], "one")
+    scratch.append([message("user", "I prefer tea over coffee, always. #pumps", at=now)], "two")
+    scratch.run("run", "--once")
+    scratch.run("consolidate")
+    held = scratch.query("SELECT id FROM memory WHERE content LIKE '%zorbtag%'")[0][0]
+    assert {"tags: [pumps, zorbtag]", "## Zorbtag"} <= set(_archived(scratch))
+    scratch.json("forget", "--yes", "one" if what == "session" else held)
+    scratch.run("consolidate")
+    assert "tags: [pumps]" in _archived(scratch)
+    assert [path for path in scratch.root.rglob("*") if path.is_file() and b"orbtag" in path.read_bytes()] == [
+        scratch.sessions / "one.jsonl"
+    ]
+
+
+def _archived(scratch):
+    (path,) = (scratch.workspace / ".continuum/memory").glob("MEMORY-*.md")
+    return path.read_text().splitlines()

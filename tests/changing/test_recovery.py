@@ -78,6 +78,29 @@ def test_a_lost_database_comes_back_with_its_facts_and_its_history(scratch, copi
         assert "before the journal begins" in told[0][1]
 
 
+def flip(scratch, old, new):
+    """Change bytes of the database file, as a failing disk does."""
+    with closing(load_library().connect(str(scratch.state / "memoryd.db"))) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    path = scratch.state / "memoryd.db"
+    data = path.read_bytes()
+    assert old in data
+    path.write_bytes(data.replace(old, new))
+
+
+@pytest.mark.parametrize(("old", "new"), [(b"Wears size 43", b"Wears size 73"), (b"under the blue", b"under the flue")])
+def test_flipped_bits_are_repaired_and_told_by_the_next_start_on_the_day_of_a_copy(scratch, old, new):
+    before = facts(scratch), scratch.query("SELECT text FROM turn")
+    flip(scratch, old, new)
+    (problem, *_) = json.loads(scratch.run("--json", "verify").stdout)["data"]["problems"]
+    assert "memoryd run --once" in problem["hint"]
+    scratch.run("run", "--once")
+    ((told,),) = scratch.query("SELECT text FROM alarm WHERE kind = ? AND cleared_at IS NULL", ALARM)
+    assert "damaged" in told or "differed" in told
+    assert (facts(scratch), scratch.query("SELECT text FROM turn")) == before
+    assert scratch.json("verify") == {"ok": True, "problems": []}
+
+
 def test_a_state_folder_that_is_gone_is_told_for_a_day_where_memoryd_has_written_before(scratch):
     scratch.json("session", "end", "one")
     shutil.rmtree(scratch.state)
@@ -580,3 +603,9 @@ def test_the_comparison_of_the_night_overlooks_a_column_that_only_the_journal_ha
         run_once(app)
     assert len(backups.list_copies(scratch.state)) == 2
     assert scratch.query("SELECT text FROM alarm WHERE kind = ?", ALARM) == []
+
+
+def test_a_trigger_of_others_in_the_database_is_named(scratch):
+    scratch.change("CREATE TRIGGER evil AFTER INSERT ON memory BEGIN UPDATE memory SET content = 'EVIL'; END")
+    (problem,) = json.loads(scratch.run("--json", "verify").stdout)["data"]["problems"]
+    assert problem["what"] == "holds what memoryd did not make: trigger 'evil'"

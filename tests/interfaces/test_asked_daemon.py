@@ -105,3 +105,16 @@ def test_the_version_loads_no_library():
     version, modules = done.stdout.splitlines()
     assert version.startswith("memoryd ")
     assert not {"click", "json", "memoryd.config"} & set(modules.split())
+
+
+def test_damage_that_verify_finds_is_inspected_by_the_daemon_at_once(served):
+    scratch, app, _ = served
+    app.keeper.keep(app.engine, app.settings, app.clock)
+    assert app.keeper.is_inspected
+    scratch.json("verify")
+    assert app.keeper.is_inspected  # all agrees, so nothing is asked
+    scratch.change("UPDATE turn SET text = 'something else' WHERE seq = 1")
+    assert scratch.run("verify").returncode == 1
+    assert not app.keeper.is_inspected
+    app.keeper.keep(app.engine, app.settings, app.clock)
+    assert "damaged" in scratch.query("SELECT text FROM alarm WHERE kind = 'damage'")[0][0]
