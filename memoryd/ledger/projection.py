@@ -72,7 +72,8 @@ def _find_place(order: Sequence[Standing], last: dict[str, Memory], memory: Memo
 # ── positions: numbers that keep memories in the order of their file ──────────────────────────────────────────────────
 
 
-STEP = 1024
+STEP = 1 << 32
+_SHARE = 16  # new memories take this part of a gap, at its beginning, because most of them come behind the last one
 
 
 def assign_places(numbers: Sequence[int | None]) -> list[int]:
@@ -97,13 +98,14 @@ def assign_places(numbers: Sequence[int | None]) -> list[int]:
 
 def _number_between(low: int | None, high: int | None, count: int) -> list[int] | None:
     """Return `count` growing numbers between `low` and `high`; None if they do not fit."""
-    if low is None:
-        low = 0 if high is None else high - STEP * (count + 1)
     if high is None:
-        high = low + STEP * (count + 1)
+        return [(low or 0) + STEP * (index + 1) for index in range(count)]
+    if low is None:
+        return [high - STEP * (count - index) for index in range(count)]
     if high - low <= count:
         return None
-    return [low + (high - low) * (index + 1) // (count + 1) for index in range(count)]
+    room = max(count + 1, (high - low) // _SHARE)
+    return [low + room * (index + 1) // (count + 1) for index in range(count)]
 
 
 def _find_longest(numbers: Sequence[int | None]) -> list[int]:
