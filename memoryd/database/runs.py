@@ -363,6 +363,9 @@ def forget_reply(engine: Engine, run: Run) -> None:
     sqlite.write(engine, _change, run, "reply = NULL")
 
 
+PINNED = frozenset({"from", "to", "upto", "drain"})  # the options that `pin` stores
+
+
 def pin(engine: Engine, run: Run, options: Mapping[str, Any]) -> None:
     """Store what a run works on in its options, so that a later attempt asks the same question."""
     sqlite.write(engine, _change, run, "options = ?", _json({**run.options, **options}), states=STATES)

@@ -228,9 +228,9 @@ class HookAnswerer:
         app, agents = self._app, {agent.id: agent for agent in self._app.settings.agents if agent.enabled}
         gather = cache(lambda agent_id, asker: self._gather(agents[agent_id], asker))
         first = [
-            _InjectionRequest(agent.id, files, units, asker=Asker(root=root))
+            _InjectionRequest(agent.id, files, units, asker)
             for agent in agents.values()
-            for root in (None, *self._list_roots(agent))
+            for asker in self._list_askers(agent)
             for files, units in _SHAPES
         ]
 
@@ -283,11 +283,17 @@ class HookAnswerer:
         except MemorydError as error:
             self._app.log.debug("not kept ready", error_type=type(error).__name__)
 
-    def _list_roots(self, agent: Agent) -> list[str]:
-        """Return the last projects of an agent that has several, and a placeholder for a new one; otherwise []."""
+    def _list_askers(self, agent: Agent) -> list[Asker]:
+        """Return who may ask next: new sessions, and the last session if a person resumes it.
+
+        A new session may be in any of the last projects of an agent that has several, or in a new one.
+        """
         with reads.open_reader(self._app.database) as reader:
             roots = list(projects.list_roots(reader, agent))
-        return [*roots[:_PROJECTS], projects.OTHER] if len(roots) > 1 else []
+            last = reads.last_sessions(reader, agent.id, None, 1)
+        several = [*roots[:_PROJECTS], projects.OTHER] if len(roots) > 1 else []
+        resumed = [Asker(row["id"], projects.find_root(row["folder"] or "", agent)) for row in last]
+        return [*(Asker(root=root) for root in (None, *several)), *resumed]
 
     def _gather(self, agent: Agent, asker: Asker) -> InjectionMaterial:
         return contexts.gather(self._app.settings, agent, self._app.clock.now(), asker)

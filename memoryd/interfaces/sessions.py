@@ -153,15 +153,16 @@ def session_append(call: Call, settings: Settings, agent: Agent, role: str, text
 def session_list(call: Call, settings: Settings, agent_id: str | None, limit: int) -> None:
     """List sessions, the newest first."""
     windows = {agent.id: agent.context_window for agent in settings.agents}
-    rows = evidence.list_sessions(call, settings, agent_id, limit)
+    rows = evidence.list_sessions(call, settings, agent_id, limit + 1)
+    more = f"\nonly the newest {limit} are shown: --limit N shows more" if len(rows) > limit else ""
     same = ("format", "transcript", "state", "started_at", "ended_at", "turns", "forgotten", "last_turn_at")
     listed = [
         {"id": row["id"], "agent": row["agent_id"], "parent": row["parent_id"], **{name: row[name] for name in same}}
         | {"tokens": fill_of(row, windows.get(row["agent_id"])).live.tokens}
-        for row in rows
+        for row in rows[:limit]
     ]
     columns = ("id", "agent", "format", "state", "turns", "forgotten", "tokens", "last_turn_at")
-    call.output.result(listed, render_table(listed, columns) if listed else "no sessions yet")
+    call.output.result(listed, f"{render_table(listed, columns)}{more}" if listed else "no sessions yet")
 
 
 @session.command("messages")

@@ -170,9 +170,10 @@ def _require_same(connection: Connection, run_id: str, options: Mapping[str, Any
         RefusedError: The run is already running with other options.
     """
     waiting = query.fetch_object(connection, "SELECT options FROM job_run WHERE id = ?", run_id)
-    # `flushed` lists sleeps before the run, which are not options of the caller.
+    # These are no options of the caller: `flushed` lists sleeps before the run, and a run stores what it works on.
+    inner = {"flushed", *(runs.PINNED - options.keys())}
     before, asked = (
-        {name: one for name, one in some.items() if one and name != "flushed"} for some in (waiting, options)
+        {name: one for name, one in some.items() if one and name not in inner} for some in (waiting, options)
     )
     if not runs.ask_anew(connection, run_id, options) and asked and asked != before:
         hint = "wait until it is over, or end it: memoryd job cancel"

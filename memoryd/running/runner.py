@@ -6,6 +6,7 @@ state, reason, error (without content) and report.
 
 import threading
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -25,7 +26,7 @@ from memoryd.errors import AwayError, MemorydError, NotFoundError, RefusedError,
 from memoryd.files import regular
 from memoryd.files.journal import Journal
 from memoryd.files.log import Log, bind_values
-from memoryd.jobs import job
+from memoryd.jobs import facts, job
 from memoryd.jobs.job import Done, Edit, NothingToDo, Reply
 from memoryd.jobs.reader import ReaderAnswer
 from memoryd.ledger.guards import GuardLimits
@@ -318,8 +319,11 @@ class Runner:
         self.clear_alarms_of(run)
         if run.kind == ledger_runs.ROLLBACK and outcome.state == "succeeded":
             self.set_alarm(EMPTIED, None, run.agent_id)
-        left_out = outcome.receipt.get("dropped")  # counts by reason, without content
-        self.log_end(run, outcome.state, outcome.why, files=list(done.files), memories=done.memories, dropped=left_out)
+        # Counts by reason, without content. A sleep may have learned facts from the same question.
+        left_out = Counter(outcome.receipt.get("dropped") or {})
+        left_out.update(outcome.receipt.get(facts.CONSUMER, {}).get("dropped") or {})
+        told = {"files": list(done.files), "memories": done.memories, "dropped": dict(left_out) or None}
+        self.log_end(run, outcome.state, outcome.why, **told)
         if outcome.receipt.get("on_summary"):
             self._tell(run.id, run.agent_id, run.session_id, "\n".join(block.body for block in blocks))
 

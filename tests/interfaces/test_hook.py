@@ -480,7 +480,7 @@ def test_the_first_session_finds_its_memory_ready_and_a_prompt_the_scanner(world
     scanned = []
     with (
         patch.object(app.worker, "count", side_effect=AssertionError),
-        patch.object(app.scrubber, "scan", side_effect=lambda texts, _progress: scanned.append(texts)),
+        patch.object(app.scrubber, "scan", side_effect=lambda texts, _progress: scanned.append(texts) or [None]),
     ):
         made.refresh()
         assert scanned == [[""]]
@@ -889,6 +889,8 @@ def test_what_is_prepared_while_nobody_waits_is_that_of_each_project(shared):
         for folder, told in ((shared.first, "first boat"), (shared.second, "second boat"), (shared.new, "Tabs")):
             asked = {"workspace": str(shared.workspace), "units": units, "cwd": str(folder), "session": f"n{told}"}
             assert told in made.context(asked)["text"]
+        resumed = {"workspace": str(shared.workspace), "units": units, "cwd": str(shared.second)}
+        assert "second quay" in made.context(resumed | {"session": f"1aaaaaaa{REST}"})["text"]
 
 
 def test_without_a_daemon_recent_is_told_only_where_all_sessions_are_of_one_project(shared):

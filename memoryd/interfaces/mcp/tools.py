@@ -93,7 +93,7 @@ class MemoryTools(ExitStack):
         arguments = asked.model_dump_json(by_alias=True, exclude_none=True)
         row, answer = memory_changes.call_refinement_tool(self._settings, self.agent, tool, arguments)
         answered: dict[str, Any] = answer or {}
-        said = {name: answered.get(name) for name in ("error", "allowed", *_COUNTED)}
+        said = {name: answered.get(name) for name in ("error", "allowed", "found", "note", *_COUNTED)}
         told: dict[str, Any] = {name: _one_line(one) if isinstance(one, str) else one for name, one in said.items()}
         told["new_ids"] = answered.get("new_ids", [])
         told["memories"] = [_one_line(line) for line in answered.get("memories", ())]
