@@ -283,12 +283,24 @@ class Ingest:
             cursor.meetings = None  # it may have counted lines whose turns were not taken
         self.unreadable.report(agent_id, path, f"{path}: cannot be read: {_place(error)}")
 
-    def _look(self, source: SourcePattern, path: str) -> None:
+    def _has_good_name(self, source: SourcePattern, path: str) -> bool:
+        """Return False if the name cannot be scanned now.
+
+        Raises:
+            StateError: a transcript with this name is not read.
+        """
         if unreadable_paths.make_printable(path) != path:
             raise StateError("its name is not text", unreadable_paths.make_printable(path), "rename it")
-        if self.scrubber.name(path) != path:
+        if (name := self.scrubber.names([path])[path]) is None:
+            self.look_again(path, HELD_SECONDS)
+            self.unreadable.report_scanner(source.agent.id)
+            return False
+        if name != path:
             raise StateError("its name holds a secret, so it is not read", path, "rename it")
-        if self.databases.is_beside(path):
+        return True
+
+    def _look(self, source: SourcePattern, path: str) -> None:
+        if not self._has_good_name(source, path) or self.databases.is_beside(path):
             return
         stat = ranges.observe(Path(path))
         cursor = self.cursors.find(source.agent.id, path)
@@ -689,7 +701,7 @@ class Ingest:
             wait = min(2 * before.seconds, POISON_SECONDS) if before and before.stat is None else HELD_SECONDS
             self._pauses[key] = _Pause(self.clock.monotonic() + wait, wait)
             self.look_again(cursor.path, wait)
-            self.unreadable.report(*key, f"{cursor.path}: its ids could not be scanned for secrets; it is tried again")
+            self.unreadable.report_scanner(cursor.agent_id)
 
     def _store(self, batch: IngestBatch) -> None:
         stored = store.store(self.engine, batch, self.clock.text(), self.restored)
@@ -698,6 +710,7 @@ class Ingest:
             self.unscanned.expect()
         for cursor in batch.cursors.values():
             self._pauses.pop((cursor.agent_id, cursor.path), None)
+            self.unreadable.take_back_scanner(cursor.agent_id)
         if stored.turns or stored.bad:
             self.log.debug("turns stored", turns=stored.turns, read=len(batch.found), bad_spans=len(stored.bad))
         first_of = {id(cursor): (cursor, span) for cursor, span in reversed(stored.bad)}

@@ -11,6 +11,8 @@ from memoryd.files.log import Log
 from memoryd.reading.scrubbing import Scrubber, UnscannedError, hash_name
 
 KIND = "unreadable"
+UNSCANNED = "unscanned"
+_WAITING = "transcripts wait, because names or ids in them could not be scanned for secrets; see the log"
 
 
 class UnreadablePaths:
@@ -22,11 +24,13 @@ class UnreadablePaths:
         self.log = log
         self.scrubber = scrubber
         self._reported: dict[tuple[str, str], str] = {}
+        self._waiting: set[str] = set()  # the agents of transcripts that wait for the scanner
 
     def load(self, connection: Connection) -> None:
         """Load the reports that an earlier process has left open."""
-        opened = (one for one in alarms.list_open(connection) if one.kind == KIND)
-        self._reported = {(one.agent_id, one.subject): one.text for one in opened}
+        opened = alarms.list_open(connection)
+        self._reported = {(one.agent_id, one.subject): one.text for one in opened if one.kind == KIND}
+        self._waiting = {one.agent_id for one in opened if (one.kind, one.subject) == (UNSCANNED, KIND)}
 
     def report(self, agent_id: str, path: str, why: str) -> None:
         """Raise the alarm that a path cannot be read, unless it was already raised with this reason."""
@@ -37,6 +41,19 @@ class UnreadablePaths:
         alarms.set_alarm(self.engine, KIND, why, self.clock.text(), agent_id, subject)
         self._reported[agent_id, subject] = why
         self.log.warning("transcript cannot be read", agent=agent_id, path=subject, why=why)
+
+    def report_scanner(self, agent_id: str) -> None:
+        """Raise one alarm for all transcripts of an agent that wait because their names or ids cannot be scanned."""
+        if agent_id not in self._waiting:
+            alarms.set_alarm(self.engine, UNSCANNED, _WAITING, self.clock.text(), agent_id, KIND)
+            self._waiting.add(agent_id)
+            self.log.warning("transcripts wait", agent=agent_id, why=_WAITING)
+
+    def take_back_scanner(self, agent_id: str) -> None:
+        """Clear that alarm, because a transcript of the agent was stored."""
+        if agent_id in self._waiting:
+            alarms.set_alarm(self.engine, UNSCANNED, None, self.clock.text(), agent_id, KIND)
+            self._waiting.remove(agent_id)
 
     def take_back(self, agent_id: str, path: str) -> None:
         """Clear the alarm of a path that can be read again or no longer exists."""

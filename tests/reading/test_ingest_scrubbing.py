@@ -429,9 +429,8 @@ def test_while_ids_cannot_be_scanned_their_records_wait(world, scanner):
     world.later(61)
     world.poll()
     assert world.query("SELECT id FROM turn") == []
-    assert "ids could not be scanned" in next(
-        alarm["text"] for alarm in world.alarms() if alarm["kind"] == "unreadable"
-    )
+    (told,) = world.alarms()
+    assert (told["kind"], told["subject"]) == ("unscanned", "unreadable")
     scanner.down = False
     world.later(300)
     world.poll()
@@ -441,6 +440,20 @@ def test_while_ids_cannot_be_scanned_their_records_wait(world, scanner):
         {"record_id": "rec-1-abcdef", "text": "one"},
         {"record_id": "rec-2-abcdef", "text": "two"},
     ]
+    assert world.alarms() == []
+
+
+def test_one_alarm_tells_that_no_name_can_be_scanned_however_many_transcripts_wait(world, scanner):
+    scanner.down = True
+    for number in range(5):
+        world.write(f"{number}.jsonl", lines([claude(number, "one")]))
+    world.poll()
+    (told,) = world.alarms()
+    assert (told["kind"], "transcripts wait" in told["text"]) == ("unscanned", True)
+    scanner.down = False
+    world.later(61)
+    world.poll()
+    assert len(world.texts()) == 5
     assert world.alarms() == []
 
 
