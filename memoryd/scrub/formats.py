@@ -55,6 +55,7 @@ _PEM_LINE = re.compile(
 _PEM_SHORT = re.compile(rb"[^\n]{0,80}?(?P<run>[A-Za-z0-9+/=]{2,76})(?:\\+[nr])*[\"'`,+\\ \t\r]*\Z")
 _PEM_DIGITS = re.compile(rb"[0-9]+")
 _PEM_MARKS = re.compile(rb"[ \t]*(?:(?:[-+>#*|;]|//|[0-9]{1,6}(?:[:|.)\t-]|\xe2\x86\x92)?)[ \t]*){0,3}")
+_PEM_ESCAPED = re.compile(rb"(?<!\\)[A-Za-z0-9+/=]{1,100}(?:\\{1,4}[rn]){1,2}\Z")
 _PEM_FULL = 60  # characters of every line except the last
 # This is "-----BEGIN " in base64, as files hold it over several lines.
 _PEM_BASE64 = re.compile(rb"LS0tLS1CRUdJTi[A-Za-z0-9+/]{16,}")
@@ -199,9 +200,13 @@ def find_pem_end(place: KeywordPlace, _keyword: bytes = b"") -> Iterator[SecretS
     end = _PEM_ENDING.match(place.buffer, place.first, place.end)
     if end is None:
         return
+    least = max(place.begin, place.first - _PEM_MAX)
+    first = _begin_escaped_lines(place.buffer, least, place.first)
+    if first < place.first:
+        yield SecretSpan(first, end.end(), "private-key")
+        return
     before = _before_on_line(place, place.first)
     at = first = place.first - len(before)
-    least = max(place.begin, at - _PEM_MAX)
     while at > least:
         line = place.buffer.rfind(b"\n", least, at - 1) + 1 or least
         text = place.buffer[line : at - 1]
@@ -215,6 +220,14 @@ def find_pem_end(place: KeywordPlace, _keyword: bytes = b"") -> Iterator[SecretS
         at = line
     if first < place.first - len(before):
         yield SecretSpan(first, end.end(), "private-key")
+
+
+def _begin_escaped_lines(buffer: bytes, least: int, end: int) -> int:
+    """Return where lines of base64 begin whose line feeds are escaped, as in JSON; `end` without such lines."""
+    begin = end
+    while found := _PEM_ESCAPED.search(buffer, max(least, begin - _LINE), begin):
+        begin = found.start()
+    return begin if end - begin >= _PEM_FULL else end
 
 
 def _find_wrapped(place: KeywordPlace, _keyword: bytes) -> Iterator[SecretSpan]:

@@ -62,6 +62,13 @@ _PAIR = re.compile(
     rb"(?:[\w-]{2,32}(?:@[\w.-]{1,64})?(?:[ \t]?[/:,|][ \t]?|[ \t](?:and|und|et|y)[ \t]))?(?(quote)(?<=\w:|/[ ]))"
     + _VALUE
 )  # fmt: skip
+# The same on the next line, or on the next two: "Zugangsdaten:", then "admin / …".
+_PAIR_BELOW = re.compile(
+    rb"(?i)(?:[ \t]+" + _LETTERS + rb"{2,20}){0,3}[ \t]?:[ \t]*\r?\n[ \t]{0,8}(?:[-*][ \t])?[`\"']?"
+    rb"[\w-]{2,32}(?:@[\w.-]{1,64})?(?:[ \t]?[/:,|][ \t]?|[ \t]*\r?\n[ \t]{0,8})"
+    + _VALUE
+    + rb"[`\"']?[ \t.]*(?:\r?\n|\Z)"
+)
 # A user and a random password with only a space between them, such as "creds: bob Vq7…".
 _SPACED = re.compile(
     rb"(?i)[ \t]?[:=][ \t]*[\w.@-]{2,32}[ \t](?P<value>" + _IS_DRAWN + rb"[^\s\"'`()<>/\x00]{8,64})(?!\S)"
@@ -98,6 +105,7 @@ _PINS = frozenset(list_bytes("pins"))
 _QUOTED = re.compile(
     rb"(?i)[^\n\"'`:=]{0,40}?\b(?:" + _LINK + rb")[ \t]{1,4}(?P<mark>[\"'`])(?P<value>[^\"'`\n\x00]{8,80})(?P=mark)"
 )
+_WIRELESS_PHRASE = re.compile(rb"(?P<value>[^\"\\\n\x00]{8,63})\"")
 _DRAWN = re.compile(rb"['\"`: ]{1,3}(?P<value>" + _IS_DRAWN + rb"[^\s\"'`()<>/\x00]{10,64})(?![^\s\"'`,.;])")
 _RUN = re.compile(rb"['\"`: ]{1,3}(?P<value>(?:0x)?[A-Za-z0-9_-]{32,128})(?![\w-])")
 
@@ -190,6 +198,7 @@ def _behind(
 
 # These find the password of a login such as "credentials: admin / …" or "(root / …)".
 _find_pair = _behind(_PAIR, lambda value: is_made_up(trim(value)), "password-told")
+_find_below = _behind(_PAIR_BELOW, lambda value: is_made_up(trim(value)), "password-told")
 _find_basic = _behind(_PAIR, lambda value: is_made_up(trim(value)), "password-told", back=1)
 _find_spaced = _behind(_SPACED, lambda value: looks_random(value) and not is_stand_in(value), "password-told")
 _find_account = _behind(_BRACKET, lambda value: is_made_up(trim(value)), "password-told")
@@ -206,17 +215,20 @@ _find_seed = _behind(_SEED, lambda value: looks_random(value.replace(b" ", b""))
 _find_drawn = _behind(_DRAWN, lambda value: looks_random(value) and not is_stand_in(value), "token-told", back=1)
 
 
-def _either(first: Find, second: Find) -> Find:
-    return lambda place, keyword: iter([*first(place, keyword)] or second(place, keyword))
+def _first(*finds: Find) -> Find:
+    """Return a search that yields what the first successful one of these searches finds."""
+    return lambda place, keyword: next((iter(found) for find in finds if (found := [*find(place, keyword)])), iter(()))
 
 
 FINDS: dict[bytes, Find] = {
     **{word.encode() + end: find_password for word in _SHORT for end in (b": ", b"? ")},
     **{word.encode() + b" ": find_password for word in _SHORT},
-    b"pw ": _either(find_password, _find_drawn),
-    **dict.fromkeys(list_bytes("words for logins"), _either(_find_pair, _find_spaced)),
+    b"pw ": _first(find_password, _find_drawn),
+    **dict.fromkeys(list_bytes("words for logins"), _first(_find_pair, _find_below, _find_spaced)),
     # Not `_find_spaced`, because logs have lines with "login:".
-    b"login": _either(_find_pair, _behind(_WITH_USER, lambda value: is_drawn(trim(value)), "password-told")),
+    b"login": _first(
+        _find_pair, _find_below, _behind(_WITH_USER, lambda value: is_drawn(trim(value)), "password-told")
+    ),
     # Each ends in a sign or a space. Otherwise they would hide longer keywords, such as `authorization`.
     **dict.fromkeys(list_bytes("names of basic auth"), _find_basic),
     **dict.fromkeys(list_bytes("logins as a user"), _find_as_user),
@@ -227,6 +239,8 @@ FINDS: dict[bytes, Find] = {
     **dict.fromkeys((b"key ", b"token "), _find_run),
     b"secret ": _find_drawn,
     **dict.fromkeys((*_PINS, *list_bytes("codes")), _find_number),
+    # In wpa_supplicant.conf, a text in quotes is the phrase itself, also one of plain words.
+    b'psk="': _behind(_WIRELESS_PHRASE, lambda value: not is_stand_in(value), "password-told"),
     b"passphrase ": _behind(_QUOTED, lambda value: not is_stand_in(value), "password-told"),
     # This service's token has no prefix: "sourcegraph: 3f…".
     b"sourcegraph": _behind(_HEX, lambda value: not is_stand_in(value), "token-told"),

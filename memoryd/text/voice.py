@@ -54,8 +54,8 @@ _FEWEST_QUOTED = 4  # words of a quotation that is a statement, not a name or a 
 _FEWEST_WIDE = 8  # characters of a script without spaces, for the same purpose
 _PAGE = 60  # this many words below a question about "this" are a page, not part of the question
 # Also a name in Matrix, but no address in the head of a mail.
-_TAG = re.compile(r"<(@\w[\w.-]{0,40}:|[a-z][\w-]{0,40})\b(?![\w.+-]*@)[^<>]{0,300}>", re.IGNORECASE)
-_CLOSING_TAG = re.compile(r"</([a-z][\w-]{0,40})\s*>", re.IGNORECASE)
+_TAG = re.compile(r"<(@\w[\w.-]{0,40}:|[^\W\d_][\w-]{0,40})\b(?![\w.+-]*@)[^<>]{0,4000}>")
+_CLOSING_TAG = re.compile(r"</([^\W\d_][\w-]{0,40})\s*>")
 _COMMENT = re.compile(_PATTERNS["comment"], re.DOTALL)
 _FENCE = re.compile(_PATTERNS["fence"], re.MULTILINE)
 _QUOTE = re.compile(_PATTERNS["quote"])
@@ -66,8 +66,8 @@ _LONGEST_READ = 400_000  # characters of a message that are searched for its aut
 # Spaces and line ends that browsers and word processors copy. Each is replaced by one character, so offsets stay.
 _PLAIN = dict.fromkeys([0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000], " ")
 _PLAIN |= dict.fromkeys([0x0B, 0x0C, 0x85, 0x2028, 0x2029], "\n")
-_OPENS = re.compile(r"[ \t]*[\"“„«「『][^\"“”»」』\n]+$")
-_CLOSES = re.compile(r"[^\"“„«「『\n]*[\"”“»」』][.,;]?[ \t]*$")
+_OPENS = re.compile(r"(?:(?:[^\"\n]|\"[^\"\n]*\")*[ \t(:])?[\"“„«「『](?=\S|$)[^\"“”»」』\n]*$")
+_CLOSES = re.compile(r"[^\"“„«「『\n]*[\"”“»」』](?!\w)")
 _OBJECT = re.compile(_PATTERNS["object"], re.MULTILINE)
 _CITED = re.compile(r"[ \t]*[>|]")
 _LISTED = re.compile(r"[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]")
@@ -144,14 +144,15 @@ def _lines(text: str) -> Iterator[tuple[int, int]]:
         at += len(line)
 
 
-def _find_fenced(text: str) -> Iterator[_Mark]:
-    """Yield the fenced blocks.
+def _find_fenced(text: str) -> list[_Mark]:
+    """Return the fenced blocks.
 
     A fence alone on its line ends at the next one alone on its line. Any other fence ends at the next fence. A page
     pasted between fences may contain fences itself: one with a language opens an inner block. After an unclosed fence,
     the person may have continued.
     """
     begin, mark, is_block, inner = -1, "", False, 0
+    blocks = list[_Mark]()
     for found in _FENCE.finditer(text):
         has_line = found["lead"] is not None and found["rest"] is not None
         if begin < 0:
@@ -163,10 +164,13 @@ def _find_fenced(text: str) -> Iterator[_Mark]:
         elif inner and has_line:
             inner -= 1
         elif not is_block or has_line:
-            yield begin, found.end("mark"), _PASTED
+            blocks.append((begin, found.end("mark"), _PASTED))
             begin = -1
     if begin >= 0:
-        yield begin, len(text), _UNCLEAR
+        # A page with a fence of its own may have closed the person's fence, so the text between may be the page's.
+        between = [(one[1], two[0], _UNCLEAR) for one, two in pairwise([*blocks, (begin, begin, _UNCLEAR)])]
+        blocks = sorted([*blocks, *(between if is_block else ()), (begin, len(text), _UNCLEAR)])
+    return blocks
 
 
 def _find_all(pattern: re.Pattern[str], text: str) -> Iterator[_Mark]:
@@ -182,6 +186,9 @@ def _find_tagged(text: str) -> Iterator[_Mark]:
     ends: dict[str, list[int]] = defaultdict(list)
     for closing in _CLOSING_TAG.finditer(text):
         ends[closing[1].casefold()].append(closing.end())
+    begins: dict[str, list[int]] = defaultdict(list)
+    for tag in _TAG.finditer(text):
+        begins[tag[1].casefold()].append(tag.start())
     done, is_line_bare = 0, True
     for tag in _TAG.finditer(text):
         if tag.start() < done:
@@ -189,11 +196,29 @@ def _find_tagged(text: str) -> Iterator[_Mark]:
         before = text[done : tag.start()]
         rest = before.rpartition("\n")[2]
         is_line_bare = (is_line_bare or rest != before) and not any(map(str.isalnum, rest))
-        same = ends[tag[1].casefold()]
-        at = bisect_right(same, tag.end())
-        done = same[at] if at < len(same) else len(text) if is_line_bare else tag.end()
+        end = _find_closing(tag.start(), begins[tag[1].casefold()], ends[tag[1].casefold()])
+        done = end if end is not None else len(text) if is_line_bare else tag.end()
         is_line_bare |= "\n" in text[tag.start() : done]
         yield tag.start(), done, _PASTED
+
+
+def _find_closing(start: int, begins: Sequence[int], ends: Sequence[int]) -> int | None:
+    """Return the end of the element whose opening tag is at `start`; None if it is not closed.
+
+    Nested elements are counted. If a page closes the tag itself, one closing tag is too many: the last one counts.
+
+    Args:
+        start: where the opening tag begins.
+        begins: where the opening tags of this name begin, in order.
+        ends: where its closing tags end, in order.
+    """
+    first = bisect_right(ends, start)
+    if first == len(ends):
+        return None
+    opened = bisect_right(begins, start)
+    places = range(first, len(ends)) if len(ends) <= len(begins) else ()
+    matching = (at for at in places if at - first >= bisect_left(begins, ends[at]) - opened)
+    return ends[next(matching, len(ends) - 1)]
 
 
 def _strays(text: str) -> Iterator[_Mark]:

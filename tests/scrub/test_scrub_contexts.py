@@ -290,6 +290,44 @@ def test_a_random_password_needs_no_sign_before_it(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
+    [
+        "Zugangsdaten:\nadmin / {}",
+        "Here are the credentials:\n  - admin:{}",
+        "Login:\nbob\n{}",
+        "identifiants :\nbob, {}",
+    ],
+)
+def test_a_password_may_stand_below_the_word_for_a_login(text: str) -> None:
+    assert "Falcon6ridge" not in redacted(text.format("Falcon6ridge"))
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [('psk="Blaue Kanne am Fenster"', "Blaue Kanne"), ('network={ ssid="x" psk="correct horse 42" }', "horse")],
+)
+def test_the_phrase_of_a_wireless_network_may_have_spaces(text: str, secret: str) -> None:
+    assert secret not in redacted(text)
+
+
+@pytest.mark.parametrize("line_end", ["\\n", "\\r\\n", "\\\\n"])
+def test_the_end_of_a_key_is_known_if_its_line_ends_are_escaped(line_end: str) -> None:
+    lines = ["b3Vy" * 17 + "Qx", "c2Vj" * 17 + "Wy", "cmV0Cg=="]
+    left = redacted(f'{line_end.join(lines)}{line_end}-----END PRIVATE KEY-----{line_end}"}}')
+    assert left == f'[REDACTED:private-key]{line_end}"}}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["credentials:\nsee the wiki / page2", "Login:\nsrc/login.py and src/auth2.py", "login:\nGET /login 200",
+     "Credentials:\nname / email / role", 'psk="${WIFI_PSK} and more"', 'psk="your passphrase here"',
+     "hello\\n-----END PRIVATE KEY-----"],
+)  # fmt: skip
+def test_lines_below_a_login_and_stand_ins_for_a_phrase_stay(text: str) -> None:
+    assert redacted(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
     ["pw ResetForm42Handler is called", "the pw column", "pw 2 of 3", "creds: in KeyVault2", "creds: see page42",
      "creds: bob S3Bucket12", "credentials: from AwsSts2017Client", "creds: rotate on 2026-11-29T10:00Z",
      "login: call signInV2", "login: see PR1234Fix for it", "login: on iPhone14Pro", "creds: ask bob by 17:30"],

@@ -220,14 +220,15 @@ def test_a_last_line_without_line_end_counts_once_it_is_whole() -> None:
 
 
 def test_an_oversize_line_is_an_excerpt() -> None:
-    turn = oversize_turn(b'{"text":"\0\xff', b'end"}', 9_000_000, "ab" * 32)
+    """Half a word at a cut may be half a secret, so it is left out."""
+    turn = oversize_turn(b'{"text":"\0\xff ghp_1234', b'5678 end"}', 9_000_000, "ab" * 32)
     assert (turn.record_id, turn.role, turn.origin, turn.kind) == (
         "sha256:" + "ab" * 32,
         Role.SYSTEM,
         Origin.UNKNOWN,
         TurnKind.OVERSIZE,
     )
-    assert turn.text == '{"text":"\ufffd\ufffd\n… [8,999,984 bytes left out] …\nend"}'
+    assert turn.text == '{"text":"\ufffd\ufffd \n… [8,999,982 bytes left out] …\n end"}'
 
 
 def test_a_record_knows_the_hash_of_its_own_bytes() -> None:
