@@ -18,12 +18,12 @@ from typing import NamedTuple
 
 from memoryd.jobs import signals
 from memoryd.jobs.duplicates import KnownTexts
-from memoryd.jobs.parts import group_items
 from memoryd.ledger import steering
 from memoryd.offline import words
 from memoryd.offline.cues import CUES
 from memoryd.offline.sentences import NumberedSentence, is_question
 from memoryd.text import prose
+from memoryd.text.portions import group_items
 
 UNIT_WORDS = 40
 ENOUGH = 0.75

@@ -20,6 +20,7 @@ from memoryd import errors
 from memoryd.errors import MemorydError, StateError
 from memoryd.llm.failure import Failure
 from memoryd.scrub.finding import ScrubbedText
+from memoryd.text.portions import group_items
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -151,7 +152,8 @@ class Worker:
     def count(self, texts: Sequence[str]) -> list[int]:
         """Count the tokens of each text."""
         tokens: list[int] = []
-        for batch in _batches(texts, BATCH_CHARACTERS):
+        # In portions, so that each process holds only one portion twice.
+        for batch in group_items(texts, [len(text) for text in texts], BATCH_CHARACTERS):
             tokens += self._ask(("count", batch), COUNT_DEADLINE)
         return tokens
 
@@ -199,9 +201,9 @@ class Worker:
             for place, text in enumerate(texts if self._sizes else ())
             if (size := self._sizes.get(hash_text(text))) is not None
         }
-        new = iter([place for place in range(len(texts)) if place not in known])
-        for batch in _batches([text for place, text in enumerate(texts) if place not in known], SCAN_CHARACTERS):
-            yield _ScanPart([next(new) for _ in batch], SCAN_DEADLINE)
+        new = [place for place in range(len(texts)) if place not in known]
+        for batch in group_items(new, [len(texts[place]) for place in new], SCAN_CHARACTERS):
+            yield _ScanPart(batch, SCAN_DEADLINE)
         for size in sorted(set(known.values()), reverse=True):
             yield from _parts([place for place, its in known.items() if its == size], max(size, 1))
 
@@ -391,20 +393,6 @@ class Worker:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _batches(texts: Sequence[str], most: int) -> Iterator[list[str]]:
-    """Yield the texts in lists of bounded size, so that each process holds at most one list twice."""
-    batch: list[str] = []
-    characters = 0
-    for text in texts:
-        if batch and characters + len(text) > most:
-            yield batch
-            batch, characters = [], 0
-        batch.append(text)
-        characters += len(text)
-    if batch:
-        yield batch
 
 
 def _parts(places: Sequence[int], size: int) -> Iterator[_ScanPart]:
