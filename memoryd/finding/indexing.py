@@ -252,18 +252,13 @@ class Indexer:
         """Index again a range of a session's turns and their neighbours, because their documents share words."""
         low, high = seqs
         reach = 2 * documents.NEIGHBOURS
-        before = [*reader.stream(
-            f"SELECT {_TURN} FROM turn WHERE session_id = ? AND seq < ? AND {_TALK} ORDER BY seq DESC LIMIT ?",  # noqa: S608
-            session_id, low, reach,
-        )][::-1]  # fmt: skip
-        between = [*reader.stream(
-            f"SELECT {_TURN} FROM turn WHERE session_id = ? AND seq BETWEEN ? AND ? AND NOT coalesce({_LOOK}, 0)"  # noqa: S608
-            " ORDER BY seq", session_id, low, high,
-        )]  # fmt: skip
-        after = [*reader.stream(
-            f"SELECT {_TURN} FROM turn WHERE session_id = ? AND seq > ? AND {_TALK} ORDER BY seq LIMIT ?",  # noqa: S608
-            session_id, high, reach,
-        )]  # fmt: skip
+
+        def read(where: str, *values: int) -> list[tuple[Any, ...]]:
+            return [*reader.stream(f"SELECT {_TURN} FROM turn WHERE session_id = ? AND {where}", session_id, *values)]  # noqa: S608
+
+        before = read(f"seq < ? AND {_TALK} ORDER BY seq DESC LIMIT ?", low, reach)[::-1]
+        between = read(f"seq BETWEEN ? AND ? AND NOT coalesce({_LOOK}, 0) ORDER BY seq", low, high)
+        after = read(f"seq > ? AND {_TALK} ORDER BY seq LIMIT ?", high, reach)
         near = {row[0] for row in (*before[-documents.NEIGHBOURS :], *after[: documents.NEIGHBOURS])}
         turns = [self._build_turn(row) for row in (*before, *between, *after)]
         touched = [one for one in documents.of_turns(turns) if low <= one.first_line <= high or one.first_line in near]
