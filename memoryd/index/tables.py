@@ -49,8 +49,6 @@ class IndexSource:
     """Hold a file, a session or a fact in the state in which it is indexed."""
 
     id: int
-    path: str
-    tier: str
     stamp: str
 
 
@@ -227,11 +225,11 @@ class Tables:
     def sources(self, number: int, *tiers: str) -> dict[str, IndexSource]:
         """Return an agent's sources of these tiers, by path."""
         rows = self._rows(
-            "SELECT id, path, tier, stamp FROM source WHERE agent = ? AND tier IN (SELECT value FROM json_each(?))",
+            "SELECT path, id, stamp FROM source WHERE agent = ? AND tier IN (SELECT value FROM json_each(?))",
             number,
             json.dumps(tiers),
         )
-        return {row[1]: IndexSource(*row) for row in rows}
+        return {path: IndexSource(source_id, stamp) for path, source_id, stamp in rows}
 
     def put_source(self, number: int, path: str, tier: str, stamp: str, tags: Iterable[str] = ()) -> int:
         """Store the state of a source, and return its id.
