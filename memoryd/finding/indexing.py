@@ -138,8 +138,7 @@ class Indexer:
 
     def _files(self, agent: Agent, go_on: Callable[[], bool]) -> None:
         with self.index.begin_read() as tables:
-            number = tables.find_number(agent.id)
-            known = {} if number is None else tables.sources(number, *FILES)
+            known = tables.sources(tables.find_number(agent.id), *FILES)
         with ExitStack() as opened:
             found = dict(_list_files(agent, opened))
             gone = known.keys() - found.keys()
@@ -160,8 +159,7 @@ class Indexer:
             if file is None:
                 return
             with self.index.begin_read() as tables:
-                number = tables.find_number(agent_id)
-                there = {} if number is None else tables.sources(number, tier)
+                there = tables.sources(tables.find_number(agent_id), tier)
                 keys = {one.key for one in tables.list_held(there[path].id)} if path in there else set()
             fresh = list({key: chunk.text for chunk, key in file.parts if key not in keys}.items())
             try:
@@ -321,8 +319,7 @@ class Indexer:
         """Return, as problems for `verify`, the sources that are missing in the index or are only there."""
         hint = "delete index.db: memoryd rebuilds it"
         self.refresh(agent)
-        why = self.index.why_damaged()
-        if why is not None:
+        if self.index.why_damaged() is not None:
             self.refresh(agent)
         with self.index.begin_read() as tables, self.database.reading_any() as reader, ExitStack() as opened:
             number = tables.find_number(agent.id)

@@ -222,8 +222,8 @@ class Tables:
 
     # --- sources and documents ------------------------------------------------------------------------------------
 
-    def sources(self, number: int, *tiers: str) -> dict[str, IndexSource]:
-        """Return an agent's sources of these tiers, by path."""
+    def sources(self, number: int | None, *tiers: str) -> dict[str, IndexSource]:
+        """Return an agent's sources of these tiers, by path; an agent without tables (None) has no sources."""
         rows = self._rows(
             "SELECT path, id, stamp FROM source WHERE agent = ? AND tier IN (SELECT value FROM json_each(?))",
             number,
