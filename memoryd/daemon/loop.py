@@ -74,12 +74,9 @@ class Wake:
         self._calls.put(None)
 
     def wait(self, seconds: float) -> None:
-        """Wait until `set` is called, at most so many seconds."""
+        """Wait until `set` is called, at most so many seconds; several calls wake once."""
         with contextlib.suppress(Empty):
             self._calls.get(timeout=max(seconds, 0.0))
-
-    def clear(self) -> None:
-        """Forget the calls so far."""
         for _ in range(self._calls.qsize()):
             self._calls.get()
 
@@ -327,14 +324,12 @@ class Loop:
         until = self.clock.monotonic() + seconds
         while any(not future.done() for future in threads) and self.clock.monotonic() < until and not unless():
             self.wake.wait(0.1)
-            self.wake.clear()
         return all(future.done() for future in threads)
 
     # --- one round --------------------------------------------------------------------------------------------------
 
     def _turn(self) -> None:
         self.wake.wait(self._timeout())
-        self.wake.clear()
         now = self.clock.monotonic()
         if now - self.last_turn > SUSPENDED_SECONDS + TICK_SECONDS:
             self.hints.rescan = True  # the process was stopped or the machine slept, so changes may have been missed
