@@ -249,8 +249,7 @@ class Loop:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, stop)
             signal.signal(signal.SIGINT, stop)
-            if hasattr(signal, "SIGHUP"):
-                signal.signal(signal.SIGHUP, reload)
+            signal.signal(signal.SIGHUP, reload)
 
     def _configure(self, settings: Settings) -> None:
         for warning in settings.warnings:
