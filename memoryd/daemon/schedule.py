@@ -6,9 +6,10 @@ was off is caught up once. An hour that a clock change repeats does not repeat i
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import islice, takewhile
 from zoneinfo import ZoneInfo
 
 from apscheduler.triggers.cron import CronTrigger
@@ -54,26 +55,26 @@ def list_triggers(settings: Settings) -> dict[str, CronTrigger]:
 
 def fires_between(trigger: CronTrigger, after: datetime, before: datetime, most: int) -> int:
     """Count how often a trigger fires after one time and before another; stop at `most`."""
-    count = 0
-    moment = _fires_after(trigger, after.astimezone(UTC))
-    while moment is not None and moment < before.astimezone(UTC) and count < most:
-        count += 1
-        moment = _fires_after(trigger, moment)
-    return count
+    missed = takewhile(lambda moment: moment < before, _list_fires(trigger, after.astimezone(UTC)))
+    return sum(1 for _ in islice(missed, most))
 
 
 def last_fire(trigger: CronTrigger, now: datetime) -> datetime | None:
     """Return when a trigger fired last, at or before `now`, or None if it did not fire in the last 400 days."""
     now = now.astimezone(UTC)
     for back in LOOK_BACK:
-        found: datetime | None = None
-        candidate = _fires_after(trigger, now - back)
-        while candidate is not None and candidate <= now:
-            found = candidate
-            candidate = _fires_after(trigger, candidate)
+        found = max(takewhile(lambda moment: moment <= now, _list_fires(trigger, now - back)), default=None)
         if found is not None:
             return found.astimezone(trigger.timezone)
     return None
+
+
+def _list_fires(trigger: CronTrigger, after: datetime) -> Iterator[datetime]:
+    """Yield the times at which a trigger fires after a time in UTC."""
+    moment = _fires_after(trigger, after)
+    while moment is not None:
+        yield moment
+        moment = _fires_after(trigger, moment)
 
 
 def _fires_after(trigger: CronTrigger, after: datetime) -> datetime | None:
