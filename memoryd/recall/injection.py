@@ -31,6 +31,7 @@ writes. The same words may mean something else below another heading such as "Ou
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
@@ -524,11 +525,8 @@ def _list_units(block: _PartBlock) -> list[list[_PartLine]]:
 
 def _cut(text: str, room: int, count: Count, *, end: bool) -> str:
     """Return the longest beginning of a text, or its longest end, that takes at most `room` tokens."""
-    low, high = 0, len(text)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if count([text[-middle:] if end else text[:middle]])[0] <= room:
-            low = middle
-        else:
-            high = middle - 1
-    return (text[-low:] if end else text[:low]) if low else ""
+
+    def drop(size: int) -> str:
+        return text[size:] if end else text[: len(text) - size]
+
+    return drop(bisect_left(range(len(text)), x=True, key=lambda size: count([drop(size)])[0] <= room))
