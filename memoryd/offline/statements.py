@@ -57,7 +57,6 @@ class Statement(NamedTuple):
     turn: int  # the index of its message
     id: str
     speaker: str
-    by_user: bool
     text: str
     cost: int  # length in words, with its mark, its speaker and its question
     told: frozenset[str]  # content words except small talk
@@ -146,7 +145,7 @@ class _ConversationReading:
         asks_before, question = self._question(turn)
         asked = question if len(told) <= THIN else ""
         return Statement(
-            turn, one.id, one.speaker, one.by_user, text,
+            turn, one.id, one.speaker, text,
             cost=prose.count_words(text) + prose.count_words(asked) + LABEL_WORDS,
             told=told, talk=talk, new=len(told - known),
             answers=bool(question), asked=asked, asked_id=asks_before if asked else "",
