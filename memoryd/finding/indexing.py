@@ -87,8 +87,7 @@ class Indexer:
         for attempt in range(AGAIN):
             try:
                 self._files(agent, go_on)
-                if not self._is_up_to_date(agent.id):
-                    self._check_database(agent.id)
+                if self._has_work(agent.id):
                     self._files(agent, go_on)
                     if self.database.path.exists():
                         while go_on() and self._turns(agent.id):
@@ -111,28 +110,23 @@ class Indexer:
                 is_settled = is_settled or tables.find_number(agent.id) != number or not tables.merge(number or 0)
                 is_tight = is_settled and not tables.give_back()
 
-    def _is_up_to_date(self, agent_id: str) -> bool:
-        """Return True if all rows of an agent are indexed."""
-        with self.index.begin_read() as tables, self.database.reading_any() as reader:
-            progress = tables.progress(agent_id)
-            if reader is None:
-                return progress == Progress()
-            if _turn_work(reader, agent_id, progress) or progress.audit_mark != _audit_mark(reader, agent_id):
-                return False
-            return not progress.turn_id or _mark(reader, progress.turn_id) == progress.turn_mark
+    def _has_work(self, agent_id: str) -> bool:
+        """Return True if an agent has rows to index.
 
-    def _check_database(self, agent_id: str) -> None:
-        """Drop an agent's index if the database is another one, or if too much was removed from the index."""
+        Before that, drop the agent's index if the database is another one, or if too much was removed from the index.
+        """
         with self.index.begin_read() as tables, self.database.reading_any() as reader:
             progress = tables.progress(agent_id)
-            is_same = not progress.turn_id or (
-                reader is not None and _mark(reader, progress.turn_id) == progress.turn_mark
-            )
+            mark = None if reader is None else _mark(reader, progress.turn_id)
+            is_same = not progress.turn_id or mark == progress.turn_mark
+            if is_same and not _has_changed(reader, agent_id, progress):
+                return False
             if is_same and not tables.is_worn(agent_id):
-                return
+                return True
         with self.index.begin_write() as tables:
             if tables.progress(agent_id) == progress:
                 tables.drop(agent_id)
+        return True
 
     # --- files ----------------------------------------------------------------------------------------------------
 
@@ -429,6 +423,13 @@ def _front_tags(data: bytes) -> frozenset[str]:
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------
+
+
+def _has_changed(reader: DatabaseReader | None, agent_id: str, progress: Progress) -> bool:
+    """Return True if an agent has turns or facts that are not indexed; without a database, if any are indexed."""
+    if reader is None:
+        return progress != Progress()
+    return _turn_work(reader, agent_id, progress) or progress.audit_mark != _audit_mark(reader, agent_id)
 
 
 def _turn_work(reader: DatabaseReader, agent_id: str, progress: Progress) -> bool:
