@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memoryd import errors
 from memoryd.errors import MemorydError, StateError
-from memoryd.llm.failure import Failure
 from memoryd.scrub.finding import ScrubbedText
 from memoryd.text.portions import group_items
 
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 
     from memoryd.jobs.job import Ask, Reply
     from memoryd.llm.endpoint import Endpoint
+    from memoryd.llm.failure import Failure
     from memoryd.scrub.policy import Policy
 
 COUNT_DEADLINE = timedelta(seconds=60)
@@ -249,11 +249,10 @@ class Worker:
         """Return the answer of a backend that needs only the question, such as the offline backend.
 
         Raises:
-            WorkerError: The backend failed or the worker did not answer.
+            WorkerError: The worker did not answer.
+            MemorydError: The backend failed.
         """
-        result = self._answer(deadline, backend, ask)
-        if isinstance(result, Failure):
-            raise WorkerError(result.what, f"backend {backend}")
+        result: Reply = self._ask(("answer", backend, _without_notes(ask)), deadline)
         return result
 
     def answer_of(self, endpoint: Endpoint, ask: Ask) -> Reply | Failure:
@@ -264,11 +263,8 @@ class Worker:
                 money.
             MemorydError: The backend failed.
         """
-        return self._answer(timedelta(seconds=endpoint.timeout) + MODEL_GRACE, "openai", ask, endpoint)
-
-    def _answer(self, deadline: timedelta, backend: str, ask: Ask, *endpoint: Endpoint) -> Reply | Failure:
-        sent = replace(ask, about=None)  # the job's own notes are not for the backend
-        result: Reply | Failure = self._ask(("answer", backend, sent, *endpoint), deadline, again=not endpoint)
+        deadline = timedelta(seconds=endpoint.timeout) + MODEL_GRACE
+        result: Reply | Failure = self._ask(("answer", "openai", _without_notes(ask), endpoint), deadline, again=False)
         return result
 
     def embed(self, texts: Sequence[str]) -> list[bytes | None]:
@@ -393,6 +389,11 @@ class Worker:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _without_notes(ask: Ask) -> Ask:
+    """Return a question without the job's own notes, which are not for the backend."""
+    return replace(ask, about=None)
 
 
 def _parts(places: Sequence[int], size: int) -> Iterator[_ScanPart]:
