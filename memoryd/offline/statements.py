@@ -14,6 +14,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from heapq import heapify, heappop, heappush
+from itertools import chain
 from typing import NamedTuple
 
 from memoryd.jobs import signals
@@ -97,13 +98,11 @@ class _ConversationReading:
         self._names = _names(said)
         self._keys = [[frozenset(words.list_content_words(part.text)) for part in one.sentences] for one in said]
         self._rarity = _rarity(self._keys, self._names)
-        self._recent: list[frozenset[str]] = []
         self._asserted = KnownTexts()  # the statements of the user's last message
 
     def read_message(self, turn: int) -> list[Statement]:
         """Return the statements of one message; call it once for each message, in order."""
-        known = frozenset().union(*self._recent[-_RECENT:])
-        self._recent.append(frozenset().union(*self._keys[turn]))
+        known = frozenset().union(*chain.from_iterable(self._keys[max(0, turn - _RECENT) : turn]))
         if self._said[turn].by_user:
             self._asserted = KnownTexts(part.text for part in self._said[turn].sentences if not is_question(part.text))
         found = (self._statement(turn, unit, known) for unit in _units(self._parts(turn, known), self._unit_words))
