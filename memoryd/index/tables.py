@@ -264,16 +264,14 @@ class Tables:
         first = self._number("SELECT coalesce(max(id), 0) + 1 FROM document")
         rows = [
             (first + at, source_id, one.first_line, one.last_line, one.piece, one.digest,
-             None if key == one.digest else key, one.day, 1 if one.is_said else None, int(one.voice))
-            for at, (one, key, _) in enumerate(documents)
+             None if key == one.digest else key, one.day, shown, 1 if one.is_said else None, int(one.voice))
+            for at, (one, key, shown) in enumerate(documents)
         ]  # fmt: skip
         self._change_many(
-            "INSERT INTO document (id, source, first_line, last_line, piece, digest, key, day, lacks, voice)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO document (id, source, first_line, last_line, piece, digest, key, day, shown, lacks, voice)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             rows,
         )
-        hidden = [(shown, first + at) for at, (_, _, shown) in enumerate(documents) if shown is not None]
-        self._change_many("UPDATE document SET shown = ? WHERE id = ?", hidden)
         if self._loose:
             known = [(one.digest, self._loose.get((number, one.digest, one.piece))) for one, _, _ in documents]
             self.put_vectors(number, [(first + at, *one) for at, one in enumerate(known) if one[1] is not None])
