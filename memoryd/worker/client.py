@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections import deque
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -24,7 +25,6 @@ from memoryd.text.portions import group_items
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from multiprocessing.connection import Connection
-    from typing import Self
 
     from memoryd.jobs.job import Ask, Reply
     from memoryd.llm.endpoint import Endpoint
@@ -118,7 +118,7 @@ def _receive(connection: Connection) -> Any:
         raise pickle.UnpicklingError("the worker's answer cannot be read") from error
 
 
-class Worker:
+class Worker(AbstractContextManager["Worker"]):
     """Start the child when it is needed, send it one request at a time, and stop it when it is idle.
 
     Several threads may use a worker and take turns. `close` it, or use it as a context manager.
@@ -383,9 +383,6 @@ class Worker:
         except subprocess.TimeoutExpired:
             child.kill()
             child.wait()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
