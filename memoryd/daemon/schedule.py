@@ -120,19 +120,15 @@ def delay_of(settings: Settings, gap: timedelta, agent_id: str) -> timedelta:
     return min(settings.fleet.spread, gap) * (int.from_bytes(digest[:8]) / 2**64)
 
 
-def next_times(settings: Settings, now: datetime) -> dict[str, datetime]:
-    """Return when each scheduled kind of job fires next. In a fleet, agents add their own delay."""
-    next_at = {kind: _fires_after(trigger, now.astimezone(UTC)) for kind, trigger in list_triggers(settings).items()}
-    return {kind: at.astimezone(settings.zone) for kind, at in next_at.items() if at is not None}
-
-
 def own_times(settings: Settings, now: datetime) -> Callable[[str], dict[str, datetime]]:
     """Return a function from an agent's id to the next time of each scheduled kind, including its delay in a fleet."""
-    coming, last = next_times(settings, now), {due.kind: due for due in list_due(settings, now)}
+    coming = {kind: _fires_after(trigger, now.astimezone(UTC)) for kind, trigger in list_triggers(settings).items()}
+    next_at = {kind: at.astimezone(settings.zone) for kind, at in coming.items() if at is not None}
+    last = {due.kind: due for due in list_due(settings, now)}
 
     def of_agent(agent_id: str) -> dict[str, datetime]:
         found = {}
-        for kind, at in coming.items():
+        for kind, at in next_at.items():
             delay = delay_of(settings, last[kind].gap if kind in last else timedelta(), agent_id)
             waits = kind in last and last[kind].at + delay > now
             found[kind] = (last[kind].at if waits else at) + delay
