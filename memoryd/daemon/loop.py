@@ -112,10 +112,10 @@ class Hints:
                 del self.paths[path]
         return ready
 
-    def next_at(self) -> float | None:
-        """Return the time of the oldest report, or None if there is none."""
+    def next_at(self) -> float:
+        """Return the time of the oldest report, or infinity if there is none."""
         with self.lock:
-            return min(self.paths.values(), default=None)
+            return min(self.paths.values(), default=math.inf)
 
 
 class Loop:
@@ -391,16 +391,11 @@ class Loop:
     def _timeout(self) -> float:
         now = self.clock.monotonic()
         settle = self.app.settings.ingest.settle.total_seconds()
-        due = [self.tick.at, self.queue.at, self.scan.at, self.imports.at]
-        if (since := self.hints.next_at()) is not None:
-            due.append(since + settle)
-        due += [one.at + settle for one in self.announced]
-        if self.app.ingest.again:
-            due.append(min(self.app.ingest.again.values()))
+        due = [self.tick.at, self.queue.at, self.scan.at, self.imports.at, self.readiness.next_at()]
+        due += self.app.ingest.again.values()
+        due += [since + settle for since in (self.hints.next_at(), *(one.at for one in self.announced))]
         if self.hints.rescan or self.app.ingest.backlog:
             due.append(now)
-        if (ping := self.readiness.next_at()) is not None:
-            due.append(ping)
         # Failed work is still due. Without this pause, the loop would repeat it at full speed until the disk works.
         return max(0.0 if self.disk_is_well else TROUBLED_SECONDS, min(due) - now)
 
