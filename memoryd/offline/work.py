@@ -564,20 +564,17 @@ def _text_of(unit: Sequence[NumberedSentence]) -> str:
 
 def _join(
     parts: Sequence[NumberedSentence], leans: Callable[[NumberedSentence, NumberedSentence], bool]
-) -> Iterator[list[NumberedSentence]]:
-    """Yield the sentences grouped into lines.
+) -> list[list[NumberedSentence]]:
+    """Return the sentences grouped into lines.
 
     A sentence that needs the preceding one, as `leans` decides, is joined to it, up to `_JOINED` characters. A mark
     such as `@decision` begins a new line.
     """
-    unit: list[NumberedSentence] = []
+    units: list[list[NumberedSentence]] = []
     for part in parts:
-        goes_on = bool(unit) and not work_texts.find_mark(part.text) and leans(unit[-1], part)
-        if goes_on and len(_text_of([*unit, part])) <= _JOINED:
-            unit.append(part)
-            continue
-        if unit:
-            yield unit
-        unit = [part]
-    if unit:
-        yield unit
+        goes_on = bool(units) and not work_texts.find_mark(part.text) and leans(units[-1][-1], part)
+        if goes_on and len(_text_of([*units[-1], part])) <= _JOINED:
+            units[-1].append(part)
+        else:
+            units.append([part])
+    return units
