@@ -154,12 +154,11 @@ class Tables:
 
     def segments(self, number: int) -> int:
         """Return the number of segments with an agent's words; each search must read all of them."""
-        rows = self._rows(
+        return self._number(
             f"WITH RECURSIVE found (id) AS (SELECT min(segid) FROM words_{number}_idx UNION ALL"  # noqa: S608
             f" SELECT (SELECT min(segid) FROM words_{number}_idx WHERE segid > id) FROM found WHERE id)"
             " SELECT count(id) FROM found"
         )
-        return int(rows[0][0])
 
     def merge(self, number: int) -> bool:
         """Merge some of an agent's segments; return True if more can be merged (https://sqlite.org/fts5.html, §6.7)."""
