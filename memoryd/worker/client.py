@@ -326,7 +326,10 @@ class Worker(AbstractContextManager["Worker"]):
             )
 
     def _ask_once(self, request: tuple[Any, ...], deadline: timedelta) -> Any:
-        child, connection = self._get_child()
+        if self._child is None or self._child[0].poll() is not None:
+            self._stop()
+            self._child = self._start()
+        child, connection = self._child
         late_at = time.monotonic() + deadline.total_seconds()
         timer = threading.Timer(deadline.total_seconds(), child.kill)  # which ends every wait for its socket
         timer.daemon = True
@@ -344,12 +347,6 @@ class Worker(AbstractContextManager["Worker"]):
             raise _GoneError from error
         finally:
             timer.cancel()
-
-    def _get_child(self) -> tuple[subprocess.Popen[bytes], Connection]:
-        if self._child is None or self._child[0].poll() is not None:
-            self._stop()
-            self._child = self._start()
-        return self._child
 
     def _start(self) -> tuple[subprocess.Popen[bytes], Connection]:
         from multiprocessing import Pipe  # imported late, because some processes never ask
