@@ -127,13 +127,12 @@ def _show_around(units: list[str], best: int, sums: Mapping[int, float]) -> str:
 
 def _find_word(flat: str, ends: list[int], word: str) -> set[int]:
     """Return the indexes of the sentences that contain all parts of a word, in any form."""
-    found: set[int] | None = None
-    for run, stem in _list_parts(word):
-        places = {bisect_right(ends, at) for at in _find_run(flat, run, stem, is_prefix=word.endswith("*"))}
-        if not places:
-            return places
-        found = places if found is None else found & places
-    return found or set()
+    is_prefix = word.endswith("*")
+    found = [
+        {bisect_right(ends, at) for at in _find_run(flat, run, stem, is_prefix=is_prefix)}
+        for run, stem in _list_parts(word)
+    ]
+    return set.intersection(*found) if found else set()
 
 
 @lru_cache(maxsize=512)
