@@ -90,10 +90,9 @@ def _list_units(text: str) -> Iterator[str]:
     for end in (*(match.end() for match in _END.finditer(text)), len(text)):
         unit = " ".join(text[start:end].split())
         start = end
-        unit = f"{kept} {unit}" if kept and unit else kept or unit
-        kept = ""
-        if len(unit) < _LEAST and end < len(text):
-            kept = unit
+        unit = f"{kept} {unit}".strip()
+        kept = unit if len(unit) < _LEAST and end < len(text) else ""
+        if kept:
             continue
         while len(unit) > _UNIT:
             cut = unit.rfind(" ", _UNIT // 2, _UNIT)
