@@ -84,7 +84,7 @@ def is_decided(text: str) -> bool:
         for n, one in enumerate(AROUND)
     ]
     own = {one.id: {part.number for part in one.sentences} for one in said if one.by_user}
-    lines = [one for one in work.list_work(said, own) if one.id == "t2"]
+    lines = [one for one in work.WorkReading(said, own).list_lines() if one.id == "t2"]
     return any((one.is_wish or one.section is Section.DECIDED) and work.may_last(one) for one in lines)
 
 

@@ -74,12 +74,9 @@ class Wake:
         self._calls.put(None)
 
     def wait(self, seconds: float) -> None:
-        """Wait until `set` is called, at most so many seconds."""
+        """Wait until `set` is called, at most so many seconds; several calls wake once."""
         with contextlib.suppress(Empty):
             self._calls.get(timeout=max(seconds, 0.0))
-
-    def clear(self) -> None:
-        """Forget the calls so far."""
         for _ in range(self._calls.qsize()):
             self._calls.get()
 
@@ -115,10 +112,10 @@ class Hints:
                 del self.paths[path]
         return ready
 
-    def next_at(self) -> float | None:
-        """Return the time of the oldest report, or None if there is none."""
+    def next_at(self) -> float:
+        """Return the time of the oldest report, or infinity if there is none."""
         with self.lock:
-            return min(self.paths.values(), default=None)
+            return min(self.paths.values(), default=math.inf)
 
 
 class Loop:
@@ -252,8 +249,7 @@ class Loop:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, stop)
             signal.signal(signal.SIGINT, stop)
-            if hasattr(signal, "SIGHUP"):
-                signal.signal(signal.SIGHUP, reload)
+            signal.signal(signal.SIGHUP, reload)
 
     def _configure(self, settings: Settings) -> None:
         for warning in settings.warnings:
@@ -327,14 +323,12 @@ class Loop:
         until = self.clock.monotonic() + seconds
         while any(not future.done() for future in threads) and self.clock.monotonic() < until and not unless():
             self.wake.wait(0.1)
-            self.wake.clear()
         return all(future.done() for future in threads)
 
     # --- one round --------------------------------------------------------------------------------------------------
 
     def _turn(self) -> None:
         self.wake.wait(self._timeout())
-        self.wake.clear()
         now = self.clock.monotonic()
         if now - self.last_turn > SUSPENDED_SECONDS + TICK_SECONDS:
             self.hints.rescan = True  # the process was stopped or the machine slept, so changes may have been missed
@@ -397,16 +391,11 @@ class Loop:
     def _timeout(self) -> float:
         now = self.clock.monotonic()
         settle = self.app.settings.ingest.settle.total_seconds()
-        due = [self.tick.at, self.queue.at, self.scan.at, self.imports.at]
-        if (since := self.hints.next_at()) is not None:
-            due.append(since + settle)
-        due += [one.at + settle for one in self.announced]
-        if self.app.ingest.again:
-            due.append(min(self.app.ingest.again.values()))
+        due = [self.tick.at, self.queue.at, self.scan.at, self.imports.at, self.readiness.next_at()]
+        due += self.app.ingest.again.values()
+        due += [since + settle for since in (self.hints.next_at(), *(one.at for one in self.announced))]
         if self.hints.rescan or self.app.ingest.backlog:
             due.append(now)
-        if (ping := self.readiness.next_at()) is not None:
-            due.append(ping)
         # Failed work is still due. Without this pause, the loop would repeat it at full speed until the disk works.
         return max(0.0 if self.disk_is_well else TROUBLED_SECONDS, min(due) - now)
 

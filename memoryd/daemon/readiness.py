@@ -8,6 +8,7 @@ between two tasks, after the database has answered.
 """
 
 import contextlib
+import math
 import socket
 from collections.abc import Callable, MutableMapping
 
@@ -71,9 +72,9 @@ class Readiness:
             self._next_ping = self._monotonic() + self._period
             self._tell("WATCHDOG=1")
 
-    def next_at(self) -> float | None:
-        """Return when the next ping is due, on the monotonic clock, or None if there is no watchdog."""
-        return None if self._period is None or self._address is None else self._next_ping
+    def next_at(self) -> float:
+        """Return when the next ping is due, on the monotonic clock, or infinity if there is no watchdog."""
+        return math.inf if self._period is None or self._address is None else self._next_ping
 
     def _tell(self, *lines: str) -> None:
         if self._address is None:

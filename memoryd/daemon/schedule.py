@@ -6,9 +6,10 @@ was off is caught up once. An hour that a clock change repeats does not repeat i
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import islice, takewhile
 from zoneinfo import ZoneInfo
 
 from apscheduler.triggers.cron import CronTrigger
@@ -54,26 +55,26 @@ def list_triggers(settings: Settings) -> dict[str, CronTrigger]:
 
 def fires_between(trigger: CronTrigger, after: datetime, before: datetime, most: int) -> int:
     """Count how often a trigger fires after one time and before another; stop at `most`."""
-    count = 0
-    moment = _fires_after(trigger, after.astimezone(UTC))
-    while moment is not None and moment < before.astimezone(UTC) and count < most:
-        count += 1
-        moment = _fires_after(trigger, moment)
-    return count
+    missed = takewhile(lambda moment: moment < before, _list_fires(trigger, after.astimezone(UTC)))
+    return sum(1 for _ in islice(missed, most))
 
 
 def last_fire(trigger: CronTrigger, now: datetime) -> datetime | None:
     """Return when a trigger fired last, at or before `now`, or None if it did not fire in the last 400 days."""
     now = now.astimezone(UTC)
     for back in LOOK_BACK:
-        found: datetime | None = None
-        candidate = _fires_after(trigger, now - back)
-        while candidate is not None and candidate <= now:
-            found = candidate
-            candidate = _fires_after(trigger, candidate)
+        found = max(takewhile(lambda moment: moment <= now, _list_fires(trigger, now - back)), default=None)
         if found is not None:
             return found.astimezone(trigger.timezone)
     return None
+
+
+def _list_fires(trigger: CronTrigger, after: datetime) -> Iterator[datetime]:
+    """Yield the times at which a trigger fires after a time in UTC."""
+    moment = _fires_after(trigger, after)
+    while moment is not None:
+        yield moment
+        moment = _fires_after(trigger, moment)
 
 
 def _fires_after(trigger: CronTrigger, after: datetime) -> datetime | None:
@@ -119,19 +120,15 @@ def delay_of(settings: Settings, gap: timedelta, agent_id: str) -> timedelta:
     return min(settings.fleet.spread, gap) * (int.from_bytes(digest[:8]) / 2**64)
 
 
-def next_times(settings: Settings, now: datetime) -> dict[str, datetime]:
-    """Return when each scheduled kind of job fires next. In a fleet, agents add their own delay."""
-    next_at = {kind: _fires_after(trigger, now.astimezone(UTC)) for kind, trigger in list_triggers(settings).items()}
-    return {kind: at.astimezone(settings.zone) for kind, at in next_at.items() if at is not None}
-
-
 def own_times(settings: Settings, now: datetime) -> Callable[[str], dict[str, datetime]]:
     """Return a function from an agent's id to the next time of each scheduled kind, including its delay in a fleet."""
-    coming, last = next_times(settings, now), {due.kind: due for due in list_due(settings, now)}
+    coming = {kind: _fires_after(trigger, now.astimezone(UTC)) for kind, trigger in list_triggers(settings).items()}
+    next_at = {kind: at.astimezone(settings.zone) for kind, at in coming.items() if at is not None}
+    last = {due.kind: due for due in list_due(settings, now)}
 
     def of_agent(agent_id: str) -> dict[str, datetime]:
         found = {}
-        for kind, at in coming.items():
+        for kind, at in next_at.items():
             delay = delay_of(settings, last[kind].gap if kind in last else timedelta(), agent_id)
             waits = kind in last and last[kind].at + delay > now
             found[kind] = (last[kind].at if waits else at) + delay

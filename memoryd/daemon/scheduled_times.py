@@ -122,16 +122,15 @@ def _explain_alarm(settings: Settings, tokens: int, last: tuple[str, str, str] |
     size = f"the core has {tokens:,} tokens, over refine.trigger_tokens, {settings.refine.trigger_tokens:,}"
     if not is_on:
         return f"{size}, and modes.refine is off: memoryd job run refine condenses it"
-    if last is not None and last[0] == "declined" and last[2] not in {AGENT_DECLINED, UNCLEAR}:
-        again = "memoryd job run refine"
-        if last[2].startswith(runs.REJECTED):
-            again = f"shorten MEMORY.md by hand, or {again} --force proposes it again"
-        return f"{size}, and what was proposed on {last[1][:10]} was not done ({last[2]}): {again}"
-    if last is not None and last[0] == "declined":
-        return (
-            f"{size}, and it was not refined on {last[1][:10]} ({last[2]}): memoryd job run refine asks the agent again"
-        )
-    return None
+    if last is None or last[0] != "declined":
+        return None
+    _, at, why = last
+    again = "memoryd job run refine"
+    if why in {AGENT_DECLINED, UNCLEAR}:
+        return f"{size}, and it was not refined on {at[:10]} ({why}): {again} asks the agent again"
+    if why.startswith(runs.REJECTED):
+        again = f"shorten MEMORY.md by hand, or {again} --force proposes it again"
+    return f"{size}, and what was proposed on {at[:10]} was not done ({why}): {again}"
 
 
 def refinement_slot(settings: Settings, now: datetime) -> datetime:

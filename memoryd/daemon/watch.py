@@ -89,10 +89,10 @@ class Watcher:
             except OSError:
                 self._unwatch((root, deep))
                 continue
-            known = self._watched.get((root, deep))
-            if known is None or known[1] != (stat.st_dev, stat.st_ino) or known[0] in dead:
+            known, identity = self._watched.get((root, deep)), (stat.st_dev, stat.st_ino)
+            if known is None or known[1] != identity or known[0] in dead:
                 self._unwatch((root, deep))
-                if not self._watch(root, (stat.st_dev, stat.st_ino), deep=deep):
+                if not self._watch(observer, root, identity, deep=deep):
                     return
                 self._rescan()
 
@@ -130,10 +130,9 @@ class Watcher:
             return None
         return f"{there} of {expected} folders are watched: raise fs.inotify.max_user_watches"
 
-    def _watch(self, root: Path, identity: tuple[int, int], *, deep: bool) -> bool:
-        assert self._observer is not None  # noqa: S101 - the callers have checked
+    def _watch(self, observer: BaseObserver, root: Path, identity: tuple[int, int], *, deep: bool) -> bool:
         try:
-            watch = self._observer.schedule(_Handler(self._hint), str(root), recursive=deep, event_filter=EVENTS)
+            watch = observer.schedule(_Handler(self._hint), str(root), recursive=deep, event_filter=EVENTS)
         except (FileNotFoundError, PermissionError):
             return True  # it disappeared, or the scan reports the error
         except OSError as error:

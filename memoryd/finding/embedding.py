@@ -7,7 +7,7 @@ model cannot process is skipped, and words still find it.
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cache, partial
@@ -73,12 +73,9 @@ class Embedder:
 
     def fill(self, indexer: Indexer, agent: Agent, go_on: Callable[[], bool]) -> None:
         """Embed an agent's texts that have no vector yet, newest first, in portions, until `go_on` returns False."""
-        while go_on() and self.monotonic() >= self._rests_until:
-            try:
-                if not self._fill_some(indexer, agent):
-                    return
-            except RebuiltError:
-                return  # the texts must be indexed again first
+        with suppress(RebuiltError):  # the texts must be indexed again first
+            while go_on() and self.monotonic() >= self._rests_until and self._fill_some(indexer, agent):
+                pass
 
     def _fill_some(self, indexer: Indexer, agent: Agent) -> bool:
         """Embed one portion of texts; return True if there may be more."""

@@ -87,8 +87,7 @@ class Indexer:
         for attempt in range(AGAIN):
             try:
                 self._files(agent, go_on)
-                if not self._is_up_to_date(agent.id):
-                    self._check_database(agent.id)
+                if self._has_work(agent.id):
                     self._files(agent, go_on)
                     if self.database.path.exists():
                         while go_on() and self._turns(agent.id):
@@ -111,35 +110,29 @@ class Indexer:
                 is_settled = is_settled or tables.find_number(agent.id) != number or not tables.merge(number or 0)
                 is_tight = is_settled and not tables.give_back()
 
-    def _is_up_to_date(self, agent_id: str) -> bool:
-        """Return True if all rows of an agent are indexed."""
-        with self.index.begin_read() as tables, self.database.reading_any() as reader:
-            progress = tables.progress(agent_id)
-            if reader is None:
-                return progress == Progress()
-            if _turn_work(reader, agent_id, progress) or progress.audit_mark != _audit_mark(reader, agent_id):
-                return False
-            return not progress.turn_id or _mark(reader, progress.turn_id) == progress.turn_mark
+    def _has_work(self, agent_id: str) -> bool:
+        """Return True if an agent has rows to index.
 
-    def _check_database(self, agent_id: str) -> None:
-        """Drop an agent's index if the database is another one, or if too much was removed from the index."""
+        Before that, drop the agent's index if the database is another one, or if too much was removed from the index.
+        """
         with self.index.begin_read() as tables, self.database.reading_any() as reader:
             progress = tables.progress(agent_id)
-            is_same = not progress.turn_id or (
-                reader is not None and _mark(reader, progress.turn_id) == progress.turn_mark
-            )
+            mark = None if reader is None else _mark(reader, progress.turn_id)
+            is_same = not progress.turn_id or mark == progress.turn_mark
+            if is_same and not _has_changed(reader, agent_id, progress):
+                return False
             if is_same and not tables.is_worn(agent_id):
-                return
+                return True
         with self.index.begin_write() as tables:
             if tables.progress(agent_id) == progress:
                 tables.drop(agent_id)
+        return True
 
     # --- files ----------------------------------------------------------------------------------------------------
 
     def _files(self, agent: Agent, go_on: Callable[[], bool]) -> None:
         with self.index.begin_read() as tables:
-            number = tables.find_number(agent.id)
-            known = {} if number is None else tables.sources(number, *FILES)
+            known = tables.sources(tables.find_number(agent.id), *FILES)
         with ExitStack() as opened:
             found = dict(_list_files(agent, opened))
             gone = known.keys() - found.keys()
@@ -160,8 +153,7 @@ class Indexer:
             if file is None:
                 return
             with self.index.begin_read() as tables:
-                number = tables.find_number(agent_id)
-                there = {} if number is None else tables.sources(number, tier)
+                there = tables.sources(tables.find_number(agent_id), tier)
                 keys = {one.key for one in tables.list_held(there[path].id)} if path in there else set()
             fresh = list({key: chunk.text for chunk, key in file.parts if key not in keys}.items())
             try:
@@ -252,18 +244,13 @@ class Indexer:
         """Index again a range of a session's turns and their neighbours, because their documents share words."""
         low, high = seqs
         reach = 2 * documents.NEIGHBOURS
-        before = [*reader.stream(
-            f"SELECT {_TURN} FROM turn WHERE session_id = ? AND seq < ? AND {_TALK} ORDER BY seq DESC LIMIT ?",  # noqa: S608
-            session_id, low, reach,
-        )][::-1]  # fmt: skip
-        between = [*reader.stream(
-            f"SELECT {_TURN} FROM turn WHERE session_id = ? AND seq BETWEEN ? AND ? AND NOT coalesce({_LOOK}, 0)"  # noqa: S608
-            " ORDER BY seq", session_id, low, high,
-        )]  # fmt: skip
-        after = [*reader.stream(
-            f"SELECT {_TURN} FROM turn WHERE session_id = ? AND seq > ? AND {_TALK} ORDER BY seq LIMIT ?",  # noqa: S608
-            session_id, high, reach,
-        )]  # fmt: skip
+
+        def read(where: str, *values: int) -> list[tuple[Any, ...]]:
+            return [*reader.stream(f"SELECT {_TURN} FROM turn WHERE session_id = ? AND {where}", session_id, *values)]  # noqa: S608
+
+        before = read(f"seq < ? AND {_TALK} ORDER BY seq DESC LIMIT ?", low, reach)[::-1]
+        between = read(f"seq BETWEEN ? AND ? AND NOT coalesce({_LOOK}, 0) ORDER BY seq", low, high)
+        after = read(f"seq > ? AND {_TALK} ORDER BY seq LIMIT ?", high, reach)
         near = {row[0] for row in (*before[-documents.NEIGHBOURS :], *after[: documents.NEIGHBOURS])}
         turns = [self._build_turn(row) for row in (*before, *between, *after)]
         touched = [one for one in documents.of_turns(turns) if low <= one.first_line <= high or one.first_line in near]
@@ -326,8 +313,7 @@ class Indexer:
         """Return, as problems for `verify`, the sources that are missing in the index or are only there."""
         hint = "delete index.db: memoryd rebuilds it"
         self.refresh(agent)
-        why = self.index.why_damaged()
-        if why is not None:
+        if self.index.why_damaged() is not None:
             self.refresh(agent)
         with self.index.begin_read() as tables, self.database.reading_any() as reader, ExitStack() as opened:
             number = tables.find_number(agent.id)
@@ -437,6 +423,13 @@ def _front_tags(data: bytes) -> frozenset[str]:
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------
+
+
+def _has_changed(reader: DatabaseReader | None, agent_id: str, progress: Progress) -> bool:
+    """Return True if an agent has turns or facts that are not indexed; without a database, if any are indexed."""
+    if reader is None:
+        return progress != Progress()
+    return _turn_work(reader, agent_id, progress) or progress.audit_mark != _audit_mark(reader, agent_id)
 
 
 def _turn_work(reader: DatabaseReader, agent_id: str, progress: Progress) -> bool:

@@ -97,13 +97,6 @@ class Meaning(NamedTuple):
     is_late: bool = False  # the vector may come a little later
 
 
-class _SearchResult(NamedTuple):
-    """Hold the hits of a search, and candidates whose indexed state is outdated."""
-
-    hits: list[Hit]
-    stale: list[Candidate]
-
-
 @dataclass(frozen=True, slots=True)
 class Recall:
     """Search the memory of agents."""
@@ -131,19 +124,19 @@ class Recall:
         if not query.terms:
             return []
         meaning: Callable[[], Meaning] | None = None
-        found = _SearchResult([], [])
+        hits: list[Hit] = []
         for attempt in range(AGAIN):
             try:
                 meaning = meaning or self._ask_meaning(agent.id, text)
                 self.indexer.refresh(agent, go_on=go_on)
-                found = self._ask(agent, query, text, meaning, narrowing)
-                if not found.stale:
+                hits, stale = self._ask(agent, query, text, meaning, narrowing)
+                if not stale:
                     break
-                self.indexer.fix_stale(agent.id, [(one.path, one.tier, one.first_line) for one in found.stale])
+                self.indexer.fix_stale(agent.id, [(one.path, one.tier, one.first_line) for one in stale])
             except RebuiltError:
                 if attempt == AGAIN - 1:
                     raise
-        return found.hits
+        return hits
 
     def _ask_meaning(self, agent_id: str, text: str) -> Callable[[], Meaning]:
         """Start to embed a question, unless the agent has no vectors to compare it with."""
@@ -156,7 +149,8 @@ class Recall:
 
     def _ask(
         self, agent: Agent, query: Query, text: str, asked: Callable[[], Meaning], narrowing: Narrowing
-    ) -> _SearchResult:
+    ) -> tuple[list[Hit], list[Candidate]]:
+        """Return the hits of a search, and candidates whose indexed state is outdated."""
         days = (day.isoformat() if day else None for day in (narrowing.after, narrowing.before))
         where = SearchFilter(narrowing.tier, *days)
         depth = max(_TAGGED if narrowing.tags else LEAST, _DEPTH * narrowing.limit)
@@ -164,7 +158,7 @@ class Recall:
             tables = opened.enter_context(self.indexer.index.begin_read())
             number = tables.find_number(agent.id)
             if number is None:
-                return _SearchResult([], [])
+                return [], []
             matches = tables.matches(number)
             terms = tuple(dict.fromkeys(matches.find_forms(query.terms)))
             # In a large memory, synonyms would find too much else.
@@ -219,7 +213,7 @@ class Recall:
             note = meaning.why or (
                 "not all texts are embedded yet" if by_meaning and tables.list_lacking_vectors(number, 1) else ""
             )
-            return _SearchResult(_hits(tables, number, query, best, passages, note), list(stale.values()))
+            return _hits(tables, number, query, best, passages, note), list(stale.values())
 
 
 def _read_known(

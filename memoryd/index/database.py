@@ -138,21 +138,19 @@ class Index:
 
     @contextmanager
     def _damage(self) -> Iterator[None]:
+        """Raise RebuiltError after damage, and StateError after any other error of SQLite."""
         try:
             yield
         except (load_library().DatabaseError, UnicodeDecodeError, FaultError) as error:
-            raise self._translate_error(error) from error
+            if _is_damage(error):
+                self._wipe(describe(error))
+                what = f"the index was damaged and is rebuilt: {describe(error)}"
+                raise RebuiltError(what, str(self.path)) from error
+            hint = "it is tried again; memoryd doctor looks at the disk"
+            raise StateError(f"the index cannot be used: {describe(error)}", str(self.path), hint) from error
         except DamagedError as error:
             self._wipe(error.what)
             raise RebuiltError("the index was damaged and is rebuilt", str(self.path)) from error
-
-    def _translate_error(self, error: Exception) -> MemorydError:
-        """Return the error for the caller: RebuiltError after damage, otherwise StateError."""
-        if not _is_damage(error):
-            hint = "it is tried again; memoryd doctor looks at the disk"
-            return StateError(f"the index cannot be used: {describe(error)}", str(self.path), hint)
-        self._wipe(describe(error))
-        return RebuiltError(f"the index was damaged and is rebuilt: {describe(error)}", str(self.path))
 
     def _open(self) -> None:
         if self._connection is not None and self._file == file_id(self.path):

@@ -49,8 +49,6 @@ class IndexSource:
     """Hold a file, a session or a fact in the state in which it is indexed."""
 
     id: int
-    path: str
-    tier: str
     stamp: str
 
 
@@ -156,12 +154,11 @@ class Tables:
 
     def segments(self, number: int) -> int:
         """Return the number of segments with an agent's words; each search must read all of them."""
-        rows = self._rows(
+        return self._number(
             f"WITH RECURSIVE found (id) AS (SELECT min(segid) FROM words_{number}_idx UNION ALL"  # noqa: S608
             f" SELECT (SELECT min(segid) FROM words_{number}_idx WHERE segid > id) FROM found WHERE id)"
             " SELECT count(id) FROM found"
         )
-        return int(rows[0][0])
 
     def merge(self, number: int) -> bool:
         """Merge some of an agent's segments; return True if more can be merged (https://sqlite.org/fts5.html, §6.7)."""
@@ -224,14 +221,14 @@ class Tables:
 
     # --- sources and documents ------------------------------------------------------------------------------------
 
-    def sources(self, number: int, *tiers: str) -> dict[str, IndexSource]:
-        """Return an agent's sources of these tiers, by path."""
+    def sources(self, number: int | None, *tiers: str) -> dict[str, IndexSource]:
+        """Return an agent's sources of these tiers, by path; an agent without tables (None) has no sources."""
         rows = self._rows(
-            "SELECT id, path, tier, stamp FROM source WHERE agent = ? AND tier IN (SELECT value FROM json_each(?))",
+            "SELECT path, id, stamp FROM source WHERE agent = ? AND tier IN (SELECT value FROM json_each(?))",
             number,
             json.dumps(tiers),
         )
-        return {row[1]: IndexSource(*row) for row in rows}
+        return {path: IndexSource(source_id, stamp) for path, source_id, stamp in rows}
 
     def put_source(self, number: int, path: str, tier: str, stamp: str, tags: Iterable[str] = ()) -> int:
         """Store the state of a source, and return its id.
@@ -266,16 +263,14 @@ class Tables:
         first = self._number("SELECT coalesce(max(id), 0) + 1 FROM document")
         rows = [
             (first + at, source_id, one.first_line, one.last_line, one.piece, one.digest,
-             None if key == one.digest else key, one.day, 1 if one.is_said else None, int(one.voice))
-            for at, (one, key, _) in enumerate(documents)
+             None if key == one.digest else key, one.day, shown, 1 if one.is_said else None, int(one.voice))
+            for at, (one, key, shown) in enumerate(documents)
         ]  # fmt: skip
         self._change_many(
-            "INSERT INTO document (id, source, first_line, last_line, piece, digest, key, day, lacks, voice)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO document (id, source, first_line, last_line, piece, digest, key, day, shown, lacks, voice)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             rows,
         )
-        hidden = [(shown, first + at) for at, (_, _, shown) in enumerate(documents) if shown is not None]
-        self._change_many("UPDATE document SET shown = ? WHERE id = ?", hidden)
         if self._loose:
             known = [(one.digest, self._loose.get((number, one.digest, one.piece))) for one, _, _ in documents]
             self.put_vectors(number, [(first + at, *one) for at, one in enumerate(known) if one[1] is not None])

@@ -17,7 +17,6 @@ from memoryd.jobs import reader
 from memoryd.jobs.claims import LONGEST_CLAIM, REASONS, ClaimOutcome, ClaimStep, Cues, Judges
 from memoryd.jobs.job import Ask, Reply
 from memoryd.jobs.judging import class_question
-from memoryd.jobs.parts import group_items
 from memoryd.jobs.pieces import CitableSentence
 from memoryd.jobs.reader import POSITIVE, Question, ReaderAnswer, Subject
 from memoryd.ledger.floor import Material, Token, TokenKind, list_missing
@@ -26,6 +25,7 @@ from memoryd.ledger.memory import Memory
 from memoryd.ledger.text_removal import MARK
 from memoryd.text import normal
 from memoryd.text.content import list_stems, measure_overlap
+from memoryd.text.portions import group_items
 
 _ROOM = 800  # characters of a batch that are reserved for the evidence of its decoy
 

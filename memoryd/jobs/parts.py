@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from memoryd.jobs.compress import CountTokens
 from memoryd.jobs.job import Ask, QuotedPiece, RejectedReply, Reply
+from memoryd.text.portions import group_items
 
 T = TypeVar("T")
 _WHY = {
@@ -58,19 +59,6 @@ def divide(ask: Ask, room: int, count_tokens: CountTokens) -> tuple[Ask, ...]:
         )
         for group in groups
     )
-
-
-def group_items(items: Sequence[T], sizes: Sequence[int], room: int) -> list[list[T]]:
-    """Return items in order, in groups whose sizes add up to at most `room`; a larger item is a group by itself."""
-    groups: list[list[T]] = []
-    left = 0
-    for item, size in zip(items, sizes, strict=True):
-        if not groups or size > left:
-            groups.append([])
-            left = room
-        groups[-1].append(item)
-        left -= size
-    return groups
 
 
 def find_unusable(reply: Reply, most: float = inf) -> RejectedReply | None:

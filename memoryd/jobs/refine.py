@@ -16,10 +16,10 @@ from memoryd.jobs import refinement_tools
 from memoryd.jobs.claims import Judges
 from memoryd.jobs.condensation import read
 from memoryd.jobs.job import Ask, ChangeResult, ModelExchange, Operate, QuotedPiece, RejectedReply, Reply, ToolCall
-from memoryd.jobs.parts import group_items
 from memoryd.jobs.refinement import COMPLETED, RefinementSession, describe_memory, first_said, ledger_line
 from memoryd.jobs.refinement_tools import RefinementChange, SearchCall
 from memoryd.ledger.memory import Memory
+from memoryd.text.portions import group_items
 from memoryd.text.word_lists import list_words
 
 JOB = "refine"

@@ -10,20 +10,14 @@ from enum import StrEnum
 
 from memoryd.text.content import list_stems
 from memoryd.text.sentences import list_texts
-from memoryd.text.word_lists import list_words, read_patterns
+from memoryd.text.word_lists import compile_patterns, list_words
 from memoryd.text.wording import find_stem, fold, normalize
 
-_PATTERNS = read_patterns(__name__, "signals.txt")
+_PATTERNS = compile_patterns(__name__, "signals.txt", {"uploads": re.IGNORECASE | re.DOTALL})
 _LONGEST_ACK = 60  # characters
-_UPLOADS = re.compile(_PATTERNS["uploads"], re.IGNORECASE | re.DOTALL)
-_HANDED = re.compile(_PATTERNS["handed"], re.IGNORECASE)
 _ACKS = frozenset({"", *map(fold, list_words("acknowledgements"))})  # signs alone are an acknowledgement, too
 _SIGNS = re.compile(r"[\s.,!?;:…~。！？、，👍👌🙏✅🎉😀😊❤️\ufe0f]+")  # noqa: RUF001
 _PARTS = re.compile(r"[.,!?;…。！？、，]+")  # noqa: RUF001
-_CORRECTS, _REINFORCES, _FORGET, _ENDED, _DIED, _MOVED, _SUPPOSED = (
-    re.compile(_PATTERNS[name], re.IGNORECASE)
-    for name in ("corrects", "reinforces", "forget", "ended", "died", "moved", "supposed")
-)
 _END = re.compile(r"[.!?;。\n]")
 # Words of a retraction that do not occur in the retracted statement.
 _ENDING = frozenset(map(find_stem, map(fold, list_words("ended"))))
@@ -38,13 +32,13 @@ class Signal(StrEnum):
 
 def without_uploads(text: str) -> str:
     """Return `text` without the blocks and marks by which agents show an uploaded file."""
-    return _UPLOADS.sub(" ", text).strip() if "[" in text or "<" in text else text.strip()
+    return _PATTERNS["uploads"].sub(" ", text).strip() if "[" in text or "<" in text else text.strip()
 
 
 def says_nothing(text: str) -> bool:
     """Return True if `text`, without uploads, only sends a file or acknowledges a statement."""
     bare = without_uploads(text)
-    if not bare or _HANDED.match(bare):
+    if not bare or _PATTERNS["handed"].match(bare):
         return True
     return len(bare) <= _LONGEST_ACK and all(_SIGNS.sub(" ", one).strip() in _ACKS for one in _PARTS.split(fold(bare)))
 
@@ -58,7 +52,8 @@ def after_assent(text: str) -> str | None:
 def find_signals(text: str) -> tuple[Signal, ...]:
     """Return the hints in `text`, a message of the user."""
     bare = without_uploads(text)
-    corrects, reinforces = _CORRECTS.search(bare) or is_retraction(bare), _REINFORCES.search(bare)
+    corrects = _PATTERNS["corrects"].search(bare) or is_retraction(bare)
+    reinforces = _PATTERNS["reinforces"].search(bare)
     found = ((Signal.CORRECTION, corrects), (Signal.REINFORCEMENT, reinforces))
     return tuple(signal for signal, is_given in found if is_given)
 
@@ -70,7 +65,7 @@ def is_retraction(text: str) -> bool:
     A question or a condition ends nothing.
     """
     lines = map(normalize, without_uploads(text).splitlines())
-    return any(_FORGET.search(line) is not None or _tells_an_end(line) for line in lines)
+    return any(_PATTERNS["forget"].search(line) is not None or _tells_an_end(line) for line in lines)
 
 
 def takes_back(text: str, known: str) -> bool:
@@ -88,7 +83,7 @@ def takes_back(text: str, known: str) -> bool:
 
 
 def _tells_an_end(line: str) -> bool:
-    found = (match for pattern in (_ENDED, _DIED, _MOVED) for match in pattern.finditer(line))
+    found = (match for name in ("ended", "died", "moved") for match in _PATTERNS[name].finditer(line))
     return any(not _is_supposed(line, match.start(), match.end()) for match in found)
 
 
@@ -96,4 +91,4 @@ def _is_supposed(text: str, start: int, end: int) -> bool:
     """Return True if the sentence around a passage is a question, or has "if" or a similar word before it."""
     head = text[max(text.rfind(mark, 0, start) for mark in ".!?;。\n") + 1 : start]
     mark = _END.search(text, end)
-    return bool(_SUPPOSED.search(head)) or (mark is not None and mark[0] == "?")
+    return bool(_PATTERNS["supposed"].search(head)) or (mark is not None and mark[0] == "?")

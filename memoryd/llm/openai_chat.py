@@ -28,7 +28,7 @@ from memoryd.llm import network, prompt, stream
 from memoryd.llm.endpoint import Endpoint, key_of
 from memoryd.llm.failure import Failure, Trouble
 from memoryd.text.fences import strip_fence
-from memoryd.text.word_lists import read_patterns
+from memoryd.text.word_lists import compile_patterns
 
 BACKEND = "openai"
 _OPENAI_HOST = "api.openai.com"
@@ -292,9 +292,7 @@ def _final(text: str) -> str:
 
 
 _LEAST = 16  # tokens; a smaller number in an error is not a limit
-_PATTERNS = {
-    name: re.compile(pattern, re.IGNORECASE) for name, pattern in read_patterns(__name__, "refused_lengths.txt").items()
-}
+_PATTERNS = compile_patterns(__name__, "refused_lengths.txt")
 
 
 def read_refused_length(text: str) -> tuple[Trouble, int | None] | None:

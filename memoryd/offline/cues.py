@@ -8,16 +8,11 @@ ranked by its rare words. Patterns in lower case are for lowercased text.
 
 import re
 
-from memoryd.text.word_lists import list_words, read_patterns
+from memoryd.text.word_lists import compile_patterns, list_words
 
 # Case matters only in these cues.
-_EXACT = frozenset({"self", "time", "name", "quote", "fixed", "standing", "called", "halts", "identifier"})
-_PATTERNS = read_patterns(__name__, "cues.txt", retractions="|".join(list_words("retractions")))
-CUES = {name: re.compile(one, 0 if name in _EXACT else re.IGNORECASE) for name, one in _PATTERNS.items()}
+_EXACT = ("self", "time", "name", "quote", "fixed", "standing", "called", "halts", "identifier")
+CUES = compile_patterns(__name__, "cues.txt", dict.fromkeys(_EXACT, 0), retractions="|".join(list_words("retractions")))
 
 # Case also matters in these cues of work. One of them is matched at the beginning of each line.
-_FLAGS = {"progress": 0, "chooses": 0, "listed": re.MULTILINE}
-WORK_CUES = {
-    name: re.compile(pattern, _FLAGS.get(name, re.IGNORECASE))
-    for name, pattern in read_patterns(__name__, "work_cues.txt").items()
-}
+WORK_CUES = compile_patterns(__name__, "work_cues.txt", {"progress": 0, "chooses": 0, "listed": re.MULTILINE})

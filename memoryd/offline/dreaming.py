@@ -31,8 +31,6 @@ from memoryd.text import normal
 from memoryd.text.content import list_content_words, strip_label
 
 _CORE, _DAILY = "memory", "daily"
-_OWN = frozenset({promotion.USER, promotion.HAND, promotion.SAVED})
-_SAID = _OWN | {promotion.ASSISTANT, promotion.AGENT}
 _DEFAULT_BULLETS = 50
 _BY_HAND = 0.85  # importance of a memory without a record: a person wrote it
 _UNKNOWN = 0.6  # importance of any other memory whose importance is unknown
@@ -90,7 +88,7 @@ class _Night:
         self._core = _memories(ask.material, given)
         self._daily = [quoted for quoted in ask.material if quoted.role == _DAILY]
         self._entries = promotion.read_entries(self._daily)
-        reported = any(quoted.origin not in _SAID for quoted in self._daily)
+        reported = any(quoted.origin not in promotion.SAID for quoted in self._daily)
         self._working = "work" in given or promotion.is_working(self._entries, reported=reported)
         self._bullets = int(given.get("bullets") or _DEFAULT_BULLETS)
         self._cues = CueJudge()

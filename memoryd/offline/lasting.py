@@ -26,6 +26,10 @@ class Cue(NamedTuple):
     at_work_only: bool  # between friends, such words tell a story and are no decision or lesson
     pattern: re.Pattern[str]
 
+    def applies(self, *, by_user: bool, working: bool) -> bool:
+        """Return True if the cue counts for words of this speaker in such a session."""
+        return (by_user or not self.by_user_only) and (working or not self.at_work_only)
+
 
 def _read_cues() -> Iterator[Cue]:
     for head, pattern in read_patterns(__name__, "lasting_cues.txt").items():
@@ -37,14 +41,6 @@ def _read_cues() -> Iterator[Cue]:
 _LASTING = tuple(_read_cues())
 # The result for a statement that lasts by its words alone.
 _NOTED = Cue(MemoryType.FACT, 0.7, by_user_only=True, at_work_only=False, pattern=re.compile(""))
-# The cues that apply, by whether the user speaks and whether the session is work.
-_APPLYING = {
-    (by_user, working): tuple(
-        cue for cue in _LASTING if (by_user or not cue.by_user_only) and (working or not cue.at_work_only)
-    )
-    for by_user in (True, False)
-    for working in (True, False)
-}
 _OF_USER = frozenset({MemoryType.PREFERENCE, MemoryType.FACT})
 ASKED_FOR = 0.9  # importance; from this on, the user has explicitly asked to keep a statement
 _LECTURES = 2.5  # the assistant lectures if its messages are this many times as long as the user's
@@ -66,7 +62,8 @@ def find_cue(sentence: str, *, by_user: bool, working: bool, message: str = "", 
         return None
     plain = sentence.replace("’", "'")  # noqa: RUF001
     own = lasting_model.drop_quotations(plain) if by_user else plain
-    found = next((cue for cue in _APPLYING[by_user, working] if cue.pattern.search(own) and _stands(plain, cue)), None)
+    applying = (cue for cue in _LASTING if cue.applies(by_user=by_user, working=working))
+    found = next((cue for cue in applying if cue.pattern.search(own) and _stands(plain, cue)), None)
     if found is None:
         return _NOTED if by_user and message and lasting_model.lasts(plain, message, chatting=chatting) else None
     may_pass = found.type in _OF_USER and found.importance < ASKED_FOR

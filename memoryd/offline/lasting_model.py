@@ -13,10 +13,10 @@ from itertools import pairwise
 
 from memoryd.offline.cues import CUES
 from memoryd.text import prose
-from memoryd.text.word_lists import read_patterns
+from memoryd.text.word_lists import compile_patterns
 
 IN_CHAT, AT_WORK = 1.0, 1.9  # log odds; above, a statement lasts; a session of work has fewer such statements
-_SIGNS = {name: re.compile(one, re.IGNORECASE) for name, one in read_patterns(__name__, "lasting_signs.txt").items()}
+_SIGNS = compile_patterns(__name__, "lasting_signs.txt")
 _SUPPOSED, _PLAYED = _SIGNS.pop("supposed"), _SIGNS.pop("played")  # are searched for in the whole message
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*|\d+|[?!.,:;\u3001\u3002\uff01\uff0c\uff1a\uff1b\uff1f]")
 _LONGEST_WIDE = 3  # letters of a feature in scripts without spaces

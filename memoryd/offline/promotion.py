@@ -23,6 +23,8 @@ from memoryd.text.neutral import neutralize
 from memoryd.text.sentences import quote_around
 
 USER, HAND, SAVED, ASSISTANT, AGENT = "user", "hand", "saved", "assistant", "agent"
+_OWN = frozenset({USER, HAND, SAVED})
+SAID = _OWN | {ASSISTANT, AGENT}
 LONGEST = 400  # characters; a longer text is not a memory
 _SPOKEN = re.compile(r"^([^\W\d_][^\W\d_'’.-]*(?: [^\W\d_][\w'’.-]*){0,2}):\s+(?=\S)")  # noqa: RUF001
 _REPORTED = re.compile(r"^(?:Report|Changed|Failed)\b:?", re.IGNORECASE)
@@ -53,7 +55,7 @@ class OfflineEntry(NamedTuple):
     @property
     def by_user(self) -> bool:
         """Return True if these are the user's words, from a session, written by hand or saved by command."""
-        return self.origin in {USER, HAND, SAVED}
+        return self.origin in _OWN
 
     def tell_words(self, text: str) -> str:
         """Return words of the entry as the text of a memory, with their speaker."""
@@ -84,7 +86,7 @@ def read_entries(material: Iterable[QuotedPiece]) -> list[OfflineEntry]:
     found = []
     for quoted in material:
         is_left_out = _REPORTED.match(quoted.text) or lasting_model.takes_itself_back(quoted.text)
-        if quoted.origin in {USER, HAND, SAVED, ASSISTANT, AGENT} and not is_left_out:
+        if quoted.origin in SAID and not is_left_out:
             spoken = _SPOKEN.match(quoted.text)
             text, question = split_question(quoted.text[spoken.end() if spoken else 0 :])
             day = (quoted.at or "")[:10]

@@ -16,35 +16,22 @@ from memoryd.offline.words import list_content_words
 from memoryd.text import normal, prose
 from memoryd.text.content import strip_label
 from memoryd.text.sentences import list_texts
-from memoryd.text.word_lists import list_words, read_patterns
+from memoryd.text.word_lists import compile_patterns, list_words
 from memoryd.text.wording import STOP, expand, find_stem, fold
 
-_PATTERNS = read_patterns(__name__, "replacement.txt")
+# Case matters only in some of these cues; most of the texts are folded.
+_CUES = compile_patterns(__name__, "replacement.txt", dict.fromkeys(("marks", "third", "first", "wide generic"), 0))
 _STAMP = re.compile(r"\s*\((?:as of )?\d{4}[-\d/]*\)")
 _CLAUSE = re.compile(r"[,;:—–、](?=\D)|\s(?:and|but|und|aber|sondern|et|mais|y|pero|sino|e|ma|mas|en|maar|и|а|но)\s")
-_SUPPOSED = re.compile(_PATTERNS["supposed"], re.IGNORECASE)
-_NO_LONGER = re.compile(_PATTERNS["no longer"], re.IGNORECASE)
-_MARKS = re.compile(_PATTERNS["marks"])
-_INSTEAD = re.compile(_PATTERNS["instead"], re.IGNORECASE)
-_CHANGES = tuple(
-    re.compile(pattern, re.IGNORECASE) for name, pattern in _PATTERNS.items() if name.startswith("change ")
-)
-_NOW = re.compile(_PATTERNS["now"], re.IGNORECASE)
-_THIRD = re.compile(_PATTERNS["third"])
-_FIRST = re.compile(_PATTERNS["first"])
-_DENIES = re.compile(_PATTERNS["denies"], re.IGNORECASE)
+_CHANGES = tuple(pattern for name, pattern in _CUES.items() if name.startswith("change "))
 # Words without content that such statements have besides stop words, one form of each.
 _GENERIC = frozenset(find_stem(fold(word)) for word in list_words("generic"))
 # Nouns that only name the kind of a value, such as a colour or a city.
 _KINDS = frozenset(find_stem(expand(fold(word))) for word in list_words("kinds"))
-_WIDE_GENERIC = re.compile(_PATTERNS["wide generic"])
 _PARTICLES = re.compile(r"(?<=[\uac00-\ud7afA-Za-z0-9])(?:에서|으로|로|은|는|이|가|을|를|에|의|도|와|과)(?=\s|$|[.,])")
 _TOKEN = re.compile(r"[^\W_]+(?:[.'-][^\W_]+)*")
 _PARTS = re.compile(r"[\u4e00-\u9fff\u3005]+|[\u30a0-\u30ff]+|[\u0e00-\u0eff]+|[^\u3040-\u30ff\u4e00-\u9fff\u3005]+")
-_FRAME = re.compile(_PATTERNS["frame"], re.IGNORECASE)
-_REASON = re.compile(_PATTERNS["reason"], re.IGNORECASE)
 _DECIDED = frozenset(map(find_stem, list_words("decided")))
-_SINGLE = re.compile(_PATTERNS["single"], re.IGNORECASE)
 _LONGEST = 300  # characters; longer sentences are skipped, because the time grows with the square of the length
 _LONGEST_VALUE = 5  # words
 _FEWEST_REORDERED = 3
@@ -75,8 +62,8 @@ def read(text: str) -> ParsedStatement:
 @lru_cache(maxsize=1 << 12)
 def find_ended(text: str) -> tuple[frozenset[str], ...]:
     """Return, for each thing that `text` plainly says has ended, its words; empty for a question or a supposition."""
-    said = fold(_REASON.sub("", _STAMP.sub("", strip_label(text))))
-    is_plain = not prose.QUESTION_END.search(said) and not _SUPPOSED.search(said)
+    said = fold(_CUES["reason"].sub("", _STAMP.sub("", strip_label(text))))
+    is_plain = not prose.QUESTION_END.search(said) and not _CUES["supposed"].search(said)
     return tuple(one for one in (_find_ended(said) if is_plain else ()) if one)
 
 
@@ -85,10 +72,10 @@ def is_ended_by(newer: str, older: str) -> bool:
     if len(list_texts(_STAMP.sub("", strip_label(older)))) != 1:
         return False
     # If a decision ends, its reason ends too.
-    words = read(_REASON.sub("", older)).words - _KINDS - _DECIDED
+    words = read(_CUES["reason"].sub("", older)).words - _KINDS - _DECIDED
     if _reorders(newer, older) or (words and words <= read(newer).words and _ends(newer, older)):
         return True
-    return _NOW.search(fold(newer)) is not None and _is_other_value(newer, older)
+    return _CUES["now"].search(fold(newer)) is not None and _is_other_value(newer, older)
 
 
 def is_outdated_by(newer: str, older: str) -> bool:
@@ -122,15 +109,16 @@ def _reorders(newer: str, older: str) -> bool:
 
 
 def _ends(newer: str, older: str) -> bool:
-    older = _REASON.sub("", older)  # what is the reason is not what is so
+    older = _CUES["reason"].sub("", older)  # what is the reason is not what is so
     words = read(older).words
     # What the older statement has ended itself, even as a wish, does not end it.
     before = _find_ended(fold(older))
     news = [gone for gone in find_ended(newer) if not any(gone <= one for one in before)]
     if denies(older) or not any(gone <= words for gone in news):
         return False
-    is_of_other = _FIRST.search(fold(older)) and _THIRD.search(fold(newer)) and not _FIRST.search(fold(newer))
-    return not is_of_other
+    said = fold(newer)
+    is_of_other = _CUES["third"].search(said) and not _CUES["first"].search(said)
+    return not (is_of_other and _CUES["first"].search(fold(older)))
 
 
 def _is_other_value(newer: str, older: str) -> bool:
@@ -141,12 +129,12 @@ def _is_other_value(newer: str, older: str) -> bool:
 
 def denies(text: str) -> bool:
     """Return True if `text` contains a negation."""
-    return _DENIES.search(fold(text)) is not None
+    return _CUES["denies"].search(fold(text)) is not None
 
 
 def _words(folded: str) -> frozenset[str]:
     if prose.is_wide(folded):
-        folded = _WIDE_GENERIC.sub(" ", folded)
+        folded = _CUES["wide generic"].sub(" ", folded)
     folded = _PARTICLES.sub(" ", folded)
     found = set()
     for token in _TOKEN.findall(folded):
@@ -162,16 +150,16 @@ def _find_ended(said: str) -> list[frozenset[str]]:
     found = []
     for sentence in (one for one in list_texts(said) if len(one) <= _LONGEST):
         for clause in _CLAUSE.split(sentence):
-            if _NO_LONGER.search(clause):
-                rest = _NO_LONGER.sub(lambda so: _MARKS.sub(" ", so[0]), clause)
-                found.append(_words(_NOW.sub(" ", rest)))
-        if instead := _INSTEAD.search(sentence):
+            if _CUES["no longer"].search(clause):
+                rest = _CUES["no longer"].sub(lambda so: _CUES["marks"].sub(" ", so[0]), clause)
+                found.append(_words(_CUES["now"].sub(" ", rest)))
+        if instead := _CUES["instead"].search(sentence):
             old = _words(next(one for one in instead.groups() if one))
             before = _words(sentence[: instead.start()]) - old
-            is_mine = _FIRST.search(sentence) is not None
+            is_mine = _CUES["first"].search(sentence) is not None
             found += [old] if is_mine or len(before) <= _MOST_BEFORE else []
         for pattern in _CHANGES:
-            if (change := pattern.search(sentence)) and not _DENIES.search(sentence[: change.end()]):
+            if (change := pattern.search(sentence)) and not _CUES["denies"].search(sentence[: change.end()]):
                 found.append(_words(change["old"]) | _words(change["what"]))
                 break
     return found
@@ -179,15 +167,15 @@ def _find_ended(said: str) -> list[frozenset[str]]:
 
 def _parse_value(body: str) -> tuple[str, str, tuple[str, ...]]:
     """Return the subject of a statement, its value, and the value's shape; all empty if it gives no value."""
-    plain = " ".join(_NOW.sub(" ", body).split()).rstrip(".!。！").replace("’", "'")
-    found = _FRAME.fullmatch(plain) if len(plain) <= _LONGEST else None
-    if found is None or _SUPPOSED.search(fold(body)):
+    plain = " ".join(_CUES["now"].sub(" ", body).split()).rstrip(".!。！").replace("’", "'")
+    found = _CUES["frame"].fullmatch(plain) if len(plain) <= _LONGEST else None
+    if found is None or _CUES["supposed"].search(fold(body)):
         return "", "", ()
     subject, value = [one.strip() for one in found.groups() if one][:2]
     tokens = _TOKEN.findall(value)
     has_number = any(map(str.isdigit, "".join(tokens)))
     has_name = any(one[:1].isupper() or prose.is_wide(one) for one in tokens)
-    if not (has_number or has_name or _SINGLE.search(subject)) or len(tokens) > _LONGEST_VALUE:
+    if not (has_number or has_name or _CUES["single"].search(subject)) or len(tokens) > _LONGEST_VALUE:
         return "", "", ()
     small = tuple(one.casefold() for one in tokens if one.casefold() in STOP)
     subject = " ".join(fold(subject.replace("—", " ").replace(" - ", " ")).split())

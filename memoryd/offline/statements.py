@@ -14,16 +14,17 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from heapq import heapify, heappop, heappush
+from itertools import chain
 from typing import NamedTuple
 
 from memoryd.jobs import signals
 from memoryd.jobs.duplicates import KnownTexts
-from memoryd.jobs.parts import group_items
 from memoryd.ledger import steering
 from memoryd.offline import words
 from memoryd.offline.cues import CUES
 from memoryd.offline.sentences import NumberedSentence, is_question
 from memoryd.text import prose
+from memoryd.text.portions import group_items
 
 UNIT_WORDS = 40
 ENOUGH = 0.75
@@ -57,7 +58,6 @@ class Statement(NamedTuple):
     turn: int  # the index of its message
     id: str
     speaker: str
-    by_user: bool
     text: str
     cost: int  # length in words, with its mark, its speaker and its question
     told: frozenset[str]  # content words except small talk
@@ -98,13 +98,11 @@ class _ConversationReading:
         self._names = _names(said)
         self._keys = [[frozenset(words.list_content_words(part.text)) for part in one.sentences] for one in said]
         self._rarity = _rarity(self._keys, self._names)
-        self._recent: list[frozenset[str]] = []
         self._asserted = KnownTexts()  # the statements of the user's last message
 
     def read_message(self, turn: int) -> list[Statement]:
         """Return the statements of one message; call it once for each message, in order."""
-        known = frozenset().union(*self._recent[-_RECENT:])
-        self._recent.append(frozenset().union(*self._keys[turn]))
+        known = frozenset().union(*chain.from_iterable(self._keys[max(0, turn - _RECENT) : turn]))
         if self._said[turn].by_user:
             self._asserted = KnownTexts(part.text for part in self._said[turn].sentences if not is_question(part.text))
         found = (self._statement(turn, unit, known) for unit in _units(self._parts(turn, known), self._unit_words))
@@ -146,7 +144,7 @@ class _ConversationReading:
         asks_before, question = self._question(turn)
         asked = question if len(told) <= THIN else ""
         return Statement(
-            turn, one.id, one.speaker, one.by_user, text,
+            turn, one.id, one.speaker, text,
             cost=prose.count_words(text) + prose.count_words(asked) + LABEL_WORDS,
             told=told, talk=talk, new=len(told - known),
             answers=bool(question), asked=asked, asked_id=asks_before if asked else "",

@@ -74,17 +74,6 @@ _WORTH_LASTING = -0.5  # the weight from which on a line of an answer lasts, wha
 _OF_STATES = frozenset(map(words.key_of, list_words("words of states")))
 
 
-def list_work(said: Sequence[ConversationMessage], own: Mapping[str, Collection[int]]) -> list[WorkStatement]:
-    """Return all possible lines, in order.
-
-    Args:
-        said: the messages, in order.
-        own: for each message of the user, by its id, the numbers of the sentences that are their own words, not pasted.
-    """
-    reading = _WorkReading(said, own)
-    return [one for turn in range(len(said)) for one in reading.read_message(turn)]
-
-
 def choose_lines(
     said: Sequence[ConversationMessage],
     own: Mapping[str, Collection[int]],
@@ -94,16 +83,15 @@ def choose_lines(
     """Return the best lines within `budget` words: from messages, best first, and from notes, in their order.
 
     Args:
-        said: as for `list_work`.
-        own: as for `list_work`.
+        said: the messages, in order.
+        own: for each message of the user, by its id, the numbers of the sentences that are their own words, not pasted.
         noted: the assistant's own notes, without sentences that memory already holds.
         budget: the words for all lines; notes get a share by their length, and the words that the messages leave.
     """
-    reading = _WorkReading(said, own)
-    found = [one for turn in range(len(said)) for one in reading.read_message(turn)]
+    reading = WorkReading(said, own)
     words_noted = sum(prose.count_words(one.text) for one in noted)
     share = words_noted / (words_noted + sum(prose.count_words(one.text) for one in said) + 1)
-    chosen = _choose_said(found, max(budget - int(share * budget), min(budget, _LEAST_SAID)))
+    chosen = _choose_said(reading.list_lines(), max(budget - int(share * budget), min(budget, _LEAST_SAID)))
     left = budget - sum(one.cost for one in chosen)
     told = [one for note in noted for one in reading.read_note(note)]
     taken = choose_work(told, left, chosen, len(told), _USER_SHARE)
@@ -149,10 +137,11 @@ def choose_work(
     return taken
 
 
-class _WorkReading:
+class WorkReading:
     """Read a session once, with the rarity of its words and the words that the user used."""
 
     def __init__(self, said: Sequence[ConversationMessage], own: Mapping[str, Collection[int]]) -> None:
+        """Take the messages and the user's own sentences, as for `choose_lines`."""
         self._said = said
         self._own = own
         self._echoed = work_texts.find_echoes(said)
@@ -196,7 +185,11 @@ class _WorkReading:
         own = self._own_parts(one)
         return [part for part in own if not (_is_courtesy(part.text) or _MENTIONS.fullmatch(part.text))]
 
-    def read_message(self, turn: int) -> Iterator[WorkStatement]:
+    def list_lines(self) -> list[WorkStatement]:
+        """Return all possible lines, in order."""
+        return [line for turn in range(len(self._said)) for line in self._read_message(turn)]
+
+    def _read_message(self, turn: int) -> Iterator[WorkStatement]:
         """Yield the possible lines of a message."""
         one = self._said[turn]
         if one.by_user:
@@ -571,20 +564,17 @@ def _text_of(unit: Sequence[NumberedSentence]) -> str:
 
 def _join(
     parts: Sequence[NumberedSentence], leans: Callable[[NumberedSentence, NumberedSentence], bool]
-) -> Iterator[list[NumberedSentence]]:
-    """Yield the sentences grouped into lines.
+) -> list[list[NumberedSentence]]:
+    """Return the sentences grouped into lines.
 
     A sentence that needs the preceding one, as `leans` decides, is joined to it, up to `_JOINED` characters. A mark
     such as `@decision` begins a new line.
     """
-    unit: list[NumberedSentence] = []
+    units: list[list[NumberedSentence]] = []
     for part in parts:
-        goes_on = bool(unit) and not work_texts.find_mark(part.text) and leans(unit[-1], part)
-        if goes_on and len(_text_of([*unit, part])) <= _JOINED:
-            unit.append(part)
-            continue
-        if unit:
-            yield unit
-        unit = [part]
-    if unit:
-        yield unit
+        goes_on = bool(units) and not work_texts.find_mark(part.text) and leans(units[-1][-1], part)
+        if goes_on and len(_text_of([*units[-1], part])) <= _JOINED:
+            units[-1].append(part)
+        else:
+            units.append([part])
+    return units

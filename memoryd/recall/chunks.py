@@ -6,11 +6,12 @@ line is in exactly one chunk. Headings, fences and bullets are recognised by sin
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import dropwhile
 from typing import NamedTuple
 
+from memoryd.text.portions import group_items
 from memoryd.tiers.lines import FRONT_MATTER, heading_of, lines_of, open_fence
 
 SIZE = 800  # most characters of a chunk of several blocks
@@ -43,7 +44,7 @@ def split_chunks(data: bytes, *, apart: bool = False) -> list[Chunk]:
     line = 1
     for group in _group_blocks(_blocks(data), apart=apart):
         lines = [raw for block in group for raw in block.lines]
-        for part in _parts(lines):
+        for part in group_items(lines, [len(raw) for raw in lines], LONGEST):
             text = b"".join(part).decode(errors="replace")
             found.append(Chunk(line, line + len(part) - 1, group[-1].heading, text))
             line += len(part)
@@ -107,15 +108,3 @@ def _group_blocks(blocks: Iterator[_MarkdownBlock], *, apart: bool) -> Iterator[
         size += length
     if group:
         yield group
-
-
-def _parts(lines: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
-    """Yield the lines of a block in parts of at most `LONGEST` characters, if possible."""
-    start = size = 0
-    for number, raw in enumerate(lines):
-        if size and size + len(raw) > LONGEST:
-            yield lines[start:number]
-            start, size = number, 0
-        size += len(raw)
-    if start < len(lines):
-        yield lines[start:]

@@ -31,7 +31,9 @@ writes. The same words may mean something else below another heading such as "Ou
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -277,10 +279,7 @@ class _Sections:
         if sum(self._fact_sizes) <= room:
             return _ChosenText(text + (f"{FACTS}\n{''.join(self._facts)}" if total else ""))
         room -= self._note
-        shown = 0
-        while shown < total and room >= self._fact_sizes[shown]:
-            room -= self._fact_sizes[shown]
-            shown += 1
+        shown = _count_fitting(self._fact_sizes, room)
         told = f"{FACTS}\n{''.join(self._facts[:shown])}" if shown else ""
         left_out = self._list_left_out(total - shown)
         if room < 0:
@@ -472,15 +471,10 @@ def _part_of(block: _PartBlock, share: int, count: Count) -> _ChosenText:
     share -= block.heading + block.mark
     if block.is_ranked and (chosen := _choose_important(block, share)):
         return chosen
-    lines = list(reversed(block.lines)) if block.newest_last else block.lines
-    kept: list[str] = []
-    left: list[int] = []
-    for line in lines:
-        if share >= line.size and not left:
-            share -= line.size
-            kept.append(line.text)
-        else:
-            left.append(line.number)
+    lines = block.lines[::-1] if block.newest_last else block.lines
+    fitting = _count_fitting([line.size for line in lines], share)
+    kept = [line.text for line in lines[:fitting]]
+    left = [line.number for line in lines[fitting:]]
     if not kept and lines:
         cut = _cut(lines[0].text.rstrip("\n"), share - 1, count, end=block.newest_last)
         kept = [f" {bare}\n"] if (bare := neutralize(cut)) else []
@@ -522,13 +516,15 @@ def _list_units(block: _PartBlock) -> list[list[_PartLine]]:
     return units
 
 
+def _count_fitting(sizes: Iterable[int], room: int) -> int:
+    """Return how many of the first sizes together take at most `room`."""
+    return bisect_right(list(accumulate(sizes)), room)
+
+
 def _cut(text: str, room: int, count: Count, *, end: bool) -> str:
     """Return the longest beginning of a text, or its longest end, that takes at most `room` tokens."""
-    low, high = 0, len(text)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if count([text[-middle:] if end else text[:middle]])[0] <= room:
-            low = middle
-        else:
-            high = middle - 1
-    return (text[-low:] if end else text[:low]) if low else ""
+
+    def drop(size: int) -> str:
+        return text[size:] if end else text[: len(text) - size]
+
+    return drop(bisect_left(range(len(text)), x=True, key=lambda size: count([drop(size)])[0] <= room))

@@ -20,7 +20,6 @@ _TITLE = re.compile(r"# (?:RECENT|Daily Memory)\b")
 _FORGOTTEN = re.compile(r"- (?:\[x\] )?(?:\w+: )?\[forgotten\]\.?")
 _ANCHOR = re.compile(r"^\*\*Link\*\*:.*#session-([^()\s]+)\)$", re.MULTILINE)
 _SESSION = re.compile(r"^From [^,\n]+, [\d:-]+, session:(\S+)$", re.MULTILINE)
-_SIGNS = ("#", "**")
 _HEADED = re.compile(r"### .*|\*\*[^*]+\*\*:\s*")  # a heading of the text below it
 _TITLED = re.compile(r"#{1,6}(?:\s|$)")
 _ALONE = re.compile(r"(?:^- .*\n(?!\n*[ \t]))+", re.MULTILINE)  # bullets without text below them
@@ -122,7 +121,7 @@ def _remove_empty(lines: list[str]) -> list[str]:
     """Return lines in which each heading without text below it is replaced by an empty line."""
     is_empty = True
     for place in reversed(range(len(lines))):
-        if lines[place].startswith(_SIGNS) and _HEADED.fullmatch(lines[place]):
+        if _HEADED.fullmatch(lines[place]):
             lines[place] = "" if is_empty else lines[place]
             is_empty = True
         else:

@@ -90,10 +90,9 @@ def _list_units(text: str) -> Iterator[str]:
     for end in (*(match.end() for match in _END.finditer(text)), len(text)):
         unit = " ".join(text[start:end].split())
         start = end
-        unit = f"{kept} {unit}" if kept and unit else kept or unit
-        kept = ""
-        if len(unit) < _LEAST and end < len(text):
-            kept = unit
+        unit = f"{kept} {unit}".strip()
+        kept = unit if len(unit) < _LEAST and end < len(text) else ""
+        if kept:
             continue
         while len(unit) > _UNIT:
             cut = unit.rfind(" ", _UNIT // 2, _UNIT)
@@ -127,13 +126,12 @@ def _show_around(units: list[str], best: int, sums: Mapping[int, float]) -> str:
 
 def _find_word(flat: str, ends: list[int], word: str) -> set[int]:
     """Return the indexes of the sentences that contain all parts of a word, in any form."""
-    found: set[int] | None = None
-    for run, stem in _list_parts(word):
-        places = {bisect_right(ends, at) for at in _find_run(flat, run, stem, is_prefix=word.endswith("*"))}
-        if not places:
-            return places
-        found = places if found is None else found & places
-    return found or set()
+    is_prefix = word.endswith("*")
+    found = [
+        {bisect_right(ends, at) for at in _find_run(flat, run, stem, is_prefix=is_prefix)}
+        for run, stem in _list_parts(word)
+    ]
+    return set.intersection(*found) if found else set()
 
 
 @lru_cache(maxsize=512)

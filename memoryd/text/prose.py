@@ -47,13 +47,12 @@ def list_lines(text: str) -> list[str]:
     with digits and signs, or lines that differ only in their numbers.
     """
     given = without_fences(text).splitlines()
-    shapes = _shapes(given)
     kept = []
-    for line in given:
+    for line, is_log in zip(given, mark_log_lines(given), strict=True):
         if not line or line.count("|") > 2 or _CODE_LINE.match(line) or _HEADING.match(line):
             continue
         plain = (line if line[0].isalpha() else _MARK.sub("", line, count=1)).strip()
-        if plain and not _RULE.match(plain) and not _is_log(shapes, line) and not by_machine(plain):
+        if plain and not _RULE.match(plain) and not is_log and not by_machine(plain):
             kept.append(_strip_markup(plain))
     return kept
 
@@ -70,23 +69,17 @@ def below_head(head: str, text: str) -> str:
 
 def mark_log_lines(given: Sequence[str]) -> list[bool]:
     """Return, for each line, True if other lines differ from it only in their numbers, as the lines of a log do."""
-    shapes = _shapes(given)
-    return [_is_log(shapes, line) for line in given]
-
-
-def _shapes(given: Sequence[str]) -> Counter[str]:
-    return Counter(map(_shape, given)) if len(given) >= _REPEATED else Counter[str]()
+    if len(given) < _REPEATED:
+        return [False] * len(given)
+    shapes = list(map(_shape, given))
+    times = Counter(shapes)
+    return [bool(shape) and times[shape] >= _REPEATED for shape in shapes]
 
 
 def _shape(line: str) -> str:
     """Return the form that lines of one log share; empty for a line without numbers."""
     shape = _DIGITS.sub("0", line)
     return shape.strip() if shape != line else ""
-
-
-def _is_log(shapes: Counter[str], line: str) -> bool:
-    shape = _shape(line) if shapes else ""
-    return bool(shape) and shapes[shape] >= _REPEATED
 
 
 def by_machine(line: str) -> bool:

@@ -374,18 +374,15 @@ def _ends(text: str, run: _Run) -> list[int]:
 
 def _code_spans(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     """Yield the code spans: text between two equally long rows of backticks."""
-    ticks = list(_TICKS.finditer(text, start, end))
-    closing: dict[int, int] = {}
-    partner = [0] * len(ticks)
-    for at in range(len(ticks) - 1, -1, -1):
-        length = len(ticks[at][0])
-        partner[at] = closing.get(length, 0)
-        closing[length] = at
-    at = 0
-    while at < len(ticks):
-        if partner[at]:
-            yield ticks[at].start(), ticks[partner[at]].end()
-        at = (partner[at] or at) + 1
+    rows = list(_TICKS.finditer(text, start, end))
+    last = {len(row[0]): at for at, row in enumerate(rows)}  # the last row of each length
+    opening: re.Match[str] | None = None
+    for at, row in enumerate(rows):
+        if opening is not None and len(row[0]) == len(opening[0]):
+            yield opening.start(), row.end()
+            opening = None
+        elif opening is None and last[len(row[0])] > at:
+            opening = row
 
 
 def _is_end(text: str, floor: int, end: re.Match[str], limit: int) -> bool:

@@ -19,7 +19,9 @@ this use. White space at the ends of a line is ignored, so a space there is writ
 
 import pkgutil
 import re
+from collections.abc import Mapping
 from functools import cache
+from types import MappingProxyType
 
 
 def list_words(name: str) -> tuple[str, ...]:
@@ -40,6 +42,17 @@ def _read_lists() -> dict[str, tuple[str, ...]]:
         name: tuple(re.split(r"[|\n]+", body.strip()) if "|" in body else body.split())
         for name, body in zip(parts[::2], parts[1::2], strict=True)
     }
+
+
+def compile_patterns(
+    module: str, file: str, flags: Mapping[str, int] = MappingProxyType({}), **lists: str
+) -> dict[str, re.Pattern[str]]:
+    """Return the compiled patterns of a file by name, in order; case does not matter, unless `flags` names a pattern.
+
+    The other arguments are those of `read_patterns`.
+    """
+    found = read_patterns(module, file, **lists)
+    return {name: re.compile(pattern, flags.get(name, re.IGNORECASE)) for name, pattern in found.items()}
 
 
 def read_patterns(module: str, file: str, **lists: str) -> dict[str, str]:

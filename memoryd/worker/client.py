@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections import deque
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -18,16 +19,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memoryd import errors
 from memoryd.errors import MemorydError, StateError
-from memoryd.llm.failure import Failure
 from memoryd.scrub.finding import ScrubbedText
+from memoryd.text.portions import group_items
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from multiprocessing.connection import Connection
-    from typing import Self
 
     from memoryd.jobs.job import Ask, Reply
     from memoryd.llm.endpoint import Endpoint
+    from memoryd.llm.failure import Failure
     from memoryd.scrub.policy import Policy
 
 COUNT_DEADLINE = timedelta(seconds=60)
@@ -117,7 +118,7 @@ def _receive(connection: Connection) -> Any:
         raise pickle.UnpicklingError("the worker's answer cannot be read") from error
 
 
-class Worker:
+class Worker(AbstractContextManager["Worker"]):
     """Start the child when it is needed, send it one request at a time, and stop it when it is idle.
 
     Several threads may use a worker and take turns. `close` it, or use it as a context manager.
@@ -151,7 +152,8 @@ class Worker:
     def count(self, texts: Sequence[str]) -> list[int]:
         """Count the tokens of each text."""
         tokens: list[int] = []
-        for batch in _batches(texts, BATCH_CHARACTERS):
+        # In portions, so that each process holds only one portion twice.
+        for batch in group_items(texts, [len(text) for text in texts], BATCH_CHARACTERS):
             tokens += self._ask(("count", batch), COUNT_DEADLINE)
         return tokens
 
@@ -199,9 +201,9 @@ class Worker:
             for place, text in enumerate(texts if self._sizes else ())
             if (size := self._sizes.get(hash_text(text))) is not None
         }
-        new = iter([place for place in range(len(texts)) if place not in known])
-        for batch in _batches([text for place, text in enumerate(texts) if place not in known], SCAN_CHARACTERS):
-            yield _ScanPart([next(new) for _ in batch], SCAN_DEADLINE)
+        new = [place for place in range(len(texts)) if place not in known]
+        for batch in group_items(new, [len(texts[place]) for place in new], SCAN_CHARACTERS):
+            yield _ScanPart(batch, SCAN_DEADLINE)
         for size in sorted(set(known.values()), reverse=True):
             yield from _parts([place for place, its in known.items() if its == size], max(size, 1))
 
@@ -247,11 +249,10 @@ class Worker:
         """Return the answer of a backend that needs only the question, such as the offline backend.
 
         Raises:
-            WorkerError: The backend failed or the worker did not answer.
+            WorkerError: The worker did not answer.
+            MemorydError: The backend failed.
         """
-        result = self._answer(deadline, backend, ask)
-        if isinstance(result, Failure):
-            raise WorkerError(result.what, f"backend {backend}")
+        result: Reply = self._ask(("answer", backend, _without_notes(ask)), deadline)
         return result
 
     def answer_of(self, endpoint: Endpoint, ask: Ask) -> Reply | Failure:
@@ -262,11 +263,8 @@ class Worker:
                 money.
             MemorydError: The backend failed.
         """
-        return self._answer(timedelta(seconds=endpoint.timeout) + MODEL_GRACE, "openai", ask, endpoint)
-
-    def _answer(self, deadline: timedelta, backend: str, ask: Ask, *endpoint: Endpoint) -> Reply | Failure:
-        sent = replace(ask, about=None)  # the job's own notes are not for the backend
-        result: Reply | Failure = self._ask(("answer", backend, sent, *endpoint), deadline, again=not endpoint)
+        deadline = timedelta(seconds=endpoint.timeout) + MODEL_GRACE
+        result: Reply | Failure = self._ask(("answer", "openai", _without_notes(ask), endpoint), deadline, again=False)
         return result
 
     def embed(self, texts: Sequence[str]) -> list[bytes | None]:
@@ -328,7 +326,10 @@ class Worker:
             )
 
     def _ask_once(self, request: tuple[Any, ...], deadline: timedelta) -> Any:
-        child, connection = self._get_child()
+        if self._child is None or self._child[0].poll() is not None:
+            self._stop()
+            self._child = self._start()
+        child, connection = self._child
         late_at = time.monotonic() + deadline.total_seconds()
         timer = threading.Timer(deadline.total_seconds(), child.kill)  # which ends every wait for its socket
         timer.daemon = True
@@ -346,12 +347,6 @@ class Worker:
             raise _GoneError from error
         finally:
             timer.cancel()
-
-    def _get_child(self) -> tuple[subprocess.Popen[bytes], Connection]:
-        if self._child is None or self._child[0].poll() is not None:
-            self._stop()
-            self._child = self._start()
-        return self._child
 
     def _start(self) -> tuple[subprocess.Popen[bytes], Connection]:
         from multiprocessing import Pipe  # imported late, because some processes never ask
@@ -386,25 +381,13 @@ class Worker:
             child.kill()
             child.wait()
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.close()
 
 
-def _batches(texts: Sequence[str], most: int) -> Iterator[list[str]]:
-    """Yield the texts in lists of bounded size, so that each process holds at most one list twice."""
-    batch: list[str] = []
-    characters = 0
-    for text in texts:
-        if batch and characters + len(text) > most:
-            yield batch
-            batch, characters = [], 0
-        batch.append(text)
-        characters += len(text)
-    if batch:
-        yield batch
+def _without_notes(ask: Ask) -> Ask:
+    """Return a question without the job's own notes, which are not for the backend."""
+    return replace(ask, about=None)
 
 
 def _parts(places: Sequence[int], size: int) -> Iterator[_ScanPart]:

@@ -100,14 +100,11 @@ class KnownFormats:
 
 def split_buffer(buffer: bytes) -> Iterator[tuple[int, int, int]]:
     """Yield (first byte, last byte, first byte of the next piece) of a buffer's pieces, divided at line ends."""
-    first = 0
-    while True:
-        last = _edge(buffer, first + PIECE)
+    last = behind = 0
+    while last < len(buffer):
+        first, last = behind, _edge(buffer, behind + PIECE)
         behind = _edge(buffer, last - OVERLAP) if last < len(buffer) else last
         yield first, last, behind
-        if last >= len(buffer):
-            return
-        first = behind
 
 
 def _edge(buffer: bytes, at: int) -> int:

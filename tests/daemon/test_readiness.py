@@ -1,6 +1,7 @@
 """What the service manager hears of a real daemon: ready after the first scan, pings from progress only, stopping."""
 
 import contextlib
+import math
 import os
 import signal
 import socket
@@ -157,7 +158,7 @@ def test_a_long_first_scan_asks_for_more_time(manager):
 
 def test_the_environment_is_taken_and_a_watchdog_of_another_process_is_not_fed():
     environ = {"NOTIFY_SOCKET": "/run/x", "WATCHDOG_USEC": "30000000", "WATCHDOG_PID": "7", "HOME": "/"}
-    assert readiness.from_environment(environ, 8, lambda: 1.0).next_at() is None
+    assert readiness.from_environment(environ, 8, lambda: 1.0).next_at() == math.inf
     assert environ == {"HOME": "/"}
     assert readiness.from_environment({"NOTIFY_SOCKET": "/x", "WATCHDOG_USEC": "1"}, 8, lambda: 1.0).next_at() == 1.0
     assert not readiness.from_environment({"NOTIFY_SOCKET": "tcp:1"}, 8, lambda: 1.0).is_heard

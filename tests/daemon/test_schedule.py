@@ -92,7 +92,8 @@ def test_weekdays_mean_what_cron_means(tmp_path):
     _, settings = settings_for(tmp_path, line="0 4 * * 0")  # cron: Sunday
     (due,) = schedule.list_due(settings, datetime(2026, 3, 4, 12, tzinfo=UTC))
     assert due.slot == "2026-03-01T04:00"
-    assert schedule.next_times(settings, datetime(2026, 3, 4, 12, tzinfo=UTC))["sleep"].strftime("%a %d") == "Sun 08"
+    times = schedule.own_times(settings, datetime(2026, 3, 4, 12, tzinfo=UTC))("demo")
+    assert times["sleep"].strftime("%a %d") == "Sun 08"
 
 
 def test_no_schedule_no_slot(tmp_path):
@@ -101,7 +102,7 @@ def test_no_schedule_no_slot(tmp_path):
     )
     settings = config.load(scratch.config)
     assert schedule.list_due(settings, STARTED) == []
-    assert schedule.next_times(settings, STARTED) == {}
+    assert schedule.own_times(settings, STARTED)("demo") == {}
 
 
 # --- with the job table ---

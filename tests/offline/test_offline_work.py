@@ -29,7 +29,7 @@ def talk(*said: str) -> list[ConversationMessage]:
 
 
 def lines(*said: str, own: dict[str, set[int]] | None = None) -> list[WorkStatement]:
-    return work.list_work(talk(*said), own or {})
+    return work.WorkReading(talk(*said), own or {}).list_lines()
 
 
 def texts(found: list[WorkStatement], section: Section | None = None) -> list[str]:
@@ -414,7 +414,7 @@ SAID = st.lists(
 @given(SAID, st.integers(0, 120))
 def test_lines_are_whole_sentences_within_their_room_each_once(said, budget):
     given_ = talk(*said)
-    found = work.list_work(given_, {})
+    found = work.WorkReading(given_, {}).list_lines()
     parts = {one.id: {part.number: part.text for part in one.sentences} for one in given_}
     for one in found:
         told = " ".join(parts[one.id][number] for number in one.numbers)

@@ -34,7 +34,7 @@ def known(tmp_path_factory: pytest.TempPathFactory) -> KnownFormats:
     return KnownFormats(cache_folder(tmp_path_factory.mktemp("rules")))
 
 
-@given(st.lists(st.integers(0, 3 * PIECE), max_size=6), st.integers(0, 9))
+@given(st.lists(st.integers(0, 3 * PIECE), max_size=6), st.integers(1, 9))
 def test_pieces_cover_a_buffer_and_have_a_bound(lengths: list[int], rest: int) -> None:
     buffer = b"".join(b"x" * length + b"\n" for length in lengths) + b"y" * rest
     found = [*split_buffer(buffer)]
