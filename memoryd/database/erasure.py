@@ -171,7 +171,13 @@ def erase_sessions(connection: Connection, sessions: Sequence[str]) -> None:
     given = tuple(sessions)
     rows = query.fetch_mappings(connection, f"{_TURNS} WHERE t.{_OF_SESSIONS} AND t.text <> ''", given)
     _keep_keys(connection, ((row, row["text"], "") for row in rows))
-    _set(connection, "turn", {"text": "", "withheld": FORGOTTEN}, _OF_SESSIONS, given)
+    _set(
+        connection,
+        "turn",
+        {"text": "", "withheld": FORGOTTEN, "tool_call_id": None, "tool_name": None},
+        _OF_SESSIONS,
+        given,
+    )
     _set(connection, "session", {"branch": None}, _IS_SESSION, given)
     query.run(connection, f"DELETE FROM session_summary WHERE {_OF_SESSIONS}", given)  # noqa: S608
 
@@ -188,7 +194,11 @@ def erase_known(connection: Connection) -> None:
             lines = left.split("\n")
             left = "\n".join(one for one in lines if (session, now_file.line_key(Role(row["role"]), one)) not in keys)
         if left != text:
-            sql = "UPDATE turn SET text = ?1, text_crc = text_crc(?1), withheld = ?2 WHERE id = ?3"
+            sql = (
+                "UPDATE turn SET text = ?1, text_crc = text_crc(?1), withheld = ?2,"
+                " tool_name = iif(?1 = '', NULL, tool_name), tool_call_id = iif(?1 = '', NULL, tool_call_id)"
+                " WHERE id = ?3"
+            )
             query.run(connection, sql, left, FORGOTTEN, row["id"])
 
 

@@ -1135,3 +1135,20 @@ def test_a_tag_of_what_is_forgotten_goes_as_long_as_no_other_session_has_it(tmp_
 def _archived(scratch):
     (path,) = (scratch.workspace / ".continuum/memory").glob("MEMORY-*.md")
     return path.read_text().splitlines()
+
+
+def test_the_names_and_ids_of_a_sessions_tools_go_with_it(tmp_path):
+    scratch = Scratch(tmp_path / "scratch")
+    scratch.agents[0]["transcripts"][0]["format"] = "claude-code"
+    scratch.write_config()
+    call = {"type": "tool_use", "id": "toolu_zorbcall", "name": "zorbtool", "input": {}}
+    record = {"type": "assistant", "uuid": "a1", "sessionId": "one", "timestamp": "2026-11-01T10:00:00.000Z"}
+    scratch.append([record | {"message": {"role": "assistant", "content": [call]}}])
+    scratch.run("run", "--once")
+    assert scratch.query("SELECT tool_name, tool_call_id FROM turn") == [("zorbtool", "toolu_zorbcall")]
+    scratch.json("backup", str(tmp_path / "b"))
+    scratch.json("forget", "--yes", "one")
+    scratch.json("restore", str(tmp_path / "b"))
+    assert scratch.query("SELECT tool_name, tool_call_id FROM turn") == [(None, None)]
+    kept = [path for path in scratch.state.rglob("*") if path.is_file() and b"zorb" in path.read_bytes()]
+    assert kept == []
