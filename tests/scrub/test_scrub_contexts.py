@@ -302,6 +302,25 @@ def test_a_password_may_stand_below_the_word_for_a_login(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    ["vault login {}", "cargo login {}", "wandb login {}", "snyk auth {}", "cloudflared service install {}",
+     "doctl auth init -t {}", "etcdctl --user root:{} get /", "dotnet nuget push a.nupkg -k {}",
+     "security unlock-keychain -p {} login.keychain", "composer config http-basic.x.com eve {}"],
+)  # fmt: skip
+def test_programs_that_log_in_with_a_token(text: str) -> None:
+    assert "Kx7mQ2vLw9RtZ" not in redacted(text.format("Kx7mQ2vLw9RtZ"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["vault login -method=oidc", "cargo login --help", "wandb login failed again", "snyk auth fails",
+     "poetry config http-basic.x.com eve", "dotnet nuget push a.nupkg -k $KEY", "etcdctl --user root get /"],
+)  # fmt: skip
+def test_such_programs_without_a_token_stay(text: str) -> None:
+    assert redacted(text) == text
+
+
+@pytest.mark.parametrize(
     ("text", "secret"),
     [('psk="Blaue Kanne am Fenster"', "Blaue Kanne"), ('network={ ssid="x" psk="correct horse 42" }', "horse")],
 )
