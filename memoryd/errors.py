@@ -159,7 +159,7 @@ def explain_trouble(error: BaseException, where: str = "memoryd.db") -> StateErr
 
     `where` names the database for an error of the database.
     """
-    error = _cause_of(error)
+    error = _cause_of(getattr(error, "orig", None) or error)  # SQLAlchemy and the index wrap errors
     if isinstance(error, OSError):
         return StateError(os.strerror(error.errno or 0), str(error.filename or ""), hint_at(error.errno))
     if not _is_of_database(error):

@@ -306,7 +306,12 @@ def _weigh_operations(
         before = {tag for tag in (old.tags if old else ()) if tag != FROM_ASSISTANT}
         yield replace(one, tags=(*sorted(before), *_tags(weighed)))
     if unsaid:
-        places = ", ".join(str(place + 1) for place in unsaid if place is not None)
+        gone = {one.id for one in operations if isinstance(one, Delete)}
+        there = [one.position for one in live.values() if one.id not in gone and one.position is not None]
+        order = sorted(
+            {*there, *(one.position for one in operations if isinstance(one, Add | Update) and one.position)}
+        )
+        places = ", ".join(str(order.index(place) + 1) for place in unsaid if place is not None)
         raise RefusedError(
             f"{Guard.TAINT}: bullet {places}: only the user may state a rule, or something about a person",
             "MEMORY.md",

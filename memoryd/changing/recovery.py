@@ -227,14 +227,9 @@ class Keeper:
         if is_copied and is_well and self.is_inspected:
             return
         found, self.found, self.is_inspected = self.found + self.inspect(engine), [], True
+        found += self._inspect_journals(engine)
         if is_copied and is_well and not found:
             return
-        if not self._is_behind and (damaged := self.journal.count_damaged()):
-            found.append(f"damaged in the journal: {count_noun(damaged, 'line')}; an up-to-date database has them")
-        watermarks = Journal(self.state_dir / restore.WATERMARKS, sealed=True)
-        if damaged := watermarks.count_damaged():
-            restore.renew(engine, watermarks)
-            found.append(f"damaged in {restore.WATERMARKS}: {count_noun(damaged, 'line')}; the database has them")
         if not copies and any(one.get("from") for one in entries):
             found.append("all copies of the database were gone")
         for one in found:
@@ -243,6 +238,17 @@ class Keeper:
         told = filter(None, [fresh, *filter(lambda one: one not in str(fresh), found)])
         alarms.set_alarm(engine, ALARM, "; ".join(told) or None, clock.text())
         self.copy(engine, clock.now(), settings.retention.backups)
+
+    def _inspect_journals(self, engine: Engine) -> list[str]:
+        """Renew the journal of watermarks if it was damaged; return descriptions of damaged lines, for people."""
+        found = []
+        if not self._is_behind and (damaged := self.journal.count_damaged()):
+            found.append(f"damaged in the journal: {count_noun(damaged, 'line')}; an up-to-date database has them")
+        watermarks = Journal(self.state_dir / restore.WATERMARKS, sealed=True)
+        if damaged := watermarks.count_damaged():
+            restore.renew(engine, watermarks)
+            found.append(f"damaged in {restore.WATERMARKS}: {count_noun(damaged, 'line')}; the database has them")
+        return found
 
     def inspect(self, engine: Engine) -> list[str]:
         """Compare the database with its checksums, its newest good copy and the journal, and repair differences.

@@ -44,8 +44,9 @@ def list_tracked(workspace: Path) -> list[str]:
 
 
 def is_tracked(path: Path) -> bool:
-    """Return True if git tracks a file."""
-    return bool(_git(path.parent, "ls-files", "-z", "--", f":(literal){path.name}"))
+    """Return True if git tracks a file. Git is asked only if a folder above is a work tree."""
+    is_in_tree = any((above / ".git").exists() for above in path.parents)
+    return is_in_tree and bool(_git(path.parent, "ls-files", "-z", "--", f":(literal){path.name}"))
 
 
 def list_ignored(workspace: Path) -> list[str]:

@@ -199,8 +199,7 @@ class Index:
             if connection is not None:
                 connection.close()
             if not _is_damage(error):
-                cause = error.orig if isinstance(error, FaultError) else error
-                raise library.as_trouble(cause, "the index cannot be opened", self.path) from error
+                raise library.as_trouble(error, "the index cannot be opened", self.path) from error
             return describe(error)
         self._connection, self._file = connection, file_id(self.path)
         return None

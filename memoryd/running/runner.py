@@ -319,10 +319,7 @@ class Runner:
         self.clear_alarms_of(run)
         if run.kind == ledger_runs.ROLLBACK and outcome.state == "succeeded":
             self.set_alarm(EMPTIED, None, run.agent_id)
-        # Counts by reason, without content. A sleep may have learned facts from the same question.
-        left_out = Counter(outcome.receipt.get("dropped") or {})
-        left_out.update(outcome.receipt.get(facts.CONSUMER, {}).get("dropped") or {})
-        told = {"files": list(done.files), "memories": done.memories, "dropped": dict(left_out) or None}
+        told = {"files": list(done.files), "memories": done.memories, "dropped": _count_dropped(outcome.receipt)}
         self.log_end(run, outcome.state, outcome.why, **told)
         if outcome.receipt.get("on_summary"):
             self._tell(run.id, run.agent_id, run.session_id, "\n".join(block.body for block in blocks))
@@ -541,6 +538,12 @@ class Runner:
             self.scrubber.redact,
             self.settings.facts,
         )
+
+
+def _count_dropped(receipt: Mapping[str, Any]) -> dict[str, int] | None:
+    """Return what a run left out, as counts by reason; a sleep may have learned facts from the same question."""
+    parts = (receipt, receipt.get(facts.CONSUMER, {}))
+    return dict(sum((Counter(part.get("dropped") or {}) for part in parts), Counter[str]())) or None
 
 
 def _texts(edits: Sequence[Edit], receipt: dict[str, Any], why: str | None) -> list[str]:
