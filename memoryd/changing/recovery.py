@@ -71,7 +71,7 @@ class Keeper:
     log: Log
     journal: Journal = field(init=False)
     found: list[str] = field(default_factory=list)  # damage that was found at the start; the next check reports it
-    is_inspected: bool = False  # False: the next call of `keep` compares everything, also if today's copy is there
+    is_asked: bool = False  # True: the next call of `keep` compares everything, also if today's copy is there
     _seq: int = 0  # number of the last change that the journal has
     _is_behind: bool = False  # True: the database was lost or older than its journal at this start, or is a backup
 
@@ -210,7 +210,7 @@ class Keeper:
     def keep(self, engine: Engine, settings: Settings, clock: Clock) -> None:
         """Check and copy the database once a local day, or at once if there is no copy or no journal.
 
-        At the start, and after `verify` found damage, also check it at once, and copy it if it was damaged.
+        If asked, also check it at once, and copy it if it was damaged.
         Keep the newest `retention.backups` copies, and the part of the journal that is newer than the oldest of these
         copies.
         """
@@ -224,14 +224,13 @@ class Keeper:
             self.found += [what] * (what not in str(fresh))
         is_well = bool(entries) and not self.found and not self.journal.count_damaged()
         is_copied = bool(copies) and backups.made_at(copies[0]).astimezone(settings.zone).date() == today
-        if is_copied and is_well and self.is_inspected:
+        if is_copied and is_well and not self.is_asked:
             return
-        found, self.found, self.is_inspected = self.found + self.inspect(engine), [], True
-        found += self._inspect_journals(engine)
+        self.is_asked = False  # before the inspection, so that a request meanwhile is not lost
+        found, self.found = self.found + self.inspect(engine) + self._inspect_journals(engine), []
+        found += ["all copies of the database were gone"] * (not copies and any(one.get("from") for one in entries))
         if is_copied and is_well and not found:
             return
-        if not copies and any(one.get("from") for one in entries):
-            found.append("all copies of the database were gone")
         for one in found:
             self.log.error("damage", what=one)
         alarms.set_alarm(engine, ALARM, fresh, clock.text())  # end an old alarm, so that a new finding opens a new one

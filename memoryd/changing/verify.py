@@ -32,7 +32,9 @@ from memoryd.tiers import core, daily, diary
 _REDACTED = b"[REDACTED:"
 _PLACEHOLDER = "[redacted:"  # the placeholder in normal form
 _BATCH = 1_000  # the number of rows in memory at one time
-_REPAIRED = "the daemon repairs it now if a copy or the journal has it; without a daemon: memoryd run --once"
+REPAIRED = (
+    "a running daemon repairs it now, another one at its start; if it stays, somebody changed it: restore a backup"
+)
 MOST = 100  # problems of one check that are listed; the others are only counted
 
 Problem = dict[str, str]
@@ -104,7 +106,7 @@ def _texts(reader: DatabaseReader) -> Iterator[Problem]:
     )
     for turn_id, session_id, seq in rows:
         where = f"turn {turn_id} ({seq} of session {session_id})"
-        yield _problem("the text does not match its checksum", where, _REPAIRED)
+        yield _problem("the text does not match its checksum", where, REPAIRED)
 
 
 def _chain(reader: DatabaseReader) -> Iterator[Problem]:
@@ -117,7 +119,7 @@ def _chain(reader: DatabaseReader) -> Iterator[Problem]:
 def _contents(session: Session) -> Iterator[Problem]:
     for one in session.exec(select(ContentRow).where(col(ContentRow.text).is_not(None))).yield_per(_BATCH):
         if chain.compute_digest(one.text or "") != one.sha256:
-            yield _problem("the stored state does not match its digest", f"content {one.sha256}", _REPAIRED)
+            yield _problem("the stored state does not match its digest", f"content {one.sha256}", REPAIRED)
 
 
 def _rows(reader: DatabaseReader, session: Session, agent_id: str) -> Iterator[Problem]:
@@ -133,12 +135,12 @@ def _rows(reader: DatabaseReader, session: Session, agent_id: str) -> Iterator[P
         row = one.model_dump()
         where = f"memory {row['id']}"
         if row["id"] not in told:
-            yield _problem("this row is not in the audit", where, _REPAIRED)
+            yield _problem("this row is not in the audit", where, REPAIRED)
         elif not _is_as_told(row, told.pop(row["id"])):
-            yield _problem("the row does not match the audit", where, _REPAIRED)
+            yield _problem("the row does not match the audit", where, REPAIRED)
     for memory_id, state in told.items():
         if state is not None:
-            yield _problem("a memory of the audit has no row", f"memory {memory_id}", _REPAIRED)
+            yield _problem("a memory of the audit has no row", f"memory {memory_id}", REPAIRED)
     sections = {name: state for name, state in states.items() if name.startswith(chain.PROFILE)}
     yield from _profile(session, agent_id, sections)
 
@@ -151,10 +153,10 @@ def _profile(session: Session, agent_id: str, told: dict[str, str | ErasedState 
     for one in session.exec(select(ProfileSectionRow).where(ProfileSectionRow.agent_id == agent_id)):
         state = told.pop(chain.PROFILE + one.section, None)
         if not isinstance(state, ErasedState) and state != chain.dump_state(**one.model_dump(exclude={"agent_id"})):
-            yield _problem("the row does not match the audit", f"profile {one.section}", _REPAIRED)
+            yield _problem("the row does not match the audit", f"profile {one.section}", REPAIRED)
     for name, state in told.items():
         if state is not None:
-            yield _problem("a section of the audit has no row", name, _REPAIRED)
+            yield _problem("a section of the audit has no row", name, REPAIRED)
 
 
 def _is_as_told(row: dict[str, Any], state: str | ErasedState | None) -> bool:

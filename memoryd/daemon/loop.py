@@ -165,6 +165,7 @@ class Loop:
         self.discover = Timer(DISCOVER_SECONDS, now)
         self.capture = Timer(CAPTURE_SECONDS, now)
         self.prune = Timer(PRUNE_SECONDS, now, first=10.0)
+        app.keeper.is_asked = True  # a start inspects the whole database
         self.scan = Timer(0, now)
         self.last_turn = now
 

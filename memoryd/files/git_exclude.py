@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from memoryd.errors import MemorydError
@@ -44,9 +45,23 @@ def list_tracked(workspace: Path) -> list[str]:
 
 
 def is_tracked(path: Path) -> bool:
-    """Return True if git tracks a file. Git is asked only if a folder above is a work tree."""
-    is_in_tree = any((above / ".git").exists() for above in path.parents)
-    return is_in_tree and bool(_git(path.parent, "ls-files", "-z", "--", f":(literal){path.name}"))
+    """Return True if git tracks a file.
+
+    Git is asked only if a folder above is a work tree, and only once as long as the index of the work tree is the same.
+    """
+    tree = next((above for above in path.parents if (above / ".git").exists()), None)
+    if tree is None:
+        return False
+    with contextlib.suppress(OSError):
+        return _ask_tracked(path, (tree / ".git/index").stat().st_mtime_ns)
+    return _ask_tracked.__wrapped__(path, 0)  # a work tree whose index is elsewhere
+
+
+@lru_cache(maxsize=4096)
+def _ask_tracked(path: Path, _changed: int) -> bool:
+    # The folder may belong to the user for whom root works.
+    words = ("-c", "safe.directory=*", "ls-files", "-z", "--", f":(literal){path.name}")
+    return bool(_git(path.parent, *words))
 
 
 def list_ignored(workspace: Path) -> list[str]:

@@ -95,7 +95,8 @@ def require_untracked(path: Path, folder: Path) -> None:
         StateError: git tracks the file.
     """
     if path.is_relative_to(folder) and git_exclude.is_tracked(path):
-        hint = f"if its sessions are yours: git -C {quote(str(path.parent))} rm --cached -- {quote(path.name)}"
+        command = f"git -C {quote(str(path.parent))} rm --cached -- {quote(path.name)}"
+        hint = f"if its sessions are yours: {command} (your file stays; the next commit takes it out of the repository)"
         raise StateError("is tracked by git, so another person may have written it; it is not read", str(path), hint)
 
 

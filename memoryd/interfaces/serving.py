@@ -67,7 +67,7 @@ def _verbs(app: App, loop: Loop) -> dict[str, Verb]:
         return {}
 
     def inspect(_request: Mapping[str, Any]) -> dict[str, Any]:
-        app.keeper.is_inspected = False
+        app.keeper.is_asked = True
         loop.prune.hurry(0)
         loop.wake.set()
         return {}

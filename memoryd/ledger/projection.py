@@ -73,7 +73,7 @@ def _find_place(order: Sequence[Standing], last: dict[str, Memory], memory: Memo
 
 
 STEP = 1 << 32
-_SHARE = 16  # new memories take this part of a gap, at its beginning, because most of them come behind the last one
+_SHARE = 4  # new memories take this part of a gap, at its beginning, because most of them come behind the last one
 
 
 def assign_places(numbers: Sequence[int | None]) -> list[int]:
@@ -104,8 +104,8 @@ def _number_between(low: int | None, high: int | None, count: int) -> list[int] 
         return [high - STEP * (count - index) for index in range(count)]
     if high - low <= count:
         return None
-    room = max(count + 1, (high - low) // _SHARE)
-    return [low + room * (index + 1) // (count + 1) for index in range(count)]
+    room = max(count, (high - low) // _SHARE)
+    return [low + room * (index + 1) // count for index in range(count)]
 
 
 def _find_longest(numbers: Sequence[int | None]) -> list[int]:

@@ -71,7 +71,6 @@ class Cursor:
     doubtful: bool = False  # changed within a clock tick of the last check: another change could be invisible
     rested: bool = False  # it was checked after a quiet time
     unheard: bool = False  # it was already reported that messages with unknown roles are skipped
-    question: str = ""  # the last line of the message before, if that line asks for something
 
     @property
     def context(self) -> tuple[LineFormat, Identity, Meetings]:

@@ -293,7 +293,7 @@ class Ingest:
             raise StateError("its name is not text", unreadable_paths.make_printable(path), "rename it")
         if (name := self.scrubber.names([path])[path]) is None:
             self.look_again(path, HELD_SECONDS)
-            self.unreadable.report_scanner(source.agent.id)
+            self.unreadable.report_waiting(source.agent.id, path)
             return False
         if name != path:
             raise StateError("its name holds a secret, so it is not read", path, "rename it")
@@ -312,11 +312,11 @@ class Ingest:
             if cursor is not None and not cursor.is_gone:
                 self._look_for(source, cursor)
         elif self.databases.is_one(source, cursor, path):
-            _require_trusted(source, path, is_new=cursor is None)
+            _require_trusted(source, path, is_new=cursor is None or cursor.is_gone)
             if self.databases.look(source, path, cursor, stat):
                 self.unreadable.take_back(source.agent.id, path)
         elif cursor is None or self._is_unread(cursor, path, stat):
-            _require_trusted(source, path, is_new=cursor is None)
+            _require_trusted(source, path, is_new=cursor is None or cursor.is_gone)
             self._look_closer(source, path)
             self.unreadable.take_back(source.agent.id, path)
 
@@ -701,7 +701,7 @@ class Ingest:
             wait = min(2 * before.seconds, POISON_SECONDS) if before and before.stat is None else HELD_SECONDS
             self._pauses[key] = _Pause(self.clock.monotonic() + wait, wait)
             self.look_again(cursor.path, wait)
-            self.unreadable.report_scanner(cursor.agent_id)
+            self.unreadable.report_waiting(*key)
 
     def _store(self, batch: IngestBatch) -> None:
         stored = store.store(self.engine, batch, self.clock.text(), self.restored)
@@ -710,7 +710,7 @@ class Ingest:
             self.unscanned.expect()
         for cursor in batch.cursors.values():
             self._pauses.pop((cursor.agent_id, cursor.path), None)
-            self.unreadable.take_back_scanner(cursor.agent_id)
+            self.unreadable.stop_waiting(cursor.agent_id, cursor.path)
         if stored.turns or stored.bad:
             self.log.debug("turns stored", turns=stored.turns, read=len(batch.found), bad_spans=len(stored.bad))
         first_of = {id(cursor): (cursor, span) for cursor, span in reversed(stored.bad)}

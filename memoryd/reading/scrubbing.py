@@ -137,21 +137,9 @@ class Scrubber:
         """
         return self._scan(texts, _make_redacting(self.policy, private=private))
 
-    def begin(self, texts: Sequence[str], names: Iterable[str] = (), questions: Mapping[int, str] = {}) -> Scan:
-        """Start a scan on another thread and return it at once. It waits for earlier scans to end.
-
-        `questions` has the question that a text answers, by the place of the text. Only the question says that such a
-        text is a password.
-        """
-
-        def work(progress: Progress) -> ScanResult:
-            below = [f"{question}\n{texts[place]}" for place, question in questions.items()]
-            found = self.scan([*texts, *below], progress)
-            for place, whole in zip(questions, found[len(texts) :], strict=True):
-                found[place] = _take_answer(found[place], whole)
-            return found[: len(texts)], self.names(names, progress)
-
-        return Scan(work, self._scanning)
+    def begin(self, texts: Sequence[str], names: Iterable[str] = ()) -> Scan:
+        """Start a scan on another thread and return it at once. It waits for earlier scans to end."""
+        return Scan(lambda progress: (self.scan(texts, progress), self.names(names, progress)), self._scanning)
 
     def _scan_new(
         self, texts: Sequence[str], known: _CleanTexts, progress: Progress = lambda: None, least: int = 0
@@ -248,16 +236,6 @@ class Scrubber:
         if rules:
             what = f"would hold a secret ({', '.join(sorted(rules))}); nothing was sent or written"
             raise SecretError(what, where, "memoryd scrub --again redacts what was stored before the rule was there")
-
-
-def _take_answer(alone: ScrubbedText | None, whole: ScrubbedText | None) -> ScrubbedText | None:
-    """Return the stored form of an answer from the scans of its text alone and of its text below its question."""
-    if alone is None or whole is None:
-        return None
-    if alone.findings or not whole.findings:
-        return alone
-    _, line_break, answer = whole.text.partition("\n")
-    return whole._replace(text=answer) if line_break or whole.dropped else alone
 
 
 def hash_name(name: str) -> str:

@@ -34,7 +34,6 @@ Restore = Callable[[Connection, str, Sequence[FoundTurn], Sequence[int]], None]
 
 FLUSH_TURNS = 2000
 FLUSH_BYTES = 1 << 19  # a new record of a live session waits for the scans of at most two batches
-LONGEST_ANSWER = 200  # characters; a longer message says itself what its parts are
 UNSCANNED, LOST, SKIPPED = "unscanned", "lost", "skipped"  # why a turn is stored without its text
 _BY_ID = frozenset({Codex.name, Pi.name, OpenClaw.name, Gemini.name})  # files of these formats contain the session's id
 _OWN_IDS = frozenset({cline.NAME, opencode.NAME, Aider.name})  # these programs never use an id for two sessions
@@ -79,16 +78,8 @@ class IngestBatch:
 
     def scan(self, scrubber: Scrubber) -> None:
         """Begin to scan the turns that were added since the last call, with their names."""
-        texts: list[str] = []
-        questions: dict[int, str] = {}  # by place in `texts`
-        for found in self.found[self.begun :]:
-            turn, cursor = found.turn, found.cursor
-            if turn.kind is TurnKind.MESSAGE:
-                if cursor.question and turn.role is Role.USER and len(turn.text) <= LONGEST_ANSWER:
-                    questions[len(texts)] = cursor.question
-                cursor.question = _find_question(turn)
-            texts.append(turn.text)
-        self.scans.append(scrubber.begin(texts, self.names(self.begun), questions))
+        texts = [found.turn.text for found in self.found[self.begun :]]
+        self.scans.append(scrubber.begin(texts, self.names(self.begun)))
         self.begun = len(self.found)
 
     def names(self, begin: int = 0) -> set[str]:
@@ -127,12 +118,6 @@ class StoreResult:
     sessions: set[str] = field(default_factory=set)  # sessions with new turns, or that ended
     bad: list[tuple[Cursor, BadSpan]] = field(default_factory=list)  # damaged spans that were not known before
     resumed: int = 0  # number of turns whose text must be read again
-
-
-def _find_question(turn: Turn) -> str:
-    """Return the last line of an assistant's message if it asks for something; empty if it does not."""
-    last = turn.text[-LONGEST_ANSWER:].rstrip().rpartition("\n")[2] if turn.role is Role.ASSISTANT else ""
-    return last if last.endswith(("?", ":", "\uff1f", "\uff1a")) else ""
 
 
 def _counts(skipped: Mapping[str, int], kept: Mapping[str, str | None]) -> str:

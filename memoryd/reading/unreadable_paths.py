@@ -24,13 +24,13 @@ class UnreadablePaths:
         self.log = log
         self.scrubber = scrubber
         self._reported: dict[tuple[str, str], str] = {}
-        self._waiting: set[str] = set()  # the agents of transcripts that wait for the scanner
+        self._waiting: dict[str, set[str]] = {}  # by agent: the transcripts that wait for the scanner
 
     def load(self, connection: Connection) -> None:
         """Load the reports that an earlier process has left open."""
         opened = alarms.list_open(connection)
         self._reported = {(one.agent_id, one.subject): one.text for one in opened if one.kind == KIND}
-        self._waiting = {one.agent_id for one in opened if (one.kind, one.subject) == (UNSCANNED, KIND)}
+        self._waiting = {one.agent_id: set() for one in opened if (one.kind, one.subject) == (UNSCANNED, KIND)}
 
     def report(self, agent_id: str, path: str, why: str) -> None:
         """Raise the alarm that a path cannot be read, unless it was already raised with this reason."""
@@ -42,18 +42,20 @@ class UnreadablePaths:
         self._reported[agent_id, subject] = why
         self.log.warning("transcript cannot be read", agent=agent_id, path=subject, why=why)
 
-    def report_scanner(self, agent_id: str) -> None:
-        """Raise one alarm for all transcripts of an agent that wait because their names or ids cannot be scanned."""
-        if agent_id not in self._waiting:
-            alarms.set_alarm(self.engine, UNSCANNED, _WAITING, self.clock.text(), agent_id, KIND)
-            self._waiting.add(agent_id)
-            self.log.warning("transcripts wait", agent=agent_id, why=_WAITING)
+    def report_waiting(self, agent_id: str, path: str) -> None:
+        """Raise one alarm for all transcripts of an agent whose names or ids cannot be scanned now."""
+        waiting = self._waiting.setdefault(agent_id, set())
+        if path not in waiting:
+            waiting.add(path)
+            self.log.warning("transcript waits for a scan", agent=agent_id, path=hash_name(path))
+        alarms.set_alarm(self.engine, UNSCANNED, _WAITING, self.clock.text(), agent_id, KIND)
 
-    def take_back_scanner(self, agent_id: str) -> None:
-        """Clear that alarm, because a transcript of the agent was stored."""
-        if agent_id in self._waiting:
+    def stop_waiting(self, agent_id: str, path: str) -> None:
+        """Note that a transcript was scanned or is gone; clear the alarm if no other one of the agent waits."""
+        waiting = self._waiting.get(agent_id, set())
+        waiting.discard(path)
+        if not waiting and self._waiting.pop(agent_id, None) is not None:
             alarms.set_alarm(self.engine, UNSCANNED, None, self.clock.text(), agent_id, KIND)
-            self._waiting.remove(agent_id)
 
     def take_back(self, agent_id: str, path: str) -> None:
         """Clear the alarm of a path that can be read again or no longer exists."""
@@ -72,6 +74,9 @@ class UnreadablePaths:
 
         A path that cannot be checked for lack of permission keeps its alarm.
         """
+        for agent_id, path in [(name, path) for name, paths in self._waiting.items() for path in paths]:
+            if (agent_id, path) not in met:
+                self.stop_waiting(agent_id, path)
         if not self._reported:
             return
         known = {(agent_id, self._show_path(path)) for agent_id, path in met}

@@ -55,7 +55,7 @@ _PEM_LINE = re.compile(
 _PEM_SHORT = re.compile(rb"[^\n]{0,80}?(?P<run>[A-Za-z0-9+/=]{2,76})(?:\\+[nr])*[\"'`,+\\ \t\r]*\Z")
 _PEM_DIGITS = re.compile(rb"[0-9]+")
 _PEM_MARKS = re.compile(rb"[ \t]*(?:(?:[-+>#*|;]|//|[0-9]{1,6}(?:[:|.)\t-]|\xe2\x86\x92)?)[ \t]*){0,3}")
-_PEM_ESCAPED = re.compile(rb"(?<!\\)[A-Za-z0-9+/=]{1,100}(?:\\{1,4}[rn]){1,2}\Z")
+_PEM_RUN_END = re.compile(rb"[A-Za-z0-9+/=]{1,100}\Z")
 _PEM_FULL = 60  # characters of every line except the last
 # This is "-----BEGIN " in base64, as files hold it over several lines.
 _PEM_BASE64 = re.compile(rb"LS0tLS1CRUdJTi[A-Za-z0-9+/]{16,}")
@@ -223,10 +223,18 @@ def find_pem_end(place: KeywordPlace, _keyword: bytes = b"") -> Iterator[SecretS
 
 
 def _begin_escaped_lines(buffer: bytes, least: int, end: int) -> int:
-    """Return where lines of base64 begin whose line feeds are escaped, as in JSON; `end` without such lines."""
+    """Return where lines of base64 begin whose line feeds are escaped, as in JSON; `end` without such lines.
+
+    All but the last one are long. The first one may be cut.
+    """
     begin = end
-    while found := _PEM_ESCAPED.search(buffer, max(least, begin - _LINE), begin):
-        begin = found.start()
+    while buffer[begin - 2 : begin] == b"\\n":
+        low = max(least, begin - _LINE)
+        at = buffer.rfind(b"\\n", low, begin - 2)
+        found = _PEM_RUN_END.search(buffer[low if at < 0 else at + 2 : begin - 2].rstrip(b"\\r"))
+        if found is None or (at >= 0 and found.start()) or (begin < end and at >= 0 and len(found[0]) < _PEM_FULL):
+            break
+        begin = (low if at < 0 else at + 2) + found.start()
     return begin if end - begin >= _PEM_FULL else end
 
 

@@ -62,13 +62,12 @@ _PAIR = re.compile(
     rb"(?:[\w-]{2,32}(?:@[\w.-]{1,64})?(?:[ \t]?[/:,|][ \t]?|[ \t](?:and|und|et|y)[ \t]))?(?(quote)(?<=\w:|/[ ]))"
     + _VALUE
 )  # fmt: skip
-# The same on the next line, or on the next two: "Zugangsdaten:", then "admin / …".
+# The same on the next line: "Zugangsdaten:", then "admin / …".
 _PAIR_BELOW = re.compile(
     rb"(?i)(?:[ \t]+" + _LETTERS + rb"{2,20}){0,3}[ \t]?:[ \t]*\r?\n[ \t]{0,8}(?:[-*][ \t])?[`\"']?"
-    rb"[\w-]{2,32}(?:@[\w.-]{1,64})?(?:[ \t]?[/:,|][ \t]?|[ \t]*\r?\n[ \t]{0,8})"
-    + _VALUE
-    + rb"[`\"']?[ \t.]*(?:\r?\n|\Z)"
-)
+    rb"[\w-]{2,32}(?:@[\w.-]{1,64})?(?:[ \t]?[/,|][ \t]?|:(?=\S))"
+    + _VALUE + rb"[`\"']?[ \t.]*(?:\r?\n|\Z)"
+)  # fmt: skip
 # A user and a random password with only a space between them, such as "creds: bob Vq7…".
 _SPACED = re.compile(
     rb"(?i)[ \t]?[:=][ \t]*[\w.@-]{2,32}[ \t](?P<value>" + _IS_DRAWN + rb"[^\s\"'`()<>/\x00]{8,64})(?!\S)"
@@ -106,6 +105,9 @@ _QUOTED = re.compile(
     rb"(?i)[^\n\"'`:=]{0,40}?\b(?:" + _LINK + rb")[ \t]{1,4}(?P<mark>[\"'`])(?P<value>[^\"'`\n\x00]{8,80})(?P=mark)"
 )
 _WIRELESS_PHRASE = re.compile(rb"(?P<value>[^\"\\\n\x00]{8,63})\"")
+_NAMES_PHRASE = re.compile(
+    rb"(?i)(?:(?:wi-?fi|wlan|wpa|my|your|the|pass|phrase|passphrase|word|password|key|secret)[ _-]?)+"
+)
 _DRAWN = re.compile(rb"['\"`: ]{1,3}(?P<value>" + _IS_DRAWN + rb"[^\s\"'`()<>/\x00]{10,64})(?![^\s\"'`,.;])")
 _RUN = re.compile(rb"['\"`: ]{1,3}(?P<value>(?:0x)?[A-Za-z0-9_-]{32,128})(?![\w-])")
 
@@ -240,7 +242,9 @@ FINDS: dict[bytes, Find] = {
     b"secret ": _find_drawn,
     **dict.fromkeys((*_PINS, *list_bytes("codes")), _find_number),
     # In wpa_supplicant.conf, a text in quotes is the phrase itself, also one of plain words.
-    b'psk="': _behind(_WIRELESS_PHRASE, lambda value: not is_stand_in(value), "password-told"),
+    b'psk="': _behind(
+        _WIRELESS_PHRASE, lambda value: not (is_stand_in(value) or _NAMES_PHRASE.fullmatch(value)), "password-told"
+    ),
     b"passphrase ": _behind(_QUOTED, lambda value: not is_stand_in(value), "password-told"),
     # This service's token has no prefix: "sourcegraph: 3f…".
     b"sourcegraph": _behind(_HEX, lambda value: not is_stand_in(value), "token-told"),

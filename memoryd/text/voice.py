@@ -66,7 +66,7 @@ _LONGEST_READ = 400_000  # characters of a message that are searched for its aut
 # Spaces and line ends that browsers and word processors copy. Each is replaced by one character, so offsets stay.
 _PLAIN = dict.fromkeys([0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000], " ")
 _PLAIN |= dict.fromkeys([0x0B, 0x0C, 0x85, 0x2028, 0x2029], "\n")
-_OPENS = re.compile(r"(?:(?:[^\"\n]|\"[^\"\n]*\")*[ \t(:])?[\"“„«「『](?=\S|$)[^\"“”»」』\n]*$")
+_OPENS = re.compile(r"(?:(?:[^\"\n]|\"[^\"\n]*\")*[ \t(:])?[\"“„«「『](?=\S|$)[^\"“”„«»「」『』\n]*$")
 _CLOSES = re.compile(r"[^\"“„«「『\n]*[\"”“»」』](?!\w)")
 _OBJECT = re.compile(_PATTERNS["object"], re.MULTILINE)
 _CITED = re.compile(r"[ \t]*[>|]")
@@ -196,13 +196,13 @@ def _find_tagged(text: str) -> Iterator[_Mark]:
         before = text[done : tag.start()]
         rest = before.rpartition("\n")[2]
         is_line_bare = (is_line_bare or rest != before) and not any(map(str.isalnum, rest))
-        end = _find_closing(tag.start(), begins[tag[1].casefold()], ends[tag[1].casefold()])
+        end = _find_closing(tag.start(), begins[tag[1].casefold()], ends[tag[1].casefold()], is_page=is_line_bare)
         done = end if end is not None else len(text) if is_line_bare else tag.end()
         is_line_bare |= "\n" in text[tag.start() : done]
         yield tag.start(), done, _PASTED
 
 
-def _find_closing(start: int, begins: Sequence[int], ends: Sequence[int]) -> int | None:
+def _find_closing(start: int, begins: Sequence[int], ends: Sequence[int], *, is_page: bool) -> int | None:
     """Return the end of the element whose opening tag is at `start`; None if it is not closed.
 
     Nested elements are counted. If a page closes the tag itself, one closing tag is too many: the last one counts.
@@ -211,12 +211,15 @@ def _find_closing(start: int, begins: Sequence[int], ends: Sequence[int]) -> int
         start: where the opening tag begins.
         begins: where the opening tags of this name begin, in order.
         ends: where its closing tags end, in order.
+        is_page: whether the tag begins a line, and not just a word in a sentence about tags.
     """
     first = bisect_right(ends, start)
     if first == len(ends):
         return None
     opened = bisect_right(begins, start)
-    places = range(first, len(ends)) if len(ends) <= len(begins) else ()
+    if is_page and len(ends) > len(begins):
+        return ends[-1]
+    places = range(first, len(ends))
     matching = (at for at in places if at - first >= bisect_left(begins, ends[at]) - opened)
     return ends[next(matching, len(ends) - 1)]
 

@@ -226,16 +226,21 @@ def drop_tags(data: bytes, tags: Collection[str]) -> bytes:
     if not gone:
         return data
 
-    def keep_others(line: re.Match[bytes]) -> bytes:
-        held = _NAMES.findall(line[1].decode(errors="replace"))
-        return b"tags: [" + ", ".join(tag for tag in held if tag.lower() not in gone).encode() + b"]"
-
     themes = {f"## {name_theme(tag)}".encode() for tag in gone}
     for at, piece in enumerate(pieces):
         heading, _, below = piece.partition(b"\n")
         if heading.rstrip() in themes:
             pieces[at] = f"## {GENERAL}\n".encode() + below
-    return b"".join([re.sub(rb"^tags:(.*)$", keep_others, head, count=1, flags=re.MULTILINE), *pieces])
+    found = FRONT_MATTER.match(head)
+    own = found[0] if found else b""
+    lines = [_drop_names(line, gone) if line.startswith(_TAGS) else line for line in own.splitlines(keepends=True)]
+    return b"".join([*lines, head[len(own) :], *pieces])
+
+
+def _drop_names(line: bytes, names: Collection[str]) -> bytes:
+    """Return a line of tags without these names; all else in it stays."""
+    listed = "|".join(re.escape(name) for name in names)
+    return re.sub(rf"(?i)(?:(?<=\[)(?:{listed}), |(?:, )?(?<![\w./-])(?:{listed})(?![\w./-]))".encode(), b"", line)
 
 
 def has_content(data: bytes) -> bool:

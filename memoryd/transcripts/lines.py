@@ -179,7 +179,7 @@ def derived_id(record: Record, meetings: Pass, *, stamped: bool) -> str:
     return f"sha256:{sha256(seed).hexdigest()}"
 
 
-_CUT_END, _CUT_BEGIN = re.compile(rb"[^\s\"',;:{}()\[\]]{1,4096}\Z"), re.compile(rb"\A[^\s\"',;:{}()\[\]]+")
+_WORD_ENDS = re.compile(rb"[\s\"',;:{}()\[\]]")
 
 
 def oversize_turn(head: bytes, tail: bytes, length: int, digest: str) -> Turn:
@@ -191,7 +191,9 @@ def oversize_turn(head: bytes, tail: bytes, length: int, digest: str) -> Turn:
         length: The length of the whole line, in bytes.
         digest: The SHA-256 of the whole line, in hex.
     """
-    head, tail = _CUT_END.sub(b"", head), _CUT_BEGIN.sub(b"", tail)  # half a word may be half a secret
+    # Half a word at the cut may be half a secret.
+    head = head[: max((one.end() for one in _WORD_ENDS.finditer(head)), default=0)]
+    tail = tail[begin.start() :] if (begin := _WORD_ENDS.search(tail)) else b""
     left_out = length - len(head) - len(tail)
     excerpt = f"{head.decode(errors='replace')}\n… [{left_out:,} bytes left out] …\n{tail.decode(errors='replace')}"
     rest, _ = strip(clean(excerpt))

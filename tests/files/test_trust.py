@@ -247,7 +247,7 @@ def test_a_session_that_a_clone_brings_is_read_only_after_git_no_longer_tracks_i
     (text,) = told(scratch)
     assert "is tracked by git, so another person may have written it" in text
     assert scratch.query("SELECT count(*) FROM turn") == [(0,)]
-    command = text[text.index("git -C") : text.rindex(")")]
+    command = text[text.index("git -C") : text.index(" (your file stays")]
     subprocess.run(shlex.split(command), check=True, capture_output=True)
     scratch.run("run", "--once")
     assert (told(scratch), scratch.query("SELECT count(*) > 0 FROM turn")) == ([], [(1,)])

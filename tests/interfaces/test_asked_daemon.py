@@ -110,11 +110,11 @@ def test_the_version_loads_no_library():
 def test_damage_that_verify_finds_is_inspected_by_the_daemon_at_once(served):
     scratch, app, _ = served
     app.keeper.keep(app.engine, app.settings, app.clock)
-    assert app.keeper.is_inspected
+    app.keeper.is_asked = False
     scratch.json("verify")
-    assert app.keeper.is_inspected  # all agrees, so nothing is asked
+    assert not app.keeper.is_asked  # all agrees
     scratch.change("UPDATE turn SET text = 'something else' WHERE seq = 1")
     assert scratch.run("verify").returncode == 1
-    assert not app.keeper.is_inspected
+    assert app.keeper.is_asked
     app.keeper.keep(app.engine, app.settings, app.clock)
     assert "damaged" in scratch.query("SELECT text FROM alarm WHERE kind = 'damage'")[0][0]

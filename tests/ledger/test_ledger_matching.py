@@ -80,7 +80,7 @@ def test_a_moved_bullet_keeps_its_id_and_no_other_changes():
 def test_new_and_missing_bullets():
     new = [TEXTS[0], "Something of its own entirely", *TEXTS[2:]]
     found = imported(old_of(TEXTS[0], *TEXTS[2:]), new)
-    assert [(type(one), one.content, one.position) for one in found.operations] == [(Add, new[1], STEP + STEP // 32)]
+    assert [(type(one), one.content, one.position) for one in found.operations] == [(Add, new[1], STEP + STEP // 4)]
     assert imported(old_of(*TEXTS), TEXTS[:3]).operations == (Delete(D),)
     assert imported(old_of(*TEXTS), b"").operations == tuple(Delete(one) for one in (A, B, C, D))
 
@@ -211,17 +211,17 @@ def test_places_lie_apart():
     assert assign_places([None, 5 * STEP, None, 6 * STEP, None]) == [
         4 * STEP,
         5 * STEP,
-        5 * STEP + STEP // 32,
+        5 * STEP + STEP // 4,
         6 * STEP,
         7 * STEP,
     ]
     assert assign_places([4, 1, 2, 3]) == [1 - STEP, 1, 2, 3]
     assert assign_places([1, None, 2]) == [STEP, 2 * STEP, 3 * STEP]
-    numbers = assign_places([None, None])
-    for _ in range(300):  # a year of memories behind the last one of a heading, each with a place of its own
-        numbers = assign_places([*numbers[:-1], None, numbers[-1]])
-    assert numbers[0] == STEP
-    assert numbers[-1] == 2 * STEP
+    for count, index in ((60, -1), (12, 1)):  # behind the last memory of a heading, and behind its first one
+        numbers = assign_places([None, None])
+        for _ in range(count):
+            numbers = assign_places([*numbers[:index], None, *numbers[index:]])
+        assert (numbers[0], numbers[-1]) == (STEP, 2 * STEP)
 
 
 @pytest.mark.parametrize(

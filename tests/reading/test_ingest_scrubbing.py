@@ -10,7 +10,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ingest_world import OwnRules, World, claude, lines, message
+from ingest_world import OwnRules, World, claude, lines
 
 from memoryd.changing.rescrub import Rescrub
 from memoryd.config import ScrubSettings
@@ -84,25 +84,6 @@ def test_a_text_is_stored_without_its_secret(world):
     assert [redacted(text) for text in world.texts()] == ["use […] for it", "done"]
     assert SECRET.encode() not in everything(world)
     world.check_spans()
-
-
-@pytest.mark.parametrize("at_once", [True, False])
-@pytest.mark.parametrize(
-    ("asked", "answered", "stored"),
-    [
-        ("The tests need it.\nWhat is the database password?", "Otter5creek!", "[…]"),
-        ("Which password hash do we use?", "argon2", "argon2"),
-        ("What is the database password? I can also look for it.", "Otter5creek!", "Otter5creek!"),
-    ],
-)
-def test_a_password_is_known_by_the_question_that_it_answers(world, asked, answered, stored, at_once):
-    question = json.dumps({"role": "assistant", "content": asked}).encode()
-    world.write("a.jsonl", lines([message("Run the tests."), question]))
-    if not at_once:
-        world.poll()
-    world.append("a.jsonl", lines([message(answered)]))
-    world.poll()
-    assert [redacted(text) for text in world.texts()] == ["Run the tests.", asked, stored]
 
 
 def test_a_line_cut_inside_a_secret_is_redacted_when_it_is_whole(world):

@@ -293,7 +293,7 @@ def test_a_random_password_needs_no_sign_before_it(text: str) -> None:
     [
         "Zugangsdaten:\nadmin / {}",
         "Here are the credentials:\n  - admin:{}",
-        "Login:\nbob\n{}",
+        "Login:\nbob | {}",
         "identifiants :\nbob, {}",
     ],
 )
@@ -337,7 +337,8 @@ def test_the_end_of_a_key_is_known_if_its_line_ends_are_escaped(line_end: str) -
 
 @pytest.mark.parametrize(
     "text",
-    ["credentials:\nsee the wiki / page2", "Login:\nsrc/login.py and src/auth2.py", "login:\nGET /login 200",
+    ["login:\n  image: postgres15", "credentials:\n  user: admin1234", 'psk="wifi_password"',
+     "credentials:\nsee the wiki / page2", "Login:\nsrc/login.py and src/auth2.py", "login:\nGET /login 200",
      "Credentials:\nname / email / role", 'psk="${WIFI_PSK} and more"', 'psk="your passphrase here"',
      "hello\\n-----END PRIVATE KEY-----"],
 )  # fmt: skip
