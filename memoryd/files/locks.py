@@ -43,11 +43,6 @@ class Lock:
         self._fd: int | None = None
         self._patience = patience
 
-    @property
-    def is_held(self) -> bool:
-        """Return True if this object holds the lock."""
-        return self._fd is not None
-
     def is_lost(self) -> bool:
         """Return True if the lock file was deleted or replaced.
 
