@@ -15,7 +15,6 @@ from memoryd.config import Agent, Settings
 from memoryd.daemon import schedule
 from memoryd.daemon.schedule import Due
 from memoryd.database import alarms, memories, runs, sqlite
-from memoryd.gauge.estimate import CHARACTERS_PER_TOKEN
 from memoryd.jobs.refine import AGENT_DECLINED, UNCLEAR
 from memoryd.running import dreaming, evaluating, modes, queueing, refining, rollover, self_test, sleeping
 
@@ -100,7 +99,7 @@ def look_at_cores(app: App) -> None:
         with sqlite.begin_read(engine) as connection:
             if not runs.knows_agent(connection, agent.id):
                 continue
-            tokens = memories.core_tokens(connection, agent.id, CHARACTERS_PER_TOKEN)
+            tokens = memories.core_tokens(connection, agent.id)
             last = runs.last_of_kind(connection, agent.id, refining.KIND)
         over = agent.enabled and tokens > settings.refine.trigger_tokens
         is_on = over and modes.mode_of(engine, settings, agent.id, refining.KIND) != modes.OFF
