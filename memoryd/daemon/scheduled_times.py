@@ -64,9 +64,8 @@ def queue_ready(app: App, slot: Due, *, is_late: bool = False) -> None:
             queue(app, slot, trigger, replace(app.settings, agents=tuple(agents)))
 
 
-def queue(app: App, slot: Due, trigger: str, settings: Settings | None = None) -> None:
+def queue(app: App, slot: Due, trigger: str, settings: Settings) -> None:
     """Queue the runs of a scheduled time once. `settings` may hold only some agents."""
-    settings = settings or app.settings
     if slot.kind == dreaming.KIND:
         missed = _count_missed(app, slot)
         dreaming.queue(app.engine, settings, app.clock, slot.slot, slot.at, trigger, missed)
