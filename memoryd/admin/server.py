@@ -308,13 +308,13 @@ class Server:
         """Answer with a chart as an SVG image."""
         headers = {"content-security-policy": _IMAGE_POLICY}
         look = self._look(request, session, "chart")
-        return await run_in_threadpool(_make_file, look, lambda: pages.draw(look), "image/svg+xml", headers)
+        return await run_in_threadpool(_make_file, look, pages.draw, "image/svg+xml", headers)
 
     async def export(self, request: Request, session: BrowserSession) -> Response:
         """Answer with the facts of an agent as a file."""
         headers = {"content-disposition": 'attachment; filename="facts.json"'}
         look = self._look(request, session, "Facts and profile")
-        return await run_in_threadpool(_make_file, look, lambda: acts.export_facts(look), "application/json", headers)
+        return await run_in_threadpool(_make_file, look, acts.export_facts, "application/json", headers)
 
     async def act(self, request: Request, session: BrowserSession) -> Response:
         """Carry out the act of a form, and return the person to the page of that form."""
@@ -377,11 +377,11 @@ class Server:
         return PlainTextResponse("the page failed: memoryd logs says more", 500)
 
 
-def _make_file(look: Look, make: Callable[[], str], media_type: str, headers: dict[str, str]) -> Response:
+def _make_file(look: Look, make: Callable[[Look], str], media_type: str, headers: dict[str, str]) -> Response:
     """Answer with a file for a person, or with the reason for its absence."""
     with access.act_as(look.view.person):
         try:
-            return Response(make(), media_type=media_type, headers=headers)
+            return Response(make(look), media_type=media_type, headers=headers)
         except MemorydError as error:
             status = 404 if isinstance(error, NotFoundError) else 403
             return PlainTextResponse(pages.describe_error(look.view, error), status)

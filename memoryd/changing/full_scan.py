@@ -40,7 +40,7 @@ from memoryd.reading.scrubbing import strings_of, with_strings
 from memoryd.text.private import is_private
 from memoryd.tiers import archive
 
-Hold = Callable[[], AbstractContextManager[None]]
+Hold = Callable[[], AbstractContextManager[object]]
 
 AGAIN = 20  # the number of attempts at a file or row that others keep changing
 # Splits a person's file into parts that are scanned one by one. No secret spans two parts. In a message, some marks

@@ -15,7 +15,6 @@ from memoryd.config import Agent, Settings
 from memoryd.daemon import schedule
 from memoryd.daemon.schedule import Due
 from memoryd.database import alarms, memories, runs, sqlite
-from memoryd.gauge.estimate import CHARACTERS_PER_TOKEN
 from memoryd.jobs.refine import AGENT_DECLINED, UNCLEAR
 from memoryd.running import dreaming, evaluating, modes, queueing, refining, rollover, self_test, sleeping
 
@@ -65,9 +64,8 @@ def queue_ready(app: App, slot: Due, *, is_late: bool = False) -> None:
             queue(app, slot, trigger, replace(app.settings, agents=tuple(agents)))
 
 
-def queue(app: App, slot: Due, trigger: str, settings: Settings | None = None) -> None:
+def queue(app: App, slot: Due, trigger: str, settings: Settings) -> None:
     """Queue the runs of a scheduled time once. `settings` may hold only some agents."""
-    settings = settings or app.settings
     if slot.kind == dreaming.KIND:
         missed = _count_missed(app, slot)
         dreaming.queue(app.engine, settings, app.clock, slot.slot, slot.at, trigger, missed)
@@ -100,7 +98,7 @@ def look_at_cores(app: App) -> None:
         with sqlite.begin_read(engine) as connection:
             if not runs.knows_agent(connection, agent.id):
                 continue
-            tokens = memories.core_tokens(connection, agent.id, CHARACTERS_PER_TOKEN)
+            tokens = memories.core_tokens(connection, agent.id)
             last = runs.last_of_kind(connection, agent.id, refining.KIND)
         over = agent.enabled and tokens > settings.refine.trigger_tokens
         is_on = over and modes.mode_of(engine, settings, agent.id, refining.KIND) != modes.OFF

@@ -9,6 +9,7 @@ from sqlalchemy import Connection, RowMapping
 
 from memoryd.database import query
 from memoryd.errors import StateError
+from memoryd.gauge.estimate import CHARACTERS_PER_TOKEN
 from memoryd.ledger.memory import (
     TOMBSTONES,
     Ending,
@@ -78,16 +79,13 @@ def read_live(connection: Connection, agent_id: str, kind: MemoryKind) -> list[M
     return [of_row(row) for row in query.fetch_mappings(connection, sql, agent_id, str(kind))]
 
 
-def core_tokens(connection: Connection, agent_id: str, characters: int) -> int:
-    """Estimate the tokens of an agent's live core, rounded up for each memory.
-
-    `characters` is the number of characters per token.
-    """
+def core_tokens(connection: Connection, agent_id: str) -> int:
+    """Estimate the tokens of an agent's live core, rounded up for each memory."""
     sql = (
         "SELECT sum((length(content) + ?1 - 1) / ?1) FROM memory WHERE agent_id = ?2 AND kind = ?3"
         " AND deleted_at IS NULL"
     )
-    return query.fetch_number(connection, sql, characters, agent_id, str(MemoryKind.CORE))
+    return query.fetch_number(connection, sql, CHARACTERS_PER_TOKEN, agent_id, str(MemoryKind.CORE))
 
 
 def by_ids(connection: Connection, agent_id: str, ids: Iterable[str]) -> dict[str, Memory]:

@@ -10,12 +10,14 @@ import fcntl
 import os
 import stat
 import time
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from pathlib import Path
 from typing import Self
 
-from memoryd.errors import LockedError, StateError, hint_at
+from memoryd.errors import LockedError, StateError
 from memoryd.files.open_folder import Descriptor, FolderEntry, give_to
+from memoryd.files.regular import as_state_error
 
 _POLL_SECONDS = 0.01
 # `holder` takes the lock for a moment to see whether it is free. So `acquire` waits at least this long.
@@ -40,11 +42,6 @@ class Lock:
             self.path, self._name = place, str(place)
         self._fd: int | None = None
         self._patience = patience
-
-    @property
-    def is_held(self) -> bool:
-        """Return True if this object holds the lock."""
-        return self._fd is not None
 
     def is_lost(self) -> bool:
         """Return True if the lock file was deleted or replaced.
@@ -82,31 +79,26 @@ class Lock:
 
     def holder(self) -> int | None:
         """Return the pid of the present holder; None if there is none, 0 if the pid is unknown."""
-        try:
-            fd = self._open(os.O_RDONLY)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise self._unusable(error) from error
+        with self._convert_errors():
+            try:
+                fd = self._open(os.O_RDONLY)
+            except FileNotFoundError:
+                return None
         with Descriptor(fd):
             return None if self._flock(fd, fcntl.LOCK_SH) else _pid_in(fd)
 
     def _try(self) -> int | None:
         """Return a descriptor that holds the lock on the present file at the path; None if another process holds it."""
-        try:
-            fd = self._open(os.O_RDWR | os.O_CREAT)
-        except OSError as error:
-            raise self._unusable(error) from error
         kept = False
-        try:
-            if self._folder is not None and os.geteuid() == 0:  # otherwise the user could not use it
-                give_to(fd, os.fstat(self._folder))
-            kept = self._flock(fd, fcntl.LOCK_EX) and self._still_named(fd)
-        except OSError as error:
-            raise self._unusable(error) from error
-        finally:
-            if not kept:
-                os.close(fd)
+        with self._convert_errors():
+            fd = self._open(os.O_RDWR | os.O_CREAT)
+            try:
+                if self._folder is not None and os.geteuid() == 0:  # otherwise the user could not use it
+                    give_to(fd, os.fstat(self._folder))
+                kept = self._flock(fd, fcntl.LOCK_EX) and self._still_named(fd)
+            finally:
+                if not kept:
+                    os.close(fd)
         return fd if kept else None
 
     def _open(self, flags: int) -> int:
@@ -121,12 +113,13 @@ class Lock:
         )
 
     def _flock(self, fd: int, how: int) -> bool:
-        try:
-            fcntl.flock(fd, how | fcntl.LOCK_NB)
-        except OSError as error:
-            if error.errno in {errno.EWOULDBLOCK, errno.EACCES}:
+        with self._convert_errors():
+            try:
+                fcntl.flock(fd, how | fcntl.LOCK_NB)
+            except OSError as error:
+                if error.errno not in {errno.EWOULDBLOCK, errno.EACCES}:
+                    raise
                 return False
-            raise self._unusable(error) from error
         return True
 
     def _still_named(self, fd: int) -> bool:
@@ -145,10 +138,9 @@ class Lock:
             "wait for it to end, or stop it; a running daemon does such work by itself",
         )
 
-    def _unusable(self, error: OSError) -> StateError:
-        reason = os.strerror(error.errno) if error.errno else type(error).__name__
+    def _convert_errors(self) -> AbstractContextManager[None]:
         hint = "the folder must exist and be writable, and its file system must support locks"
-        return StateError(f"cannot be locked: {reason}", str(self.path), hint_at(error.errno) or hint)
+        return as_state_error("cannot be locked", self.path, hint)
 
     def __enter__(self) -> Self:
         self.acquire(self._patience)

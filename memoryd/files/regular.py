@@ -123,10 +123,13 @@ def _not_regular(path: Path) -> StateError:
 
 
 @contextmanager
-def as_state_error(what: str, where: Path | FolderEntry) -> Iterator[None]:
-    """Convert an OSError inside the `with` block into a StateError that says what failed, where, and what to do."""
+def as_state_error(what: str, where: Path | FolderEntry, hint: str = "") -> Iterator[None]:
+    """Convert an OSError inside the `with` block into a StateError that says what failed, where, and what to do.
+
+    `hint` says what to do if the number of the error does not.
+    """
     try:
         yield
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else type(error).__name__
-        raise StateError(f"{what}: {reason}", str(where), hint_at(error.errno)) from error
+        raise StateError(f"{what}: {reason}", str(where), hint_at(error.errno) or hint) from error

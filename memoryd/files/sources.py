@@ -28,11 +28,6 @@ class Pattern:
         """Return True if it can match files in folders below the root."""
         return len(self.below) > 1
 
-    @property
-    def depth(self) -> int | None:
-        """Return how many folders below the root it can reach; None if there is no limit."""
-        return None if "**" in self.below else len(self.below) - 1
-
     def leaves_out(self, path: str) -> bool:
         """Return True if the path is the excluded folder or in it."""
         return self.without is not None and f"{path}/".startswith(f"{self.without}/")
@@ -110,7 +105,7 @@ def walk(wanted: Pattern) -> FoundFiles:
 
 
 def _entries(wanted: Pattern, refused: list[tuple[str, str]]) -> Iterator[os.DirEntry[str]]:
-    depth = wanted.depth
+    depth = None if "**" in wanted.below else len(wanted.below) - 1  # of the folders that may match; None: any
     stack = [] if str(wanted.root) == wanted.without else [(str(wanted.root), 0)]
     while stack:
         folder, level = stack.pop()

@@ -42,17 +42,10 @@ def open_workspace(workspace: Path) -> Iterator[WorkspaceFolders]:
         yield WorkspaceFolders(folder, continuum)
 
 
-@contextmanager
-def lock_files(place: WorkspaceFolders) -> Iterator[None]:
-    """Lock the files of a workspace against other processes.
+def lock_files(place: WorkspaceFolders) -> Lock:
+    """Return the lock of a workspace's files against other processes, for a `with` statement.
 
-    Raises:
-        LockedError: another process has held the lock for 30 seconds.
+    The statement raises a LockedError if another process has held the lock for 30 seconds.
     """
     # The lock is in the workspace, because two daemons with two state folders may share it.
-    lock = Lock(place.continuum / ".lock")
-    try:
-        lock.acquire(LOCK_TIMEOUT)
-        yield
-    finally:
-        lock.release()
+    return Lock(place.continuum / ".lock", LOCK_TIMEOUT)

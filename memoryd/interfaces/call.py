@@ -217,19 +217,13 @@ def start_log(settings: Settings, *, quiet: bool = False) -> Iterator[Callable[[
     """
     from memoryd.files import log
 
-    def start(with_settings: Settings) -> ExitStack:
-        return log.configure(
-            with_settings.state_dir,
-            level=with_settings.log.level,
-            text=with_settings.log.format == "text",
-            terminal=None if quiet else sys.stderr,
-        )
-
+    stream = None if quiet else sys.stderr
     with ExitStack() as written:
-        written.enter_context(start(settings))
 
         def relog(fresh: Settings) -> None:
-            written.close()
-            written.enter_context(start(fresh))
+            written.close()  # has no effect at the start
+            is_text = fresh.log.format == "text"
+            written.enter_context(log.configure(fresh.state_dir, level=fresh.log.level, text=is_text, terminal=stream))
 
+        relog(settings)
         yield relog

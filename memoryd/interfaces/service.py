@@ -164,7 +164,8 @@ def _unit(settings: Settings, *, system: bool) -> str:
     lines = {"ExecStart": command}
     if system:
         writable = [settings.state_dir, *(agent.workspace for agent in settings.agents)]
-        lines["User"] = _owner(settings)
+        uid = _owner_id(settings)
+        lines["User"] = find_user(uid) or str(uid)
         lines["ReadWritePaths"] = " ".join("-" + _quote_word(str(path)) for path in dict.fromkeys(writable))
         if any(path.is_relative_to(shared) for path in writable for shared in SHARED_TEMPORARY):
             lines["PrivateTmp"] = "no"
@@ -193,12 +194,6 @@ def _quote_word(word: str, *, command: bool = False) -> str:
     safe = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
     safe = safe.replace("$", "$$") if command else safe
     return safe if re.fullmatch(r"[\w./%:@=+,~-]+", safe, re.ASCII) else f'"{safe}"'
-
-
-def _owner(settings: Settings) -> str:
-    """Return the name of the user who owns the workspaces, or the user id as text if it has no name."""
-    uid = _owner_id(settings)
-    return find_user(uid) or str(uid)
 
 
 def _owner_id(settings: Settings) -> int:

@@ -55,7 +55,8 @@ def note_result(circuit: Circuit, now: float, failure: Failure | None) -> Circui
     if failure is None:
         return Circuit()
     if failure.trouble is Trouble.BLOCKED:
-        return note_refusal(circuit, now, failure.what)
+        # a retry does not fix it, so one probe an hour is allowed
+        return replace(circuit, open_until=now + LONGEST_PAUSE, probing=False, blocked=failure.what)
     if failure.trouble is not Trouble.UNAVAILABLE:
         return told_to_wait(circuit, now, failure.retry_after or BUSY_SECONDS)
     failed = note_failure(circuit, now)
@@ -73,11 +74,6 @@ def note_failure(circuit: Circuit, now: float) -> Circuit:
 def told_to_wait(circuit: Circuit, now: float, seconds: float) -> Circuit:
     """Return the circuit after the server asked to wait for some seconds; more than an hour counts as an hour."""
     return replace(circuit, open_until=now + min(seconds, LONGEST_PAUSE), probing=False)
-
-
-def note_refusal(circuit: Circuit, now: float, why: str) -> Circuit:
-    """Return the circuit after a refusal that a retry does not fix; it then allows one probe an hour."""
-    return replace(circuit, open_until=now + LONGEST_PAUSE, probing=False, blocked=why)
 
 
 def release(circuit: Circuit) -> Circuit:

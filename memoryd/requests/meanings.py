@@ -4,7 +4,7 @@ import base64
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
@@ -33,11 +33,8 @@ def open_meanings(settings: Settings) -> Iterator[Callable[[str], Callable[[], M
     if not is_wanted(settings):
         yield None
         return
-    own = _OwnModel(settings.state_dir)
-    try:
+    with closing(_OwnModel(settings.state_dir)) as own:
         yield lambda text: cache(lambda: _of_daemon(settings.state_dir, text) or own.ask(text))
-    finally:
-        own.close()
 
 
 class _OwnModel:

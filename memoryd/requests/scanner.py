@@ -1,7 +1,7 @@
 """Open the scanner for a request, which redacts the texts that the request stores or shows."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 from memoryd.config import Settings
 from memoryd.files.log import get_logger
@@ -12,12 +12,10 @@ from memoryd.worker.client import Worker
 @contextmanager
 def open_scrubber(settings: Settings, worker: Worker | None = None) -> Iterator[Scrubber]:
     """Open the scrubber in `worker`, or in its own. The child process starts with the first text to redact."""
-    scrubber = Scrubber(worker or Worker(settings.state_dir, name="scanner"), get_logger(part="scrub"))
-    try:
+    own = worker or Worker(settings.state_dir, name="scanner")
+    with closing(Scrubber(own, get_logger(part="scrub"))) as scrubber:
         scrubber.configure(settings)
         yield scrubber
-    finally:
-        scrubber.close()
 
 
 def redact(settings: Settings, texts: Sequence[str]) -> list[str]:

@@ -1,7 +1,7 @@
 """Search an agent's memory and read parts of it, for a person with access."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import date, datetime
 
@@ -91,9 +91,6 @@ def open_recall(settings: Settings, scrubber: Scrubber) -> Iterator[Recall]:
     log = get_logger(part="index")
     index = Index(settings.state_dir, log)
     reader = KeptReader(reads.database_path(settings))
-    indexer = Indexer(index, reader, settings.zone, scrubber.redact_own, log)
-    try:
-        with meanings.open_meanings(settings) as meaning:
-            yield Recall(indexer, utc_now, meaning)
-    finally:
-        indexer.close()
+    made = Indexer(index, reader, settings.zone, scrubber.redact_own, log)
+    with closing(made) as indexer, meanings.open_meanings(settings) as meaning:
+        yield Recall(indexer, utc_now, meaning)

@@ -211,27 +211,24 @@ def _close(folder: OpenFolder, chosen: NowSession, at: datetime) -> NowSession:
     return NowSession(chosen.name, data, now.parse(data))
 
 
-def _change(entry: FolderEntry, change: Callable[[bytes], bytes]) -> bytes:
+def _change(entry: FolderEntry, change: Callable[[bytes], bytes], attempts: int = _ATTEMPTS) -> bytes:
     """Rewrite a file by a function, and return the new bytes. Entries that others append meanwhile are kept.
 
     Raises:
         NotFoundError: The file does not exist any more.
         MovedError: The file changed at each attempt.
     """
-    for attempt in range(_ATTEMPTS):
-        data = regular.read(entry)
-        if data is None:
-            raise NotFoundError("the NOW file is gone", str(entry.path), "memoryd session start starts a session")
-        changed = change(data)
-        if changed == data:
-            return data
-        try:
+    data = regular.read(entry)
+    if data is None:
+        raise NotFoundError("the NOW file is gone", str(entry.path), "memoryd session start starts a session")
+    changed = change(data)
+    try:
+        if changed != data:
             durable.replace(entry, changed, regular.compute_digest(data))
-        except durable.MovedError:
-            if attempt == _ATTEMPTS - 1:
-                raise
-        else:
-            break
+    except durable.MovedError:
+        if attempts == 1:
+            raise
+        return _change(entry, change, attempts - 1)
     return changed
 
 

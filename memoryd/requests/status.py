@@ -37,11 +37,8 @@ _NAMED = {name: re.compile(regex) for name, regex in {
 }.items()}  # fmt: skip
 
 
-def status(
-    settings: Settings, reader: DatabaseReader, *, everything: bool, live: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
+def status(settings: Settings, reader: DatabaseReader, *, everything: bool, live: Mapping[str, Any]) -> dict[str, Any]:
     """Return the status as the object that docs describe. `live` is the daemon's answer to a ping, if there is one."""
-    live = live or {}
     holder = Lock(settings.state_dir / "memoryd.lock").holder()
     known = reads.read_daemon(reader)
     alive = holder is not None and known is not None and holder in {0, known["pid"]}

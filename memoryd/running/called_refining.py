@@ -23,7 +23,6 @@ from memoryd.config import Settings
 from memoryd.database import memories, query, runs, sqlite
 from memoryd.database.runs import Run
 from memoryd.errors import RefusedError
-from memoryd.gauge.estimate import CHARACTERS_PER_TOKEN
 from memoryd.jobs import refinement_tools
 from memoryd.jobs.job import ToolCall
 from memoryd.jobs.refinement import CANCELLED, show_found
@@ -60,7 +59,7 @@ def size_if_due(connection: Connection, settings: Settings, agent_id: str, since
         agent_id: the agent.
         since: last scheduled time of a refinement; UTC.
     """
-    tokens = memories.core_tokens(connection, agent_id, CHARACTERS_PER_TOKEN)
+    tokens = memories.core_tokens(connection, agent_id)
     is_small = tokens <= settings.refine.target_tokens
     if settings.modes.refine == "off" or is_small or runs.proposal_of(connection, agent_id, KIND):
         return None

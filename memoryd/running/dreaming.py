@@ -155,12 +155,11 @@ def _days(connection: Connection, source: Gathered, run: Run, before: Sequence[P
     return min(yesterday, _frontier(_first_try(connection, run, source) or yesterday, before)), today
 
 
-def _frontier(start: date, before: Sequence[PastDream]) -> date:
+def _frontier(frontier: date, before: Sequence[PastDream]) -> date:
     """Return the last day up to which dreams have covered every day since `start`.
 
     A dream that begins later than that day does not count.
     """
-    frontier = start
     for one in before:
         if one.first <= frontier:
             frontier = max(frontier, one.last)
@@ -208,14 +207,10 @@ def gather(source: Gathered, run: Run) -> DreamInputs | NothingToDo:
     entries, standing = _entries(source, run, files)
     witnesses = sorted({one.session for one in entries if one.session})
     inputs = _inputs(source, run, entries, standing)
-    told["core"] = _core(inputs)
+    told["core"] = rejection.core_digest(inputs.context.memories.values())
     if not run.options.get("force") and (rejected := _find_rejection(source, run, told)):
         return NothingToDo(rejection.describe_rejection(rejected), receipt={KIND: told})
     return replace(inputs, told={KIND: told, **({"witnesses": witnesses} if witnesses else {})})
-
-
-def _core(inputs: DreamInputs) -> str:
-    return rejection.core_digest(inputs.context.memories.values())
 
 
 def _find_rejection(source: Gathered, run: Run, told: Mapping[str, Any]) -> str | None:
@@ -233,7 +228,8 @@ def ask_again(source: Gathered, run: Run, inputs: DreamInputs) -> DreamInputs:
     """Return the same input with the present core. Memories keep the names by which the model knows them."""
     fresh = _inputs(source, run, inputs.entries, _EntrySupport(inputs.sources_of, inputs.behind_of))
     context = replace(fresh.context, seen=inputs.context.seen)
-    told = {**inputs.told, KIND: {**inputs.told[KIND], "core": _core(fresh)}}
+    digest = rejection.core_digest(fresh.context.memories.values())
+    told = {**inputs.told, KIND: {**inputs.told[KIND], "core": digest}}
     return replace(fresh, earlier=inputs.earlier, context=context, told=told, clock=inputs.clock)
 
 

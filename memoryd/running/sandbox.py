@@ -38,10 +38,7 @@ class Sandbox(Protocol):
     engine: Engine
     ingest: Ingest
     recall: Recall
-
-    @property
-    def runner(self) -> Runner:
-        """Return the runner of the sandbox."""
+    runner: Runner
 
 
 Opener = Callable[[Settings], AbstractContextManager[Sandbox]]

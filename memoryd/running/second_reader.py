@@ -29,6 +29,7 @@ from memoryd.running.sleeping import read_instructions
 
 ALARM = "reader"
 AGAIN = timedelta(days=1)  # pause before an unfit reader is tested again; a test costs more than ten thousand tokens
+_UNREAD = Reply("", "stop", reader.UNREAD)  # stands in for a reader that cannot be asked
 
 
 @cache
@@ -80,7 +81,7 @@ class SecondReader:
             ModelError: the model has not answered; the run is retried.
             WorkerError: the tokens cannot be counted.
         """
-        reply = self._reply(ask) if self._is_fit() else _make_unread_reply()
+        reply = self._reply(ask) if self._is_fit() else _UNREAD
         if isinstance(ask.about, QuestionBatch):
             self._note(ask.about, reply)
         return reply
@@ -153,7 +154,7 @@ class SecondReader:
 
     def _reply(self, ask: Ask) -> Reply:
         runner = self.runner
-        asked = RunQuestion(self.run, ask, runner.settings, keep_whole, runner.step, stand_in=_make_unread_reply())
+        asked = RunQuestion(self.run, ask, runner.settings, keep_whole, runner.step, stand_in=_UNREAD)
         return runner.answerer.answer(asked)
 
     def _note(self, batch: QuestionBatch, reply: Reply) -> None:
@@ -170,10 +171,6 @@ class SecondReader:
         verdicts = {_make_key(key, endpoint): one.verdict for key, one in found.answers.items() if not one.lost}
         now = self.runner.clock.text()
         sqlite.write(self.runner.engine, readers.keep_verdicts, self.run.agent_id, verdicts, now)
-
-
-def _make_unread_reply() -> Reply:
-    return Reply("", "stop", reader.UNREAD)
 
 
 def _make_key(key: str, endpoint: Endpoint) -> str:

@@ -214,7 +214,7 @@ def test_status_warns_of_a_file_that_its_reader_does_not_load_to_its_end(scratch
         for bullets, warned in ((179, False), (180, True), (400, True)):
             core.write_text("- x\n" * bullets, encoding="utf-8")
             with reads.open_reader(app.database) as reader:
-                data = status.status(config.load(scratch.config), reader, everything=False)
+                data = status.status(config.load(scratch.config), reader, everything=False, live={})
             load = {"by": "claude-code", "share": bullets / 200, "cap": "200 lines or 25,000 bytes"}
             assert data["agents"][0]["loads"] == [load]
             assert ("WARNING  MEMORY.md takes" in render(list_parts(data))) == warned
@@ -230,7 +230,7 @@ def test_status_says_how_much_of_the_memory_and_of_the_sessions_it_does_not_tell
             text = "".join(f"- The gauge of pier {number} is read at noon.\n\n" for number in range(bullets))
             (scratch.workspace / "MEMORY.md").write_text(text, encoding="utf-8")
             with reads.open_reader(app.database) as reader:
-                data = status.status(config.load(scratch.config), reader, everything=everything)
+                data = status.status(config.load(scratch.config), reader, everything=everything, live={})
             return data["agents"][0], render(list_parts(data))
 
         assert shown()[0]["more_sessions"] == 0

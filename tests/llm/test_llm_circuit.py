@@ -10,12 +10,12 @@ from memoryd.llm.circuit import (
     Circuit,
     admit,
     note_failure,
-    note_refusal,
     note_result,
     release,
     told_to_wait,
     wait,
 )
+from memoryd.llm.failure import Failure, Trouble
 
 EVENTS = st.lists(
     st.tuples(
@@ -32,7 +32,7 @@ def after(event, circuit, now, seconds):
         case "failed":
             return note_failure(circuit, now)
         case "refused":
-            return note_refusal(circuit, now, "x")
+            return note_result(circuit, now, Failure(Trouble.BLOCKED, "x"))
         case "released":
             return release(circuit)
         case _:
@@ -78,7 +78,7 @@ def test_a_success_between_failures_counts_from_the_beginning():
 
 
 def test_what_a_person_must_mend_is_probed_once_an_hour():
-    circuit = note_refusal(Circuit(), 0, "401")
+    circuit = note_result(Circuit(), 0, Failure(Trouble.BLOCKED, "401"))
     assert circuit.blocked == "401"
     assert not admit(circuit, LONGEST_PAUSE - 1)[1]
     probe, admitted = admit(circuit, LONGEST_PAUSE)

@@ -489,7 +489,7 @@ def test_each_night_has_one_dream_behind_the_sleeps_of_live_sessions(tmp_path):
         with in_process(scratch, lambda: moment) as app:
             app.ingest.scan()
             for slot in schedule.list_due(app.settings, moment):
-                scheduled_times.queue(app, slot, "catch-up")
+                scheduled_times.queue(app, slot, "catch-up", app.settings)
         return dreams() - before
 
     def dreams():

@@ -213,7 +213,7 @@ def test_each_night_has_one_behind_its_dreams_unless_it_is_switched_off(world):
     slot = next(one for one in schedule.list_due(world.app.settings, world.now) if one.kind == "dream")
     world.scratch.change("UPDATE agent SET seen_at = '2026-01-01T00:00:00Z'")
     for _ in range(2):
-        scheduled_times.queue(world.app, slot, "schedule")
+        scheduled_times.queue(world.app, slot, "schedule", world.app.settings)
     assert set(world.scratch.json("status")["agents"][0]["next"]) == {"dedup", "dream", "refine"}
     kinds = "SELECT kind FROM job_run WHERE kind IN ('dream', 'canary') ORDER BY scheduled_for"
     assert world.scratch.query(kinds) == [("dream",), ("canary",)]
@@ -221,7 +221,7 @@ def test_each_night_has_one_behind_its_dreams_unless_it_is_switched_off(world):
     world.app.settings = dataclasses.replace(world.app.settings, dream=dream)
     later = dataclasses.replace(slot, at=slot.at + timedelta(days=1))
     world.scratch.change("UPDATE job_run SET state = 'succeeded' WHERE kind = 'dream'")
-    scheduled_times.queue(world.app, later, "schedule")
+    scheduled_times.queue(world.app, later, "schedule", world.app.settings)
     assert world.scratch.query(kinds) == [("dream",), ("dream",), ("canary",)]
 
 
@@ -318,12 +318,12 @@ def test_a_dream_by_hand_that_succeeds_ends_the_alarm(world):
 def test_nights_on_which_the_agent_is_paused_are_no_barren_ones(world):
     world.scratch.change("UPDATE agent SET seen_at = '2026-01-01T00:00:00Z'")
     slot = next(one for one in schedule.list_due(world.app.settings, world.now) if one.kind == "dream")
-    scheduled_times.queue(world.app, slot, "schedule")
+    scheduled_times.queue(world.app, slot, "schedule", world.app.settings)
     assert world.scratch.query("SELECT count(*) FROM job_run WHERE state = 'queued'") == [(2,)]
     world.scratch.change("UPDATE agent SET paused = 1")
     for number in range(1, 6):
         later = dataclasses.replace(slot, at=slot.at + timedelta(days=number))
-        scheduled_times.queue(world.app, later, "schedule")
+        scheduled_times.queue(world.app, later, "schedule", world.app.settings)
         assert world.scratch.query("SELECT count(*) FROM job_run WHERE state = 'queued'") == [(2,)]
         review(world.app.runner)
         assert world.alarms() == []
@@ -351,7 +351,7 @@ def test_no_night_is_missed_in_the_hour_that_a_clock_change_repeats(world):
         at = datetime(2026, 10, day, 2, 30, tzinfo=zone)
         world.now = at.astimezone(UTC) + timedelta(minutes=1)
         world.scratch.change("UPDATE job_run SET state = 'cancelled' WHERE state = 'queued'")
-        scheduled_times.queue(world.app, schedule.Due("dream", at), "schedule")
+        scheduled_times.queue(world.app, schedule.Due("dream", at), "schedule", world.app.settings)
     rows = "SELECT json_extract(options, '$.missed_slots') FROM job_run WHERE kind = 'dream' ORDER BY slot"
     assert world.scratch.query(rows) == [(0,), (0,), (0,), (1,)]
 

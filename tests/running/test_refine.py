@@ -526,7 +526,7 @@ def test_weekly_it_asks_again_after_a_no_and_not_before(fresh):
             for _ in range(16):
                 world.now += timedelta(days=1)
                 for slot in scheduled_times.schedule.list_due(world.app.settings, world.now):
-                    scheduled_times.queue(world.app, slot, "schedule")
+                    scheduled_times.queue(world.app, slot, "schedule", world.app.settings)
                 scheduled_times.look_at_cores(world.app)
                 run_all(world)
             asked = [one[:2] for one in refinements(world)]
@@ -579,7 +579,7 @@ def test_paused_and_disabled_agents_are_skipped_but_by_hand(fresh):
         world.now += timedelta(days=9)
         for _ in range(2):
             slots = {one.kind: one for one in scheduled_times.schedule.list_due(world.app.settings, world.now)}
-            scheduled_times.queue(world.app, slots["refine"], "schedule")
+            scheduled_times.queue(world.app, slots["refine"], "schedule", world.app.settings)
         scheduled_times.look_at_cores(world.app)
         assert not world.scratch.query("SELECT 1 FROM job_run WHERE state = 'queued'")
         assert [one[1:] for one in refinements(world) if one[0] == "schedule"] == [("skipped", "the agent is paused")]

@@ -96,7 +96,7 @@ def run_once(app):
 
 def status_of(app):
     with reads.open_reader(app.settings.state_dir / "memoryd.db") as opened:
-        return status.status(app.settings, opened, everything=False)
+        return status.status(app.settings, opened, everything=False, live={})
 
 
 # --- fitness ----------------------------------------------------------------------------------------------------------

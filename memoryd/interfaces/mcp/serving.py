@@ -13,10 +13,11 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, TypeVar
 
 import anyio
 import uvicorn
+from anyio.abc import ObjectReceiveStream, ObjectSendStream
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.shared._stream_protocols import ReadStream, WriteStream
@@ -186,14 +187,8 @@ class _Stream(Generic[S]):
     async def aclose(self) -> None:
         await self._inner.aclose()
 
-    async def __aenter__(self) -> Self:
-        return self
 
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
-
-
-class InputStream(_Stream["ReadStream[Received]"]):
+class InputStream(_Stream["ReadStream[Received]"], ObjectReceiveStream[Received]):
     """Read the incoming stream. Its end is delayed until all requests are answered."""
 
     async def receive(self) -> Received:
@@ -206,15 +201,6 @@ class InputStream(_Stream["ReadStream[Received]"]):
         if isinstance(found, SessionMessage) and isinstance(found.message, JSONRPCRequest):
             found.metadata = self._unanswered.take(found.message)
         return found
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> Received:
-        try:
-            return await self.receive()
-        except anyio.EndOfStream:
-            raise StopAsyncIteration from None
 
 
 def _fix_line(error: ValidationError) -> Received:
@@ -230,7 +216,7 @@ def _fix_line(error: ValidationError) -> Received:
         return error
 
 
-class OutputStream(_Stream["WriteStream[SessionMessage]"]):
+class OutputStream(_Stream["WriteStream[SessionMessage]"], ObjectSendStream[SessionMessage]):
     """Write the outgoing stream, and note which requests it answers."""
 
     async def send(self, item: SessionMessage) -> None:
