@@ -25,10 +25,9 @@ _HINTS = MappingProxyType({
     errno.EMFILE: "raise the limit on open files: ulimit -n",
 })  # fmt: skip
 # Each part of SQLite's messages, with the same in plain words and the remedy.
-_IO_ERROR = "disk I/O error"  # also if a full disk has no room for the shared memory of the log
 _DATABASE = MappingProxyType({
     "disk is full": ("the disk is full", "free some space on the disk of state_dir"),
-    _IO_ERROR: ("the disk cannot be read or written", "check the disk, this user's quota and the kernel log"),
+    "disk I/O error": ("the disk cannot be read or written", "check the disk, this user's quota and the kernel log"),
     "readonly database": ("the database is read-only", "check owner and mode of the files in state_dir, and its mount"),
     "unable to open": ("the database cannot be opened", "check owner and mode of state_dir, and its mount"),
     "is locked": ("another program holds the database", "try it again; if it lasts, end the program that has it open"),
@@ -164,7 +163,8 @@ def explain_trouble(error: BaseException, where: str = "memoryd.db") -> StateErr
         return StateError(os.strerror(error.errno or 0), str(error.filename or ""), hint_at(error.errno))
     if not _is_of_database(error):
         return None
-    said = "disk is full" if _IO_ERROR in str(error) and _is_on_full_disk(where) else str(error)
+    # SQLite also reports an I/O error if a full disk has no room for the shared memory of the log.
+    said = "disk is full" if "disk I/O error" in str(error) and _is_on_full_disk(where) else str(error)
     found = next((told for sign, told in _DATABASE.items() if sign in said), None)
     return None if found is None else StateError(found[0], where, found[1])
 

@@ -21,6 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -54,7 +55,6 @@ from memoryd.text.private import is_private
 from memoryd.text.tags import find_tags
 from memoryd.tiers import archive, core, daily, diary, recent
 from memoryd.tiers.session_summary import parse_points
-from memoryd.transcripts.turn import SPOKEN
 
 KIND = "forget"
 _MOST_OF = 0.5  # a memory counts as derived from removed lines if they have this share of its words
@@ -186,6 +186,7 @@ def plan(
     rewrites = tuple(_clean(_read_dailies(workspace), cut.of_daily, (cut,), made))
     lines = _list_lost(rewrites)
     gone = {source.session for one in verdict.erased for source in held[one].sources if target.memory_id is not None}
+    gone_texts = map(attrgetter("content"), map(held.__getitem__, verdict.erased))
     sections = _sections(known, cut, sessions, grounded)
     last = "SELECT id, last_seq FROM session WHERE id IN (SELECT value FROM json_each(?))"
     changed = {digest for digest, text in known.states.items() if digest not in known.lasts and cut.says(text)}
@@ -200,7 +201,7 @@ def plan(
         sections=sections,
         marks={row[0]: row[1] for row in query.fetch_rows(connection, last, sessions)},
         transcripts=frozenset(turns.list_paths(connection, sessions)),
-        tags=frozenset(find_tags("\n\n".join(_list_said(connection, held, verdict, sessions)))),
+        tags=frozenset(find_tags("\n\n".join([*_list_said(connection, sessions), *gone_texts]))),
         shown=_find_shown_days(held, verdict, lines, tz) if target.memory_id is not None else None,
         rewrites=rewrites,
     )
@@ -212,12 +213,8 @@ def plan(
     return found
 
 
-def _list_said(
-    connection: Connection, held: Mapping[str, Memory], verdict: ForgetVerdict, sessions: Sequence[str]
-) -> list[str]:
-    """Return the erased memories, and what was said in the forgotten sessions."""
-    said = (turn.text for one in sessions for turn in turns.stored_turns(connection, one) if turn.kind in SPOKEN)
-    return [*(held[one].content for one in verdict.erased), *said]
+def _list_said(connection: Connection, sessions: Sequence[str]) -> list[str]:
+    return [turn.text or "" for one in sessions for turn in turns.stored_turns(connection, one)]
 
 
 def _read_audited(connection: Connection, agent_id: str) -> _AuditedTexts:
@@ -333,7 +330,7 @@ def list_lines_beside(connection: Connection, found: ForgetPlan) -> list[dict[st
     that an editor has wrapped, so they go too. Lines of `MEMORY.md` are left out, because they are shown as texts of
     memories. A line that is only shortened is left out if the words that the session did not say stay in it.
     """
-    said = [turn.text or "" for one in found.sessions for turn in turns.stored_turns(connection, one)]
+    said = _list_said(connection, found.sessions)
     held = list_stems("\n".join((*said, *erasure.read_summaries(connection, found.sessions))))
     return [
         {"path": path, "content": line.strip()}

@@ -34,6 +34,8 @@ _KEEP = (
 )
 _OPEN = "('queued', 'interrupted', 'blocked')"
 
+_FORGOTTEN = {"text": "", "withheld": FORGOTTEN, "tool_call_id": None, "tool_name": None}
+
 
 def list_family(connection: Connection, agent_id: str, session_id: str) -> list[str]:
     """List a session and the sessions of its subagents, at all levels; the session itself is first."""
@@ -171,13 +173,7 @@ def erase_sessions(connection: Connection, sessions: Sequence[str]) -> None:
     given = tuple(sessions)
     rows = query.fetch_mappings(connection, f"{_TURNS} WHERE t.{_OF_SESSIONS} AND t.text <> ''", given)
     _keep_keys(connection, ((row, row["text"], "") for row in rows))
-    _set(
-        connection,
-        "turn",
-        {"text": "", "withheld": FORGOTTEN, "tool_call_id": None, "tool_name": None},
-        _OF_SESSIONS,
-        given,
-    )
+    _set(connection, "turn", _FORGOTTEN, _OF_SESSIONS, given)
     _set(connection, "session", {"branch": None}, _IS_SESSION, given)
     query.run(connection, f"DELETE FROM session_summary WHERE {_OF_SESSIONS}", given)  # noqa: S608
 
@@ -194,12 +190,10 @@ def erase_known(connection: Connection) -> None:
             lines = left.split("\n")
             left = "\n".join(one for one in lines if (session, now_file.line_key(Role(row["role"]), one)) not in keys)
         if left != text:
-            sql = (
-                "UPDATE turn SET text = ?1, text_crc = text_crc(?1), withheld = ?2,"
-                " tool_name = iif(?1 = '', NULL, tool_name), tool_call_id = iif(?1 = '', NULL, tool_call_id)"
-                " WHERE id = ?3"
-            )
+            sql = "UPDATE turn SET text = ?1, text_crc = text_crc(?1), withheld = ?2 WHERE id = ?3"
             query.run(connection, sql, left, FORGOTTEN, row["id"])
+        if not left:
+            _set(connection, "turn", _FORGOTTEN, "id = ?", row["id"])
 
 
 def turn_was_cut(connection: Connection, rowid: int, old: str) -> None:

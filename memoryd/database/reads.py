@@ -90,9 +90,6 @@ def newest_schema() -> int:
     return max(int(entry.name[:4]) for entry in folder.iterdir() if entry.name.endswith(".sql"))
 
 
-_RESTORES = "memoryd run, or memoryd run --once, restores it"
-
-
 class NotMadeError(StateError):
     """Report that there is no database, or one of an older schema. The daemon may be about to create or migrate it."""
 
@@ -178,7 +175,7 @@ class KeptReader:
 def _connect(path: Path) -> Any:
     if not path.exists():
         if path.with_name("backups").exists():  # only a database that was there has copies
-            raise NotMadeError("the database is gone", str(path), f"a copy and the journal are there: {_RESTORES}")
+            raise NotMadeError("the database is gone", str(path), "its copy and journal restore it: memoryd run --once")
         raise NotMadeError("there is no database yet", where=str(path), hint="start the daemon: memoryd run")
     try:
         connection = connect(path, "?mode=ro")
@@ -193,8 +190,6 @@ def _begin_read(connection: Any, path: Path) -> Iterator[DatabaseReader]:
     try:
         connection.execute("BEGIN")
         number = connection.execute("PRAGMA user_version").fetchone()[0]
-        if not number:
-            raise NotMadeError("the database is empty", str(path), _RESTORES)
         if number != newest_schema():
             raise (NotMadeError if number < newest_schema() else StateError)(
                 f"the database has schema {number}, this memoryd reads {newest_schema()}",

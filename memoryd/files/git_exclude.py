@@ -52,16 +52,14 @@ def is_tracked(path: Path) -> bool:
     tree = next((above for above in path.parents if (above / ".git").exists()), None)
     if tree is None:
         return False
-    with contextlib.suppress(OSError):
-        return _ask_tracked(path, (tree / ".git/index").stat().st_mtime_ns)
-    return _ask_tracked.__wrapped__(path, 0)  # a work tree whose index is elsewhere
+    index = tree / ".git/index"  # that of a second work tree is elsewhere, so its changes count at the next start
+    return _ask_tracked(path, index.stat().st_mtime_ns if index.exists() else 0)
 
 
 @lru_cache(maxsize=4096)
 def _ask_tracked(path: Path, _changed: int) -> bool:
     # The folder may belong to the user for whom root works.
-    words = ("-c", "safe.directory=*", "ls-files", "-z", "--", f":(literal){path.name}")
-    return bool(_git(path.parent, *words))
+    return bool(_git(path.parent, "-c", "safe.directory=*", "ls-files", "-z", "--", f":(literal){path.name}"))
 
 
 def list_ignored(workspace: Path) -> list[str]:

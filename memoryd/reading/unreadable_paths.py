@@ -44,10 +44,7 @@ class UnreadablePaths:
 
     def report_waiting(self, agent_id: str, path: str) -> None:
         """Raise one alarm for all transcripts of an agent whose names or ids cannot be scanned now."""
-        waiting = self._waiting.setdefault(agent_id, set())
-        if path not in waiting:
-            waiting.add(path)
-            self.log.warning("transcript waits for a scan", agent=agent_id, path=hash_name(path))
+        self._waiting.setdefault(agent_id, set()).add(path)
         alarms.set_alarm(self.engine, UNSCANNED, _WAITING, self.clock.text(), agent_id, KIND)
 
     def stop_waiting(self, agent_id: str, path: str) -> None:

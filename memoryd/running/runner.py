@@ -6,7 +6,6 @@ state, reason, error (without content) and report.
 
 import threading
 import zlib
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -319,8 +318,10 @@ class Runner:
         self.clear_alarms_of(run)
         if run.kind == ledger_runs.ROLLBACK and outcome.state == "succeeded":
             self.set_alarm(EMPTIED, None, run.agent_id)
-        told = {"files": list(done.files), "memories": done.memories, "dropped": _count_dropped(outcome.receipt)}
-        self.log_end(run, outcome.state, outcome.why, **told)
+        # Counts by reason, without content. A sleep may have learned facts from the same question.
+        learned = outcome.receipt.get(facts.CONSUMER, {}).get("dropped")
+        told = {"memories": done.memories, "dropped": outcome.receipt.get("dropped"), "dropped_facts": learned}
+        self.log_end(run, outcome.state, outcome.why, files=list(done.files), **told)
         if outcome.receipt.get("on_summary"):
             self._tell(run.id, run.agent_id, run.session_id, "\n".join(block.body for block in blocks))
 
@@ -538,12 +539,6 @@ class Runner:
             self.scrubber.redact,
             self.settings.facts,
         )
-
-
-def _count_dropped(receipt: Mapping[str, Any]) -> dict[str, int] | None:
-    """Return what a run left out, as counts by reason; a sleep may have learned facts from the same question."""
-    parts = (receipt, receipt.get(facts.CONSUMER, {}))
-    return dict(sum((Counter(part.get("dropped") or {}) for part in parts), Counter[str]())) or None
 
 
 def _texts(edits: Sequence[Edit], receipt: dict[str, Any], why: str | None) -> list[str]:

@@ -104,10 +104,7 @@ _PINS = frozenset(list_bytes("pins"))
 _QUOTED = re.compile(
     rb"(?i)[^\n\"'`:=]{0,40}?\b(?:" + _LINK + rb")[ \t]{1,4}(?P<mark>[\"'`])(?P<value>[^\"'`\n\x00]{8,80})(?P=mark)"
 )
-_WIRELESS_PHRASE = re.compile(rb"(?P<value>[^\"\\\n\x00]{8,63})\"")
-_NAMES_PHRASE = re.compile(
-    rb"(?i)(?:(?:wi-?fi|wlan|wpa|my|your|the|pass|phrase|passphrase|word|password|key|secret)[ _-]?)+"
-)
+_WIRELESS_PHRASE = re.compile(rb"(?=[^\"\n]{0,62}[A-Z0-9 ])(?P<value>[^\"\\\n\x00]{8,63})\"")
 _DRAWN = re.compile(rb"['\"`: ]{1,3}(?P<value>" + _IS_DRAWN + rb"[^\s\"'`()<>/\x00]{10,64})(?![^\s\"'`,.;])")
 _RUN = re.compile(rb"['\"`: ]{1,3}(?P<value>(?:0x)?[A-Za-z0-9_-]{32,128})(?![\w-])")
 
@@ -242,9 +239,7 @@ FINDS: dict[bytes, Find] = {
     b"secret ": _find_drawn,
     **dict.fromkeys((*_PINS, *list_bytes("codes")), _find_number),
     # In wpa_supplicant.conf, a text in quotes is the phrase itself, also one of plain words.
-    b'psk="': _behind(
-        _WIRELESS_PHRASE, lambda value: not (is_stand_in(value) or _NAMES_PHRASE.fullmatch(value)), "password-told"
-    ),
+    b'psk="': _behind(_WIRELESS_PHRASE, lambda value: not is_stand_in(value), "password-told"),
     b"passphrase ": _behind(_QUOTED, lambda value: not is_stand_in(value), "password-told"),
     # This service's token has no prefix: "sourcegraph: 3f…".
     b"sourcegraph": _behind(_HEX, lambda value: not is_stand_in(value), "token-told"),

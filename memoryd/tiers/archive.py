@@ -226,11 +226,8 @@ def drop_tags(data: bytes, tags: Collection[str]) -> bytes:
     if not gone:
         return data
 
-    themes = {f"## {name_theme(tag)}".encode() for tag in gone}
-    for at, piece in enumerate(pieces):
-        heading, _, below = piece.partition(b"\n")
-        if heading.rstrip() in themes:
-            pieces[at] = f"## {GENERAL}\n".encode() + below
+    themes = b"|".join(re.escape(name_theme(tag).encode()) for tag in gone)
+    pieces = [re.sub(rb"\A## (?:%s)(?=\s)" % themes, f"## {GENERAL}".encode(), piece) for piece in pieces]
     found = FRONT_MATTER.match(head)
     own = found[0] if found else b""
     lines = [_drop_names(line, gone) if line.startswith(_TAGS) else line for line in own.splitlines(keepends=True)]
