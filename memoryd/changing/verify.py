@@ -32,9 +32,7 @@ from memoryd.tiers import core, daily, diary
 _REDACTED = b"[REDACTED:"
 _PLACEHOLDER = "[redacted:"  # the placeholder in normal form
 _BATCH = 1_000  # the number of rows in memory at one time
-REPAIRED = (
-    "a running daemon repairs it now, another one at its start; if it stays, somebody changed it: restore a backup"
-)
+REPAIRED = "the daemon repairs it now, or at its next start; if it stays, somebody changed the row: restore a backup"
 MOST = 100  # problems of one check that are listed; the others are only counted
 
 Problem = dict[str, str]
@@ -77,7 +75,7 @@ def _database(reader: DatabaseReader) -> Iterator[Problem]:
             yield _problem(str(what), "memoryd.db", "restore a backup")
     if foreign := schema.list_foreign(reader.stream, reader.number("PRAGMA user_version")):
         what = f"holds what memoryd did not make: {', '.join(foreign)}"
-        yield _problem(what, "memoryd.db", "somebody changed the database by hand: drop them, or restore a backup")
+        yield _problem(what, "memoryd.db", "somebody changed the database: remove these objects, or restore a backup")
 
 
 def _copies(settings: Settings) -> Iterator[Problem]:

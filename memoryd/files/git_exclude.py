@@ -47,7 +47,8 @@ def list_tracked(workspace: Path) -> list[str]:
 def is_tracked(path: Path) -> bool:
     """Return True if git tracks a file.
 
-    Git is asked only if a folder above is a work tree, and only once as long as the index of the work tree is the same.
+    Asks git only in a work tree, and again only after the index of git has changed. If git does not answer, return
+    False.
     """
     tree = next((above for above in path.parents if (above / ".git").exists()), None)
     if tree is None:
@@ -58,7 +59,7 @@ def is_tracked(path: Path) -> bool:
 
 @lru_cache(maxsize=4096)
 def _ask_tracked(path: Path, _changed: int) -> bool:
-    # The folder may belong to the user for whom root works.
+    # Root may work in a folder of another user. Without this option, git refuses such a folder.
     return bool(_git(path.parent, "-c", "safe.directory=*", "ls-files", "-z", "--", f":(literal){path.name}"))
 
 

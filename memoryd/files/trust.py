@@ -89,7 +89,7 @@ def require_source(path: Path, root: Path, workspace: Path, owners: Collection[i
 
 
 def require_untracked(path: Path, folder: Path) -> None:
-    """Refuse a new transcript in the agent's folder that git tracks: a clone would bring words of others as the user's.
+    """Refuse a new transcript in the agent's folder if git tracks it, because a clone may hold words of others.
 
     Raises:
         StateError: git tracks the file.

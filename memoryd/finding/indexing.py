@@ -426,7 +426,7 @@ def _front_tags(data: bytes) -> frozenset[str]:
 
 
 def _has_changed(reader: DatabaseReader | None, agent_id: str, progress: Progress) -> bool:
-    """Return True if an agent has turns or facts that are not indexed; without a database, if any are indexed."""
+    """Return True if an agent has turns or facts that are not indexed. Without a database, return True if any are."""
     if reader is None:
         return progress != Progress()
     return _turn_work(reader, agent_id, progress) or progress.audit_mark != _audit_mark(reader, agent_id)

@@ -12,7 +12,7 @@ from memoryd.reading.scrubbing import Scrubber, UnscannedError, hash_name
 
 KIND = "unreadable"
 UNSCANNED = "unscanned"
-_WAITING = "transcripts wait, because names or ids in them could not be scanned for secrets; see the log"
+_WAITING = "transcripts wait, because their names or ids could not be scanned for secrets; memoryd logs names the cause"
 
 
 class UnreadablePaths:

@@ -170,7 +170,8 @@ def _require_same(connection: Connection, run_id: str, options: Mapping[str, Any
         RefusedError: The run is already running with other options.
     """
     waiting = query.fetch_object(connection, "SELECT options FROM job_run WHERE id = ?", run_id)
-    # These are no options of the caller: `flushed` lists sleeps before the run, and a run stores what it works on.
+    # The caller does not set these options, so they are not compared. `flushed` lists earlier sleeps; the run itself
+    # stores the others.
     inner = {"flushed", *(runs.PINNED - options.keys())}
     before, asked = (
         {name: one for name, one in some.items() if one and name not in inner} for some in (waiting, options)

@@ -223,9 +223,9 @@ def find_pem_end(place: KeywordPlace, _keyword: bytes = b"") -> Iterator[SecretS
 
 
 def _begin_escaped_lines(buffer: bytes, least: int, end: int) -> int:
-    """Return where lines of base64 begin whose line feeds are escaped, as in JSON; `end` without such lines.
+    """Return the start of the base64 lines before `end` whose line feeds are escaped, as in JSON.
 
-    All but the last one are long. The first one may be cut.
+    Without such lines, return `end`. All lines but the last one are long. The first one may be cut.
     """
     begin = end
     while buffer[begin - 2 : begin] == b"\\n":

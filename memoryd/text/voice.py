@@ -205,7 +205,8 @@ def _find_tagged(text: str) -> Iterator[_Mark]:
 def _find_closing(start: int, begins: Sequence[int], ends: Sequence[int], *, is_page: bool) -> int | None:
     """Return the end of the element whose opening tag is at `start`; None if it is not closed.
 
-    Nested elements are counted. If a page closes the tag itself, one closing tag is too many: the last one counts.
+    Nested elements are counted. A pasted page may contain a closing tag of its own. Then there is one closing tag too
+    many, and the last one counts.
 
     Args:
         start: where the opening tag begins.

@@ -93,7 +93,7 @@ def test_flipped_bits_are_repaired_and_told_as_soon_as_asked_on_the_day_of_a_cop
     before = facts(scratch), scratch.query("SELECT text FROM turn")
     flip(scratch, old, new)
     (problem, *_) = json.loads(scratch.run("--json", "verify").stdout)["data"]["problems"]
-    assert "a running daemon repairs it" in problem["hint"]
+    assert "the daemon repairs it" in problem["hint"]
     with in_process(scratch) as app:
         app.keeper.is_asked = True
         app.keeper.keep(app.engine, app.settings, app.clock)
