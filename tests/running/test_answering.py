@@ -446,7 +446,7 @@ def test_status_shows_what_was_spent(world):
         today = app.clock.now().date().isoformat()
         with reads.open_reader(app.database) as reader:
             assert reads.count_spent(reader, today) == 760
-            shown = status(app.settings, reader, everything=False)
+            shown = status(app.settings, reader, everything=False, live={})
         assert shown["spend"] == {"today_tokens": 0, "daily_tokens": 2_000_000}  # by the machine's own clock
         shown["spend"]["today_tokens"] = 760
         assert "760 of 2,000,000 tokens today" in render(list_parts(shown))
