@@ -5,6 +5,7 @@ import secrets
 from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import dataclass
+from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 from itertools import count
@@ -98,13 +99,19 @@ def require_ours(path: Path) -> None:
 
 def list_foreign(execute: Callable[[str], Iterable[Any]], number: int) -> list[str]:
     """Return the objects that memoryd did not create in a database with this version of the schema, for people."""
+    return sorted(f"{kind} {name!r}" for kind, name, _ in _list_objects(execute) - _list_own(number))
+
+
+@cache  # to run all migrations takes as long as the rest of a small `verify`
+def _list_own(number: int) -> set[tuple[str, str, str]]:
+    """Return the objects that memoryd creates, by the migrations or at once, up to this version of the schema."""
     known: set[tuple[str, str, str]] = set()
     for steps in ((read_newest(),), read_migrations()):
         with closing(load_library().connect(":memory:")) as made:
             for statement in (one for step in steps if step.number <= number for one in step.statements):
                 made.execute(statement)
             known |= _list_objects(made.execute)
-    return sorted(f"{kind} {name!r}" for kind, name, _ in _list_objects(execute) - known)
+    return known
 
 
 def _list_objects(execute: Callable[[str], Iterable[Any]]) -> set[tuple[str, str, str]]:
