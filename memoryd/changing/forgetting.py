@@ -201,7 +201,7 @@ def plan(
         sections=sections,
         marks={row[0]: row[1] for row in query.fetch_rows(connection, last, sessions)},
         transcripts=frozenset(turns.list_paths(connection, sessions)),
-        tags=frozenset(find_tags("\n\n".join([*_list_said(connection, sessions), *gone_texts]))),
+        tags=frozenset().union(*map(find_tags, [*_list_said(connection, sessions), *gone_texts])),
         shown=_find_shown_days(held, verdict, lines, tz) if target.memory_id is not None else None,
         rewrites=rewrites,
     )

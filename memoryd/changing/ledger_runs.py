@@ -308,9 +308,8 @@ def _weigh_operations(
     if unsaid:
         gone = {one.id for one in operations if isinstance(one, Delete)}
         there = [one.position for one in live.values() if one.id not in gone and one.position is not None]
-        order = sorted(
-            {*there, *(one.position for one in operations if isinstance(one, Add | Update) and one.position)}
-        )
+        there += [one.position for one in operations if isinstance(one, Add | Update) and one.position is not None]
+        order = sorted(set(there))
         places = ", ".join(str(order.index(place) + 1) for place in unsaid if place is not None)
         raise RefusedError(
             f"{Guard.TAINT}: bullet {places}: only the user may state a rule, or something about a person",

@@ -1,4 +1,4 @@
-"""Keep memory and `.aider.conf.yml` out of git by lines in `.git/info/exclude`, which other people do not get."""
+"""Ask git what it tracks, and keep memory out of it by lines in `.git/info/exclude`, which other people do not get."""
 
 import contextlib
 import os

@@ -222,12 +222,12 @@ def name_theme(subject: str) -> str:
 def drop_tags(data: bytes, tags: Collection[str]) -> bytes:
     """Return the file without these tags, in its front matter and as themes, unless its text still has them."""
     head, *pieces = _PIECES.split(data)
-    gone = {*tags} - {*find_tags(b"".join(pieces).decode(errors="replace"))}
+    gone = set(tags).difference(*(find_tags(piece.decode(errors="replace")) for piece in pieces))
     if not gone:
         return data
-
-    themes = b"|".join(re.escape(name_theme(tag).encode()) for tag in gone)
-    pieces = [re.sub(rb"\A## (?:%s)(?=\s)" % themes, f"## {GENERAL}".encode(), piece) for piece in pieces]
+    themes = "|".join(re.escape(name_theme(tag)) for tag in gone)
+    heading = re.compile(rf"\A## (?:{themes})(?=[ \t\r]*$)".encode(), re.MULTILINE)
+    pieces = [heading.sub(f"## {GENERAL}".encode(), piece) for piece in pieces]
     found = FRONT_MATTER.match(head)
     own = found[0] if found else b""
     lines = [_drop_names(line, gone) if line.startswith(_TAGS) else line for line in own.splitlines(keepends=True)]

@@ -1118,7 +1118,8 @@ def test_forget_shows_unscanned_lines_without_their_text_and_scans_none_that_it_
 def test_a_tag_of_what_is_forgotten_goes_as_long_as_no_other_session_has_it(tmp_path, what):
     scratch = Scratch(tmp_path / "scratch", ingest={"history": "flush"})
     now = datetime.now(UTC) - timedelta(days=1, hours=1)
-    scratch.append([message("user", "Never push to main of the pump. #zorbtag #pumps", at=now)], "one")
+    fenced = message("assistant", "It prints:\n```\nnever closed", at=now)
+    scratch.append([fenced, message("user", "Never push to main of the pump. #zorbtag #pumps", at=now)], "one")
     scratch.append([message("user", "I prefer tea over coffee, always. #pumps", at=now)], "two")
     scratch.run("run", "--once")
     scratch.run("consolidate")

@@ -409,6 +409,7 @@ def test_an_agent_rewords_no_rule_and_what_it_rewords_is_its_own_word():
     for operation in (
         Update(rule.id, "CI runs on `bilby-2`.", position=3),
         Add(MemoryKind.CORE, "CI runs on `bilby-2`.", heading="Preferences", position=3),
+        Add(MemoryKind.CORE, "CI runs on `bilby-2`.", heading="Preferences", position=0),
     ):
         with pytest.raises(RefusedError, match=r"bullet 1: .*only the user may state a rule"):
             list(ledger_runs._weigh_operations(witness, [operation], live))

@@ -199,3 +199,11 @@ def test_a_search_sees_no_counts_and_dates_and_the_rest_in_its_place():
     assert b"> **Agent**: All done." in shown
     index = archive_index.put_lines(b"- my own [x](y)\n", {"MEMORY-2025-10-04.md": data})
     assert [line for line in archive.mask_frame(index).decode().splitlines() if "- " in line] == ["- my own [x](y)"]
+
+
+def test_a_dropped_tag_takes_only_its_own_theme_and_its_own_name() -> None:
+    head = b'---\ntags: [pumps, "my tag", zorb, zorb-x]\n---\n# T\n\ntags: zorb is text here\n\n'
+    parts = b"## Zorb\n\n### Session a\n\n```\nnot closed\n\n## Zorb and others\n\n### Session b\n\nOn #pumps.\n"
+    assert archive.drop_tags(head + parts, {"zorb", "pumps"}) == head.replace(b", zorb,", b",") + parts.replace(
+        b"## Zorb\n", b"## General\n"
+    )
