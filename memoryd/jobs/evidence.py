@@ -8,6 +8,7 @@ never taken.
 """
 
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -70,6 +71,8 @@ def gather(
     words = 0
     before: StoredTurn | None = None  # the assistant's last message
     spoken = _list_spoken(turns)
+    asked = [turn.seq for turn in turns if is_said(turn) and turn.origin is Origin.USER]
+    edits = sorted(reports.edits)
     for turn in turns:
         # A subagent's line must not look like a fact that memoryd found itself.
         report = _FORGED.sub(r"- \1", _shorten(turn.text)) if turn.seq in last_of_subagents else reports.fact(turn)
@@ -80,7 +83,7 @@ def gather(
             quoted = _quote(turn, f"{report}\n\n{note}" if report else note, tz, origin=NOTE)
         counts[f"{'taken' if quoted else 'aside'}.{turn.origin.value}"] += 1
         if quoted:
-            material.append(quoted)
+            material.append(replace(quoted, is_acted_on=_is_between(edits, turn.seq, asked)))
             pieces.append(piece_of(quoted, turn, before))
             words += sum(map(prose.count_words, prose.list_lines(quoted.text))) if quoted.origin != REPORT else 0
         if is_said(turn):
@@ -127,6 +130,12 @@ def _list_spoken(turns: Sequence[StoredTurn]) -> set[int]:
     """Return the numbers of the messages, and of a recap if it is the last text; earlier recaps are outdated."""
     said = {turn.seq for turn in turns if is_said(turn)}
     return said | {turn.seq for turn in turns if is_recap(turn) and turn.seq > max(said, default=0)}
+
+
+def _is_between(numbers: Sequence[int], first: int, ends: Sequence[int]) -> bool:
+    """Return True if one of the ascending `numbers` is above `first`, and below the next of the ascending `ends`."""
+    following, end = bisect_right(numbers, first), bisect_right(ends, first)
+    return following < len(numbers) and (end == len(ends) or numbers[following] < ends[end])
 
 
 def quote(turn: StoredTurn, tz: tzinfo) -> QuotedPiece:

@@ -30,6 +30,7 @@ class QuotedPiece:
     origin: str
     at: str | None
     text: str
+    is_acted_on: bool = False  # the agent edits files after this, before the user writes again
 
 
 @dataclass(frozen=True, slots=True)

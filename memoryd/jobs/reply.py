@@ -38,7 +38,7 @@ class SummaryLine:
     cites: tuple[str, ...] = ()  # the citations as the reply has them, with sentences: "t15.2"
     required: bool = False  # the line is never left out for length, such as the user's words of a refused claim
     section: Section | None = None  # None in a conversation in which nobody works
-    is_earlier: bool = False  # a fault that the user reported, and that is probably gone
+    is_earlier: bool = False  # a fault or a finding that the session has probably overtaken
 
 
 class SupersededPoint(NamedTuple):

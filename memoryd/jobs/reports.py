@@ -66,6 +66,7 @@ class Reports:
         """
         main = [turn for turn in (*earlier, *turns) if not turn.sidechain]
         calls = {turn.tool_call_id: turn for turn in main if turn.kind is TurnKind.TOOL_CALL and turn.tool_call_id}
+        self.edits: list[int] = []  # the numbers of the turns whose edits succeeded
         self._tools = {call: turn.tool_name or "" for call, turn in calls.items()}
         self._declined = {turn.tool_call_id for turn in main if _DECLINED.match(turn.text)} - {None}
         self._folder = folder.rstrip("/\\") if folder else ""
@@ -137,6 +138,7 @@ class Reports:
         tool = call.tool_name or ""
         if _is_edit(call):
             if not has_failed(result.text):
+                self.edits.append(call.seq)
                 work.edit(call.seq, _paths(call.text), call.text)
         elif _SHELL.search(tool):
             work.run(result.seq, call.text, result.text)

@@ -193,7 +193,7 @@ def _work_line(one: WorkStatement) -> reply.SummaryLine:
     cites = (*asked, *(f"{one.id}.{number}" for number in one.numbers))
     text = neutralize(f"{one.speaker}: {one.text}{question}")
     seqs = tuple(int(name[1:]) for name in (*asked, one.id))
-    return reply.SummaryLine(seqs, text, cites, section=one.section, is_earlier=one.is_passed and one.by_user)
+    return reply.SummaryLine(seqs, text, cites, section=one.section, is_earlier=one.is_passed)
 
 
 def _list_lasting(chosen: Sequence[WorkStatement], limit: int, *known: KnownTexts, chatting: bool) -> list[NewMemory]:
@@ -271,7 +271,8 @@ def _read_messages(spoken: Sequence[QuotedPiece], names: Collection[str] = ()) -
         if text != quoted.text and told:  # remove the name from the first sentence
             rest = " ".join(split_sentences(told[0].text.removeprefix(f"{speaker}:")))
             told[0] = told[0]._replace(text=rest or told[0].text)
-        out.append(ConversationMessage(quoted.id, speaker, quoted.role == "user", text, tuple(told)))
+        by_user = quoted.role == "user"
+        out.append(ConversationMessage(quoted.id, speaker, by_user, text, tuple(told), quoted.is_acted_on))
     return out
 
 

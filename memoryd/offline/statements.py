@@ -45,6 +45,7 @@ class ConversationMessage(NamedTuple):
     by_user: bool
     text: str
     sentences: tuple[NumberedSentence, ...]
+    is_acted_on: bool = False  # files were edited after this, before the user wrote again
 
     @property
     def is_answer(self) -> bool:

@@ -355,7 +355,11 @@ class WorkReading:
         keys = _keys_of(text)
         # A report of what was done or changed stays true.
         is_report = section is not Section.FOUND or WORK_CUES["changes"].search(text) is not None
-        is_passed = not one.by_user and not is_report and self._later.overtake(turn, keys)
+        is_overtaken = not is_report and self._later.overtake(turn, keys)
+        # What the assistant finds before it edits files is often what it then mends: of 88 such lines that readers
+        # graded, 36 % were wrong at the end of the session, and of the other lines 16 %.
+        is_mended = one.is_acted_on and section is not Section.OPEN and not WORK_CUES["done"].search(text)
+        is_passed = not one.by_user and (is_overtaken or is_mended)
         weight += _OF_PASSED * is_passed
         return WorkStatement(
             turn, one.id, numbers, one.speaker, text, marked or section, keys, weight, is_passed=is_passed
@@ -558,8 +562,13 @@ def _weigh_open(text: str, offer: float, *, is_open: bool, is_offered: bool) -> 
 
 
 def _text_of(unit: Sequence[NumberedSentence]) -> str:
-    """Return sentences as one line; a sentence without an end mark gets a full stop."""
-    return " ".join(part.text if part.text[-1:] in prose.ENDS else f"{part.text}." for part in unit)
+    """Return sentences as one line; a sentence without an end mark gets one."""
+    return " ".join(part.text if part.text[-1:] in prose.ENDS else f"{part.text}{_end(part.text)}" for part in unit)
+
+
+def _end(text: str) -> str:
+    """Return the end mark for a sentence; without a question mark, a Chinese question has only its particle."""
+    return "\uff1f" if is_question(text) else "."
 
 
 def _join(

@@ -8,7 +8,7 @@ from memoryd.text.wording import STOP, find_stem, fold, list_units
 
 # Labels of a speaker or a kind before a line of memory; they do not belong to its text.
 LABELS = "User|Assistant|Agent|Report|Decision|Learned|Changed|Failed|Event|Asked|Done|Open|Corrected|Reported earlier"
-EARLIER = "Reported earlier: "  # before a fault that the user reported and that is probably gone
+EARLIER = "Reported earlier: "  # before a fault or a finding that the session has probably overtaken
 # The question of the other speaker in brackets, behind an answer that is unclear alone.
 _QUESTION = re.compile(r" \(asked: .*\)$", re.DOTALL)
 _LABEL = re.compile(rf"^(?:[-*+]\s+)?(?:(?:{LABELS}):\s+)+", re.IGNORECASE)

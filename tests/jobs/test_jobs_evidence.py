@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryd.jobs.evidence import LONGEST_TEXT, gather
+from memoryd.jobs.evidence import LONGEST_TEXT, REPORT, gather
 from memoryd.jobs.job import Ask
 from memoryd.ledger.lane import Lane
 from memoryd.offline import backend
@@ -122,3 +122,22 @@ def test_the_reports_of_two_subagents_in_a_row_are_both_read():
     ]
     texts = [quoted.text for quoted in gather(turns, None, UTC).material]
     assert texts == [said[at][3] for at in (0, 4, 7, 8)]
+
+
+def test_what_was_said_before_an_edit_is_known_and_what_the_user_answered_first_is_not():
+    said = [
+        (Origin.USER, TurnKind.MESSAGE, "Why is the list empty?", None),
+        (Origin.ASSISTANT, TurnKind.MESSAGE, "The cache is never emptied.", None),
+        (Origin.USER, TurnKind.MESSAGE, "Then empty it.", None),
+        (Origin.ASSISTANT, TurnKind.MESSAGE, "The key is wrong, too.", None),
+        (Origin.ASSISTANT, TurnKind.TOOL_CALL, 'Edit {"file_path": "/work/cache.py"}', "Edit"),
+        (Origin.TOOL, TurnKind.TOOL_RESULT, "The file was updated.", "Edit"),
+        (Origin.ASSISTANT, TurnKind.MESSAGE, "The cache is emptied at each start.", None),
+        (Origin.ASSISTANT, TurnKind.TOOL_CALL, 'Edit {"file_path": "/work/other.py"}', "Edit"),
+        (Origin.TOOL, TurnKind.TOOL_RESULT, "<tool_use_error>File has not been read yet</tool_use_error>", "Edit"),
+    ]
+    turns = [turn(seq, origin, kind, text, tool) for seq, (origin, kind, text, tool) in enumerate(said, 2)]
+    turns = [one._replace(tool_call_id=f"c{(one.seq - 2) // 3}" if one.tool_name else None) for one in turns]
+    found = {one.text: one.is_acted_on for one in gather(turns, "/work", UTC).material if one.origin != REPORT}
+    assert [text for text, is_acted_on in found.items() if is_acted_on] == ["Then empty it.", "The key is wrong, too."]
+    assert len(found) == 5

@@ -831,6 +831,21 @@ def test_a_finding_that_a_long_session_takes_up_again_may_be_overtaken_and_a_rep
     assert not any(one.is_passed for one in lines(REQUEST, f"Assistant: {finding}", *more[:4]) if one.text == finding)
 
 
+def test_a_finding_before_an_edit_may_be_mended_and_a_report_of_work_is_not_taken_for_one():
+    said = talk(REQUEST, "Assistant: The reader breaks since it splits at LF. I fixed the reader in src/load.py.", LAST)
+    said[1] = said[1]._replace(is_acted_on=True)
+    found = {one.text: (one.is_passed, work.may_last(one)) for one in work.WorkReading(said, {}).list_lines()[1:3]}
+    assert [is_passed for is_passed, _ in found.values()] == [True, False]
+    assert not found["The reader breaks since it splits at LF."][1]
+    kept = work.WorkReading([*said[:1], said[1]._replace(is_acted_on=False), *said[2:]], {}).list_lines()[1]
+    assert work.may_last(kept)
+    assert kept.weight > next(one for one in work.WorkReading(said, {}).list_lines() if one.text == kept.text).weight
+
+
+def test_a_question_without_a_mark_gets_one():
+    assert lines("还有什么地方应该补充单测的吗", ANSWER, LAST)[0].text == "还有什么地方应该补充单测的吗\uff1f"
+
+
 def test_numbered_answers_are_decisions_of_their_own_each_with_its_question():
     asking = "Assistant: Before I start:\n\n1. **Storage**: SQLite or files?\n2. **Backups**: how long are they kept?"
     found = [
