@@ -80,8 +80,7 @@ def _forget(runner: Runner, run: Run) -> None:
     runner.end(run, "succeeded", receipt=receipt)
     runner.clear_alarms_of(run)
     sqlite.write(runner.engine, alarm_rows.clear_of_sessions, receipt[forgetting.KIND]["sessions"], runner.clock.text())
-    if receipt[forgetting.KIND]["sessions"]:
-        rollover.request(runner.engine, runner.settings, runner.clock, run.agent_id)
+    rollover.request(runner.engine, runner.settings, runner.clock, run.agent_id)
 
 
 def _take_out(runner: Runner, run: Run, workspace: Path) -> dict[str, Any]:

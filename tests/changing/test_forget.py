@@ -1133,6 +1133,21 @@ def test_a_tag_of_what_is_forgotten_goes_as_long_as_no_other_session_has_it(tmp_
     ]
 
 
+@pytest.mark.parametrize("what", ["session", "memory"])
+def test_after_something_was_forgotten_the_index_has_the_other_themes_again(tmp_path, what):
+    scratch = Scratch(tmp_path / "scratch", ingest={"history": "flush"}, modes={"facts": "off"})
+    now = datetime.now(UTC) - timedelta(days=1, hours=1)
+    scratch.append([message("user", "Never push to main of the pump. #zorbtag", at=now)], "one")
+    scratch.append([message("user", "I prefer tea over coffee, always. #kettles", at=now)], "two")
+    scratch.run("run", "--once")
+    held = scratch.query("SELECT id FROM memory WHERE content LIKE '%zorbtag%'")[0][0]
+    index = scratch.workspace / ".continuum/memory/MEMORY.md"
+    assert {"Kettles", "Zorbtag"} <= set(re.findall(r"\[(.+?)\]", index.read_text()))
+    scratch.json("forget", "--yes", "one" if what == "session" else held)
+    scratch.run("run", "--once")
+    assert "Kettles" in re.findall(r"\[(.+?)\]", index.read_text())
+
+
 def _archived(scratch):
     (path,) = (scratch.workspace / ".continuum/memory").glob("MEMORY-*.md")
     return path.read_text().splitlines()
