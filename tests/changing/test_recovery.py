@@ -346,7 +346,7 @@ def test_rows_that_cannot_be_read_cost_only_themselves_and_the_next_run_repairs_
     for _ in range(2):
         scratch.json("run", "--once")
         ((told,),) = scratch.query("SELECT text FROM alarm WHERE kind = ? AND cleared_at IS NULL", ALARM)
-        assert "could not be read" in told
+        assert ("could not be read" in told) is not copies  # with one, they are repaired before anything reads them
         assert fact in told
         assert ("were repaired" in told) == copies
         assert facts(scratch) == ["Lives in Graz.", "Wears size 43 shoes."][: 1 + copies]
@@ -621,3 +621,82 @@ def test_commands_say_that_a_lost_database_can_be_restored(scratch):
     assert "memoryd run --once" in error["hint"]
     scratch.json("run", "--once")
     assert facts(scratch) == ["Wears size 43 shoes."]
+
+
+# Bytes of a row that flip while memoryd is stopped, and the query that shows them.
+FLIPS = {
+    "text": ("UPDATE memory SET content = 'Use spaces in the Makefile.' WHERE kind = 'core'", "memory"),
+    "end": ("UPDATE memory SET deleted_at = updated_at, ended_as = 'dropped' WHERE kind = 'core'", "memory"),
+    "pause": ("UPDATE agent SET paused = 1", "agent"),
+    "audit": ("UPDATE audit SET actor = 'nobody'", "audit"),
+}
+
+
+def spoil(scratch, sql, table):
+    """Change rows of a table as a failing disk does: no trigger sees it."""
+    (*triggers,) = scratch.query("SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = ?", table)
+    for name, _ in triggers:
+        scratch.change(f"DROP TRIGGER {name}")
+    scratch.change(sql)
+    for _, made in triggers:
+        scratch.change(made)
+
+
+@pytest.mark.parametrize("how", [("run", "--once"), ("facts", "add", "Lives in Graz.")], ids=["run", "command"])
+@pytest.mark.parametrize("flip", FLIPS)
+def test_what_flips_while_memoryd_is_stopped_is_repaired_before_anything_trusts_it(scratch, flip, how):
+    scratch.json("session", "end", "one")
+    scratch.json("update", "--append", "The first office is in Graz.")
+    before, core = rows(scratch) | {"agent": scratch.query("SELECT id, paused FROM agent")}, scratch.core
+    spoil(scratch, *FLIPS[flip])
+    path = scratch.workspace / "MEMORY.md"
+    path.write_text(f"{core}- A line that is imported next.\n", encoding="utf-8")
+    scratch.json(*how)
+    after = rows(scratch) | {"agent": scratch.query("SELECT id, paused FROM agent")}
+    assert [row for name in ("memory", "audit", "agent") for row in before[name] if row not in after[name]] == []
+    ((told,),) = scratch.query("SELECT text FROM alarm WHERE kind = ? AND cleared_at IS NULL", ALARM)
+    assert f"of {FLIPS[flip][1]} differed from copy and journal, and were repaired" in told
+    scratch.json("run", "--once")
+    assert len(core.splitlines()) + 1 == len(scratch.core.splitlines())
+    assert scratch.json("verify") == {"ok": True, "problems": []}
+
+
+def test_an_index_that_is_damaged_while_memoryd_is_stopped_hides_no_memory_from_an_import(scratch):
+    scratch.json("session", "end", "one")
+    scratch.json("update", "--append", "The first office is in Graz.")
+    before = rows(scratch)["memory"]
+    sql = "UPDATE sqlite_master SET sql = replace(sql, 'deleted_at IS NULL', 'deleted_at = 7') WHERE name = ?"
+    with closing(load_library().connect(str(scratch.state / "memoryd.db"), isolation_level=None)) as connection:
+        (made,) = connection.execute("SELECT sql FROM sqlite_master WHERE name = 'memory_by_text'").fetchone()
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute(sql, ("memory_by_text",))
+        connection.execute("PRAGMA writable_schema = RESET")
+        connection.execute("REINDEX memory_by_text")  # empty
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute("UPDATE sqlite_master SET sql = ? WHERE name = 'memory_by_text'", (made,))
+    scratch.json("run", "--once")
+    assert rows(scratch)["memory"] == before
+    ((told,),) = scratch.query("SELECT text FROM alarm WHERE kind = ? AND cleared_at IS NULL", ALARM)
+    assert told == "the indexes of the database were damaged and were rebuilt"
+
+
+def test_an_inspection_that_fails_is_told_and_tried_again_while_work_goes_on(scratch, monkeypatch):
+    spoil(scratch, *FLIPS["pause"])
+
+    def refuse(*_):
+        raise OSError(28, "No space left on device")
+
+    sql = "SELECT text FROM alarm WHERE kind = 'inspection' AND cleared_at IS NULL"
+    with monkeypatch.context() as full:
+        full.setattr("memoryd.database.changes.find_differing", refuse)
+        with in_process(scratch) as app:
+            assert app.keeper.is_asked
+            for _ in range(2):
+                app.keeper.keep(app.engine, app.settings, app.clock)
+                assert app.keeper.is_asked
+            ((told,),) = scratch.query(sql)
+            assert "tried again" in told
+            full.undo()
+            app.keeper.keep(app.engine, app.settings, app.clock)
+            assert not app.keeper.is_asked
+    assert scratch.query(sql) == []
