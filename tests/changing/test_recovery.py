@@ -608,10 +608,33 @@ def test_the_comparison_of_the_night_overlooks_a_column_that_only_the_journal_ha
     assert scratch.query("SELECT text FROM alarm WHERE kind = ?", ALARM) == []
 
 
-def test_a_trigger_of_others_in_the_database_is_named(scratch):
-    scratch.change("CREATE TRIGGER evil AFTER INSERT ON memory BEGIN UPDATE memory SET content = 'EVIL'; END")
+GIVEN = (
+    "INSERT INTO \"grant\" VALUES ('g', 'demo', 0, 'why', 60, '2026-01-01T00:00:00Z',"
+    " '2026-01-01T00:00:00Z', '2036-01-01T00:00:00Z', 'given', '', '', NULL)"
+)
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        (
+            "CREATE TRIGGER evil AFTER INSERT ON memory BEGIN UPDATE memory SET content = 'EVIL'; END",
+            "holds what memoryd did not make: trigger 'evil'",
+        ),
+        ("CREATE TABLE evil (id)", "holds what memoryd did not make: table 'evil'"),
+        ("ALTER TABLE memory ADD COLUMN evil", "holds what memoryd did not make: column 'memory.evil'"),
+        ("DROP TRIGGER audit_stays", "lacks what memoryd made: trigger 'audit_stays'"),
+        ("DROP TABLE verdict", "lacks what memoryd made: table 'verdict'"),
+        ("DROP TABLE content", "lacks what memoryd made: table 'content'"),
+        ("DROP INDEX audit_order", "lacks what memoryd made: index 'audit_order'"),
+        ("ALTER TABLE turn DROP COLUMN usage", "lacks what memoryd made: column 'turn.usage'"),
+        (GIVEN, "the grant does not match the audit"),
+    ],
+)
+def test_what_others_changed_in_the_schema_or_in_the_grants_is_named(scratch, sql, expected):
+    scratch.change(sql)
     (problem,) = json.loads(scratch.run("--json", "verify").stdout)["data"]["problems"]
-    assert problem["what"] == "holds what memoryd did not make: trigger 'evil'"
+    assert problem["what"].startswith(expected)
 
 
 def test_commands_say_that_a_lost_database_can_be_restored(scratch):
@@ -700,3 +723,36 @@ def test_an_inspection_that_fails_is_told_and_tried_again_while_work_goes_on(scr
             app.keeper.keep(app.engine, app.settings, app.clock)
             assert not app.keeper.is_asked
     assert scratch.query(sql) == []
+
+
+@pytest.mark.parametrize("lost", ["beginning", "line"])
+def test_a_loss_of_history_is_audited_and_the_facts_that_it_took_are_asked_for_again(scratch, lost):
+    with_facts = {"modes": {"rollover": "off"}}
+    scratch.write_config(**with_facts)
+    scratch.append([message("user", "My name is Ottilie Brandt and I prefer tabs in all Makefiles.", at=recent(1))])
+    scratch.json("run", "--once")
+    learned = [one for one in facts(scratch) if "Ottilie" in one]
+    assert learned
+    scratch.json(
+        "forget", "--yes", next(one["id"] for one in scratch.json("facts", "list") if "size 43" in one["content"])
+    )
+    journal = scratch.state / "journal.jsonl"
+    if lost == "beginning":
+        shutil.rmtree(scratch.state / "backups")
+        scratch.json("run", "--once")  # a new copy, and a journal that begins there
+    scratch.json("facts", "add", "Drinks oolong tea.")
+    scratch.json("facts", "add", "Lives in Graz.")
+    if lost == "line":
+        *others, line, last = journal.read_bytes().splitlines(keepends=True)
+        journal.write_bytes(b"".join([*others, line.replace(b"oolong", b"ooling"), last]))
+    shutil.rmtree(scratch.state / "backups")
+    lose(scratch)
+    scratch.json("run", "--once")
+    ((told,),) = scratch.query("SELECT text FROM alarm WHERE kind = ? AND cleared_at IS NULL", ALARM)
+    assert "not restored" in told
+    assert scratch.json("verify") == {"ok": True, "problems": []}
+    assert [one["operation"] for one in scratch.json("audit") if one["memory_id"].startswith("loss:")] == ["loss"]
+    assert [one for one in learned if one not in facts(scratch)] == []
+    assert "Wears size 43 shoes." not in facts(scratch)
+    last = scratch.query("SELECT max(id) FROM audit")[0][0]
+    assert scratch.run("rollback", "--to", str(last - 1), "--dry-run").returncode == 0
