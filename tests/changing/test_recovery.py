@@ -10,7 +10,7 @@ import pytest
 from scratch import STARTED, Scratch, filler, in_process, message, recent, said
 
 from memoryd import config
-from memoryd.changing import recovery
+from memoryd.changing import forgetting, recovery
 from memoryd.changing.recovery import ALARM, Keeper
 from memoryd.daemon.once import run_once
 from memoryd.database import backups, changes, query, sqlite
@@ -19,6 +19,7 @@ from memoryd.errors import StateError, describe
 from memoryd.files.journal import Journal
 from memoryd.files.log import get_logger
 from memoryd.interfaces import backup
+from memoryd.running import queueing
 from memoryd.running.core_watch import CoreWatch
 
 NOW = STARTED + timedelta(minutes=40)
@@ -756,3 +757,13 @@ def test_a_loss_of_history_is_audited_and_the_facts_that_it_took_are_asked_for_a
     assert "Wears size 43 shoes." not in facts(scratch)
     last = scratch.query("SELECT max(id) FROM audit")[0][0]
     assert scratch.run("rollback", "--to", str(last - 1), "--dry-run").returncode == 0
+
+
+def test_a_run_that_forgets_takes_no_turns_from_those_that_were_read(scratch):
+    with in_process(scratch) as app:
+        (session,) = scratch.query("SELECT id FROM session")[0]
+        given = (forgetting.KIND, "demo")
+        sqlite.write(app.engine, queueing.queue, app.clock, *given, trigger="manual", options={"session": session})
+    scratch.append([message("user", "One more line.", at=recent(1))])
+    assert "read 1 new turn, carried out 1 run" in scratch.run("run", "--once").stdout
+    assert scratch.query("SELECT count(*) FROM turn WHERE text <> ''") == [(0,)]
