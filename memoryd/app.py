@@ -13,6 +13,7 @@ from memoryd.changing.recovery import CaughtUp, Erasing, Keeper
 from memoryd.changing.restore import WATERMARKS, Restorer
 from memoryd.clock import Clock
 from memoryd.database import alarms, query, reads, schema
+from memoryd.database.library import file_id
 from memoryd.database.reads import KeptReader
 from memoryd.database.schema import OpenedDatabase
 from memoryd.errors import LockedError, StateError, StillLockedError
@@ -70,7 +71,7 @@ class App:
     recall: Recall
     embedder: Embedder
     database: Path
-    database_inode: int
+    database_id: tuple[int, int] | None
     keeper: Keeper
     link: Link | None = None  # the link to a fleet
     is_borrowing: bool = False  # its child processes belong to another app
@@ -165,21 +166,12 @@ def _build(settings: Settings, clock: Clock, log: Log, lock: Lock, lender: App |
         ingest.restored = Restorer(entries, clock.text())
     indexer = Indexer(index, KeptReader(path, stays=True), settings.zone, scrubber.redact_own, log.bind(part="index"))
     runner = Runner(
-        engine=engine,
-        settings=settings,
-        worker=worker,
-        scrubber=scrubber,
+        engine=engine, settings=settings, worker=worker, scrubber=scrubber,
         answerer=Answerer(engine, models, worker, scrubber, clock, log.bind(part="answering"), link),
-        clock=clock,
-        owner=owner.name_process(),
-        log=log.bind(part="runner"),
-        journal=journal,
-        kinds=KINDS,
-        renamed=ingest.forget,
-        erase_index=index.erase,
-        renew_copies=lambda: keeper.copy(engine, clock.now()),
+        clock=clock, owner=owner.name_process(), log=log.bind(part="runner"), journal=journal, kinds=KINDS,
+        renamed=ingest.forget, erase_index=index.erase, renew_copies=lambda: keeper.copy(engine, clock.now()),
         new_id=lambda: secrets.token_hex(4),
-    )
+    )  # fmt: skip
     runner.recover()
     alarming.clear_at_start(runner)
     alarming.review(runner)
@@ -193,7 +185,7 @@ def _build(settings: Settings, clock: Clock, log: Log, lock: Lock, lender: App |
     recall = Recall(indexer, clock.now, embedder.ask if is_wanted(settings) else None)
     app = App(
         settings, clock, log, lock, engine, worker, scrubber, ingest, runner, recall, embedder, path,
-        path.stat().st_ino, keeper, link, is_borrowing=lender is not None,
+        file_id(path), keeper, link, is_borrowing=lender is not None,
     )  # fmt: skip
     if lender is None:
         runner.opened = lambda settings: open_app(settings, clock, lender=app)
@@ -219,6 +211,7 @@ def recover_database(settings: Settings, path: Path, keeper: Keeper, clock: Cloc
             )
 
     caught_up = keeper.catch_up(opened.engine, opened, prepare)
+    keeper.compare(opened.engine, clock.text())
     if path.parent == settings.state_dir or keeper.found or caught_up.list_lacking():
         _tell_loss(settings, opened, caught_up, keeper, clock)
     else:
@@ -248,6 +241,8 @@ def _tell_loss(settings: Settings, opened: OpenedDatabase, caught_up: CaughtUp, 
     elif opened.is_new:
         marks = {one.id: one.workspace / archive.FOLDER / consolidation_log.NAME for one in settings.agents}
         keeper.found += [f"{name}: {recovery.UNKNOWN}" for name, mark in marks.items() if mark.exists()]
+    if caught_up.damaged or caught_up.is_history_lost():
+        keeper.audit_loss(opened.engine, caught_up, clock.text())
     if keeper.found:
         alarms.set_alarm(opened.engine, recovery.ALARM, "; ".join(keeper.found), clock.text())
 

@@ -177,9 +177,11 @@ class _Builder:
             return [self.build(child, _line(child)) for child in node.value]
         if isinstance(node, ScalarNode) and kind in _SCALARS:
             try:
+                node.value.encode()  # fails for half of a character, such as "\\ud83d"
                 return _SCALARS[kind](node.value)
             except (KeyError, ValueError):
-                raise YamlError(f"{node.value[:40]} is no {kind} that can be read", _line(node)) from None
+                what = f"{node.value[:40]} is no {kind.replace('str', 'text')} that can be read"
+                raise YamlError(what, _line(node)) from None
         raise YamlError(f"the tag {kind} is not read here", _line(node), "remove the tag")
 
     def _build_mapping(self, node: MappingNode) -> dict[str, MarkedValue]:

@@ -443,22 +443,10 @@ def serve(
     address = settings.admin.listen or DEFAULT
     host, _, port = address.rpartition(":")
     options = uvicorn.Config(
-        server.build(),
-        host=host.strip("[]"),
-        port=int(port),
-        http=ImpatientProtocol,
-        ws="none",
-        lifespan="off",
-        access_log=False,
-        log_config=None,
-        server_header=False,
-        proxy_headers=False,
-        limit_concurrency=1000,
-        timeout_keep_alive=15,
-        timeout_graceful_shutdown=2,
-        log_level="critical",
-        ssl_certfile=settings.admin.tls_certificate,
-        ssl_keyfile=settings.admin.tls_key,
-    )
+        server.build(), host=host.strip("[]"), port=int(port), http=ImpatientProtocol, ws="none", lifespan="off",
+        access_log=False, log_config=None, log_level="critical", server_header=False, proxy_headers=False,
+        limit_concurrency=1000, timeout_keep_alive=15, timeout_graceful_shutdown=2,
+        ssl_certfile=settings.admin.tls_certificate, ssl_keyfile=settings.admin.tls_key,
+    )  # fmt: skip
     ready(address)
     Serving(options).run(None if listener is None else [socket.socket(fileno=listener[0])])

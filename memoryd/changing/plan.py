@@ -165,18 +165,11 @@ def _operations(
             continue
         there.add(core.normalize(memory.text))
         cites = turns.build_sources(connection, run.session_id or "", memory.sources)
-        heading = HEADINGS[memory.type]
-        fresh.append(
-            Add(
-                MemoryKind.CORE,
-                memory.text,
-                cites=cites,
-                category=str(memory.type),
-                importance=memory.importance,
-                heading=heading,
-                note=memory.note,
-            )
-        )
+        added = Add(
+            MemoryKind.CORE, memory.text, cites=cites, category=str(memory.type), importance=memory.importance,
+            heading=HEADINGS[memory.type], note=memory.note,
+        )  # fmt: skip
+        fresh.append(added)
     if fresh:
         yield fresh, Operate((), Caller.EXTRACTION)
     for edit in edits:

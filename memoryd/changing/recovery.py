@@ -11,7 +11,8 @@ machine. Then nothing of them is applied, and the database gets a new identity, 
 
 import json
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -20,20 +21,23 @@ from typing import Any
 from sqlalchemy import Connection, Engine
 
 from memoryd.changing import restore
+from memoryd.changing.guard_check import ACTOR
 from memoryd.clock import Clock
 from memoryd.config import Settings
 from memoryd.counted import count_noun
-from memoryd.database import alarms, backups, changes, erasure, memories, query, schema, sqlite, texts, vault
+from memoryd.database import alarms, audit, backups, changes, erasure, memories, query, schema, sqlite, texts, vault
 from memoryd.database.changes import Image, Row
 from memoryd.database.erasure import Forgotten
 from memoryd.database.schema import OpenedDatabase
 from memoryd.errors import StateError, describe
 from memoryd.files.journal import Entry, Journal
 from memoryd.files.log import Log
+from memoryd.jobs import facts
+from memoryd.ledger import audit as chain
 from memoryd.ledger import forgetting
-from memoryd.ledger.memory import Ending
+from memoryd.ledger.memory import Ending, to_json
 
-ALARM = "damage"
+ALARM, UNINSPECTED = "damage", "inspection"
 UNKNOWN = "memoryd wrote here before, but its facts and history are gone: put the old state folder back if you have it"
 ERASING = (forgetting.OPERATION, "scrub")  # the kinds of runs that erase text
 PARTED = "the old state has another history than the backup, so it is not merged; check that what you forgot is gone"
@@ -59,6 +63,10 @@ _TAKEN_BACK = (
     " WHERE agent_id = s.agent_id AND memory_id = 'watermark:' || w.session_id || ':' || w.consumer)"
     " LEFT JOIN content c ON c.sha256 = a.\"after\" WHERE a.operation = 'rollback'"
     ' AND (a."after" IS NULL OR c.text IS NOT NULL)'
+)
+_NOT_AUDITED = (
+    "SELECT * FROM memory m WHERE agent_id = ?"
+    " AND NOT EXISTS (SELECT 1 FROM audit a WHERE a.agent_id = m.agent_id AND a.memory_id = m.id)"
 )
 _LOWER = "UPDATE watermark SET seq = min(seq, ?) WHERE session_id = ? AND consumer = ?"
 
@@ -103,7 +111,7 @@ class Keeper:
 
         Then erase again what was erased in the meantime. `prepare` is called in the same transaction.
         """
-        entries, damaged = self.journal.entries(), self.journal.count_damaged()
+        entries, damaged = self.journal.read()
         if opened.is_new and entries:
             sqlite.write(engine, schema.set_identity, entries[-1]["of"])
         told = restore.forgotten_in(Journal(self.state_dir / restore.WATERMARKS, sealed=True).entries())
@@ -205,6 +213,21 @@ class Keeper:
             query.run(connection, "INSERT INTO changed_row (name, pk) VALUES ('', '[\"rewrite\"]')")
         return left_out
 
+    def audit_loss(self, engine: Engine, caught_up: "CaughtUp", now: str) -> None:
+        """Audit which entries of the audit were lost, so that `verify` agrees; if facts were lost, ask for them again.
+
+        A memory without entries gets a new one. The alarm names the loss, and the entry `loss:ID` of the audit stays.
+        """
+        with sqlite.begin_write(engine) as connection:
+            for agent_id in query.fetch_column(connection, "SELECT id FROM agent"):
+                gaps = chain.check(audit.read_entries(connection, agent_id))
+                left = memories.of_sound_rows(query.fetch_mappings(connection, _NOT_AUDITED, agent_id))
+                states: list[tuple[str, str, str | None]] = [("loss", one.id, to_json(one)) for one in left]
+                states += [("loss", f"{chain.LOSS}{one.entry_id}", None) for one in gaps]
+                audit.note(connection, states, chain.AuditStamp(now, agent_id, ACTOR))
+        if caught_up.is_history_lost():
+            restore.retract_all(Journal(self.state_dir / restore.WATERMARKS, sealed=True), facts.CONSUMER)
+
     # --- in the background ----------------------------------------------------------------------------------------
 
     def keep(self, engine: Engine, settings: Settings, clock: Clock) -> None:
@@ -215,28 +238,56 @@ class Keeper:
         copies.
         """
         copies = backups.list_copies(self.state_dir)
-        entries = self.journal.entries()
+        entries, damaged = self.journal.read()
         today = clock.now().astimezone(settings.zone).date()
         sql = "SELECT text FROM alarm WHERE kind = ? AND cleared_at IS NULL AND since > ?"
         fresh = sqlite.read(engine, query.fetch_text, sql, ALARM, clock.text(ahead=timedelta(days=-1)))
         if bad := sqlite.read(engine, memories.list_damaged):
             what = f"{count_noun(len(bad), 'memory', 'memories')} could not be read: {_list(bad)}"
             self.found += [what] * (what not in str(fresh))
-        is_well = bool(entries) and not self.found and not self.journal.count_damaged()
         is_copied = bool(copies) and backups.made_at(copies[0]).astimezone(settings.zone).date() == today
-        if is_copied and is_well and not self.is_asked:
+        is_well = is_copied and bool(entries) and not self.found and not damaged
+        if is_well and not self.is_asked:
             return
-        self.is_asked = False  # before the inspection, so that a request meanwhile is not lost
-        found, self.found = self.found + self.inspect(engine) + self._inspect_journals(engine), []
+        with self._repeat_after_failure(engine, clock.text()):
+            self.found += self.inspect(engine)
+            self.found += self._inspect_journals(engine)
+        if self.is_asked or (is_well and not self.found):
+            return
+        found = self.found
         found += ["all copies of the database were gone"] * (not copies and any(one.get("from") for one in entries))
-        if is_copied and is_well and not found:
-            return
         for one in found:
             self.log.error("damage", what=one)
         alarms.set_alarm(engine, ALARM, fresh, clock.text())  # end an old alarm, so that a new finding opens a new one
         told = filter(None, [fresh, *filter(lambda one: one not in str(fresh), found)])
         alarms.set_alarm(engine, ALARM, "; ".join(told) or None, clock.text())
+        self.found = []
         self.copy(engine, clock.now(), settings.retention.backups)
+
+    @contextmanager
+    def _repeat_after_failure(self, engine: Engine, now: str) -> Iterator[None]:
+        """Log a failure of an inspection, raise an alarm and ask for another inspection, so that work goes on."""
+        self.is_asked = False  # before the inspection, so that a request meanwhile is not lost
+        text = None
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - the alarm names it
+            self.is_asked = True
+            text = f"the database was not compared with its copies, and this is tried again: {describe(error)}"
+            self.log.error("not inspected", why=text)  # noqa: TRY400 - the cause is outside
+        alarms.set_alarm(engine, UNINSPECTED, text, now)
+
+    def compare(self, engine: Engine, now: str) -> None:
+        """Inspect the database if journaled rows or their indexes are damaged, before a write journals such rows.
+
+        This takes a fraction of the time of `inspect`. The texts of turns have checksums, so they can wait for it.
+        """
+        with self._repeat_after_failure(engine, now):
+            with sqlite.begin_read(engine, next(iter(backups.list_copies(self.state_dir)), None)) as connection:
+                checks = (f'PRAGMA integrity_check("{table}")' for table in changes.JOURNALED)
+                is_sound = all(query.fetch_column(connection, check) == ["ok"] for check in checks)
+                is_well = is_sound and not self._find_wrong(connection)
+            self.found += [] if is_well else self.inspect(engine)
 
     def _inspect_journals(self, engine: Engine) -> list[str]:
         """Renew the journal of watermarks if it was damaged; return descriptions of damaged lines, for people."""
@@ -267,22 +318,28 @@ class Keeper:
         # before it is repaired.
         with sqlite.begin_read(engine, good) as connection:
             damaged_texts = vault.find_damaged(connection)
-            is_same = good is not None and _is_alike(connection)
-            keys = list(changes.find_differing(connection)) if is_same and not self.journal.count_damaged() else []
+            is_wrong = bool(self._find_wrong(connection))
         with sqlite.begin_write(engine, good) as connection:
             vault.mark_damaged(connection, damaged_texts)
-            mended = vault.mend(connection, "good", damaged_texts) if is_same else 0
-            found += self._mend_rows(connection, keys) if keys else []
+            mended = vault.mend(connection, "good", damaged_texts) if _is_alike(connection) else 0
+            found += _mend_rows(connection, self._find_wrong(connection)) if is_wrong else []
         if damaged_texts:
             count = count_noun(len(damaged_texts), "turn")
             found.append(f"the text of {count} was damaged: {_list(damaged_texts)}; a copy had {mended}")
         return found
 
-    def _mend_rows(self, connection: Connection, keys: Iterable[tuple[str, list[Any]]]) -> list[str]:
-        """Restore wrong rows from the copy and the journal; return descriptions for people."""
+    def _find_wrong(self, connection: Connection) -> dict[str, list[Image]]:
+        """Return the right images of wrong rows, by table, according to the attached copy and the journal.
+
+        The result is empty if no copy of this database is attached, or if the journal is damaged.
+        """
+        keys = list(changes.find_differing(connection)) if _is_alike(connection) else []
+        entries, damaged = self.journal.read() if keys else ([], 0)
+        if damaged or not keys:
+            return {}
         of = query.fetch_number(connection, _IDENTITY)
         base = query.fetch_number(connection, "SELECT max(seq) FROM good.changed_row")
-        lines = [one for one in self.journal.entries() if one["of"] == of]
+        lines = [one for one in entries if one["of"] == of]
         images = changes.fit_tables(connection, changes.list_images(one for one in lines if one["seq"] > base))
         images += changes.read_since(connection, lines[-1]["seq"] if lines else 0)  # not in the journal yet
         known = {(table, json.dumps(key)): row for table, key, row in images}
@@ -293,16 +350,7 @@ class Keeper:
             here = changes.read_row(connection, table, key)
             if here != row and not changes.is_waiting(table, here):
                 wrong.setdefault(table, []).append((table, key, row))
-        if _lacks_history(wrong.get("audit", ())):
-            count = count_noun(sum(map(len, wrong.values())), "row")
-            return [f"{count} differed from a copy that lacks some history, and were not repaired; see memoryd verify"]
-        for rows in wrong.values():
-            changes.apply(connection, rows)
-        return [
-            f"{count_noun(len(rows), 'row')} of {table} differed from copy and journal, and were repaired: "
-            + _list(key[-1] for _, key, _ in rows)
-            for table, rows in wrong.items()
-        ]
+        return wrong
 
     def copy(self, engine: Engine, now: datetime, most: int = 1) -> None:
         """Copy a sound database, keep the newest `most` copies, and shorten the journal to what is newer than them.
@@ -353,9 +401,13 @@ class CaughtUp:
         lacks = ["later running summaries, and waiting runs"] if self.is_lost else []
         damaged = f"the content of {count_noun(self.damaged, 'damaged line')} of the journal" if self.damaged else ""
         lacks += filter(None, [damaged, self.left_out])
-        if any(one.get("from", 0) > self.seq for one in self.lines) or (self.is_lost and not (self.copy or self.lines)):
-            lacks.append("memories, facts, flags, access and audit from before the journal begins")
-        return lacks
+        gone = "memories, facts, flags, access and audit from before the journal begins"
+        return lacks + [gone] * self.is_history_lost()
+
+    def is_history_lost(self) -> bool:
+        """Return True if neither a copy nor the journal has what happened before the journal begins."""
+        is_poor = self.is_lost and not (self.copy or self.lines)
+        return is_poor or any(one.get("from", 0) > self.seq for one in self.lines)
 
 
 def _find_erasing(later: list[Entry] | None, lines: list[Entry], *, is_unknown: bool) -> Erasing:
@@ -398,8 +450,24 @@ def _is_erased(table: str, _key: list[Any], row: dict[str, Any] | None) -> bool:
     )
 
 
+def _mend_rows(connection: Connection, wrong: Mapping[str, list[Image]]) -> list[str]:
+    """Write the right images of wrong rows; return descriptions for people."""
+    if _lacks_history(wrong.get("audit", ())):
+        count = count_noun(sum(map(len, wrong.values())), "row")
+        return [f"{count} differed from a copy that lacks some history, and were not repaired; see memoryd verify"]
+    for rows in wrong.values():
+        changes.apply(connection, rows)
+    return [
+        f"{count_noun(len(rows), 'row')} of {table} differed from copy and journal, and were repaired: "
+        + _list(key[-1] for _, key, _ in rows)
+        for table, rows in wrong.items()
+    ]
+
+
 def _is_alike(connection: Connection) -> bool:
-    """Return True if the attached copy is of this database, with the same schema."""
+    """Return True if a copy of this database is attached, with the same schema."""
+    if not query.has_row(connection, "SELECT 1 FROM pragma_database_list WHERE name = 'good'"):
+        return False
     asked = ("application_id", "user_version")
     sides = [[query.fetch_number(connection, f"PRAGMA {side}.{one}") for one in asked] for side in ("main", "good")]
     return sides[0] == sides[1]

@@ -31,6 +31,7 @@ from memoryd.tiers import core, daily, diary
 
 _REDACTED = b"[REDACTED:"
 _PLACEHOLDER = "[redacted:"  # the placeholder in normal form
+_LACKS = "lacks"  # the first word of a problem
 _BATCH = 1_000  # the number of rows in memory at one time
 REPAIRED = "the daemon repairs it now, or at its next start; if it stays, somebody changed the row: restore a backup"
 MOST = 100  # problems of one check that are listed; the others are only counted
@@ -49,8 +50,12 @@ def list_problems(
         check_index: returns the problems of an agent's search index.
     """
     with reader.session() as session:
+        found = list(_database(reader))
+        lacking = "".join(one["what"] for one in found if one["what"].startswith(_LACKS))
+        if "table '" in lacking or "column '" in lacking:  # the other checks would fail
+            return found
         agents = sorted(reads.read_agents(reader))
-        checks = [_database(reader), _texts(reader), _chain(reader), _contents(session)]
+        checks = [iter(found), _texts(reader), _chain(reader), _contents(session)]
         checks += (_rows(reader, session, agent_id) for agent_id in agents)
         for agent in settings.agents:
             if agent.id in agents:
@@ -73,9 +78,13 @@ def _database(reader: DatabaseReader) -> Iterator[Problem]:
     for (what,) in reader.stream("PRAGMA quick_check"):
         if what != "ok":
             yield _problem(str(what), "memoryd.db", "restore a backup")
-    if foreign := schema.list_foreign(reader.stream, reader.number("PRAGMA user_version")):
+    number = reader.number("PRAGMA user_version")
+    if foreign := schema.list_foreign(reader.stream, number):
         what = f"holds what memoryd did not make: {', '.join(foreign)}"
         yield _problem(what, "memoryd.db", "somebody changed the database: remove these objects, or restore a backup")
+    if missing := schema.list_missing(reader.stream, number):
+        what = f"{_LACKS} what memoryd made: {', '.join(missing)}"
+        yield _problem(what, "memoryd.db", "somebody changed the database: restore a backup")
 
 
 def _copies(settings: Settings) -> Iterator[Problem]:
@@ -141,6 +150,16 @@ def _rows(reader: DatabaseReader, session: Session, agent_id: str) -> Iterator[P
             yield _problem("a memory of the audit has no row", f"memory {memory_id}", REPAIRED)
     sections = {name: state for name, state in states.items() if name.startswith(chain.PROFILE)}
     yield from _profile(session, agent_id, sections)
+    yield from _grants(reader, agent_id, states)
+
+
+def _grants(reader: DatabaseReader, agent_id: str, states: dict[str, str | ErasedState | None]) -> Iterator[Problem]:
+    for row in reader.rows('SELECT * FROM "grant" WHERE agent_id = ?', agent_id):
+        state = states.get(chain.GRANT + row["id"], "{}")
+        known = chain.values_of(state) if isinstance(state, str) else row
+        if any((known.get(name) or None) != (value or None) for name, value in row.items()):  # old states lack columns
+            hint = "nobody gave it: memoryd grant revoke, or restore a backup"
+            yield _problem("the grant does not match the audit", f"grant {row['id']}", hint)
 
 
 def _profile(session: Session, agent_id: str, told: dict[str, str | ErasedState | None]) -> Iterator[Problem]:

@@ -28,7 +28,7 @@ from memoryd.counted import count_noun
 from memoryd.daemon import readiness, rest, schedule, scheduled_times
 from memoryd.daemon.timers import LookTimer, Timer
 from memoryd.daemon.watch import OUT_OF_FILES, Watcher
-from memoryd.database import alarms, query, runs, sqlite
+from memoryd.database import alarms, library, query, runs, sqlite
 from memoryd.database.runs import Run
 from memoryd.errors import MemorydError, StateError, describe, is_disk_trouble, is_out_of_files
 from memoryd.files import trust
@@ -647,7 +647,11 @@ class Loop:
 
     def _keep(self, drop: Callable[[str, Sequence[str]], None]) -> None:
         app = self.app
-        app.keeper.keep(app.engine, app.settings, app.clock)
+        try:
+            app.keeper.keep(app.engine, app.settings, app.clock)
+        finally:
+            if app.keeper.is_asked:  # the inspection failed
+                self.prune.hurry(CHECK_SECONDS)
         app.ingest.unscanned.expect()  # damaged texts are read again from their transcripts
         retention.prune(app.engine, app.settings, app.clock, app.log, drop)
 
@@ -676,13 +680,9 @@ class Loop:
 
     def _check_files(self) -> None:
         app = self.app
-        try:
-            inode = app.database.stat().st_ino
-        except FileNotFoundError:
-            inode = None
         if app.lock.is_lost():
             name, where, hint = "lock", app.lock.path, "restart memoryd, and see that only one daemon runs"
-        elif inode != app.database_inode:
+        elif library.file_id(app.database) != app.database_id:
             name, where, hint = "database", app.database, "put it back, or restart memoryd"
         else:
             return

@@ -20,6 +20,13 @@ from memoryd.errors import StateError
 
 _SIDE_FILES = ("", "-wal", "-shm")
 _READONLY = 8
+# The SQL of a table differs if a migration has added its columns, so only its beginning and its columns are compared.
+_OBJECTS = (
+    "WITH own AS (SELECT * FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\')"
+    " SELECT type, name, iif(type = 'table', upper(substr(sql, 1, 12)), sql) FROM own UNION ALL SELECT 'column',"
+    " own.name || '.' || c.name, concat_ws(' ', c.type, c.\"notnull\", c.dflt_value, c.pk, c.hidden)"
+    " FROM own JOIN pragma_table_xinfo(own.name) c WHERE own.type = 'table'"
+)
 
 
 class Migration(NamedTuple):
@@ -98,36 +105,34 @@ def require_ours(path: Path) -> None:
 
 
 def list_foreign(execute: Callable[[str], Iterable[Any]], number: int) -> list[str]:
-    """Return the objects that memoryd did not create in a database with this version of the schema, for people."""
-    return sorted(f"{kind} {name!r}" for kind, name, _ in _list_objects(execute) - _list_own(number))
+    """Return what memoryd did not create in a database with this version of the schema, for people."""
+    return _name_objects(_list_objects(execute) - _list_own(number))
+
+
+def list_missing(execute: Callable[[str], Iterable[Any]], number: int) -> list[str]:
+    """Return what a database lacks of this version of the schema, for people."""
+    return _name_objects(_list_own(number) - _list_objects(execute))
+
+
+def _name_objects(found: set[tuple[str, str, str]]) -> list[str]:
+    """Return the kinds and names of objects. A table stands for its columns."""
+    tables = {name for kind, name, _ in found if kind == "table"}
+    return sorted(f"{kind} {name!r}" for kind, name, _ in found if kind != "column" or name.split(".")[0] not in tables)
 
 
 @cache  # to run all migrations takes as long as the rest of a small `verify`
 def _list_own(number: int) -> set[tuple[str, str, str]]:
-    """Return the objects that memoryd creates, by the migrations or at once, up to this version of the schema."""
-    known: set[tuple[str, str, str]] = set()
-    for steps in ((read_newest(),), read_migrations()):
-        with closing(load_library().connect(":memory:")) as made:
-            for statement in (one for step in steps if step.number <= number for one in step.statements):
-                made.execute(statement)
-            known |= _list_objects(made.execute)
-    return known
+    """Return the objects that memoryd creates up to this version of the schema."""
+    steps = (read_newest(),) if number == reads.newest_schema() else read_migrations()
+    with closing(load_library().connect(":memory:")) as made:
+        for statement in (one for step in steps if step.number <= number for one in step.statements):
+            made.execute(statement)
+        return _list_objects(made.execute)
 
 
 def _list_objects(execute: Callable[[str], Iterable[Any]]) -> set[tuple[str, str, str]]:
-    """Return (kind, name, SQL) of all objects in a database.
-
-    The SQL of tables and indexes can differ between versions, so only its beginning is returned.
-    """
-    rows = execute("SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'")
-    return {
-        (
-            kind,
-            name,
-            " ".join(sql.split()[:2]).upper().replace("UNIQUE INDEX", "INDEX") if kind in {"table", "index"} else sql,
-        )
-        for kind, name, sql in rows
-    }
+    """Return (kind, name, declaration) of all objects in a database, also of the columns of its tables."""
+    return {(kind, name, " ".join(sql.replace('"', "").split())) for kind, name, sql in execute(_OBJECTS)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,7 @@ class Journal:
         if not self.path.exists():
             return
         with self._hold(), as_state_error("cannot be written", self.path), follow_folder(self.path.parent) as folder:
-            found = make(self._read()[0])
+            found = make(self.read()[0])
             for left in folder.leftovers():  # writers hold this lock, so a writer of such a file was stopped
                 if left.target == self.path.name:
                     left.entry.unlink()
@@ -77,13 +77,14 @@ class Journal:
 
     def entries(self) -> list[Entry]:
         """Return all undamaged entries, oldest first."""
-        return self._read()[0]
+        return self.read()[0]
 
     def count_damaged(self) -> int:
         """Return the number of damaged lines."""
-        return self._read()[1]
+        return self.read()[1]
 
-    def _read(self) -> tuple[list[Entry], int]:
+    def read(self) -> tuple[list[Entry], int]:
+        """Return all undamaged entries, oldest first, and the number of damaged lines."""
         try:
             found, damaged = _parse(_load(self.path))
         except FileNotFoundError:

@@ -134,11 +134,6 @@ def _add_usage(gauge: Gauge, turn: Turn, usage: int) -> Gauge:
 def _start_after_compaction(gauge: Gauge, turn: Turn, seq: int) -> Gauge:
     left = turn.usage or 0
     return gauge._replace(
-        context=left,
-        record_id=turn.record_id if left else "",
-        after_compaction=1 if left else 0,
-        tail_chars=0,
-        tail_bytes=0,
-        compactions=gauge.compactions + 1,
-        since_seq=seq + 1,
-    )
+        context=left, record_id=turn.record_id if left else "", after_compaction=1 if left else 0,
+        tail_chars=0, tail_bytes=0, compactions=gauge.compactions + 1, since_seq=seq + 1,
+    )  # fmt: skip

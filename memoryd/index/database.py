@@ -6,6 +6,7 @@ its file or row. Vectors of meanings are in the same file, if there is a model f
 """
 
 import os
+import secrets
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -19,6 +20,7 @@ from memoryd.errors import MemorydError, StateError, describe
 from memoryd.files.folders import make_private_dir
 from memoryd.files.locks import Lock
 from memoryd.files.log import Log
+from memoryd.files.regular import as_state_error
 from memoryd.index.matches import Counts, SearchFilter
 from memoryd.index.tables import SCHEMA, DamagedError, FaultError, Tables
 from memoryd.recall.ranking import Candidate
@@ -26,7 +28,7 @@ from memoryd.recall.ranking import Candidate
 if TYPE_CHECKING:
     from memoryd.index.vectors import Vectors
 
-NAME = "index.db"
+NAME, MOVED = "index.db", ".moved-"
 SIDES = ("", "-wal", "-shm", "-journal")
 VERSION = 10  # the version of tables and content; an index of another version is rebuilt
 _LOCK = "index.lock"
@@ -160,7 +162,8 @@ class Index:
         with Lock(self.path.parent / _LOCK, _PATIENCE):
             why = self._try_open()
             if why is not None:
-                self._remove(why)
+                with as_state_error("cannot be rebuilt", self.path):
+                    self._remove(why)
                 why = self._try_open()
             if why is not None:
                 raise StateError(f"the index cannot be made: {why}", str(self.path), "check the disk")
@@ -195,6 +198,8 @@ class Index:
             raise StateError(
                 f"the index cannot be opened: {error.strerror}", str(self.path), "check the state folder"
             ) from error
+        except StateError as error:  # it is not a file
+            return error.what
         except (module.DatabaseError, UnicodeDecodeError, DamagedError, FaultError) as error:
             if connection is not None:
                 connection.close()
@@ -214,8 +219,12 @@ class Index:
 
     def _remove(self, why: str) -> None:
         self._log.error("index rebuilt", path=self.path, why=why)
-        for side in SIDES:
-            self.path.with_name(NAME + side).unlink(missing_ok=True)
+        for path in (self.path.with_name(NAME + side) for side in SIDES):
+            try:
+                library.require_file(path)
+                path.unlink(missing_ok=True)
+            except StateError:  # a folder or a link of somebody, so it is kept
+                path.rename(path.with_name(f"{path.name}{MOVED}{secrets.token_hex(4)}"))
 
 
 def _is_damage(error: Exception) -> bool:

@@ -24,7 +24,8 @@ _UNITS = (86400, "d"), (3600, "h"), (60, "min")
 _RECENT_SECONDS = 7 * 86400
 _UNBOUND = 100_000  # columns of a pipe, whose reader needs unbroken lines
 # Control characters. A file name or a transcript must not move the cursor or colour the text.
-_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(slots=True)
@@ -46,7 +47,7 @@ class Output:
             text = make_visible(shown) if isinstance(shown, str) else render(shown())
             print(text, end="\n" if text else "")
         elif error is None:
-            print(json.dumps({"ok": True, "data": data}, ensure_ascii=False))
+            print(dump_json({"ok": True, "data": data}))
         if error is not None:
             error.data = data if isinstance(data, Mapping) else {"rows": data}
             raise error
@@ -81,9 +82,14 @@ class Output:
             body = {"code": error.code, "message": message, "hint": error.hint}
             told = {"data": dict(error.data)} if error.data else {}
             with suppress(OSError):  # if standard output itself has failed, the line on standard error remains
-                print(json.dumps({"ok": False, "error": body, **told}, ensure_ascii=False), flush=True)
+                print(dump_json({"ok": False, "error": body, **told}), flush=True)
                 return
         print(make_visible(f"memoryd: {error}"), file=sys.stderr)
+
+
+def dump_json(value: object) -> str:
+    """Return a value as JSON on one line. A lone surrogate is escaped, because UTF-8 cannot hold it."""
+    return _SURROGATE.sub(lambda one: f"\\u{ord(one[0]):04x}", json.dumps(value, ensure_ascii=False))
 
 
 def make_visible(text: str) -> str:

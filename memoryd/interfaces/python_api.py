@@ -158,15 +158,9 @@ class Memory:
             MemorydError: The model did not answer.
         """
         with Worker(self._settings.state_dir) as worker:
-            return compression.compress(
-                messages,
-                budget,
-                strategy,
-                self._settings.sleep.keep_recent,
-                summary,
-                worker.count,
-                partial(flushing.summarize, self._settings, self._agent),
-            )
+            summarize = partial(flushing.summarize, self._settings, self._agent)
+            keep = self._settings.sleep.keep_recent
+            return compression.compress(messages, budget, strategy, keep, summary, worker.count, summarize)
 
     def deep_dream(self, lookback_days: int | None = None, *, force: bool = False) -> JobResult:
         """Merge the daily files into the core by a dream, and wait.

@@ -92,17 +92,9 @@ def _verbs(app: App, loop: Loop) -> dict[str, Verb]:
         return meanings.as_json(app.recall.meaning(str(request["text"]))())
 
     return {
-        "embed": embed,
-        "import": take,
-        "inject": partial(_inject, app),
-        "inspect": inspect,
-        "ping": ping,
-        "read": read,
-        "search": partial(_search, app),
-        "status": show_status,
-        "wake": wake,
-        "session_end": session_end,
-    }
+        "embed": embed, "import": take, "inject": partial(_inject, app), "inspect": inspect, "ping": ping,
+        "read": read, "search": partial(_search, app), "status": show_status, "wake": wake, "session_end": session_end,
+    }  # fmt: skip
 
 
 def _search(app: App, request: Mapping[str, Any]) -> dict[str, Any]:

@@ -253,19 +253,11 @@ class _Growing(Store):
         while len(self._facts) >= self._max and self._evict():
             pass
         tags = (_SOURCE_TAG + new.source,) if new.source is not None else ()
-        self.operations.append(
-            Add(
-                MemoryKind.FACT,
-                new.content,
-                cites=new.cites,
-                category=new.category,
-                confidence=new.confidence,
-                tags=tags,
-                origin_at=new.created_at,
-                id=fact_id,
-                note=new.note,
-            )
-        )
+        added = Add(
+            MemoryKind.FACT, new.content, cites=new.cites, category=new.category, confidence=new.confidence, tags=tags,
+            origin_at=new.created_at, id=fact_id, note=new.note,
+        )  # fmt: skip
+        self.operations.append(added)
         source = new.source if new.source is not None else next((one.session for one in new.cites), MANUAL)
         fact = Fact(fact_id, new.content, new.category, new.confidence, new.created_at or now, source)
         self._facts[fact_id] = fact

@@ -149,18 +149,9 @@ def erase(memory: Memory, now: str, salt: str) -> Memory:
     The salt is new. With the old salt, a guess of the text could be checked against an old digest.
     """
     return replace(
-        memory,
-        content="",
-        tags=(),
-        sources=(),
-        heading=None,
-        note=None,
-        constitutional=False,
-        updated_at=now,
-        deleted_at=memory.deleted_at or now,
-        ended_as=Ending.ERASED,
-        salt=salt,
-    )
+        memory, content="", tags=(), sources=(), heading=None, note=None, constitutional=False, updated_at=now,
+        deleted_at=memory.deleted_at or now, ended_as=Ending.ERASED, salt=salt,
+    )  # fmt: skip
 
 
 # ── JSON ─────────────────────────────────────────────────────────────────────────────────────────────────────────

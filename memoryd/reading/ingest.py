@@ -717,14 +717,9 @@ class Ingest:
         count_of = Counter(id(cursor) for cursor, _ in stored.bad)
         for cursor, span in first_of.values():
             self.log.warning(
-                "bytes that are not a record",
-                agent=cursor.agent_id,
-                path=cursor.path,
-                first_byte=span.first_byte,
-                last_byte=span.last_byte,
-                why=span.reason,
-                places=count_of[id(cursor)],
-            )
+                "bytes that are not a record", agent=cursor.agent_id, path=cursor.path, first_byte=span.first_byte,
+                last_byte=span.last_byte, why=span.reason, places=count_of[id(cursor)],
+            )  # fmt: skip
         self._tell_unheard(batch)
 
     def _tell_unheard(self, batch: IngestBatch) -> None:

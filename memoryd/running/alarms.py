@@ -11,6 +11,7 @@ to change. A night without input, a night with a paused agent and a dream by han
 """
 
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ from memoryd.clock import moment_of
 from memoryd.config import Settings
 from memoryd.database import alarms, memories, query, runs, sqlite
 from memoryd.database.alarms import Alarm
+from memoryd.index import database as index
 from memoryd.ledger.operation import Disposition
 from memoryd.reading import drift
 from memoryd.running import dreaming, proposing, self_test
@@ -58,6 +60,9 @@ def review(runner: Runner) -> None:
     found = clear_over(runner)
     if any(one.kind == proposing.ALARM for one in found):
         runner.tend_proposals()
+    for path in runner.settings.state_dir.glob(f"{index.NAME}*{index.MOVED}*"):
+        text = f"{index.NAME} was not a file, and is kept as {path.name}; the search index was rebuilt"
+        runner.set_alarm(DATABASE, text, subject=path.name)
     _review_nights(runner)
     drift.review(runner.engine, runner.settings, runner.clock, runner.log)
 
@@ -107,7 +112,7 @@ def _is_gone(one: Alarm, settings: Settings, workspace: Path | None) -> bool:
     if one.kind in {FLEET, HELD}:
         return settings.fleet.database is None
     if one.kind == DATABASE:
-        return bool(one.subject) and not (settings.state_dir / one.subject).exists()
+        return bool(one.subject) and not os.path.lexists(settings.state_dir / one.subject)
     return one.kind == LATE and workspace is not None and not (workspace / (one.subject or "-")).exists()
 
 

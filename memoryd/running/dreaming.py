@@ -436,16 +436,9 @@ def _of_file(
             at_work = session_id is not None and b"\n### " in raw
             entry = DailyEntry("", text, origin or "", day, block.clock, stamp, session_id, path, at_work)
             source = Source(
-                session=session_id or "",
-                transcript=path,
-                record_id=f"{day}",
-                part=0,
-                first_byte=start,
-                last_byte=start + len(raw),
-                sha256=hashlib.sha256(raw).hexdigest(),
-                origin="daily",
-                at=stamp,
-            )
+                session=session_id or "", transcript=path, record_id=f"{day}", part=0, first_byte=start,
+                last_byte=start + len(raw), sha256=hashlib.sha256(raw).hexdigest(), origin="daily", at=stamp,
+            )  # fmt: skip
             yield entry, None if session_id is None or by is None else by.run_id, source
 
 

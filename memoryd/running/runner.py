@@ -529,16 +529,10 @@ class Runner:
         """Return the tools for commits and imports in a workspace."""
         guards = self.settings.guards
         return Writer(
-            self.engine,
-            workspace,
-            self.clock.text,
-            self.new_id,
-            self.step,
+            self.engine, workspace, self.clock.text, self.new_id, self.step,
             GuardLimits(guards.retention_floor, guards.erosion_percent),
-            self.settings.ingest.settle.total_seconds(),
-            self.scrubber.redact,
-            self.settings.facts,
-        )
+            self.settings.ingest.settle.total_seconds(), self.scrubber.redact, self.settings.facts,
+        )  # fmt: skip
 
 
 def _texts(edits: Sequence[Edit], receipt: dict[str, Any], why: str | None) -> list[str]:

@@ -271,8 +271,9 @@ def request(
 
 
 def count_turns(engine: Engine) -> int:
-    """Return the number of stored turns with a text."""
-    return sqlite.read(engine, query.fetch_number, "SELECT count(*) FROM turn WHERE text <> ''")
+    """Return the number of stored turns with a text, or with one that was withheld, forgotten or expired."""
+    sql = "SELECT count(*) FROM turn WHERE text <> '' OR withheld IS NOT NULL"
+    return sqlite.read(engine, query.fetch_number, sql)
 
 
 def list_unfinished(engine: Engine, settings: Settings, clock: Clock) -> set[str]:

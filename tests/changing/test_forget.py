@@ -965,9 +965,9 @@ def test_that_similar_lines_could_not_be_looked_for_is_said(world):
     world.app.close()
     scratch, tabs = world.scratch, saying(world, "I prefer tabs")
     fact = scratch.json("facts", "add", "I prefer tabs over spaces in all Makefiles.")["fact"]["id"]
-    for path in scratch.state.glob("index.db*"):
+    for path in scratch.state.glob("index.*"):
         path.unlink()
-    (scratch.state / "index.db").mkdir()
+    (scratch.state / "index.lock").mkdir()
     for arguments in (("forget", tabs.id, "--dry-run"), ("facts", "delete", fact)):
         assert "similar lines were not looked for: " in scratch.run(*arguments).stdout
 

@@ -508,7 +508,7 @@ def test_an_entry_changed_behind_the_triggers_is_named(world):
     world.take()
     for sql in ("DROP TRIGGER audit_stays", "UPDATE audit SET actor = 'somebody' WHERE id = 2"):
         world.scratch.change(sql)
-    assert [one["where"].split()[:2] for one in world.problems()] == [["audit", "2"]]
+    assert [one["where"].split()[:2] for one in world.problems()] == [["memoryd.db"], ["audit", "2"]]
 
 
 def test_a_block_of_a_daily_file_that_was_changed_or_lost_is_named_and_what_others_add_is_not(world):

@@ -228,14 +228,32 @@ def test_what_is_no_file_in_the_place_of_a_copy_is_passed_over(scratch):
     check_all_is_there(scratch, before)
 
 
-@pytest.mark.parametrize("name", ["memoryd.db", "memoryd.db-wal", "index.db"])
+@pytest.mark.parametrize("name", ["index.db", "index.db-wal"])
+@pytest.mark.parametrize("put", [os.mkfifo, os.mkdir, lambda path: path.symlink_to("elsewhere")])
+def test_what_is_no_file_in_the_place_of_the_index_is_moved_away_and_told_until_it_is_removed(scratch, name, put):
+    (scratch.state / "elsewhere").write_text("Mine.", encoding="utf-8")
+    path = scratch.state / name
+    path.unlink(missing_ok=True)
+    put(path)
+    assert scratch.json("search", "tabs")
+    assert not (path.is_symlink() or path.exists()) or path.is_file()
+    (moved,) = scratch.state.glob("index.db*.moved-*")
+    assert (scratch.state / "elsewhere").read_text(encoding="utf-8") == "Mine."
+    scratch.json("run", "--once")
+    (alarm,) = scratch.json("status")["alarms"]
+    assert (alarm["kind"], alarm["subject"]) == ("database", moved.name)
+    moved.rename(scratch.root / "away")
+    scratch.json("run", "--once")
+    assert scratch.json("status")["alarms"] == []
+
+
+@pytest.mark.parametrize("name", ["memoryd.db", "memoryd.db-wal"])
 @pytest.mark.parametrize("put", [os.mkfifo, os.mkdir, lambda path: path.symlink_to("elsewhere")])
 def test_what_is_no_file_in_the_place_of_a_database_is_told_and_not_waited_for(scratch, name, put):
     path = scratch.state / name
     path.unlink(missing_ok=True)
     put(path)
-    is_index = name == "index.db"  # a daemon does without it
-    told = scratch.json(*(("search", "tabs") if is_index else ("run", "--once")), code=1)
+    told = scratch.json("run", "--once", code=1)
     assert "not a regular file" in told["message"]
     assert path.is_symlink() or not path.is_file()
 

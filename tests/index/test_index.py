@@ -4,6 +4,8 @@ import json
 import random
 import stat
 from dataclasses import replace
+from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from recall_world import World
@@ -127,17 +129,20 @@ def test_it_is_opened_and_read_while_another_process_writes(world):
     other.indexer.index.close()
 
 
-def test_where_it_cannot_be_written_the_error_says_so(world):
+def test_where_it_cannot_be_written_the_error_says_so(world, monkeypatch):
     world.index.path.mkdir()
-    with pytest.raises(StateError, match="index"):
-        everything(world)
-    world.index.path.rmdir()
+    with monkeypatch.context() as refusing:
+        refusing.setattr(Path, "rename", Mock(side_effect=OSError(30, "Read-only file system")))
+        with pytest.raises(StateError, match="index"):
+            everything(world)
+    everything(world)
     link = world.state.parent / "elsewhere"
     link.write_bytes(b"")
+    world.index.path.unlink()
     world.index.path.symlink_to(link)
-    with pytest.raises(StateError):
-        everything(world)
+    everything(world)
     assert link.read_bytes() == b""
+    assert len(list(world.state.glob("index.db.moved-*"))) == 2
 
 
 def test_an_agent_is_erased_beyond_recovery_and_the_others_stay(tmp_path):

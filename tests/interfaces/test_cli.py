@@ -622,3 +622,15 @@ def test_a_name_of_nothing_is_told_as_neither_a_memory_nor_a_session(tmp_path, c
     assert "memoryd core list" in error["hint"]
     tried = answer(scratch, capsys, "job", "run", "dream", "--dry-run")[1]
     assert tried.startswith("dream: "), tried
+
+
+@pytest.mark.parametrize("flags", [["--json"], []])
+@pytest.mark.parametrize("line", ['timezone: "U\\ud83dTC"', '"time\\ud83dzone": UTC', 'state_dir: "/tmp/\\udcff"'])
+def test_half_a_character_in_the_configuration_is_an_error_of_its_line(tmp_path, flags, line):
+    path = tmp_path / "memoryd.yaml"
+    path.write_text(f"{line}\n", encoding="utf-8")
+    words = [sys.executable, "-m", "memoryd", *flags, "--config", str(path), "status"]
+    done = subprocess.run(words, capture_output=True, check=False, env=os.environ | {"PYTHONUTF8": "1"})
+    assert done.returncode == 2
+    told = json.loads(done.stdout)["error"]["message"] if flags else done.stderr.decode()
+    assert f"{path}:1: " in told

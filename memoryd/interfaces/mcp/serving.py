@@ -87,15 +87,9 @@ async def over_http(
         streamable_http_path=PATH, json_response=True, stateless_http=True, max_request_body_size=LARGEST_BODY
     )
     config = uvicorn.Config(
-        Loopback(inner, listener.getsockname()[1], token, log),
-        http=Impatient,
-        ws="none",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        backlog=MOST_ACCEPTED,
-        timeout_graceful_shutdown=int(GRACE),
-    )
+        Loopback(inner, listener.getsockname()[1], token, log), http=Impatient, ws="none", log_config=None,
+        access_log=False, server_header=False, backlog=MOST_ACCEPTED, timeout_graceful_shutdown=int(GRACE),
+    )  # fmt: skip
     web = _Web(config)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_tick, scrubber)
