@@ -133,7 +133,15 @@ class NewMemory:
 
 
 @dataclass(frozen=True, slots=True)
-class AppendDaily:
+class JobEdit:
+    """Describe one change that a job can return; each kind of change is a class below."""
+
+
+Edit = JobEdit
+
+
+@dataclass(frozen=True, slots=True)
+class AppendDaily(JobEdit):
     """Append a block to the daily file of a day."""
 
     day: date
@@ -143,7 +151,7 @@ class AppendDaily:
 
 
 @dataclass(frozen=True, slots=True)
-class AppendDiary:
+class AppendDiary(JobEdit):
     """Append a block to the dream diary of a day."""
 
     day: date
@@ -153,14 +161,14 @@ class AppendDiary:
 
 
 @dataclass(frozen=True, slots=True)
-class AddMemories:
+class AddMemories(JobEdit):
     """Add bullets to `MEMORY.md` and rows to the ledger; memories that already exist stay the same."""
 
     memories: tuple[NewMemory, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Operate:
+class Operate(JobEdit):
     """Change the memory store and `MEMORY.md` by operations, if the guards allow it.
 
     `seen` holds, by id, the texts of the memories at the time of the decision. A memory that somebody has changed since
@@ -174,7 +182,7 @@ class Operate:
 
 
 @dataclass(frozen=True, slots=True)
-class RewriteCore:
+class RewriteCore(JobEdit):
     """Rewrite the core: the ledger by operations that the guards accept, and `MEMORY.md` with exactly these bytes.
 
     The edit is valid only for the file and the ledger that it was decided on.
@@ -198,7 +206,7 @@ class CompressedMessage:
 
 
 @dataclass(frozen=True, slots=True)
-class KeepSummary:
+class KeepSummary(JobEdit):
     """Keep a session's running summary and its compressed message list."""
 
     session_id: str
@@ -207,7 +215,7 @@ class KeepSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class WriteFile:
+class WriteFile(JobEdit):
     """Replace a memory file; the edit is valid only for the bytes that it was decided on."""
 
     path: str  # relative to the workspace
@@ -216,7 +224,7 @@ class WriteFile:
 
 
 @dataclass(frozen=True, slots=True)
-class NoteTold:
+class NoteTold(JobEdit):
     """Record that the files of the last sessions hold the summary of a session that the run `run_id` wrote.
 
     If `run_id` is None, the run that carries this edit wrote the summary.
@@ -227,7 +235,7 @@ class NoteTold:
 
 
 @dataclass(frozen=True, slots=True)
-class MoveWatermark:
+class MoveWatermark(JobEdit):
     """Record that a consumer, such as `sleep`, has processed the session up to and including the turn `seq`."""
 
     session_id: str
@@ -258,7 +266,7 @@ class LearnedSection:
 
 
 @dataclass(frozen=True, slots=True)
-class EditFacts:
+class EditFacts(JobEdit):
     """Change the fact store and the profile; facts that already exist stay the same."""
 
     session_id: str
@@ -274,20 +282,6 @@ def edit_of_facts(row: Mapping[str, Any]) -> EditFacts:
     ]
     sections = [LearnedSection(**one | {"sources": tuple(one["sources"])}) for one in row["sections"]]
     return EditFacts(row["session_id"], tuple(learned), tuple(row["forgotten"]), tuple(sections))
-
-
-Edit = (
-    AppendDaily
-    | AppendDiary
-    | AddMemories
-    | Operate
-    | RewriteCore
-    | EditFacts
-    | WriteFile
-    | NoteTold
-    | KeepSummary
-    | MoveWatermark
-)
 
 
 @dataclass(frozen=True, slots=True)
