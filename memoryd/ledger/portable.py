@@ -27,16 +27,8 @@ from memoryd.text.json_values import refuse_constant
 FORMAT = "memoryd-facts"
 _VERSION = 1
 _DEERFLOW = {
-    "user": {
-        "workContext": ProfileSection.WORK,
-        "personalContext": ProfileSection.PERSONAL,
-        "topOfMind": ProfileSection.TOP_OF_MIND,
-    },
-    "history": {
-        "recentMonths": ProfileSection.RECENT,
-        "earlierContext": ProfileSection.EARLIER,
-        "longTermBackground": ProfileSection.BACKGROUND,
-    },
+    "user": dict(zip(("workContext", "personalContext", "topOfMind"), [*ProfileSection][:3], strict=True)),
+    "history": dict(zip(("recentMonths", "earlierContext", "longTermBackground"), [*ProfileSection][3:], strict=True)),
 }
 _FACT_KEYS = {"created_at": "createdAt"}  # fields of a fact that have another name in a file
 _ID = re.compile(r"fact_[0-9a-f]{8}")
