@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from memoryd.transcripts.fields import first_word, has_words, is_output, output_text, read_word
+from memoryd.transcripts.blocks import has_words, is_output, output_text
+from memoryd.transcripts.fields import first_word, read_word
 from memoryd.transcripts.messages import CALLS, COUNTS, SPEAKERS, time_of
 from memoryd.transcripts.turn import Role
 
