@@ -91,7 +91,6 @@ COMPLEX = {
     "memoryd.jobs.refine.refine",
     "memoryd.jobs.reports.__init__",
     "memoryd.ledger.accounting.list_unaccounted",
-    "memoryd.ledger.floor._has_form",
     "memoryd.ledger.foreign._words",
     "memoryd.ledger.guards._drop_dependent",
     "memoryd.ledger.projection.edits_of",
