@@ -348,8 +348,6 @@ def is_verbatim(text: str, cited: Sequence[Citation], *, original: bool = False)
             ended = [text if text[-1:] in prose.ENDS else f"{text}." for text in plain]
             texts += [*(line.text for line in lines), " ".join(line.text for line in lines), *plain, " ".join(ended)]
             texts += [prose.below_head(prose.read_head(lines[0].text), " ".join(ended[1:]))] if lines[1:] else []
-        if wanted in map(normal.normalize_quotation, texts) or wanted in (
-            normal.normalize_quotation(strip_label(said)) for said in texts
-        ):
+        if wanted in map(normal.normalize_quotation, (*texts, *map(strip_label, texts))):
             return True
     return False

@@ -107,16 +107,11 @@ class RefinementSession:
             return ended, _render_answer(error="the same call again and again: the refinement is over")
         asked = refinement_tools.read(call, core, self.mode)
         if isinstance(asked, RefinementChange) and self.mutations >= self.most_mutations:
-            asked = Misuse(
-                f"{self.most_mutations} changes are all that one refinement may make",
-                f"call {refinement_tools.COMPLETE}",
-                str(Guard.CAP),
-                asked.ids,
-            )
+            why = f"{self.most_mutations} changes are all that one refinement may make"
+            asked = Misuse(why, f"call {refinement_tools.COMPLETE}", str(Guard.CAP), asked.ids)
         if isinstance(asked, Misuse):
-            return counted.note_call(call.name, asked.verdict, asked.ids), _render_answer(
-                error=asked.why, allowed=asked.allowed
-            )
+            text = _render_answer(error=asked.why, allowed=asked.allowed)
+            return counted.note_call(call.name, asked.verdict, asked.ids), text
         if isinstance(asked, CompleteCall):
             done = replace(counted, ended=COMPLETED, summary=asked.summary)
             return done.note_call(call.name, "done"), _render_answer(ok=True)

@@ -120,6 +120,11 @@ class SleepInputs(SessionInputs):
     is_full: bool = False  # the core has so many memories that it takes only what the user wants for good
     unscanned: int = 0  # the number of turns that could not be scanned for secrets; their text is empty for now
 
+    @property
+    def room(self) -> int:
+        """Return the tokens that the compressed session may take."""
+        return int(self.window * self.budget)
+
 
 @dataclass(frozen=True, slots=True)
 class _SleepResult:
@@ -290,12 +295,7 @@ def _build_result(
     memories = tuple(memory for one in judged if (memory := _memory(inputs, one)))
     summary = _write_summary(inputs, told, answer)
     messages = compress.compress(
-        inputs.live,
-        int(inputs.window * inputs.budget),
-        inputs.strategy,
-        inputs.keep_recent,
-        summary or None,
-        inputs.count_tokens,
+        inputs.live, inputs.room, inputs.strategy, inputs.keep_recent, summary or None, inputs.count_tokens
     )
     receipt = _receipt(inputs, gathered, answer, messages)
     receipt["claims"] = count_claims(judged)
@@ -373,7 +373,6 @@ def _point(line: reply.SummaryLine) -> SummaryPoint:
 def _receipt(
     inputs: SleepInputs, gathered: SleepEvidence, answer: job.Reply, messages: Sequence[job.CompressedMessage]
 ) -> dict[str, object]:
-    limit = int(inputs.window * inputs.budget)
     tokens = sum(message.tokens for message in messages)
     return {
         "process": {
@@ -388,8 +387,8 @@ def _receipt(
             "live_turns": len(inputs.live),
             "messages": len(messages),
             "tokens": tokens,
-            "budget": limit,
-            "over_budget": max(0, tokens - limit),  # above 0 only if the system messages alone exceed the budget
+            "budget": inputs.room,
+            "over_budget": max(0, tokens - inputs.room),  # above 0 only if the system messages alone exceed the budget
         },
     }
 

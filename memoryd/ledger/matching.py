@@ -145,14 +145,9 @@ class _Pairing:
         lonely = _find_lonely(gaps_old.values()) & _find_lonely(gaps_new.values())
         found: list[tuple[float, int, int]] = []
         for old in olds:
-            for _, score, new in process.extract(
-                self.old_texts[old],
-                texts,
-                scorer=fuzz.ratio,
-                processor=None,
-                limit=_TRIED,
-                score_cutoff=SIMILAR_IN_PLACE,
-            ):
+            text = self.old_texts[old]
+            near_texts = process.extract(text, texts, scorer=fuzz.ratio, limit=_TRIED, score_cutoff=SIMILAR_IN_PLACE)
+            for _, score, new in near_texts:
                 near = gaps_old[old] == gaps_new[new]
                 if score >= (SIMILAR_IN_PLACE if near and gaps_old[old] in lonely else SIMILAR):
                     same = self.old_headings[old] == self.new_headings[new]
