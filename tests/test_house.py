@@ -78,7 +78,6 @@ COMPLEX = {
     "memoryd.jobs.facts._end_job",
     "memoryd.jobs.facts._gather_material",
     "memoryd.jobs.facts._learn",
-    "memoryd.jobs.facts_reply._parts",
     "memoryd.jobs.judging._apply_support",
     "memoryd.jobs.judging._may_not_change",
     "memoryd.jobs.judging._questions",

@@ -141,13 +141,9 @@ def _parse_fact(value: Any) -> OfferedFact | None:
         return None
     category = value.get("category")
     known = isinstance(category, str) and category.strip().lower() in set(Category)
-    return OfferedFact(
-        text,
-        str(category).strip().lower() if known else Category.CONTEXT.value,
-        _confidence(value.get("confidence")),
-        _cites(value.get("cites")),
-        _ids(value.get("replaces")),
-    )
+    kind = str(category).strip().lower() if known else Category.CONTEXT.value
+    confidence, cites = _confidence(value.get("confidence")), _cites(value.get("cites"))
+    return OfferedFact(text, kind, confidence, cites, _ids(value.get("replaces")))
 
 
 def _text(value: Any) -> str:

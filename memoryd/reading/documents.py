@@ -309,8 +309,4 @@ def _list_files(folder: Path, name: str) -> list[str]:
     """Return [name] for a file; for a folder (with a slash), the names of the JSON files in it."""
     if not name.endswith("/"):
         return [name]
-    try:
-        with os.scandir(folder / name) as entries:
-            return [f"{name}{entry.name}" for entry in entries if entry.name.endswith(".json")]
-    except OSError:
-        return []
+    return [f"{name}{found.name}" for found in (folder / name).glob("*.json")]

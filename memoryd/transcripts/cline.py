@@ -86,13 +86,8 @@ def _is_shown(path: PurePosixPath, records: Sequence[Record]) -> bool:
 def _read_sdk(members: dict[str, Any], records: Sequence[Record], age: float) -> whole.SessionRecords:
     session = read_word(members["sessionId"]) or f"sha256:{sha256(repr(members['sessionId']).encode()).hexdigest()}"
     folder = _SDK_FOLDER.search(block_text(members.get("system_prompt")))
-    identity = Identity(
-        session,
-        read_word(members.get("parentSessionId")),
-        clean(folder[1]).strip() if folder else None,
-        sidechain="parentSessionId" in members,
-        started_at=_find_start(records),
-    )
+    parent, cwd = read_word(members.get("parentSessionId")), clean(folder[1]).strip() if folder else None
+    identity = Identity(session, parent, cwd, "parentSessionId" in members, _find_start(records))
     found = whole.SessionRecords(identity, held=_is_open(records, age))
     for record in records[:-1] if found.held else records:
         message, metadata = record.value, read_mapping(record.value.get("metadata"))
