@@ -188,14 +188,9 @@ class RefinementSession:
         tokens = [sum(estimate(side[one].content) for one in (*cut.ids, *new) if one in side) for side in (before, now)]
         moved = moved.note_call(name, "done", (*cut.ids, *new), tokens)
         left = core_tokens(done.core, estimate)
-        spare = moved.most_mutations - moved.mutations
+        shrink, spare, lost = max(0, left - self.floor), moved.most_mutations - moved.mutations, _count_lost(cut)
         text = _render_answer(
-            ok=True,
-            new_ids=new,
-            core_tokens=left,
-            may_shrink_by=max(0, left - self.floor),
-            changes_left=spare,
-            lost_tokens=_count_lost(cut),
+            ok=True, new_ids=new, core_tokens=left, may_shrink_by=shrink, changes_left=spare, lost_tokens=lost
         )
         return moved, text
 

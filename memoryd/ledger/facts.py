@@ -9,6 +9,7 @@ from bisect import insort
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Any
 
 from memoryd.config import FactsSettings
 from memoryd.ledger.category import Category
@@ -245,18 +246,9 @@ class _Growing(Store):
         while len(self._facts) >= self._max and self._evict():
             pass
         tags = (_SOURCE_TAG + new.source,) if new.source is not None else ()
+        told: dict[str, Any] = {name: getattr(new, name) for name in ("cites", "category", "confidence", "note")}
         self.operations.append(
-            Add(
-                MemoryKind.FACT,
-                new.content,
-                cites=new.cites,
-                category=new.category,
-                confidence=new.confidence,
-                tags=tags,
-                origin_at=new.created_at,
-                id=fact_id,
-                note=new.note,
-            )
+            Add(MemoryKind.FACT, new.content, tags=tags, origin_at=new.created_at, id=fact_id, **told)
         )
         source = new.source if new.source is not None else next((one.session for one in new.cites), MANUAL)
         fact = Fact(fact_id, new.content, new.category, new.confidence, new.created_at or now, source)

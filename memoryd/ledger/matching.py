@@ -279,13 +279,9 @@ class _Import:
             )
             content = None
         joined = tuple(self.old[old].id for old, new in pairing.joined_to.items() if new == index)
-        update = Update(
-            memory.id,
-            content=content,
-            heading=None if bullet.heading == (memory.heading or "") else bullet.heading,
-            position=None if number == memory.position else number,
-            derived_from=joined,
-        )
+        heading = None if bullet.heading == (memory.heading or "") else bullet.heading
+        position = None if number == memory.position else number
+        update = Update(memory.id, content, heading=heading, position=position, derived_from=joined)
         if update != Update(memory.id):
             self.operations.append(update)
 

@@ -118,14 +118,9 @@ def _parse_fact(value: Any, at: str) -> NewFact:
     source, fact_id = value.get("source") or MANUAL, value.get("id")
     if not isinstance(source, str):
         raise MalformedError("the source of a fact is not text", at)
-    new = NewFact(
-        value.get("content", ""),
-        value.get("category", Category.CONTEXT),
-        value.get("confidence", 1.0),
-        source=source,
-        created_at=_time(value.get("createdAt"), at),
-        id=fact_id if isinstance(fact_id, str) and _ID.fullmatch(fact_id) else None,
-    )
+    told = (value.get("content", ""), value.get("category", Category.CONTEXT), value.get("confidence", 1.0))
+    own = fact_id if isinstance(fact_id, str) and _ID.fullmatch(fact_id) else None
+    new = NewFact(*told, source=source, created_at=_time(value.get("createdAt"), at), id=own)
     try:
         return check_fact(new)
     except ValueError as error:
