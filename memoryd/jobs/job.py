@@ -295,9 +295,8 @@ class Done:
     summary: str | None = None  # the model's own account, only for the agent's journal
     claims: tuple[Mapping[str, Any], ...] = ()  # the outcome of each claim of the reply, with its text
     made_from: str | None = None  # a digest of the inputs that tells runs apart if the job asks no question
-    anew: Callable[[Any], Done | RejectedReply] | None = field(
-        default=None, compare=False, repr=False
-    )  # decides again on other inputs with the same replies
+    # decides again on other inputs with the same replies
+    anew: Callable[[Any], Done | RejectedReply] | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,9 +137,8 @@ class Citation:
         """
         # Masked text of a daily file stays masked, because the original turn may hold a name that only a page gave.
         if self.piece.behind and ONLY_A_PAGE not in self.piece.text:
-            return " … ".join(
-                dict.fromkeys(Citation(piece, numbers).quotation() for piece, numbers in self.piece.behind)
-            )
+            quoted = (Citation(piece, numbers).quotation() for piece, numbers in self.piece.behind)
+            return " … ".join(dict.fromkeys(quoted))
         if self.piece.is_choice:
             return " ".join(self.piece.text.split())
         if answer := self.answer():

@@ -151,9 +151,8 @@ class RefinementSession:
     def operate(self, cut: RefinementChange, core: Mapping[str, Memory]) -> Operate:
         """Return a change as an edit of the ledger, which is valid only while its memories are as in `core`."""
         seen = {one: core[one].content for one in cut.ids}
-        return Operate(
-            (cut.operation,), Caller.REFINEMENT, seen, RefinementStart(self.tokens, self.ids, self.mutations)
-        )
+        start = RefinementStart(self.tokens, self.ids, self.mutations)
+        return Operate((cut.operation,), Caller.REFINEMENT, seen, start)
 
     def take_result(
         self, name: str, cut: RefinementChange, before: Mapping[str, Memory], done: ChangeResult
@@ -171,10 +170,8 @@ class RefinementSession:
         broken = next((one for one in done.refusals if one.guard in BREAKERS), None)
         if broken is not None:
             told = self.end_by_guard(broken.guard, broken.why).bar_text(cut, broken.why)
-            text = _render_answer(
-                error=f"{broken.guard}: {broken.why}. The refinement is over, and all its changes are reversed"
-            )
-            return told.note_call(name, str(broken.guard), cut.ids), text
+            error = f"{broken.guard}: {broken.why}. The refinement is over, and all its changes are reversed"
+            return told.note_call(name, str(broken.guard), cut.ids), _render_answer(error=error)
         if done.refusals:
             refusal = done.refusals[0]
             ids = tuple(dict.fromkeys((*refusal.memory_ids, *cut.ids)))

@@ -247,9 +247,8 @@ class _Growing(Store):
             pass
         tags = (_SOURCE_TAG + new.source,) if new.source is not None else ()
         told: dict[str, Any] = {name: getattr(new, name) for name in ("cites", "category", "confidence", "note")}
-        self.operations.append(
-            Add(MemoryKind.FACT, new.content, tags=tags, origin_at=new.created_at, id=fact_id, **told)
-        )
+        add = Add(MemoryKind.FACT, new.content, tags=tags, origin_at=new.created_at, id=fact_id, **told)
+        self.operations.append(add)
         source = new.source if new.source is not None else next((one.session for one in new.cites), MANUAL)
         fact = Fact(fact_id, new.content, new.category, new.confidence, new.created_at or now, source)
         self._facts[fact_id] = fact
@@ -292,9 +291,8 @@ def check_fact(new: NewFact) -> NewFact:
     Raises:
         ValueError: the content, the category or the confidence is invalid.
     """
-    return replace(
-        new, content=_content(new.content), category=_category(new.category), confidence=_confidence(new.confidence)
-    )
+    content, category, confidence = _content(new.content), _category(new.category), _confidence(new.confidence)
+    return replace(new, content=content, category=category, confidence=confidence)
 
 
 def _content(content: object) -> str:

@@ -274,9 +274,8 @@ class _Import:
         text = core.unescape(bullet.text)
         content = None if _show_text(text) == _show_text(memory.content) else text
         if memory.constitutional and content is not None:
-            self.put_back.append(
-                PutBack(memory.id, "changed", core.Replace(bullet.position, memory.content, keeps=True))
-            )
+            edit = core.Replace(bullet.position, memory.content, keeps=True)
+            self.put_back.append(PutBack(memory.id, "changed", edit))
             content = None
         joined = tuple(self.old[old].id for old, new in pairing.joined_to.items() if new == index)
         heading = None if bullet.heading == (memory.heading or "") else bullet.heading

@@ -151,9 +151,8 @@ def put_parts(data: bytes | None, day: date, sessions: Iterable[PastSession], to
     A part stays in its present theme. A session without points and entries loses its part. `data` is None for a new
     file.
     """
-    head, *pieces = _PIECES.split(
-        data or f"\n# {calendar.month_name[day.month]} {day.year} Consolidated Memory\n".encode()
-    )
+    title = f"\n# {calendar.month_name[day.month]} {day.year} Consolidated Memory\n"
+    head, *pieces = _PIECES.split(data or title.encode())
     tags: list[str] = []
     for one in sessions:
         told = [task for piece in pieces if _name(piece) == one.name for task in _tasks_of(piece)]

@@ -115,9 +115,8 @@ def _fill_parts(parts: list[_FilePart], sections: Sequence[tuple[str, Sequence[S
         at = 1 if key == "" and len(found) > 1 and not parts[0].held else 0  # below the title, not above it
         for slot in slots:
             own = None if slot.position is None else home[slot.position]
-            at = max(
-                at, found.index(own) if own in found else -1
-            )  # several headings with this name keep their own bullets
+            if own in found:  # several headings with this name keep their own bullets
+                at = max(at, found.index(own))
             found[at].slots.append(slot)
         before = found[at]
     return parts
