@@ -39,7 +39,7 @@ MAX_FUNCTION_LINES = 70
 
 # Limits that only move one way: whoever makes the package smaller, clearer or simpler writes the better number here.
 # `python bench/package_counts.py --list` prints the present ones and what they are made of.
-MOST_CODE_LINES = 53_531
+MOST_CODE_LINES = 53_180
 LEAST_EXPLAINED = 0.187  # the share of docstrings and comments among the lines that are not blank
 MOST_FILES_IN_CYCLES = 0  # files that import each other in a circle, also for types only or inside a function
 # Functions and files above a limit since before there was one. A name leaves these lists for good.
@@ -78,7 +78,6 @@ COMPLEX = {
     "memoryd.jobs.facts._end_job",
     "memoryd.jobs.facts._gather_material",
     "memoryd.jobs.facts._learn",
-    "memoryd.jobs.facts_reply._parts",
     "memoryd.jobs.judging._apply_support",
     "memoryd.jobs.judging._may_not_change",
     "memoryd.jobs.judging._questions",
@@ -91,7 +90,6 @@ COMPLEX = {
     "memoryd.jobs.refine.refine",
     "memoryd.jobs.reports.__init__",
     "memoryd.ledger.accounting.list_unaccounted",
-    "memoryd.ledger.floor._has_form",
     "memoryd.ledger.foreign._words",
     "memoryd.ledger.guards._drop_dependent",
     "memoryd.ledger.projection.edits_of",

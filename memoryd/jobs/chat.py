@@ -79,7 +79,4 @@ def _turn(given: chat.WholeMessages, place: int) -> StoredTurn:
     is_call = group in given.calls
     kind = (TurnKind.TOOL_CALL if place == group else TurnKind.TOOL_RESULT) if is_call else TurnKind.MESSAGE
     call = str(group) if is_call else None
-    return StoredTurn(
-        seq=place + 1, record_id="", part=0, role=role, origin=Origin(role), kind=kind, text=chat.text_of(message),
-        at=None, tokens=0, sidechain=False, tool_call_id=call, tool_name=None,
-    )  # fmt: skip
+    return StoredTurn(place + 1, "", 0, role, Origin(role), kind, chat.text_of(message), tool_call_id=call)

@@ -79,9 +79,8 @@ def _line(judged: JudgedClaim, foreign: Foreign, *, in_sections: bool) -> reply.
     text = judged.text if is_said else split_question(judged.text)[0]  # the question may come from a page
     if judged.is_quoted and label_of(text) != "user":
         text = f"{BY_USER}{text}"
-    is_of_tool = all(
-        one.lane is Lane.OUTSIDE and one.piece.text.startswith((CHANGED, FAILED, STATE)) for one in judged.cited
-    )
+    outside = all(one.lane is Lane.OUTSIDE for one in judged.cited)
+    is_of_tool = outside and all(one.piece.text.startswith((CHANGED, FAILED, STATE)) for one in judged.cited)
     shown = _by_speaker(foreign.remove_tokens(text), judged)
     said = without_speaker(shown, section, is_of_tool=is_of_tool)
     is_earlier = getattr(judged.claim.origin, "is_earlier", False)

@@ -350,18 +350,14 @@ class _Dream:
     def _diary(self, told: Mapping[str, Any], decided: _CoreDecision) -> str:
         """Return the diary entry: memoryd's own counts, then the model's words."""
         seen = self.inputs.told.get(JOB, {}).get("dailies", {})
+        unsure = (neutralize(one.text)[:_LONGEST_CLAIM] for one in self._list_unsure())
         lines = [
             _counts(len(self.core_before), told),
             f"- Sources: {len(self.inputs.entries)} entries of {', '.join(seen) or 'no file'}.",
             _describe_refusal(told),
             *_list_first([_told_of(one) for one in decided.refusals]),
             *_list_first(list(self._not_kept())),
-            *_list_first(
-                [
-                    f"- Unsure, nobody knows who wrote it: {neutralize(one.text)[:_LONGEST_CLAIM]}"
-                    for one in self._list_unsure()
-                ]
-            ),
+            *_list_first([f"- Unsure, nobody knows who wrote it: {text}" for text in unsure]),
             *_list_first([f"- {how}: {memory_id}{reason}" for memory_id, how, reason in self._list_ended(decided)]),
             f"- Tokens: {self.reply.tokens_in} in, {self.reply.tokens_out} out ({self.reply.backend}).",
             *([f"- Bullets over dream.max_bullets: {told['over_max_bullets']}."] if told["over_max_bullets"] else []),

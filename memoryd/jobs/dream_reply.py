@@ -102,9 +102,8 @@ def parse(reply: Reply) -> ParsedDreamReply | RejectedReply:
     is_nothing = "NOTHING" in parts and not _says(parts["NOTHING"])
     if "MEMORY" not in parts:
         told, _ = _diary(parts.get("DREAM", []))
-        return (
-            ParsedDreamReply(diary=told, keeps_rest=True) if is_nothing else RejectedReply("the reply has no [MEMORY]")
-        )
+        rejected = RejectedReply("the reply has no [MEMORY]")
+        return ParsedDreamReply(diary=told, keeps_rest=True) if is_nothing else rejected
     sections, unreadable = _memory(_unfence(parts["MEMORY"]))
     if not sections:
         return RejectedReply("the [MEMORY] of the reply is empty")

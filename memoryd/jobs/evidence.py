@@ -76,9 +76,8 @@ def gather(
     for turn in turns:
         # A subagent's line must not look like a fact that memoryd found itself.
         report = _FORGED.sub(r"- \1", _shorten(turn.text)) if turn.seq in last_of_subagents else reports.fact(turn)
-        quoted = (
-            quote(turn, tz) if turn.seq in spoken else (_quote(turn, report, tz, origin=REPORT) if report else None)
-        )
+        told = _quote(turn, report, tz, origin=REPORT) if report else None
+        quoted = quote(turn, tz) if turn.seq in spoken else told
         if note := _shorten(notes.get(turn.seq, "")):
             quoted = _quote(turn, f"{report}\n\n{note}" if report else note, tz, origin=NOTE)
         counts[f"{'taken' if quoted else 'aside'}.{turn.origin.value}"] += 1

@@ -60,12 +60,9 @@ def _exchange(group: Sequence[StoredTurn]) -> Exchange:
     said = [turn for turn in group if is_said(turn)]
     main = (turn for turn in group if not turn.sidechain and turn.origin is not Origin.INJECTED)
     spoken = [turn for turn in main if is_said(turn) or turn.kind in _TRAFFIC]
-    return Exchange(
-        tuple(turn for turn in said if turn.origin is Origin.USER),
-        tuple(turn for turn in said if turn.origin is Origin.ASSISTANT),
-        group[-1].seq,
-        is_said(spoken[-1]) and spoken[-1].origin is Origin.ASSISTANT,
-    )
+    asked, answered = (tuple(turn for turn in said if turn.origin is who) for who in (Origin.USER, Origin.ASSISTANT))
+    is_complete = is_said(spoken[-1]) and spoken[-1].origin is Origin.ASSISTANT
+    return Exchange(asked, answered, group[-1].seq, is_complete)
 
 
 _TRAFFIC = frozenset({TurnKind.TOOL_CALL, TurnKind.TOOL_RESULT})

@@ -125,13 +125,9 @@ def _parts(found: dict[str, Any]) -> ParsedFactsReply | RejectedReply:
     broken = sum(one is None for one in offered) + sum(not isinstance(found.get(key, []), list) for key in _NEW)
     if broken and (removals or any(one and one.replaces for one in offered)):
         return RejectedReply("the reply removes facts, and a new one cannot be read")
-    everything: list[object] = [*offered, *removals, *sections]
-    return ParsedFactsReply(
-        tuple(one for one in offered if one),
-        tuple(one for one in removals if one),
-        tuple(one for one in sections if one),
-        sum(one is None for one in everything),
-    )
+    unreadable = [*offered, *removals, *sections].count(None)
+    kept = (tuple(filter(None, offered)), tuple(filter(None, removals)), tuple(filter(None, sections)))
+    return ParsedFactsReply(*kept, unreadable)
 
 
 def _get_typed(found: dict[str, Any], key: str, kind: type) -> Any:
@@ -145,13 +141,9 @@ def _parse_fact(value: Any) -> OfferedFact | None:
         return None
     category = value.get("category")
     known = isinstance(category, str) and category.strip().lower() in set(Category)
-    return OfferedFact(
-        text,
-        str(category).strip().lower() if known else Category.CONTEXT.value,
-        _confidence(value.get("confidence")),
-        _cites(value.get("cites")),
-        _ids(value.get("replaces")),
-    )
+    kind = str(category).strip().lower() if known else Category.CONTEXT.value
+    confidence, cites = _confidence(value.get("confidence")), _cites(value.get("cites"))
+    return OfferedFact(text, kind, confidence, cites, _ids(value.get("replaces")))
 
 
 def _text(value: Any) -> str:

@@ -134,7 +134,15 @@ class NewMemory:
 
 
 @dataclass(frozen=True, slots=True)
-class AppendDaily:
+class JobEdit:
+    """Describe one change that a job can return; each kind of change is a class below."""
+
+
+Edit = JobEdit
+
+
+@dataclass(frozen=True, slots=True)
+class AppendDaily(JobEdit):
     """Append a block to the daily file of a day."""
 
     day: date
@@ -144,7 +152,7 @@ class AppendDaily:
 
 
 @dataclass(frozen=True, slots=True)
-class AppendDiary:
+class AppendDiary(JobEdit):
     """Append a block to the dream diary of a day."""
 
     day: date
@@ -154,14 +162,14 @@ class AppendDiary:
 
 
 @dataclass(frozen=True, slots=True)
-class AddMemories:
+class AddMemories(JobEdit):
     """Add bullets to `MEMORY.md` and rows to the ledger; memories that already exist stay the same."""
 
     memories: tuple[NewMemory, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Operate:
+class Operate(JobEdit):
     """Change the memory store and `MEMORY.md` by operations, if the guards allow it.
 
     `seen` holds, by id, the texts of the memories at the time of the decision. A memory that somebody has changed since
@@ -175,7 +183,7 @@ class Operate:
 
 
 @dataclass(frozen=True, slots=True)
-class RewriteCore:
+class RewriteCore(JobEdit):
     """Rewrite the core: the ledger by operations that the guards accept, and `MEMORY.md` with exactly these bytes.
 
     The edit is valid only for the file and the ledger that it was decided on.
@@ -199,7 +207,7 @@ class CompressedMessage:
 
 
 @dataclass(frozen=True, slots=True)
-class KeepSummary:
+class KeepSummary(JobEdit):
     """Keep a session's running summary and its compressed message list."""
 
     session_id: str
@@ -208,7 +216,7 @@ class KeepSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class WriteFile:
+class WriteFile(JobEdit):
     """Replace a memory file; the edit is valid only for the bytes that it was decided on."""
 
     path: str  # relative to the workspace
@@ -217,7 +225,7 @@ class WriteFile:
 
 
 @dataclass(frozen=True, slots=True)
-class NoteTold:
+class NoteTold(JobEdit):
     """Record that the files of the last sessions hold the summary of a session that the run `run_id` wrote.
 
     If `run_id` is None, the run that carries this edit wrote the summary.
@@ -228,7 +236,7 @@ class NoteTold:
 
 
 @dataclass(frozen=True, slots=True)
-class MoveWatermark:
+class MoveWatermark(JobEdit):
     """Record that a consumer, such as `sleep`, has processed the session up to and including the turn `seq`."""
 
     session_id: str
@@ -259,7 +267,7 @@ class LearnedSection:
 
 
 @dataclass(frozen=True, slots=True)
-class EditFacts:
+class EditFacts(JobEdit):
     """Change the fact store and the profile; facts that already exist stay the same."""
 
     session_id: str
@@ -277,20 +285,6 @@ def edit_of_facts(row: Mapping[str, Any]) -> EditFacts:
     return EditFacts(row["session_id"], tuple(learned), tuple(row["forgotten"]), tuple(sections))
 
 
-Edit = (
-    AppendDaily
-    | AppendDiary
-    | AddMemories
-    | Operate
-    | RewriteCore
-    | EditFacts
-    | WriteFile
-    | NoteTold
-    | KeepSummary
-    | MoveWatermark
-)
-
-
 @dataclass(frozen=True, slots=True)
 class Done:
     """End the job with edits: the runner carries out all of them or none."""
@@ -302,9 +296,8 @@ class Done:
     summary: str | None = None  # the model's own account, only for the agent's journal
     claims: tuple[Mapping[str, Any], ...] = ()  # the outcome of each claim of the reply, with its text
     made_from: str | None = None  # a digest of the inputs that tells runs apart if the job asks no question
-    anew: Callable[[Any], Done | RejectedReply] | None = field(
-        default=None, compare=False, repr=False
-    )  # decides again on other inputs with the same replies
+    # decides again on other inputs with the same replies
+    anew: Callable[[Any], Done | RejectedReply] | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

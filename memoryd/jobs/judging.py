@@ -157,9 +157,8 @@ class JudgingContext:
         outcome = ClaimOutcome.KEPT if same else ClaimOutcome.QUOTED
         is_core = len(words) <= _MOST_QUOTED  # longer texts stay in the daily file
         judged = JudgedClaim(claim, outcome, words, is_core, cited, Lane.USER, step=ClaimStep.QUOTE, kind=claim.kind)
-        return WeighedClaim(
-            judged, scope=Question(Subject.SCOPE, words, self._around(cited)), ends=_ask_ends(words, cited, claim)
-        )
+        scope = Question(Subject.SCOPE, words, self._around(cited))
+        return WeighedClaim(judged, scope=scope, ends=_ask_ends(words, cited, claim))
 
     def _around(self, cited: Sequence[Citation]) -> tuple[CitableSentence, ...]:
         """Return the sentences of a quotation with sentences of the turns around it, which may retract it."""
@@ -191,9 +190,9 @@ class JudgingContext:
         """Judge an author's own wording by its tokens; for the core, a reader is asked as well."""
         verbatim = is_verbatim(text, cited)
         whole = {cite for cite in claim.cites if "." not in cite}
-        completed, lacking = (
-            (cited, "") if verbatim else self._complete_citation(text, cited, whole, is_core=claim.core)
-        )
+        completed, lacking = cited, ""
+        if not verbatim:
+            completed, lacking = self._complete_citation(text, cited, whole, is_core=claim.core)
         lane = min(one.lane for one in completed)
         if lacking:
             refused = _refuse_claim(claim, cited, reasons.MISSING, ClaimStep.FLOOR, lane)
@@ -203,9 +202,8 @@ class JudgingContext:
         said = strip_label(text)
         if lane is not Lane.USER and label_of(text) == _USER:
             text = said  # a label does not make it the user's words
-        judged = JudgedClaim(
-            claim, ClaimOutcome.KEPT, text, claim.core, completed, lane, step=ClaimStep.FLOOR, kind=claim.kind
-        )
+        kept, step = ClaimOutcome.KEPT, ClaimStep.FLOOR
+        judged = JudgedClaim(claim, kept, text, claim.core, completed, lane, step=step, kind=claim.kind)
         if not claim.core:
             return WeighedClaim(reasons.quote_told(judged) if claim.user_only and not self.offline else judged)
         # Nobody checked the wording when the sleep wrote the entry into a daily file.
@@ -504,6 +502,7 @@ class Judging:
         """
         kind = self._class_of(old, weighed)
         is_rule = kind is MemoryClass.RULE
+        lacks_words = measure_overlap(old.text, judged.text) < 1
         if _is_elsewhere(old, judged):
             return reasons.NOT_NEWER
         if not has_new_evidence(judged.cited):
@@ -513,9 +512,7 @@ class Judging:
                 return reasons.NOT_USER
         elif not may_change(judged.lane, kind):
             return reasons.NOT_USER
-        elif not is_newer(judged.cited, old) and (
-            is_rule or judged.newer or measure_overlap(old.text, judged.text) < 1
-        ):
+        elif not is_newer(judged.cited, old) and (is_rule or judged.newer or lacks_words):
             return reasons.OLDER
         is_reworded = not has_new_evidence(judged.cited) and (kind is MemoryClass.PERSON or not _is_merge(judged))
         return reasons.LOSES if judged.lost and (is_rule or is_reworded) else ""
@@ -527,9 +524,8 @@ class Judging:
     def _judge_unread(self, judged: JudgedClaim) -> JudgedClaim:
         """Return the part of a claim that may be kept without a reader: a duplicate, or the user's own words."""
         claim = judged.claim
-        same = [
-            normal.normalize(strip_label(old.text)) == normal.normalize(strip_label(judged.text)) for old in claim.olds
-        ]
+        said = normal.normalize(strip_label(judged.text))
+        same = [normal.normalize(strip_label(old.text)) == said for old in claim.olds]
         if claim.olds and is_verbatim(judged.text, judged.cited) and (self.context.offline or all(same)):
             return replace(judged, changes=tuple(old.id for old in claim.olds), step=ClaimStep.QUOTE)
         own = tuple(one for one in judged.cited if not one.piece.id.startswith("m"))

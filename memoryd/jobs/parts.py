@@ -50,14 +50,10 @@ def divide(ask: Ask, room: int, count_tokens: CountTokens) -> tuple[Ask, ...]:
     pieces = [cut for piece in ask.material for cut in _cut(piece, left, count_tokens)]
     sizes = [size + PIECE_OVERHEAD for size in (count_tokens([piece.text for piece in pieces]) if pieces else [])]
     groups = group_items(range(len(sizes)), sizes, left)
-    total = sum(sizes)
+    shares = [sum(sizes[i] for i in group) / sum(sizes) for group in groups]
     return tuple(
-        replace(
-            ask,
-            material=tuple(pieces[i] for i in group),
-            context=_share(ask.context, sum(sizes[i] for i in group) / total),
-        )
-        for group in groups
+        replace(ask, material=tuple(pieces[i] for i in group), context=_share(ask.context, share))
+        for group, share in zip(groups, shares, strict=True)
     )
 
 

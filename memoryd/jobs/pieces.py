@@ -137,9 +137,8 @@ class Citation:
         """
         # Masked text of a daily file stays masked, because the original turn may hold a name that only a page gave.
         if self.piece.behind and ONLY_A_PAGE not in self.piece.text:
-            return " … ".join(
-                dict.fromkeys(Citation(piece, numbers).quotation() for piece, numbers in self.piece.behind)
-            )
+            quoted = (Citation(piece, numbers).quotation() for piece, numbers in self.piece.behind)
+            return " … ".join(dict.fromkeys(quoted))
         if self.piece.is_choice:
             return " ".join(self.piece.text.split())
         if answer := self.answer():
@@ -348,8 +347,6 @@ def is_verbatim(text: str, cited: Sequence[Citation], *, original: bool = False)
             ended = [text if text[-1:] in prose.ENDS else f"{text}." for text in plain]
             texts += [*(line.text for line in lines), " ".join(line.text for line in lines), *plain, " ".join(ended)]
             texts += [prose.below_head(prose.read_head(lines[0].text), " ".join(ended[1:]))] if lines[1:] else []
-        if wanted in map(normal.normalize_quotation, texts) or wanted in (
-            normal.normalize_quotation(strip_label(said)) for said in texts
-        ):
+        if wanted in map(normal.normalize_quotation, (*texts, *map(strip_label, texts))):
             return True
     return False

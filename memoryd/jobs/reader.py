@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
-from itertools import groupby
+from itertools import groupby, permutations
 from typing import Any
 
 from memoryd.jobs.job import Ask, Reply
@@ -214,28 +214,25 @@ def _decoy(questions: Sequence[Question], others: Sequence[CitableSentence]) -> 
 
     Of equally good pairs, the shortest is taken.
     """
-    pairs = [
-        (
-            measure_overlap(one.claim, _join_lines(other.list_cited()))
-            + measure_overlap(_join_lines(other.list_cited()), one.claim),
-            one,
-            other.list_cited(),
-        )
-        for one in questions
-        for other in questions
-        if one.claim != other.claim  # a claim may be true to the evidence of its own other questions
-        and not {line.text for line in one.evidence} & {line.text for line in other.evidence}
-    ]
+    pairs: list[tuple[float, Question, tuple[CitableSentence, ...]]] = []
+    for one, other in permutations(questions, 2):
+        # A claim may be true to the evidence of its own other questions.
+        if one.claim != other.claim and not _texts(one) & _texts(other):
+            said = _join_lines(other.list_cited())
+            shared = measure_overlap(one.claim, said) + measure_overlap(said, one.claim)
+            pairs.append((shared, one, other.list_cited()))
+    first, shown = questions[0], _texts(questions[0])
     pairs += [
-        (1 + measure_overlap(one.claim, line.text), one, (line,))
-        for one in questions[:1]
-        for line in others
-        if line.text not in {held.text for held in one.evidence}
+        (1 + measure_overlap(first.claim, line.text), first, (line,)) for line in others if line.text not in shown
     ]
-    pairs = pairs or [(0, questions[0], (_ELSEWHERE,))]
+    pairs = pairs or [(0, first, (_ELSEWHERE,))]
     least = min(shared for shared, _, _ in pairs)
     made = (Question(Subject.SUPPORT, one.claim, evidence) for shared, one, evidence in pairs if shared == least)
     return min(made, key=lambda one: len(_compact(one.describe(""))))
+
+
+def _texts(question: Question) -> set[str]:
+    return {line.text for line in question.evidence}
 
 
 def _compact(value: object) -> str:

@@ -107,16 +107,11 @@ class RefinementSession:
             return ended, _render_answer(error="the same call again and again: the refinement is over")
         asked = refinement_tools.read(call, core, self.mode)
         if isinstance(asked, RefinementChange) and self.mutations >= self.most_mutations:
-            asked = Misuse(
-                f"{self.most_mutations} changes are all that one refinement may make",
-                f"call {refinement_tools.COMPLETE}",
-                str(Guard.CAP),
-                asked.ids,
-            )
+            why = f"{self.most_mutations} changes are all that one refinement may make"
+            asked = Misuse(why, f"call {refinement_tools.COMPLETE}", str(Guard.CAP), asked.ids)
         if isinstance(asked, Misuse):
-            return counted.note_call(call.name, asked.verdict, asked.ids), _render_answer(
-                error=asked.why, allowed=asked.allowed
-            )
+            text = _render_answer(error=asked.why, allowed=asked.allowed)
+            return counted.note_call(call.name, asked.verdict, asked.ids), text
         if isinstance(asked, CompleteCall):
             done = replace(counted, ended=COMPLETED, summary=asked.summary)
             return done.note_call(call.name, "done"), _render_answer(ok=True)
@@ -156,9 +151,8 @@ class RefinementSession:
     def operate(self, cut: RefinementChange, core: Mapping[str, Memory]) -> Operate:
         """Return a change as an edit of the ledger, which is valid only while its memories are as in `core`."""
         seen = {one: core[one].content for one in cut.ids}
-        return Operate(
-            (cut.operation,), Caller.REFINEMENT, seen, RefinementStart(self.tokens, self.ids, self.mutations)
-        )
+        start = RefinementStart(self.tokens, self.ids, self.mutations)
+        return Operate((cut.operation,), Caller.REFINEMENT, seen, start)
 
     def take_result(
         self, name: str, cut: RefinementChange, before: Mapping[str, Memory], done: ChangeResult
@@ -176,10 +170,8 @@ class RefinementSession:
         broken = next((one for one in done.refusals if one.guard in BREAKERS), None)
         if broken is not None:
             told = self.end_by_guard(broken.guard, broken.why).bar_text(cut, broken.why)
-            text = _render_answer(
-                error=f"{broken.guard}: {broken.why}. The refinement is over, and all its changes are reversed"
-            )
-            return told.note_call(name, str(broken.guard), cut.ids), text
+            error = f"{broken.guard}: {broken.why}. The refinement is over, and all its changes are reversed"
+            return told.note_call(name, str(broken.guard), cut.ids), _render_answer(error=error)
         if done.refusals:
             refusal = done.refusals[0]
             ids = tuple(dict.fromkeys((*refusal.memory_ids, *cut.ids)))
@@ -193,14 +185,9 @@ class RefinementSession:
         tokens = [sum(estimate(side[one].content) for one in (*cut.ids, *new) if one in side) for side in (before, now)]
         moved = moved.note_call(name, "done", (*cut.ids, *new), tokens)
         left = core_tokens(done.core, estimate)
-        spare = moved.most_mutations - moved.mutations
+        shrink, spare, lost = max(0, left - self.floor), moved.most_mutations - moved.mutations, _count_lost(cut)
         text = _render_answer(
-            ok=True,
-            new_ids=new,
-            core_tokens=left,
-            may_shrink_by=max(0, left - self.floor),
-            changes_left=spare,
-            lost_tokens=_count_lost(cut),
+            ok=True, new_ids=new, core_tokens=left, may_shrink_by=shrink, changes_left=spare, lost_tokens=lost
         )
         return moved, text
 

@@ -2,10 +2,12 @@
 
 The reader of a call accepts the usual deviations of models from its form, and checks the call against the present core.
 For an impossible call, it returns a `Misuse`, which says what is allowed. After that, the ledger's guards decide.
-Another module decides whether a new text may replace memories (`condensation`).
+Another module decides whether a new text may replace memories (`condensation`). `refinement_tools.json` describes the
+tools to the model.
 """
 
 import json
+import pkgutil
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -38,46 +40,9 @@ _MOST_DETAILS = 100
 _LONGEST_QUERY = 1_000
 _SHOWN_ID = 60
 
-_ID = {"type": "string", "description": "Such as core_1a2b3c4d."}
-_DAY = {"type": "string", "description": "YYYY-MM-DD"}
-_LINE = {"type": "string", "description": "One line."}
-_IDS = {"type": "array", "items": {"type": "string"}, "minItems": 2}
-_DETAILS = {"type": "array", "items": {"type": "string"}, "description": "Details that you leave out on purpose."}
-_SUMMARY = {"type": "string", "description": "What you have done and why."}
-
-
-def _tool(name: str, description: str, properties: dict[str, Any], *required: str) -> ModelTool:
-    schema = {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
-    return ModelTool(name, description, json.dumps(schema))
-
-
 TOOLS = {
-    tool.name: tool
-    for tool in (
-        _tool(
-            SEARCH,
-            "Find your memories by words, or by the days between which they were first said.",
-            {"query": {"type": "string"}, "from": _DAY, "to": _DAY},
-            "query",
-        ),
-        _tool(
-            CONSOLIDATE,
-            "Replace two or more memories by one shorter text that is true to all of them.",
-            {"ids_to_merge": _IDS, "new_content": _LINE, "dropped": _DETAILS},
-            "ids_to_merge",
-            "new_content",
-        ),
-        _tool(
-            UPDATE,
-            "Shorten one memory. Add nothing. Keep all of a rule, a preference, a promise or a claim about a person.",
-            {"id": _ID, "content": _LINE},
-            "id",
-            "content",
-        ),
-        _tool(DELETE, "Forget one memory.", {"id": _ID}, "id"),
-        _tool(PROTECT, "Make one memory constitutional: nothing changes it from then on.", {"id": _ID}, "id"),
-        _tool(COMPLETE, "End this refinement.", {"summary": _SUMMARY}, "summary"),
-    )
+    one["name"]: ModelTool(one["name"], one["description"], json.dumps(one["parameters"]))
+    for one in json.loads(pkgutil.get_data(__name__, "refinement_tools.json") or b"[]")
 }
 
 

@@ -6,6 +6,7 @@ substitutions are read as if they were alone. A call that runs several scripts i
 
 import posixpath
 import re
+import shlex
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -71,7 +72,7 @@ def extract_command(call: str) -> str:
     if isinstance(found, list):  # the words of a command, such as `bash -lc SCRIPT`
         words = [word for word in found if isinstance(word, str)]
         is_script = len(words) > 2 and posixpath.basename(words[0]) in _SHELLS and words[1].startswith("-")
-        return words[-1] if is_script or len(words) == 1 else " ".join(map(_quote, words))
+        return words[-1] if is_script or len(words) == 1 else " ".join(map(shlex.quote, words))
     if isinstance(found, str):
         return found
     cut = _CUT_COMMAND.findall(call)
@@ -99,7 +100,7 @@ def read_input(call: str) -> dict[str, object]:
 def list_steps(script: str, folder: str = "") -> list[Step]:
     """Return the simple commands of a script that starts in `folder`, in order."""
     steps: list[Step] = []
-    script = _DOCUMENT.sub(lambda found: _quote(found[3]), script)
+    script = _DOCUMENT.sub(lambda found: shlex.quote(found[3]), script)
     for tokens, text, joined, is_written in _split(_HEREDOC.sub(r" \3\n", script)):
         words = _unwrap(tokens)
         if not words:
@@ -188,10 +189,6 @@ def _strip_global(words: list[str], folder: str) -> tuple[list[str], str]:
             folder = join_folder(folder, words[at].partition("=")[2] or words[at + 1])
         at += 2 if words[at] in {"-C", "-c", "--git-dir", "--work-tree"} else 1
     return ["git", *words[at:]], folder
-
-
-def _quote(word: str) -> str:
-    return word if re.fullmatch(r"[\w./:=@%+,-]+", word) else "'" + word.replace("'", "'\\''") + "'"
 
 
 def _unescape(text: str) -> str:

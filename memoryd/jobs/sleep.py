@@ -120,6 +120,11 @@ class SleepInputs(SessionInputs):
     is_full: bool = False  # the core has so many memories that it takes only what the user wants for good
     unscanned: int = 0  # the number of turns that could not be scanned for secrets; their text is empty for now
 
+    @property
+    def room(self) -> int:
+        """Return the tokens that the compressed session may take."""
+        return int(self.window * self.budget)
+
 
 @dataclass(frozen=True, slots=True)
 class _SleepResult:
@@ -289,14 +294,8 @@ def _build_result(
 ) -> _SleepResult:
     memories = tuple(memory for one in judged if (memory := _memory(inputs, one)))
     summary = _write_summary(inputs, told, answer)
-    messages = compress.compress(
-        inputs.live,
-        int(inputs.window * inputs.budget),
-        inputs.strategy,
-        inputs.keep_recent,
-        summary or None,
-        inputs.count_tokens,
-    )
+    strategy, recent = inputs.strategy, inputs.keep_recent
+    messages = compress.compress(inputs.live, inputs.room, strategy, recent, summary or None, inputs.count_tokens)
     receipt = _receipt(inputs, gathered, answer, messages)
     receipt["claims"] = count_claims(judged)
     rows = tuple(one.row() for one in judged)
@@ -322,9 +321,8 @@ def _write_summary(inputs: SleepInputs, told: CorrectingLines, answer: job.Reply
     # The offline backend's open points describe the end of the session and replace earlier ones. A model itself says
     # which earlier points are done.
     is_over = is_offline and any(line.section is Section.OPEN for line in told.lines)
-    earlier = [
-        point for point in told.keep_others(_list_earlier(inputs)) if not is_over or point.section is not Section.OPEN
-    ]
+    known = told.keep_others(_list_earlier(inputs))
+    earlier = [point for point in known if not is_over or point.section is not Section.OPEN]
     points = _merge_earlier(earlier, filter(_is_whole, map(_point, told.lines)), room)
     limit = min(RUNNING_TOKENS, int(inputs.window * inputs.budget * RUNNING_SHARE))
     text = ""
@@ -373,7 +371,6 @@ def _point(line: reply.SummaryLine) -> SummaryPoint:
 def _receipt(
     inputs: SleepInputs, gathered: SleepEvidence, answer: job.Reply, messages: Sequence[job.CompressedMessage]
 ) -> dict[str, object]:
-    limit = int(inputs.window * inputs.budget)
     tokens = sum(message.tokens for message in messages)
     return {
         "process": {
@@ -388,8 +385,8 @@ def _receipt(
             "live_turns": len(inputs.live),
             "messages": len(messages),
             "tokens": tokens,
-            "budget": limit,
-            "over_budget": max(0, tokens - limit),  # above 0 only if the system messages alone exceed the budget
+            "budget": inputs.room,
+            "over_budget": max(0, tokens - inputs.room),  # above 0 only if the system messages alone exceed the budget
         },
     }
 

@@ -176,10 +176,8 @@ def _types(piece: Piece, text: str, wanted: Sequence[str], *, whole: bool) -> bo
 
 
 def _quotations(piece: Piece) -> Iterator[str]:
-    return (
-        normal.normalize_quotation(quote_around(piece.text, (n,), LONGEST_QUOTED))
-        for n in range(1, len(piece.lines) + 1)
-    )
+    for number in range(1, len(piece.lines) + 1):
+        yield normal.normalize_quotation(quote_around(piece.text, (number,), LONGEST_QUOTED))
 
 
 def _strip_labels(text: str) -> str:

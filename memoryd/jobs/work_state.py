@@ -7,7 +7,6 @@ the folder in which the session works.
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from memoryd.jobs import check_runs
 from memoryd.jobs.git_state import COMMIT, GitCall, GitState, list_showing
@@ -216,9 +215,7 @@ class TaskList:
 
     def _replace(self, call: str) -> bool:
         given = shown_arguments(call)
-        found: list[dict[str, Any]] = next(
-            (items for key in ("todos", "plan") if (items := mappings(given.get(key)))), []
-        )
+        found = mappings(given.get("todos")) or mappings(given.get("plan"))
         if call.rstrip().endswith("characters left out]"):
             found = []  # a shortened call must not look like the whole list
         self._tasks = {str(at): (first_text(one, _TEXTS), str(one.get("status"))) for at, one in enumerate(found)}

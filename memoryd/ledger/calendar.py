@@ -86,20 +86,15 @@ def is_among(readings: Sequence[Day], held: set[Day]) -> bool:
 
 
 def _readings(match: re.Match[str]) -> Iterator[Day]:
-    if match["iy"]:
-        yield Day(int(match["iy"]), int(match["im"]), _number(match["id"]))
-    elif match["sy"]:
-        yield Day(int(match["sy"]), int(match["sm"]), int(match["sd"]))
-    elif match["ny"]:
-        yield Day(int(match["ny"]), int(match["b"]), int(match["a"]))
-        if match["mark"] == "/":
-            yield Day(int(match["ny"]), int(match["a"]), int(match["b"]))
-    elif match["cm"]:
-        yield Day(_number(match["cy"]), int(match["cm"]), _number(match["cd"]))
-    else:
-        n = next(n for n in "123" if match[f"m{n}"])
-        day = _number(match[f"d{n}"]) if n != "3" else None
-        yield Day(_number(match[f"y{n}"]), _MONTHS[match[f"m{n}"].casefold()], day)
+    part = match.groupdict().get
+    for year, month, day in (("iy", "im", "id"), ("sy", "sm", "sd"), ("ny", "b", "a"), ("cy", "cm", "cd")):
+        if part(month):
+            yield Day(_number(part(year)), _number(part(month)), _number(part(day)))
+    if part("mark") == "/":
+        yield Day(_number(part("ny")), _number(part("a")), _number(part("b")))
+    for n in "123":
+        if name := part(f"m{n}"):
+            yield Day(_number(part(f"y{n}")), _MONTHS[name.casefold()], _number(part(f"d{n}")))
 
 
 def _number(digits: str | None) -> int | None:

@@ -117,16 +117,10 @@ def _resolve_match(match: re.Match[str], said_on: date) -> str | None:
 
 def _ago(number: str, unit: str, said_on: date) -> str | None:
     n = _NUMBERS.get(number, -1) if not number.isdigit() else int(number)
-    if n > _LONGEST_AGO[unit]:
-        return None
-    if unit == "day":
-        return (said_on - timedelta(days=n)).isoformat()
-    return _week(said_on, -n) if unit == "week" else _month_or_year(unit, said_on, -n)
+    return None if n > _LONGEST_AGO[unit] else _shift(unit, said_on, -n)
 
 
 def _find_beside(unit: str, way: int, said_on: date) -> str:
-    if unit == "week":
-        return _week(said_on, way)
     if unit == "weekend":
         to_saturday = (5 - said_on.weekday()) if way > 0 else -((said_on.weekday() - 5) % 7 or 7)
         saturday = said_on + timedelta(days=to_saturday if way < 0 or to_saturday > 0 else to_saturday + 7)
@@ -134,15 +128,16 @@ def _find_beside(unit: str, way: int, said_on: date) -> str:
     if unit in _WEEKDAYS:
         distance = (_WEEKDAYS.index(unit) - said_on.weekday()) % 7 or 7
         return (said_on + timedelta(days=distance if way > 0 else distance - 7 or -7)).isoformat()
-    return _month_or_year(unit, said_on, way)
+    return _shift(unit, said_on, way)
 
 
-def _week(said_on: date, way: int) -> str:
-    monday = said_on + timedelta(days=7 * way - said_on.weekday())
-    return f"{monday.isoformat()}/{(monday + timedelta(days=6)).day:02d}"
-
-
-def _month_or_year(unit: str, said_on: date, way: int) -> str:
+def _shift(unit: str, said_on: date, way: int) -> str:
+    """Return the day, week, month or year that is `way` units after that of a day."""
+    if unit == "day":
+        return (said_on + timedelta(days=way)).isoformat()
+    if unit == "week":
+        monday = said_on + timedelta(days=7 * way - said_on.weekday())
+        return f"{monday.isoformat()}/{(monday + timedelta(days=6)).day:02d}"
     if unit == "year":
         return f"{date(said_on.year + way, 1, 1).year:04d}"
     month = said_on.year * 12 + said_on.month - 1 + way

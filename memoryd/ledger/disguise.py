@@ -36,9 +36,8 @@ def fold(text: str) -> str:
     The time is linear in the length of the text.
     """
     text = _lower_text(text)
-    text = _HIDDEN.sub(
-        _show_escape, text if text.isascii() else _WIDE.sub(lambda found: _narrow_letter(found[0]), text)
-    )
+    narrow = text if text.isascii() else _WIDE.sub(lambda found: _narrow_letter(found[0]), text)
+    text = _HIDDEN.sub(_show_escape, narrow)
     return _NAMED_DOT.sub(".", text) if " dot " in text or " punkt " in text else text
 
 

@@ -137,11 +137,9 @@ def count_lost(drops: Sequence[Drop], live: Iterable[str], count_tokens: Callabl
         clauses = _clauses(drop.said)
         asked = frozenset[str]().union(*(clause.words for clause in clauses))
         held = frozenset[str]().union(*map(_forms, drop.successors))
-        missing = [
-            (clause, clause.count_unsaid(held) if drop.is_superseded else clause.count_missing(held))
-            for clause in clauses
-        ]
-        gone = sum(count for clause, count in missing if count and not others.hold(clause, asked, at))
+        count = _Clause.count_unsaid if drop.is_superseded else _Clause.count_missing
+        missing = [(clause, count(clause, held)) for clause in clauses]
+        gone = sum(words for clause, words in missing if words and not others.hold(clause, asked, at))
         total += Fraction(count_tokens(drop.said) * gone, sum(len(clause.words) for clause in clauses))
     return math.ceil(total)
 

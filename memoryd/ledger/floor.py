@@ -133,26 +133,20 @@ class Material:
         return self._has_form(token) or token in self._tokens
 
     def _has_form(self, token: Token) -> bool:
-        match token.kind:
-            case TokenKind.NUMBER:
-                said = _readings(token.text) | _list_spoken_hours(token.text)
-                return not said.isdisjoint(self._numbers) or self._has_half(token.text)
-            case TokenKind.DATE:
-                readings = [reading for one in calendar.find(token.text) for reading in one.readings]
-                return (
-                    calendar.is_among(readings, self._days)
-                    or any(self._is_meant(one) for one in readings)
-                    or self._occurs(token.text)
-                )
-            case TokenKind.NAME:
-                return self._has_name(token.text)
-            case TokenKind.MARK:
-                has = self._occurs(token.text) or self._has_version(token.text) or self._has_parts(token.text)
-                return has or self._has_value(token.text)
-            case TokenKind.QUOTE:
-                return self._occurs(token.text) or self._has_forms(token.text)
-            case _:
-                return self._occurs(token.text)
+        text, kind = token.text, token.kind
+        if kind is TokenKind.NUMBER:
+            said = _readings(text) | _list_spoken_hours(text)
+            return not said.isdisjoint(self._numbers) or self._has_half(text)
+        if kind is TokenKind.NAME:
+            return self._has_name(text)
+        if self._occurs(text):
+            return True
+        if kind is TokenKind.DATE:
+            readings = [reading for one in calendar.find(text) for reading in one.readings]
+            return calendar.is_among(readings, self._days) or any(map(self._is_meant, readings))
+        if kind is TokenKind.MARK:
+            return self._has_version(text) or self._has_parts(text) or self._has_value(text)
+        return kind is TokenKind.QUOTE and self._has_forms(text)
 
     def _has_half(self, clock: str) -> bool:
         """Return True if the text states a half hour in words: "half past six" or "halb sieben" for "6:30"."""
@@ -180,9 +174,8 @@ class Material:
             return False
         wanted = [find_stem(_strip_token(one)) for one in words if len(one) >= _PART]
         held = [find_stem(one) for one in _NAME.findall(self._folded_text)]
-        return len(wanted) == len(words) and any(
-            held[at : at + len(wanted)] == wanted for at in range(len(held) - len(wanted) + 1)
-        )
+        runs = (held[at : at + len(wanted)] for at in range(len(held) - len(wanted) + 1))
+        return len(wanted) == len(words) and wanted in runs
 
     @cached_property
     def writes_nouns_large(self) -> bool:
@@ -226,9 +219,8 @@ class Material:
         start = self._folded_text.find(wanted) if wanted else -1
         while start >= 0:
             end = start + len(wanted)
-            if not _goes_on(self._folded_text[start - 1 : start], wanted[0]) and not _goes_on(
-                self._folded_text[end : end + 1], wanted[-1]
-            ):
+            before, behind = self._folded_text[start - 1 : start], self._folded_text[end : end + 1]
+            if not (_goes_on(before, wanted[0]) or _goes_on(behind, wanted[-1])):
                 return True
             start = self._folded_text.find(wanted, start + 1)
         return not wanted or (wanted.endswith("s") and len(wanted) > _PART and self._occurs(wanted[:-1]))
@@ -257,11 +249,7 @@ class Material:
 
     def _has_name(self, name: str) -> bool:
         word = re.sub(r"['’]s?$", "", name.casefold())  # noqa: RUF001
-        if (
-            word in self._words
-            or expand(word) in {expand(one) for one in self._words}
-            or find_stem(word) in self._stems
-        ):
+        if word in self._words or expand(word) in map(expand, self._words) or find_stem(word) in self._stems:
             return True
         parts = word.split("-")
         return (len(parts) > 1 and all(self._has_name(part) for part in parts if part)) or self._occurs(word)

@@ -145,14 +145,9 @@ class _Pairing:
         lonely = _find_lonely(gaps_old.values()) & _find_lonely(gaps_new.values())
         found: list[tuple[float, int, int]] = []
         for old in olds:
-            for _, score, new in process.extract(
-                self.old_texts[old],
-                texts,
-                scorer=fuzz.ratio,
-                processor=None,
-                limit=_TRIED,
-                score_cutoff=SIMILAR_IN_PLACE,
-            ):
+            text = self.old_texts[old]
+            near_texts = process.extract(text, texts, scorer=fuzz.ratio, limit=_TRIED, score_cutoff=SIMILAR_IN_PLACE)
+            for _, score, new in near_texts:
                 near = gaps_old[old] == gaps_new[new]
                 if score >= (SIMILAR_IN_PLACE if near and gaps_old[old] in lonely else SIMILAR):
                     same = self.old_headings[old] == self.new_headings[new]
@@ -279,18 +274,13 @@ class _Import:
         text = core.unescape(bullet.text)
         content = None if _show_text(text) == _show_text(memory.content) else text
         if memory.constitutional and content is not None:
-            self.put_back.append(
-                PutBack(memory.id, "changed", core.Replace(bullet.position, memory.content, keeps=True))
-            )
+            edit = core.Replace(bullet.position, memory.content, keeps=True)
+            self.put_back.append(PutBack(memory.id, "changed", edit))
             content = None
         joined = tuple(self.old[old].id for old, new in pairing.joined_to.items() if new == index)
-        update = Update(
-            memory.id,
-            content=content,
-            heading=None if bullet.heading == (memory.heading or "") else bullet.heading,
-            position=None if number == memory.position else number,
-            derived_from=joined,
-        )
+        heading = None if bullet.heading == (memory.heading or "") else bullet.heading
+        position = None if number == memory.position else number
+        update = Update(memory.id, content, heading=heading, position=position, derived_from=joined)
         if update != Update(memory.id):
             self.operations.append(update)
 

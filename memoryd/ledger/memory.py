@@ -108,7 +108,7 @@ def hash_of(content: str) -> str:
     return hashlib.sha256(normalize(content).encode()).hexdigest()
 
 
-def draw_id(kind: MemoryKind, new_hex: Callable[[], str], taken: Container[str]) -> str:
+def draw_id(kind: MemoryKind, new_hex: Callable[[], str], *taken: Container[str]) -> str:
     """Return a new id of this kind that is not taken.
 
     Args:
@@ -121,7 +121,7 @@ def draw_id(kind: MemoryKind, new_hex: Callable[[], str], taken: Container[str])
     """
     for _ in range(_DRAWS):
         candidate = PREFIXES[kind] + new_hex()
-        if candidate not in taken:
+        if not any(candidate in ids for ids in taken):
             return candidate
     raise StateError(
         f"no free id after {_DRAWS} draws", where=PREFIXES[kind], hint="the source of random ids is broken"
@@ -143,15 +143,18 @@ def reword(memory: Memory, content: str) -> Memory:
     return replace(memory, content=content, content_hash=hash_of(content), lost=None)
 
 
+_ERASED: dict[str, Any] = {
+    "content": "", "tags": (), "sources": (), "heading": None, "note": None, "constitutional": False,
+    "ended_as": Ending.ERASED,
+}  # fmt: skip
+
+
 def erase(memory: Memory, now: str, salt: str) -> Memory:
     """Return an erased copy of the memory: identity, dates, and the hash that prevents the text from coming back.
 
     The salt is new. With the old salt, a guess of the text could be checked against an old digest.
     """
-    return replace(
-        memory, content="", tags=(), sources=(), heading=None, note=None, constitutional=False, updated_at=now,
-        deleted_at=memory.deleted_at or now, ended_as=Ending.ERASED, salt=salt,
-    )  # fmt: skip
+    return replace(memory, **_ERASED, updated_at=now, deleted_at=memory.deleted_at or now, salt=salt)
 
 
 # ── JSON ─────────────────────────────────────────────────────────────────────────────────────────────────────────

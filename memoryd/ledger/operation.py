@@ -342,7 +342,7 @@ class _Ledger:
 
     def _new_id(self, kind: MemoryKind, given: str | None) -> str:
         if given is None:
-            return draw_id(kind, self.new_hex, Either(self.memories, self.taken))
+            return draw_id(kind, self.new_hex, self.memories, self.taken)
         if not given.startswith(PREFIXES[kind]):
             raise OperationError(f"the id of a {kind} begins with {PREFIXES[kind]}", (given,))
         if given in self.memories or given in self.taken:
@@ -360,17 +360,6 @@ class _Ledger:
         if not memory.is_live:
             raise OperationError(f"the memory has ended ({memory.ended_as or 'deleted'})", (memory_id,), "restore it")
         return memory
-
-
-@dataclass(frozen=True, slots=True)
-class Either:
-    """Combine two containers: it contains the items of both."""
-
-    one: Container[str]
-    other: Container[str]
-
-    def __contains__(self, item: object) -> bool:
-        return item in self.one or item in self.other
 
 
 def _describe_content(content: str, memory_id: str | None) -> str:

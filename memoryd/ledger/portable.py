@@ -27,16 +27,8 @@ from memoryd.text.json_values import refuse_constant
 FORMAT = "memoryd-facts"
 _VERSION = 1
 _DEERFLOW = {
-    "user": {
-        "workContext": ProfileSection.WORK,
-        "personalContext": ProfileSection.PERSONAL,
-        "topOfMind": ProfileSection.TOP_OF_MIND,
-    },
-    "history": {
-        "recentMonths": ProfileSection.RECENT,
-        "earlierContext": ProfileSection.EARLIER,
-        "longTermBackground": ProfileSection.BACKGROUND,
-    },
+    "user": dict(zip(("workContext", "personalContext", "topOfMind"), [*ProfileSection][:3], strict=True)),
+    "history": dict(zip(("recentMonths", "earlierContext", "longTermBackground"), [*ProfileSection][3:], strict=True)),
 }
 _FACT_KEYS = {"created_at": "createdAt"}  # fields of a fact that have another name in a file
 _ID = re.compile(r"fact_[0-9a-f]{8}")
@@ -126,14 +118,9 @@ def _parse_fact(value: Any, at: str) -> NewFact:
     source, fact_id = value.get("source") or MANUAL, value.get("id")
     if not isinstance(source, str):
         raise MalformedError("the source of a fact is not text", at)
-    new = NewFact(
-        value.get("content", ""),
-        value.get("category", Category.CONTEXT),
-        value.get("confidence", 1.0),
-        source=source,
-        created_at=_time(value.get("createdAt"), at),
-        id=fact_id if isinstance(fact_id, str) and _ID.fullmatch(fact_id) else None,
-    )
+    told = (value.get("content", ""), value.get("category", Category.CONTEXT), value.get("confidence", 1.0))
+    own = fact_id if isinstance(fact_id, str) and _ID.fullmatch(fact_id) else None
+    new = NewFact(*told, source=source, created_at=_time(value.get("createdAt"), at), id=own)
     try:
         return check_fact(new)
     except ValueError as error:

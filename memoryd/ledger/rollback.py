@@ -313,21 +313,21 @@ def _plan(
         if is_run and memory_id.startswith(audit.WATERMARK) and _is_repeated(trace, texts):
             conflicts.append(Conflict(memory_id, "was repeated", tuple(trace.later)))
             continue
-        if trace.now == trace.before or (
-            trace.before is None and _ended_as(memory_id, trace.now, texts) is Ending.UNDONE
-        ):
+        if trace.now == trace.before:
+            continue
+        ended = _ended_as(memory_id, trace.now, texts)
+        if trace.before is None and ended is Ending.UNDONE:
             continue
         stands = any(_is_alike(memory_id, trace.now, one, texts) for one in (trace.after, trace.before))
         if trace.between or not stands:
-            is_erased = _ended_as(memory_id, trace.now, texts) is Ending.ERASED
+            is_erased = ended is Ending.ERASED
             is_left = is_erased and flag is not None  # of a whole run, the rest goes back
             if memory_id.startswith(_MOVING) or is_left or (not is_run and (is_erased or trace.before is not None)):
                 stayed.append(memory_id)
                 continue
             if is_run:
-                conflicts.append(
-                    Conflict(memory_id, "erased" if is_erased else "changed", (*trace.between, *trace.later))
-                )
+                why = "erased" if is_erased else "changed"
+                conflicts.append(Conflict(memory_id, why, (*trace.between, *trace.later)))
                 continue
         step = _step(memory_id, trace, texts, now)
         if step is None:

@@ -15,7 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cache, lru_cache
-from itertools import accumulate, takewhile
+from itertools import accumulate
+from posixpath import commonprefix
 from typing import Any, NamedTuple
 
 from ahocorasick_rs import AhoCorasick
@@ -291,7 +292,7 @@ def _find_shortened(searched: _TextSearch, text: str, folded: str, places: Seque
     told = folded[begin : begin + _MOST_SHORTENED]
     at = bisect_right(searched.long, told)
     # In sorted order, the text with the longest common beginning is directly before or after this place.
-    size, key = max((_count_common(key, told), key) for key in searched.long[max(0, at - 1) : at + 1])
+    size, key = max((len(commonprefix((key, told))), key) for key in searched.long[max(0, at - 1) : at + 1])
     size = len(told[:size].rstrip())
     if size == len(key) or _is_within(folded, places, begin) or _is_word(text[places[begin] - 1 : places[begin]]):
         return
@@ -359,10 +360,6 @@ def _find_most(told: str, where: _Where, text: str, start: int, last: int, parts
         parts.add(found[0])
     if 2 * measure_overlap(told, " ".join(parts)) > 1:  # all words of a shortened sentence count
         yield start, last, where if _is_long(_fold(text[start:last])) else min(where, _Where.SENTENCE)
-
-
-def _count_common(one: str, other: str) -> int:
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
 def _is_within(folded: str, places: Sequence[int], at: int) -> bool:

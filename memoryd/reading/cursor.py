@@ -172,11 +172,9 @@ def is_same(cursor: Cursor, handle: Handle) -> bool:
 
 
 def _same_ends(cursor: Cursor, handle: Handle) -> bool:
-    return not cursor.offset or (
-        handle.sha256_range(0, cursor.head_length) == cursor.head_sha256
-        and handle.sha256_range(max(0, cursor.offset - MARKER_BYTES), min(cursor.offset, MARKER_BYTES))
-        == cursor.marker_sha256
-    )
+    begin = max(0, cursor.offset - MARKER_BYTES)
+    is_head = handle.sha256_range(0, cursor.head_length) == cursor.head_sha256
+    return not cursor.offset or (is_head and handle.sha256_range(begin, cursor.offset - begin) == cursor.marker_sha256)
 
 
 def start(cursor: Cursor) -> None:

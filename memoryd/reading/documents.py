@@ -102,11 +102,11 @@ class Documents:
         cursor.unfinished = age < QUIET_SECONDS and bool(data) and not data.endswith(b"\n")
         if cursor.unfinished:
             ingest.look_again(path, QUIET_SECONDS)
-        reader = None if self._is_now(source, path, cursor) else _find_reader(source, path, data[:HEAD])
-        read: Callable[[], list[FoundTurn] | None] = partial(self._read_records, source, path, cursor, data)
+        plain = self._read_now if self._is_now(source, path, cursor) else self._array
+        read: Callable[[], list[FoundTurn] | None] = partial(plain, cursor, data)
         if path.endswith(PACKED):
             read = partial(self._read_packed, source, path, cursor, data)
-        elif reader is not None:
+        elif (reader := _find_reader(source, path, data[:HEAD])) is not None:
             cursor.format = reader.name
             stat = self.observe_all(cursor, path, stat)
             beside, newest = self._read_companions(reader, path)
@@ -169,9 +169,6 @@ class Documents:
         if not unchanged or gone:
             ingest.set_fate(cursor, "new" if not known else "returned" if unchanged else "edited")
         ingest.take(cursor, reading.CursorReading(found or []))
-
-    def _read_records(self, source: SourcePattern, path: str, cursor: Cursor, data: bytes) -> list[FoundTurn] | None:
-        return self._read_now(cursor, data) if self._is_now(source, path, cursor) else self._array(cursor, data)
 
     def _read_packed(self, source: SourcePattern, path: str, cursor: Cursor, data: bytes) -> list[FoundTurn] | None:
         """Return the turns of a compressed file of lines, as Codex keeps old sessions; None if it is incomplete.
@@ -312,8 +309,4 @@ def _list_files(folder: Path, name: str) -> list[str]:
     """Return [name] for a file; for a folder (with a slash), the names of the JSON files in it."""
     if not name.endswith("/"):
         return [name]
-    try:
-        with os.scandir(folder / name) as entries:
-            return [f"{name}{entry.name}" for entry in entries if entry.name.endswith(".json")]
-    except OSError:
-        return []
+    return [f"{name}{found.name}" for found in (folder / name).glob("*.json")]

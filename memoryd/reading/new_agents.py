@@ -185,9 +185,8 @@ def _list_sources(found: FoundProject, machine: Machine) -> list[NewSource]:
 
 def _name(folder: Path, taken: set[str]) -> str:
     """Return an unused agent id from a folder's name; if needed, with its parents' names or a number."""
-    parts = [part for part in (_SLUG.sub("-", part.lower()).strip("-") for part in folder.parts[-3:]) if part] or [
-        "all"
-    ]
+    slugs = (_SLUG.sub("-", part.lower()).strip("-") for part in folder.parts[-3:])
+    parts = [*filter(None, slugs)] or ["all"]
     tried = ["-".join(parts[-length:])[:60].strip("-") for length in range(1, len(parts) + 1)]
     numbered = (f"{tried[-1]}-{number}" for number in range(2, len(taken) + 3))
     return next(name for name in (*tried, *numbered) if name not in taken)

@@ -400,9 +400,8 @@ class _ForgottenTexts:
     def _is_left(self, found: FoundTurn, session_id: str, key: str) -> bool:
         left = self.left.get((session_id, key))
         if left is None:
-            left = erasure.forgotten_of(self.connection, session_id)[key] - turns.forgotten_again(
-                self.connection, session_id, found.sha256, found.turn.part
-            )
+            again = turns.forgotten_again(self.connection, session_id, found.sha256, found.turn.part)
+            left = erasure.forgotten_of(self.connection, session_id)[key] - again
         self.left[session_id, key] = left - 1
         return left > 0
 

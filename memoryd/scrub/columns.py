@@ -67,9 +67,9 @@ def _rows(place: KeywordPlace, at: int, mark: bytes, kinds: list[str | None]) ->
             at = end + 1
             continue
         cells = _cells(line, mark)
-        if len(cells) != len(kinds) or any(
-            kind and _kind_of_head(cell) == kind for cell, kind in zip(cells, kinds, strict=True)
-        ):
+        if len(cells) != len(kinds):
+            return
+        if any(kind and _kind_of_head(cell) == kind for cell, kind in zip(cells, kinds, strict=True)):
             return
         for cell, kind, (first, last) in zip(cells, kinds, _bounds(line, mark), strict=True):
             if _is_secret(cell, kind):

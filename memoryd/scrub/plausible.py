@@ -104,12 +104,8 @@ def is_stand_in(value: bytes) -> bool:
         return True
     behind = value.rpartition(b"_")[2]
     is_one_letter = len(behind) >= 8 and len(set(behind)) == 1  # as in `phc_0000000000`
-    if (
-        (len(set(bare)) <= 3 and not _ACCENTED.search(value))
-        or is_one_letter
-        or bool(_MASKED.search(value))
-        or bool(_FILLED_IN.match(value))
-    ):
+    is_uniform = is_one_letter or (len(set(bare)) <= 3 and not _ACCENTED.search(value))
+    if is_uniform or _MASKED.search(value) or _FILLED_IN.match(value):
         return True
     found = _STAND_IN.search(value)
     return bool(found) and not _is_meant(value, found[0] if found else b"")
@@ -262,10 +258,8 @@ def is_odd_password(value: bytes, *, quoted: bool) -> bool:
     """
     if len(value) < 6 or value.isdigit() or is_path(value) or is_made_of_words(value):
         return False
-    odd = (is_mixed(value) and looks_random(value)) or (
-        bool(_SIGN.search(value[1:])) and is_mixed(value) and not re.search(rb"[()=<>{}\[\]/]", value)
-    )
-    return odd and is_password(value, quoted=quoted)
+    is_odd = looks_random(value) or (_SIGN.search(value[1:]) and not re.search(rb"[()=<>{}\[\]/]", value))
+    return is_mixed(value) and bool(is_odd) and is_password(value, quoted=quoted)
 
 
 def is_made_up(value: bytes, *, quoted: bool = False) -> bool:
@@ -297,13 +291,8 @@ def is_outstanding(value: bytes, *, is_sure: bool) -> bool:
 
     With `is_sure`, the context shows a password. Then the value may also be one word and a number: `Ladin_83`.
     """
-    is_shaped = _SIGNED.fullmatch(value) or _CAPITALISED.fullmatch(value)
-    return (
-        bool(is_shaped)
-        and is_mixed(value)
-        and (is_sure or not _NAMED_NUMBER.fullmatch(value))
-        and is_password(value, quoted=True)
-    )
+    is_shaped = bool(_SIGNED.fullmatch(value) or _CAPITALISED.fullmatch(value)) and is_mixed(value)
+    return is_shaped and (is_sure or not _NAMED_NUMBER.fullmatch(value)) and is_password(value, quoted=True)
 
 
 def is_written(value: bytes) -> bool:

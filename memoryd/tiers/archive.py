@@ -114,12 +114,9 @@ def split_sections(data: bytes) -> list[bytes]:
 
 def render_part(session: PastSession) -> bytes:
     """Return the part of a session: its time, its points by section, and its other messages."""
-    last = (
-        f"{session.ended:%H:%M}"
-        if session.ended.date() == session.started.date()
-        else f"{session.ended:%Y-%m-%d %H:%M}"
-    )
-    pieces = [f"### Session {session.name}", f"**Date Range**: {session.started:%Y-%m-%d %H:%M} - {last}"]
+    form = "%H:%M" if session.ended.date() == session.started.date() else "%Y-%m-%d %H:%M"
+    times = f"{session.started:%Y-%m-%d %H:%M} - {session.ended:{form}}"
+    pieces = [f"### Session {session.name}", f"**Date Range**: {times}"]
     if session.tasks:
         pieces.append(f"**Tasks**: {', '.join(session.tasks)}")
     points = re.sub("^### ", "#### ", render_points(session.summary.points), flags=re.MULTILINE)
@@ -154,9 +151,8 @@ def put_parts(data: bytes | None, day: date, sessions: Iterable[PastSession], to
     A part stays in its present theme. A session without points and entries loses its part. `data` is None for a new
     file.
     """
-    head, *pieces = _PIECES.split(
-        data or f"\n# {calendar.month_name[day.month]} {day.year} Consolidated Memory\n".encode()
-    )
+    title = f"\n# {calendar.month_name[day.month]} {day.year} Consolidated Memory\n"
+    head, *pieces = _PIECES.split(data or title.encode())
     tags: list[str] = []
     for one in sessions:
         told = [task for piece in pieces if _name(piece) == one.name for task in _tasks_of(piece)]

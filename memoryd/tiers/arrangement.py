@@ -33,7 +33,7 @@ class _LaidPiece:
     is_touched: bool = False
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _FilePart:
     """Hold a part of the new file: a heading with its bullets."""
 
@@ -110,20 +110,16 @@ def _fill_parts(parts: list[_FilePart], sections: Sequence[tuple[str, Sequence[S
         if not found:
             found = [_FilePart(key, None, heading)]
             after = next((part for part in following[number:] if part is not None), None)
-            at = len(parts) if after is None else _index(parts, after)
-            parts.insert(at if before is None else _index(parts, before) + 1, found[0])
+            at = len(parts) if after is None else parts.index(after)
+            parts.insert(at if before is None else parts.index(before) + 1, found[0])
         at = 1 if key == "" and len(found) > 1 and not parts[0].held else 0  # below the title, not above it
         for slot in slots:
             own = None if slot.position is None else home[slot.position]
-            ahead = next((i for i, part in enumerate(found) if part is own), -1)
-            at = max(at, ahead)  # several headings with this name keep their own bullets
+            if own in found:  # several headings with this name keep their own bullets
+                at = max(at, found.index(own))
             found[at].slots.append(slot)
         before = found[at]
     return parts
-
-
-def _index(parts: Sequence[_FilePart], part: _FilePart) -> int:
-    return next(at for at, one in enumerate(parts) if one is part)
 
 
 # ── lines ────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -40,11 +40,9 @@ class LogEntry:
 def render_entry(entry: LogEntry) -> bytes:
     """Return the bytes of an entry, for an append."""
     lines = [f"[{entry.at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC] ACTION: {one_line(entry.action)}"]
-    for name, values in zip(
-        _LISTS, (map(_describe, entry.files), entry.changes, [entry.by] if entry.by else ()), strict=True
-    ):
-        held = [one_line(value) for value in values]
-        lines += [f"  {name}:", *(f"    - {value}" for value in held)] if held else []
+    by = [entry.by] if entry.by else []
+    for name, values in zip(_LISTS, (list(map(_describe, entry.files)), entry.changes, by), strict=True):
+        lines += [f"  {name}:", *(f"    - {one_line(value)}" for value in values)] if values else []
     return ("\n".join(lines) + "\n").encode(errors="replace")
 
 

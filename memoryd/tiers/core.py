@@ -23,9 +23,6 @@ from memoryd.scrub.private import KEYWORD
 from memoryd.tiers.lines import BOM, FRONT_MATTER, heading_of, lines_of, one_line, open_fence, title
 
 _NEW_TITLE = "# Memory"
-# The last parsed files are cached, because a run reads the present and the future file several times. A file that is
-# too large for the cache is only slower.
-_KEPT_BYTES = 4 << 20
 _KEPT_TEXTS = 1 << 14
 
 _BULLET = re.compile(rb" ?[-*+][ \t]+([^ \t\r\n].*)", re.DOTALL)
@@ -104,19 +101,13 @@ def unescape(text: str) -> str:
 # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@functools.lru_cache(maxsize=2)  # a run reads the present and the future file several times
 def parse(data: bytes) -> CoreFile:
     """Parse any bytes as a core file; `render` returns exactly these bytes."""
-    return _parse_lately(data) if len(data) <= _KEPT_BYTES else _parse(data)
-
-
-def _parse(data: bytes) -> CoreFile:
     front = FRONT_MATTER.match(data)
     start = front.end() if front else len(BOM) if data.startswith(BOM) else 0
     front_piece = CorePiece(PieceKind.TEXT, data[:start], "", 0, 0, start)
     return CoreFile((front_piece, *(_piece(group) for group in _group_lines(data, start))))
-
-
-_parse_lately = functools.lru_cache(maxsize=2)(_parse)
 
 
 def render(file: CoreFile) -> bytes:

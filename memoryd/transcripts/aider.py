@@ -21,7 +21,6 @@ from datetime import datetime
 from hashlib import sha256
 from itertools import accumulate
 from pathlib import PurePosixPath
-from typing import Any
 
 from memoryd.transcripts.fields import read_time
 from memoryd.transcripts.format import Identity, LineFormat, RecordTurns, Values
@@ -77,17 +76,10 @@ class Aider(LineFormat):
 
     def sniff(self, records: Values, path: PurePosixPath) -> bool:
         """Return True if the file has the name of a history. Its records do not identify it."""
-        del records
         return path.name.endswith(FILE)
-
-    def is_own(self, value: dict[str, Any]) -> bool:
-        """Return False, because only the file name identifies this format."""
-        del value
-        return False
 
     def identify(self, records: Values, path: PurePosixPath) -> Identity | None:
         """Return the identity for text before the first chat. It depends only on the path."""
-        del records
         folder = str(path.parent)
         return Identity(f"aider-{sha256(folder.encode('utf-8', 'replace')).hexdigest()[:8]}", None, folder)
 

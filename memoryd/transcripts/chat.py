@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from memoryd.transcripts.fields import first_word, has_words, is_output, output_text, read_word
+from memoryd.transcripts.blocks import has_words, is_output, output_text
+from memoryd.transcripts.fields import first_word, read_word
 from memoryd.transcripts.messages import CALLS, COUNTS, SPEAKERS, time_of
 from memoryd.transcripts.turn import Role
 
@@ -97,9 +98,8 @@ def drop_orphans(messages: Sequence[dict[str, Any]]) -> WholeMessages:
     places = [place for place, one in enumerate(owner) if one is not None and one not in unanswered]
     number = {place: index for index, place in enumerate(places)}
     group = [number[one] for place in places if (one := owner[place]) is not None]
-    return WholeMessages(
-        [kept[place] for place in places], group, frozenset(number[place] for place in begins if place in number)
-    )
+    begun = frozenset(number[place] for place in begins if place in number)
+    return WholeMessages([kept[place] for place in places], group, begun)
 
 
 def select_recorded(message: Message) -> dict[str, Any]:

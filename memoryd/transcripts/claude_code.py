@@ -19,29 +19,12 @@ from collections.abc import Callable
 from pathlib import PurePosixPath
 from typing import Any
 
+from memoryd.transcripts.blocks import block_text, output_text
 from memoryd.transcripts.dialogs import read_dialog
-from memoryd.transcripts.fields import (
-    block_text,
-    mappings,
-    output_text,
-    read_mapping,
-    read_time,
-    read_tokens,
-    read_version,
-    read_word,
-    type_name,
-)
+from memoryd.transcripts.fields import mappings, read_mapping, read_time, read_tokens, read_word, type_name
 from memoryd.transcripts.format import Identity, LineFormat, RecordTurns, Values, first_of
 from memoryd.transcripts.lines import Pass, Record, clean, derived_id
-from memoryd.transcripts.record_text import (
-    Envelope,
-    RecordText,
-    of_blocks,
-    read_message,
-    tool_call,
-    tool_result,
-    turns_of,
-)
+from memoryd.transcripts.record_text import Envelope, RecordText, of_blocks, read_message, turns_of
 from memoryd.transcripts.turn import Origin, Role, TurnKind
 
 _PLAN = "Implement the following plan:\n\n"  # begins a message with a plan, even if no field has the plan
@@ -88,6 +71,7 @@ class ClaudeCode(LineFormat):
 
     name = "claude-code"
     program = "Claude Code"
+    version_key = "version"
 
     def is_own(self, value: dict[str, Any]) -> bool:
         """Return True if only Claude Code writes such a record."""
@@ -119,10 +103,6 @@ class ClaudeCode(LineFormat):
         A message whose words are elsewhere does not count, because its format has changed.
         """
         return skipped.partition("/")[0] in _SESSION_TYPES and not skipped.endswith(_NO_CONTENT)
-
-    def version_of(self, value: dict[str, Any]) -> str | None:
-        """Return the program's version, which most records contain."""
-        return read_version(value.get("version"))
 
     def turns(self, record: Record, identity: Identity, meetings: Pass) -> RecordTurns:
         """Return the turns of one record."""
@@ -241,9 +221,9 @@ def _answer(block: dict[str, Any]) -> RecordText | None:
     if kind == "text":
         return RecordText(Role.ASSISTANT, Origin.ASSISTANT, TurnKind.MESSAGE, block_text([block]))
     if kind.endswith("tool_use"):
-        return tool_call(block.get("name"), block.get("input"), read_word(block.get("id")))
+        return RecordText.of_call(block.get("name"), block.get("input"), read_word(block.get("id")))
     if kind.endswith("tool_result"):
-        return tool_result(output_text(block), read_word(block.get("tool_use_id")))
+        return RecordText.of_result(output_text(block), read_word(block.get("tool_use_id")))
     return None
 
 
@@ -305,10 +285,8 @@ def _attachment(value: dict[str, Any]) -> list[RecordText] | str:
         person = _typed_by_person(attachment) and is_prompt
         return _prompt(attachment.get("prompt"), program=not person)
     if kind in _HOOK_WORDS:
-        text = block_text(attachment.get("content"))
-        return [
-            RecordText(Role.SYSTEM, Origin.INJECTED, TurnKind.MESSAGE, text or block_text(attachment.get("stdout")))
-        ]
+        text = block_text(attachment.get("content")) or block_text(attachment.get("stdout"))
+        return [RecordText(Role.SYSTEM, Origin.INJECTED, TurnKind.MESSAGE, text)]
     return f"attachment/{type_name(kind)}"
 
 

@@ -21,21 +21,11 @@ from typing import Any, NamedTuple
 import orjson
 
 from memoryd.transcripts import whole
-from memoryd.transcripts.fields import (
-    block_text,
-    first_word,
-    is_output,
-    mappings,
-    output_text,
-    read_mapping,
-    read_time,
-    read_tokens,
-    read_word,
-    type_name,
-)
+from memoryd.transcripts.blocks import block_text, is_output, output_text
+from memoryd.transcripts.fields import first_word, mappings, read_mapping, read_time, read_tokens, read_word, type_name
 from memoryd.transcripts.format import UNHEARD, Identity, first_of
 from memoryd.transcripts.lines import Record, clean
-from memoryd.transcripts.record_text import Envelope, RecordText, read_message, tool_call, tool_result, turns_of
+from memoryd.transcripts.record_text import Envelope, RecordText, read_message, turns_of
 from memoryd.transcripts.turn import Origin, Role, Turn, TurnKind
 
 NAME = "cline"
@@ -68,7 +58,6 @@ class Cline(whole.DocumentFormat):
 
     def list_companions(self, path: PurePosixPath, found: Iterable[str]) -> Sequence[str]:
         """Return the name of the task's other file, and of Roo's entry in its history."""
-        del found
         return {_API: (_UI, _HISTORY), _UI: (_API,)}.get(path.name, ())
 
     def read(self, document: whole.DocumentFile) -> whole.SessionRecords | str | None:
@@ -97,13 +86,8 @@ def _is_shown(path: PurePosixPath, records: Sequence[Record]) -> bool:
 def _read_sdk(members: dict[str, Any], records: Sequence[Record], age: float) -> whole.SessionRecords:
     session = read_word(members["sessionId"]) or f"sha256:{sha256(repr(members['sessionId']).encode()).hexdigest()}"
     folder = _SDK_FOLDER.search(block_text(members.get("system_prompt")))
-    identity = Identity(
-        session,
-        read_word(members.get("parentSessionId")),
-        clean(folder[1]).strip() if folder else None,
-        sidechain="parentSessionId" in members,
-        started_at=_find_start(records),
-    )
+    parent, cwd = read_word(members.get("parentSessionId")), clean(folder[1]).strip() if folder else None
+    identity = Identity(session, parent, cwd, "parentSessionId" in members, _find_start(records))
     found = whole.SessionRecords(identity, held=_is_open(records, age))
     for record in records[:-1] if found.held else records:
         message, metadata = record.value, read_mapping(record.value.get("metadata"))
@@ -111,7 +95,7 @@ def _read_sdk(members: dict[str, Any], records: Sequence[Record], age: float) ->
         envelope = _envelope(message, own, identity)
         said: list[RecordText] | str
         if metadata.get("kind") == "compaction_summary":
-            said = _compaction(block_text(metadata.get("summary")))
+            said = RecordText.of_compaction(block_text(metadata.get("summary")))
         else:
             said = _read_message(message)
         if isinstance(said, str):
@@ -121,7 +105,7 @@ def _read_sdk(members: dict[str, Any], records: Sequence[Record], age: float) ->
         if metadata.get("kind") == "compaction":
             # The message itself was read before, so its compaction gets its own id.
             digest = sha256(repr(sorted(metadata.items(), key=str)).encode("utf-8", "replace")).hexdigest()
-            turns += turns_of(_compaction(""), envelope._replace(record_id=f"sha256:{digest}"))
+            turns += turns_of(RecordText.of_compaction(), envelope._replace(record_id=f"sha256:{digest}"))
         turns += _usage(envelope, _sdk_context(message.get("metrics")))
         found.add(turns, record)
     return found
@@ -129,13 +113,6 @@ def _read_sdk(members: dict[str, Any], records: Sequence[Record], age: float) ->
 
 def _find_start(records: Sequence[Record]) -> str | None:
     return first_of(lambda value: read_time(value.get("ts")), [one.value for one in records])
-
-
-def _compaction(summary: str) -> list[RecordText]:
-    return [
-        RecordText(Role.SYSTEM, Origin.SYSTEM, TurnKind.COMPACTION, ""),
-        RecordText(Role.SYSTEM, Origin.ASSISTANT, TurnKind.SUMMARY, summary),
-    ]
 
 
 def _is_open(records: Sequence[Record], age: float) -> bool:
@@ -192,14 +169,14 @@ def _read_given(block: dict[str, Any], text: str, *, typed: bool) -> list[Record
     kind = block.get("type")
     if kind == "tool-result" or is_output(kind):
         call = first_word(block, "tool_use_id", "toolCallId")
-        return [tool_result(_result_text(block), call, first_word(block, *_TOOL_NAMES))]
+        return [RecordText.of_result(_result_text(block), call, first_word(block, *_TOOL_NAMES))]
     if kind in _IMAGES or (kind == "text" and typed):
         found = _TYPED.match(text)
         message = read_message(found[2] if found else text, program=bool(_PROGRAM.match(text)))
         behind = text[found.end() :] if found else ""
         return [message, *([RecordText(Role.SYSTEM, Origin.UNKNOWN, TurnKind.MESSAGE, behind)] if behind else [])]
     if kind == "text":
-        return [tool_result(text, None)]
+        return [RecordText.of_result(text, None)]
     return [RecordText(Role.SYSTEM, Origin.UNKNOWN, TurnKind.MESSAGE, text)]
 
 
@@ -207,7 +184,7 @@ def _read_answer(block: dict[str, Any]) -> Iterator[RecordText]:
     kind = block.get("type")
     if kind in _CALLS:
         name, call = first_word(block, *_TOOL_NAMES), first_word(block, "id", "toolCallId")
-        yield tool_call(name, block.get("input"), call)
+        yield RecordText.of_call(name, block.get("input"), call)
     elif kind not in _UNSPOKEN:
         yield RecordText(Role.ASSISTANT, Origin.ASSISTANT, TurnKind.MESSAGE, block_text([block]))
 
@@ -305,7 +282,7 @@ class _Task:
         """Return the turns of a compaction with the tokens that it left. Its id is the same from either file."""
         if own:
             envelope = envelope._replace(record_id=_record_id(self.records.identity, own, 0))
-        turns = turns_of(_compaction(summary), envelope)
+        turns = turns_of(RecordText.of_compaction(summary), envelope)
         return [turns[0]._replace(usage=self.left.get(own)), *turns[1:]]
 
     # --- what the person sees ---
@@ -331,7 +308,7 @@ class _Task:
             deleted = entry.get("conversationHistoryDeletedRange")
             if type(deleted) is list and deleted != removed:
                 removed = deleted
-                self._add_shown(after, _compaction(""), record, f"deleted {deleted}"[:80])
+                self._add_shown(after, RecordText.of_compaction(), record, f"deleted {deleted}"[:80])
             told = read_mapping(entry.get("contextCondense"))
             if told and not condensed & {"", block_text(told.get("condenseId"))}:
                 own, summary = block_text(told.get("condenseId")), block_text(told.get("summary"))
@@ -402,9 +379,9 @@ class _Task:
         if kind in ("text", "completion_result"):
             return [_assistant(text)]
         if kind in ("tool", "command", "use_mcp_server", "browser_action"):
-            return [tool_call(read_word(whole.parse_object(text.encode()).get("tool")) or kind, text, None)]
+            return [RecordText.of_call(read_word(whole.parse_object(text.encode()).get("tool")) or kind, text, None)]
         if kind in ("command_output", "mcp_server_response", "browser_action_result"):
-            return [tool_result(text, None)]
+            return [RecordText.of_result(text, None)]
         return type_name(kind)
 
 

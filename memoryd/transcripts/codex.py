@@ -20,29 +20,13 @@ from collections.abc import Callable, Iterable
 from pathlib import PurePosixPath
 from typing import Any
 
+from memoryd.transcripts.blocks import block_text
 from memoryd.transcripts.dialogs import read_answers
-from memoryd.transcripts.fields import (
-    block_text,
-    mappings,
-    read_mapping,
-    read_time,
-    read_tokens,
-    read_version,
-    read_word,
-    type_name,
-)
+from memoryd.transcripts.fields import mappings, read_mapping, read_time, read_tokens, read_word, type_name
 from memoryd.transcripts.format import UNKNOWN_PARENT, Identity, LineFormat, RecordTurns, Values, first_of
 from memoryd.transcripts.injected import strip
 from memoryd.transcripts.lines import Pass, Record, clean, derived_id
-from memoryd.transcripts.record_text import (
-    Envelope,
-    RecordText,
-    of_blocks,
-    read_message,
-    tool_call,
-    tool_result,
-    turns_of,
-)
+from memoryd.transcripts.record_text import Envelope, RecordText, of_blocks, read_message, turns_of
 from memoryd.transcripts.turn import Origin, Role, TurnKind
 from memoryd.transcripts.whole import parse_object
 
@@ -91,6 +75,7 @@ class Codex(LineFormat):
 
     name = "codex"
     program = "Codex"
+    version_key = "cli_version"
 
     def is_own(self, value: dict[str, Any]) -> bool:
         """Return True if only Codex writes such a record."""
@@ -113,7 +98,7 @@ class Codex(LineFormat):
 
     def version_of(self, value: dict[str, Any]) -> str | None:
         """Return the program's version, which the first line of a session has."""
-        return read_version((_meta(value) or {}).get("cli_version"))
+        return super().version_of(_meta(value) or {})
 
     def turns(self, record: Record, identity: Identity, meetings: Pass) -> RecordTurns:
         """Return the turns of one record."""
@@ -185,10 +170,7 @@ def _read_record(value: dict[str, Any], payload: dict[str, Any], *, bare: bool) 
         said = _item(payload, typed=False)
         return f"response_item/{said}" if isinstance(said, str) else said
     if kind == "compacted":
-        return [
-            RecordText(Role.SYSTEM, Origin.SYSTEM, TurnKind.COMPACTION, ""),
-            RecordText(Role.SYSTEM, Origin.ASSISTANT, TurnKind.SUMMARY, block_text(payload.get("message"))),
-        ]
+        return RecordText.of_compaction(block_text(payload.get("message")))
     if kind != "event_msg":
         return type_name(kind)
     return [] if inner == "token_count" and _context(payload)[0] else _event(payload, inner)
@@ -247,14 +229,18 @@ def _texts(content: object) -> Iterable[str]:
 def _call(item: dict[str, Any]) -> list[RecordText]:
     kind = item["type"]
     given = next((item[key] for key in ("arguments", "input", "action") if key in item), None)
-    return [tool_call(read_word(item.get("name")) or kind.removesuffix("_call"), given, read_word(item.get("call_id")))]
+    return [
+        RecordText.of_call(
+            read_word(item.get("name")) or kind.removesuffix("_call"), given, read_word(item.get("call_id"))
+        )
+    ]
 
 
 def _result(item: dict[str, Any]) -> list[RecordText]:
     output = item.get("output")
     output = output.get("content") if type(output) is dict else output
     text = _unwrap_output(output) if type(output) is str else block_text(output)
-    return [tool_result(text, read_word(item.get("call_id")))]
+    return [RecordText.of_result(text, read_word(item.get("call_id")))]
 
 
 def _dialog(payload: dict[str, Any], asked: dict[str, object]) -> list[RecordText]:
@@ -293,12 +279,8 @@ def _unwrap_output(output: str) -> str:
 
 
 _READERS: dict[str, Callable[[dict[str, Any]], list[RecordText]]] = {
-    "function_call": _call,
-    "custom_tool_call": _call,
-    "local_shell_call": _call,
-    "web_search_call": _call,
-    "function_call_output": _result,
-    "custom_tool_call_output": _result,
+    **dict.fromkeys(("function_call", "custom_tool_call", "local_shell_call", "web_search_call"), _call),
+    **dict.fromkeys(("function_call_output", "custom_tool_call_output"), _result),
 }
 
 

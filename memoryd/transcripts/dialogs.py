@@ -16,7 +16,8 @@ from typing import Any
 
 from memoryd.text import prose
 from memoryd.text.sentences import list_texts
-from memoryd.transcripts.fields import mappings, output_text, read_mapping, read_word
+from memoryd.transcripts.blocks import output_text
+from memoryd.transcripts.fields import mappings, read_mapping, read_word
 from memoryd.transcripts.lines import clean
 from memoryd.transcripts.record_text import RecordText
 from memoryd.transcripts.turn import Origin, Role, TurnKind
@@ -117,11 +118,9 @@ def read_answers(given: dict[str, Any], call: str, tool: str = ASKS) -> Iterator
             yield RecordText(Role.USER, Origin.USER, TurnKind.CHOICE, said, call, tool)
         note = read_mapping(read_mapping(notes).get(question)).get("notes")
         typed.append(note if type(note) is str else "")
-        yield from (
-            RecordText(Role.USER, Origin.USER, TurnKind.MESSAGE, clean(text).strip(), call, tool)
-            for text in typed
-            if text.strip() and text != _OTHER
-        )
+        for text in typed:
+            if text.strip() and text != _OTHER:
+                yield RecordText(Role.USER, Origin.USER, TurnKind.MESSAGE, clean(text).strip(), call, tool)
 
 
 def _extract_question(question: str) -> str:

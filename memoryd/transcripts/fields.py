@@ -1,11 +1,10 @@
-"""Read words, counts, times and blocks from JSON values of unknown form."""
+"""Read words, counts, times and arguments of calls from JSON values of unknown form."""
 
 import json
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -23,7 +22,6 @@ PATHS = ("file_path", "filePath", "notebook_path", "path", "filename", "target_f
 WHOLE_TEXTS = ("content", "file_text")
 NEW_PARTS = ("new_string", "new_str", "newString", "newText", "insert_text")
 _WORD_MAX = 256
-_OUTPUTS = ("_result", "_results", "_output")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,39}")
 _VERSION = re.compile(r"\d{1,4}(?:\.\d{1,6}){1,3}(?:[-+][A-Za-z0-9.]{1,16})?")
 # A number between the bounds counts as seconds since 1970, and a larger one as milliseconds. The upper bound is the
@@ -68,12 +66,7 @@ def type_name(value: object) -> str:
 
 def read_version(value: object) -> str | None:
     """Return a program's version, such as `2.1.218` or `0.9.0-beta.2`; None for anything else."""
-    return _match_version(value) if type(value) is str else None
-
-
-@lru_cache(maxsize=16)
-def _match_version(text: str) -> str | None:  # cached, because nearly every record repeats the version
-    return text if _VERSION.fullmatch(text) else None
+    return value if type(value) is str and _VERSION.fullmatch(value) else None
 
 
 def read_tokens(value: object) -> int:
@@ -160,38 +153,3 @@ def compact_json(value: object) -> str:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     except (RecursionError, ValueError):
         return "[…]"
-
-
-def block_text(content: object) -> str:
-    """Return the text of a string or of a list of blocks. A block without text becomes a marker such as `[image]`."""
-    if type(content) is str:
-        return clean(content)
-    return "" if type(content) is not list else "\n".join(filter(None, map(_one_block, content)))
-
-
-def has_words(block: dict[str, Any]) -> bool:
-    """Return True if a block has text of its own, so that it shows as more than a marker."""
-    return type(block.get("text")) is str or type(block.get("content")) is str
-
-
-def is_output(kind: object) -> bool:
-    """Return True if a block of this type is a tool's output, such as `tool_result` or `computer_call_output`."""
-    return type(kind) is str and kind.endswith(_OUTPUTS)
-
-
-def output_text(block: dict[str, Any]) -> str:
-    """Return the text of a block for which `is_output` is True."""
-    return block_text(block.get("content", block.get("output"))) or (block_text([block]) if has_words(block) else "")
-
-
-def _one_block(block: Any) -> str:
-    if type(block) is str:
-        return clean(block)
-    if type(block) is not dict:
-        return ""
-    for key in ("text", "content"):
-        text = block.get(key)
-        if type(text) is str:
-            return clean(text)
-    kind = block.get("type")
-    return f"[{type_name(kind)}]" if kind else ""

@@ -6,6 +6,7 @@ from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from memoryd.transcripts import lines
+from memoryd.transcripts.fields import read_version
 from memoryd.transcripts.lines import FileCut, Pass, Record
 from memoryd.transcripts.turn import Turn
 
@@ -58,15 +59,15 @@ class LineFormat(Reader):
     """Read lines that are only appended. A reader never raises, whatever the lines contain."""
 
     many_sessions = False  # whether each record names its session in `RecordTurns.session`
+    version_key = ""  # the member of a record that holds the version of the program
 
     def sniff(self, records: Values, path: PurePosixPath) -> bool:
         """Return True if records from the beginning of a file have this format."""
-        del path
         return any(map(self.is_own, records))
 
-    @abstractmethod
     def is_own(self, value: dict[str, Any]) -> bool:
-        """Return True if only this format has such a record."""
+        """Return True if only this format has such a record; a format that `sniff` recognises by the path has none."""
+        return False
 
     @abstractmethod
     def identify(self, records: Values, path: PurePosixPath) -> Identity | None:
@@ -92,8 +93,7 @@ class LineFormat(Reader):
 
     def version_of(self, value: dict[str, Any]) -> str | None:
         """Return the version of the program that wrote this record, or None if the record does not give it."""
-        del value
-        return None
+        return read_version(value.get(self.version_key))
 
     def cwd_of(self, value: dict[str, Any]) -> str | None:
         """Return the folder that the agent works in, or None if the record does not name it."""
@@ -102,7 +102,6 @@ class LineFormat(Reader):
 
     def root_file(self, path: PurePosixPath) -> PurePosixPath | None:
         """Return the path of a file that holds only the path of the transcript's project, or None."""
-        del path
         return None
 
 

@@ -24,9 +24,9 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from memoryd.transcripts import whole
+from memoryd.transcripts.blocks import block_text
 from memoryd.transcripts.dialogs import read_answers
 from memoryd.transcripts.fields import (
-    block_text,
     compact_json,
     mappings,
     read_mapping,
@@ -34,10 +34,10 @@ from memoryd.transcripts.fields import (
     read_tokens,
     read_word,
     type_name,
-)  # fmt: skip
+)
 from memoryd.transcripts.format import UNHEARD, UNKNOWN_PARENT, Identity, LineFormat, RecordTurns, Values, first_of
 from memoryd.transcripts.lines import Pass, Record, clean, derived_id
-from memoryd.transcripts.record_text import Envelope, RecordText, read_message, tool_call, tool_result, turns_of
+from memoryd.transcripts.record_text import Envelope, RecordText, read_message, turns_of
 from memoryd.transcripts.turn import Origin, Role, Turn, TurnKind
 
 ASKS = "ask_user"
@@ -234,21 +234,21 @@ def _calls(message: dict[str, Any]) -> Iterator[list[RecordText]]:
     calls = mappings(message.get("toolCalls"))
     for call in calls:
         own, tool, given = read_word(call.get("id")), read_word(call.get("name")), call.get("args")
-        texts = [tool_call(tool, given, own)]
+        texts = [RecordText.of_call(tool, given, own)]
         shown = call.get("resultDisplay")
         result = _result_text(call.get("result")) or (clean(shown) if type(shown) is str else "")
         if result or call.get("result"):
-            texts.append(tool_result(result, own, tool))
+            texts.append(RecordText.of_result(result, own, tool))
         if tool == ASKS and call.get("status") == "success" and own is not None:
             texts += read_answers(_answers(read_mapping(given), result), own, ASKS)
         yield texts
     for part in mappings(message.get("content")):
         if "functionCall" in part and not calls:
             called = read_mapping(part["functionCall"])
-            yield [tool_call(read_word(called.get("name")), called.get("args"), read_word(called.get("id")))]
+            yield [RecordText.of_call(read_word(called.get("name")), called.get("args"), read_word(called.get("id")))]
         elif "functionResponse" in part:
             given = read_mapping(part["functionResponse"])
-            yield [tool_result(_result_text([part]), read_word(given.get("id")), read_word(given.get("name")))]
+            yield [RecordText.of_result(_result_text([part]), read_word(given.get("id")), read_word(given.get("name")))]
 
 
 def _result_text(result: object) -> str:
@@ -389,12 +389,10 @@ class GeminiFile(whole.DocumentFormat):
 
     def sniff(self, head: bytes, path: PurePosixPath) -> bool:
         """Return True if a file begins with the first members of such a chat."""
-        del path
         return bool(_HEAD.match(head))
 
     def list_companions(self, path: PurePosixPath, found: Iterable[str]) -> Sequence[str]:
         """Return the name of the file that holds the path of the project."""
-        del found
         return (_ROOT,) if path.parent.name == "chats" else ()
 
     def read(self, document: whole.DocumentFile) -> whole.SessionRecords | None:

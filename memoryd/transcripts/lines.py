@@ -258,55 +258,43 @@ class _Salvage:
         self.scanner = JsonScanner(line, first)
         self.text = self.scanner.text
         self.budget = _SEARCH_EFFORT * len(self.text) + _SEARCH_MIN
-        self.records: list[Record] = []
-        self.bad: list[BadSpan] = []
-        self.waiting: tuple[int, int, str] | None = None  # a bad span that may still grow
 
     def run(self) -> tuple[list[Record], list[BadSpan]]:
+        spans: list[tuple[int, int, dict[str, Any] | str]] = []  # start, end, and a record or why there is none
         at = self.scanner.start
         while (at := self.scanner.skip_space(at)) < len(self.text):
-            at = self._nuls(at) if self.text[at] == "\0" else self._value(at)
-        self._end_bad()
-        return self.records, self._bound_spans()
+            end, found = self._take(at)
+            at = spans.pop()[0] if spans and spans[-1][2] == found and isinstance(found, str) else at
+            spans.append((at, end, found))
+            at = end
+        records: list[Record] = []
+        bad: list[BadSpan] = []
+        for at, end, found in spans:
+            if isinstance(found, str):
+                bad.append(self.scanner.make_bad_span(at, end, found))
+            else:
+                records.append(self.scanner.record(found, at, end))
+        return records, self._bound_spans(bad)
 
-    def _bound_spans(self) -> list[BadSpan]:
+    def _bound_spans(self, bad: list[BadSpan]) -> list[BadSpan]:
         """Return the bad spans. If there are too many, the last one includes all the rest."""
-        if len(self.bad) <= _SPANS_MAX:
-            return self.bad
-        first, last = self.bad[_SPANS_MAX - 1].first_byte, self.bad[-1].last_byte
+        if len(bad) <= _SPANS_MAX:
+            return bad
+        first, last = bad[_SPANS_MAX - 1].first_byte, bad[-1].last_byte
         digest = sha256(self.line[first - self.first : last - self.first]).hexdigest()
-        return [*self.bad[: _SPANS_MAX - 1], BadSpan(first, last, digest, MANY_PLACES)]
+        return [*bad[: _SPANS_MAX - 1], BadSpan(first, last, digest, MANY_PLACES)]
 
-    def _add_bad(self, at: int, end: int, reason: str) -> None:
-        if self.waiting is not None and self.waiting[2] == reason:
-            at = self.waiting[0]
-        else:
-            self._end_bad()
-        self.waiting = (at, end, reason)
-
-    def _end_bad(self) -> None:
-        if self.waiting is not None:
-            self.bad.append(self.scanner.make_bad_span(*self.waiting))
-            self.waiting = None
-
-    def _nuls(self, at: int) -> int:
-        found = _NOT_NUL.search(self.text, at)
-        end = found.start() if found else len(self.text)
-        self._add_bad(at, end, NUL_BYTES)
-        return end
-
-    def _value(self, at: int) -> int:
+    def _take(self, at: int) -> tuple[int, dict[str, Any] | str]:
+        """Return the end of what begins at a position, and the record there or the reason why there is none."""
+        if self.text[at] == "\0":
+            behind = _NOT_NUL.search(self.text, at)
+            return behind.start() if behind else len(self.text), NUL_BYTES
         value, end, reason = self._parse(at)
         if type(value) is dict:
-            self._end_bad()
-            self.records.append(self.scanner.record(value, at, end))
-            return end
+            return end, value
         if reason is None and self._at_boundary(end):
-            reason = NOT_AN_OBJECT
-        else:
-            reason, end = reason or NOT_JSON, self._next_start(at)
-        self._add_bad(at, end, reason)
-        return end
+            return end, NOT_AN_OBJECT
+        return self._next_start(at), reason or NOT_JSON
 
     def _parse(self, at: int) -> tuple[object, int, str | None]:
         try:

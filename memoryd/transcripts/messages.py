@@ -13,21 +13,11 @@ from hashlib import sha256
 from pathlib import PurePosixPath
 from typing import Any
 
-from memoryd.transcripts.fields import (
-    block_text,
-    first_word,
-    has_words,
-    is_output,
-    mappings,
-    output_text,
-    read_time,
-    read_tokens,
-    read_word,
-    type_name,
-)
+from memoryd.transcripts.blocks import block_text, has_words, is_output, output_text
+from memoryd.transcripts.fields import first_word, mappings, read_time, read_tokens, read_word, type_name
 from memoryd.transcripts.format import UNHEARD, Identity, LineFormat, RecordTurns, Values, first_of
 from memoryd.transcripts.lines import Pass, Record, derived_id, is_record
-from memoryd.transcripts.record_text import Envelope, RecordText, tool_call, tool_result, turns_with_usage_last
+from memoryd.transcripts.record_text import Envelope, RecordText, turns_with_usage_last
 from memoryd.transcripts.turn import Origin, Role, Turn, TurnKind
 
 SPEAKERS = {
@@ -73,7 +63,6 @@ class Messages(LineFormat):
 
     def turns(self, record: Record, identity: Identity, meetings: Pass) -> RecordTurns:
         """Return the turns of one message, or of all messages in a line that holds many."""
-        del identity
         value = record.value
         messages = _list_messages(value) or ([value] if _speaks(value) else [])
         if not messages:
@@ -179,7 +168,7 @@ def _read_texts(message: dict[str, Any]) -> list[RecordText]:
     speaker, origin = SPEAKERS[message["role"].lower()]
     content = message.get("content")
     if speaker is Role.TOOL:
-        return [tool_result(block_text(content), first_word(message, *_IDS), read_word(message.get("name")))]
+        return [RecordText.of_result(block_text(content), first_word(message, *_IDS), read_word(message.get("name")))]
     blocks = content if type(content) is list else [content]
     said = [one for one in (_block(block, speaker, origin) for block in blocks) if one is not None]
     return said + [_call(call) for call in mappings(message.get("tool_calls"))]
@@ -193,7 +182,7 @@ def _block(block: object, speaker: Role, origin: Origin) -> RecordText | None:
         if kind in CALLS:
             return _call(block)
         if is_output(kind):
-            return tool_result(output_text(block), first_word(block, *_IDS))
+            return RecordText.of_result(output_text(block), first_word(block, *_IDS))
     text = block_text([block])
     is_speech = type(kind) is str and kind in _SPEECH
     if isinstance(block, dict) and not is_speech and has_words(block) and block.keys() != {"text"}:
@@ -205,7 +194,7 @@ def _call(call: dict[str, Any]) -> RecordText:
     function = call.get("function")
     named = function if type(function) is dict else call
     given = named.get("arguments", named.get("input"))
-    return tool_call(named.get("name"), given, first_word(call, "id", *_IDS))
+    return RecordText.of_call(named.get("name"), given, first_word(call, "id", *_IDS))
 
 
 def _context(usage: object) -> int | None:

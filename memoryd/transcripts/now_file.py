@@ -72,13 +72,9 @@ def is_now_path(path: PurePosixPath) -> bool:
 def identify(now: NowFile, path: PurePosixPath) -> Identity:
     """Identify a session by `session_id` in the front matter, or by the file name if there is none."""
     front = now.front_matter
-    return Identity(
-        front.get("session_id") or path.stem,
-        front.get("parent_session") or None,
-        front.get("project_path") or None,
-        sidechain=False,
-        started_at=read_time(front.get("timestamp_start")),
-    )
+    parent, cwd = front.get("parent_session") or None, front.get("project_path") or None
+    started = read_time(front.get("timestamp_start"))
+    return Identity(front.get("session_id") or path.stem, parent, cwd, started_at=started)
 
 
 def parse(data: bytes, *, closed: bool = False) -> NowFile:

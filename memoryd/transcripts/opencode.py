@@ -21,11 +21,12 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from memoryd.transcripts import whole
+from memoryd.transcripts.blocks import block_text
 from memoryd.transcripts.dialogs import read_answers
-from memoryd.transcripts.fields import block_text, mappings, read_mapping, read_time, read_tokens, read_word, type_name
+from memoryd.transcripts.fields import mappings, read_mapping, read_time, read_tokens, read_word, type_name
 from memoryd.transcripts.format import Identity, Reader
 from memoryd.transcripts.lines import Record, clean
-from memoryd.transcripts.record_text import Envelope, RecordText, read_message, tool_call, tool_result, turns_of
+from memoryd.transcripts.record_text import Envelope, RecordText, read_message, turns_of
 from memoryd.transcripts.turn import Origin, Role, Turn, TurnKind
 
 NAME = "opencode"
@@ -140,11 +141,11 @@ def _unquote(text: str) -> str:
 def _read_tool(part: dict[str, Any]) -> list[RecordText]:
     """Return a tool call, its output, and the person's answers if the tool asked a question."""
     state, call, name = read_mapping(part.get("state")), read_word(part.get("callID")), read_word(part.get("tool"))
-    said = [tool_call(name, state.get("input"), call)]
+    said = [RecordText.of_call(name, state.get("input"), call)]
     given = next((state[key] for key in ("output", "error") if type(state.get(key)) is str), None)
     if given is None:
         return said
-    said.append(tool_result(clean(given), call, name))
+    said.append(RecordText.of_result(clean(given), call, name))
     answers = read_mapping(state.get("metadata")).get("answers")
     if name == _ASKS and call is not None and type(answers) is list:
         asked = mappings(read_mapping(state.get("input")).get("questions"))
@@ -227,18 +228,11 @@ def _load(rows: whole.Rows, window: Sequence[tuple[Any, ...]], now: float) -> tu
     """Return messages with their parts, and the seconds since the last change of each."""
     marks = ", ".join("?" * len(window))
     data = f"CASE WHEN length(data) <= {LARGEST_DATA} THEN data END"
-    values = {
-        row[0]: row[1:]
-        for row in rows(
-            f"SELECT rowid, {data}, time_updated FROM message WHERE rowid IN ({marks})",  # noqa: S608
-            *(row[0] for row in window),
-        )
-    }
+    sql = f"SELECT rowid, {data}, time_updated FROM message WHERE rowid IN ({marks})"  # noqa: S608
+    values = {row[0]: row[1:] for row in rows(sql, *(row[0] for row in window))}
     parts: dict[Any, list[tuple[Any, ...]]] = {}
-    for owner, *part in rows(
-        f"SELECT message_id, id, {data}, time_updated FROM part WHERE message_id IN ({marks})",  # noqa: S608
-        *(row[1] for row in window),
-    ):
+    sql = f"SELECT message_id, id, {data}, time_updated FROM part WHERE message_id IN ({marks})"  # noqa: S608
+    for owner, *part in rows(sql, *(row[1] for row in window)):
         parts.setdefault(owner, []).append(tuple(part))
     messages, ages = [], []
     for number, message_id, _ in window:

@@ -20,18 +20,11 @@ from typing import Any
 
 import orjson
 
-from memoryd.transcripts.fields import block_text, mappings, read_mapping, read_time, read_tokens, read_word, type_name
+from memoryd.transcripts.blocks import block_text
+from memoryd.transcripts.fields import mappings, read_mapping, read_time, read_tokens, read_word, type_name
 from memoryd.transcripts.format import UNHEARD, UNKNOWN_PARENT, Identity, LineFormat, RecordTurns, Values, first_of
 from memoryd.transcripts.lines import Pass, Record, derived_id
-from memoryd.transcripts.record_text import (
-    Envelope,
-    RecordText,
-    of_blocks,
-    read_message,
-    tool_call,
-    tool_result,
-    turns_with_usage_last,
-)
+from memoryd.transcripts.record_text import Envelope, RecordText, of_blocks, read_message, turns_with_usage_last
 from memoryd.transcripts.turn import Origin, Role, TurnKind
 from memoryd.transcripts.whole import parse_object
 
@@ -231,7 +224,7 @@ def _read_message(message: dict[str, Any]) -> list[RecordText] | str:
             return _read_response(content)
         case "toolResult":
             call, tool = read_word(message.get("toolCallId")), read_word(message.get("toolName"))
-            return [tool_result(block_text(content), call, tool)]
+            return [RecordText.of_result(block_text(content), call, tool)]
         case "bashExecution":  # a command that the person ran, and its output
             output = RecordText(Role.TOOL, Origin.TOOL, TurnKind.MESSAGE, block_text(message.get("output")))
             return [read_message(block_text(message.get("command")), program=False), output]
@@ -284,7 +277,7 @@ def _read_response(content: object) -> list[RecordText]:
         if kind == "text":
             said.append(RecordText(Role.ASSISTANT, Origin.ASSISTANT, TurnKind.MESSAGE, block_text([block])))
         elif kind == "toolCall":
-            said.append(tool_call(block.get("name"), block.get("arguments"), read_word(block.get("id"))))
+            said.append(RecordText.of_call(block.get("name"), block.get("arguments"), read_word(block.get("id"))))
     return said
 
 

@@ -4,15 +4,8 @@ import re
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from memoryd.transcripts.fields import (
-    block_text,
-    has_words,
-    is_output,
-    mappings,
-    output_text,
-    read_word,
-    render_arguments,
-)
+from memoryd.transcripts.blocks import block_text, has_words, is_output, output_text
+from memoryd.transcripts.fields import mappings, read_word, render_arguments
 from memoryd.transcripts.injected import strip
 from memoryd.transcripts.turn import Origin, Role, Turn, TurnKind
 
@@ -26,6 +19,23 @@ class RecordText(NamedTuple):
     text: str
     tool_call_id: str | None = None
     tool_name: str | None = None
+
+    @classmethod
+    def of_call(cls, name: object, given: object, call: str | None) -> "RecordText":
+        """Return the text of a tool call: the tool's name and its arguments. `call` is the id of the call."""
+        tool, arguments = read_word(name), render_arguments(name, given)
+        return cls(Role.ASSISTANT, Origin.ASSISTANT, TurnKind.TOOL_CALL, arguments, call, tool)
+
+    @classmethod
+    def of_result(cls, text: str, call: str | None, tool: str | None = None) -> "RecordText":
+        """Return the text of a tool result. `call` is the id of its call, `tool` the name of the tool."""
+        return cls(Role.TOOL, Origin.TOOL, TurnKind.TOOL_RESULT, text, call, tool)
+
+    @classmethod
+    def of_compaction(cls, summary: str = "") -> list["RecordText"]:
+        """Return the mark of a place where the agent cleared its context, and its summary of the cleared text."""
+        mark = cls(Role.SYSTEM, Origin.SYSTEM, TurnKind.COMPACTION, "")
+        return [mark, cls(Role.SYSTEM, Origin.ASSISTANT, TurnKind.SUMMARY, summary)]
 
 
 class Envelope(NamedTuple):
@@ -46,17 +56,6 @@ def read_message(text: str, *, program: bool) -> RecordText:
     return RecordText(Role.USER, Origin.USER, TurnKind.MESSAGE, text)
 
 
-def tool_call(name: object, given: object, call: str | None) -> RecordText:
-    """Return the text of a tool call: the tool's name and its arguments. `call` is the id of the call."""
-    tool = read_word(name)
-    return RecordText(Role.ASSISTANT, Origin.ASSISTANT, TurnKind.TOOL_CALL, render_arguments(tool, given), call, tool)
-
-
-def tool_result(text: str, call: str | None, tool: str | None = None) -> RecordText:
-    """Return the text of a tool result. `call` is the id of its call, `tool` the name of the tool."""
-    return RecordText(Role.TOOL, Origin.TOOL, TurnKind.TOOL_RESULT, text, call, tool)
-
-
 def of_blocks(content: object, typed: Callable[[str], list[RecordText]]) -> list[RecordText]:
     """Return the texts of blocks in the user's name. `typed` divides texts and markers by author.
 
@@ -66,7 +65,7 @@ def of_blocks(content: object, typed: Callable[[str], list[RecordText]]) -> list
     for block in mappings(content):
         kind = block.get("type")
         if is_output(kind):
-            said.append(tool_result(output_text(block), read_word(block.get("tool_use_id"))))
+            said.append(RecordText.of_result(output_text(block), read_word(block.get("tool_use_id"))))
         elif has_words(block) and not (kind == "text" and type(block.get("text")) is str):
             said.append(RecordText(Role.SYSTEM, Origin.UNKNOWN, TurnKind.MESSAGE, block_text([block])))
         else:

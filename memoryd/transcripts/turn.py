@@ -75,8 +75,8 @@ class StoredTurn(NamedTuple):
     origin: Origin
     kind: TurnKind
     text: str
-    at: str | None
-    tokens: int
-    sidechain: bool
-    tool_call_id: str | None
-    tool_name: str | None
+    at: str | None = None
+    tokens: int = 0
+    sidechain: bool = False
+    tool_call_id: str | None = None
+    tool_name: str | None = None

@@ -87,7 +87,6 @@ class DocumentFormat(Reader):
             path: The path of the file.
             found: The files found so far, whose names may lead to more.
         """
-        del path, found
         return ()
 
 

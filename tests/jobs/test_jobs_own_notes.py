@@ -17,7 +17,7 @@ from memoryd.jobs.witness import SupportingSentences, digest_of
 from memoryd.ledger.lane import Lane
 from memoryd.offline import backend as offline
 from memoryd.offline.cue_judge import CueJudge
-from memoryd.transcripts.record_text import tool_call
+from memoryd.transcripts.record_text import RecordText
 from memoryd.transcripts.turn import Origin, Role, StoredTurn, TurnKind
 
 SAYS = {
@@ -42,7 +42,7 @@ def turns(*said) -> tuple[StoredTurn, ...]:
             call = f"c{seq - 1}" if who == "tool" else None
             found.append(StoredTurn(seq, f"r{seq}", 0, *SAYS[who], what, None, 9, who == "subagent", call, None))
         else:
-            text = tool_call(who, what, None).text
+            text = RecordText.of_call(who, what, None).text
             kinds = Role.ASSISTANT, Origin.ASSISTANT, TurnKind.TOOL_CALL
             found.append(StoredTurn(seq, f"r{seq}", 0, *kinds, text, None, 9, False, f"c{seq}", who))  # noqa: FBT003
     return tuple(found)
