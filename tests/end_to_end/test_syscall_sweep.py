@@ -135,7 +135,7 @@ def test_an_import_facts_and_a_rollback_killed_at_a_call_come_to_the_same(quick_
 
 
 # What one process sweeps: of each fault one point in so many; in `make soak` each fault in a process of its own.
-COMMANDS = {"NIGHT": ("kill/80", "EIO+/300", "ENOSPC/200"), "ACTS": ("kill/80", "EIO/500", "ENOSPC+/300")}
+COMMANDS = {"NIGHT": ("kill/160", "EIO+/500", "ENOSPC/400"), "ACTS": ("kill/200", "EIO/1000", "ENOSPC+/900")}
 ALL = ("kill", "EIO", "EIO+", "ENOSPC", "ENOSPC+")
 
 
