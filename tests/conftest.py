@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, settings
 
 # No deadline: a machine that is busy is no bug. Slow generation is one, so only that check is relaxed for soaking.
 # Every day the same examples, so that a change answers for its own failures; a soak draws others each time.
-settings.register_profile("default", max_examples=25, deadline=None, derandomize=True)
+settings.register_profile("default", max_examples=15, deadline=None, derandomize=True)
 settings.register_profile(
     "soak", max_examples=1_000, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
@@ -30,6 +30,11 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # The scanner's compiled rules are the user's: a test with a home of its own would take three seconds to compile them.
 os.environ.setdefault("XDG_CACHE_HOME", platformdirs.user_cache_dir())
+
+
+def pytest_xdist_auto_num_workers():
+    """One more than there are processors, because some tests wait; each needs ten seconds to collect all tests."""
+    return min(4, (os.cpu_count() or 1) + 1)
 
 
 def pytest_configure(config):

@@ -88,12 +88,12 @@ def await_settled(app: App, agent: Agent) -> None:
 
 
 def read_all(app: App) -> None:
-    """Read every transcript to its end. A file that keeps changing for a minute is left for the next call."""
+    """Read every transcript to its end. What cannot be read within a minute is left for the next call."""
     app.ingest.scan()
     until = app.clock.monotonic() + PATIENCE_SECONDS
     pause = threading.Event()
-    while app.ingest.again and (now := app.clock.monotonic()) < until:
-        pause.wait(min(max(0.0, min(app.ingest.again.values()) - now), until - now))
+    while (due := min(app.ingest.again.values(), default=until)) < until:
+        pause.wait(max(0.0, due - app.clock.monotonic()))
         now = app.clock.monotonic()
         for path in [path for path, at in app.ingest.again.items() if at <= now]:
             del app.ingest.again[path]

@@ -30,7 +30,7 @@ from memoryd.transcripts.whole import RESTED_SECONDS, DocumentFile, DocumentForm
 PRIVATE = "marked private"
 LARGEST = 16 << 20  # bytes; parsing takes many times as much memory
 QUIET_SECONDS = 5.0
-UNSCANNED_SECONDS = 60.0
+UNSCANNED_SECONDS = 90.0  # as HELD_SECONDS of `ingest`
 HEAD = 4096
 _SUFFIX = ".json"
 PACKED_SUFFIX = ".zst"

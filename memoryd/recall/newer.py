@@ -28,10 +28,11 @@ def put_newer_first(
     for one in ranked:
         text, said_at = read(one)
         words = list_stems(text)
-        for place, (other, others, earlier) in enumerate(made):
-            is_alike = len(words & others) > _SHARED * min(len(words), len(others))
-            is_newer = "" < earlier < said_at and is_alike and rate(one) <= rate(other)
-            if is_newer and all(_NEAR * rate(passed) <= rate(one) for passed, _, _ in made[place:]):
+        for place, (other, others, earlier) in enumerate(made if said_at else ()):
+            # Words come last, because a long file has millions of pairs and an agent waits.
+            is_newer = "" < earlier < said_at and rate(one) <= rate(other)
+            is_alike = is_newer and len(words & others) > _SHARED * min(len(words), len(others))
+            if is_alike and all(_NEAR * rate(passed) <= rate(one) for passed, _, _ in made[place:]):
                 made.insert(place, (one, words, said_at))
                 break
         else:

@@ -10,6 +10,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
+from itertools import combinations
 
 from ahocorasick_rs import BytesAhoCorasick, Implementation, MatchKind
 
@@ -228,12 +229,11 @@ def _rules() -> tuple[BytesAhoCorasick, list[list[_Keyword]]]:
             finds.setdefault(word, []).append(find)
     words = sorted(finds)
     contained = [
-        [
-            (inner, offset, tuple(finds[inner]))
-            for inner in words
-            for offset in range(len(word) - len(inner) + 1)
-            if word.startswith(inner, offset) and (word, inner) != (b"authorization", b"auth")
-        ]
+        sorted(
+            (word[first:end], first, tuple(finds[word[first:end]]))
+            for first, end in combinations(range(len(word) + 1), 2)
+            if word[first:end] in finds and (word, word[first:end]) != (b"authorization", b"auth")
+        )
         for word in words
     ]
     return BytesAhoCorasick(words, MatchKind.LeftmostLongest, Implementation.DFA), contained

@@ -12,7 +12,7 @@ from memoryd.daemon.once import read_all
 from memoryd.database import packing
 from memoryd.database.library import load_library
 
-SESSIONS = 10_000
+SESSIONS = 2_000
 GROWING = (
     "alarm", "audit", "bad_span", "changed_row", "content", "forgotten_text", "job_run", "memory",
     "session", "session_summary", "spend", "transcript", "turn", "verdict", "watermark", "document", "source",

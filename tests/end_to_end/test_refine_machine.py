@@ -152,7 +152,7 @@ STEPS = 75  # more than such a session takes
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("every", [11, pytest.param(1, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("every", [17, pytest.param(1, marks=pytest.mark.soak)])
 def test_stopped_at_any_step_it_is_decided_at_the_next_start_and_nobody_is_asked_again(template, every):
     turns = [lambda request, turn=turn: [made(request, call) for call in turn] for turn in SCRIPT]
     seen = set()

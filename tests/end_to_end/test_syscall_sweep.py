@@ -121,7 +121,7 @@ def test_an_upgrade_killed_at_a_call_comes_to_the_same_schema_and_rows(quick_fol
 
 
 def test_an_import_facts_and_a_rollback_killed_at_a_call_come_to_the_same(quick_folder, record_property):
-    how = often("kill/9")
+    how = often("kill/15")
     alone, points = sweep(quick_folder, how, job="swept_ledger:LEDGER", record_property=record_property)
     core = alone["files"]["workspace/MEMORY.md"]
     assert [core.count(text) for text in ("- mine\n\nand this", swept_ledger.RULE, "about green tea")] == [1, 1, 1]
@@ -135,7 +135,7 @@ def test_an_import_facts_and_a_rollback_killed_at_a_call_come_to_the_same(quick_
 
 
 # What one process sweeps: of each fault one point in so many; in `make soak` each fault in a process of its own.
-COMMANDS = {"NIGHT": ("kill/80", "EIO+/300", "ENOSPC/200"), "ACTS": ("kill/80", "EIO/500", "ENOSPC+/300")}
+COMMANDS = {"NIGHT": ("kill/160", "EIO+/500", "ENOSPC/400"), "ACTS": ("kill/200", "EIO/1000", "ENOSPC+/900")}
 ALL = ("kill", "EIO", "EIO+", "ENOSPC", "ENOSPC+")
 
 
@@ -160,7 +160,7 @@ def test_commands_killed_or_failed_at_a_call_lose_and_double_nothing(quick_folde
 
 
 def test_killed_at_a_call_it_comes_to_the_same(quick_folder, record_property):
-    alone, points = sweep(quick_folder, often("kill/10"), record_property=record_property)
+    alone, points = sweep(quick_folder, often("kill/20"), record_property=record_property)
     for point in points:
         assert point["code"] == KILLED, told(point)
         old_or_new(point, alone)
@@ -176,7 +176,7 @@ FAULTS = (
 
 @pytest.mark.parametrize("hows", [(how,) for hows in FAULTS for how in hows] if SOAK else FAULTS, ids=" ".join)
 def test_failed_at_a_call_it_tells_and_comes_to_the_same_later(quick_folder, record_property, hows):
-    several = (often(f"{how}/{8 if how in {'short', 'lie'} else 64}") for how in hows)
+    several = (often(f"{how}/{8 if how in {'short', 'lie'} else 128}") for how in hows)
     alone, points = sweep(quick_folder, *several, record_property=record_property)
     for point in points:
         assert point["code"] in {0, 1}, f"{told(point)} {point['said']}"

@@ -72,9 +72,9 @@ def test_an_import_waits_for_all_sessions_of_a_large_database(scratch, place):
     program = OpenCode(scratch.workspace / "sessions/opencode.db")
     program.time -= 50 * 86_400_000
     program.run("BEGIN")
-    for number in range(8):
+    for number in range(6):
         session = program.session(str(number))
-        program.prompt(session, 1, f"We decided to keep depot {number} in Gdansk. " + "It is open. " * 15_000)
+        program.prompt(session, 1, f"We decided to keep depot {number} in Gdansk. " + "It is open. " * 10_000)
         program.end_answer(program.begin_answer(session, 2, ""), "Noted.")
         program.time += 86_400_000
     program.run("COMMIT")
@@ -84,8 +84,8 @@ def test_an_import_waits_for_all_sessions_of_a_large_database(scratch, place):
     else:
         with scratch.daemon():
             (done,) = scratch.json("import")
-    assert result(done)["sessions"] == len(NAMES) + 8
-    assert len(slept(scratch)) == len(NAMES) + 8
+    assert result(done)["sessions"] == len(NAMES) + 6
+    assert len(slept(scratch)) == len(NAMES) + 6
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(0, 5), st.integers(0, 2))))

@@ -122,10 +122,10 @@ def test_a_daemon_imports_puts_back_and_rolls_back(tmp_path):
     path.write_text(OLD, encoding="utf-8")
     with scratch.daemon():
         until(lambda: len(scratch.json("core", "list")) == 2, why="the file is imported")
-        rule = core(scratch)["never deploy on a Friday"]["id"]
+        rule = core(scratch)["an old one"]["id"]
         scratch.json("core", "protect", rule)
-        path.write_text(OLD.replace("- never deploy on a Friday\n", ""), encoding="utf-8")
-        until(lambda: "- never deploy on a Friday\n" in scratch.core, why="the protected bullet is back")
+        path.write_text(OLD.replace("- an old one\n", ""), encoding="utf-8")
+        until(lambda: "- an old one\n" in scratch.core, why="the protected bullet is back")
         until(lambda: scratch.json("status")["alarms"], why="it is reported")
         assert [alarm["kind"] for alarm in scratch.json("status")["alarms"]] == ["constitutional"]
         at = recent()

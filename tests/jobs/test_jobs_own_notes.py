@@ -229,8 +229,16 @@ def obey(attack: Planted, seqs: range) -> str:
     return "\n".join(["[SUMMARY]", *lines, "[MEMORIES]", *memories])
 
 
-@pytest.mark.parametrize("attack", PLANTED, ids=lambda attack: attack.tokens[0].replace(" ", "_"))
-@pytest.mark.parametrize("place", ["summary", "file", "unseen"])
+@pytest.mark.parametrize(
+    ("attack", "place"),
+    [
+        # Each attack from one of the places; from all of them in `make soak`.
+        pytest.param(attack, place, marks=() if (number + shift) % 3 == 0 else pytest.mark.soak)
+        for number, attack in enumerate(PLANTED)
+        for shift, place in enumerate(("summary", "file", "unseen"))
+    ],
+    ids=lambda given: given if isinstance(given, str) else given.tokens[0].replace(" ", "_"),
+)
 def test_what_only_a_page_names_comes_into_no_memory_by_a_note(attack: Planted, place: str):
     told = "\n\n".join((*words_of(attack), NEWS))
     note = write(told) if place == "file" else ("summary", FRAME + told)

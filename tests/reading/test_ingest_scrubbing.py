@@ -447,7 +447,7 @@ def test_only_the_transcript_waits_whose_ids_cannot_be_scanned(world, scanner):
     world.append("b.jsonl", lines([claude(3, "three")]))
     world.poll()
     assert world.texts() == ["two", "three"]
-    world.later(61)
+    world.later(91)
     world.poll()
     assert sorted(world.texts()) == ["one", "three", "two"]
     world.check_spans()

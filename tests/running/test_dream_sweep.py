@@ -14,7 +14,7 @@ from test_dreaming import REDIS, TODAY, Dreamer
 from memoryd.daemon.once import run_once
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]  # on a busy machine
-EVERY = 1 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 13
+EVERY = 1 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 19
 REPLY = f"[MEMORY]\n## Infra\n- {REDIS} [d1]\n- an old one [m1]\n[DREAM]\nA day.\n- archived [m2]: nobody asks\n"
 ROWS = (
     "SELECT content, origin_at, deleted_at IS NULL, ended_as, heading, position, sources FROM memory ORDER BY content"

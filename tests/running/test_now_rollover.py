@@ -369,7 +369,7 @@ def stopped(root, number, kill):
 def test_one_that_stops_or_fails_at_any_step_loses_and_doubles_nothing(tmp_path, kill):
     number = 2 if kill else 4
     while stopped(tmp_path / str(number), number, kill) != 0:
-        number += 1 if SOAK else 9
+        number += 1 if SOAK else 15
     assert number > 20
 
 

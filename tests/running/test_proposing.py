@@ -760,7 +760,7 @@ def test_the_command_answers(world, verb):
     assert world.scratch.json("job", verb, "run-none", code=3)
 
 
-@pytest.mark.parametrize("every", [9, pytest.param(1, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("every", [14, pytest.param(1, marks=pytest.mark.soak)])
 def test_a_stop_at_any_step_leaves_one_question_or_one_answer(template, tmp_path, every):
     """A fork is killed at each step of proposing, accepting and rejecting; the next start goes on."""
     fresh = made(tmp_path / "fresh", facts="off")

@@ -21,7 +21,7 @@ from scratch import STARTED, Scratch, filler, in_process, message, said
 from steps import APPEND_STEPS
 
 KILLED = 77
-STRIDE = 1 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 6  # of the steps
+STRIDE = 1 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 10  # of the steps
 WRITERS = 8
 CANARY = "what lies outside the workspace"
 OLD = "# Notes\n\n- an old one\n- an older one\n"
