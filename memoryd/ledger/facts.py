@@ -13,7 +13,7 @@ from enum import StrEnum
 from memoryd.config import FactsSettings
 from memoryd.ledger.category import Category
 from memoryd.ledger.memory import Ending, Memory, MemoryKind, Source, draw_id
-from memoryd.ledger.operation import Add, Delete, Either, Operation, Update
+from memoryd.ledger.operation import Add, Delete, Operation, Update
 from memoryd.text.neutral import neutralize
 from memoryd.tiers.core import normalize
 
@@ -38,16 +38,8 @@ PASSING_SECTIONS = frozenset({ProfileSection.TOP_OF_MIND, ProfileSection.RECENT}
 LONGEST_SECTION = 1000  # characters of a section; the oldest sentences of a longer section are dropped
 
 _TITLES = {
-    "User Context:": (
-        (ProfileSection.WORK, "Work"),
-        (ProfileSection.PERSONAL, "Personal"),
-        (ProfileSection.TOP_OF_MIND, "Top of Mind"),
-    ),
-    "History:": (
-        (ProfileSection.RECENT, "Recent"),
-        (ProfileSection.EARLIER, "Earlier"),
-        (ProfileSection.BACKGROUND, "Background"),
-    ),
+    "User Context:": dict(zip([*ProfileSection][:3], ("Work", "Personal", "Top of Mind"), strict=True)),
+    "History:": dict(zip([*ProfileSection][3:], ("Recent", "Earlier", "Background"), strict=True)),
 }
 
 
@@ -66,7 +58,7 @@ def render_profile(profile: Mapping[ProfileSection, ProfileEntry]) -> list[str]:
     """
     lines: list[str] = []
     for title, sections in _TITLES.items():
-        told = [(name, neutralize(profile[section].text)) for section, name in sections if section in profile]
+        told = [(name, neutralize(profile[section].text)) for section, name in sections.items() if section in profile]
         shown = [f"- {name}: {text}" for name, text in told if text]
         lines += [title, *shown] if shown else []
     return lines
@@ -248,8 +240,8 @@ class _Growing(Store):
         self.evicted: list[Fact] = []
 
     def add(self, new: NewFact, now: str, new_hex: Callable[[], str], taken: Container[str]) -> Fact:
-        used = Either(self._used, taken)
-        fact_id = new.id if new.id and new.id not in used else draw_id(MemoryKind.FACT, new_hex, used)
+        is_free = new.id and new.id not in self._used and new.id not in taken
+        fact_id = new.id if is_free and new.id else draw_id(MemoryKind.FACT, new_hex, self._used, taken)
         while len(self._facts) >= self._max and self._evict():
             pass
         tags = (_SOURCE_TAG + new.source,) if new.source is not None else ()
@@ -300,9 +292,8 @@ def check_fact(new: NewFact) -> NewFact:
     Raises:
         ValueError: the content, the category or the confidence is invalid.
     """
-    return replace(
-        new, content=_content(new.content), category=_category(new.category), confidence=_confidence(new.confidence)
-    )
+    content, category, confidence = _content(new.content), _category(new.category), _confidence(new.confidence)
+    return replace(new, content=content, category=category, confidence=confidence)
 
 
 def _content(content: object) -> str:

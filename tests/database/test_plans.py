@@ -1,6 +1,7 @@
 # ruff: noqa: S608 - names of tables and columns
 """No statement of a hot path reads all of a table that grows: the plans of what runs at 10,000 sessions."""
 
+import os
 import re
 from datetime import UTC, datetime
 
@@ -12,7 +13,7 @@ from memoryd.daemon.once import read_all
 from memoryd.database import packing
 from memoryd.database.library import load_library
 
-SESSIONS = 2_000
+SESSIONS = 10_000 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 2_000
 GROWING = (
     "alarm", "audit", "bad_span", "changed_row", "content", "forgotten_text", "job_run", "memory",
     "session", "session_summary", "spend", "transcript", "turn", "verdict", "watermark", "document", "source",
