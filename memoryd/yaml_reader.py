@@ -177,7 +177,7 @@ class _Builder:
             return [self.build(child, _line(child)) for child in node.value]
         if isinstance(node, ScalarNode) and kind in _SCALARS:
             try:
-                node.value.encode()  # fails for half of a character, such as "\\ud83d"
+                node.value.encode()  # a lone surrogate, such as "\\ud83d", is no UTF-8
                 return _SCALARS[kind](node.value)
             except (KeyError, ValueError):
                 what = f"{node.value[:40]} is no {kind.replace('str', 'text')} that can be read"

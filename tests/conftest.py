@@ -33,7 +33,7 @@ os.environ.setdefault("XDG_CACHE_HOME", platformdirs.user_cache_dir())
 
 
 def pytest_xdist_auto_num_workers():
-    """One more than there are processors, because some tests wait; each needs ten seconds to collect all tests."""
+    """Return one worker more than processors, because some tests wait; at most four, because each collects all."""
     return min(4, (os.cpu_count() or 1) + 1)
 
 

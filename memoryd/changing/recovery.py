@@ -78,7 +78,7 @@ class Keeper:
     state_dir: Path
     log: Log
     journal: Journal = field(init=False)
-    found: list[str] = field(default_factory=list)  # damage that was found at the start; the next check reports it
+    found: list[str] = field(default_factory=list)  # damage that is not in an alarm yet
     is_asked: bool = False  # True: the next call of `keep` compares everything, also if today's copy is there
     _seq: int = 0  # number of the last change that the journal has
     _is_behind: bool = False  # True: the database was lost or older than its journal at this start, or is a backup
@@ -214,9 +214,9 @@ class Keeper:
         return left_out
 
     def audit_loss(self, engine: Engine, caught_up: "CaughtUp", now: str) -> None:
-        """Audit which entries of the audit were lost, so that `verify` agrees; if facts were lost, ask for them again.
+        """Record lost entries in the audit, so that `verify` reports no gap. If history is lost, extract facts again.
 
-        A memory without entries gets a new one. The alarm names the loss, and the entry `loss:ID` of the audit stays.
+        A memory without audit entries gets a new entry. For each gap, an entry `loss:ID` stays in the audit.
         """
         with sqlite.begin_write(engine) as connection:
             for agent_id in query.fetch_column(connection, "SELECT id FROM agent"):
@@ -273,14 +273,15 @@ class Keeper:
             yield
         except Exception as error:  # noqa: BLE001 - the alarm names it
             self.is_asked = True
-            text = f"the database was not compared with its copies, and this is tried again: {describe(error)}"
-            self.log.error("not inspected", why=text)  # noqa: TRY400 - the cause is outside
+            text = f"the comparison of the database with its copies failed and is tried again: {describe(error)}"
+            self.log.error("inspection failed", why=text)  # noqa: TRY400 - the cause is outside
         alarms.set_alarm(engine, UNINSPECTED, text, now)
 
     def compare(self, engine: Engine, now: str) -> None:
-        """Inspect the database if journaled rows or their indexes are damaged, before a write journals such rows.
+        """Check the journaled rows and their indexes, and call `inspect` if they are damaged.
 
-        This takes a fraction of the time of `inspect`. The texts of turns have checksums, so they can wait for it.
+        Call this before the first write, because a write copies a damaged row into the journal. It is much faster than
+        `inspect`, because it skips the texts of turns. Their checksums still show damage later.
         """
         with self._repeat_after_failure(engine, now):
             with sqlite.begin_read(engine, next(iter(backups.list_copies(self.state_dir)), None)) as connection:
@@ -322,7 +323,7 @@ class Keeper:
         with sqlite.begin_write(engine, good) as connection:
             vault.mark_damaged(connection, damaged_texts)
             mended = vault.mend(connection, "good", damaged_texts) if _is_alike(connection) else 0
-            found += _mend_rows(connection, self._find_wrong(connection)) if is_wrong else []
+            found += _fix_rows(connection, self._find_wrong(connection)) if is_wrong else []
         if damaged_texts:
             count = count_noun(len(damaged_texts), "turn")
             found.append(f"the text of {count} was damaged: {_list(damaged_texts)}; a copy had {mended}")
@@ -450,8 +451,8 @@ def _is_erased(table: str, _key: list[Any], row: dict[str, Any] | None) -> bool:
     )
 
 
-def _mend_rows(connection: Connection, wrong: Mapping[str, list[Image]]) -> list[str]:
-    """Write the right images of wrong rows; return descriptions for people."""
+def _fix_rows(connection: Connection, wrong: Mapping[str, list[Image]]) -> list[str]:
+    """Replace wrong rows by their correct images; return descriptions for people."""
     if _lacks_history(wrong.get("audit", ())):
         count = count_noun(sum(map(len, wrong.values())), "row")
         return [f"{count} differed from a copy that lacks some history, and were not repaired; see memoryd verify"]

@@ -31,7 +31,7 @@ from memoryd.tiers import core, daily, diary
 
 _REDACTED = b"[REDACTED:"
 _PLACEHOLDER = "[redacted:"  # the placeholder in normal form
-_LACKS = "lacks"  # the first word of a problem
+_LACKS = "lacks"  # begins the text of a problem about missing tables and columns
 _BATCH = 1_000  # the number of rows in memory at one time
 REPAIRED = "the daemon repairs it now, or at its next start; if it stays, somebody changed the row: restore a backup"
 MOST = 100  # problems of one check that are listed; the others are only counted
@@ -80,10 +80,10 @@ def _database(reader: DatabaseReader) -> Iterator[Problem]:
             yield _problem(str(what), "memoryd.db", "restore a backup")
     number = reader.number("PRAGMA user_version")
     if foreign := schema.list_foreign(reader.stream, number):
-        what = f"holds what memoryd did not make: {', '.join(foreign)}"
+        what = f"has parts that differ from memoryd's schema: {', '.join(foreign)}"
         yield _problem(what, "memoryd.db", "somebody changed the database: remove these objects, or restore a backup")
     if missing := schema.list_missing(reader.stream, number):
-        what = f"{_LACKS} what memoryd made: {', '.join(missing)}"
+        what = f"{_LACKS} parts of memoryd's schema: {', '.join(missing)}"
         yield _problem(what, "memoryd.db", "somebody changed the database: restore a backup")
 
 
@@ -158,7 +158,7 @@ def _grants(reader: DatabaseReader, agent_id: str, states: dict[str, str | Erase
         state = states.get(chain.GRANT + row["id"], "{}")
         known = chain.values_of(state) if isinstance(state, str) else row
         if any((known.get(name) or None) != (value or None) for name, value in row.items()):  # old states lack columns
-            hint = "nobody gave it: memoryd grant revoke, or restore a backup"
+            hint = f"somebody changed the database: run memoryd grant revoke {row['id']}, or restore a backup"
             yield _problem("the grant does not match the audit", f"grant {row['id']}", hint)
 
 

@@ -88,7 +88,7 @@ def await_settled(app: App, agent: Agent) -> None:
 
 
 def read_all(app: App) -> None:
-    """Read every transcript to its end. What cannot be read within a minute is left for the next call."""
+    """Read every transcript to its end. Leave a transcript that takes more than a minute to the next call."""
     app.ingest.scan()
     until = app.clock.monotonic() + PATIENCE_SECONDS
     pause = threading.Event()

@@ -94,18 +94,18 @@ def require_ours(path: Path) -> None:
         path: path of an undamaged database of this version or an older one, which no process uses.
 
     Raises:
-        StateError: the database has a table, index, view or trigger that memoryd did not create.
+        StateError: the database has a table, column, index, view or trigger that differs from memoryd's schema.
     """
     with closing(load_library().connect(f"{own_uri(path)}?mode=ro", uri=True)) as connection:
         number = connection.execute("PRAGMA user_version").fetchone()[0]
         foreign = list_foreign(connection.execute, number)
     if foreign:
         hint = "take another backup, or remove them from it"
-        raise StateError(f"holds what memoryd did not make: {', '.join(foreign[:5])}", str(path), hint)
+        raise StateError(f"has parts that differ from memoryd's schema: {', '.join(foreign[:5])}", str(path), hint)
 
 
 def list_foreign(execute: Callable[[str], Iterable[Any]], number: int) -> list[str]:
-    """Return what memoryd did not create in a database with this version of the schema, for people."""
+    """Return the parts of a database that this version of the schema does not have, for people."""
     return _name_objects(_list_objects(execute) - _list_own(number))
 
 
@@ -115,7 +115,7 @@ def list_missing(execute: Callable[[str], Iterable[Any]], number: int) -> list[s
 
 
 def _name_objects(found: set[tuple[str, str, str]]) -> list[str]:
-    """Return the kinds and names of objects. A table stands for its columns."""
+    """Return the kinds and names of objects. The columns of a listed table are left out."""
     tables = {name for kind, name, _ in found if kind == "table"}
     return sorted(f"{kind} {name!r}" for kind, name, _ in found if kind != "column" or name.split(".")[0] not in tables)
 

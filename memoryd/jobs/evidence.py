@@ -132,7 +132,10 @@ def _list_spoken(turns: Sequence[StoredTurn]) -> set[int]:
 
 
 def _is_between(numbers: Sequence[int], first: int, ends: Sequence[int]) -> bool:
-    """Return True if one of the ascending `numbers` is above `first`, and below the next of the ascending `ends`."""
+    """Return True if a number comes after `first` and before the next item of `ends`, if there is one.
+
+    Both lists are ascending.
+    """
     following, end = bisect_right(numbers, first), bisect_right(ends, first)
     return following < len(numbers) and (end == len(ends) or numbers[following] < ends[end])
 

@@ -135,7 +135,7 @@ class NewMemory:
 
 @dataclass(frozen=True, slots=True)
 class JobEdit:
-    """Describe one change that a job can return; each kind of change is a class below."""
+    """Describe one change that a job returns. Each subclass is one kind of change."""
 
 
 Edit = JobEdit

@@ -66,7 +66,7 @@ class Reports:
         """
         main = [turn for turn in (*earlier, *turns) if not turn.sidechain]
         calls = {turn.tool_call_id: turn for turn in main if turn.kind is TurnKind.TOOL_CALL and turn.tool_call_id}
-        self.edits: list[int] = []  # the numbers of the turns whose edits succeeded
+        self.edits: list[int] = []  # the `seq` of each call that edited a file successfully
         self._tools = {call: turn.tool_name or "" for call, turn in calls.items()}
         self._declined = {turn.tool_call_id for turn in main if _DECLINED.match(turn.text)} - {None}
         self._folder = folder.rstrip("/\\") if folder else ""

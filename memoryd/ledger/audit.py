@@ -26,7 +26,7 @@ GRANT = "grant:"  # the id of a person's permission to read
 SESSION = "session:"  # the id of a forgotten session
 PROPOSAL = "proposal:"  # the run of a rejected proposal
 RUN = "run:"  # the id of a run that was rolled back
-LOSS = "loss:"  # the id of the entry before which entries were lost
+LOSS = "loss:"  # before the id of an entry that follows a gap
 
 
 class AuditStamp(NamedTuple):

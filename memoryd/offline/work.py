@@ -356,10 +356,10 @@ class WorkReading:
         # A report of what was done or changed stays true.
         is_report = section is not Section.FOUND or WORK_CUES["changes"].search(text) is not None
         is_overtaken = not is_report and self._later.overtake(turn, keys)
-        # What the assistant finds before it edits files is often what it then mends: of 88 such lines that readers
-        # graded, 36 % were wrong at the end of the session, and of the other lines 16 %.
-        is_mended = one.is_acted_on and section is not Section.OPEN and not WORK_CUES["done"].search(text)
-        is_passed = not one.by_user and (is_overtaken or is_mended)
+        # The assistant often fixes a fault right after it finds it. Readers graded 88 such lines: 36 % were wrong at
+        # the end of the session, and of the other lines 16 %.
+        is_fixed = one.is_acted_on and section is not Section.OPEN and not WORK_CUES["done"].search(text)
+        is_passed = not one.by_user and (is_overtaken or is_fixed)
         weight += _OF_PASSED * is_passed
         return WorkStatement(
             turn, one.id, numbers, one.speaker, text, marked or section, keys, weight, is_passed=is_passed

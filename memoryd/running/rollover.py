@@ -155,7 +155,7 @@ def queue(engine: Engine, settings: Settings, clock: Clock, slot: str, at: datet
 
 
 def request(engine: Engine, settings: Settings, clock: Clock, agent_id: str) -> None:
-    """Queue a rollover after something was forgotten, to renew the index and to give the free entry to a session."""
+    """Queue a rollover after a `forget`, which renews the index and fills a free entry of `RECENT.md`."""
     if _may_run(settings, agent_id):
         sqlite.write(engine, queueing.queue, clock, KIND, agent_id, agent_key(KIND, agent_id), trigger="recovery")
 

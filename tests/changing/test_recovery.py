@@ -620,15 +620,15 @@ GIVEN = (
     [
         (
             "CREATE TRIGGER evil AFTER INSERT ON memory BEGIN UPDATE memory SET content = 'EVIL'; END",
-            "holds what memoryd did not make: trigger 'evil'",
+            "has parts that differ from memoryd's schema: trigger 'evil'",
         ),
-        ("CREATE TABLE evil (id)", "holds what memoryd did not make: table 'evil'"),
-        ("ALTER TABLE memory ADD COLUMN evil", "holds what memoryd did not make: column 'memory.evil'"),
-        ("DROP TRIGGER audit_stays", "lacks what memoryd made: trigger 'audit_stays'"),
-        ("DROP TABLE verdict", "lacks what memoryd made: table 'verdict'"),
-        ("DROP TABLE content", "lacks what memoryd made: table 'content'"),
-        ("DROP INDEX audit_order", "lacks what memoryd made: index 'audit_order'"),
-        ("ALTER TABLE turn DROP COLUMN usage", "lacks what memoryd made: column 'turn.usage'"),
+        ("CREATE TABLE evil (id)", "has parts that differ from memoryd's schema: table 'evil'"),
+        ("ALTER TABLE memory ADD COLUMN evil", "has parts that differ from memoryd's schema: column 'memory.evil'"),
+        ("DROP TRIGGER audit_stays", "lacks parts of memoryd's schema: trigger 'audit_stays'"),
+        ("DROP TABLE verdict", "lacks parts of memoryd's schema: table 'verdict'"),
+        ("DROP TABLE content", "lacks parts of memoryd's schema: table 'content'"),
+        ("DROP INDEX audit_order", "lacks parts of memoryd's schema: index 'audit_order'"),
+        ("ALTER TABLE turn DROP COLUMN usage", "lacks parts of memoryd's schema: column 'turn.usage'"),
         (GIVEN, "the grant does not match the audit"),
     ],
 )
