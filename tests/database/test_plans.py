@@ -1,5 +1,5 @@
 # ruff: noqa: S608 - names of tables and columns
-"""No statement of a hot path reads all of a table that grows: the plans of what runs at 10,000 sessions."""
+"""No statement of a hot path reads all of a table that grows: the plans of what runs at thousands of sessions."""
 
 import os
 import re
