@@ -355,11 +355,9 @@ class WorkReading:
         keys = _keys_of(text)
         # A report of what was done or changed stays true.
         is_report = section is not Section.FOUND or WORK_CUES["changes"].search(text) is not None
-        is_overtaken = not is_report and self._later.overtake(turn, keys)
         # The assistant often fixes a fault right after it finds it. Readers graded 88 such lines: 36 % were wrong at
         # the end of the session, and of the other lines 16 %.
-        is_fixed = one.is_acted_on and section is not Section.OPEN and not WORK_CUES["done"].search(text)
-        is_passed = not one.by_user and (is_overtaken or is_fixed)
+        is_passed = not one.by_user and not is_report and (one.is_acted_on or self._later.overtake(turn, keys))
         weight += _OF_PASSED * is_passed
         return WorkStatement(
             turn, one.id, numbers, one.speaker, text, marked or section, keys, weight, is_passed=is_passed
