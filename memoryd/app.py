@@ -241,8 +241,6 @@ def _tell_loss(settings: Settings, opened: OpenedDatabase, caught_up: CaughtUp, 
     elif opened.is_new:
         marks = {one.id: one.workspace / archive.FOLDER / consolidation_log.NAME for one in settings.agents}
         keeper.found += [f"{name}: {recovery.UNKNOWN}" for name, mark in marks.items() if mark.exists()]
-    if caught_up.damaged or caught_up.is_history_lost():
-        keeper.audit_loss(opened.engine, caught_up, clock.text())
     if keeper.found:
         alarms.set_alarm(opened.engine, recovery.ALARM, "; ".join(keeper.found), clock.text())
 

@@ -21,21 +21,18 @@ from typing import Any
 from sqlalchemy import Connection, Engine
 
 from memoryd.changing import restore
-from memoryd.changing.guard_check import ACTOR
 from memoryd.clock import Clock
 from memoryd.config import Settings
 from memoryd.counted import count_noun
-from memoryd.database import alarms, audit, backups, changes, erasure, memories, query, schema, sqlite, texts, vault
+from memoryd.database import alarms, backups, changes, erasure, memories, query, schema, sqlite, texts, vault
 from memoryd.database.changes import Image, Row
 from memoryd.database.erasure import Forgotten
 from memoryd.database.schema import OpenedDatabase
 from memoryd.errors import StateError, describe
 from memoryd.files.journal import Entry, Journal
 from memoryd.files.log import Log
-from memoryd.jobs import facts
-from memoryd.ledger import audit as chain
 from memoryd.ledger import forgetting
-from memoryd.ledger.memory import Ending, to_json
+from memoryd.ledger.memory import Ending
 
 ALARM, UNINSPECTED = "damage", "inspection"
 UNKNOWN = "memoryd wrote here before, but its facts and history are gone: put the old state folder back if you have it"
@@ -63,10 +60,6 @@ _TAKEN_BACK = (
     " WHERE agent_id = s.agent_id AND memory_id = 'watermark:' || w.session_id || ':' || w.consumer)"
     " LEFT JOIN content c ON c.sha256 = a.\"after\" WHERE a.operation = 'rollback'"
     ' AND (a."after" IS NULL OR c.text IS NOT NULL)'
-)
-_NOT_AUDITED = (
-    "SELECT * FROM memory m WHERE agent_id = ?"
-    " AND NOT EXISTS (SELECT 1 FROM audit a WHERE a.agent_id = m.agent_id AND a.memory_id = m.id)"
 )
 _LOWER = "UPDATE watermark SET seq = min(seq, ?) WHERE session_id = ? AND consumer = ?"
 
@@ -212,21 +205,6 @@ class Keeper:
             changes.add_missing_agents(connection)
             query.run(connection, "INSERT INTO changed_row (name, pk) VALUES ('', '[\"rewrite\"]')")
         return left_out
-
-    def audit_loss(self, engine: Engine, caught_up: "CaughtUp", now: str) -> None:
-        """Record lost entries in the audit, so that `verify` reports no gap. If history is lost, extract facts again.
-
-        A memory without audit entries gets a new entry. For each gap, an entry `loss:ID` stays in the audit.
-        """
-        with sqlite.begin_write(engine) as connection:
-            for agent_id in query.fetch_column(connection, "SELECT id FROM agent"):
-                gaps = chain.check(audit.read_entries(connection, agent_id))
-                left = memories.of_sound_rows(query.fetch_mappings(connection, _NOT_AUDITED, agent_id))
-                states: list[tuple[str, str, str | None]] = [("loss", one.id, to_json(one)) for one in left]
-                states += [("loss", f"{chain.LOSS}{one.entry_id}", None) for one in gaps]
-                audit.note(connection, states, chain.AuditStamp(now, agent_id, ACTOR))
-        if caught_up.is_history_lost():
-            restore.retract_all(Journal(self.state_dir / restore.WATERMARKS, sealed=True), facts.CONSUMER)
 
     # --- in the background ----------------------------------------------------------------------------------------
 
@@ -402,13 +380,9 @@ class CaughtUp:
         lacks = ["later running summaries, and waiting runs"] if self.is_lost else []
         damaged = f"the content of {count_noun(self.damaged, 'damaged line')} of the journal" if self.damaged else ""
         lacks += filter(None, [damaged, self.left_out])
-        gone = "memories, facts, flags, access and audit from before the journal begins"
-        return lacks + [gone] * self.is_history_lost()
-
-    def is_history_lost(self) -> bool:
-        """Return True if neither a copy nor the journal has what happened before the journal begins."""
-        is_poor = self.is_lost and not (self.copy or self.lines)
-        return is_poor or any(one.get("from", 0) > self.seq for one in self.lines)
+        if any(one.get("from", 0) > self.seq for one in self.lines) or (self.is_lost and not (self.copy or self.lines)):
+            lacks.append("memories, facts, flags, access and audit from before the journal begins")
+        return lacks
 
 
 def _find_erasing(later: list[Entry] | None, lines: list[Entry], *, is_unknown: bool) -> Erasing:

@@ -101,11 +101,6 @@ def retract(connection: Connection, journal: Journal, agent_id: str, session_id:
             journal.append(entry_of(mark) | {"undone": True})
 
 
-def retract_all(journal: Journal, consumer: str) -> None:
-    """Retract all marks of a consumer, because its results are lost. So it processes the turns again."""
-    journal.append(*(entry_of(one) | {"undone": True} for one in marks_of(journal.entries()) if one[1] == consumer))
-
-
 def reconcile(engine: Engine, journal: Journal, now: str) -> None:
     """Complete the journal and the watermarks from each other after a start."""
     entries = journal.entries()

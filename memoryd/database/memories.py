@@ -44,7 +44,7 @@ def is_sound(row: Mapping[str, Any] | RowMapping) -> bool:
         return False
 
 
-def of_sound_rows(rows: Iterable[Mapping[str, Any] | RowMapping]) -> list[Memory]:
+def of_sound_rows(rows: Iterable[Mapping[str, Any]]) -> list[Memory]:
     """Return the memories that rows with all columns hold, without those of damaged rows."""
     return [of_row(row) for row in rows if is_sound(row)]
 

@@ -26,7 +26,6 @@ GRANT = "grant:"  # the id of a person's permission to read
 SESSION = "session:"  # the id of a forgotten session
 PROPOSAL = "proposal:"  # the run of a rejected proposal
 RUN = "run:"  # the id of a run that was rolled back
-LOSS = "loss:"  # before the id of an entry that follows a gap
 
 
 class AuditStamp(NamedTuple):
@@ -138,30 +137,25 @@ def check(entries: Iterable[AuditEntry]) -> Iterator[Problem]:
     """Yield the faults of the chain, in the order of the entries.
 
     An entry is faulty if its hash does not match its content, or if it does not link to the preceding entry. It is also
-    faulty if its `before` is not the last state of the same memory. A later entry `loss:ID` says that entries before
-    the entry `ID` were lost, which is no fault then. This check cannot detect missing entries at the end. They show
-    when the replayed states are compared with the live rows.
+    faulty if its `before` is not the last state of the same memory. This check cannot detect missing entries at the
+    end. They show when the replayed states are compared with the live rows.
 
     Args:
         entries: the entries of one agent or of several, ordered by id.
     """
     hashes: dict[str, str] = {}
     lasts: dict[tuple[str, str], str | None] = {}
-    gaps: list[Problem] = []
-    lost: set[str] = set()
     for entry in entries:
         prev = hashes.get(entry.agent_id) or make_genesis(entry.agent_id)
         if entry.hash != _hash(entry.prev_hash, entry[1:9]):
             yield Problem(entry.id, entry.memory_id, "the entry was changed: its hash does not match it")
         if entry.prev_hash != prev:
-            gaps.append(Problem(entry.id, entry.memory_id, "the entry before it was changed, removed or inserted"))
+            yield Problem(entry.id, entry.memory_id, "the entry before it was changed, removed or inserted")
         key = (entry.agent_id, entry.memory_id)
         if entry.before != lasts.get(key, entry.before):
-            gaps.append(Problem(entry.id, entry.memory_id, "its state before is not the last recorded state"))
-        lost |= {entry.memory_id} if entry.memory_id.startswith(LOSS) else set()
+            yield Problem(entry.id, entry.memory_id, "its state before is not the last recorded state")
         hashes[entry.agent_id] = entry.hash
         lasts[key] = entry.after
-    yield from (one for one in gaps if f"{LOSS}{one.entry_id}" not in lost)
 
 
 def replay(entries: Iterable[AuditEntry], texts: Callable[[str], str | None]) -> dict[str, str | ErasedState | None]:

@@ -23,7 +23,7 @@ _TELLS_MORE = "run memoryd job show to see it without its text"
 _HINTS = {"erased": "what was forgotten cannot be brought back", "was repeated": "so nothing is missing"}
 _MOVING = (audit.WATERMARK, audit.FILE)
 # The use of a grant, a refused request and a forgotten session cannot be undone.
-_STAYS = (audit.ACCESS, audit.GRANT, audit.LOSS, audit.SESSION)
+_STAYS = (audit.ACCESS, audit.GRANT, audit.SESSION)
 _NO_MEMORY = (*_MOVING, *_STAYS, audit.RUN, audit.PROPOSAL, audit.PROFILE)
 StateTexts = Callable[[str], str | None]  # returns the state of a digest; None if it is erased
 

@@ -726,39 +726,6 @@ def test_an_inspection_that_fails_is_told_and_tried_again_while_work_goes_on(scr
     assert scratch.query(sql) == []
 
 
-@pytest.mark.parametrize("lost", ["beginning", "line"])
-def test_a_loss_of_history_is_audited_and_the_facts_that_it_took_are_asked_for_again(scratch, lost):
-    with_facts = {"modes": {"rollover": "off"}}
-    scratch.write_config(**with_facts)
-    scratch.append([message("user", "My name is Ottilie Brandt and I prefer tabs in all Makefiles.", at=recent(1))])
-    scratch.json("run", "--once")
-    learned = [one for one in facts(scratch) if "Ottilie" in one]
-    assert learned
-    scratch.json(
-        "forget", "--yes", next(one["id"] for one in scratch.json("facts", "list") if "size 43" in one["content"])
-    )
-    journal = scratch.state / "journal.jsonl"
-    if lost == "beginning":
-        shutil.rmtree(scratch.state / "backups")
-        scratch.json("run", "--once")  # a new copy, and a journal that begins there
-    scratch.json("facts", "add", "Drinks oolong tea.")
-    scratch.json("facts", "add", "Lives in Graz.")
-    if lost == "line":
-        *others, line, last = journal.read_bytes().splitlines(keepends=True)
-        journal.write_bytes(b"".join([*others, line.replace(b"oolong", b"ooling"), last]))
-    shutil.rmtree(scratch.state / "backups")
-    lose(scratch)
-    scratch.json("run", "--once")
-    ((told,),) = scratch.query("SELECT text FROM alarm WHERE kind = ? AND cleared_at IS NULL", ALARM)
-    assert "not restored" in told
-    assert scratch.json("verify") == {"ok": True, "problems": []}
-    assert [one["operation"] for one in scratch.json("audit") if one["memory_id"].startswith("loss:")] == ["loss"]
-    assert [one for one in learned if one not in facts(scratch)] == []
-    assert "Wears size 43 shoes." not in facts(scratch)
-    last = scratch.query("SELECT max(id) FROM audit")[0][0]
-    assert scratch.run("rollback", "--to", str(last - 1), "--dry-run").returncode == 0
-
-
 def test_a_run_that_forgets_takes_no_turns_from_those_that_were_read(scratch):
     with in_process(scratch) as app:
         (session,) = scratch.query("SELECT id FROM session")[0]
