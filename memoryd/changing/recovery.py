@@ -11,8 +11,7 @@ machine. Then nothing of them is applied, and the database gets a new identity, 
 
 import json
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -222,15 +221,14 @@ class Keeper:
         fresh = sqlite.read(engine, query.fetch_text, sql, ALARM, clock.text(ahead=timedelta(days=-1)))
         if bad := sqlite.read(engine, memories.list_damaged):
             what = f"{count_noun(len(bad), 'memory', 'memories')} could not be read: {_list(bad)}"
-            self.found += [what] * (what not in str(fresh))
+            self.found += [what] * (what not in self.found and what not in str(fresh))
         is_copied = bool(copies) and backups.made_at(copies[0]).astimezone(settings.zone).date() == today
         is_well = is_copied and bool(entries) and not self.found and not damaged
         if is_well and not self.is_asked:
             return
-        with self._repeat_after_failure(engine, clock.text()):
-            self.found += self.inspect(engine)
-            self.found += self._inspect_journals(engine)
-        if self.is_asked or (is_well and not self.found):
+        self.is_asked = False  # before the inspection, so that a request meanwhile is not lost
+        is_done = all(self._try(engine, clock.text(), one) for one in (self.inspect, self._inspect_journals))
+        if not self.found and (is_well or not is_done):
             return
         found = self.found
         found += ["all copies of the database were gone"] * (not copies and any(one.get("from") for one in entries))
@@ -240,33 +238,41 @@ class Keeper:
         told = filter(None, [fresh, *filter(lambda one: one not in str(fresh), found)])
         alarms.set_alarm(engine, ALARM, "; ".join(told) or None, clock.text())
         self.found = []
-        self.copy(engine, clock.now(), settings.retention.backups)
+        if is_done:
+            self.copy(engine, clock.now(), settings.retention.backups)
 
-    @contextmanager
-    def _repeat_after_failure(self, engine: Engine, now: str) -> Iterator[None]:
-        """Log a failure of an inspection, raise an alarm and ask for another inspection, so that work goes on."""
-        self.is_asked = False  # before the inspection, so that a request meanwhile is not lost
+    def _try(self, engine: Engine, now: str, inspect: Callable[[Engine], list[str]]) -> bool:
+        """Add the findings of an inspection, and return True if it did not fail.
+
+        A failure is logged and raises an alarm, and another inspection is asked for. So work goes on.
+        """
         text = None
         try:
-            yield
+            self.found += inspect(engine)
         except Exception as error:  # noqa: BLE001 - the alarm names it
             self.is_asked = True
             text = f"the comparison of the database with its copies failed and is tried again: {describe(error)}"
             self.log.error("inspection failed", why=text)  # noqa: TRY400 - the cause is outside
         alarms.set_alarm(engine, UNINSPECTED, text, now)
+        return text is None
 
     def compare(self, engine: Engine, now: str) -> None:
         """Check the journaled rows and their indexes, and call `inspect` if they are damaged.
 
-        Call this before the first write, because a write copies a damaged row into the journal. It is much faster than
-        `inspect`, because it skips the texts of turns. Their checksums still show damage later.
+        Call this before the first write, because a write copies a damaged row into the journal. The texts of turns can
+        wait for a full inspection, because their checksums still show damage later.
         """
-        with self._repeat_after_failure(engine, now):
+        self._try(engine, now, lambda engine: [] if self._is_sound(engine) else self.inspect(engine))
+
+    def _is_sound(self, engine: Engine) -> bool:
+        """Return False if the journaled rows or their indexes are damaged, or if the newest copy cannot be read."""
+        try:
             with sqlite.begin_read(engine, next(iter(backups.list_copies(self.state_dir)), None)) as connection:
                 checks = (f'PRAGMA integrity_check("{table}")' for table in changes.JOURNALED)
                 is_sound = all(query.fetch_column(connection, check) == ["ok"] for check in checks)
-                is_well = is_sound and not self._find_wrong(connection)
-            self.found += [] if is_well else self.inspect(engine)
+                return is_sound and not self._find_wrong(connection)
+        except Exception:  # noqa: BLE001 - the inspection finds out why, and removes a bad copy
+            return False
 
     def _inspect_journals(self, engine: Engine) -> list[str]:
         """Renew the journal of watermarks if it was damaged; return descriptions of damaged lines, for people."""
@@ -427,9 +433,14 @@ def _is_erased(table: str, _key: list[Any], row: dict[str, Any] | None) -> bool:
 
 def _fix_rows(connection: Connection, wrong: Mapping[str, list[Image]]) -> list[str]:
     """Replace wrong rows by their correct images; return descriptions for people."""
+    count = count_noun(sum(map(len, wrong.values())), "row")
     if _lacks_history(wrong.get("audit", ())):
-        count = count_noun(sum(map(len, wrong.values())), "row")
         return [f"{count} differed from a copy that lacks some history, and were not repaired; see memoryd verify"]
+    number = query.fetch_number(connection, "PRAGMA user_version")
+    if wrong and (missing := schema.list_missing(connection.exec_driver_sql, number)):
+        # Without a trigger, changes of a person or a job are not in the journal, and would be taken for damage.
+        why = f"because the database lacks {', '.join(missing)}"
+        return [f"{count} differed from copy and journal, and were not repaired, {why}; see memoryd verify"]
     for rows in wrong.values():
         changes.apply(connection, rows)
     return [
