@@ -1,5 +1,6 @@
 """Turn changes of the ledger into edits of `MEMORY.md` that leave the rest of the file untouched."""
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -108,12 +109,21 @@ def _number_between(low: int | None, high: int | None, count: int) -> list[int] 
 
 
 def _find_longest(numbers: Sequence[int | None]) -> list[int]:
-    """Return the indexes of a longest growing subsequence, ignoring None; of equally long ones, the last.
-
-    It is what the numbers have in common with their sorted form.
-    """
-    from rapidfuzz.distance import LCSseq  # imported late: an idle daemon saves 3 MB
-
-    ordered = sorted({number for number in numbers if number is not None})
-    shared = (step for step in LCSseq.opcodes(numbers[::-1], ordered[::-1]) if step.tag == "equal")
-    return sorted(len(numbers) - 1 - index for step in shared for index in range(step.src_start, step.src_end))
+    """Return the indexes of a longest growing subsequence, ignoring None (patience sorting: Fredman, 1975)."""
+    tails: list[int] = []  # the smallest last number of a growing subsequence of each length …
+    at: list[int] = []  # … and the index of that number
+    previous: dict[int, int] = {}
+    for index, number in enumerate(numbers):
+        if number is None:
+            continue
+        length = bisect_left(tails, number)
+        if length:
+            previous[index] = at[length - 1]
+        tails[length : length + 1] = [number]
+        at[length : length + 1] = [index]
+    found: list[int] = []
+    index_or_none: int | None = at[-1] if at else None
+    while index_or_none is not None:
+        found.append(index_or_none)
+        index_or_none = previous.get(index_or_none)
+    return found[::-1]
