@@ -32,6 +32,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ.setdefault("XDG_CACHE_HOME", platformdirs.user_cache_dir())
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers():
     """Return one worker more than processors, because some tests wait; at most four, because each collects all."""
     return min(4, (os.cpu_count() or 1) + 1)

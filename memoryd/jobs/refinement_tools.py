@@ -42,7 +42,7 @@ _SHOWN_ID = 60
 
 TOOLS = {
     one["name"]: ModelTool(one["name"], one["description"], json.dumps(one["parameters"]))
-    for one in json.loads(pkgutil.get_data(__name__, "refinement_tools.json") or b"[]")
+    for one in json.loads(pkgutil.get_data(__name__, "refinement_tools.json") or b"")
 }
 
 

@@ -685,6 +685,34 @@ def test_what_flips_while_memoryd_is_stopped_is_repaired_before_anything_trusts_
     assert scratch.json("verify") == {"ok": True, "problems": []}
 
 
+def test_a_damaged_newest_copy_is_removed_and_an_older_one_repairs_the_rows(scratch):
+    scratch.json("session", "end", "one")
+    scratch.json("update", "--append", "The first office is in Graz.")
+    (good,) = backups.list_copies(scratch.state)
+    damaged = good.with_name(good.name.replace("memoryd-2", "memoryd-3", 1))
+    damaged.write_bytes(good.read_bytes()[:5000])
+    before, core = rows(scratch)["memory"], scratch.core
+    spoil(scratch, *FLIPS["end"])
+    (scratch.workspace / "MEMORY.md").write_text(f"{core}- A line that is imported next.\n", encoding="utf-8")
+    scratch.json("run", "--once")
+    assert [row for row in before if row not in rows(scratch)["memory"]] == []
+    assert not damaged.exists()
+    assert len(core.splitlines()) + 1 == len(scratch.core.splitlines())
+    assert scratch.json("verify") == {"ok": True, "problems": []}
+
+
+def test_without_its_trigger_a_deletion_is_not_taken_for_damage(scratch):
+    scratch.json("facts", "add", "Lives in Graz.")
+    scratch.json("run", "--once")
+    scratch.change("DROP TRIGGER memory_updated")
+    (one,) = [one["id"] for one in scratch.json("facts", "list") if "Graz" in one["content"]]
+    scratch.run("--json", "facts", "delete", one)
+    scratch.json("run", "--once")
+    assert "Lives in Graz." not in facts(scratch)
+    ((told,),) = scratch.query("SELECT text FROM alarm WHERE kind = ? AND cleared_at IS NULL", ALARM)
+    assert "were not repaired, because the database lacks trigger 'memory_updated'" in told
+
+
 def test_an_index_that_is_damaged_while_memoryd_is_stopped_hides_no_memory_from_an_import(scratch):
     scratch.json("session", "end", "one")
     scratch.json("update", "--append", "The first office is in Graz.")

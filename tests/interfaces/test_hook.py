@@ -420,8 +420,6 @@ def test_consumers_that_take_no_more_get_no_more(world):
     core.write_text("- \U0001f41f and chips\n" * 2000, encoding="utf-8")
     try:
         with world.served():
-            for units in (hook.CLAUDE_UNITS, None):  # the work, which has no time limit here; the hooks get its result
-                world.hooked.context({"workspace": str(world.workspace), "units": units})
             # On a busy machine a hook may reach its time limit. Then it returns nothing, or only text from the files.
             answers = (world.hook("claude-code", "session-start", CLAUDE_START) for _ in range(50))
             given = (json.loads(one)["hookSpecificOutput"]["additionalContext"] for one in answers if one)

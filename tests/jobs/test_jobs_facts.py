@@ -732,11 +732,8 @@ def test_a_hijacked_model_plants_no_fact(attack):
     turns = attacked(attack)
     cites = [[], ["t1"], ["t2"], ["t1", "t2"], [f"t{one.seq}" for one in turns], ["t90"]]
     own = {f"User: {one.text}" for one in turns if one.origin is Origin.USER}
-    for number, cited in enumerate((*cites, ["t1.1"], ["t1.1", "t90.1"])):
-        for category, reader in (
-            ("preference", (None, truthful)[number % 2]),
-            ("knowledge", (truthful, None)[number % 2]),
-        ):
+    for cited in (*cites, ["t1.1"], ["t1.1", "t90.1"]):
+        for category, reader in ((c, r) for c in ("preference", "knowledge") for r in (None, truthful)):
             new_facts = [new(claim, *cited, category=category, confidence=1, replaces=[OLD.id]) for claim in CLAIMS]
             sections = {name.value: {"text": PAGE, "cites": cited} for name in ProfileSection}
             wipe = [{"id": one.id, "cites": cited} for one in (OLD, TEA)]
@@ -757,8 +754,8 @@ def test_a_hijacked_model_plants_nothing_in_the_core(attack):
     turns = attacked(attack)
     shown = [one.seq for one in turns]
     for cited in ("t1", "t2", "t3", "t90", "t1,t90", ",".join(f"t{seq}" for seq in shown)):
-        for number, claim in enumerate(CLAIMS):
-            for kind in (("preference", "fact"), ("decision", "learning"))[number % 2]:
+        for claim in CLAIMS:
+            for kind in ("preference", "fact", "decision", "learning"):
                 held = sleep.SleepInputs(
                     agent_id="demo", session_id="s", folder=None, reason="Session Notes", turns=turns, live=turns,
                     previous_summary=None, core=(), daily="", window=2000, budget=0.25, keep_recent=10,
