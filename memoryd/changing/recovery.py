@@ -219,9 +219,7 @@ class Keeper:
         today = clock.now().astimezone(settings.zone).date()
         sql = "SELECT text FROM alarm WHERE kind = ? AND cleared_at IS NULL AND since > ?"
         fresh = sqlite.read(engine, query.fetch_text, sql, ALARM, clock.text(ahead=timedelta(days=-1)))
-        if bad := sqlite.read(engine, memories.list_damaged):
-            what = f"{count_noun(len(bad), 'memory', 'memories')} could not be read: {_list(bad)}"
-            self.found += [what] * (what not in self.found and what not in str(fresh))
+        self._find_unreadable(engine, str(fresh))
         is_copied = bool(copies) and backups.made_at(copies[0]).astimezone(settings.zone).date() == today
         is_well = is_copied and bool(entries) and not self.found and not damaged
         if is_well and not self.is_asked:
@@ -230,16 +228,26 @@ class Keeper:
         is_done = all(self._try(engine, clock.text(), one) for one in (self.inspect, self._inspect_journals))
         if not self.found and (is_well or not is_done):
             return
-        found = self.found
-        found += ["all copies of the database were gone"] * (not copies and any(one.get("from") for one in entries))
-        for one in found:
-            self.log.error("damage", what=one)
-        alarms.set_alarm(engine, ALARM, fresh, clock.text())  # end an old alarm, so that a new finding opens a new one
-        told = filter(None, [fresh, *filter(lambda one: one not in str(fresh), found)])
-        alarms.set_alarm(engine, ALARM, "; ".join(told) or None, clock.text())
-        self.found = []
+        are_gone = not copies and any(one.get("from") for one in entries)
+        self.found += ["all copies of the database were gone"] * are_gone
+        self._tell_found(engine, fresh, clock.text())
         if is_done:
             self.copy(engine, clock.now(), settings.retention.backups)
+
+    def _find_unreadable(self, engine: Engine, known: str) -> None:
+        """Add the damaged memories to what was found, unless the text `known` names them."""
+        if bad := sqlite.read(engine, memories.list_damaged):
+            what = f"{count_noun(len(bad), 'memory', 'memories')} could not be read: {_list(bad)}"
+            self.found += [what] * (what not in self.found and what not in known)
+
+    def _tell_found(self, engine: Engine, fresh: str | None, now: str) -> None:
+        """Log what was found, and add it to the alarm `fresh` of the last day."""
+        for one in self.found:
+            self.log.error("damage", what=one)
+        alarms.set_alarm(engine, ALARM, fresh, now)  # end an old alarm, so that a new finding opens a new one
+        told = filter(None, [fresh, *filter(lambda one: one not in str(fresh), self.found)])
+        alarms.set_alarm(engine, ALARM, "; ".join(told) or None, now)
+        self.found = []
 
     def _try(self, engine: Engine, now: str, inspect: Callable[[Engine], list[str]]) -> bool:
         """Add the findings of an inspection, and return True if it did not fail.
