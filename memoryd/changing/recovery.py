@@ -326,9 +326,8 @@ class Keeper:
 
         The result is empty if no copy of this database is attached, or if the journal is damaged.
         """
-        keys = list(changes.find_differing(connection)) if _is_alike(connection) else []
-        entries, damaged = self.journal.read() if keys else ([], 0)
-        if damaged or not keys:
+        entries, damaged = self.journal.read() if _is_alike(connection) else ([], 1)
+        if damaged:
             return {}
         of = query.fetch_number(connection, _IDENTITY)
         base = query.fetch_number(connection, "SELECT max(seq) FROM good.changed_row")
@@ -336,10 +335,12 @@ class Keeper:
         images = changes.fit_tables(connection, changes.list_images(one for one in lines if one["seq"] > base))
         images += changes.read_since(connection, lines[-1]["seq"] if lines else 0)  # not in the journal yet
         known = {(table, json.dumps(key)): row for table, key, row in images}
+        differing = ((table, json.dumps(key)) for table, key in changes.find_differing(connection))
         wrong: dict[str, list[Image]] = {}
-        for table, key in keys:
-            name = table, json.dumps(key)
-            row = known[name] if name in known else changes.read_row(connection, table, key, "good.")
+        # Damage may have put a row that the journal changed back to its state in the copy.
+        for table, text in dict.fromkeys((*differing, *known)):
+            key = json.loads(text)
+            row = known[table, text] if (table, text) in known else changes.read_row(connection, table, key, "good.")
             here = changes.read_row(connection, table, key)
             if here != row and not changes.is_waiting(table, here):
                 wrong.setdefault(table, []).append((table, key, row))

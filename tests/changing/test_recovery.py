@@ -685,6 +685,23 @@ def test_what_flips_while_memoryd_is_stopped_is_repaired_before_anything_trusts_
     assert scratch.json("verify") == {"ok": True, "problems": []}
 
 
+def test_a_row_that_goes_back_to_its_state_in_the_copy_is_repaired(scratch):
+    scratch.json("facts", "add", "Lives in Graz.")
+    shutil.rmtree(scratch.state / "backups")
+    scratch.json("run", "--once")
+    (one,) = [one["id"] for one in scratch.json("facts", "list") if "Graz" in one["content"]]
+    scratch.json("facts", "delete", one)
+    scratch.json("pause")
+    before = scratch.query("SELECT * FROM memory WHERE id = ?", one)
+    spoil(scratch, "UPDATE memory SET deleted_at = NULL, ended_as = NULL WHERE content LIKE '%Graz%'", "memory")
+    spoil(scratch, "UPDATE agent SET paused = 0", "agent")
+    scratch.json("run", "--once")
+    assert scratch.query("SELECT * FROM memory WHERE id = ?", one) == before
+    assert scratch.query("SELECT paused FROM agent") == [(1,)]
+    ((told,),) = scratch.query("SELECT text FROM alarm WHERE kind = ? AND cleared_at IS NULL", ALARM)
+    assert f"1 row of memory differed from copy and journal, and were repaired: {one}" in told
+
+
 def test_a_damaged_newest_copy_is_removed_and_an_older_one_repairs_the_rows(scratch):
     scratch.json("session", "end", "one")
     scratch.json("update", "--append", "The first office is in Graz.")
