@@ -48,8 +48,8 @@ _CHATTING = frozenset({"", "OpenClaw"})
 _DEFAULT_WORDS = 400
 # Limits for one run, except for wishes and decisions of the user. A wrong memory in the core is worse than a late one.
 _MOST_MEMORIES = 6
-_LASTING_SHARE = 0.6  # memories may take this share of the words of the day's text
-_MOST_LASTING = 18  # most memories of one sleep that nobody explicitly asked to keep
+_LASTING_SHARE = 0.5  # memories may take this share of the words of the day's text
+_MOST_LASTING = 14  # most memories of one sleep that nobody explicitly asked to keep
 _OF_DECISION, _OF_LESSON = 0.8, 0.75  # importance of decisions and lessons that the user and the assistant state
 _LONGEST_LINE = 700  # characters; a longer message continues on another line
 _LEAST_UNIT = 12  # words; if there is room for few words, messages are read in smaller pieces
