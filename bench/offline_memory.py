@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from memoryd.jobs import sleep
 from memoryd.jobs.claims import Judges
-from memoryd.jobs.job import AddMemories, AppendDaily, Done, Edit, KeepSummary, NewMemory, drive
+from memoryd.jobs.job import AddMemories, AppendDaily, Done, JobEdit, KeepSummary, NewMemory, drive
 from memoryd.offline import backend as offline
 from memoryd.offline.cue_judge import CueJudge
 from memoryd.transcripts.turn import Origin, Role, StoredTurn, TurnKind
@@ -93,7 +93,7 @@ class _Workspace:
         for edit in step.edits if isinstance(step, Done) else ():
             self.apply(edit)
 
-    def apply(self, edit: Edit) -> None:
+    def apply(self, edit: JobEdit) -> None:
         if isinstance(edit, AppendDaily):
             head = f"# Daily Memory: {edit.day}\n"
             self.daily[str(edit.day)] = (

@@ -45,8 +45,8 @@ from memoryd.jobs.job import (
     AddMemories,
     AppendDaily,
     AppendDiary,
-    Edit,
     EditFacts,
+    JobEdit,
     KeepSummary,
     MoveWatermark,
     NoteTold,
@@ -111,7 +111,7 @@ Revise = Callable[["Connection", "tuple[OpenFolder, OpenFolder]", "CoreImport"],
 def commit(
     writer: Writer,
     run: Run,
-    edits: Sequence[Edit],
+    edits: Sequence[JobEdit],
     outcome: RunOutcome,
     *,
     revise: Revise | None = None,
@@ -159,7 +159,7 @@ def commit(
 
 
 def _intent_of(
-    writer: Writer, edits: Sequence[Edit], outcome: RunOutcome, planned: Preview, appends: Sequence[dict[str, Any]]
+    writer: Writer, edits: Sequence[JobEdit], outcome: RunOutcome, planned: Preview, appends: Sequence[dict[str, Any]]
 ) -> dict[str, Any]:
     """Return the parts that all intents have: files, rows and the end of the run."""
     return {
@@ -179,7 +179,7 @@ def enter(connection: Connection, writer: Writer, agent_id: str, entry: Operate,
     audit.record(connection, passed.changes, chain.AuditStamp(writer.now(), agent_id, ACTOR, run_id))
 
 
-def _facts_in(edits: Sequence[Edit]) -> list[EditFacts]:
+def _facts_in(edits: Sequence[JobEdit]) -> list[EditFacts]:
     return [edit for edit in edits if isinstance(edit, EditFacts)]
 
 
@@ -193,7 +193,7 @@ def _learn(connection: Connection, writer: Writer, run: Run, edits: Sequence[Edi
     )
 
 
-def preview_run(writer: Writer, run: Run, edits: Sequence[Edit], ahead: Sequence[Change] = ()) -> Preview:
+def preview_run(writer: Writer, run: Run, edits: Sequence[JobEdit], ahead: Sequence[Change] = ()) -> Preview:
     """Return what `commit` would do with a run's edits, without doing it; edits of `MEMORY.md` are imported first.
 
     The plan includes `ahead`: the changes of earlier edits that are not written yet either.
@@ -226,7 +226,7 @@ def _make_intent(
     writer: Writer,
     place: WorkspaceFolders,
     run: Run,
-    edits: Sequence[Edit],
+    edits: Sequence[JobEdit],
     outcome: RunOutcome,
     brought: CoreImport,
     revise: Revise | None,
@@ -264,7 +264,7 @@ def _make_intent(
     return intent
 
 
-def actor_of(edits: Sequence[Edit], run: Run) -> str:
+def actor_of(edits: Sequence[JobEdit], run: Run) -> str:
     """Return the actor for the audit: memoryd for a run's own decisions, otherwise the caller.
 
     A tool acts for its caller: the agent, or a person at the command line.
@@ -295,7 +295,7 @@ def _change_rows(changes: Sequence[Change]) -> list[list[str | None]]:
     ]
 
 
-def _rows(writer: Writer, edits: Sequence[Edit]) -> dict[str, Any]:
+def _rows(writer: Writer, edits: Sequence[JobEdit]) -> dict[str, Any]:
     now = writer.now()
     return {
         "summaries": [

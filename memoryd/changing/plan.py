@@ -17,7 +17,7 @@ from memoryd.database.runs import Run
 from memoryd.errors import MemorydError, RefusedError
 from memoryd.files import regular
 from memoryd.files.open_folder import OpenFolder
-from memoryd.jobs.job import HEADINGS, AddMemories, AppendDaily, AppendDiary, Edit, Operate, RewriteCore, WriteFile
+from memoryd.jobs.job import HEADINGS, AddMemories, AppendDaily, AppendDiary, JobEdit, Operate, RewriteCore, WriteFile
 from memoryd.ledger.audit import AuditStamp
 from memoryd.ledger.guards import Caller, Refusal
 from memoryd.ledger.matching import map_places
@@ -83,7 +83,7 @@ class PlanBase(NamedTuple):
 
 
 def plan_core(
-    connection: Connection, writer: Writer, run: Run, edits: Sequence[Edit], brought: CoreImport, told: PlanBase
+    connection: Connection, writer: Writer, run: Run, edits: Sequence[JobEdit], brought: CoreImport, told: PlanBase
 ) -> Preview:
     """Return how the edits would change the memory store and `MEMORY.md` in their present state.
 
@@ -119,7 +119,7 @@ def plan_core(
 
 
 def _check_edits(
-    connection: Connection, writer: Writer, run: Run, edits: Sequence[Edit], told: PlanBase
+    connection: Connection, writer: Writer, run: Run, edits: Sequence[JobEdit], told: PlanBase
 ) -> tuple[guard_check.GuardCheckResult, ...]:
     """Return the result of the guards for each list of operations; each is judged on the result of the earlier ones."""
     passed: list[guard_check.GuardCheckResult] = []
@@ -155,7 +155,7 @@ def _plan_rewrite(connection: Connection, writer: Writer, run: Run, edit: Rewrit
 
 
 def _operations(
-    connection: Connection, run: Run, edits: Sequence[Edit], file: core.CoreFile
+    connection: Connection, run: Run, edits: Sequence[JobEdit], file: core.CoreFile
 ) -> Iterator[tuple[list[Operation], Operate]]:
     """Yield each list of operations with its edit, without additions that are already in the file."""
     there = {core.normalize(bullet.text) for bullet in file.bullets}
@@ -226,12 +226,12 @@ def _place_changes(changes: Sequence[Change], live: Sequence[Standing], new: byt
         yield replace(change, before=before, after=replace(change.after, position=number))
 
 
-def plan_appends(workspace: OpenFolder, edits: Sequence[Edit]) -> list[dict[str, Any]]:
+def plan_appends(workspace: OpenFolder, edits: Sequence[JobEdit]) -> list[dict[str, Any]]:
     """Return the blocks to append, in the form of an intent, for the daily files and diaries."""
     return [_plan_append(workspace, edit) for edit in edits if isinstance(edit, AppendDaily | AppendDiary)]
 
 
-def plan_writes(workspace: OpenFolder, run: Run, edits: Sequence[Edit]) -> list[dict[str, Any]]:
+def plan_writes(workspace: OpenFolder, run: Run, edits: Sequence[JobEdit]) -> list[dict[str, Any]]:
     """Return the whole files to write, in the form of an intent.
 
     Raises:

@@ -153,7 +153,7 @@ def _finish(
     if parsed.sections and not meant.places and meant.faults:
         return job.RejectedReply("nothing in the reply is supported by what it cites")
     done = _Dream(inputs, parsed, meant, answer, found).step()
-    return replace(done, anew=lambda fresh: _finish(fresh, parsed, answer, planned, judging, ended))
+    return replace(done, decide_again=lambda fresh: _finish(fresh, parsed, answer, planned, judging, ended))
 
 
 def _quote_memory(one: EarlierMemory) -> job.QuotedPiece:
@@ -319,7 +319,7 @@ class _Dream:
             "claims": count_claims(self.claims),
             "unsure": len(self._list_unsure()),
         }
-        edits: list[job.Edit] = []
+        edits: list[job.JobEdit] = []
         if operations:
             seen = {one.id: one.content for one in self.core_before.values()}
             edits.append(job.RewriteCore(operations, decided.rewrite, seen, self.inputs.file, data))

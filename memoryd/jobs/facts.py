@@ -292,7 +292,7 @@ def _end_job(
     inputs: FactsInputs, gathered: _FactsMaterial, answer: job.Reply, found: Sequence[JudgedClaim], kept: _KeptClaims
 ) -> job.End:
     sections = _sections(inputs, kept)
-    edits: list[job.Edit] = []
+    edits: list[job.JobEdit] = []
     if kept.learned or kept.forgotten or sections:
         edits.append(job.EditFacts(inputs.session_id, tuple(kept.learned), tuple(kept.forgotten), tuple(sections)))
     if kept.memories:

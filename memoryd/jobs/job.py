@@ -138,9 +138,6 @@ class JobEdit:
     """Describe one change that a job returns. Each subclass is one kind of change."""
 
 
-Edit = JobEdit
-
-
 @dataclass(frozen=True, slots=True)
 class AppendDaily(JobEdit):
     """Append a block to the daily file of a day."""
@@ -289,15 +286,15 @@ def edit_of_facts(row: Mapping[str, Any]) -> EditFacts:
 class Done:
     """End the job with edits: the runner carries out all of them or none."""
 
-    edits: tuple[Edit, ...]
+    edits: tuple[JobEdit, ...]
     receipt: dict[str, Any] = field(default_factory=dict)  # the run report: counts and names only, never content
     why: str | None = None
     declined: bool = False  # the guards refused all of it
     summary: str | None = None  # the model's own account, only for the agent's journal
     claims: tuple[Mapping[str, Any], ...] = ()  # the outcome of each claim of the reply, with its text
     made_from: str | None = None  # a digest of the inputs that tells runs apart if the job asks no question
-    # decides again on other inputs with the same replies
-    anew: Callable[[Any], Done | RejectedReply] | None = field(default=None, compare=False, repr=False)
+    # decides on other inputs with the same replies
+    decide_again: Callable[[Any], Done | RejectedReply] | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,7 +302,7 @@ class NothingToDo:
     """End the job without a change; the reason is shown on the run's row. The watermark may still move."""
 
     why: str
-    edits: tuple[Edit, ...] = ()
+    edits: tuple[JobEdit, ...] = ()
     receipt: dict[str, Any] = field(default_factory=dict)
     claims: tuple[Mapping[str, Any], ...] = ()  # as in `Done`
 

@@ -131,7 +131,7 @@ def _join_ends(slept: job.Done | job.NothingToDo, learned: job.Done | job.Nothin
     return job.Done(edits, receipt, claims=claims)
 
 
-def _join_edits(slept: Sequence[job.Edit], learned: Sequence[job.Edit]) -> Iterator[job.Edit]:
+def _join_edits(slept: Sequence[job.JobEdit], learned: Sequence[job.JobEdit]) -> Iterator[job.JobEdit]:
     """Yield the edits of both jobs; the two blocks of one day become one, with the facts' lines above its sections."""
     notes = {edit.day: edit for edit in learned if isinstance(edit, job.AppendDaily)}
     for edit in slept:

@@ -455,7 +455,7 @@ def _save_result(inputs: SleepInputs, told: _SleepResult, dropped: Counter[str],
     if not told.lines and not told.memories:
         kept = [job.KeepSummary(inputs.session_id, told.summary, told.messages)] if told.summary else []
         return job.NothingToDo("nothing new worth keeping", (*kept, _watermark(inputs)), receipt, told.claims)
-    edits: list[job.Edit] = list(_daily(inputs, told.lines, is_offline=is_offline))
+    edits: list[job.JobEdit] = list(_daily(inputs, told.lines, is_offline=is_offline))
     receipt["save"] = {"blocks": len(edits), "core": len(told.memories)}
     if told.memories:
         edits.append(job.AddMemories(told.memories))

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Any
 
 from memoryd.jobs import job
-from memoryd.jobs.job import Edit
+from memoryd.jobs.job import JobEdit
 from memoryd.ledger import accounting, guards, memory, operation
 
 _TYPE = "$"
@@ -30,12 +30,12 @@ _TYPES: dict[str, type] = {
 }
 
 
-def dump(edits: Sequence[Edit]) -> list[Any]:
+def dump(edits: Sequence[JobEdit]) -> list[Any]:
     """Return edits as plain JSON values."""
     return [_dump_value(edit) for edit in edits]
 
 
-def load(plain: Sequence[Any]) -> tuple[Edit, ...]:
+def load(plain: Sequence[Any]) -> tuple[JobEdit, ...]:
     """Return the edits that were passed to `dump`.
 
     Raises:
@@ -47,7 +47,7 @@ def load(plain: Sequence[Any]) -> tuple[Edit, ...]:
         raise ValueError("these are not edits of this version") from error
 
 
-def compute_digest(edits: Sequence[Edit]) -> str:
+def compute_digest(edits: Sequence[JobEdit]) -> str:
     """Return a hex sha256 that is the same for equal edits."""
     return hashlib.sha256(json.dumps(dump(edits), sort_keys=True).encode()).hexdigest()
 

@@ -61,7 +61,7 @@ def review(runner: Runner) -> None:
     if any(one.kind == proposing.ALARM for one in found):
         runner.tend_proposals()
     for path in runner.settings.state_dir.glob(f"{index.NAME}*{index.MOVED}*"):
-        text = f"{index.NAME} was not a file, and is kept as {path.name}; the search index was rebuilt"
+        text = f"{path.name.partition(index.MOVED)[0]} was not a file; it is now {path.name}, and the index was rebuilt"
         runner.set_alarm(DATABASE, text, subject=path.name)
     _review_nights(runner)
     drift.review(runner.engine, runner.settings, runner.clock, runner.log)

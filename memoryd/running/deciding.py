@@ -69,11 +69,11 @@ def carry_out(runner: Runner, run: Run) -> None:
         try:
             runner.commit(run, told, writer, reply=deciding.written, phases=deciding.phases)
         except OutdatedError as error:
-            if kind.again is None or not isinstance(end, Done) or end.anew is None:
+            if kind.again is None or not isinstance(end, Done) or end.decide_again is None:
                 raise
             runner.log.info("decided again", run=run.id, kind=run.kind, agent=run.agent_id, why=error.what)
             deciding.inputs = kind.again(source, run, deciding.inputs)
-            end = end.anew(deciding.inputs)
+            end = end.decide_again(deciding.inputs)
         else:
             return
     raise AwayError("the core changes all the time", str(workspace), "the run is tried again")

@@ -16,7 +16,7 @@ from memoryd.changing.guard_check import GuardCheckResult
 from memoryd.changing.plan import Preview
 from memoryd.gauge.estimate import estimate
 from memoryd.jobs import tally
-from memoryd.jobs.job import Done, Edit, Operate
+from memoryd.jobs.job import Done, JobEdit, Operate
 from memoryd.jobs.refinement import BREAKERS, RefinementSession, rejudge_timeline
 from memoryd.ledger.guards import Caller, Guard, RefinementStart, Refusal, core_tokens
 from memoryd.ledger.memory import Memory, MemoryKind
@@ -67,7 +67,7 @@ def with_id(operate: Operate, changes: Sequence[Change]) -> Operate:
     return operate if made is None else replace(operate, operations=tuple(named))
 
 
-def refused_by(edits: Sequence[Edit], passed: Sequence[GuardCheckResult]) -> list[Guard | None]:
+def refused_by(edits: Sequence[JobEdit], passed: Sequence[GuardCheckResult]) -> list[Guard | None]:
     """Return the guard that refuses each operation of a refinement, in order; None for an accepted one."""
     both = zip((edit for edit in edits if isinstance(edit, Operate)), passed, strict=False)
     found = [one for edit, one in both if edit.caller is Caller.REFINEMENT]

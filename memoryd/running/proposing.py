@@ -30,7 +30,7 @@ from memoryd.errors import AwayError, RefusedError, StateError
 from memoryd.files import durable, folders, regular
 from memoryd.files.workspace import lock_workspace
 from memoryd.jobs import dream, stored_edits
-from memoryd.jobs.job import Done, Edit, EditFacts, MoveWatermark, Operate, RewriteCore
+from memoryd.jobs.job import Done, EditFacts, JobEdit, MoveWatermark, Operate, RewriteCore
 from memoryd.ledger.guards import Caller
 from memoryd.ledger.memory import MemoryKind
 from memoryd.ledger.operation import Change
@@ -83,7 +83,7 @@ def draft_proposal(writer: Writer, run: Run, done: Done, tz: tzinfo) -> Proposal
     return ProposalDraft(tier.render(shown), row, told | {"refused": len(shown.refused)})
 
 
-def changes_nothing(planned: Preview, edits: Sequence[Edit]) -> bool:
+def changes_nothing(planned: Preview, edits: Sequence[JobEdit]) -> bool:
     """Return True if no memory would change. A diary is not memory."""
     written = [path for path, before, after in planned.files if before != after]
     is_diary_alone = all(path.startswith(f"{diary.FOLDER}/") for path in written)
@@ -104,20 +104,20 @@ def _describe_change(change: Change) -> tuple[str, str, str]:
     return change.operation, category, f"{known}{after.content}"
 
 
-def _sections(edits: Sequence[Edit]) -> Iterator[tuple[str, str, str]]:
+def _sections(edits: Sequence[JobEdit]) -> Iterator[tuple[str, str, str]]:
     for edit in edits:
         if isinstance(edit, EditFacts):
             yield from (("rewrite", f"profile {one.section}", one.text) for one in edit.sections)
 
 
-def _marks(connection: Connection, edits: Sequence[Edit]) -> Iterator[tuple[str, str, int]]:
+def _marks(connection: Connection, edits: Sequence[JobEdit]) -> Iterator[tuple[str, str, int]]:
     """Yield (session, consumer, watermark) for the watermarks that the edits move, in their present state."""
     for edit in edits:
         if isinstance(edit, MoveWatermark):
             yield edit.session_id, edit.consumer, turns.read_watermark(connection, edit.session_id, edit.consumer)
 
 
-def store(writer: Writer, run: Run, drafted: ProposalDraft, outcome: RunOutcome, notes: Sequence[Edit] = ()) -> None:
+def store(writer: Writer, run: Run, drafted: ProposalDraft, outcome: RunOutcome, notes: Sequence[JobEdit] = ()) -> None:
     """Write the file of a proposal, and end its run as proposed.
 
     The file comes first. A file without its row is deleted later, but a row without its file would never be seen.
@@ -166,7 +166,7 @@ def decide(engine: Engine, run: Run, now: str) -> Done:
             raise RefusedError("what it is about was written meanwhile", proposal_id, hint)
     if run.kind == ACCEPT:
         return Done(edits, kept["receipt"] | {"accepts": proposal_id}, summary=kept.get("summary"))
-    rest: list[Edit] = [one for one in edits if isinstance(one, MoveWatermark)]
+    rest: list[JobEdit] = [one for one in edits if isinstance(one, MoveWatermark)]
     if found.kind == REFINE:
         text = f"The refinement {proposal_id} was rejected on {now[:10]}: nothing of it was done."
         rest.append(proposed_refining.make_entry(text, now))

@@ -27,7 +27,7 @@ from memoryd.errors import StateError
 from memoryd.files import regular
 from memoryd.jobs import sleep
 from memoryd.jobs.evidence import parse_moment
-from memoryd.jobs.job import Ask, Done, Edit, KeepSummary, NoteTold, NothingToDo, Reply, WriteFile, drive
+from memoryd.jobs.job import Ask, Done, JobEdit, KeepSummary, NoteTold, NothingToDo, Reply, WriteFile, drive
 from memoryd.running import dreaming, modes, now_files, queueing, sleeping
 from memoryd.running.answering import OFFLINE, RunQuestion
 from memoryd.running.now_files import DueNowFile
@@ -230,7 +230,7 @@ class _Candidates(NamedTuple):
 def _decide(runner: Runner, run: Run, workspace: Path) -> Done | NothingToDo:
     found = _gather(runner, run, workspace)
     writes = [*_list_writes(runner, run, workspace, found), *found.files]
-    rows: tuple[Edit, ...] = (*found.built, *found.told)
+    rows: tuple[JobEdit, ...] = (*found.built, *found.told)
     counts = {"sessions": len(found.last), "offline": len(found.built), "files": len(writes)}
     if writes:
         return Done((*writes, *rows), {KIND: counts})

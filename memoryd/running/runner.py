@@ -26,7 +26,7 @@ from memoryd.files import regular
 from memoryd.files.journal import Journal
 from memoryd.files.log import Log, bind_values
 from memoryd.jobs import facts, job
-from memoryd.jobs.job import Done, Edit, NothingToDo, Reply
+from memoryd.jobs.job import Done, JobEdit, NothingToDo, Reply
 from memoryd.jobs.reader import ReaderAnswer
 from memoryd.ledger.guards import GuardLimits
 from memoryd.ledger.operation import OperationError, texts_of
@@ -358,7 +358,7 @@ class Runner:
         )
 
     def put(
-        self, run: Run, step: Done, outcome: committing.RunOutcome, writer: Writer, notes: Sequence[Edit] = ()
+        self, run: Run, step: Done, outcome: committing.RunOutcome, writer: Writer, notes: Sequence[JobEdit] = ()
     ) -> bool:
         """Propose the decision of a run to a person, and end the run; return False if it would change nothing."""
         drafted = proposing.draft_proposal(writer, run, step, self.settings.zone)
@@ -535,7 +535,7 @@ class Runner:
         )  # fmt: skip
 
 
-def _texts(edits: Sequence[Edit], receipt: dict[str, Any], why: str | None) -> list[str]:
+def _texts(edits: Sequence[JobEdit], receipt: dict[str, Any], why: str | None) -> list[str]:
     """Return all texts that a commit would write to files and rows."""
     found = [why or "", *strings_of(receipt)]
     for edit in edits:

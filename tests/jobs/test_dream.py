@@ -504,7 +504,7 @@ def test_what_somebody_changed_since_the_question_is_left_as_it_is():
         earlier=inputs.earlier,
         context=replace(fresh.context, seen={one.memory.id: one.memory.content for one in inputs.earlier}),
     )
-    step = done.anew(again)
+    step = done.decide_again(again)
     assert guards_of(step) == ["edited"]
     assert step.edits[0].new.decode() == (
         f"## Habits\n\n- {LINTER}\n\n## Facts\n\n- {edited}\n- {TEA}\n\n## Decisions\n\n- {REDIS}\n"

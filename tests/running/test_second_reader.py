@@ -63,7 +63,7 @@ class Job:
         body = "\n".join(f"- {one.claim}" for one in QUESTIONS if verdicts.get(one.key) == "supported") or "- nothing"
         edits = (AppendDaily(inputs["day"], "Notes", "12:00", body), MoveWatermark(inputs["session"], "sleep", 4))
         told = {"verdicts": sorted(verdicts.values())}
-        return Done(edits, told, claims=self.claims, anew=lambda fresh: self.end(fresh, answers))
+        return Done(edits, told, claims=self.claims, decide_again=lambda fresh: self.end(fresh, answers))
 
     def kind(self, **more):
         return deciding.JobKind(self.gather, self.decide, lambda replies: replies[0], **more)
