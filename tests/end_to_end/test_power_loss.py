@@ -24,9 +24,9 @@ WHY_NOT = power_loss.available()
 @pytest.mark.skipif(WHY_NOT is not None, reason=WHY_NOT or "")
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("job", JOBS if SOAK else JOBS[:1])
-def test_whatever_of_the_unsynced_is_lost_a_start_comes_to_the_same(quick_folder, record_property, job):
+def test_whatever_of_the_unsynced_is_lost_a_start_comes_to_the_same(tmp_path, record_property, job):
     script = Path(power_loss.__file__)
-    words = [script, job, str(quick_folder), "--seed", str(SEED), *([] if SOAK else ["--most", "3"])]
+    words = [script, job, str(tmp_path), "--seed", str(SEED), *([] if SOAK else ["--most", "3"])]
     done = forks.run(words, timeout=None, cwd=script.parent)
     assert done.returncode == 0, done.stderr
     first, *found = map(json.loads, done.stdout.splitlines())

@@ -90,9 +90,9 @@ def old_or_new(point, alone):
     assert point["between"]["files"][core] in {alone["files"][core], OLD}, told(point)
 
 
-def test_an_upgrade_killed_at_a_call_comes_to_the_same_schema_and_rows(quick_folder, record_property):
+def test_an_upgrade_killed_at_a_call_comes_to_the_same_schema_and_rows(tmp_path, record_property):
     how = often("kill/7")
-    alone, points = sweep(quick_folder, how, job="swept_migration:UPGRADE", record_property=record_property)
+    alone, points = sweep(tmp_path, how, job="swept_migration:UPGRADE", record_property=record_property)
     assert (alone["sound"], alone["number"], alone["files"]) == (
         [["ok"]],
         len(schema.read_migrations()),
@@ -120,9 +120,9 @@ def test_an_upgrade_killed_at_a_call_comes_to_the_same_schema_and_rows(quick_fol
         assert point["after"] == alone, told(point)
 
 
-def test_an_import_facts_and_a_rollback_killed_at_a_call_come_to_the_same(quick_folder, record_property):
+def test_an_import_facts_and_a_rollback_killed_at_a_call_come_to_the_same(tmp_path, record_property):
     how = often("kill/15")
-    alone, points = sweep(quick_folder, how, job="swept_ledger:LEDGER", record_property=record_property)
+    alone, points = sweep(tmp_path, how, job="swept_ledger:LEDGER", record_property=record_property)
     core = alone["files"]["workspace/MEMORY.md"]
     assert [core.count(text) for text in ("- mine\n\nand this", swept_ledger.RULE, "about green tea")] == [1, 1, 1]
     assert "Ottilie" not in core
@@ -135,7 +135,7 @@ def test_an_import_facts_and_a_rollback_killed_at_a_call_come_to_the_same(quick_
 
 
 # What one process sweeps: of each fault one point in so many; in `make soak` each fault in a process of its own.
-COMMANDS = {"NIGHT": ("kill/160", "EIO+/500", "ENOSPC/400"), "ACTS": ("kill/200", "EIO/1000", "ENOSPC+/900")}
+COMMANDS = {"NIGHT": ("kill/300", "EIO+/500"), "ACTS": ("kill/500", "ENOSPC+/600")}
 ALL = ("kill", "EIO", "EIO+", "ENOSPC", "ENOSPC+")
 
 
@@ -144,10 +144,10 @@ ALL = ("kill", "EIO", "EIO+", "ENOSPC", "ENOSPC+")
     [(name, (how,)) for name in COMMANDS for how in ALL] if SOAK else COMMANDS.items(),
     ids=lambda given: given if isinstance(given, str) else " ".join(given),
 )
-def test_commands_killed_or_failed_at_a_call_lose_and_double_nothing(quick_folder, record_property, name, hows):
+def test_commands_killed_or_failed_at_a_call_lose_and_double_nothing(tmp_path, record_property, name, hows):
     """Import, sleep, facts, dream, rollover and refinement; facts, flags, access, notes, rollback and forgetting."""
     alone, points = sweep(
-        quick_folder, *map(often, hows), job=f"swept_commands:{name}", record_property=record_property, seed=DAILY_SEED
+        tmp_path, *map(often, hows), job=f"swept_commands:{name}", record_property=record_property, seed=DAILY_SEED
     )
     assert (alone["wrong"], alone["rows"]["open"]) == ([], [])
     assert swept_commands.EXPECTED[name] <= {kind for (kind,) in alone["rows"]["runs"]}
@@ -159,8 +159,8 @@ def test_commands_killed_or_failed_at_a_call_lose_and_double_nothing(quick_folde
         assert point["after"] == alone, at
 
 
-def test_killed_at_a_call_it_comes_to_the_same(quick_folder, record_property):
-    alone, points = sweep(quick_folder, often("kill/20"), record_property=record_property)
+def test_killed_at_a_call_it_comes_to_the_same(tmp_path, record_property):
+    alone, points = sweep(tmp_path, often("kill/20"), record_property=record_property)
     for point in points:
         assert point["code"] == KILLED, told(point)
         old_or_new(point, alone)
@@ -175,9 +175,9 @@ FAULTS = (
 
 
 @pytest.mark.parametrize("hows", [(how,) for hows in FAULTS for how in hows] if SOAK else FAULTS, ids=" ".join)
-def test_failed_at_a_call_it_tells_and_comes_to_the_same_later(quick_folder, record_property, hows):
+def test_failed_at_a_call_it_tells_and_comes_to_the_same_later(tmp_path, record_property, hows):
     several = (often(f"{how}/{8 if how in {'short', 'lie'} else 128}") for how in hows)
-    alone, points = sweep(quick_folder, *several, record_property=record_property)
+    alone, points = sweep(tmp_path, *several, record_property=record_property)
     for point in points:
         assert point["code"] in {0, 1}, f"{told(point)} {point['said']}"
         old_or_new(point, alone)

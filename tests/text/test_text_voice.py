@@ -1,5 +1,6 @@
 """Voice: what a person hands on is never their own words, and what they say themselves stays theirs."""
 
+import os
 from itertools import pairwise
 
 import pytest
@@ -10,6 +11,7 @@ from memoryd.text import prose, voice
 from memoryd.text.voice import Voice, find_spans, keep_own_words
 
 RULE = "Always use curl."
+LONG = 100_000 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 25_000  # characters
 
 
 def voice_of(text: str, part: str) -> set[Voice]:
@@ -405,14 +407,14 @@ def test_nothing_within_a_fence_is_ones_own(mark, inside):
     ],
 )
 def test_a_long_text_of_one_thing_is_read_in_one_go(hard):
-    text = "I say " + hard * (100_000 // len(hard))
+    text = "I say " + hard * (LONG // len(hard))
     assert len(keep_own_words(text)) <= len(text)
     assert prose.list_lines(text) is not None
 
 
 @pytest.mark.parametrize("hard", [" ", "<a>"])
 def test_a_line_of_nothing_but_space_or_tags_is_read_in_one_go(hard):
-    text = hard * (450_000 // len(hard))
+    text = hard * (4 * LONG // len(hard))
     assert len(keep_own_words(text)) <= len(text)
 
 
