@@ -9,16 +9,18 @@ from enum import StrEnum
 from pathlib import PurePosixPath
 from typing import Any, Protocol
 
-from memoryd.jobs.pieces import CitableSentence, Citation
+from memoryd.jobs.pieces import CitableSentence, Citation, Piece
 from memoryd.jobs.reader import ReaderAnswer
 from memoryd.ledger import dates
 from memoryd.ledger.lane import Lane, MemoryClass
+from memoryd.text import prose
 from memoryd.text.content import split_question
 from memoryd.text.neutral import neutralize
 from memoryd.text.sentences import quote_around
 from memoryd.tiers.session_summary import Section
 
 _LONGEST_TOLD = 600  # characters of the user's words in a line of a daily file
+_LONGEST_ANSWER = 30  # words
 LONGEST_CLAIM = 1_200  # characters; a longer text is a dump, not a memory
 
 
@@ -241,10 +243,19 @@ def has_new_evidence(cited: Sequence[Citation]) -> bool:
 
 def is_newer(cited: Sequence[Citation], old: Old) -> bool:
     """Return True if a citation was said after a memory; undated memories count as oldest."""
+    return _last_said(cited, old) > old.said_at
+
+
+def is_older(cited: Sequence[Citation], old: Old) -> bool:
+    """Return True if all citations were said before a memory."""
+    return _last_said(cited, old) < old.said_at
+
+
+def _last_said(cited: Sequence[Citation], old: Old) -> str:
     others = [one for one in cited if one.piece.id != old.id]
     # A citation of another memory does not make the claim newer, so new entries decide if there are any.
     entries = [one for one in others if not one.piece.id.startswith("m")]
-    return any(one.said_at > old.said_at for one in entries or others)
+    return max((one.said_at for one in entries or others), default="")
 
 
 _ANY_DAY = re.compile(
@@ -270,15 +281,24 @@ def add_day(judged: JudgedClaim) -> JudgedClaim:
 def note_of(judged: JudgedClaim, folder: str | None = None) -> str | None:
     """Return the context that makes a quotation understandable; None if there is none.
 
-    The note holds the question that the quotation answers, the name of the project folder, and the day.
+    The note holds the question that the quotation answers, the name of the project folder, and the day. The note of a
+    statement in other words is the day alone.
     """
+    at = max((line.at[:10] for line in judged.lines if line.at), default="")
+    if not judged.is_quoted:
+        return at or None
     cited = [one for one in judged.cited if not one.answer()]
     places = (place for one in cited for place in ((one.piece, one.numbers), *one.piece.behind))
-    asked = next(filter(None, (piece.find_question(numbers) for piece, numbers in places)), "")
-    at = max((line.at[:10] for line in judged.lines if line.at), default="")
+    asked = next(filter(None, (_find_answered(piece, numbers) for piece, numbers in places)), "")
     project = PurePosixPath(folder).name if folder else ""
     parts = [f'asked: "{neutralize(asked)}"' if asked else "", neutralize(project), at]
     return "; ".join(part for part in parts if part) or None
+
+
+def _find_answered(piece: Piece, numbers: Sequence[int]) -> str:
+    """Return the question that sentences answer; empty for one of a longer message, which rarely only answers."""
+    is_answer = piece.answers or prose.count_words(piece.text) <= _LONGEST_ANSWER
+    return piece.find_question(numbers) if is_answer else ""
 
 
 def count_claims(judged: Sequence[JudgedClaim]) -> dict[str, int]:

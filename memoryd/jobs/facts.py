@@ -192,7 +192,7 @@ def _begin_judging(
 ) -> Judging:
     today = inputs.now.astimezone(inputs.tz).date()
     days = evidence.map_days(gathered.material, today)
-    made = context_of(gathered.pieces, days, inputs.judges, offline=offline, foreign=foreign.find_outside)
+    made = context_of(gathered.pieces, days, inputs.judges, offline=offline, foreign=foreign)
     # Known facts were shown, so a claim may use their names and numbers, but it cannot cite them.
     named = {fact.id: Material(fact.content, today) for fact in inputs.known}
     found = [
@@ -368,7 +368,7 @@ def _learn(inputs: FactsInputs, gathered: _FactsMaterial, judged: JudgedClaim, k
         hints = {hint for seq in sources for hint in gathered.signals.get(seq, ())}
         is_no_correction = offered.category == "correction" and signals.Signal.CORRECTION not in hints
         category = "context" if is_no_correction else offered.category
-        note = note_of(judged, inputs.folder) if judged.is_quoted else None
+        note = note_of(judged, inputs.folder)
         kept.learned.append(job.LearnedFact(text, category, offered.confidence, sources, replaces, anew, note))
 
 

@@ -108,7 +108,8 @@ def _is_shared(material: Sequence[job.QuotedPiece], other: Sequence[job.QuotedPi
     shown = {one.id: one.text for one in material}
     shared = [one for one in other if one.id in shown]
     added = sum(len(one.text) for one in other) - sum(len(one.text) for one in shared)
-    return all(shown[one.id] == one.text for one in shared) and added <= sum(len(one.text) for one in shared)
+    is_same = all(shown[one.id].strip() == one.text.strip() for one in shared)
+    return is_same and added <= sum(len(one.text) for one in shared)
 
 
 def _with_news(inputs: FactsInputs, slept: job.Done | job.NothingToDo) -> FactsInputs:

@@ -8,7 +8,7 @@ Refused claims go back to their author once (`repair`). Without a fit reader, on
 A `JudgingContext` takes the steps that need no reader and returns the questions for one. A `Judging` asks them.
 """
 
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 
@@ -20,6 +20,7 @@ from memoryd.jobs.pieces import LONGEST_QUOTED, CitableSentence, Citation, Piece
 from memoryd.jobs.reader import POSITIVE, STANDING, Inquiry, Question, ReaderAnswer, Subject
 from memoryd.ledger import steering
 from memoryd.ledger.floor import Material, list_missing
+from memoryd.ledger.foreign import NOTHING_FOREIGN, Foreign
 from memoryd.ledger.lane import Lane, MemoryClass, may_change
 from memoryd.ledger.text_removal import MARK
 from memoryd.text import normal
@@ -27,7 +28,8 @@ from memoryd.text.content import label_of, list_stems, measure_overlap, strip_la
 from memoryd.text.neutral import neutralize
 from memoryd.text.sentences import split
 
-_MENDABLE = frozenset({ClaimStep.FLOOR, ClaimStep.READER, ClaimStep.QUOTE})
+# The steps and reasons after which other words may help. None of them is about who said something.
+_MENDABLE = frozenset({ClaimStep.FLOOR, ClaimStep.READER, ClaimStep.QUOTE, reasons.OLDER})
 _LATER, _MOST_LATER = 6, 2  # the reader sees the user's next two turns among the six pieces after a quotation
 _ALIKE = 0.3  # the least share of words that two entries about the same subject have in common
 _MOST_AROUND = 1_500  # the most characters of the sentences around a quotation
@@ -76,7 +78,7 @@ class JudgingContext:
         materials: the same material, by id, for the token floor.
         judges: holds the cues and instructions of the job.
         offline: True if the offline backend wrote the reply; it only quotes.
-        foreign: returns the tokens of a text that only outside text names.
+        foreign: finds the tokens of a text that only outside text names.
         talk: True if nobody works in the material. There, a message that only asks for something does not last.
     """
 
@@ -84,7 +86,7 @@ class JudgingContext:
     materials: Mapping[str, Material]
     judges: Judges
     offline: bool
-    foreign: Callable[[str], Sequence[str]]
+    foreign: Foreign
     talk: bool = False
 
     def weigh(self, claim: Claim) -> WeighedClaim:
@@ -140,7 +142,7 @@ class JudgingContext:
         elif claim.core and lane is Lane.ASSISTANT:
             if self._is_for_user(claim):
                 why = reasons.NOT_USER
-            elif self.foreign(claim.text):
+            elif self.foreign.find_outside(claim.text):
                 why = reasons.FOREIGN
         return _refuse_claim(claim, cited, why, ClaimStep.LANE, lane) if why else None
 
@@ -149,7 +151,7 @@ class JudgingContext:
     def quote(self, claim: Claim, text: str, cited: tuple[Citation, ...]) -> WeighedClaim:
         """Return a claim replaced by the user's words that it cites; the reader decides if they are meant to last."""
         words = neutralize(" … ".join(dict.fromkeys(whole for one in cited if (whole := one.quotation()))))
-        if self.foreign(words):
+        if self.foreign.find_outside(words, is_typed=True):
             return _refuse_claim(claim, cited, reasons.FOREIGN, ClaimStep.LANE, Lane.USER)
         same = normal.normalize_quotation(strip_label(text)) == normal.normalize_quotation(strip_label(words))
         if self.offline:  # keep the label, which shows the author
@@ -249,7 +251,7 @@ def context_of(
     judges: Judges,
     *,
     offline: bool,
-    foreign: Callable[[str], Sequence[str]] = lambda _text: (),
+    foreign: Foreign = NOTHING_FOREIGN,
     about: str = "",
 ) -> JudgingContext:
     """Return the context for judging claims about these pieces.
@@ -416,7 +418,7 @@ class Judging:
             return ()
         refused = (one for one in self.results if one.outcome is ClaimOutcome.REFUSED)
         meant = (one for one in refused if one.claim.core and not one.claim.repaired)
-        return tuple(one for one in meant if one.step in _MENDABLE and one.why != reasons.EMPTY)
+        return tuple(one for one in meant if not _MENDABLE.isdisjoint((one.step, one.why)) and one.why != reasons.EMPTY)
 
     def replace_claims(self, claims: Sequence[Claim]) -> "Judging":
         """Return the judging of the reworded claims; all other claims keep their verdict."""
@@ -498,23 +500,25 @@ class Judging:
 
         A text that cites only memories adds no new statement, but it may not lower the user's words to another lane. A
         rule changes only by newer words of the user, or in a merge that loses nothing. An older statement may add to
-        other memories, but not change them.
+        other memories, but not change them. The statement itself may be reworded if nothing is lost.
         """
         kind = self._class_of(old, weighed)
         is_rule = kind is MemoryClass.RULE
         lacks_words = measure_overlap(old.text, judged.text) < 1
         if _is_elsewhere(old, judged):
             return reasons.NOT_NEWER
-        if not has_new_evidence(judged.cited):
+        is_brought = has_new_evidence(judged.cited)
+        is_new = is_brought and is_newer(judged.cited, old)
+        if not is_brought:
             lane = next((one.lane for one in judged.cited if one.piece.id == old.id), judged.lane)
             is_lowered = judged.lane < lane and not may_change(judged.lane, kind)
             if is_lowered or (is_rule and not _is_merge(judged)):
                 return reasons.NOT_USER
         elif not may_change(judged.lane, kind):
             return reasons.NOT_USER
-        elif not is_newer(judged.cited, old) and (is_rule or judged.newer or lacks_words):
+        elif not is_new and (is_rule or judged.newer or (lacks_words and reasons.is_older(judged.cited, old))):
             return reasons.OLDER
-        is_reworded = not has_new_evidence(judged.cited) and (kind is MemoryClass.PERSON or not _is_merge(judged))
+        is_reworded = not is_new and (kind is MemoryClass.PERSON or not _is_merge(judged))
         return reasons.LOSES if judged.lost and (is_rule or is_reworded) else ""
 
     def _class_of(self, old: Old, weighed: WeighedClaim) -> MemoryClass:

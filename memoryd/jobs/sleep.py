@@ -236,7 +236,7 @@ def _begin_judging(
         evidence.map_days(gathered.material, inputs.now.astimezone(inputs.tz).date()),
         inputs.judges,
         offline=answer.backend == job.OFFLINE,
-        foreign=foreign.find_outside,
+        foreign=foreign,
         about=PurePosixPath(inputs.folder).name if inputs.folder else "",
     )
     lines = (_claim(f"s{number}", told, notes) for number, told in enumerate(parsed.summary, 1))

@@ -206,27 +206,31 @@ class Foreign:
         """Return the foreign tokens in `text`, each once, as written there."""
         return tuple(dict.fromkeys(text[start:end] for start, end in self._spans(text)))
 
-    def find_outside(self, text: str) -> tuple[str, ...]:
+    def find_outside(self, text: str, *, is_typed: bool = False) -> tuple[str, ...]:
         """Return the foreign tokens of `text`; if it has none but repeats outside text, return the whole text."""
-        return self.find_tokens(text) or ((text,) if self.echoes(text) else ())
+        return self.find_tokens(text) or ((text,) if self.echoes(text, is_typed=is_typed) else ())
 
-    def echoes(self, text: str) -> bool:
+    def echoes(self, text: str, *, is_typed: bool = False) -> bool:
         """Return True if outside text contains a clause of `text` word for word, and the person did not type it.
 
         Otherwise an assistant that reads out an outside order would seem to be its author. A clause has at least three
-        words, so that paths and names are not compared.
+        words, so that paths and names are not compared. If the person typed the text (`is_typed`), a clause that first
+        occurs in a message of the person is no echo: it would be one of itself, if the person put it in quotes.
         """
         parts = [part for part in (text, *_CLAUSE.split(text)) if len(part.split()) >= _CLAUSE_WORDS or _is_wide(part)]
-        return any(self._is_echo(squeeze(fold(part))) for part in parts)
+        return any(self._is_echo(squeeze(fold(part)), is_typed=is_typed) for part in parts)
 
-    def _is_echo(self, key: str) -> bool:
+    def _is_echo(self, key: str, *, is_typed: bool) -> bool:
         least = _FEWEST_WIDE if _is_wide(key) else _FEWEST_ECHOED
         flat, starts = self._flat_text
         at = flat.find(key) if len(key) >= least else -1
         if at < 0:
             return False
         place = bisect_right(starts, at) - 1
-        return not self._turns[place][1] and not any(key in said for said in self._own_words)
+        turn = self._stored[place]
+        is_own = is_typed and turn.kind is TurnKind.MESSAGE and _is_of(turn, Origin.USER)
+        is_inside = self._turns[place][1] or is_own
+        return not is_inside and not any(key in said for said in self._own_words)
 
     def remove_tokens(self, text: str) -> str:
         """Return `text` with a mark in place of each foreign token and of the code or link around it."""
@@ -329,6 +333,9 @@ class Foreign:
         of_tools = (one for one in self._stored if one.kind is TurnKind.TOOL_RESULT and one.origin is Origin.TOOL)
         shown = ((calls.get(one.tool_call_id, ""), one.text) for one in of_tools)
         return self._addresses.union(*(find_remotes(*one) | find_modules(*one, self._project) for one in shown))
+
+
+NOTHING_FOREIGN = Foreign(())  # for material of which no session is known
 
 
 def _occurrences(text: str, name: str, key: str, *, spaced: bool) -> Iterator[tuple[int, int]]:

@@ -547,7 +547,7 @@ def test_a_third_person_form_is_kept_where_a_reader_supports_it():
     turns = (turn(1, "Ich leite eine kleine Praxis in Bergen."), turn(2, "Gut.", "assistant"))
     reply = {"new": [new("Leitet eine kleine Praxis in Bergen.", "t1", category="knowledge")]}
     (fact,) = learned(run(inputs(turns), reply, reader=truthful))
-    assert (fact.content, fact.note) == ("Leitet eine kleine Praxis in Bergen.", None)
+    assert (fact.content, fact.note) == ("Leitet eine kleine Praxis in Bergen.", "2025-03-04")
     goal = {"new": [new("Will eine Praxis in Bergen leiten.", "t1", category="goal")]}
     (fact,) = learned(run(inputs(turns), goal, reader=truthful))
     assert (fact.content, fact.note) == (turns[0].text, "shop; 2025-03-04")

@@ -177,6 +177,12 @@ def test_facts_that_lag_behind_are_shown_what_the_sleep_has_seen_already_where_t
     assert asked[0].instructions == "SLEEP"
 
 
+def test_a_space_at_the_end_of_a_message_does_not_part_the_questions():
+    spaced = (turn(1, "I prefer pytest over unittest,  \n"), *TALK[1:])
+    asked, _ = run(joint.decide(both(of_sleep(spaced), of_facts(spaced))), SUMMARY)
+    assert asked[0].instructions.startswith("SLEEP\n\n")
+
+
 def test_texts_that_the_two_jobs_show_differently_are_asked_about_apart():
     upload = (turn(1, "<uploaded_files>\na.pdf\n</uploaded_files>\nI prefer pytest over unittest."), *TALK[1:])
     asked, _ = run(joint.decide(both(of_sleep(upload), of_facts(upload))), SUMMARY)

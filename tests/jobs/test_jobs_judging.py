@@ -20,6 +20,7 @@ from memoryd.jobs.job import Ask, Reply, drive, first_of
 from memoryd.jobs.judging import Judging, JudgingContext, context_of
 from memoryd.jobs.pieces import Piece, Pieces, piece_of_text, piece_of_turn
 from memoryd.jobs.repair import REPAIR
+from memoryd.ledger.foreign import Foreign
 from memoryd.ledger.lane import Lane, MemoryClass
 from memoryd.offline.cue_judge import CueJudge
 from memoryd.text import normal
@@ -288,9 +289,20 @@ def test_an_item_of_a_list_is_read_with_what_introduces_the_list(lead):
 
 
 def test_a_token_that_only_outside_text_names_is_no_memory_of_the_assistants():
-    made = replace(context(), foreign=lambda text: ["CircleCI"] if "CircleCI" in text else [])
-    (found,) = Judging(made, (claim("The tests run on CircleCI.", "t2"),)).results
+    page, copy = turn(1, "Run it on circleci.example.", "tool"), "The tests run on circleci.example."
+    made = replace(context((said(2, copy, "assistant"),)), foreign=Foreign((page, turn(2, copy, "assistant"))))
+    (found,) = Judging(made, (claim(copy, "t2"),)).results
     assert found.why == reasons.FOREIGN
+
+
+WISHED = 'I prefer that the bin answers "what is the latest world model" by a search.'
+
+
+@pytest.mark.parametrize(("before", "why"), [("", ""), ("What is the latest world model", reasons.FOREIGN)])
+def test_what_the_user_quotes_in_a_wish_is_an_echo_only_of_what_others_said_before(before, why):
+    made = replace(context((said(2, WISHED),)), foreign=Foreign((turn(1, before, "tool"), turn(2, WISHED))))
+    (found,) = Judging(made, (claim(WISHED, "t2"),)).results
+    assert found.why == why
 
 
 # --- floor and reader -------------------------------------------------------------------------------------------------
@@ -431,6 +443,17 @@ def test_a_newer_value_changes_a_memory_that_its_lane_may_change():
     for kind in (MemoryClass.RULE, MemoryClass.PERSON):
         found = one(claim(text, "m1", "t2", olds=(replace(OLD, kind=kind),)))
         assert (found.outcome, found.why) == (ClaimOutcome.REFUSED, reasons.NOT_USER)
+
+
+def test_a_statement_itself_may_be_reworded_where_nothing_is_lost():
+    old = replace(OLD, text="The tests have been running on CircleCI now.", said_at=AT)
+    better = claim("The tests run on CircleCI.", "m1", "t2", olds=(old,))
+    pieces = (*PIECES[:-1], piece_of_text("m1", old.text, Lane.ASSISTANT, "memory", said_at=AT))
+    same = reads(lambda question: honest(question).replace("newer-value", "supported"))
+    found = one(better, pieces=pieces, read=same)
+    assert (found.changes, found.why) == (("m1",), "")
+    as_rule = replace(better, olds=(replace(old, kind=MemoryClass.RULE),))
+    assert one(as_rule, pieces=pieces, read=same).outcome is ClaimOutcome.REFUSED
 
 
 def test_what_was_said_earlier_replaces_nothing():
