@@ -14,7 +14,7 @@ from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from memoryd.database.library import BUSY_TIMEOUT_MS, as_trouble, load_library, own_uri
+from memoryd.database.library import BUSY_TIMEOUT_MS, as_trouble, load_library, move_away, own_uri
 from memoryd.database.reads import newest_schema
 from memoryd.errors import StateError, describe
 
@@ -131,6 +131,8 @@ def make(database: Path, now: datetime) -> Path:
         OSError: the disk reports an error.
     """
     folder = database.parent / FOLDER
+    if not folder.is_dir() and os.path.lexists(folder):
+        move_away(folder)
     folder.mkdir(mode=0o700, exist_ok=True)
     target = folder / _UNFINISHED
     target.unlink(missing_ok=True)
