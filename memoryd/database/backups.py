@@ -139,6 +139,7 @@ def make(database: Path, now: datetime) -> Path:
     try:
         copy_database(database, target)
         check(target)
+        os.utime(target, (now.timestamp(), now.timestamp()))
         if copies := list_copies(database.parent):  # keep the newest last by name, even if the clock was wrong
             now = max(now, made_at(copies[0]) + timedelta(microseconds=1))
         name = f"memoryd-{now.astimezone(UTC):%Y%m%dT%H%M%S.%f}Z-{_digest(target)}.db"

@@ -3,10 +3,12 @@
 import os
 import shutil
 import stat
+from datetime import timedelta
 
 import pytest
-from scratch import Scratch, filler, recent, said
+from scratch import Scratch, filler, in_process, recent, said
 
+from memoryd.daemon.once import run_once
 from memoryd.database import backups
 from memoryd.running import alarms as alarming
 
@@ -49,3 +51,18 @@ def test_something_else_in_the_place_of_the_copies_is_moved_away_and_told(scratc
     moved.unlink()
     scratch.json("run", "--once")
     assert alarms(scratch, alarming.DATABASE) == []
+
+
+def test_starts_with_a_clock_that_went_back_displace_no_copies(scratch):
+    for day in range(4):
+        with in_process(scratch, lambda day=day: recent() + timedelta(days=day)) as app:
+            run_once(app)
+    before = backups.list_copies(scratch.state)
+    for hour in range(3):
+        with in_process(scratch, lambda hour=hour: recent() - timedelta(days=365, hours=-hour / 60)) as app:
+            run_once(app)
+    after = backups.list_copies(scratch.state)
+    assert after[1:] == before  # one copy of this day, which is the newest
+    with in_process(scratch, lambda: recent() + timedelta(days=3)) as app:
+        run_once(app)
+    assert backups.list_copies(scratch.state) == after
