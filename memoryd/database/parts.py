@@ -50,7 +50,7 @@ def _statements(file: Traversable) -> tuple[str, ...]:
 
 def list_foreign(execute: Execute, number: int = 0) -> list[str]:
     """Return the parts of a database that this version of the schema (0: the newest) does not have, for people."""
-    return _name_parts(_subtract(_read_parts(execute), _read_own(number)))
+    return _name_parts(_subtract(_read_parts(execute), _read_own(number or reads.newest_schema())))
 
 
 def list_missing(execute: Execute, kind: str = "") -> list[str]:
@@ -59,9 +59,9 @@ def list_missing(execute: Execute, kind: str = "") -> list[str]:
 
 
 def list_lost(execute: Execute, number: int = 0) -> list[str]:
-    """Return the tables and columns that a database does not have at all, for people."""
+    """Return the tables and columns of this version (0: the newest) that a database does not have at all."""
     here = _read_parts(execute)
-    own = _read_own(number).items()
+    own = _read_own(number or reads.newest_schema()).items()
     return _name_parts({part: sql for part, sql in own if part[0] in {"table", "column"} and part not in here})
 
 
@@ -93,7 +93,7 @@ def remove_triggers(execute: Execute, number: int) -> list[str]:
 
 
 def _find_missing(execute: Execute, kind: str) -> Parts:
-    found = _subtract(_read_own(0), _read_parts(execute))
+    found = _subtract(_read_own(reads.newest_schema()), _read_parts(execute))
     return {part: sql for part, sql in found.items() if kind in {"", part[0]}}
 
 
@@ -114,10 +114,10 @@ def _plain(sql: str | None) -> str | None:
 
 @cache  # to run all migrations takes as long as the rest of a small `verify`
 def _read_own(number: int) -> Parts:
-    """Return the parts that memoryd creates up to this version of the schema; 0 is the newest version."""
-    steps = (read_newest(),) if number in {0, reads.newest_schema()} else read_migrations()
+    """Return the parts that memoryd creates up to this version of the schema."""
+    steps = (read_newest(),) if number == reads.newest_schema() else read_migrations()
     with closing(load_library().connect(":memory:")) as made:
-        for statement in (one for step in steps if step.number <= (number or step.number) for one in step.statements):
+        for statement in (one for step in steps if step.number <= number for one in step.statements):
             made.execute(statement)
         return _read_parts(made.execute)
 
