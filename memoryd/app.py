@@ -199,6 +199,7 @@ def recover_database(settings: Settings, path: Path, keeper: Keeper, clock: Cloc
     only what is missing is an alarm. The caller must hold the folder's lock.
     """
     opened = schema.open_database(path, now=clock.text(), told=keeper.tell)
+    keeper.found += opened.mended
 
     def prepare(connection: Connection, erasing: Erasing) -> None:
         with closing(Index(settings.state_dir, keeper.log)) as index:
@@ -231,7 +232,7 @@ def _join_fleet(settings: Settings, engine: Engine, clock: Clock, log: Log) -> L
 def _tell_loss(settings: Settings, opened: OpenedDatabase, caught_up: CaughtUp, keeper: Keeper, clock: Clock) -> None:
     """Set the alarm for a database that was damaged, missing or older than its journal, and list the differences."""
     if opened.moved_aside is not None:
-        what = f"the database was damaged and is kept as {opened.moved_aside.name}; {caught_up}"
+        what = f"the database {opened.fault} and is kept as {opened.moved_aside.name}; {caught_up}"
         alarms.set_alarm(opened.engine, alarming.DATABASE, what, clock.text(), subject=opened.moved_aside.name)
         keeper.log.error("damage", what=what)
     elif caught_up.is_lost:

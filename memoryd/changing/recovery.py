@@ -26,6 +26,7 @@ from memoryd.counted import count_noun
 from memoryd.database import alarms, backups, changes, erasure, memories, query, schema, sqlite, texts, vault
 from memoryd.database.changes import Image, Row
 from memoryd.database.erasure import Forgotten
+from memoryd.database.parts import list_lost, list_missing, make_again
 from memoryd.database.schema import OpenedDatabase
 from memoryd.errors import StateError, describe
 from memoryd.files.journal import Entry, Journal
@@ -33,7 +34,7 @@ from memoryd.files.log import Log
 from memoryd.ledger import forgetting
 from memoryd.ledger.memory import Ending
 
-ALARM, UNINSPECTED = "damage", "inspection"
+ALARM, UNINSPECTED = alarms.DAMAGE, "inspection"
 UNKNOWN = "memoryd wrote here before, but its facts and history are gone: put the old state folder back if you have it"
 ERASING = (forgetting.OPERATION, "scrub")  # the kinds of runs that erase text
 PARTED = "the old state has another history than the backup, so it is not merged; check that what you forgot is gone"
@@ -214,13 +215,17 @@ class Keeper:
         Keep the newest `retention.backups` copies, and the part of the journal that is newer than the oldest of these
         copies.
         """
+        if sqlite.read(engine, _list_lost):  # then other reads fail; the inspection says what to do
+            self._try(engine, clock.text(), self.inspect)
+            return
         copies = backups.list_copies(self.state_dir)
         entries, damaged = self.journal.read()
         today = clock.now().astimezone(settings.zone).date()
         sql = "SELECT text FROM alarm WHERE kind = ? AND cleared_at IS NULL AND since > ?"
         fresh = sqlite.read(engine, query.fetch_text, sql, ALARM, clock.text(ahead=timedelta(days=-1)))
         self._find_unreadable(engine, str(fresh))
-        is_copied = bool(copies) and backups.made_at(copies[0]).astimezone(settings.zone).date() == today
+        # The names are in the order of their making, even if the clock was wrong.
+        is_copied = today in {datetime.fromtimestamp(one.stat().st_mtime, settings.zone).date() for one in copies}
         is_well = is_copied and bool(entries) and not self.found and not damaged
         if is_well and not self.is_asked:
             return
@@ -249,14 +254,14 @@ class Keeper:
         alarms.set_alarm(engine, ALARM, "; ".join(told) or None, now)
         self.found = []
 
-    def _try(self, engine: Engine, now: str, inspect: Callable[[Engine], list[str]]) -> bool:
+    def _try(self, engine: Engine, now: str, inspect: Callable[[Engine, str], list[str]]) -> bool:
         """Add the findings of an inspection, and return True if it did not fail.
 
         A failure is logged and raises an alarm, and another inspection is asked for. So work goes on.
         """
         text = None
         try:
-            self.found += inspect(engine)
+            self.found += inspect(engine, now)
         except Exception as error:  # noqa: BLE001 - the alarm names it
             self.is_asked = True
             text = f"the comparison of the database with its copies failed and is tried again: {describe(error)}"
@@ -270,7 +275,7 @@ class Keeper:
         Call this before the first write, because a write copies a damaged row into the journal. The texts of turns can
         wait for a full inspection, because their checksums still show damage later.
         """
-        self._try(engine, now, lambda engine: [] if self._is_sound(engine) else self.inspect(engine))
+        self._try(engine, now, lambda engine, now: [] if self._is_sound(engine) else self.inspect(engine, now))
 
     def _is_sound(self, engine: Engine) -> bool:
         """Return False if the journaled rows or their indexes are damaged, or if the newest copy cannot be read."""
@@ -278,11 +283,14 @@ class Keeper:
             with sqlite.begin_read(engine, next(iter(backups.list_copies(self.state_dir)), None)) as connection:
                 checks = (f'PRAGMA integrity_check("{table}")' for table in changes.JOURNALED)
                 is_sound = all(query.fetch_column(connection, check) == ["ok"] for check in checks)
-                return is_sound and not self._find_wrong(connection)
+                return is_sound and not self._is_wrong(connection)
         except Exception:  # noqa: BLE001 - the inspection finds out why, and removes a bad copy
             return False
 
-    def _inspect_journals(self, engine: Engine) -> list[str]:
+    def _is_wrong(self, connection: Connection) -> bool:
+        return bool(self._find_wrong(connection) or list_missing(connection.exec_driver_sql, "trigger"))
+
+    def _inspect_journals(self, engine: Engine, _now: str) -> list[str]:
         """Renew the journal of watermarks if it was damaged; return descriptions of damaged lines, for people."""
         found = []
         if not self._is_behind and (damaged := self.journal.count_damaged()):
@@ -293,12 +301,12 @@ class Keeper:
             found.append(f"damaged in {restore.WATERMARKS}: {count_noun(damaged, 'line')}; the database has them")
         return found
 
-    def inspect(self, engine: Engine) -> list[str]:
+    def inspect(self, engine: Engine, now: str) -> list[str]:
         """Compare the database with its checksums, its newest good copy and the journal, and repair differences.
 
         Return descriptions of the damage for people, without content.
         """
-        found = _mend_indexes(engine)
+        found = _mend_indexes(engine) + schema.mend(engine, now)
         self.tell(engine)
         bad = {one: why for one in backups.list_copies(self.state_dir) if (why := backups.why_bad(one)) is not None}
         found += [f"the copy {one.name} {why}, and was removed" for one, why in bad.items()]
@@ -311,39 +319,41 @@ class Keeper:
         # before it is repaired.
         with sqlite.begin_read(engine, good) as connection:
             damaged_texts = vault.find_damaged(connection)
-            is_wrong = bool(self._find_wrong(connection))
+            is_wrong = self._is_wrong(connection)
         with sqlite.begin_write(engine, good) as connection:
             vault.mark_damaged(connection, damaged_texts)
             mended = vault.mend(connection, "good", damaged_texts) if _is_alike(connection) else 0
-            found += _fix_rows(connection, self._find_wrong(connection)) if is_wrong else []
+            if is_wrong:
+                found += _fix_rows(connection, self._find_wrong(connection))
+                alarms.raise_alarm(connection, kind=ALARM, text="; ".join(found), now=now)
         if damaged_texts:
             count = count_noun(len(damaged_texts), "turn")
             found.append(f"the text of {count} was damaged: {_list(damaged_texts)}; a copy had {mended}")
         return found
 
-    def _find_wrong(self, connection: Connection) -> dict[str, list[Image]]:
-        """Return the right images of wrong rows, by table, according to the attached copy and the journal.
+    def _find_wrong(self, connection: Connection) -> list[tuple[Image, bool]]:
+        """Return the right images of wrong rows, according to the journal and the attached copy, if any.
 
-        The result is empty if no copy of this database is attached, or if the journal is damaged.
+        The second value of each is False if a damaged line of the journal may have a newer image. Without a copy or
+        with damaged lines, the database must know all changes since the copy, or since the journal begins.
         """
-        entries, damaged = self.journal.read() if _is_alike(connection) else ([], 1)
-        if damaged:
-            return {}
+        entries, damaged = self.journal.read()
         of = query.fetch_number(connection, _IDENTITY)
-        base = query.fetch_number(connection, "SELECT max(seq) FROM good.changed_row")
         lines = [one for one in entries if one["of"] == of]
-        images = changes.fit_tables(connection, changes.list_images(one for one in lines if one["seq"] > base))
-        images += changes.read_since(connection, lines[-1]["seq"] if lines else 0)  # not in the journal yet
-        known = {(table, json.dumps(key)): row for table, key, row in images}
-        differing = ((table, json.dumps(key)) for table, key in changes.find_differing(connection))
-        wrong: dict[str, list[Image]] = {}
+        base = lines[0].get("from", 0) if lines else -1
+        if is_alike := _is_alike(connection):
+            base = query.fetch_number(connection, "SELECT max(seq) FROM good.changed_row")
+        if (damaged or not is_alike) and changes.first_seq(connection) > base + 1:
+            return []
+        lines = [one for one in lines if one["seq"] > base]
         # Damage may have put a row that the journal changed back to its state in the copy.
-        for table, text in dict.fromkeys((*differing, *known)):
+        right = _read_right(connection, base, lines, is_alike=is_alike)
+        unsure = changes.list_untold(connection, base, lines) if damaged else set()
+        wrong: list[tuple[Image, bool]] = []
+        for (table, text), row in right.items():
             key = json.loads(text)
-            row = known[table, text] if (table, text) in known else changes.read_row(connection, table, key, "good.")
-            here = changes.read_row(connection, table, key)
-            if here != row and not changes.is_waiting(table, here):
-                wrong.setdefault(table, []).append((table, key, row))
+            if changes.is_wrong(table, changes.read_row(connection, table, key), row):
+                wrong.append(((table, key, row), (table, text) not in unsure))
         return wrong
 
     def copy(self, engine: Engine, now: datetime, most: int = 1) -> None:
@@ -440,23 +450,43 @@ def _is_erased(table: str, _key: list[Any], row: dict[str, Any] | None) -> bool:
     )
 
 
-def _fix_rows(connection: Connection, wrong: Mapping[str, list[Image]]) -> list[str]:
-    """Replace wrong rows by their correct images; return descriptions for people."""
-    count = count_noun(sum(map(len, wrong.values())), "row")
-    if _lacks_history(wrong.get("audit", ())):
-        return [f"{count} differed from a copy that lacks some history, and were not repaired; see memoryd verify"]
-    number = query.fetch_number(connection, "PRAGMA user_version")
-    if wrong and (missing := schema.list_missing(connection.exec_driver_sql, number)):
-        # Without a trigger, changes of a person or a job are not in the journal, and would be taken for damage.
-        why = f"because the database lacks {', '.join(missing)}"
-        return [f"{count} differed from copy and journal, and were not repaired, {why}; see memoryd verify"]
-    for rows in wrong.values():
-        changes.apply(connection, rows)
-    return [
-        f"{count_noun(len(rows), 'row')} of {table} differed from copy and journal, and were repaired: "
-        + _list(key[-1] for _, key, _ in rows)
-        for table, rows in wrong.items()
-    ]
+def _read_right(
+    connection: Connection, base: int, lines: list[Entry], *, is_alike: bool
+) -> dict[tuple[str, str], Row | None]:
+    """Return the rows that changed after `base` or differ from the attached copy, by table and JSON of the key."""
+    images = changes.fit_tables(connection, changes.list_images(lines))
+    images += changes.read_since(connection, lines[-1]["seq"] if lines else base)  # not in the journal yet
+    right = {(table, json.dumps(key)): row for table, key, row in images}
+    for table, key in changes.find_differing(connection) if is_alike else ():
+        right.setdefault((table, json.dumps(key)), changes.read_row(connection, table, key, "good."))
+    return right
+
+
+def _fix_rows(connection: Connection, wrong: Iterable[tuple[Image, bool]]) -> list[str]:
+    """Replace wrong rows by their correct images, and make missing triggers again; return descriptions for people.
+
+    Rows stay if a damaged line of the journal, or a change without a trigger, may have made them. They go into the
+    journal as they are.
+    """
+    made = make_again(connection.exec_driver_sql, "trigger")
+    found = [f"the database lacked {', '.join(made)}; memoryd made them again"] if made else []
+    sides: dict[bool, list[Image]] = {True: [], False: []}
+    for image, is_sure in wrong:
+        sides[is_sure and not changes.is_unrecorded(connection, image, made)].append(image)
+    if sides[False]:
+        changes.record(connection, sides[False])
+        found.append(_tell_rows(sides[False], " may be newer than what the journal has, and were not repaired"))
+    if _lacks_history(sides[True]):
+        why = "differed from a copy that lacks some history, and were not repaired; see memoryd verify"
+        return [*found, f"{count_noun(len(sides[True]), 'row')} {why}"]
+    changes.apply(connection, sides[True])
+    told = " of {} differed from copy and journal, and were repaired"
+    tables = {name: [one for one in sides[True] if one[0] == name] for name in changes.JOURNALED}
+    return [*found, *(_tell_rows(rows, told.format(name)) for name, rows in tables.items() if rows)]
+
+
+def _tell_rows(rows: Sequence[Image], what: str) -> str:
+    return f"{count_noun(len(rows), 'row')}{what}: {_list(key[-1] for _, key, _ in rows)}"
 
 
 def _is_alike(connection: Connection) -> bool:
@@ -473,7 +503,14 @@ def _lacks_history(rows: Iterable[Image]) -> bool:
     return any(table == "audit" and row is None for table, _, row in rows)
 
 
+def _list_lost(connection: Connection) -> list[str]:
+    return list_lost(connection.exec_driver_sql)
+
+
 def _mend_indexes(engine: Engine) -> list[str]:
+    if lost := sqlite.read(engine, _list_lost):
+        what = f"the database has lost {', '.join(lost)}"
+        raise StateError(what, str(engine.url.database), "restart memoryd, which restores it")
     if sqlite.read(engine, query.fetch_column, "PRAGMA integrity_check") == ["ok"]:
         return []
     sqlite.write(engine, query.run, "REINDEX")

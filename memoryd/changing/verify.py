@@ -16,7 +16,7 @@ from sqlmodel import Session, col, or_, select
 from memoryd.changing.restore import ACTS, JOURNALS
 from memoryd.config import Agent, Settings
 from memoryd.counted import count_noun
-from memoryd.database import backups, memories, reads, schema, vault
+from memoryd.database import backups, memories, parts, reads, vault
 from memoryd.database.reads import DatabaseReader
 from memoryd.database.tables import ContentRow, MemoryRow, ProfileSectionRow, TranscriptRow, WatermarkRow
 from memoryd.database.tables import SessionRow as StoredSession
@@ -31,7 +31,6 @@ from memoryd.tiers import core, daily, diary
 
 _REDACTED = b"[REDACTED:"
 _PLACEHOLDER = "[redacted:"  # the placeholder in normal form
-_LACKS = "lacks"  # begins the text of a problem about missing tables and columns
 _BATCH = 1_000  # the number of rows in memory at one time
 REPAIRED = "the daemon repairs it now, or at its next start; if it stays, somebody changed the row: restore a backup"
 MOST = 100  # problems of one check that are listed; the others are only counted
@@ -51,8 +50,7 @@ def list_problems(
     """
     with reader.session() as session:
         found = list(_database(reader))
-        lacking = "".join(one["what"] for one in found if one["what"].startswith(_LACKS))
-        if "table '" in lacking or "column '" in lacking:  # the other checks would fail
+        if parts.list_lost(reader.stream):  # the other checks would fail
             return found
         agents = sorted(reads.read_agents(reader))
         checks = [iter(found), _texts(reader), _chain(reader), _contents(session)]
@@ -78,13 +76,13 @@ def _database(reader: DatabaseReader) -> Iterator[Problem]:
     for (what,) in reader.stream("PRAGMA quick_check"):
         if what != "ok":
             yield _problem(str(what), "memoryd.db", "restore a backup")
-    number = reader.number("PRAGMA user_version")
-    if foreign := schema.list_foreign(reader.stream, number):
+    if foreign := parts.list_foreign(reader.stream):
         what = f"has parts that differ from memoryd's schema: {', '.join(foreign)}"
-        yield _problem(what, "memoryd.db", "somebody changed the database: remove these objects, or restore a backup")
-    if missing := schema.list_missing(reader.stream, number):
-        what = f"{_LACKS} parts of memoryd's schema: {', '.join(missing)}"
-        yield _problem(what, "memoryd.db", "somebody changed the database: restore a backup")
+        hint = "restart memoryd, which removes the triggers; remove the others, or restore a backup"
+        yield _problem(what, "memoryd.db", hint)
+    if missing := parts.list_missing(reader.stream):
+        what = f"lacks parts of memoryd's schema: {', '.join(missing)}"
+        yield _problem(what, "memoryd.db", "restart memoryd, which restores them: memoryd run --once")
 
 
 def _copies(settings: Settings) -> Iterator[Problem]:

@@ -7,6 +7,7 @@ from sqlalchemy import Connection, Engine
 
 from memoryd.database import query, sqlite
 
+DAMAGE = "damage"  # the kind of the alarm about files of the state folder
 _OPEN = "WHERE kind = ? AND agent_id = ? AND subject = ? AND cleared_at IS NULL"  # an index allows only one
 
 

@@ -14,7 +14,8 @@ from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from memoryd.database.library import BUSY_TIMEOUT_MS, as_trouble, load_library, own_uri
+from memoryd.database import parts
+from memoryd.database.library import BUSY_TIMEOUT_MS, as_trouble, load_library, move_away, own_uri
 from memoryd.database.reads import newest_schema
 from memoryd.errors import StateError, describe
 
@@ -53,12 +54,12 @@ def check(path: Path) -> None:
     module = load_library()
     try:
         with closing(module.connect(f"{own_uri(path)}?mode=ro", uri=True)) as connection:
-            sound = connection.execute("PRAGMA quick_check").fetchall() == [("ok",)]
+            fault = parts.find_fault(connection.execute)
             number = connection.execute("PRAGMA user_version").fetchone()[0]
     except (module.Error, UnicodeDecodeError) as error:
         raise StateError("the database is damaged", str(path), "take another backup") from error
-    if not sound:
-        raise StateError("the database is damaged", str(path), "take another backup")
+    if fault:
+        raise StateError(f"the database {fault}", str(path), "take another backup")
     if not 0 < number <= newest_schema():
         raise StateError(
             f"the database has schema {number}, this memoryd knows 1 to {newest_schema()}",
@@ -131,12 +132,15 @@ def make(database: Path, now: datetime) -> Path:
         OSError: the disk reports an error.
     """
     folder = database.parent / FOLDER
+    if not folder.is_dir() and os.path.lexists(folder):
+        move_away(folder)
     folder.mkdir(mode=0o700, exist_ok=True)
     target = folder / _UNFINISHED
     target.unlink(missing_ok=True)
     try:
         copy_database(database, target)
         check(target)
+        os.utime(target, (now.timestamp(), now.timestamp()))
         if copies := list_copies(database.parent):  # keep the newest last by name, even if the clock was wrong
             now = max(now, made_at(copies[0]) + timedelta(microseconds=1))
         name = f"memoryd-{now.astimezone(UTC):%Y%m%dT%H%M%S.%f}Z-{_digest(target)}.db"

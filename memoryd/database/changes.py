@@ -24,6 +24,7 @@ JOURNALED: Mapping[str, tuple[str, ...]] = {
 # Waiting and running runs are left out: their cause queues them again, and heartbeats are not worth storing.
 _ONLY = {"job_run": "(NEW.finished_at IS NOT NULL OR NEW.state = 'proposed')"}
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
+_LASTING = frozenset({"agent", "memory", "audit", "content"})  # no row of these tables is ever deleted
 Row = dict[str, Any]
 Image = tuple[str, list[Any], Row | None]  # table, primary key, and the row; the row is None if it was deleted
 
@@ -50,6 +51,12 @@ def first_seq(connection: Connection) -> int:
     return query.fetch_number(connection, "SELECT coalesce(min(seq), 1) FROM changed_row")
 
 
+def record(connection: Connection, images: Iterable[Image]) -> None:
+    """Record that rows have changed, as the triggers do."""
+    sql = "INSERT INTO changed_row (name, pk) VALUES (?, ?)"
+    query.change_each(connection, sql, ((table, json.dumps(key)) for table, key, _ in images))
+
+
 def set_last(connection: Connection, seq: int) -> None:
     """Record that the database and the journal both have all changes up to this number."""
     query.run(connection, "DELETE FROM changed_row")
@@ -66,6 +73,14 @@ def read_since(connection: Connection, seq: int) -> list[Image]:
     sql = "SELECT name, pk FROM changed_row WHERE seq > ? AND name <> '' ORDER BY seq"
     found = dict.fromkeys((name, key) for name, key in query.fetch_rows(connection, sql, seq))
     return [(name, json.loads(key), read_row(connection, name, json.loads(key))) for name, key in found]
+
+
+def list_untold(connection: Connection, seq: int, lines: Iterable[Mapping[str, Any]]) -> set[tuple[str, str]]:
+    """Return (table, JSON of the key) of the rows whose last change after `seq` is in none of these lines."""
+    told = {(image[0], json.dumps(image[1])): one["seq"] for one in lines for image in list_images([one])}
+    last = query.fetch_rows(connection, "SELECT name, pk, max(seq) FROM changed_row WHERE name <> '' GROUP BY 1, 2")
+    keyed = [((name, json.dumps(json.loads(key))), number) for name, key, number in last]
+    return {key for key, number in keyed if number > max(seq, told.get(key, 0))}
 
 
 def read_row(connection: Connection, table: str, key: list[Any], side: str = "") -> Row | None:
@@ -161,9 +176,23 @@ def add_missing_agents(connection: Connection) -> None:
     query.run(connection, f"INSERT INTO agent (id, workspace, enabled, paused, seen_at) {sql}")
 
 
-def is_waiting(table: str, row: Row | None) -> bool:
-    """Return True if the row is an unfinished run. Neither the journal nor a copy has its present state."""
-    return table == "job_run" and row is not None and row["finished_at"] is None and row["state"] != "proposed"
+def is_wrong(table: str, row: Row | None, image: Row | None) -> bool:
+    """Return True if a row differs from its image.
+
+    Neither the journal nor a copy has the present state of an unfinished run. An image with other columns is of another
+    version.
+    """
+    if row is not None and image is not None and image.keys() != row.keys():
+        return False
+    is_waiting = table == "job_run" and row is not None and row["finished_at"] is None and row["state"] != "proposed"
+    return row != image and not is_waiting
+
+
+def is_unrecorded(connection: Connection, image: Image, lacked: Sequence[str]) -> bool:
+    """Return True if a row may differ from an image because the table lacked one of the triggers `lacked`."""
+    table, key, _ = image
+    is_lacked = any(f"trigger '{table}_{done}'" in lacked for done in _DONE.values())
+    return is_lacked and not (table in _LASTING and read_row(connection, table, key) is None)
 
 
 def find_differing(connection: Connection) -> Iterator[tuple[str, list[Any]]]:

@@ -6,6 +6,7 @@ POSIX locks (https://sqlite.org/howtocorrupt.html §2.2.1). So this module choos
 """
 
 import importlib
+import secrets
 import stat
 import sys
 from contextlib import suppress
@@ -17,6 +18,7 @@ from urllib.parse import quote
 from memoryd.errors import StateError, describe, explain_trouble
 
 BUSY_TIMEOUT_MS = 10_000
+MOVED = ".moved-"  # in the name of what was moved away
 # Primary result codes (https://sqlite.org/rescode.html) that do not mean a damaged file: PERM BUSY LOCKED NOMEM
 # READONLY INTERRUPT IOERR FULL CANTOPEN PROTOCOL NOLFS AUTH. After such an error, the file must stay in place.
 NOT_DAMAGE = frozenset({3, 5, 6, 7, 8, 9, 10, 13, 14, 15, 22, 23})
@@ -123,6 +125,11 @@ def as_trouble(error: Exception, what: str, path: Path) -> StateError:
     It names the cause if that is a trouble of this machine, such as a full disk; otherwise it says `what`.
     """
     return explain_trouble(error, str(path)) or StateError(what, str(path), describe(error))
+
+
+def move_away(path: Path) -> None:
+    """Rename what somebody has put in the place of a file or folder of memoryd, because it may be needed."""
+    path.rename(path.with_name(f"{path.name}{MOVED}{secrets.token_hex(4)}"))
 
 
 def require_file(path: Path) -> None:

@@ -2,54 +2,21 @@
 
 import os
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from functools import cache
-from importlib import resources
-from importlib.resources.abc import Traversable
 from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Engine
 
-from memoryd.database import backups, query, reads, sqlite
+from memoryd.database import alarms, backups, parts, query, reads, sqlite
 from memoryd.database.library import NOT_DAMAGE, as_trouble, load_library, own_uri, read_code, require_file
 from memoryd.errors import StateError
 
 _SIDE_FILES = ("", "-wal", "-shm")
 _READONLY = 8
-# The SQL of a table differs if a migration has added its columns, so only its beginning and its columns are compared.
-_OBJECTS = (
-    "WITH own AS (SELECT * FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\')"
-    " SELECT type, name, iif(type = 'table', upper(substr(sql, 1, 12)), sql) FROM own UNION ALL SELECT 'column',"
-    " own.name || '.' || c.name, concat_ws(' ', c.type, c.\"notnull\", c.dflt_value, c.pk, c.hidden)"
-    " FROM own JOIN pragma_table_xinfo(own.name) c WHERE own.type = 'table'"
-)
-
-
-class Migration(NamedTuple):
-    """Hold one numbered step of the schema, with its SQL statements."""
-
-    number: int
-    statements: tuple[str, ...]
-
-
-def read_migrations() -> tuple[Migration, ...]:
-    """Return the numbered migrations of this version, in order."""
-    entries = resources.files("memoryd.database").joinpath("migrations").iterdir()
-    found = (Migration(int(one.name[:4]), _statements(one)) for one in entries if one.name.endswith(".sql"))
-    return tuple(sorted(found))
-
-
-def read_newest() -> Migration:
-    """Return the newest schema as one step, for a new database. It equals the result of all migrations."""
-    return Migration(reads.newest_schema(), _statements(resources.files("memoryd.database").joinpath("schema.sql")))
-
-
-def _statements(file: Traversable) -> tuple[str, ...]:
-    return tuple(part.strip().rstrip(";") for part in file.read_text("utf-8").split(";\n") if part.strip())
+FOREIGN = "foreign"  # the alarm about parts of the database that are not memoryd's
 
 
 def migrate(engine: Engine) -> int:
@@ -70,7 +37,7 @@ def migrate(engine: Engine) -> int:
             where=str(engine.url.database),
             hint="run the newer memoryd, or give this one a state_dir of its own",
         )
-    for step in () if number == goal else read_migrations() if number else (read_newest(),):
+    for step in () if number == goal else parts.read_migrations() if number else (parts.read_newest(),):
         with sqlite.begin_write(engine) as connection:
             if query.fetch_number(connection, "PRAGMA user_version") >= step.number:
                 continue
@@ -98,41 +65,30 @@ def require_ours(path: Path) -> None:
     """
     with closing(load_library().connect(f"{own_uri(path)}?mode=ro", uri=True)) as connection:
         number = connection.execute("PRAGMA user_version").fetchone()[0]
-        foreign = list_foreign(connection.execute, number)
+        foreign = parts.list_foreign(connection.execute, number)
     if foreign:
         hint = "take another backup, or remove them from it"
         raise StateError(f"has parts that differ from memoryd's schema: {', '.join(foreign[:5])}", str(path), hint)
 
 
-def list_foreign(execute: Callable[[str], Iterable[Any]], number: int) -> list[str]:
-    """Return the parts of a database that this version of the schema does not have, for people."""
-    return _name_objects(_list_objects(execute) - _list_own(number))
+def mend(engine: Engine, now: str) -> list[str]:
+    """Remove foreign triggers, and set the alarm that names other foreign parts; return what was removed, for people.
 
-
-def list_missing(execute: Callable[[str], Iterable[Any]], number: int) -> list[str]:
-    """Return what a database lacks of this version of the schema, for people."""
-    return _name_objects(_list_own(number) - _list_objects(execute))
-
-
-def _name_objects(found: set[tuple[str, str, str]]) -> list[str]:
-    """Return the kinds and names of objects. The columns of a listed table are left out."""
-    tables = {name for kind, name, _ in found if kind == "table"}
-    return sorted(f"{kind} {name!r}" for kind, name, _ in found if kind != "column" or name.split(".")[0] not in tables)
-
-
-@cache  # to run all migrations takes as long as the rest of a small `verify`
-def _list_own(number: int) -> set[tuple[str, str, str]]:
-    """Return the objects that memoryd creates up to this version of the schema."""
-    steps = (read_newest(),) if number == reads.newest_schema() else read_migrations()
-    with closing(load_library().connect(":memory:")) as made:
-        for statement in (one for step in steps if step.number <= number for one in step.statements):
-            made.execute(statement)
-        return _list_objects(made.execute)
-
-
-def _list_objects(execute: Callable[[str], Iterable[Any]]) -> set[tuple[str, str, str]]:
-    """Return (kind, name, declaration) of all objects in a database, also of the columns of its tables."""
-    return {(kind, name, " ".join(sql.replace('"', "").split())) for kind, name, sql in execute(_OBJECTS)}
+    The transaction that removes triggers also sets the alarm about them. So none of them is removed silently.
+    """
+    number = sqlite.read(engine, query.fetch_number, "PRAGMA user_version")
+    if not 0 < number <= reads.newest_schema():
+        return []
+    foreign = sqlite.read(engine, lambda connection: parts.list_foreign(connection.exec_driver_sql, number))
+    found: list[str] = []
+    if any(one.startswith("trigger") for one in foreign):
+        with sqlite.begin_write(engine) as connection:
+            found = parts.remove_triggers(connection.exec_driver_sql, number)
+            alarms.raise_alarm(connection, kind=alarms.DAMAGE, text="; ".join(found), now=now)
+    named = ", ".join(one for one in foreign if not one.startswith("trigger"))
+    text = f"the database has parts that are not memoryd's: {named}" if named else None
+    alarms.set_alarm(engine, FOREIGN, text, now)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +103,8 @@ class OpenedDatabase:
     moved_aside: Path | None
     restored: Path | None = None
     is_new: bool = False  # True: it was created empty
+    fault: str = ""  # of the damaged file, for people
+    mended: Sequence[str] = ()  # what was done to the parts of the schema, for people
 
 
 def open_database(path: Path, *, now: str, told: Callable[[Engine], None] | None = None) -> OpenedDatabase:
@@ -164,44 +122,53 @@ def open_database(path: Path, *, now: str, told: Callable[[Engine], None] | None
         StateError: the file cannot be opened for another reason than damage, or a newer memoryd wrote it.
     """
     require_file(path)  # the path may be a link to a disk that is absent
-    moved = None
-    if path.exists() and not _is_sound(path):
-        moved = _move_aside(path, now)
+    moved, mended = None, list[str]()
+    fault = _find_fault(path, mended) if path.exists() else ""
     if path.exists() and not path.stat().st_size:
         path.unlink()
+    good = backups.find_good(path.parent) if fault or not path.exists() else None
+    if fault:
+        if parts.LOST in fault and good is None:
+            hint = f"memoryd restore BACKUP; or begin from the journal: mv {path} {path}.old; memoryd run --once"
+            raise StateError(f"the database {fault}, and no good copy has it", str(path), hint)
+        moved = _move_aside(path, now)
     is_gone = not path.exists()
-    good = backups.find_good(path.parent) if is_gone else None
     previous = os.umask(0o077)
     try:
         if good is not None:
             backups.take(good, path)
-        engine = sqlite.connect(path, told)
+        engine = sqlite.connect(path)
+        mended += mend(engine, now)
         migrate(engine)
+        engine.update_execution_options(told=told)  # an older schema may lack what it needs
     finally:
         os.umask(previous)
     for suffix in _SIDE_FILES:
         file = path.with_name(path.name + suffix)
         if file.exists():
             file.chmod(0o600)
-    return OpenedDatabase(engine, moved, good, is_gone and good is None)
+    return OpenedDatabase(engine, moved, good, is_gone and good is None, fault, mended)
 
 
-def _is_sound(path: Path) -> bool:
+def _find_fault(path: Path, mended: list[str]) -> str:
+    """Return the fault of a database, for people; empty if it has none. Make missing indexes again, and add a note."""
     module = load_library()
     try:
         with closing(module.connect(own_uri(path), uri=True, timeout=10)) as connection:
-            rows = connection.execute("PRAGMA quick_check").fetchall()
+            fault = parts.find_fault(connection.execute)
             number = connection.execute("PRAGMA user_version").fetchone()[0]
             tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+            made = [] if fault or number != reads.newest_schema() else parts.make_again(connection.execute, "index")
+            mended += [f"the database lacked {', '.join(made)}; memoryd made them again"] if made else []
     except UnicodeDecodeError:
-        return False  # damage can make a name or message invalid UTF-8
+        return parts.DAMAGED  # damage can make a name or message invalid UTF-8
     except module.DatabaseError as error:
         code = read_code(error)
         # A damaged header can make SQLite treat a writable file as read-only.
         if code in NOT_DAMAGE and not (code == _READONLY and os.access(path, os.W_OK)):
             raise as_trouble(error, "the database cannot be opened", path) from error
-        return False
-    return bool(rows == [("ok",)]) and number >= 0 and bool(number) == bool(tables)
+        return parts.DAMAGED
+    return fault if number >= 0 and bool(number) == bool(tables) else parts.DAMAGED
 
 
 def _move_aside(path: Path, now: str) -> Path:

@@ -6,7 +6,6 @@ its file or row. Vectors of meanings are in the same file, if there is a model f
 """
 
 import os
-import secrets
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -28,7 +27,7 @@ from memoryd.recall.ranking import Candidate
 if TYPE_CHECKING:
     from memoryd.index.vectors import Vectors
 
-NAME, MOVED = "index.db", ".moved-"
+NAME = "index.db"
 SIDES = ("", "-wal", "-shm", "-journal")
 VERSION = 10  # the version of tables and content; an index of another version is rebuilt
 _LOCK = "index.lock"
@@ -224,7 +223,7 @@ class Index:
                 library.require_file(path)
                 path.unlink(missing_ok=True)
             except StateError:  # a folder or a link of somebody, so it is kept
-                path.rename(path.with_name(f"{path.name}{MOVED}{secrets.token_hex(4)}"))
+                library.move_away(path)
 
 
 def _is_damage(error: Exception) -> bool:

@@ -90,7 +90,7 @@ def _copy_present(settings: Settings, keeper: Keeper, database: Path) -> None:
     try:
         backups.check(database)
         schema.migrate(engine)
-        keeper.found = keeper.inspect(engine)
+        keeper.found = keeper.inspect(engine, Clock().text())
         watermarks.reconcile(engine, journal.Journal(settings.state_dir / WATERMARKS, sealed=True), Clock().text())
         keeper.copy(engine, Clock().now(), settings.retention.backups)
     except (StateError, OSError, DatabaseError) as error:

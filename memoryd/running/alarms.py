@@ -23,9 +23,8 @@ from sqlalchemy import Connection
 
 from memoryd.clock import moment_of
 from memoryd.config import Settings
-from memoryd.database import alarms, memories, query, runs, sqlite
+from memoryd.database import alarms, library, memories, query, runs, sqlite
 from memoryd.database.alarms import Alarm
-from memoryd.index import database as index
 from memoryd.ledger.operation import Disposition
 from memoryd.reading import drift
 from memoryd.running import dreaming, proposing, self_test
@@ -60,8 +59,9 @@ def review(runner: Runner) -> None:
     found = clear_over(runner)
     if any(one.kind == proposing.ALARM for one in found):
         runner.tend_proposals()
-    for path in runner.settings.state_dir.glob(f"{index.NAME}*{index.MOVED}*"):
-        text = f"{path.name.partition(index.MOVED)[0]} was not a file; it is now {path.name}, and the index was rebuilt"
+    for path in runner.settings.state_dir.glob(f"*{library.MOVED}*"):
+        name = path.name.partition(library.MOVED)[0]
+        text = f"something else was in the place of {name}; it is now {path.name}, and memoryd made {name} anew"
         runner.set_alarm(DATABASE, text, subject=path.name)
     _review_nights(runner)
     drift.review(runner.engine, runner.settings, runner.clock, runner.log)

@@ -1,10 +1,10 @@
 """The step from the first schema: what was there stays."""
 
-from memoryd.database import schema, sqlite
+from memoryd.database import parts, schema, sqlite
 
 
 def test_a_database_of_the_first_schema_is_brought_up_to_date(tmp_path):
-    first = schema.read_migrations()[0]
+    first = parts.read_migrations()[0]
     engine = sqlite.connect(tmp_path / "old.db")
     with sqlite.begin_write(engine) as connection:
         for statement in first.statements:
@@ -16,7 +16,7 @@ def test_a_database_of_the_first_schema_is_brought_up_to_date(tmp_path):
             " scheduled_for, attempt, fence, cancel_requested, tokens_in, tokens_out, receipt)"
             " VALUES ('r', 'sleep', 'a', 'memoryd', 'manual', 'queued', 'k', '{}', 'x', 'x', 0, 0, 0, 0, 0, '{}')"
         )
-    assert schema.migrate(engine) == len(schema.read_migrations())
+    assert schema.migrate(engine) == len(parts.read_migrations())
     with sqlite.begin_read(engine) as connection:
         assert connection.exec_driver_sql("SELECT id FROM job_run").scalar_one() == "r"
         assert connection.exec_driver_sql("SELECT count(*) FROM spend").scalar_one() == 0

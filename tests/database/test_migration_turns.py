@@ -4,7 +4,7 @@ import zlib
 
 import pytest
 
-from memoryd.database import packing, query, schema, sqlite, texts, turns
+from memoryd.database import packing, parts, query, schema, sqlite, texts, turns
 
 HASH = "sha256:" + "5e" * 32
 IDS = (
@@ -26,7 +26,7 @@ OLDER = (
 def engine(tmp_path):
     made = sqlite.connect(tmp_path / "memoryd.db")
     with sqlite.begin_write(made) as connection:
-        for statement in (one for step in schema.read_migrations() if step.number < 16 for one in step.statements):
+        for statement in (one for step in parts.read_migrations() if step.number < 16 for one in step.statements):
             connection.exec_driver_sql(statement)
         connection.exec_driver_sql("PRAGMA user_version = 15")
         connection.exec_driver_sql("INSERT INTO agent VALUES ('a', '/w', 1, 0, '2026')")
@@ -51,7 +51,7 @@ def test_turns_keep_their_ids_texts_numbers_and_sums(engine):
     with sqlite.begin_read(engine) as connection:
         before = query.fetch_rows(connection, columns)
         sums = query.fetch_rows(connection, "SELECT turns, bytes, compressed FROM vault_size")
-    assert schema.migrate(engine) == schema.read_migrations()[-1].number
+    assert schema.migrate(engine) == parts.read_migrations()[-1].number
     with sqlite.begin_write(engine) as connection:
         assert query.fetch_rows(connection, columns) == before
         assert query.fetch_rows(connection, "SELECT turns, bytes, compressed FROM vault_size") == sums == [(6, 44, 1)]

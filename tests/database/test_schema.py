@@ -13,7 +13,7 @@ from scratch import STARTED, Scratch, filler, in_process, message, said
 from sqlmodel import select
 
 from memoryd.daemon.once import run_once
-from memoryd.database import memories, query, reads, schema, sqlite, tables
+from memoryd.database import memories, parts, query, reads, schema, sqlite, tables
 from memoryd.database.library import has_wal_reset_bug, load_library, other_libraries
 from memoryd.errors import StateError
 from memoryd.files.journal import Journal
@@ -49,13 +49,13 @@ def test_the_schema_file_is_what_the_tables_declare():
 
 def test_the_migrations_come_to_the_schema_of_a_new_database(tmp_path):
     migrated, fresh = sqlite.connect(tmp_path / "migrated.db"), sqlite.connect(tmp_path / "fresh.db")
-    first = schema.read_migrations()[0]
+    first = parts.read_migrations()[0]
     with sqlite.begin_write(migrated) as connection:
         for statement in first.statements:
             connection.exec_driver_sql(statement)
         connection.exec_driver_sql(f"PRAGMA user_version = {first.number}")
     number = schema.migrate(fresh)
-    assert schema.migrate(migrated) == number == schema.read_migrations()[-1].number == reads.newest_schema()
+    assert schema.migrate(migrated) == number == parts.read_migrations()[-1].number == reads.newest_schema()
     assert set(shape(fresh)) == set(tables.SQLModel.metadata.tables)
     assert shape(migrated) == shape(fresh)
     assert schema.migrate(fresh) == number
@@ -80,16 +80,16 @@ def test_a_session_reads_rows_as_objects_in_the_readers_own_transaction(tmp_path
 
 
 def test_migrations_are_numbered_without_a_gap():
-    assert [step.number for step in schema.read_migrations()] == list(range(1, len(schema.read_migrations()) + 1))
+    assert [step.number for step in parts.read_migrations()] == list(range(1, len(parts.read_migrations()) + 1))
 
 
 def test_a_failing_statement_leaves_nothing_of_its_migration(tmp_path, monkeypatch):
     engine = sqlite.connect(tmp_path / "memoryd.db")
     schema.migrate(engine)
-    number = schema.read_migrations()[-1].number
-    bad = schema.Migration(number + 1, ("CREATE TABLE half (id INTEGER)", "CREATE TABLE half (id INTEGER)"))
-    steps = (*schema.read_migrations(), bad)
-    monkeypatch.setattr(schema, "read_migrations", lambda: steps)
+    number = parts.read_migrations()[-1].number
+    bad = parts.Migration(number + 1, ("CREATE TABLE half (id INTEGER)", "CREATE TABLE half (id INTEGER)"))
+    steps = (*parts.read_migrations(), bad)
+    monkeypatch.setattr(parts, "read_migrations", lambda: steps)
     monkeypatch.setattr(reads, "newest_schema", lambda: number + 1)
     with pytest.raises(Exception, match="already exists"):
         schema.migrate(engine)
@@ -338,7 +338,7 @@ def test_reading_before_the_first_start_says_what_to_do(tmp_path):
 def test_memories_of_the_schema_before_notes_keep_their_states(tmp_path):
     """What the audit has digested of them is the same to the letter."""
     engine = sqlite.connect(tmp_path / "memoryd.db")
-    old = [step for step in schema.read_migrations() if step.number < 10]
+    old = [step for step in parts.read_migrations() if step.number < 10]
     memory = core_memory(1, "Uses tabs.", sources=(source(1),))
     values = dict(zip(memories.COLUMNS, memories._values(memory), strict=True))
     del values["note"], values["lost"]
@@ -352,7 +352,7 @@ def test_memories_of_the_schema_before_notes_keep_their_states(tmp_path):
             f"INSERT INTO memory ({names}) VALUES ({', '.join('?' * len(values))})",  # noqa: S608
             tuple(values.values()),
         )
-    assert schema.migrate(engine) == schema.read_migrations()[-1].number
+    assert schema.migrate(engine) == parts.read_migrations()[-1].number
     with sqlite.begin_read(engine) as connection:
         assert memories.of_agent(connection, "demo") == {memory.id: memory}
         assert connection.exec_driver_sql("SELECT note, lost FROM memory").all() == [(None, None)]

@@ -19,7 +19,7 @@ import syscall_sweep
 import syscall_watch
 from swept_sleep import OLD
 
-from memoryd.database import schema
+from memoryd.database import parts
 
 SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
 SEED = int(os.environ.get("MEMORYD_SWEEP_SEED") or random.randrange(1_000_000))
@@ -95,7 +95,7 @@ def test_an_upgrade_killed_at_a_call_comes_to_the_same_schema_and_rows(tmp_path,
     alone, points = sweep(tmp_path, how, job="swept_migration:UPGRADE", record_property=record_property)
     assert (alone["sound"], alone["number"], alone["files"]) == (
         [["ok"]],
-        len(schema.read_migrations()),
+        len(parts.read_migrations()),
         ["memoryd.db"],
     )
     # Tables of later schemas; the rows are no memories to audit.

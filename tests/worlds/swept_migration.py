@@ -11,7 +11,7 @@ NOW = "2026-03-04T10:00:00.000Z"
 def prepare(root):
     """A database of the first schema with rows in every table, whatever columns it has."""
     from memoryd.database.library import load_library
-    from memoryd.database.schema import read_migrations
+    from memoryd.database.parts import read_migrations
 
     root.mkdir()
     with contextlib.closing(load_library().connect(root / "memoryd.db", isolation_level=None)) as connection:

@@ -1,0 +1,68 @@
+"""Copies of the database: nothing else takes the place of their folder, and no clock displaces them."""
+
+import os
+import shutil
+import stat
+from datetime import timedelta
+
+import pytest
+from scratch import Scratch, filler, in_process, recent, said
+
+from memoryd.daemon.once import run_once
+from memoryd.database import backups
+from memoryd.running import alarms as alarming
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    scratch = Scratch(tmp_path_factory.mktemp("made") / "scratch")
+    scratch.append([*said(at=recent()), filler(at=recent())])
+    scratch.json("run", "--once")
+    shutil.copytree(scratch.root, scratch.root.with_name("pristine"))
+    return scratch
+
+
+@pytest.fixture
+def scratch(made):
+    return made.copied(made.root.with_name("pristine"))
+
+
+def alarms(scratch, kind):
+    return [text for (text,) in scratch.query("SELECT text FROM alarm WHERE kind = ? AND cleared_at IS NULL", kind)]
+
+
+@pytest.mark.parametrize("what", ["file", "fifo", "link"])
+def test_something_else_in_the_place_of_the_copies_is_moved_away_and_told(scratch, what):
+    folder = scratch.state / "backups"
+    shutil.rmtree(folder)
+    if what == "file":
+        folder.write_text("mine", encoding="utf-8")
+    elif what == "fifo":
+        os.mkfifo(folder)
+    else:
+        folder.symlink_to(scratch.root / "nowhere")
+    scratch.json("run", "--once")
+    (moved,) = scratch.state.glob("backups.moved-*")
+    kinds = {"file": stat.S_IFREG, "fifo": stat.S_IFIFO, "link": stat.S_IFLNK}
+    assert stat.S_IFMT(moved.lstat().st_mode) == kinds[what]
+    assert len(backups.list_copies(scratch.state)) == 1
+    (told,) = alarms(scratch, alarming.DATABASE)
+    assert told == f"something else was in the place of backups; it is now {moved.name}, and memoryd made backups anew"
+    moved.unlink()
+    scratch.json("run", "--once")
+    assert alarms(scratch, alarming.DATABASE) == []
+
+
+def test_starts_with_a_clock_that_went_back_displace_no_copies(scratch):
+    for day in range(4):
+        with in_process(scratch, lambda day=day: recent() + timedelta(days=day)) as app:
+            run_once(app)
+    before = backups.list_copies(scratch.state)
+    for hour in range(3):
+        with in_process(scratch, lambda hour=hour: recent() - timedelta(days=365, hours=-hour / 60)) as app:
+            run_once(app)
+    after = backups.list_copies(scratch.state)
+    assert after[1:] == before  # one copy of this day, which is the newest
+    with in_process(scratch, lambda: recent() + timedelta(days=3)) as app:
+        run_once(app)
+    assert backups.list_copies(scratch.state) == after

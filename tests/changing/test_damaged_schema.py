@@ -1,0 +1,353 @@
+"""A part of the schema that is gone comes back, and what is not memoryd's neither runs nor stays unnamed."""
+
+import shutil
+
+import pytest
+from scratch import Scratch, filler, in_process, recent, said
+
+from memoryd.changing.recovery import ALARM, UNINSPECTED
+from memoryd.database import backups, parts, schema
+from memoryd.database.library import load_library
+from memoryd.files.journal import Journal
+from memoryd.running import alarms as alarming
+
+SHOES, GRAZ = "Wears size 43 shoes.", "Lives in Graz."
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    scratch = Scratch(tmp_path_factory.mktemp("made") / "scratch")
+    scratch.append([*said(at=recent()), filler(at=recent())])
+    scratch.json("run", "--once")
+    scratch.json("facts", "add", SHOES)
+    shutil.copytree(scratch.root, scratch.root.with_name("pristine"))
+    return scratch
+
+
+@pytest.fixture
+def scratch(made):
+    return made.copied(made.root.with_name("pristine"))
+
+
+def facts(scratch):
+    return sorted(one["content"] for one in scratch.json("facts", "list"))
+
+
+def alarms(scratch, kind=ALARM):
+    return [text for (text,) in scratch.query("SELECT text FROM alarm WHERE kind = ? AND cleared_at IS NULL", kind)]
+
+
+def is_whole(scratch):
+    return scratch.json("verify") == {"ok": True, "problems": []}
+
+
+LOSSES = {
+    "memories": ("DROP TABLE memory", "table 'memory'"),
+    "changes": ("DROP TABLE changed_row", "table 'changed_row'"),
+    "alarms": ("DROP TABLE alarm", "table 'alarm'"),
+    "verdicts": ("DROP TABLE verdict", "table 'verdict'"),
+    "column": ("ALTER TABLE turn DROP COLUMN usage", "column 'turn.usage'"),
+}
+
+
+@pytest.mark.parametrize("how", [("run", "--once"), ("facts", "add", GRAZ)], ids=["run", "command"])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_database_that_has_lost_a_part_is_restored_from_a_copy_that_has_it(scratch, loss, how):
+    sql, part = LOSSES[loss]
+    scratch.change(sql)
+    scratch.json(*how)
+    assert facts(scratch) == sorted([SHOES, *([GRAZ] if GRAZ in how else [])])
+    (told,) = alarms(scratch, alarming.DATABASE)
+    assert told.startswith(f"the database has lost {part} and is kept as memoryd.db.damaged-")
+    assert "memoryd restored it from the journal and the copy" in told
+    assert len(list(scratch.state.glob("memoryd.db.damaged-*"))) == 1
+    scratch.json("run", "--once")
+    assert is_whole(scratch)
+
+
+def test_a_part_that_no_copy_has_is_an_error_that_names_the_commands_and_changes_nothing(scratch):
+    backup = scratch.root / "backup.tar.gz"
+    scratch.json("backup", str(backup))
+    scratch.change("DROP TABLE verdict")
+    (copy,) = backups.list_copies(scratch.state)
+    with load_library().connect(str(copy)) as connection:
+        connection.execute("DROP TABLE verdict")
+    digest = backups._digest(copy)
+    copy.rename(copy.with_name(copy.name[:-35] + digest + ".db"))
+    error = scratch.json("run", "--once", code=1)
+    assert error["message"].endswith("the database has lost table 'verdict', and no good copy has it")
+    assert "memoryd restore" in error["hint"]
+    assert not list(scratch.state.glob("memoryd.db.damaged-*"))
+    scratch.json("restore", str(backup))
+    assert facts(scratch) == [SHOES]
+
+
+def test_without_a_backup_the_database_begins_anew_from_the_journal_as_the_error_says(scratch):
+    scratch.change("DROP TABLE verdict")
+    shutil.rmtree(scratch.state / "backups")
+    hint = scratch.json("run", "--once", code=1)["hint"]
+    place = scratch.state / "memoryd.db"
+    assert f"mv {place} {place}.old" in hint
+    place.rename(f"{place}.old")
+    scratch.json("run", "--once")
+    assert SHOES in facts(scratch)
+
+
+def test_a_part_that_is_lost_while_memoryd_runs_is_told_with_the_remedy_and_copied_nowhere(scratch):
+    with in_process(scratch) as app:
+        scratch.change("DROP TABLE memory")
+        copies = backups.list_copies(scratch.state)
+        app.keeper.keep(app.engine, app.settings, app.clock)
+        assert app.keeper.is_asked
+        assert backups.list_copies(scratch.state) == copies
+    (told,) = alarms(scratch, UNINSPECTED)
+    assert "the database has lost table 'memory' (restart memoryd, which restores it)" in told
+    error = scratch.json("facts", "list", code=1)
+    assert "memoryd run --once" in error["hint"]
+    scratch.json("run", "--once")
+    assert facts(scratch) == [SHOES]
+    assert alarms(scratch, UNINSPECTED) == []
+
+
+def test_a_copy_that_lacks_a_part_is_not_kept(scratch):
+    scratch.change("DROP TABLE verdict")
+    with pytest.raises(Exception, match="has lost table 'verdict'"):
+        backups.make(scratch.state / "memoryd.db", recent())
+    assert len(list((scratch.state / "backups").iterdir())) == 1
+
+
+def test_a_start_that_is_stopped_before_the_copy_is_in_place_goes_on(scratch, monkeypatch):
+    scratch.change("DROP TABLE memory")
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as stopped:
+        stopped.setattr(backups, "take", stop)
+        with pytest.raises(KeyboardInterrupt):
+            schema.open_database(scratch.state / "memoryd.db", now="2026-03-04T10:00:00.000Z")
+    scratch.json("run", "--once")
+    assert facts(scratch) == [SHOES]
+    assert is_whole(scratch)
+
+
+def test_an_index_that_is_gone_is_made_again(scratch):
+    scratch.change("DROP INDEX memory_by_text")
+    scratch.change("DROP INDEX alarm_open")
+    scratch.json("facts", "add", GRAZ)
+    assert alarms(scratch) == [
+        "the database lacked index 'alarm_open', index 'memory_by_text'; memoryd made them again"
+    ]
+    assert is_whole(scratch)
+
+
+@pytest.mark.parametrize("number", [1, 12])
+def test_a_database_of_an_old_version_loses_a_foreign_trigger_and_is_brought_up_to_date(tmp_path, number):
+    scratch = Scratch(tmp_path / "scratch")
+    scratch.state.mkdir()
+    with load_library().connect(str(scratch.state / "memoryd.db")) as connection:
+        for step in parts.read_migrations()[:number]:
+            for statement in step.statements:
+                connection.execute(statement)
+        connection.execute("CREATE TRIGGER evil AFTER INSERT ON alarm BEGIN DELETE FROM alarm; END")
+        connection.execute(f"PRAGMA user_version = {number}")
+    scratch.json("run", "--once")
+    (told,) = alarms(scratch)
+    assert "trigger 'evil' is not memoryd's and was removed" in told
+    assert is_whole(scratch)
+
+
+# --- triggers ---
+
+
+def test_a_trigger_that_is_gone_is_made_again_and_rows_that_changed_meanwhile_are_kept_and_named(scratch):
+    scratch.json("facts", "add", GRAZ)
+    scratch.json("run", "--once")
+    (one,) = [one["id"] for one in scratch.json("facts", "list") if one["content"] == GRAZ]
+    scratch.change("DROP TRIGGER memory_updated")
+    scratch.change("UPDATE memory SET content = 'Lives in Linz.' WHERE id = ?", one)
+    for _ in range(2):
+        scratch.json("run", "--once")
+        assert "Lives in Linz." in facts(scratch)
+    (told,) = alarms(scratch)
+    assert "the database lacked trigger 'memory_updated'; memoryd made them again" in told
+    assert f"1 row may be newer than what the journal has, and were not repaired: {one}" in told
+    scratch.json("facts", "delete", one)
+    scratch.change("DROP TABLE verdict")  # a loss, after which the journal has what was kept
+    scratch.json("run", "--once")
+    assert facts(scratch) == [SHOES]
+
+
+def test_without_its_triggers_a_table_that_was_emptied_still_comes_back(scratch):
+    (made,) = scratch.query("SELECT sql FROM sqlite_master WHERE name = 'content'")[0]
+    before = scratch.query("SELECT * FROM content ORDER BY sha256")
+    scratch.change("DROP TABLE content")
+    scratch.change(made)
+    scratch.json("run", "--once")
+    assert [row for row in before if row not in scratch.query("SELECT * FROM content")] == []
+    (told,) = alarms(scratch)
+    assert "rows of content differed from copy and journal, and were repaired" in told
+    assert is_whole(scratch)
+
+
+def test_a_start_that_is_killed_after_a_trigger_is_back_reverts_no_row(scratch, monkeypatch):
+    (one,) = [one["id"] for one in scratch.json("facts", "list")]
+    scratch.json("run", "--once")
+    scratch.change("DROP TRIGGER memory_updated")
+    scratch.change("UPDATE memory SET content = 'Wears size 44 shoes.' WHERE id = ?", one)
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as stopped:
+        stopped.setattr("memoryd.app._tell_loss", stop)
+        with pytest.raises(KeyboardInterrupt):
+            in_process(scratch)
+    scratch.json("run", "--once")
+    assert facts(scratch) == ["Wears size 44 shoes."]
+    assert any("trigger 'memory_updated'" in text for text in alarms(scratch))
+
+
+EVIL = (
+    "CREATE TRIGGER evil AFTER INSERT ON memory BEGIN DELETE FROM memory; END",
+    'CREATE TRIGGER "e\'v" AFTER UPDATE ON alarm BEGIN DELETE FROM alarm; END',
+    "CREATE TRIGGER worse AFTER INSERT ON alarm BEGIN DELETE FROM alarm; END",
+)
+
+
+def test_a_trigger_of_somebody_else_does_not_run_and_its_text_is_told(scratch):
+    for sql in EVIL:
+        scratch.change(sql)
+    scratch.json("facts", "add", GRAZ)
+    assert facts(scratch) == sorted([SHOES, GRAZ])
+    (told,) = alarms(scratch)
+    assert all(sql in told for sql in EVIL)
+    assert is_whole(scratch)
+
+
+def test_a_changed_trigger_of_memoryd_is_replaced(scratch):
+    scratch.change("DROP TRIGGER memory_updated")
+    scratch.change("CREATE TRIGGER memory_updated AFTER UPDATE ON memory BEGIN DELETE FROM changed_row; END")
+    scratch.json("facts", "add", GRAZ)
+    assert facts(scratch) == sorted([SHOES, GRAZ])
+    assert is_whole(scratch)
+
+
+def test_an_inspection_of_a_running_daemon_removes_a_trigger_of_somebody_else(scratch):
+    with in_process(scratch) as app:
+        for sql in EVIL:
+            scratch.change(sql)
+        app.keeper.is_asked = True
+        app.keeper.keep(app.engine, app.settings, app.clock)
+    (told,) = alarms(scratch)
+    assert all(sql in told for sql in EVIL)
+    assert scratch.query("SELECT name FROM sqlite_master WHERE name = 'evil'") == []
+
+
+def test_tables_and_views_of_somebody_else_stay_and_are_named_until_they_are_gone(scratch):
+    scratch.change("CREATE TABLE mine (id)")
+    scratch.change("CREATE VIEW shown AS SELECT * FROM memory")
+    for _ in range(2):
+        scratch.json("facts", "list")
+        scratch.json("run", "--once")
+        (told,) = alarms(scratch, schema.FOREIGN)
+        assert "table 'mine', view 'shown'" in told
+    scratch.change("DROP TABLE mine")
+    scratch.change("DROP VIEW shown")
+    scratch.json("run", "--once")
+    assert alarms(scratch, schema.FOREIGN) == []
+
+
+# --- damaged lines of the journal, and no copies ---
+
+
+def spoil(scratch, sql):
+    """Change rows of memories as a failing disk does: no trigger sees it."""
+    triggers = scratch.query("SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'memory'")
+    for name, _ in triggers:
+        scratch.change(f"DROP TRIGGER {name}")
+    scratch.change(sql)
+    for _, made in triggers:
+        scratch.change(made)
+
+
+def id_of(scratch, text):
+    return next(one["id"] for one in scratch.json("facts", "list") if one["content"] == text)
+
+
+def damage_line(scratch, text):
+    """Damage the line of the journal that adds a fact."""
+    path = scratch.state / "journal.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    number = max(number for number, line in enumerate(lines) if text.encode() in line)
+    lines[number] = lines[number].replace(b'"crc": ', b'"crc": 1')
+    path.write_bytes(b"".join(lines))
+
+
+def test_a_damaged_line_of_the_journal_costs_only_the_rows_that_it_has(scratch):
+    for text in (GRAZ, "Likes rye bread.", "Plays the oboe."):
+        scratch.json("facts", "add", text)
+    shoes, rye, oboe = (id_of(scratch, text) for text in (SHOES, "Likes rye bread.", "Plays the oboe."))
+    damage_line(scratch, "Likes rye bread.")
+    spoil(scratch, "UPDATE memory SET content = 'x' || content WHERE content NOT LIKE '%Graz%'")
+    scratch.json("facts", "list")
+    scratch.json("run", "--once")
+    assert facts(scratch) == sorted([GRAZ, "Plays the oboe.", SHOES, "xLikes rye bread."])
+    (told,) = alarms(scratch)
+    assert f"4 rows may be newer than what the journal has, and were not repaired: {rye}" in told
+    assert "of memory differed from copy and journal, and were repaired" in told
+    assert (shoes in told, oboe in told) == (True, True)
+
+
+def test_a_damaged_line_of_the_journal_reverts_no_change_that_only_it_has(scratch):
+    scratch.json("facts", "add", GRAZ)
+    scratch.json("run", "--once")
+    shutil.rmtree(scratch.state / "backups")
+    scratch.json("run", "--once")  # a copy that has the fact
+    scratch.json("facts", "edit", id_of(scratch, GRAZ), "--content", "Lives in Linz.")
+    scratch.json("facts", "add", "Plays the oboe.")
+    damage_line(scratch, "Lives in Linz.")
+    spoil(scratch, "UPDATE memory SET content = 'Wears size 34 shoes.' WHERE content LIKE 'Wears%'")
+    for _ in range(2):
+        scratch.json("run", "--once")
+        assert facts(scratch) == sorted(["Lives in Linz.", "Plays the oboe.", SHOES])
+    assert is_whole(scratch)
+
+
+def test_without_copies_the_journal_repairs_the_rows_that_it_has(scratch):
+    scratch.json("facts", "add", GRAZ)
+    shutil.rmtree(scratch.state / "backups")
+    spoil(scratch, "UPDATE memory SET content = 'x' || content WHERE content LIKE '%Graz%'")
+    scratch.json("facts", "add", "Plays the oboe.")
+    assert facts(scratch) == sorted([GRAZ, "Plays the oboe.", SHOES])
+    (told,) = alarms(scratch)
+    assert "1 row of memory differed from copy and journal, and were repaired" in told
+
+
+def test_without_copies_an_older_journal_reverts_nothing(scratch):
+    journal = scratch.state / "journal.jsonl"
+    scratch.json("facts", "add", GRAZ)
+    older = journal.read_bytes()
+    fact = id_of(scratch, GRAZ)
+    scratch.json("facts", "edit", fact, "--content", "Lives in Linz.")
+    shutil.rmtree(scratch.state / "backups")
+    scratch.json("run", "--once")  # the copy has this change, so the database drops its record
+    scratch.json("facts", "add", "Plays the oboe.")
+    shutil.rmtree(scratch.state / "backups")
+    journal.write_bytes(older)
+    scratch.json("run", "--once")
+    assert facts(scratch) == sorted(["Lives in Linz.", "Plays the oboe.", SHOES])
+
+
+def test_without_copies_rows_of_an_older_version_in_the_journal_replace_nothing(scratch):
+    def narrow(entries):
+        for _, _, row in (image for one in entries for image in one["rows"] if image[0] == "memory"):
+            row.pop("confidence")
+        return entries
+
+    before = scratch.query("SELECT * FROM memory ORDER BY id")
+    Journal(scratch.state / "journal.jsonl", sealed=True).rewrite(narrow)
+    shutil.rmtree(scratch.state / "backups")
+    scratch.json("facts", "add", GRAZ)
+    assert [row for row in before if row not in scratch.query("SELECT * FROM memory")] == []
+    assert alarms(scratch) == []
